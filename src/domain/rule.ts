@@ -1,6 +1,6 @@
 import { hasControl, isPlainText } from "./text.ts";
 
-/** Why a value is not taken: `reason` completes "KEY …", as in "KEY must be …". */
+/** Why a value is not taken. The `reason` of a rule completes "KEY …", as in "KEY must be …". */
 export interface Fault {
   readonly kind: "fault";
   readonly reason: string;

@@ -14,7 +14,8 @@ export interface SessionStore {
   endSession(hash: string): Promise<void>;
   createSignInLink(link: NewSignInLink): Promise<void>;
   /**
-   * Uses up a link and keeps the session that it opens, in the same step; answers `refused` for a link that is unknown, used or expired.
+   * Uses up a link and keeps the session that it opens, in the same step; answers `refused` for a link that is unknown,
+   * used or expired.
    */
   useSignInLink(use: {
     hash: string;

@@ -7,6 +7,7 @@ import {
   newExpiry,
   newFinish,
   newPost,
+  newRefusedTask,
   newTask,
   retainedUntil,
   RETENTION_MS,
@@ -201,19 +202,25 @@ export function exerciseQueueExpiry(open: OpenStore): void {
       await store.finishTask(newFinish(await claimOne(store)));
       await store.insertTasks(newPost(accountId, [newTask({ type: "hash", startAt: T0 + HOUR })]));
     }
+    const idempotency = { key: "k", bodyHash: "h", answerText: "{}", steadyAt: T0, eraseAt: T0 };
+    await store.insertTasks(newPost(gone, [], { refused: [newRefusedTask()], idempotency }));
     assert.deepEqual(await store.eraseAccountPart({ login: "c" }), { kind: "unknown" });
     assert.deepEqual(await store.eraseAccountPart({ login: "a" }), { kind: "enabled" });
     await store.setAccountDisabled({ login: "a", disabledAt: T0 });
 
     let parts = 0;
     let tasks = 0;
+    const bytes: number[] = [];
     for (let part = await store.eraseAccountPart({ login: "a" }); part.kind === "more"; parts++) {
       tasks += part.tasks;
+      bytes.push((await store.countWork(gone)).bytes);
       part = await store.eraseAccountPart({ login: "a" });
     }
 
-    assert.equal(tasks, 2);
+    assert.equal(tasks, 3);
     assert(parts > 2, "not part by part");
+    assert((bytes.at(0) ?? 0) > 0);
+    assert.equal(bytes.at(-1), 0, "enabled again by now, it would begin with nothing");
     assert.equal(await store.findAccount("a"), null);
     const none = await store.countWork(gone);
     assert.equal(

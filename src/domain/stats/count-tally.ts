@@ -28,13 +28,11 @@ export class CountTally {
   }
 
   /** Moves one of its tasks from one state to the other. */
-  /** Moves one of its tasks from one state to the other. */
   move(accountSeq: number, from: StoredState, to: StoredState): void {
     this.add(accountSeq, from, -1);
     this.add(accountSeq, to, 1);
   }
 
-  /** Notes that an account has done this, for the first time or again. */
   /** Notes that an account has done this, for the first time or again. */
   noteEver(accountSeq: number, word: EverWord): void {
     if (this.#everDone.get(word)?.has(accountSeq) === true) return;

@@ -25,9 +25,17 @@ export function stateAtPost(
 
 /** How clients see a task that waits or runs; null for one that has ended. */
 export function openStateOf(state: StoredState): "queued" | "running" | null {
-  if (state === "delayed" || state === "queued") return "queued";
-  return state === "running" ? state : null;
+  return OPEN_STATES[state];
 }
+
+const OPEN_STATES: Readonly<Record<StoredState, "queued" | "running" | null>> = {
+  delayed: "queued",
+  queued: "queued",
+  running: "running",
+  completed: null,
+  failed: null,
+  cancelled: null,
+};
 
 /**
  * Decides whether a task is cancelled when its client wants it; `undefined` means that its account has no such task. A

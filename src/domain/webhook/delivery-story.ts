@@ -142,7 +142,8 @@ function explainBroken(attempt: EndedAttempt, circumstances: Circumstances): str
 function explained(attempt: EndedAttempt, circumstances: Circumstances): ErrorExplanation {
   const asked = { peer: peerOf(attempt, circumstances), role: circumstances.reader.role };
   const error = attempt.error ?? "no reason is recorded";
-  const known = explainStatus(attempt, asked) ?? explainError(error, asked);
+  const status = attempt.outcome === "failed" ? explainStatus(attempt, asked) : null;
+  const known = status ?? explainError(error, asked);
   return known ?? { clause: `${asked.peer.dialled}: ${error}`, hint: null };
 }
 

@@ -6,7 +6,10 @@ import type { BatchReply, BatchTransport, Operation } from "./batch.ts";
 export type WritesOf<Writes> = { readonly [Name in keyof Writes]: (args: never) => unknown };
 
 export interface GroupCommitLimits {
-  /** A batch closes at this much weight: beyond 256 rows a commit only gets later (measured: 62k/s at 64, 80k/s at 256, 77k/s at 1,000). */
+  /**
+   * A batch closes at this much weight: beyond 256 rows a commit only gets later (measured: 62k/s at 64, 80k/s at 256,
+   * 77k/s at 1,000).
+   */
   readonly batchWeightMax: number;
   /** Operations that may be shed are refused while this much weight waits. */
   readonly backlogWeightMax: number;

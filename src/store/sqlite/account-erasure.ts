@@ -3,7 +3,7 @@ import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
+import { ANSWER_OVERHEAD_BYTES, ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
 import { takeWithin, taskEraser, type SizedRow } from "./task-erasure.ts";
 
 const FIND_ACCOUNT = `
@@ -72,7 +72,10 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
   function eraseSomeRows(accountSeq: number): number {
     const part = { accountSeq, max: ROWS_MAX };
     const answers = takeWithin(listAnswers.iterate(part));
-    for (const { seq } of answers) eraseAnswer.run(seq);
+    for (const { seq, bytes } of answers) {
+      eraseAnswer.run(seq);
+      changes.counts.add(accountSeq, "bytes", -(ANSWER_OVERHEAD_BYTES + bytes));
+    }
     if (answers.length > 0) return answers.length;
     return statistics.reduce((sum, erase) => (sum > 0 ? sum : erase.run(part).changes), 0);
   }

@@ -12,13 +12,11 @@ import { trafficWriter } from "./traffic-tally.ts";
 /** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
   /**
-   * The accounts whose tasks and deliveries clients see changed, for listeners. Whoever changes a count need not add its
-   * account.
+   * The accounts whose tasks and deliveries clients see changed, for listeners. Whoever changes a count need not add
+   * its account.
    */
   readonly changed: Set<number>;
-  /**
-   * The usage of an account as the current operation has found it, with everything that its batch has changed before.
-   */
+  /** The usage of an account now, with all changes of its batch so far: to be asked for before an operation counts. */
   usageOf(accountSeq: number): AccountUsage;
 }
 

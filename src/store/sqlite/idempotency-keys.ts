@@ -1,5 +1,4 @@
-import type { Idempotency, KeptAnswer, TaskPost } from "../store.ts";
-import type { BatchChanges } from "./batch-changes.ts";
+import type { KeptAnswer, TaskPost } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ANSWER_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
@@ -20,16 +19,8 @@ const SIZE_REPLACED = `
   SELECT octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} FROM idempotency_keys
   WHERE account_seq = @accountId AND key = @key`;
 
-/** The bytes of an answer that is kept; none where nothing is to be kept. */
-export function answerBytes(idempotency: Pick<Idempotency, "answerText"> | null): number {
-  return idempotency === null ? 0 : ANSWER_OVERHEAD_BYTES + textBytes(idempotency.answerText);
-}
-
 /** The part of a post that concerns its idempotency key, inside the post's own operation. */
-export function idempotencyWrites(
-  connection: Connection,
-  { counts }: Pick<BatchChanges, "counts">,
-) {
+export function idempotencyWrites(connection: Connection) {
   const { findKeptAnswer } = idempotencyReads(connection);
   const keep = connection.prepare(KEEP_ANSWER);
   const sizeReplaced = connection.prepare<[object], number>(SIZE_REPLACED).pluck();
@@ -40,13 +31,17 @@ export function idempotencyWrites(
       return idempotency === null ? null : findKeptAnswer({ accountId, ...idempotency });
     },
 
-    /** Keeps the post's own answer, and counts its bytes. */
+    /** The bytes that the post's own answer adds when it is kept: without those of the one that it replaces. */
+    addedBytes({ accountId, idempotency }: TaskPost): number {
+      if (idempotency === null) return 0;
+      const { key, answerText } = idempotency;
+      const replaced = sizeReplaced.get({ accountId, key }) ?? 0;
+      return ANSWER_OVERHEAD_BYTES + textBytes(answerText) - replaced;
+    },
+
+    /** Keeps the post's own answer. */
     keep({ accountId, idempotency }: TaskPost): void {
-      if (idempotency === null) return;
-      const { key } = idempotency;
-      counts.add(accountId, "bytes", -(sizeReplaced.get({ accountId, key }) ?? 0));
-      keep.run({ ...idempotency, accountId });
-      counts.add(accountId, "bytes", answerBytes(idempotency));
+      if (idempotency !== null) keep.run({ ...idempotency, accountId });
     },
   };
 }

@@ -20,7 +20,7 @@ import type {
 } from "../../domain/task/task.ts";
 import type { FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import { answerBytes, idempotencyWrites } from "./idempotency-keys.ts";
+import { idempotencyWrites } from "./idempotency-keys.ts";
 import type { Connection } from "./machine/connection.ts";
 import { toPost, type PostRow } from "./post-row.ts";
 import type { Steps } from "./steps.ts";
@@ -127,7 +127,7 @@ function postWrites(connection: Connection, changes: BatchChanges) {
   const insertInput = connection.prepare(INSERT_INPUT);
   const insertResult = connection.prepare(INSERT_RESULT);
   const insertDelivery = connection.prepare(INSERT_DELIVERY);
-  const answers = idempotencyWrites(connection, changes);
+  const answers = idempotencyWrites(connection);
 
   function insertTask(task: NewTask, post: TaskPost): void {
     const { accountId, createdAt } = post;
@@ -149,7 +149,7 @@ function postWrites(connection: Connection, changes: BatchChanges) {
     insertResult.run(seq, null, task.errorText);
   }
 
-  // One for all posts of a batch: the second time it crosses the threads as a reference.
+  // One object for all posts: the second time in a batch it crosses the threads as a reference.
   const inserted: TaskPostOutcome = { kind: "inserted" };
 
   return {
@@ -157,11 +157,8 @@ function postWrites(connection: Connection, changes: BatchChanges) {
       const post = toPost(row);
       const kept = answers.find(post);
       if (kept !== null) return { kind: "kept", ...kept };
-      const bytes = bytesOf(post);
-      const asked = {
-        bytes: bytes + answerBytes(post.idempotency),
-        openTasks: post.accepted.length,
-      };
+      const bytes = bytesOf(post) + answers.addedBytes(post);
+      const asked = { bytes, openTasks: post.accepted.length };
       const used = changes.usageOf(post.accountId);
       const excess = excessOf(asked, { used, quota: post.quota });
       if (excess !== null) return { kind: "over quota", ...excess };

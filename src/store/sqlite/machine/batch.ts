@@ -204,8 +204,8 @@ export class BatchRunner {
     }
   }
 
-  // A savepoint for each operation would undo it alone, but each would copy every page that it changes: 3–5 µs of the 30
-  // that a post costs here (measured). Only a bug makes an operation fail.
+  // A savepoint for each operation would undo it alone, but each would copy every page that it changes: 3–5 µs of the
+  // 30 that a post costs here (measured). Only a bug makes an operation fail; a batch in which k fail runs k + 1 times.
   #runAll(operations: readonly Operation[]): Outcome {
     const rejected = new Map<number, Rejection>();
     for (;;) {
