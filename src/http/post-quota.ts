@@ -4,7 +4,7 @@ import type { RatePolicy } from "./guard/rate-limiter.ts";
 import type { OperationDeps } from "./operation-deps.ts";
 import type { AccountRef } from "./operation.ts";
 
-/** The limits that a post may not exceed. */
+/** The limits of an account that its posts, and webhooks that it sends again, may not exceed. */
 
 const TASKS: RatePolicy = {
   name: "tasks",
@@ -36,6 +36,8 @@ const OPEN_TASKS_RETRY_SECONDS = "10";
  * them.
  */
 export async function refuseBeyondBytes(holder: AccountRef, deps: OperationDeps): Promise<void> {
+  // The share is as of the last look at the room.
+  await deps.shortage();
   const { bytes } = await deps.store.countWork(holder.accountId);
   const used = { bytes, openTasks: 0 };
   const excess = excessOf({ bytes: 1, openTasks: 0 }, { used, quota: quotaOf(holder, deps) });

@@ -3,7 +3,8 @@ import { WAIT_SECONDS } from "../domain/task/task-wait.ts";
 import type { Call } from "./operation.ts";
 
 /**
- * How long the client prefers to wait for a finished task. Null when it does not say. Other preferences are ignored, as they should be; an N that is out of range is 40000, because an answer that
+ * How long the client prefers to wait for a finished task: the N of `Prefer: wait=N`, in seconds. Null when it does not
+ * say. Other preferences are ignored, as they should be; an N that is out of range is 40000, because an answer that
  * comes too early looks like one that came late.
  */
 export function preferredWaitSeconds(call: Pick<Call, "headers">): number | null {

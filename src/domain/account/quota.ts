@@ -50,13 +50,13 @@ export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
   readonly shareBytes: number;
 }
 
-/** A limit that a post would exceed. */
+/** A limit that would be exceeded. */
 export interface QuotaExcess {
   readonly quota: keyof PostQuota;
   readonly limit: number;
-  /** The account's usage without the post. */
+  /** The account's usage before. */
   readonly used: number;
-  /** The amount that the post would add. */
+  /** The amount that would be added. */
   readonly asked: number;
 }
 

@@ -67,8 +67,11 @@ function typeDocument({ type, work, workers, now }: TypeFacts, deps: OperationDe
   const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
   // These include workers that wait at the desk: nobody waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
+  // Field by field: a type has secrets that no answer may have.
+  const { name, kind, runs, concurrency, timeout_ms, lease_ms, retries } = type;
+  const facts = { name, kind, runs, concurrency, timeout_ms, lease_ms, retries };
   return {
-    ...type,
+    ...facts,
     running: work.running,
     waiting: work.waiting,
     waiting_is_more: work.isMoreWaiting,
