@@ -56,10 +56,11 @@ class ParserThread {
   async ask(order: ParseOrder): Promise<unknown> {
     this.#idle?.cancel();
     this.#worker ??= this.#start();
-    const waiting = Promise.withResolvers<unknown>();
-    this.#waiting = waiting;
-    this.#worker.postMessage(order);
     try {
+      // Throws where the order cannot cross the threads: then nobody waits for its outcome.
+      this.#worker.postMessage(order);
+      const waiting = Promise.withResolvers<unknown>();
+      this.#waiting = waiting;
       return await waiting.promise;
     } finally {
       this.#idle?.cancel();
