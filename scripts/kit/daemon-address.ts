@@ -20,6 +20,12 @@ export class DaemonAddress {
     });
   }
 
+  /** Waits for work that asks here; what is not answered in time is not asked again. */
+  async within(ms: number, work: Promise<unknown>): Promise<void> {
+    const timer = setTimeout(() => (this.isOver = true), ms);
+    await work.finally(() => clearTimeout(timer));
+  }
+
   /** One attempt. Null when nobody answered, or only 503, as while it starts: then nothing was done. */
   async try(path: string, request: CarefulRequest): Promise<CarefulAnswer | null> {
     const answer = this.url === null ? null : await carefulCall(`${this.url}${path}`, request);

@@ -25,6 +25,7 @@ export class Sender<Due> {
   readonly #waiting: Due[] = [];
   readonly #open = new Set<KeptConnection>();
   #port: number;
+  #isOver = false;
 
   constructor(sending: Sending<Due>) {
     this.#sending = sending;
@@ -48,12 +49,14 @@ export class Sender<Due> {
     this.#sendNext();
   }
 
+  /** Sends nothing more, also of what is due. */
   [Symbol.dispose](): void {
+    this.#isOver = true;
     for (const connection of this.#open) connection[Symbol.dispose]();
   }
 
   #sendNext(): void {
-    if (this.#idle.length === 0) return;
+    if (this.#isOver || this.#idle.length === 0) return;
     const due = this.#waiting.shift();
     if (due !== undefined) void this.#ask(this.#idle.shift() ?? null, due);
   }
@@ -80,6 +83,7 @@ export class Sender<Due> {
   async #connect(): Promise<KeptConnection> {
     const connection = await KeptConnection.open(this.#port, this.#sending.address);
     this.#open.add(connection);
+    if (this.#isOver) connection[Symbol.dispose]();
     return connection;
   }
 }

@@ -79,7 +79,7 @@ async function checkRunning(
   address.moveTo(daemon);
   const deps = { account, address, webhooks, ledger, random: new Random(0), habit: HABIT };
   const client = new Client(deps, works);
-  await client.run(AbortSignal.abort());
+  await address.within(stallMsMax, client.run(AbortSignal.abort()));
   await finish(daemon, { database, ledger, stallMsMax });
   await daemon.stop();
   const { duplicates, faults } = judgeFinished(database, { ledger, killedAt });

@@ -271,7 +271,7 @@ class Soak {
     await sleep(options.calmSeconds * 1000, undefined, { signal }).catch(() => {});
     this.#posting.abort();
     // Where nothing is answered any more because it has ended, that is the reason to tell.
-    await posts.finally(() => daemon.requireRunning());
+    await address.within(stallMsMax, posts).finally(() => daemon.requireRunning());
     this.#trouble.abort();
     fleet.turnHonest();
     const { database } = file;

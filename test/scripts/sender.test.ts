@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { test } from "node:test";
 
 import { Sender } from "../../scripts/kit/sender.ts";
@@ -39,4 +39,32 @@ test("a request whose connection breaks has no answer, and the next one gets a n
     [2, "HTTP/1.1 200 OK"],
   ]);
   assert.equal(connections, 2);
+});
+
+test("a sender that is let go opens no connection for what is still due", async (t) => {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => void sockets.push(socket.on("error", () => {})));
+  t.after(() => server.close());
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const address = server.address();
+  assert(typeof address === "object" && address !== null);
+  const ended = Promise.withResolvers<number>();
+  const sender = new Sender<number>({
+    port: address.port,
+    connections: 1,
+    requestOf: () => "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    onEnd: (index) => ended.resolve(index),
+  });
+  sender.send(1);
+  sender.send(2);
+  await once(server, "connection");
+
+  sender[Symbol.dispose]();
+
+  assert.equal(await ended.promise, 1);
+  const closed = sockets.map((socket) => once(socket.resume(), "close"));
+  await Promise.all(closed);
+  server.close();
+  await once(server, "close");
+  assert.equal(sockets.length, 1);
 });
