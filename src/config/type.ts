@@ -59,7 +59,7 @@ const KINDS = {
     /** Headers on top of the runner's own, by lower-case name. They may be secrets: never log them. */
     headers: typeKey("headers", REQUEST_HEADERS, {}),
   },
-  /** `runner = "worker"`: external processes claim the tasks (contract §7). Each takes as much as it can run. */
+  /** `runner = "worker"`: external processes claim the tasks (contract §7). `concurrency` limits their leases. */
   worker: {
     ...limits(10_000),
     /** How long a lease holds without a heartbeat. */
