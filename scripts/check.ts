@@ -17,8 +17,8 @@ const FOLDERS = ["src", "test", "scripts", "examples"];
 // A test that hangs is named after this time, and the rest still run.
 const TEST_TIMEOUT_MS = 300_000;
 
-// Many tests wait for a process, a connection or the disk: two files at a time left two processors idle for a fifth of the
-// run, and the runner's own choice would be one.
+// Many tests wait for a process, a connection or the disk: two files at a time left two processors idle for a fifth of
+// the run, and the runner's own choice would be one.
 const CONCURRENCY = "--test-concurrency=3";
 
 // Node keeps its compiled sources here: a process that compiles them anew spends most of its time on that.
@@ -46,7 +46,8 @@ const CHECK = ["format", "lint", "types", "dashboard", "quick"];
 // in real time: those of http alone take 152 s of processor time.
 const QUICK = new Set(["helpers", "net", "parser", "runners", "scripts", "store"]);
 
-// Says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of 287 tests.
+// Says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of 287
+// tests.
 const NOT_QUICK = join("test", "store", "sqlite-thread.test.ts");
 
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];

@@ -8,9 +8,9 @@ import { build } from "esbuild";
 import { ROOT } from "./manifest.ts";
 
 /**
- * Builds what browsers are given into `dist/dashboard`, where the program reads it in development: bundles the browser's
- * code, names each file after what is in it, compresses it, and lists all in `files.json`. Replaces the folder as a whole.
- * Fails when the bundle is larger than it may be.
+ * Builds what browsers are given into `dist/dashboard`, where the program reads it in development: bundles the
+ * browser's code, names each file after what is in it, compresses it, and lists all in `files.json`. Replaces the
+ * folder as a whole. Fails when the bundle is larger than it may be.
  */
 
 const SOURCE = join(ROOT, "src", "dashboard");

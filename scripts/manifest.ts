@@ -11,7 +11,9 @@ const manifest = z.object({
   devDependencies: z.object({ node: z.string() }),
 });
 
-/** Of `package.json`: the version, and the Node that everything runs on and the executable is made of, in three parts. */
+/**
+ * Of `package.json`: the version, and the Node that everything runs on and the executable is made of, in three parts.
+ */
 export const {
   version,
   devDependencies: { node: nodeVersion },

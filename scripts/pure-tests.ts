@@ -39,8 +39,8 @@ const PURE = [
 ].map((name) => join("test", name));
 
 /**
- * Whether a file of tests shares the process of `test/pure.test.ts`: such tests start nothing and leave nothing in it, and
- * starting a process for each of their files took five times as long as they do.
+ * Whether a file of tests shares the process of `test/pure.test.ts`: such tests start nothing and leave nothing in it,
+ * and starting a process for each of their files took five times as long as they do.
  */
 export function isPureTest(file: string): boolean {
   return PURE.some((pure) => file === `${pure}.test.ts` || file.startsWith(pure + sep));

@@ -3,7 +3,8 @@ import { join, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /**
- * Folders below test/ whose files start the daemon in their own process, and after each test let go of all that they took.
+ * Folders below test/ whose files start the daemon in their own process, and after each test let go of all that they
+ * took.
  */
 const GROUPED = ["http"].map((name) => join("test", name) + sep);
 
@@ -16,8 +17,9 @@ const ALONE = ["http/operator-system", "http/connections"].map(
 const GROUPS = 8;
 
 /**
- * The files to run in the place of those: of files that may share a process, each group is one file that imports them. To
- * load the daemon and to run it for the first time takes a process a third of a second, as long as two or three tests.
+ * The files to run in the place of those: of files that may share a process, each group is one file that imports them.
+ * To load the daemon and to run it for the first time takes a process a third of a second, as long as two or three
+ * tests.
  */
 export function groupTests(root: string, files: readonly string[]): readonly string[] {
   const folder = join(root, "dist", "tests");

@@ -26,8 +26,8 @@ const UNUSED: Readonly<Record<string, Stubs>> = {
 const NAMESPACE = "unused";
 
 /**
- * Leaves code out of a bundle that is never run: something that throws stands in for it. A module of the list that is not
- * imported any more fails the build, so that the list stays true.
+ * Leaves code out of a bundle that is never run: something that throws stands in for it. A module of the list that is
+ * not imported any more fails the build, so that the list stays true.
  */
 export function withoutUnusedCode(): Plugin {
   const left = new Set(Object.values(UNUSED).flatMap((stubs) => Object.keys(stubs)));

@@ -8,7 +8,9 @@ import { newReading, T0 } from "./helpers/store.ts";
 
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Opens the clock an hour after a reading, on a store that cannot write; the wall clock was set by `stepMs` meanwhile. */
+/**
+ * Opens the clock an hour after a reading, on a store that cannot write; the wall clock was set by `stepMs` meanwhile.
+ */
 async function openUnable(kind: StoreErrorKind, stepMs: number) {
   const machine = createFakeClock({ now: T0 });
   const last = newReading({ uptimeMs: 0, bootId: machine.bootId(), steadyAt: T0 + 5000 });

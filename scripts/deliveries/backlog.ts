@@ -21,8 +21,8 @@ export interface Backlog {
 const FAILED_MS_MAX = 30_000;
 
 /**
- * Fills a daemon's file with tasks whose first postback failed and is to be sent again: copies of one for each host, which the
- * daemon itself has run and sent. The first retry is due at 0: see {@link moveBacklog}.
+ * Fills a daemon's file with tasks whose first postback failed and is to be sent again: copies of one for each host,
+ * which the daemon itself has run and sent. The first retry is due at 0: see {@link moveBacklog}.
  */
 export async function fillBacklog(file: DaemonFile, backlog: Backlog): Promise<void> {
   const hosts = backlog.hosts.slice(0, backlog.retries);

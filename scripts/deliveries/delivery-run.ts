@@ -203,8 +203,8 @@ function expectedArrivals(
 }
 
 /**
- * How late retries were begun, from `due_at` to `started_at`, of all that were due in a time. Throws when one of them was not
- * begun.
+ * How late retries were begun, from `due_at` to `started_at`, of all that were due in a time. Throws when one of them
+ * was not begun.
  */
 function retryLateness(database: string, { retriesFrom, to }: Measured): Spread {
   using view = new DatabaseView(database);

@@ -27,9 +27,9 @@ export interface Bench {
 export type Command = (args: readonly string[], usage: string) => Promise<void>;
 
 /**
- * A command that chooses the program and makes a folder, and says beside its report of what program and machine it is. Fails
- * when `run` rejects. `about` is for its help; `program` runs unless another is named: without it the binary where it is newer
- * than the sources, else these.
+ * A command that chooses the program and makes a folder, and says beside its report of what program and machine it is.
+ * Fails when `run` rejects. `about` is for its help; `program` runs unless another is named: without it the binary
+ * where it is newer than the sources, else these.
  */
 export function defineCommand<Own extends Flags>(parts: {
   readonly about: string;

@@ -32,7 +32,9 @@ export class DaemonAddress {
     return answer?.status === 503 ? null : answer;
   }
 
-  /** Asks until there is an answer; `onCutOff` is called when one was awaited and did not come. Rejects when it is over. */
+  /**
+   * Asks until there is an answer; `onCutOff` is called when one was awaited and did not come. Rejects when it is over.
+   */
   async ask(
     path: string,
     request: CarefulRequest,

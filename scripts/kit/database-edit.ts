@@ -24,8 +24,8 @@ export interface RowsToCopy {
 }
 
 /**
- * Copies rows that the daemon itself made, whatever columns they have: making so many through it would take longer than the
- * whole measurement.
+ * Copies rows that the daemon itself made, whatever columns they have: making so many through it would take longer than
+ * the whole measurement.
  */
 export function copyRows(
   database: Database.Database,

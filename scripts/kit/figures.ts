@@ -69,7 +69,10 @@ export function percent(share: number): string {
   return `${(share * 100).toFixed(0)} %`;
 }
 
-/** A measurement beside that of the first leg in the same round: other work on the machine hits neighbours in time alike. */
+/**
+ * A measurement beside that of the first leg in the same round: other work on the machine hits neighbours in time
+ * alike.
+ */
 export interface Beside<Run> {
   readonly run: Run;
   readonly first: Run;

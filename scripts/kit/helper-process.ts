@@ -17,8 +17,8 @@ type Answer = { readonly number: number } & (
 );
 
 /**
- * A part of a script in a process of its own, where its work does not stand in the way of the one that measures. Gone when
- * it is disposed of or this process ends.
+ * A part of a script in a process of its own, where its work does not stand in the way of the one that measures. Gone
+ * when it is disposed of or this process ends.
  */
 class HelperProcess<Part extends Answering<Part>> {
   readonly #child: ChildProcess;

@@ -5,8 +5,8 @@ export interface Measured<Leg, Result> {
 }
 
 /**
- * Measures each of several things in turn, round by round: what else the machine does hits neighbours in time alike. Rounds
- * before the first are not counted: code is compiled while they last.
+ * Measures each of several things in turn, round by round: what else the machine does hits neighbours in time alike.
+ * Rounds before the first are not counted: code is compiled while they last.
  */
 export async function inTurn<Leg, Result>(
   legs: readonly Leg[],

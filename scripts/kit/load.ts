@@ -50,7 +50,10 @@ async function isDone(
   return true;
 }
 
-/** Sends a request so often over some connections. Rejects when one is cut off, or at an answer that `require` throws at. */
+/**
+ * Sends a request so often over some connections. Rejects when one is cut off, or at an answer that `require` throws
+ * at.
+ */
 export async function sendTimes(
   times: number,
   { port, request }: { readonly port: number; readonly request: string },

@@ -40,9 +40,9 @@ const BEHIND_MS_MAX = 2000;
 const LOOK_MS_MAX = 50;
 
 /**
- * Sends the requests of {@link OpenLoad} over kept connections, each at its time; when all connections wait for answers, it
- * waits its turn, and that counts as latency. Rejects at an answer that `require` throws at, and when the server or this
- * process cannot keep the rate.
+ * Sends the requests of {@link OpenLoad} over kept connections, each at its time; when all connections wait for
+ * answers, it waits its turn, and that counts as latency. Rejects at an answer that `require` throws at, and when the
+ * server or this process cannot keep the rate.
  */
 export async function runOpenLoad(load: OpenLoad): Promise<OpenLoadEnd> {
   const { from, to, perSecond, requestAt, require = requireTaken, countedFrom = from } = load;

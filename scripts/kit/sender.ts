@@ -16,8 +16,8 @@ export interface Sending<Due> {
 }
 
 /**
- * Sends requests as soon as they are due, over the connection that has been idle longest (the server closes those that nobody
- * uses) or the first that becomes free. One that broke is opened again for the next request.
+ * Sends requests as soon as they are due, over the connection that has been idle longest (the server closes those that
+ * nobody uses) or the first that becomes free. One that broke is opened again for the next request.
  */
 export class Sender<Due> {
   readonly #sending: Sending<Due>;
@@ -90,7 +90,10 @@ export class Sender<Due> {
 
 const TICK_MS = 5;
 
-/** Calls `due` at a steady rate from now on, with the time that is due (of `performance.now()`), until the timer is cleared. */
+/**
+ * Calls `due` at a steady rate from now on, with the time that is due (of `performance.now()`), until the timer is
+ * cleared.
+ */
 export function pace(perSecond: number, due: (at: number, index: number) => void): NodeJS.Timeout {
   const from = performance.now();
   let index = 0;

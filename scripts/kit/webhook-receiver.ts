@@ -37,8 +37,8 @@ const COMPLETED_AT = /"completed_at":"([^"]+)"/;
 const WEBHOOK_ID = /^([0-9a-f-]{36})-(postback|pingback)$/;
 
 /**
- * The other side of webhooks, on 127.0.0.1: tells `onWebhook` of each before answering it, with 200 unless `statusOf` says
- * otherwise. What is no webhook gets no answer. Rejects when the port is taken.
+ * The other side of webhooks, on 127.0.0.1: tells `onWebhook` of each before answering it, with 200 unless `statusOf`
+ * says otherwise. What is no webhook gets no answer. Rejects when the port is taken.
  */
 export function openReceiver(
   onWebhook: (webhook: ReceivedWebhook, status: 200 | 500) => void,

@@ -3,8 +3,8 @@ import type { DiskChange } from "./disk-change.ts";
 import type { DiskRecord } from "./disk-record.ts";
 
 /**
- * When the power is cut: right after the daemon answered or sent a webhook, after one of the first of these of a start, at any
- * change of a file, in a checkpoint, or where a file is made, removed, cut short or begun anew.
+ * When the power is cut: right after the daemon answered or sent a webhook, after one of the first of these of a start,
+ * at any change of a file, in a checkpoint, or where a file is made, removed, cut short or begun anew.
  */
 export type Occasion = keyof typeof OCCASIONS;
 

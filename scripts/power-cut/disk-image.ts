@@ -16,8 +16,8 @@ export interface PowerCut {
   /** The seed that decides how much is left of unsynced changes. */
   readonly seed: number;
   /**
-   * Plants a fault, to see that it is found: the last sync of each file before the cut did nothing, as with a disk that says
-   * too early that it is done.
+   * Plants a fault, to see that it is found: the last sync of each file before the cut did nothing, as with a disk that
+   * says too early that it is done.
    */
   readonly forgetsSyncs: boolean;
 }

@@ -19,8 +19,8 @@ const KEY_PAUSE_MS = 20;
 const KEYS = "/v1/appendix/keys";
 
 /**
- * A client that looks at what became of tasks, collects every second one, and makes and revokes keys. It keeps what it was
- * told: what was shown once stays so.
+ * A client that looks at what became of tasks, collects every second one, and makes and revokes keys. It keeps what it
+ * was told: what was shown once stays so.
  */
 export class Observer {
   readonly #address: DaemonAddress;

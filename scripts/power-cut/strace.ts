@@ -93,8 +93,8 @@ interface OpenCall {
 }
 
 /**
- * Reads the calls of a trace, in the order in which they were over; those that the end of the process cut off come last.
- * The time line goes on where `firstLine` says. Answers the number of the next line.
+ * Reads the calls of a trace, in the order in which they were over; those that the end of the process cut off come
+ * last. The time line goes on where `firstLine` says. Answers the number of the next line.
  */
 export async function* readTrace(
   traceFile: string,

@@ -2,8 +2,8 @@ import type { Random } from "../kit/random.ts";
 import type { FileChange } from "./disk-change.ts";
 import { FileContent } from "./file-content.ts";
 
-// Nothing, everything, the first of the changes and a part of the next, some of them, or of each page or sector what it was
-// after some of them.
+// Nothing, everything, the first of the changes and a part of the next, some of them, or of each page or sector what it
+// was after some of them.
 const SURVIVALS = { nothing: 1, everything: 1, beginning: 2, writes: 2, pages: 2, sectors: 2 };
 
 // The units that a disk and a kernel write as a whole.
@@ -45,8 +45,8 @@ function contentAfter(before: Buffer, changes: readonly FileChange[]): Buffer {
 }
 
 /**
- * Of each unit what it was after so many of the changes, the number drawn for each; and a size that the file had. The kernel
- * keeps one version of a page, the newest, and may have written any of them at any time.
+ * Of each unit what it was after so many of the changes, the number drawn for each; and a size that the file had. The
+ * kernel keeps one version of a page, the newest, and may have written any of them at any time.
  */
 function mixedContent(
   before: Buffer,

@@ -18,8 +18,8 @@ const POSTS_PER_SECOND = 100;
 const TASKS_PER_POST = 10;
 const READS_PER_SECOND = 10;
 const LARGE_READS_PER_SECOND = 1;
-// So many that no request waits for a connection, also when the daemon stands still for seconds. But each is used within
-// seconds: the daemon closes those that bring no request.
+// So many that no request waits for a connection, also when the daemon stands still for seconds. But each is used
+// within seconds: the daemon closes those that bring no request.
 const POST_CONNECTIONS = 64;
 const READ_SECONDS = 3;
 const SOON_MS = 500;

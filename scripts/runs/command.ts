@@ -62,7 +62,10 @@ interface DaemonState extends ProcessHoldings {
   readonly hostCpuSeconds: number;
 }
 
-/** Posts all tasks, each to run a program that needs no arguments, to be started at one moment; waits for the last one's end. */
+/**
+ * Posts all tasks, each to run a program that needs no arguments, to be started at one moment; waits for the last one's
+ * end.
+ */
 async function measureRuns(
   order: { readonly command: string; readonly concurrency: number; readonly tasks: number },
   place: DaemonPlace,

@@ -54,7 +54,9 @@ export interface AttackResult {
 const OTHER_LOGIN = "other";
 
 const FROM_MANY = Array.from({ length: 16 }, (_, i) => `127.0.3.${i + 1}`);
-/** Addresses of attackers: one of somebody without a key; many of an account, as its limits are not to go by address. */
+/**
+ * Addresses of attackers: one of somebody without a key; many of an account, as its limits are not to go by address.
+ */
 const FROM = {
   "no key": ["127.0.0.2"],
   account: FROM_MANY,

@@ -5,7 +5,9 @@ import type { Target } from "./target.ts";
 
 const FINISHED_MS_MAX = 60_000;
 
-/** Gives an account so many finished, uncollected tasks, all with one tag: copies of one that the daemon itself made. */
+/**
+ * Gives an account so many finished, uncollected tasks, all with one tag: copies of one that the daemon itself made.
+ */
 export async function fillReady(
   target: Target,
   { login, tag, tasks }: { readonly login: string; readonly tag: string; readonly tasks: number },

@@ -42,7 +42,10 @@ class Inbox {
     return this.#counts.get(path) ?? 0;
   }
 
-  /** How long each of these tasks' webhooks took from completion to arrival, in milliseconds; null for one that has not come. */
+  /**
+   * How long each of these tasks' webhooks took from completion to arrival, in milliseconds; null for one that has not
+   * come.
+   */
   latencies(taskIds: readonly string[]): readonly (number | null)[] {
     return taskIds.map((id) => this.#latencies.get(id) ?? null);
   }

@@ -39,8 +39,8 @@ export interface Explanation {
 
 /**
  * Holds every arrival against the daemon's record. An accepted webhook is recorded as delivered, or its attempt was in
- * flight at a kill and is recorded as interrupted: only that makes a duplicate. No attempt may arrive twice, arrive without a record,
- * or be recorded as delivered without having arrived.
+ * flight at a kill and is recorded as interrupted: only that makes a duplicate. No attempt may arrive twice, arrive
+ * without a record, or be recorded as delivered without having arrived.
  */
 export function explainArrivals({ arrivals, attempts, killedAt }: Evidence): Explanation {
   const faults: string[] = [];

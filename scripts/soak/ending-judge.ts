@@ -12,7 +12,9 @@ import {
 } from "./lease-judge.ts";
 import type { LostClaim } from "./lease-ledger.ts";
 
-/** A task as it stands in the database when all is over. Times are epoch milliseconds, results and errors JSON texts. */
+/**
+ * A task as it stands in the database when all is over. Times are epoch milliseconds, results and errors JSON texts.
+ */
 export const shownTask = z.object({
   id: z.string(),
   type: z.string(),

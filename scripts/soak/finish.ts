@@ -3,7 +3,10 @@ import { DatabaseView } from "../kit/database-view.ts";
 import { until } from "../kit/until.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** Lets a daemon finish everything that it has, promised or not. Rejects when it ends instead, and when it stands still for longer. */
+/**
+ * Lets a daemon finish everything that it has, promised or not. Rejects when it ends instead, and when it stands still
+ * for longer.
+ */
 export async function finish(
   daemon: DaemonProcess,
   of: { readonly database: string; readonly ledger: Ledger; readonly stallMsMax: number },

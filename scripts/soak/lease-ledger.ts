@@ -28,7 +28,10 @@ export class LeaseLedger {
   readonly lostClaims: LostClaim[] = [];
   /** Everything that must never happen and is seen at once. */
   readonly faults: string[] = [];
-  /** Leases that were handed out, answers by outcome with those to heartbeats, and requests that were none, each refused. */
+  /**
+   * Leases that were handed out, answers by outcome with those to heartbeats, and requests that were none, each
+   * refused.
+   */
   readonly count = { claims: 0, ok: 0, lost: 0, cancelled: 0, refused: 0 };
   readonly #ledger: Ledger;
   readonly #histories = new Map<string, OpenHistory>();

@@ -23,8 +23,8 @@ export interface PromisedTask {
 const KINDS = ["postback", "pingback"] as const;
 
 /**
- * What outlives every crash: all that the daemon promised and showed, and the webhooks that arrived. It is kept here, in a
- * process that is not killed.
+ * What outlives every crash: all that the daemon promised and showed, and the webhooks that arrived. It is kept here,
+ * in a process that is not killed.
  */
 export class Ledger {
   readonly tasks = new Map<string, PromisedTask>();
@@ -65,7 +65,10 @@ export class Ledger {
     return this.#missing;
   }
 
-  /** Somebody asks to cancel a task; to be told again when that is acknowledged: from then on and before, nothing may be sent. */
+  /**
+   * Somebody asks to cancel a task; to be told again when that is acknowledged: from then on and before, nothing may be
+   * sent.
+   */
   cancel(taskId: string, cancel: SeenCancel): void {
     this.cancels.set(taskId, cancel);
     if (cancel.acknowledgedAt === null) return;

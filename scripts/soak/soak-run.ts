@@ -106,9 +106,9 @@ const statusOf = failingAtFirst(/[01]$/, 2);
 /**
  * Lets one database file live through everything at once: tasks of every kind of runner for several accounts, workers
  * with every fault, a service that fails and dies, commands that hang and fork, kill -9 for workers and for the daemon,
- * on the whole way from post to postback and while it starts. Then lets it come to rest, and holds what is there against
- * all that was seen. A process that is killed loses nothing that the kernel has taken from it: this shows what a crash of
- * the program does, not what a power cut does.
+ * on the whole way from post to postback and while it starts. Then lets it come to rest, and holds what is there
+ * against all that was seen. A process that is killed loses nothing that the kernel has taken from it: this shows what
+ * a crash of the program does, not what a power cut does.
  */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   await using used = new AsyncDisposableStack();

@@ -39,7 +39,10 @@ export const everyRunner: TaskPlan = (random, nonce) =>
 const NEVER_MS = 300 * 24 * 3600 * 1000;
 const ALL_CANCELLED = 1 / 3;
 
-/** Tasks that cost least; or tasks to cancel before their time, in the queue or while they run, and when they run at once or have run. */
+/**
+ * Tasks that cost least; or tasks to cancel before their time, in the queue or while they run, and when they run at
+ * once or have run.
+ */
 export const lightTasks: TaskPlan = (random, nonce) => {
   const task = { type: "echo", input: { nonce } };
   if (!random.chance(ALL_CANCELLED)) {

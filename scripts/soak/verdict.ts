@@ -26,7 +26,9 @@ export interface Evidence {
   readonly leases?: LeaseLedger;
   /** How often a command was started for each task, by its own word. */
   readonly starts?: ReadonlyMap<string, number>;
-  /** Whether tasks were posted without a key too: of these the acknowledgement may be lost, and nobody posts them again. */
+  /**
+   * Whether tasks were posted without a key too: of these the acknowledgement may be lost, and nobody posts them again.
+   */
   readonly hasLoad?: boolean;
 }
 

@@ -65,8 +65,9 @@ class Workers {
   }
 
   /**
-   * Posts tasks, each when the one before has been handed out and completed: `request` is a whole request that posts one, as
-   * text of ASCII characters. Answers how long each took from its sending to the arrival at a worker, in milliseconds.
+   * Posts tasks, each when the one before has been handed out and completed: `request` is a whole request that posts
+   * one, as text of ASCII characters. Answers how long each took from its sending to the arrival at a worker, in
+   * milliseconds.
    */
   async hand(order: { readonly request: string; readonly posts: number }): Promise<number[]> {
     using poster = await KeptConnection.open(this.#port);

@@ -49,8 +49,8 @@ export interface OperationInputs {
   /** No body is the same as `{}`. */
   readonly isBodyOptional?: true;
   /**
-   * The content that makes the body large, see http/body.ts; without it a few KiB are all. Bodies of leases and results the operation
-   * parses itself: those may take long, see http/long-parses.ts.
+   * The content that makes the body large, see http/body.ts; without it a few KiB are all. Bodies of leases and results
+   * the operation parses itself: those may take long, see http/long-parses.ts.
    */
   readonly holds?: "message" | "leases" | "results";
   /** Any JSON that the operation parses itself, by how many tasks there may be: instead of fields. */

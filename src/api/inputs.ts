@@ -12,7 +12,10 @@ import { STATS_INPUTS } from "./stats.ts";
 import { TASK_INPUTS } from "./task.ts";
 import { TIMELINE_INPUTS } from "./timeline.ts";
 
-/** The inputs of each operation beside the parts of its path, by its method and path; one that is not here takes nothing. */
+/**
+ * The inputs of each operation beside the parts of its path, by its method and path; one that is not here takes
+ * nothing.
+ */
 export const INPUTS = {
   ...TASK_INPUTS,
   ...DELIVERY_INPUTS,

@@ -37,8 +37,8 @@ function pause(ms: number): void {
 }
 
 /**
- * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. Tells so when that
- * could not be emptied, because somebody reads from it.
+ * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. Tells so when
+ * that could not be emptied, because somebody reads from it.
  */
 export async function giveRoomBack(store: Store, { database }: Config): Promise<Answer> {
   await bySteps(

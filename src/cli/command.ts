@@ -47,8 +47,8 @@ export async function subCommandsOf({
 }
 
 /**
- * The help text of the command with this full name: citty would show only its last two words, and put colours into pipes
- * and files too.
+ * The help text of the command with this full name: citty would show only its last two words, and put colours into
+ * pipes and files too.
  */
 export async function helpText(name: string, command: Command): Promise<string> {
   const below = (await subCommandsOf(command)).map(([name, meta]) => [name, { meta }] as const);

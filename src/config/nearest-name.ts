@@ -1,6 +1,6 @@
 /**
- * The known name that is closest to `word`, to suggest it for a misspelt one; "none" when nothing is known. A section may
- * be left out: `timeout` is close to `webhooks.timeout`.
+ * The known name that is closest to `word`, to suggest it for a misspelt one; "none" when nothing is known. A section
+ * may be left out: `timeout` is close to `webhooks.timeout`.
  */
 export function nearestName(word: string, known: readonly string[]): string {
   // Shortened, because the distance costs the product of the lengths; no known name is that long.

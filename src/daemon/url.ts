@@ -23,8 +23,8 @@ import { Resolver, type Resolution, type ResolverOptions } from "../net/resolver
 const POLICY_AGE_MS_MAX = 10_000;
 
 /**
- * The policy by which URLs and addresses are judged, with the machine's own addresses read now and every 10 s; a warning
- * is logged when they cannot be read.
+ * The policy by which URLs and addresses are judged, with the machine's own addresses read now and every 10 s; a
+ * warning is logged when they cannot be read.
  */
 export function policySource(
   { webhooks }: Config,

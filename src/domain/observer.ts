@@ -33,8 +33,8 @@ export interface ObservedCommit {
 }
 
 /**
- * A run that came to an end; none that was cancelled, given back or broken off before. A lease that ran out is told of as
- * expired, and again when its worker is heard after all.
+ * A run that came to an end; none that was cancelled, given back or broken off before. A lease that ran out is told of
+ * as expired, and again when its worker is heard after all.
  */
 export interface ObservedRun {
   /** Null for a lease that had run out before. */

@@ -27,7 +27,10 @@ export function withEntityTag(
   return { ...answer, headers };
 }
 
-/** An answer that never changes: its bytes and its tag are made once, at the first request, and every answer shares them. */
+/**
+ * An answer that never changes: its bytes and its tag are made once, at the first request, and every answer shares
+ * them.
+ */
 export function constantAnswer(
   makeText: () => string,
   headers: ResponseHeaders,

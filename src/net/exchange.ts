@@ -39,8 +39,8 @@ interface ExchangeOptions {
 }
 
 /**
- * Sends a request, exactly as given, over an open connection and reads the answer's status and the beginning of its body.
- * Never rejects. Unless the exchange is reusable, the connection is destroyed when this settles.
+ * Sends a request, exactly as given, over an open connection and reads the answer's status and the beginning of its
+ * body. Never rejects. Unless the exchange is reusable, the connection is destroyed when this settles.
  *
  * This is node:http without an agent. An agent would bring its own pool and, some day, proxies from
  * the environment; undici fails an attempt at a mere "100 Continue", which RFC 9110 §15.2 lets a

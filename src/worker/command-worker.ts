@@ -7,7 +7,9 @@ import { commandEnvironment, commandProblem } from "../runners/command/program.t
 import { Link, type LinkOptions } from "./link.ts";
 import { Worker, type WorkerEnd, type WorkerDeps } from "./worker.ts";
 
-/** Everything that defines a worker. Its timeout is Infinity where only the type's own counts, which the daemon keeps. */
+/**
+ * Everything that defines a worker. Its timeout is Infinity where only the type's own counts, which the daemon keeps.
+ */
 export interface CommandWorkerPlan
   extends
     Pick<LinkOptions, "url" | "token">,

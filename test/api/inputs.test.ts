@@ -7,7 +7,10 @@ import { StatusError } from "../../src/domain/status.ts";
 import { parseFields } from "../../src/http/fields.ts";
 import { parseQuery } from "../../src/http/query.ts";
 
-/** What compiles as a request is what the parser takes, for both come from one declaration. The compiler judges the types. */
+/**
+ * What compiles as a request is what the parser takes, for both come from one declaration. The compiler judges the
+ * types.
+ */
 
 const SINCE = "2026-01-31T09:00:00.000Z";
 const ORDER = INPUTS["POST /v1/redeliveries"].body;

@@ -114,7 +114,9 @@ const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const HAS_SCRIPT = spawnSync("script", ["--version"]).status === 0;
 const NO_SCRIPT = "there is no `script` to make a terminal with";
 
-/** Runs `start` at a terminal, which is this program's standard error; what it writes to stdout goes into a file too. */
+/**
+ * Runs `start` at a terminal, which is this program's standard error; what it writes to stdout goes into a file too.
+ */
 function startAtTerminal(t: TestContext, cwd: string, args: string) {
   const command = `${process.execPath} ${MAIN} start --port 0 --ready-file ready.json ${args} | tee out.txt`;
   const shell = `exec script --quiet --return --flush --command "$0" /dev/null >&2`;

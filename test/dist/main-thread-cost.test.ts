@@ -16,7 +16,8 @@ import { prepareCases } from "../../scripts/main-thread/cases.ts";
 import { measure } from "../../scripts/main-thread/measure.ts";
 import { withWorld, type World } from "../../scripts/main-thread/world.ts";
 
-// What other processes take of a core is in no thread's time, but a busy machine has cold caches and a slow one is slow.
+// What other processes take of a core is in no thread's time, but a busy machine has cold caches and a slow one is
+// slow.
 const SLOW_MACHINE = 5;
 // Of so little the collection of garbage alone is as much.
 const LEAST_MS = 15;

@@ -54,7 +54,8 @@ test(
     const after = processHoldings(process.pid);
     assert.deepEqual(after.childPids, before.childPids);
     assert.equal(after.zombies, 0);
-    // This process is the client too, whose kept connections come and go. One descriptor of each task would be 200 more.
+    // This process is the client too, whose kept connections come and go. One descriptor of each task would be 200
+    // more.
     assert.ok(
       after.descriptors - before.descriptors < 20,
       `${before.descriptors} → ${after.descriptors}`,

@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import type { TestContext } from "node:test";
 
 /**
- * Sets how large a file this process may write (RLIMIT_FSIZE): beyond it write() ends with EFBIG, since Node ignores the
- * signal. Lifted after the test. Answers why it cannot be set here, or null.
+ * Sets how large a file this process may write (RLIMIT_FSIZE): beyond it write() ends with EFBIG, since Node ignores
+ * the signal. Lifted after the test. Answers why it cannot be set here, or null.
  */
 export function limitFileSize(t: TestContext, bytes: number | "unlimited"): string | null {
   const failure = setLimit(bytes);

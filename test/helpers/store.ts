@@ -59,7 +59,9 @@ export async function makeDatabase(file: string): Promise<void> {
   await store.close();
 }
 
-/** What a file holds in which nothing is: copied, because to make one takes several fsyncs, and some 700 tests want one. */
+/**
+ * What a file holds in which nothing is: copied, because to make one takes several fsyncs, and some 700 tests want one.
+ */
 let empty: Uint8Array | null = null;
 
 /** The path of a database file in which nothing is, in a folder that is removed after the test. */

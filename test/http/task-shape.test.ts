@@ -16,7 +16,9 @@ import {
 import { TASK_STATES, type Task } from "../../src/domain/task/task.ts";
 import { Judge, wholeSchema } from "./api-document.ts";
 
-/** Tasks are written as text by hand, for speed: what is written fits the schema that the document and the types have. */
+/**
+ * Tasks are written as text by hand, for speed: what is written fits the schema that the document and the types have.
+ */
 
 const judge = new Judge();
 const ENVELOPE = wholeSchema(TaskEnvelope);

@@ -1,5 +1,6 @@
 // Tests that need private addresses to answer: run by private-ranges.test.ts, in a network namespace of
-// their own whose loopback interface, and two without a carrier, have these addresses. Anywhere else they refuse to begin.
+// their own whose loopback interface, and two without a carrier, have these addresses. Anywhere else they refuse to
+// begin.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";

@@ -20,7 +20,10 @@ const NO_ATTEMPTS = `
 // Of `{}`, with what a task and its attempt take beside their texts.
 const BYTES = 2 + 512 + 192;
 
-/** A database with one task, `done` in that state, and one postback with one attempt; then what else is to be done to it. */
+/**
+ * A database with one task, `done` in that state, and one postback with one attempt; then what else is to be done to
+ * it.
+ */
 function databaseWith(
   t: TestContext,
   {

@@ -22,7 +22,10 @@ import type { OpenStore } from "./conformance.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** The part of the conformance suite that is about time: what follows the machine's clock, and what is kept whatever it says. */
+/**
+ * The part of the conformance suite that is about time: what follows the machine's clock, and what is kept whatever it
+ * says.
+ */
 export function exerciseClock(open: OpenStore): void {
   test("keeps what the clocks showed last, and nothing before the first time", async (t) => {
     const { store, again } = await open(t);

@@ -24,7 +24,9 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-/** The part of the conformance suite that holds leases to a model of a few lines, whatever happens in whichever order. */
+/**
+ * The part of the conformance suite that holds leases to a model of a few lines, whatever happens in whichever order.
+ */
 export function exerciseLeaseModel(open: OpenStore): void {
   test("a task has one live lease at most, the newest alone ends it, and it ends once", async (t) => {
     const { store } = await open(t);

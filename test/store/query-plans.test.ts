@@ -111,9 +111,10 @@ const LEASE_BY_TASK = [
 
 /**
  * How each of them has to be run. Seeks only: in an index that fits, or by the key. The scans are of what runs
- * or is in flight, which the limits of the engine bound, of the leases that are held, of a recursion's own rows, of access requests, redelivery
- * orders and delayed tasks in the order of the answer, to a LIMIT, and of all that is scheduled when a clock was
- * set. The newest mark of the queue is the end of its table. What walks through the attempts does so in their order, between two of them, and sorts nothing but counts.
+ * or is in flight, which the limits of the engine bound, of the leases that are held, of a recursion's own rows, of
+ * access requests, redelivery orders and delayed tasks in the order of the answer, to a LIMIT, and of all that is
+ * scheduled when a clock was set. The newest mark of the queue is the end of its table. What walks through the attempts
+ * does so in their order, between two of them, and sorts nothing but counts.
  */
 const PLANS: Readonly<Record<string, readonly string[]>> = {
   SHIFT_ATTEMPTS: ["SCAN attempts USING INDEX attempts_due"],

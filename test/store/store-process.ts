@@ -6,7 +6,8 @@ import { newAccount, newPost, newTask } from "../helpers/store.ts";
 
 /**
  * A process that serves a store to a test: given the database file, it says `ready`; for each line it then
- * gets, a login, it makes that account and says how that ended; for `post BYTES` it posts a task with so large an input.
+ * gets, a login, it makes that account and says how that ended; for `post BYTES` it posts a task with so large an
+ * input.
  */
 
 const [file = ""] = process.argv.slice(2);

@@ -32,8 +32,8 @@ export interface JsonReading {
 }
 
 /**
- * Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. The reason of a fault completes
- * "the body is …".
+ * Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. The reason of a fault
+ * completes "the body is …".
  */
 export function parseJsonBytes(
   bytes: Uint8Array,

@@ -20,8 +20,8 @@ export interface LeaseFacts {
 }
 
 /**
- * A heartbeat decides on its lease: `extend` extends it; `revive` gives the task back to the lease first; `stop` ends the
- * lease instead and puts the task back into the queue.
+ * A heartbeat decides on its lease: `extend` extends it; `revive` gives the task back to the lease first; `stop` ends
+ * the lease instead and puts the task back into the queue.
  */
 export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
 

@@ -1,8 +1,8 @@
 import type { TaskProgress } from "../task/progress.ts";
 
 /**
- * A lease is held by an external worker while it runs a task (contract §7). Each claim makes a new lease, and only the newest
- * one of a task can end its run: whoever holds an older one is told that it is lost.
+ * A lease is held by an external worker while it runs a task (contract §7). Each claim makes a new lease, and only the
+ * newest one of a task can end its run: whoever holds an older one is told that it is lost.
  *
  *     held ──→ completed, failed, released   by the worker
  *       │ ↑

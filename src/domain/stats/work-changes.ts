@@ -11,10 +11,10 @@ import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
  */
 
 /**
- * The counts of an account: its tasks in each state (`queued` ones may run now, `delayed` ones may not start yet: clients
- * see both as queued), and ready ones; deliveries that failed and are being retried, and `undelivered` ones, which are
- * given up or refused now, neither sent again since nor erased; and the `bytes` of the texts of its tasks, their attempts and
- * kept answers, in UTF-8, with the overhead of each.
+ * The counts of an account: its tasks in each state (`queued` ones may run now, `delayed` ones may not start yet:
+ * clients see both as queued), and ready ones; deliveries that failed and are being retried, and `undelivered` ones,
+ * which are given up or refused now, neither sent again since nor erased; and the `bytes` of the texts of its tasks,
+ * their attempts and kept answers, in UTF-8, with the overhead of each.
  */
 export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
 

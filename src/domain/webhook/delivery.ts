@@ -112,7 +112,10 @@ export interface Delivery {
   readonly attempts: readonly Attempt[];
 }
 
-/** A delivery as a store keeps it: `waiting` until its task has ended, `open` while an attempt is scheduled or in flight. */
+/**
+ * A delivery as a store keeps it: `waiting` until its task has ended, `open` while an attempt is scheduled or in
+ * flight.
+ */
 export type StoredDeliveryState = "waiting" | "open" | EndedDeliveryState;
 
 /**

@@ -65,9 +65,9 @@ const TRIED_PER_HOST_MAX = 8;
  * First attempts go before retries. Of the accounts with something due the one that holds least goes first, of equal
  * ones the one whose turn was longest ago, and its lanes in turn: an account with a million attempts, or with thousands
  * of hosts, gets no more places than one with a few. Nobody may take all that is left, neither of the places nor of a
- * host's, so that an account that comes while another's attempts hang finds one. Attempts that are not due cost nothing:
- * what waits is in the store, and a queue remembers only its earliest. What cannot go is not looked at, but for the few
- * queues that find their host taken when it is their turn.
+ * host's, so that an account that comes while another's attempts hang finds one. Attempts that are not due cost
+ * nothing: what waits is in the store, and a queue remembers only its earliest. What cannot go is not looked at, but
+ * for the few queues that find their host taken when it is their turn.
  */
 export class Lanes {
   readonly #limits: LaneLimits;

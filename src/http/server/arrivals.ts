@@ -16,8 +16,8 @@ export const EVENT_LOOP: EventLoop = {
  * How long connections are let in before everything else has its turn, and how long that turn takes. Node lets in one
  * connection per turn of the event loop: behind every piece of work of some milliseconds, one of thousands gets in.
  * With 8 and 5, requests had too little time where connections never ceased to come (p50 of everybody 1.9 s instead
- * of 0.6, measured with all attacks of `npm run bench -- siege` at once), and the rows of connections alone are no worse with
- * these.
+ * of 0.6, measured with all attacks of `npm run bench -- siege` at once), and the rows of connections alone are no
+ * worse with these.
  */
 const ARRIVALS_MS = 3;
 const OTHERS_MS = 10;

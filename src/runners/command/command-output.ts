@@ -29,8 +29,8 @@ export function readBounded(
 }
 
 /**
- * Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. They are told as well-formed text:
- * a character that the limit cuts in two is left out, bytes that are not UTF-8 become U+FFFD.
+ * Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. They are told as well-formed
+ * text: a character that the limit cuts in two is left out, bytes that are not UTF-8 become U+FFFD.
  */
 export function readTail(stream: Readable, bytesMax: number): { text(): string } {
   let chunks: Buffer[] = [];

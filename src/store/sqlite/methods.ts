@@ -19,8 +19,8 @@ import { isShortRead } from "./task-list.ts";
 import { toTraffic } from "./traffic.ts";
 
 /**
- * The methods of the store, noun by noun: the writes with their weights, and the reads that are more than a read that is
- * answered at once, as all others are (reads.ts).
+ * The methods of the store, noun by noun: the writes with their weights, and the reads that are more than a read that
+ * is answered at once, as all others are (reads.ts).
  */
 
 /** Accounts, their keys, and requests for both. */
