@@ -1,3 +1,5 @@
+import { codeOf } from "../domain/message-of.ts";
+
 /**
  * Says what went wrong with a connection in the words that an attempt shows. The vocabulary is fixed: a raw message
  * can name addresses, and it shows the author of a URL what listens inside a network.
@@ -48,17 +50,17 @@ const ANSWER_FAILURES: ReadonlyMap<string, string> = new Map([
 
 /** Why no TCP connection came about. */
 export function connectFailure(error: unknown): string {
-  return CONNECT_FAILURES.get(codeOf(error)) ?? "connection failed";
+  return CONNECT_FAILURES.get(codeOf(error) ?? "") ?? "connection failed";
 }
 
 /** Why a TCP connection did not become a TLS one. */
 export function tlsFailure(error: unknown): string {
-  return TLS_FAILURES.get(codeOf(error)) ?? "TLS handshake failed";
+  return TLS_FAILURES.get(codeOf(error) ?? "") ?? "TLS handshake failed";
 }
 
 /** Why an open connection brought no answer. */
 export function answerFailure(error: unknown): string {
-  const code = codeOf(error);
+  const code = codeOf(error) ?? "";
   // llhttp's codes begin with HPE_, OpenSSL's with ERR_SSL_: an alert after the handshake, say.
   if (code.startsWith("ERR_SSL_")) return "TLS failed";
   const known = ANSWER_FAILURES.get(code);
@@ -68,13 +70,8 @@ export function answerFailure(error: unknown): string {
 
 /** True for an error that explains why TLS did not come about, whatever was under way when it occurred. */
 export function isTlsFailure(error: unknown): boolean {
-  const code = codeOf(error);
+  const code = codeOf(error) ?? "";
   // EPROTO: the other side does not speak TLS. A reset connection may have been of any kind.
   const isKnown = code !== "ECONNRESET" && TLS_FAILURES.has(code);
   return isKnown || code === "EPROTO" || code.startsWith("ERR_TLS_");
-}
-
-/** The system's or the library's name of an error; empty where it has none. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
 }

@@ -1,7 +1,8 @@
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
 
-import { CLOSED, codeOf, connectFailure, tlsFailure } from "./failure.ts";
+import { codeOf } from "../domain/message-of.ts";
+import { CLOSED, connectFailure, tlsFailure } from "./failure.ts";
 
 /** The result of a GET. A failure is one of a few fixed phrases. */
 export type Probe =
@@ -63,7 +64,7 @@ function collect(response: IncomingMessage, done: (body: string) => void): void 
 
 function reasonOf(error: Error, signal: AbortSignal): string {
   if (signal.aborted) return "no answer in time";
-  const code = codeOf(error);
+  const code = codeOf(error) ?? "";
   if (code.startsWith("HPE_")) return "answer is not valid HTTP";
   if (code === "ECONNRESET") return CLOSED;
   const isTls = /CERT|SSL|TLS|ISSUER|SIGNATURE|ALTNAME/.test(code);

@@ -1,8 +1,8 @@
 import { Resolver as DnsResolver } from "node:dns/promises";
 
 import type { Clock } from "../domain/clock/clock.ts";
+import { codeOf } from "../domain/message-of.ts";
 import { toDialOrder } from "./dial-order.ts";
-import { codeOf } from "./failure.ts";
 import { openHostsFile, watchFile } from "./hosts-file.ts";
 import { LookUpTurns } from "./look-up-turns.ts";
 
@@ -176,7 +176,7 @@ const FAILURES: ReadonlyMap<string, string> = new Map([
 ]);
 
 function toFailure(reason: unknown): string {
-  return FAILURES.get(codeOf(reason)) ?? "name cannot be resolved";
+  return FAILURES.get(codeOf(reason) ?? "") ?? "name cannot be resolved";
 }
 
 function isLocalhost(host: string): boolean {

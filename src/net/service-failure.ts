@@ -1,11 +1,5 @@
-import {
-  answerFailure,
-  CLOSED,
-  codeOf,
-  connectFailure,
-  isTlsFailure,
-  tlsFailure,
-} from "./failure.ts";
+import { codeOf } from "../domain/message-of.ts";
+import { answerFailure, CLOSED, connectFailure, isTlsFailure, tlsFailure } from "./failure.ts";
 
 /** Says what went wrong with a request to one of the operator's own services, in words that name no address. */
 
@@ -23,14 +17,14 @@ export function serviceFailure(
   error: unknown,
   { hasBegun }: { readonly hasBegun: boolean },
 ): { readonly kind: "malformed" | "unreachable"; readonly error: string } {
-  const code = codeOf(error);
+  const code = codeOf(error) ?? "";
   if (code.startsWith("HPE_")) return { kind: "malformed", error: answerFailure(error) };
   if (hasBegun) return { kind: "unreachable", error: "answer broke off" };
   return { kind: "unreachable", error: LOOKUP_FAILURES.get(code) ?? connectionFailure(error) };
 }
 
 function connectionFailure(error: unknown): string {
-  const code = codeOf(error);
+  const code = codeOf(error) ?? "";
   if (code === "" || code === "ECONNRESET" || code === "EPIPE") return CLOSED;
   if (isTlsFailure(error)) return tlsFailure(error);
   return code.startsWith("ERR_SSL_") ? "TLS failed" : connectFailure(error);

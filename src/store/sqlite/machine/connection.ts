@@ -118,7 +118,7 @@ function claimFile(connection: Connection, file: string): void {
   try {
     claim.immediate();
   } catch (error) {
-    if (codeOf(error) !== "SQLITE_NOTADB") throw error;
+    if (sqliteCodeOf(error) !== "SQLITE_NOTADB") throw error;
     throw new Error(`${file} is not a database; name another file with --db`, { cause: error });
   }
 }
@@ -160,12 +160,12 @@ function switchToWal(connection: Connection): void {
 
 /** True for an error that says that another connection holds the file. */
 export function isBusy(error: unknown): boolean {
-  return codeOf(error).startsWith("SQLITE_BUSY");
+  return sqliteCodeOf(error).startsWith("SQLITE_BUSY");
 }
 
 /** True for an error that says that the file holds something that SQLite cannot have written. */
 export function isDamage(error: unknown): boolean {
-  return /^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error));
+  return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCodeOf(error));
 }
 
 /**
@@ -173,14 +173,14 @@ export function isDamage(error: unknown): boolean {
  * as it is.
  */
 export function toReadError(error: unknown): unknown {
-  if (codeOf(error) === "") return error;
+  if (sqliteCodeOf(error) === "") return error;
   if (isDamage(error)) return new FileFault(damage(reasonOf(error)), { cause: error });
   const kind = isBusy(error) ? "busy" : "failed";
   return new StoreError(kind, "the database cannot be read", { cause: error });
 }
 
 /** SQLite's name for an error, such as `SQLITE_FULL`; empty for any other error. */
-export function codeOf(error: unknown): string {
+export function sqliteCodeOf(error: unknown): string {
   return error instanceof Database.SqliteError ? error.code : "";
 }
 

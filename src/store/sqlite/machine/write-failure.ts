@@ -1,6 +1,6 @@
 import { messageOf } from "../../../domain/message-of.ts";
 import { damage, type FileTrouble } from "../../file-fault.ts";
-import { codeOf, isDamage } from "./connection.ts";
+import { sqliteCodeOf, isDamage } from "./connection.ts";
 
 /** Why SQLite could not write: the write has not happened; and what may be tried next. */
 export interface WriteFailure {
@@ -33,13 +33,13 @@ const FATAL = /^SQLITE_(IOERR|CORRUPT|NOTADB|CANTOPEN|READONLY|NOMEM|PROTOCOL|AU
 
 /** True for an error that concerns the whole batch, not the one operation that met it. */
 export function isBatchError(error: unknown): boolean {
-  const code = codeOf(error);
+  const code = sqliteCodeOf(error);
   return NOT_TAKEN.test(code) || BUSY.test(code) || FATAL.test(code);
 }
 
 /** Tells what an error means that occurred before a COMMIT, or in a checkpoint. */
 export function toWriteFailure(error: unknown): WriteFailure {
-  const code = codeOf(error);
+  const code = sqliteCodeOf(error);
   const message = `${code} ${messageOf(error)}`.trim();
   if (NOT_TAKEN.test(code)) return { kind: "full", message: `${message}${HINTS[code] ?? ""}` };
   if (BUSY.test(code)) return { kind: "busy", message };
@@ -57,7 +57,7 @@ const HINTS: Readonly<Record<string, string>> = {
  * the next start would find; or `unknown`.
  */
 export function leftByCommit(error: unknown): "nothing" | "on disk" | "unknown" {
-  const code = codeOf(error);
+  const code = sqliteCodeOf(error);
   if (code === "SQLITE_IOERR_SHMSIZE") return "on disk";
   // A COMMIT that is busy is refused before it writes.
   return NOT_TAKEN.test(code) || BUSY.test(code) ? "nothing" : "unknown";
