@@ -49,6 +49,26 @@ export const RINGS: readonly Ring[] = [
     node: ["perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
   },
   {
+    files: "store/postgres/*",
+    imports: [
+      "store/postgres/machine/*",
+      ...["domain/*", "store/store.ts", "store/common/*", "assets.ts"],
+    ],
+    packages: ["pg"],
+    node: ["crypto", "perf_hooks", ...PLUMBING],
+  },
+  // What keeps a node's part of a server, whatever is in it: it knows no noun.
+  {
+    files: "store/postgres/machine/*",
+    imports: [
+      ...["store/common/*", "store/store-error.ts", "store/cluster.ts", "store/change.ts"],
+      ...["domain/message-of.ts", "domain/every-step.ts", "domain/clock/*", "domain/address/*"],
+      ...["domain/log.ts", "assets.ts"],
+    ],
+    packages: ["pg"],
+    node: ["crypto", "fs", "net", "tls", "perf_hooks", "timers", ...PLUMBING],
+  },
+  {
     files: "net/*",
     imports: ["domain/*"],
     packages: [],
@@ -112,7 +132,8 @@ export const RINGS: readonly Ring[] = [
   {
     files: "daemon/*",
     imports: [
-      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "net/*", "runners/*", "engine/*"],
+      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "net/*"],
+      ...["runners/*", "engine/*"],
       ...["http/*", "parser/*", "assets.ts"],
     ],
     packages: [],
