@@ -48,8 +48,10 @@ export async function buildSound(options: BuildOptions): Promise<void> {
 /** The texts that stand in for files of the sources, by the names that esbuild puts them in for. */
 export function assetTexts(): Record<string, string> {
   const schemaSql = readFileSync(join(ROOT, "schema.sql"), "utf8");
+  const postgresSchemaSql = readFileSync(join(ROOT, "schema-postgres.sql"), "utf8");
   return {
     POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
+    POSTBACKD_POSTGRES_SCHEMA_SQL: JSON.stringify(postgresSchemaSql),
     POSTBACKD_VERSION: JSON.stringify(version),
   };
 }

@@ -20,6 +20,7 @@ import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
  */
 
 declare const POSTBACKD_SCHEMA_SQL: string;
+declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
 declare const POSTBACKD_VERSION: string;
 declare const POSTBACKD_DASHBOARD: readonly PackedFile[];
 
@@ -45,6 +46,8 @@ function bytesOrNull(text: string | null): Uint8Array | null {
 }
 
 export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
+
+export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
 
 export const version: string = POSTBACKD_VERSION;
 

@@ -10,6 +10,12 @@ import { fileURLToPath } from "node:url";
 /** The text of `schema.sql`: what a new database file is made with. */
 export const schemaSql: string = readFileSync(new URL("../schema.sql", import.meta.url), "utf8");
 
+/** The text of `schema-postgres.sql`: what an empty database on a server is made with. */
+export const postgresSchemaSql: string = readFileSync(
+  new URL("../schema-postgres.sql", import.meta.url),
+  "utf8",
+);
+
 /** A file of the dashboard. */
 export interface DashboardFile {
   /** Where it is served: `/dashboard/` is the page itself. */

@@ -38,7 +38,9 @@ function isBuilt(): boolean {
   const sources = readdirSync(join(ROOT, "src"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
-  const others = ["schema.sql", "package-lock.json"].map((name) => join(ROOT, name));
+  const others = ["schema.sql", "schema-postgres.sql", "package-lock.json"].map((name) =>
+    join(ROOT, name),
+  );
   return [...sources, ...others].every((file) => modifiedAt(file) < builtAt);
 }
 

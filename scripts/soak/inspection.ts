@@ -1,9 +1,5 @@
-import {
-  ANSWER_OVERHEAD_BYTES,
-  ATTEMPT_BYTES,
-  TASK_OVERHEAD_BYTES,
-  TASK_TEXT_BYTES,
-} from "../../src/store/sqlite/task-bytes.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Ledger } from "./ledger.ts";
 

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
-import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import {
   ANSWER_OVERHEAD_BYTES,
   ATTEMPT_OVERHEAD_BYTES,
   TASK_OVERHEAD_BYTES,
-} from "../../src/store/sqlite/task-bytes.ts";
+} from "../../src/store/common/byte-sizes.ts";
+import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
+import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import { newDatabaseFile, newStale, openTestStore, T0 } from "../helpers/store.ts";
 
 const EIGHTH_SCHEMA = readFileSync(new URL("../fixtures/schema-v8.sql", import.meta.url), "utf8");

@@ -17,6 +17,7 @@ import Database from "better-sqlite3";
 
 import { IDEMPOTENCY_MS } from "../../src/domain/clock/retention.ts";
 import type { TaskState } from "../../src/domain/task/task.ts";
+import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import {
@@ -26,7 +27,6 @@ import {
 } from "../../src/store/sqlite/machine/migrate.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/sqlite/task-bytes.ts";
 import { newOrder, placeOrder } from "../helpers/delivery.ts";
 import {
   NEW_TASK_BYTES,

@@ -31,7 +31,7 @@ export type BatchReply =
       readonly hasWritten: boolean;
     }
   /** Nothing was written; the same batch may succeed later. */
-  | { readonly kind: "full" | "busy"; readonly message: string }
+  | { readonly kind: "full" | "busy" | "unreachable"; readonly message: string }
   /** Nothing was written, and nothing may be written any more. */
   | BatchFailure
   /** Nobody knows whether it was written, and nothing may be written any more. */

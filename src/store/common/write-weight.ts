@@ -1,4 +1,4 @@
-import type { LeaseEnd, LeaseEnds, TaskPost } from "../store.ts";
+import type { LeaseEnd, LeaseEnds, Store, TaskPost } from "../store.ts";
 import type { SubmitOptions } from "./group-commit.ts";
 
 /** The weights of writes in a batch and in the backlog: about the number of rows that they write. */
@@ -44,4 +44,54 @@ function weightOfEnd({ sequel }: LeaseEnd): number {
 
 function pagesOf(...texts: readonly string[]): number {
   return Math.floor(texts.reduce((sum, text) => sum + text.length, 0) / 4096);
+}
+
+type WeightOf = {
+  readonly [Name in keyof Store]?: Store[Name] extends (args: infer Args) => unknown
+    ? SubmitOptions | ((args: Args) => SubmitOptions)
+    : never;
+};
+
+// A step of the operator, or of the engine, whose own limits bound the number of its steps.
+const ONE_ROW = rows(1);
+
+/** The weights of the writes that are more than one row, or that a client asks for. */
+const WEIGHTS = {
+  insertAccessRequest: CLIENT_WRITE,
+  touchKeys: (uses) => rows(uses.length),
+  insertTasks: weightOfPost,
+  collectTask: CLIENT_WRITE,
+  cancelTask: CLIENT_WRITE,
+  cancelTasks: ({ ids }) => ({ weight: ids.length, mayShed: true }),
+  claimTasks: ({ max }) => rows(max),
+  releaseDelayed: ({ max }) => rows(max),
+  expireQueued: STEP_WRITE,
+  // Workers hold what they claimed: refusing them would cost more than letting them in.
+  claimLeases: ({ max }) => rows(max),
+  extendLeases: ({ leases }) => rows(leases.length),
+  endLeases: weightOfEnds,
+  resumeLeases: WHOLE_TABLES,
+  touchWorkers: (uses) => rows(uses.length),
+  claimAttempts: ({ lanes }) =>
+    rows(lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0)),
+  redeliver: { weight: 2, mayShed: true },
+  stepRedeliveryOrder: STEP_WRITE,
+  createSession: CLIENT_WRITE,
+  touchSessions: (uses) => rows(uses.length),
+  sampleQueues: STEP_WRITE,
+  foldTraffic: STEP_WRITE,
+  resumeClock: WHOLE_TABLES,
+  shiftTimes: WHOLE_TABLES,
+  hastenAttempts: WHOLE_TABLES,
+  eraseExpired: ({ max }) => rows(max),
+  eraseStale: ({ max }) => rows(2 * max),
+} satisfies WeightOf;
+
+/** How an operation counts in batch and backlog. */
+export function submitOptionsOf(name: string, args: unknown): SubmitOptions {
+  // The table is keyed by the names of writes, each with a function of that write's own arguments.
+  const weights: Readonly<Record<string, SubmitOptions | ((args: never) => SubmitOptions)>> =
+    WEIGHTS;
+  const weight = weights[name] ?? ONE_ROW;
+  return typeof weight === "function" ? weight(args as never) : weight;
 }

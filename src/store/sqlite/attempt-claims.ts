@@ -1,4 +1,5 @@
 import { mayStart } from "../../domain/webhook/attempt-share.ts";
+import { toTask, type TaskRow } from "../common/task-row.ts";
 import type {
   AttemptRef,
   ClaimedAttempt,
@@ -10,7 +11,7 @@ import type {
 } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
-import { COLUMNS_UNLESS_LARGE, LARGE_BYTES, toTask, type TaskRow } from "./tasks.ts";
+import { COLUMNS_UNLESS_LARGE, LARGE_BYTES } from "./tasks.ts";
 
 // A lane is read retry count by retry count, with fresh attempts first. Each is a seek into attempts_due. The bound is
 // beyond any schedule that the configuration allows.

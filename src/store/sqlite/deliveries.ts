@@ -8,11 +8,11 @@ import {
   type EndedDeliveryState,
   type Refusal,
 } from "../../domain/webhook/delivery.ts";
+import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
 import type { Attempt, Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
 // The seq alone does not suffice: when the task of the newest attempt is erased, SQLite gives its seq to the next
 // attempt. The end of an attempt that was in flight then must not end the attempt of another task.

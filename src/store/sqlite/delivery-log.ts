@@ -1,4 +1,5 @@
 import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
+import { toTask, type TaskRow } from "../common/task-row.ts";
 import type {
   DeliveryCount,
   DeliveryCountPage,
@@ -14,7 +15,7 @@ import type { AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { TEXT_JOINS } from "./task-bytes.ts";
-import { TASK_COLUMNS, toTask, type TaskRow } from "./tasks.ts";
+import { TASK_COLUMNS } from "./tasks.ts";
 
 /** The lists of deliveries that the operator is shown, of any account. */
 

@@ -1,7 +1,7 @@
+import { ANSWER_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
 import type { KeptAnswer, TaskPost } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ANSWER_OVERHEAD_BYTES, textBytes } from "./task-bytes.ts";
 
 export const FIND_ANSWER = `
   SELECT body_hash AS bodyHash, answer_text AS answerText FROM idempotency_keys

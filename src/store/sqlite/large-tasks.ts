@@ -1,11 +1,12 @@
 import { entityTag } from "../../domain/entity-tag.ts";
 import { taskEnvelopePieces } from "../../domain/task/envelope.ts";
 import { signedRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
+import { toSummary, type SummaryRow } from "../common/task-row.ts";
 import type { AttemptRef, FoundTask, TaskLook, WebhookSecrets } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TEXT_JOINS } from "./task-bytes.ts";
-import { SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
+import { SUMMARY_COLUMNS } from "./tasks.ts";
 
 // Reads bytes: a text that is not Latin-1 would become one of twice the size, and bytes again (measured with 5 MB: 27
 // ms instead of 2).

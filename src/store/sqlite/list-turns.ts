@@ -1,5 +1,5 @@
+import type { SummaryRow } from "../common/task-row.ts";
 import { TASKS_EXAMINED_MAX, type TaskPage, type TaskQuery } from "../store.ts";
-import type { SummaryRow } from "./tasks.ts";
 
 /**
  * The number of rows that a list looks at in one turn of the reader thread, before others have theirs. It is a number

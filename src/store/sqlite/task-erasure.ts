@@ -2,10 +2,11 @@ import type { HostChange } from "../../domain/stats/host-tally.ts";
 import { countErased } from "../../domain/stats/work-changes.ts";
 import { decideErasure } from "../../domain/task/task-transition.ts";
 import type { StoredState } from "../../domain/task/task.ts";
+import { TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_OVERHEAD_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
 
 const SEQS = `(SELECT value FROM json_each(@seqs))`;
 

@@ -1,4 +1,5 @@
 import type { TaskSearch } from "../../domain/task/task-search.ts";
+import { toSummary, type SummaryRow } from "../common/task-row.ts";
 import type { FoundTaskRow, ReadyQuery, Scope, TaskPlace } from "../store.ts";
 import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
 import { foundDeliveries } from "./found-deliveries.ts";
@@ -15,7 +16,7 @@ import {
   type SourceKind,
   type TaskSource,
 } from "./task-sources.ts";
-import { HEAD_COLUMNS, SUMMARY_COLUMNS, toSummary, type SummaryRow } from "./tasks.ts";
+import { HEAD_COLUMNS, SUMMARY_COLUMNS } from "./tasks.ts";
 
 /** All lists of tasks: a list looks in turns at the candidates that an index finds, and shows those that pass. */
 

@@ -2,12 +2,12 @@ import { countFinished } from "../../domain/stats/work-changes.ts";
 import { STATE_CODES } from "../../domain/task/task-transition.ts";
 import { isFinished, type StoredState } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
+import { textBytes } from "../common/byte-sizes.ts";
 import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { textBytes } from "./task-bytes.ts";
 import { taskClaims } from "./task-claims.ts";
 import { INSERT_RESULT } from "./tasks.ts";
 

@@ -1,11 +1,12 @@
 import type { LeaseEnding } from "../../domain/lease/lease.ts";
+import { toTask, type SummaryRow, type TaskRow } from "../common/task-row.ts";
 import type { Scope, TaskTimeline, WebhookSecrets } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { TEXT_JOINS } from "./task-bytes.ts";
-import { SUMMARY_COLUMNS, toTask, type SummaryRow, type TaskRow } from "./tasks.ts";
+import { SUMMARY_COLUMNS } from "./tasks.ts";
 
 /**
  * Lengths are read without their texts: octet_length looks only at a row's header. Measured with a result of 4 MiB:

@@ -1,0 +1,10 @@
+import type { BatchChanges } from "./batch-changes.ts";
+import type { BatchSql } from "./machine/sql.ts";
+import { missing } from "./missing.ts";
+import type { SetSteps } from "./steps.ts";
+
+export function accountErasureWrites(_sql: BatchSql, _changes: BatchChanges) {
+  return {
+    eraseAccountPart: missing("eraseAccountPart"),
+  } satisfies SetSteps;
+}

@@ -1,0 +1,249 @@
+import { messageOf } from "../../../domain/message-of.ts";
+import type { BatchReply, Operation, Rejection } from "../../common/batch.ts";
+import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
+import type { BatchSql, SqlValue } from "./sql.ts";
+
+/** A write: takes the arguments of all its operations in a batch, and answers a value for each, in their order. */
+export type SetWrite = (list: readonly never[]) => Promise<readonly unknown[]>;
+
+/** What operations do, on one connection. */
+export interface BatchWork {
+  /** Every write there is, by name. Each runs inside the transaction of its batch. */
+  readonly writes: Readonly<Record<string, SetWrite>>;
+  readonly changes: GatheredWork;
+}
+
+/** What operations report while they run, to be written once for their batch. */
+export interface GatheredWork {
+  /** The accounts that the batch changed. */
+  readonly changed: Set<number>;
+  /** Sends the changes, as the last thing before the batch's COMMIT. */
+  send(): void;
+  /** The batch was undone. */
+  reset(): void;
+}
+
+/** This life of the node is over: its stripes are no longer its own, so nothing of it is written any more. */
+export class Fenced extends Error {
+  override readonly name = "Fenced" as const;
+}
+
+/** What a write has read is no longer so, because another node came first: the batch is to be run again. */
+export class RunAgain extends Error {
+  override readonly name = "RunAgain" as const;
+}
+
+/** The connection was lost while the batch was being committed. Its transaction's id tells how it ended. */
+export class InDoubt extends Error {
+  override readonly name = "InDoubt" as const;
+  readonly xid: string;
+  readonly reply: BatchReply;
+  constructor(xid: string, reply: BatchReply, options: ErrorOptions) {
+    super("the connection was lost during a commit", options);
+    this.xid = xid;
+    this.reply = reply;
+  }
+}
+
+// The stripe's row is locked by every batch: whoever comes after waits until this transaction has ended, whatever became
+// of its connection. Locking writes no new version of the row. The id is asked for here, because after the COMMIT was
+// sent it is too late.
+const FENCE = `
+  SELECT pg_current_xact_id()::text AS xid FROM stripes WHERE stripe = $1 AND node_seq = $2 FOR UPDATE`;
+
+// A server whose standby does not answer may be told to wait no longer: the commit is then on this server alone.
+const NOT_REPLICATED = "01000";
+
+/** The statements of the batch under way on a connection. */
+export class BatchStatements implements BatchSql {
+  readonly stripe: number;
+  readonly nodeSeq: number;
+  readonly nextSeq: () => number;
+  readonly #connection: Connection;
+  #sent: Promise<unknown>[] = [];
+
+  constructor(connection: Connection, node: Pick<BatchSql, "stripe" | "nodeSeq" | "nextSeq">) {
+    this.#connection = connection;
+    this.stripe = node.stripe;
+    this.nodeSeq = node.nodeSeq;
+    this.nextSeq = node.nextSeq;
+  }
+
+  all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]> {
+    return this.#connection.all(text, values);
+  }
+
+  get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined> {
+    return this.#connection.get(text, values);
+  }
+
+  run(text: string, values?: readonly SqlValue[]): Promise<number> {
+    return this.#connection.run(text, values);
+  }
+
+  send(text: string, values?: readonly SqlValue[]): void {
+    const sent = this.#connection.run(text, values);
+    // It is awaited with the COMMIT, which comes later than its failure.
+    sent.catch(() => {});
+    this.#sent.push(sent);
+  }
+
+  /** The batch was undone. */
+  forget(): void {
+    this.#sent = [];
+  }
+
+  /** What was sent and is not known to have succeeded. */
+  takeSent(): readonly Promise<unknown>[] {
+    return this.#sent.splice(0);
+  }
+}
+
+/** The writes of a connection, and what is needed to run batches of them. */
+export interface RunnerParts {
+  readonly connection: Connection;
+  readonly statements: BatchStatements;
+  readonly work: BatchWork;
+}
+
+/**
+ * Runs batches on one connection, one transaction for each. The operations of a batch were all asked for before any of
+ * them was answered, so they may run in any order: those of one name run together, as sets, in the order in which the
+ * names came. When an operation fails, the batch is undone and its operations run one by one.
+ */
+export class BatchRunner {
+  readonly #connection: Connection;
+  readonly #statements: BatchStatements;
+  readonly #work: BatchWork;
+  #isReplicated = true;
+
+  constructor({ connection, statements, work }: RunnerParts) {
+    this.#connection = connection;
+    this.#statements = statements;
+    this.#work = work;
+    connection.onNotice((sqlState) => {
+      if (sqlState === NOT_REPLICATED) this.#isReplicated = false;
+    });
+  }
+
+  /**
+   * Rejects with {@link ConnectionLost} when nothing of the batch was written, with {@link InDoubt} when nobody knows,
+   * with {@link Fenced}, or with an error of the server that a later try may not meet.
+   */
+  async run(operations: readonly Operation[]): Promise<BatchReply> {
+    try {
+      return await this.#transact(operations);
+    } catch (error) {
+      if (error instanceof ConnectionLost || error instanceof InDoubt) throw error;
+      await this.#undo();
+      if (error instanceof RunAgain) return await this.run(operations);
+      if (error instanceof Fenced || isPassing(error)) throw error;
+      if (operations.length > 1) return await this.#runEach(operations);
+      return committed([undefined], [{ index: 0, message: messageOf(error) }], []);
+    }
+  }
+
+  /** How a transaction of this node ended that is under way no more. */
+  async hasCommitted(xid: string): Promise<boolean> {
+    const { stripe, nodeSeq } = this.#statements;
+    await this.#connection.command("BEGIN");
+    // Waits until the transaction in doubt has ended. The COMMIT below waits for the standbys, which then have both.
+    const row = await this.#connection.get(FENCE, [stripe, nodeSeq]);
+    const status = await this.#connection.get<{ status: string | null }>(
+      "SELECT pg_xact_status($1::text::xid8) AS status",
+      [xid],
+    );
+    await this.#connection.command("COMMIT");
+    if (status?.status === "committed") return true;
+    if (row === undefined) throw new Fenced();
+    return false;
+  }
+
+  async #transact(operations: readonly Operation[]): Promise<BatchReply> {
+    const { stripe, nodeSeq } = this.#statements;
+    const begun = this.#connection.command("BEGIN");
+    const fence = this.#connection.get<{ xid: string }>(FENCE, [stripe, nodeSeq]);
+    // Their failures are those of the statements after them too.
+    begun.catch(() => {});
+    fence.catch(() => {});
+    const values = await this.#runSets(operations);
+    const fenced = await fence;
+    if (fenced === undefined) throw new Fenced();
+    this.#work.changes.send();
+    const changed = [...this.#work.changes.changed];
+    this.#work.changes.changed.clear();
+    await this.#commit(fenced.xid, committed(values, [], changed));
+    return committed(values, [], changed);
+  }
+
+  async #runSets(operations: readonly Operation[]): Promise<readonly unknown[]> {
+    const values: unknown[] = Array.from({ length: operations.length });
+    for (const [name, indices] of Map.groupBy(
+      operations.keys(),
+      (i) => operations[i]?.name ?? "",
+    )) {
+      // GroupCommit.submit ties each name to its own arguments, so they were checked where the operation was made.
+      const write = this.#work.writes[name] as
+        | ((list: readonly unknown[]) => Promise<readonly unknown[]>)
+        | undefined;
+      if (write === undefined) throw new Error(`there is no write ${name}`);
+      const answers = await write(indices.map((i) => operations[i]?.args));
+      indices.forEach((index, i) => (values[index] = answers[i]));
+    }
+    return values;
+  }
+
+  async #commit(xid: string, reply: BatchReply): Promise<void> {
+    this.#isReplicated = true;
+    const sent = this.#statements.takeSent();
+    const commit = this.#connection.command("COMMIT");
+    const [ended, ...others] = await Promise.allSettled([commit, ...sent]);
+    if (ended.status === "rejected" && ended.reason instanceof ConnectionLost) {
+      throw new InDoubt(xid, reply, { cause: ended.reason });
+    }
+    const failed = others.find((each) => each.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+    if (ended.status === "rejected") throw ended.reason;
+    // After a failed statement a COMMIT succeeds, and has rolled back.
+    if (ended.value !== "COMMIT") throw new Error("the transaction was rolled back");
+    if (this.#isReplicated) return;
+    this.#connection.destroy("a commit was not replicated");
+    throw new InDoubt(xid, reply, { cause: new Error("a commit was not replicated") });
+  }
+
+  async #runEach(operations: readonly Operation[]): Promise<BatchReply> {
+    const values: unknown[] = [];
+    const rejected: Rejection[] = [];
+    const changed = new Set<number>();
+    for (const operation of operations) {
+      const reply = await this.run([operation]);
+      if (reply.kind !== "committed") continue;
+      for (const { message } of reply.rejected) rejected.push({ index: values.length, message });
+      values.push(reply.values[0]);
+      for (const account of reply.changed) changed.add(account);
+    }
+    return committed(values, rejected, [...changed]);
+  }
+
+  async #undo(): Promise<void> {
+    this.#statements.forget();
+    this.#work.changes.reset();
+    await this.#connection.command("ROLLBACK");
+  }
+}
+
+// Deadlocks and serialization failures, a disk that is full, a server that shuts down, starts or is read-only.
+const PASSING = /^(40001|40P01|53\w{3}|57P0\d|25006|55P03)$/;
+
+/** True for an error of the server that the same batch may not meet when it is run again. */
+export function isPassing(error: unknown): boolean {
+  return PASSING.test(sqlStateOf(error));
+}
+
+function committed(
+  values: readonly unknown[],
+  rejected: readonly Rejection[],
+  changed: readonly number[],
+): BatchReply {
+  return { kind: "committed", values, rejected, changed, hasWritten: true };
+}

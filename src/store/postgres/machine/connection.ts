@@ -1,0 +1,167 @@
+import { createHash } from "node:crypto";
+
+import pg from "pg";
+
+import type { Sql, SqlValue } from "./sql.ts";
+
+/** The connection was lost: what had been sent may have happened, or not. */
+export class ConnectionLost extends Error {
+  override readonly name = "ConnectionLost" as const;
+}
+
+/** An error that the server answered with, by its SQLSTATE. */
+export function sqlStateOf(error: unknown): string {
+  return error instanceof pg.DatabaseError ? (error.code ?? "") : "";
+}
+
+const INT8 = 20;
+const INT8_ARRAY = 1016;
+const NUMERIC = 1700;
+
+// Numbers stay below 2^53, and sums of them too.
+const TYPES: pg.CustomTypesConfig = {
+  getTypeParser(oid: number, format?: "text" | "binary") {
+    if (oid === INT8 || oid === NUMERIC) return Number;
+    if (oid === INT8_ARRAY) return toNumbers;
+    return pg.types.getTypeParser(oid, format);
+  },
+};
+
+function toNumbers(text: string): readonly number[] {
+  return text === "{}" ? [] : text.slice(1, -1).split(",").map(Number);
+}
+
+/**
+ * One connection to the server, with statements in pipelines. Once it is lost, everything that waits and everything
+ * that is asked for rejects with {@link ConnectionLost}.
+ */
+export class Connection implements Sql {
+  readonly #client: pg.Client;
+  readonly #lost = new AbortController();
+  readonly #deadlineMs: number;
+  #reason = "the connection was closed";
+  #underWay = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  private constructor(client: pg.Client, deadlineMs: number) {
+    this.#client = client;
+    this.#deadlineMs = deadlineMs;
+    const lose = (error?: Error): void => this.#lose(error?.message);
+    client.on("error", lose);
+    client.on("end", () => lose());
+  }
+
+  /**
+   * Connects. A statement that is not answered within `deadlineMs` costs the connection: the server or the network may
+   * be gone, and nothing else tells. Rejects with the error of the server or the network.
+   */
+  static async open(config: pg.ClientConfig, deadlineMs: number): Promise<Connection> {
+    const client = new pg.Client({ ...config, keepAlive: true, pipeline: true, types: TYPES });
+    const connection = new Connection(client, deadlineMs);
+    await client.connect();
+    return connection;
+  }
+
+  /** Aborted once the connection is lost. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** Calls back with each notice of the server: its SQLSTATE. */
+  onNotice(listener: (sqlState: string) => void): void {
+    this.#client.on("notice", (notice) => listener(notice.code ?? ""));
+  }
+
+  /** Calls back with the payload of each notification. */
+  onNotification(listener: (payload: string) => void): void {
+    this.#client.on("notification", ({ payload }) => listener(payload ?? ""));
+  }
+
+  async all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]> {
+    // The statement's text says which columns its rows have.
+    return (await this.#query(text, values)).rows as readonly Row[];
+  }
+
+  async get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined> {
+    return (await this.all<Row>(text, values))[0];
+  }
+
+  async run(text: string, values?: readonly SqlValue[]): Promise<number> {
+    return (await this.#query(text, values)).rowCount ?? 0;
+  }
+
+  /** Runs statements without values, which need no preparing. Answers the command tag of the last one. */
+  async command(text: string): Promise<string> {
+    return (await this.#settle(this.#client.query(text))).command;
+  }
+
+  /** Ends the connection at once: whatever is under way on it is lost. */
+  destroy(reason = "the connection was closed"): void {
+    this.#lose(reason);
+  }
+
+  /** Ends the connection once everything is answered. */
+  async close(): Promise<void> {
+    if (this.#lost.signal.aborted) return;
+    await this.#client.end();
+  }
+
+  #query(text: string, values: readonly SqlValue[] = []): Promise<pg.QueryResult> {
+    return this.#settle(this.#client.query({ name: nameOf(text), text, values: [...values] }));
+  }
+
+  async #settle<Result>(query: Promise<Result>): Promise<Result> {
+    this.#began();
+    try {
+      return await query;
+    } catch (error) {
+      if (error instanceof pg.DatabaseError && !isFarewell(error)) throw error;
+      // A query that the client itself refused fails here too: only a lost connection refuses one.
+      this.#lose(error instanceof Error ? error.message : undefined);
+      throw new ConnectionLost(this.#reason, { cause: error });
+    } finally {
+      this.#ended();
+    }
+  }
+
+  // One timer for all statements: they are answered in their order, so an answer to any of them is a sign of life.
+  #began(): void {
+    this.#underWay++;
+    if (this.#underWay === 1) this.#watch();
+  }
+
+  #ended(): void {
+    this.#underWay--;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#underWay > 0) this.#watch();
+  }
+
+  #watch(): void {
+    const isLate = (): void => this.#lose(`no answer within ${this.#deadlineMs} ms`);
+    this.#timer = setTimeout(isLate, this.#deadlineMs).unref();
+  }
+
+  #lose(reason?: string): void {
+    if (this.#lost.signal.aborted) return;
+    if (reason !== undefined) this.#reason = reason;
+    this.#lost.abort();
+    // Queries that wait for an answer are rejected by the client when its socket is closed.
+    this.#client.connection.stream.destroy();
+  }
+}
+
+// The server ends the session with such an error.
+function isFarewell({ severity }: pg.DatabaseError): boolean {
+  return severity === "FATAL" || severity === "PANIC";
+}
+
+const names = new Map<string, string>();
+
+function nameOf(text: string): string {
+  const known = names.get(text);
+  if (known !== undefined) return known;
+  const name = `p${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
+  names.set(text, name);
+  return name;
+}

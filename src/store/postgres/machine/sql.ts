@@ -1,0 +1,31 @@
+/** What a value of a statement may be: a scalar, or a column of them for `unnest`. */
+export type SqlValue = Scalar | readonly Scalar[];
+type Scalar = string | number | boolean | null;
+
+/**
+ * Runs statements on PostgreSQL. Each is prepared once on its connection, under a name made of its text: so a text has
+ * no values in it. Statements that are asked for in one turn of the event loop cross the wire together.
+ */
+export interface Sql {
+  /** Answers the rows, their columns as the statement names them; `bigint` as a number. */
+  all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]>;
+  /** The first row; undefined where there is none. */
+  get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
+  /** Answers how many rows it wrote. */
+  run(text: string, values?: readonly SqlValue[]): Promise<number>;
+}
+
+/** Statements inside the transaction of a batch. */
+export interface BatchSql extends Sql {
+  /** The stripe that the batch's sums belong to. */
+  readonly stripe: number;
+  /** The node that the batch belongs to. */
+  readonly nodeSeq: number;
+  /** A number for a row: above all earlier ones of this node. */
+  nextSeq(): number;
+  /**
+   * Sends a statement whose answer nobody needs; so it crosses the wire together with the COMMIT. When it fails, the
+   * whole batch does.
+   */
+  send(text: string, values?: readonly SqlValue[]): void;
+}

@@ -1,0 +1,159 @@
+import { messageOf } from "../../../domain/message-of.ts";
+import type { BatchReply, BatchTransport, Operation } from "../../common/batch.ts";
+import {
+  BatchRunner,
+  BatchStatements,
+  Fenced,
+  InDoubt,
+  isPassing,
+  type BatchWork,
+} from "./batch.ts";
+import { ConnectionLost, type Connection } from "./connection.ts";
+import type { BatchSql } from "./sql.ts";
+
+/** What a writer needs of the node that it writes for. */
+export interface WriterNode {
+  /** Settles with the node's present life, or rejects when the store is closed. */
+  life(): Promise<NodeLife>;
+  /** A batch found out that a life is over. */
+  fenced(life: NodeLife): void;
+  /** Opens a connection; tries until it succeeds, or rejects when the store is closed. */
+  connect(): Promise<Connection>;
+}
+
+/** A life of a node, from its joining to its end. */
+export interface NodeLife {
+  readonly nodeSeq: number;
+  /** One for each writer connection. */
+  readonly stripes: readonly number[];
+  nextSeq(): number;
+}
+
+/** Makes the writes of a connection. */
+export type NewWork = (statements: BatchSql) => BatchWork;
+
+/**
+ * Writes batches over one connection. Whatever happens to the connection or to the server, a batch is answered only
+ * once its outcome is known: it is run again until it has committed, or until the node's life is over.
+ */
+export class Writer implements BatchTransport {
+  readonly #node: WriterNode;
+  readonly #index: number;
+  readonly #newWork: NewWork;
+  #open: {
+    readonly life: NodeLife;
+    readonly connection: Connection;
+    readonly runner: BatchRunner;
+  } | null = null;
+  /** One batch at a time: the next begins when the one before has ended. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** `index` tells which of the node's writers this is. */
+  constructor(node: WriterNode, index: number, newWork: NewWork) {
+    this.#node = node;
+    this.#index = index;
+    this.#newWork = newWork;
+  }
+
+  send(operations: readonly Operation[]): Promise<BatchReply> {
+    const reply = this.#last.then(() => this.#write(operations));
+    this.#last = reply;
+    return reply;
+  }
+
+  async close(): Promise<void> {
+    await this.#last;
+    await this.#open?.connection.close();
+  }
+
+  async #write(operations: readonly Operation[]): Promise<BatchReply> {
+    for (;;) {
+      try {
+        const runner = await this.#runner();
+        return await runner.run(operations);
+      } catch (error) {
+        const reply = await this.#afterFailure(error);
+        if (reply !== null) return reply;
+      }
+    }
+  }
+
+  /** Answers how the batch ended; null when nothing of it was written and it can be run again. */
+  async #afterFailure(error: unknown): Promise<BatchReply | null> {
+    if (error instanceof InDoubt) return this.#settle(error);
+    if (error instanceof Fenced) {
+      this.#leave();
+      return { kind: "unreachable", message: "the other daemons took this one for dead" };
+    }
+    if (error instanceof ConnectionLost) return null;
+    if (isPassing(error)) {
+      // The next try meets a server that has restarted, or another one.
+      this.#open?.connection.destroy(messageOf(error));
+      return null;
+    }
+    return { kind: "unreachable", message: messageOf(error) };
+  }
+
+  /** Finds out how a batch ended whose COMMIT was not answered. */
+  async #settle({ xid, reply }: InDoubt): Promise<BatchReply | null> {
+    for (;;) {
+      try {
+        const runner = await this.#runner();
+        return (await runner.hasCommitted(xid)) ? reply : null;
+      } catch (error) {
+        if (error instanceof Fenced) return this.#afterFailure(error);
+        if (error instanceof ConnectionLost || isPassing(error)) continue;
+        return { kind: "unknown", message: messageOf(error) };
+      }
+    }
+  }
+
+  #leave(): void {
+    if (this.#open === null) return;
+    this.#node.fenced(this.#open.life);
+    this.#open.connection.destroy("this life of the node is over");
+    this.#open = null;
+  }
+
+  async #runner(): Promise<BatchRunner> {
+    if (this.#open !== null && !this.#open.connection.lost.aborted) return this.#open.runner;
+    const life = this.#open?.life ?? (await this.#node.life());
+    const connection = await this.#node.connect();
+    const stripe = life.stripes[this.#index];
+    if (stripe === undefined) throw new Error("a node has a stripe for each of its writers");
+    const { nodeSeq } = life;
+    const statements = new BatchStatements(connection, {
+      stripe,
+      nodeSeq,
+      nextSeq: () => life.nextSeq(),
+    });
+    const runner = new BatchRunner({ connection, statements, work: this.#newWork(statements) });
+    this.#open = { life, connection, runner };
+    return runner;
+  }
+}
+
+/** Gives each batch to a writer that is free, in turn. */
+export class Writers implements BatchTransport {
+  readonly #writers: readonly Writer[];
+  readonly #busy = new Set<Writer>();
+
+  constructor(writers: readonly Writer[]) {
+    this.#writers = writers;
+  }
+
+  async send(operations: readonly Operation[]): Promise<BatchReply> {
+    const writer = this.#writers.find((each) => !this.#busy.has(each)) ?? this.#writers[0];
+    if (writer === undefined) throw new Error("there is no writer");
+    this.#busy.add(writer);
+    try {
+      return await writer.send(operations);
+    } finally {
+      this.#busy.delete(writer);
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#writers.map((writer) => writer.close()));
+  }
+}

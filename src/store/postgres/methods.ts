@@ -1,0 +1,110 @@
+import type { ReadOwner } from "../common/read-turns.ts";
+import type { Store } from "../store.ts";
+import type { ServerAccess } from "./server-access.ts";
+import type { Writes } from "./writes.ts";
+
+/** The limits of a page of a list. */
+export interface ListLimits {
+  /** How many tasks a page may look at; undefined takes the number of {@link Store.listTasks}. */
+  readonly examineMax: number | undefined;
+}
+
+const WRITES = [
+  "createAccount",
+  "changeLimits",
+  "createKey",
+  "revokeKey",
+  "touchKeys",
+  "rotateSecret",
+  "finishRotation",
+  "setAccountDisabled",
+  "eraseAccountPart",
+  "insertAccessRequest",
+  "approveAccessRequest",
+  "denyAccessRequest",
+  "createSession",
+  "touchSessions",
+  "endSession",
+  "createSignInLink",
+  "useSignInLink",
+  "createWorker",
+  "revokeWorker",
+  "touchWorkers",
+  "keepClockReading",
+  "resumeClock",
+  "shiftTimes",
+  "hastenAttempts",
+  "keepSecret",
+  "eraseExpired",
+  "eraseStale",
+  "insertTasks",
+  "collectTask",
+  "cancelTask",
+  "cancelTasks",
+  "eraseTask",
+  "claimTasks",
+  "finishTask",
+  "retryTask",
+  "requeueTasks",
+  "releaseTask",
+  "releaseDelayed",
+  "claimLeases",
+  "extendLeases",
+  "endLeases",
+  "resumeLeases",
+  "markQueue",
+  "expireQueued",
+  "claimAttempts",
+  "recordAttempt",
+  "redeliver",
+  "orderRedelivery",
+  "cancelRedeliveryOrder",
+  "stepRedeliveryOrder",
+  "sampleQueues",
+  "foldTraffic",
+] as const satisfies readonly (keyof Writes)[];
+
+/** The writes of the store that are one operation of the same name. */
+export function writeMethods({ write }: ServerAccess) {
+  const methods = Object.fromEntries(WRITES.map((name) => [name, write(name)]));
+  // Each has the name of its write.
+  return methods as { readonly [Name in (typeof WRITES)[number]]: Store[Name] };
+}
+
+/** The methods of the store that take their turn or more than one step. */
+export function otherMethods(access: ServerAccess, _limits: ListLimits) {
+  const { commit, readLong, write } = access;
+  const reclaimSpace = write("reclaimSpace");
+  const tryWrite = write("tryWrite");
+  return {
+    findHeldWork: readLong("findHeldWork", byAccount),
+    listTypeWork: readLong("listTypeWork"),
+    listAllDeliveries: readLong("listAllDeliveries"),
+    countEndedDeliveries: readLong("countEndedDeliveries"),
+    countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),
+    listTasks: readLong("listTasks", byScope),
+    listReady: readLong("listReady", byScope),
+    searchTasks: readLong("searchTasks", byScope),
+    findTimeline: readLong("findTimeline", byScope),
+    findTraffic: readLong("findTraffic", byScope),
+    listHostTraffic: readLong("listHostTraffic", byScope),
+    listAccountOverviews: readLong("listAccountOverviews"),
+
+    reclaimSpace: () => reclaimSpace(undefined),
+    tryWrite: () => tryWrite(undefined),
+    watch: (listener) => commit.watch(listener),
+    fault: () => commit.fault,
+    shortage: () => commit.shortage,
+    // What keeps a server's files is the server's own.
+    lookAtFile: () => {},
+    checkFile: () => Promise.resolve("done"),
+  } satisfies Partial<Store>;
+}
+
+function byAccount({ accountId }: { readonly accountId: number }): ReadOwner {
+  return accountId;
+}
+
+function byScope({ scope }: { readonly scope: number | null }): ReadOwner {
+  return scope;
+}

@@ -1,0 +1,80 @@
+import { systemClock } from "../../domain/clock/clock.ts";
+import { everyStep } from "../../domain/every-step.ts";
+import type { Logger } from "../../domain/log.ts";
+import type { Observer } from "../../domain/observer.ts";
+import { GroupCommit } from "../common/group-commit.ts";
+import { newLoneNode } from "../common/lone-node.ts";
+import { observedTransport } from "../common/observed-transport.ts";
+import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
+import type { Store } from "../store.ts";
+import { makeSchema } from "./machine/migrate.ts";
+import { ServerNode, WRITERS, type NodeName } from "./machine/node.ts";
+import { Reader, SnapshotReader } from "./machine/reader.ts";
+import type { ServerAddress } from "./machine/server-address.ts";
+import { Writer, Writers } from "./machine/writer.ts";
+import { otherMethods, writeMethods } from "./methods.ts";
+import { NodeMemory } from "./node-memory.ts";
+import { ServerAccess } from "./server-access.ts";
+import { newBatchWork, type Writes } from "./writes.ts";
+
+/** Tells how to open the store. */
+export interface PostgresStoreOptions {
+  readonly server: ServerAddress;
+  /** `node` for a daemon; `tool` for a process that takes a few steps and ends. */
+  readonly role: "node" | "tool";
+  readonly node: NodeName;
+  /** False where notifications do not arrive: other nodes then learn by asking, each second. */
+  readonly notify: boolean;
+  /** Client writes are refused while this many rows wait. */
+  readonly backlogMax: number;
+  /** How many tasks a page may look at; by default the number of {@link Store.listTasks}. */
+  readonly examineMax?: number | undefined;
+  readonly observer?: Observer | undefined;
+  readonly log?: Logger;
+}
+
+const SHORT_READERS = 2;
+const LONG_READERS = 2;
+
+/**
+ * Opens the store on a PostgreSQL server, which other daemons may share: joins them, and makes the tables of an empty
+ * database. Writes go over two connections with group commit, reads over others.
+ */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
+  const { server, backlogMax, observer, examineMax } = options;
+  await makeSchema(server);
+  const node = new ServerNode(server, options.node);
+  const memory = new NodeMemory();
+  const writers = Array.from(
+    { length: WRITERS },
+    (_, index) => new Writer(node, index, (sql) => newBatchWork(sql, memory)),
+  );
+  const transport = observedTransport(new Writers(writers), { observer, clock: systemClock });
+  const commit = new GroupCommit<Writes>(transport, {
+    batchWeightMax: BATCH_WEIGHT_MAX,
+    backlogWeightMax: backlogMax,
+  });
+  const connect = () => node.connect();
+  const reader = new Reader(connect, SHORT_READERS);
+  const longReader = new SnapshotReader(connect, LONG_READERS);
+  const access = new ServerAccess({ reader, longReader, commit });
+  await node.life();
+  let closing: Promise<void> | null = null;
+  return {
+    cluster: newLoneNode(systemClock),
+    ...access.reads,
+    ...writeMethods(access),
+    ...otherMethods(access, { examineMax }),
+    close() {
+      access.close();
+      closing ??= everyStep([
+        () => commit.stop(),
+        () => longReader.close(),
+        () => reader.close(),
+        () => commit.close(),
+        () => node.leave(),
+      ]);
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import { accessRequestReads } from "./access-requests.ts";
+import { accountOverviewReads } from "./account-overviews.ts";
+import { accountReads } from "./accounts.ts";
+import { laneReads } from "./attempt-claims.ts";
+import { clockReads } from "./clock-readings.ts";
+import { deliveryReads } from "./deliveries.ts";
+import { deliveryLogReads } from "./delivery-log.ts";
+import { holdReads, heldWorkReads } from "./holds.ts";
+import { hostTrafficReads } from "./host-traffic.ts";
+import { idempotencyReads } from "./idempotency-keys.ts";
+import { leaseReads } from "./leases.ts";
+import type { Sql } from "./machine/sql.ts";
+import { waitingReads } from "./queue-sample.ts";
+import { redeliveryOrderReads } from "./redelivery-orders.ts";
+import { sessionReads } from "./sessions.ts";
+import { taskCountReads } from "./task-counts.ts";
+import { taskListReads } from "./task-list.ts";
+import { taskQueueReads, typeWorkReads } from "./task-runs.ts";
+import { taskReads } from "./tasks.ts";
+import { timelineReads } from "./timeline.ts";
+import { trafficReads } from "./traffic.ts";
+import { upkeepReads } from "./upkeep.ts";
+import { workerReads } from "./workers.ts";
+
+/** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
+export function shortReads(sql: Sql) {
+  return {
+    ...accessRequestReads(sql),
+    ...accountReads(sql),
+    ...laneReads(sql),
+    ...clockReads(sql),
+    ...deliveryReads(sql),
+    ...holdReads(sql),
+    ...idempotencyReads(sql),
+    ...leaseReads(sql),
+    ...waitingReads(sql),
+    ...redeliveryOrderReads(sql),
+    ...sessionReads(sql),
+    ...taskCountReads(sql),
+    ...taskQueueReads(sql),
+    ...taskReads(sql),
+    ...upkeepReads(sql),
+    ...workerReads(sql),
+  };
+}
+
+export type LongReads = ReturnType<typeof longReads>;
+
+/** The reads, by name, that may take long, or that need one moment of the database for several statements. */
+export function longReads(sql: Sql) {
+  return {
+    ...accountOverviewReads(sql),
+    ...deliveryLogReads(sql),
+    ...heldWorkReads(sql),
+    ...hostTrafficReads(sql),
+    ...taskListReads(sql),
+    ...typeWorkReads(sql),
+    ...timelineReads(sql),
+    ...trafficReads(sql),
+  };
+}

@@ -1,0 +1,58 @@
+import type { GroupCommit } from "../common/group-commit.ts";
+import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
+import { submitOptionsOf } from "../common/write-weight.ts";
+import { StoreError } from "../store.ts";
+import type { Reader, SnapshotReader } from "./machine/reader.ts";
+import type { LongReads } from "./reads.ts";
+import { longReads, shortReads } from "./reads.ts";
+import type { ArgsOf, ValueOf } from "./steps.ts";
+import type { Writes } from "./writes.ts";
+
+/** The parts of an open database. */
+export interface ServerParts {
+  readonly reader: Reader;
+  readonly longReader: SnapshotReader;
+  readonly commit: GroupCommit<Writes>;
+}
+
+type LongName = keyof LongReads;
+/** An open database. Makes methods of a store from its reads and writes, until it is closed. */
+export class ServerAccess {
+  /** The reads of one statement or a few quick ones. */
+  readonly reads: ReturnType<typeof shortReads>;
+  readonly commit: GroupCommit<Writes>;
+  readonly #longReader: SnapshotReader;
+  readonly #turns = new ReadTurns();
+  #isClosed = false;
+
+  constructor({ reader, longReader, commit }: ServerParts) {
+    this.reads = shortReads(reader);
+    this.commit = commit;
+    this.#longReader = longReader;
+  }
+
+  /** A read that may take long, in its owner's turn; nobody owns it unless `ownerOf` names one. */
+  readonly readLong =
+    <Name extends LongName>(name: Name, ownerOf: (args: ArgsOf<Name>) => ReadOwner = () => null) =>
+    async (args: ArgsOf<Name>): Promise<ValueOf<Name>> => {
+      if (this.#isClosed) throw new StoreError("closed", "the store is closed");
+      return this.#turns.take(ownerOf(args), () =>
+        this.#longReader.read((sql) => {
+          // Each keeps its name, its arguments and its answer.
+          const read = longReads(sql)[name] as (args: ArgsOf<Name>) => Promise<ValueOf<Name>>;
+          return read(args);
+        }),
+      );
+    };
+
+  /** A write that weighs what its name and its arguments say. */
+  readonly write =
+    <Name extends keyof Writes>(name: Name): ((args: ArgsOf<Name>) => Promise<ValueOf<Name>>) =>
+    (args) =>
+      // The type of the value is that of the same name.
+      this.commit.submit(name, args, submitOptionsOf(name, args)) as Promise<ValueOf<Name>>;
+
+  close(): void {
+    this.#isClosed = true;
+  }
+}

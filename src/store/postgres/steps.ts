@@ -1,0 +1,34 @@
+import type { Store } from "../store.ts";
+
+/**
+ * The writes of the store as they run inside the transaction of a batch: each takes the arguments of all its operations
+ * in the batch, and answers a value for each, in their order.
+ */
+export type SetSteps = {
+  readonly [Name in keyof Store]?: Store[Name] extends (...args: infer Args) => Promise<infer Value>
+    ? (list: readonly Args[0][]) => Promise<readonly Value[]>
+    : never;
+};
+
+/** The arguments of a method of the store. */
+export type ArgsOf<Name extends keyof Store> = Store[Name] extends (args: infer Args) => unknown
+  ? Args
+  : never;
+
+/** What a method of the store promises. */
+export type ValueOf<Name extends keyof Store> = Store[Name] extends (
+  ...args: never
+) => Promise<infer Value>
+  ? Value
+  : never;
+
+/** Runs an operation after the other: for writes of which few come together. */
+export function each<Args, Value>(
+  write: (args: Args) => Promise<Value>,
+): (list: readonly Args[]) => Promise<readonly Value[]> {
+  return async (list) => {
+    const values: Value[] = [];
+    for (const args of list) values.push(await write(args));
+    return values;
+  };
+}

@@ -1,0 +1,39 @@
+import { STATE_CODES } from "../../domain/task/task-transition.ts";
+
+/** What statements select of tasks. */
+
+/** Finds what has become of `tasks AS t`: it has a row in `queue` until it ends, and then one in `ends`. */
+export const STATE_JOINS = `
+  LEFT JOIN queue AS q ON q.task_seq = t.seq
+  LEFT JOIN ends AS e ON e.task_seq = t.seq`;
+
+/** The state of `tasks AS t` with {@link STATE_JOINS}. */
+export const STATE = `coalesce(q.state, e.state)`;
+
+/** The columns of a task's summary but for what was posted. */
+export const HEAD_COLUMNS = `
+  t.id, ${STATE} AS state, coalesce(e.status_code, CASE q.state
+    WHEN 'running' THEN ${STATE_CODES.running} ELSE ${STATE_CODES.queued}
+  END) AS "statusCode", e.status_message AS "statusMessage", t.type, t.created_at AS "createdAt",
+  coalesce(q.started_at, e.started_at) AS "startedAt", e.completed_at AS "completedAt",
+  e.expires_at AS "expiresAt", coalesce(q.runs, e.runs) AS runs`;
+
+/** All columns that `toSummary` reads. */
+export const SUMMARY_COLUMNS = `${HEAD_COLUMNS}, t.data_text AS "dataText"`;
+
+/** All columns that `toTask` reads. */
+export const TASK_COLUMNS = `
+  ${SUMMARY_COLUMNS}, t.input_text AS "inputText", e.result_text AS "resultText", e.error_text AS "errorText"`;
+
+/** The size of a task's texts, with {@link STATE_JOINS}: the server knows it without reading them. */
+export const TASK_TEXT_BYTES = `
+  octet_length(t.data_text) + coalesce(octet_length(t.input_text), 0)
+  + coalesce(octet_length(e.result_text), 0) + coalesce(octet_length(e.error_text), 0)`;
+
+/** A task's id as a parameter: anything else than an id in lower case is nobody's. */
+export function toUuid(id: string): string {
+  return UUID.test(id) ? id : NOBODY;
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const NOBODY = "00000000-0000-0000-0000-000000000000";

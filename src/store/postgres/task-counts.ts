@@ -1,0 +1,79 @@
+import type { AccountUsage } from "../../domain/account/quota.ts";
+import type { CountTally } from "../../domain/stats/count-tally.ts";
+import type { CountedWord, EverWord } from "../../domain/stats/work-changes.ts";
+import { toFirstSteps, toWorkCounts, type KeptCount } from "../../domain/stats/work-counts.ts";
+import type { Store } from "../store.ts";
+import type { BatchSql, Sql } from "./machine/sql.ts";
+
+export const ADD_TO_COUNTS = `
+  INSERT INTO task_counts AS c (account_seq, word, stripe, count)
+  SELECT account_seq, word, $1, count FROM unnest($2::bigint[], $3::text[], $4::bigint[]) AS a (account_seq, word, count)
+  ON CONFLICT (account_seq, word, stripe) DO UPDATE SET count = c.count + excluded.count`;
+
+const NOTE_EVER = `
+  INSERT INTO task_counts (account_seq, word, stripe, count)
+  SELECT account_seq, word, $1, 1 FROM unnest($2::bigint[], $3::text[]) AS a (account_seq, word)
+  ON CONFLICT (account_seq, word, stripe) DO NOTHING`;
+
+const SELECT_COUNTS = `
+  SELECT word, sum(count)::bigint AS count FROM task_counts WHERE account_seq = $1 GROUP BY word`;
+
+// Some rows for each account that ever posted.
+const SUM_COUNTS = `SELECT word, sum(count)::bigint AS count FROM task_counts GROUP BY word`;
+
+const SELECT_USAGE = `
+  SELECT account_seq AS "accountSeq",
+    coalesce(sum(count) FILTER (WHERE word = 'bytes'), 0)::bigint AS bytes,
+    coalesce(sum(count) FILTER (WHERE word <> 'bytes'), 0)::bigint AS "openTasks"
+  FROM task_counts
+  WHERE account_seq = ANY($1::bigint[]) AND word IN ('queued', 'delayed', 'running', 'bytes')
+  GROUP BY account_seq`;
+
+/** Sends what a batch changes. */
+export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number>): void {
+  const adds: { accounts: number[]; words: CountedWord[]; counts: number[] } = {
+    accounts: [],
+    words: [],
+    counts: [],
+  };
+  const evers: { accounts: number[]; words: EverWord[] } = { accounts: [], words: [] };
+  tally.write(
+    {
+      add(accountSeq, word, count) {
+        adds.accounts.push(accountSeq);
+        adds.words.push(word);
+        adds.counts.push(count);
+      },
+      noteEver(accountSeq, word) {
+        evers.accounts.push(accountSeq);
+        evers.words.push(word);
+      },
+    },
+    changed,
+  );
+  if (adds.accounts.length > 0) {
+    sql.send(ADD_TO_COUNTS, [sql.stripe, adds.accounts, adds.words, adds.counts]);
+  }
+  if (evers.accounts.length > 0) sql.send(NOTE_EVER, [sql.stripe, evers.accounts, evers.words]);
+}
+
+/** Reads the usage of accounts as it is committed; an account that has never posted has none. */
+export async function readUsage(
+  sql: Sql,
+  accountSeqs: readonly number[],
+): Promise<ReadonlyMap<number, AccountUsage>> {
+  const rows = await sql.all<AccountUsage & { accountSeq: number }>(SELECT_USAGE, [accountSeqs]);
+  return new Map(
+    rows.map(({ accountSeq, bytes, openTasks }) => [accountSeq, { bytes, openTasks }]),
+  );
+}
+
+export function taskCountReads(sql: Sql) {
+  const read = (scope: number | null): Promise<readonly KeptCount[]> =>
+    scope === null ? sql.all(SUM_COUNTS) : sql.all(SELECT_COUNTS, [scope]);
+
+  return {
+    countWork: async (scope) => toWorkCounts(await read(scope)),
+    findFirstSteps: async (scope) => toFirstSteps(await read(scope)),
+  } satisfies Partial<Store>;
+}

@@ -1,0 +1,207 @@
+import { excessOf, type AccountUsage, type QuotaExcess } from "../../domain/account/quota.ts";
+import { countPost } from "../../domain/stats/work-changes.ts";
+import { stateAtPost } from "../../domain/task/task-transition.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
+import type { TaskPost, TaskPostOutcome } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
+import { findAnswers, keepAnswers, type FoundAnswer } from "./idempotency-keys.ts";
+import type { BatchSql } from "./machine/sql.ts";
+
+const INSERT_TASKS = `
+  INSERT INTO tasks (seq, id, account_seq, type, tag, marketplace, priority, created_at, data_text, input_text)
+  SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::smallint[],
+    $8::bigint[], $9::text[], $10::text[])`;
+
+const INSERT_QUEUED = `
+  INSERT INTO queue (task_seq, account_seq, type, tag, priority, state, start_at, created_at, pingback_host, postback_host)
+  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::smallint[], $6::task_state[],
+    $7::bigint[], $8::bigint[], $9::text[], $10::text[])`;
+
+const INSERT_DELIVERIES = `
+  INSERT INTO deliveries (task_seq, kind, url, host)
+  SELECT * FROM unnest($1::bigint[], $2::webhook_kind[], $3::text[], $4::text[])`;
+
+const INSERT_REFUSED = `
+  INSERT INTO ends (task_seq, account_seq, state, status_code, status_message, created_at, completed_at, expires_at,
+    erase_at, error_text)
+  SELECT seq, account_seq, 'failed', code, message, created_at, created_at, expires_at, erase_at, error_text
+  FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[])
+    AS a (seq, account_seq, code, message, created_at, expires_at, erase_at, error_text)`;
+
+const LOCK_ACCOUNTS = `
+  SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) ORDER BY seq FOR NO KEY UPDATE`;
+
+// As much as all other batches under way might add to an account: 63 of them, of 256 tasks and some megabytes.
+const NEAR_TASKS = 63 * 256;
+const NEAR_BYTES = 63 * 2 * 1024 * 1024;
+
+/** A post that is taken in. */
+interface Accepted {
+  readonly post: TaskPost;
+  readonly bytes: number;
+}
+
+/** Takes in the posts of a batch. */
+export class PostStep {
+  readonly #sql: BatchSql;
+  readonly #changes: BatchChanges;
+  /** The answer of this batch to each key. */
+  readonly #answers = new Map<string, NonNullable<TaskPost["idempotency"]>>();
+  #usage: ReadonlyMap<number, AccountUsage> = new Map();
+  #found: ReadonlyMap<TaskPost, FoundAnswer> = new Map();
+
+  constructor(sql: BatchSql, changes: BatchChanges) {
+    this.#sql = sql;
+    this.#changes = changes;
+  }
+
+  async insert(posts: readonly TaskPost[]): Promise<readonly TaskPostOutcome[]> {
+    const accounts = [...new Set(posts.map(({ accountId }) => accountId))].toSorted(
+      (a, b) => a - b,
+    );
+    [this.#usage, this.#found] = await Promise.all([
+      this.#changes.findUsage(accounts),
+      findAnswers(this.#sql, posts),
+    ]);
+    const near = accounts.filter((account) => posts.some((post) => this.#isNear(account, post)));
+    if (near.length > 0) await this.#lock(near);
+    const accepted: Accepted[] = [];
+    const outcomes = posts.map((post) => this.#decide(post, accepted));
+    await keepAnswers(
+      this.#sql,
+      accepted.map(({ post }) => post),
+    );
+    insertPosts(
+      this.#sql,
+      accepted.map(({ post }) => post),
+    );
+    return outcomes;
+  }
+
+  /** True where the posts of other connections might exceed the quota together with this one. */
+  #isNear(account: number, { accountId, quota }: TaskPost): boolean {
+    if (accountId !== account) return false;
+    const used = this.#usage.get(account) ?? NOTHING;
+    const bytesMax = Math.min(quota.bytes || Infinity, quota.shareBytes || Infinity);
+    return (
+      used.bytes + NEAR_BYTES > bytesMax ||
+      used.openTasks + NEAR_TASKS > (quota.openTasks || Infinity)
+    );
+  }
+
+  /** Lets nobody else post for these accounts until this batch has ended; and sees what the others have added. */
+  async #lock(accounts: readonly number[]): Promise<void> {
+    const locked = this.#sql.all(LOCK_ACCOUNTS, [accounts]);
+    const [, usage] = await Promise.all([locked, this.#changes.findUsage(accounts)]);
+    this.#usage = new Map([...this.#usage, ...usage]);
+  }
+
+  #decide(post: TaskPost, accepted: Accepted[]): TaskPostOutcome {
+    const { accountId, idempotency } = post;
+    const found = this.#found.get(post);
+    const key = idempotency === null ? null : `${accountId} ${idempotency.key}`;
+    const kept = found?.kept ?? (key === null ? undefined : this.#answers.get(key));
+    if (kept !== undefined) {
+      return { kind: "kept", bodyHash: kept.bodyHash, answerText: kept.answerText };
+    }
+    const bytes = bytesOf(post, found?.bytes);
+    const excess = this.#excessOf(post, bytes);
+    if (excess !== null) return { kind: "over quota", ...excess };
+    if (key !== null && idempotency !== null) this.#answers.set(key, idempotency);
+    countPost(this.#changes, post, bytes);
+    accepted.push({ post, bytes });
+    return { kind: "inserted" };
+  }
+
+  #excessOf({ accountId, accepted, quota }: TaskPost, bytes: number): QuotaExcess | null {
+    const before = this.#usage.get(accountId) ?? NOTHING;
+    const used = this.#changes.usageAfter(accountId, before);
+    return excessOf({ bytes, openTasks: accepted.length }, { used, quota });
+  }
+}
+
+const NOTHING: AccountUsage = { bytes: 0, openTasks: 0 };
+
+/** The bytes that a post adds; its answer replaces one of `replacedBytes`, if there is one. */
+function bytesOf({ accepted, refused, idempotency }: TaskPost, replacedBytes?: number): number {
+  let bytes = TASK_OVERHEAD_BYTES * (accepted.length + refused.length);
+  for (const { dataText, inputText } of accepted) bytes += textBytes(dataText, inputText);
+  for (const task of refused) bytes += textBytes(task.dataText, task.inputText, task.errorText);
+  if (idempotency === null) return bytes;
+  const replaced = replacedBytes === undefined ? 0 : ANSWER_OVERHEAD_BYTES + replacedBytes;
+  return bytes + ANSWER_OVERHEAD_BYTES + textBytes(idempotency.answerText) - replaced;
+}
+
+function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
+  const accepted = posts.flatMap(({ accountId, createdAt, accepted: tasks }) =>
+    tasks.map((task) => ({ ...task, seq: sql.nextSeq(), accountId, createdAt })),
+  );
+  const refused = posts.flatMap(({ accountId, createdAt, refused: tasks, refusedUntil }) =>
+    tasks.map((task) => ({ ...task, ...refusedUntil, seq: sql.nextSeq(), accountId, createdAt })),
+  );
+  const tasks = [
+    ...accepted,
+    ...refused.map((task) => ({ ...task, marketplace: null, priority: 0 })),
+  ];
+  if (tasks.length === 0) return;
+  sql.send(INSERT_TASKS, [
+    tasks.map(({ seq }) => seq),
+    tasks.map(({ id }) => id),
+    tasks.map(({ accountId }) => accountId),
+    tasks.map(({ type }) => type),
+    tasks.map(({ tag }) => tag),
+    tasks.map(({ marketplace }) => marketplace),
+    tasks.map(({ priority }) => priority),
+    tasks.map(({ createdAt }) => createdAt),
+    tasks.map(({ dataText }) => dataText),
+    tasks.map(({ inputText }) => inputText),
+  ]);
+  queueTasks(sql, accepted);
+  if (refused.length === 0) return;
+  sql.send(INSERT_REFUSED, [
+    refused.map(({ seq }) => seq),
+    refused.map(({ accountId }) => accountId),
+    refused.map(({ code }) => code),
+    refused.map(({ message }) => message),
+    refused.map(({ createdAt }) => createdAt),
+    refused.map(({ expiresAt }) => expiresAt),
+    refused.map(({ eraseAt }) => eraseAt),
+    refused.map(({ errorText }) => errorText),
+  ]);
+}
+
+/** An accepted task with its row number. */
+type QueuedTask = TaskPost["accepted"][number] & {
+  readonly seq: number;
+  readonly accountId: number;
+  readonly createdAt: number;
+};
+
+function queueTasks(sql: BatchSql, tasks: readonly QueuedTask[]): void {
+  if (tasks.length === 0) return;
+  sql.send(INSERT_QUEUED, [
+    tasks.map(({ seq }) => seq),
+    tasks.map(({ accountId }) => accountId),
+    tasks.map(({ type }) => type),
+    tasks.map(({ tag }) => tag),
+    tasks.map(({ priority }) => priority),
+    tasks.map((task) => stateAtPost(task, task.createdAt)),
+    tasks.map(({ startAt }) => startAt),
+    tasks.map(({ createdAt }) => createdAt),
+    tasks.map(({ pingback }) => pingback?.host ?? null),
+    tasks.map(({ postback }) => postback?.host ?? null),
+  ]);
+  const webhooks = tasks.flatMap(({ seq, pingback, postback }) =>
+    [
+      { seq, kind: "pingback", webhook: pingback },
+      { seq, kind: "postback", webhook: postback },
+    ].flatMap(({ webhook, ...of }) => (webhook === null ? [] : [{ ...of, ...webhook }])),
+  );
+  if (webhooks.length === 0) return;
+  sql.send(INSERT_DELIVERIES, [
+    webhooks.map(({ seq }) => seq),
+    webhooks.map(({ kind }) => kind),
+    webhooks.map(({ url }) => url),
+    webhooks.map(({ host }) => host),
+  ]);
+}

@@ -1,0 +1,122 @@
+import { countCancelled, countCollected } from "../../domain/stats/work-changes.ts";
+import { decideCancel, openStateOf, STATE_CODES } from "../../domain/task/task-transition.ts";
+import type { OpenState, StoredState, TaskKey } from "../../domain/task/task.ts";
+import { toTask, type TaskRow } from "../common/task-row.ts";
+import type { Store, TaskCancel } from "../store.ts";
+import type { BatchChanges } from "./batch-changes.ts";
+import type { BatchSql, Sql } from "./machine/sql.ts";
+import { each, type SetSteps } from "./steps.ts";
+import { STATE_JOINS, TASK_COLUMNS, toUuid } from "./task-columns.ts";
+import { endTasks, type TaskEnd } from "./task-ends.ts";
+import { PostStep } from "./task-posts.ts";
+
+const COLLECT_TASKS = `
+  DELETE FROM ready AS r USING unnest($1::uuid[], $2::bigint[]) AS a (id, account_seq)
+  WHERE r.task_seq = (SELECT seq FROM tasks AS t WHERE t.id = a.id AND t.account_seq = a.account_seq)
+  RETURNING r.account_seq AS "accountId"`;
+
+const FIND_STATE = `
+  SELECT t.seq, q.state AS open, e.state AS ended
+  FROM tasks AS t ${STATE_JOINS}
+  WHERE t.id = $1 AND t.account_seq = $2`;
+
+const FIND_OPEN = `
+  SELECT q.task_seq AS seq, t.id, q.state
+  FROM tasks AS t JOIN queue AS q ON q.task_seq = t.seq
+  WHERE t.id = ANY($1::uuid[]) AND t.account_seq = $2
+  ORDER BY q.task_seq FOR UPDATE OF q`;
+
+const FIND_TASK = `
+  SELECT ${TASK_COLUMNS}, EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq) AS "isReady"
+  FROM tasks AS t ${STATE_JOINS}
+  WHERE t.id = $1 AND t.account_seq = $2`;
+
+export function taskWrites(sql: BatchSql, changes: BatchChanges) {
+  return {
+    insertTasks: (posts) => new PostStep(sql, changes).insert(posts),
+    ...changeWrites(sql, changes),
+  } satisfies SetSteps;
+}
+
+function changeWrites(sql: BatchSql, changes: BatchChanges) {
+  const batch = { sql, changes };
+
+  return {
+    async collectTask(keys) {
+      const rows = await sql.all<Pick<TaskKey, "accountId">>(COLLECT_TASKS, [
+        keys.map(({ id }) => toUuid(id)),
+        keys.map(({ accountId }) => accountId),
+      ]);
+      for (const { accountId } of rows) countCollected(changes, accountId);
+      return keys.map(() => {});
+    },
+
+    cancelTask: each(async ({ accountId, id, ...order }) => {
+      const found = await sql.get<{
+        seq: number;
+        open: StoredState | null;
+        ended: StoredState | null;
+      }>(FIND_STATE, [toUuid(id), accountId]);
+      const outcome = decideCancel(found?.open ?? found?.ended ?? undefined);
+      if (found === undefined || outcome !== "cancelled") return outcome;
+      const cancelled = await cancel(batch, [found.seq], order);
+      // It has ended between the two statements.
+      return cancelled.has(found.seq) ? outcome : "finished";
+    }),
+
+    cancelTasks: each(async ({ accountId, ids, states, ...order }) => {
+      const found = await sql.all<{ seq: number; id: string; state: StoredState }>(FIND_OPEN, [
+        ids.map(toUuid),
+        accountId,
+      ]);
+      const bySeq = new Map(
+        found.flatMap(({ seq, id, state }) => {
+          const open = openStateOf(state);
+          return open !== null && states.includes(open) ? [[seq, { id, open }] as const] : [];
+        }),
+      );
+      const cancelled: Record<OpenState, string[]> = { queued: [], running: [] };
+      await cancel(batch, [...bySeq.keys()], order);
+      for (const { id, open } of bySeq.values()) cancelled[open].push(id);
+      return cancelled;
+    }),
+  } satisfies SetSteps;
+}
+
+/** Cancels those of these tasks that have not ended; answers the state that each was in. */
+async function cancel(
+  { sql, changes }: { readonly sql: BatchSql; readonly changes: BatchChanges },
+  seqs: readonly number[],
+  { cancelledAt, expiresAt, eraseAt }: Omit<TaskCancel, "id" | "accountId">,
+): Promise<ReadonlyMap<number, StoredState>> {
+  const ended = await endTasks(
+    sql,
+    seqs.map((seq): TaskEnd => ({
+      seq,
+      from: ["delayed", "queued", "running"],
+      nodeSeq: null,
+      run: null,
+      id: null,
+      state: "cancelled",
+      code: STATE_CODES.cancelled,
+      resultText: null,
+      errorText: null,
+      endedAt: cancelledAt,
+      expiresAt,
+      eraseAt,
+    })),
+  );
+  for (const { accountSeq, from } of ended) {
+    countCancelled(changes, { accountSeq, from, cancelledAt });
+  }
+  return new Map(ended.map(({ seq, from }) => [seq, from]));
+}
+
+export function taskReads(sql: Sql) {
+  return {
+    async findTask({ accountId, id }) {
+      const row = await sql.get<TaskRow & { isReady: boolean }>(FIND_TASK, [toUuid(id), accountId]);
+      return row === undefined ? null : { task: toTask(row), isReady: row.isReady };
+    },
+  } satisfies Partial<Store>;
+}
