@@ -1,0 +1,296 @@
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import {
+  appendFileSync,
+  chownSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { FolderGuard } from "./folder-guard.ts";
+import { findFreePort } from "./free-port.ts";
+import { findPostgres, HOW_TO_GET_POSTGRES, type PostgresBinaries } from "./postgres-binaries.ts";
+import { listProcesses } from "./processes.ts";
+import { until } from "./until.ts";
+
+/** Of postgresql.conf, by name. */
+export type PostgresSettings = Readonly<Record<string, string | number>>;
+
+/** How to make a server. */
+export interface PostgresOptions {
+  /** What {@link findPostgres} finds unless given. */
+  readonly binaries?: PostgresBinaries;
+  /** The folder to make its own in: one in memory, where there is room, unless given. A benchmark names a disk. */
+  readonly parent?: string;
+  /** Beside the server's own and before them: those suit many small tests. */
+  readonly settings?: PostgresSettings;
+}
+
+/** Who may read the folder and run the server: it refuses to run as root. */
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+const MEMORY = "/dev/shm";
+const MEMORY_BYTES_MIN = 1024 ** 3;
+const START_MS_MAX = 60_000;
+const STOP_MS_MAX = 30_000;
+const LOG_SHOWN = 4096;
+
+/**
+ * A PostgreSQL server of its own, empty, that listens on a unix socket and on a port of 127.0.0.1, with a password for
+ * both. `fsync` stays on: postbackd refuses a server without, and in memory it costs nothing. It ends, and its folder is
+ * removed, when it is disposed of or this process ends, even by SIGKILL. It does not keep this process from ending.
+ */
+export class PostgresServer {
+  /** Of the superuser, in the database `postgres`, by TCP. It carries the password. */
+  readonly url: string;
+  /** The same by the unix socket. */
+  readonly socketUrl: string;
+  readonly port: number;
+  readonly major: number;
+  /** Where the data, the socket and the log lie. */
+  readonly folder: string;
+  readonly #binaries: PostgresBinaries;
+  readonly #owner: Owner | null = serverOwner();
+  readonly #guard: FolderGuard;
+  readonly #password = randomBytes(16).toString("hex");
+  #child: ChildProcess | null = null;
+
+  private constructor(binaries: PostgresBinaries, folder: string, port: number) {
+    this.folder = folder;
+    this.port = port;
+    this.major = binaries.major;
+    this.#binaries = binaries;
+    this.#guard = new FolderGuard(folder);
+    const credentials = `postgres://postgres:${this.#password}@`;
+    this.url = `${credentials}127.0.0.1:${port}/postgres`;
+    this.socketUrl = `${credentials}/postgres?host=${encodeURIComponent(folder)}&port=${port}`;
+  }
+
+  /** Makes one and starts it. Rejects, with the end of its log, when it does not get ready. */
+  static async start(options: PostgresOptions = {}): Promise<PostgresServer> {
+    const binaries = options.binaries ?? findPostgres();
+    if (binaries === null) throw new Error(HOW_TO_GET_POSTGRES);
+    const parent = options.parent ?? defaultParent();
+    const folder = mkdtempSync(join(parent, "postbackd-postgres-"));
+    const server = new PostgresServer(binaries, folder, await findFreePort());
+    try {
+      await server.#create(options.settings);
+      await server.startAgain();
+      return server;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+  }
+
+  /** The number of the process that all others of the server come from. Throws when the server does not run. */
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error("the PostgreSQL server does not run");
+    return this.#child.pid;
+  }
+
+  /** The end of its log. */
+  get log(): string {
+    return readFileSync(this.#logFile, "utf8").slice(-LOG_SHOWN);
+  }
+
+  /** Starts it on the data that {@link kill} or {@link shutDown} left; settings that are given stay. */
+  async startAgain(settings: PostgresSettings = {}): Promise<void> {
+    this.#configure(settings);
+    const child = this.#spawn("postgres", ["-D", this.#data]);
+    this.#child = child;
+    child.unref();
+    child.once("exit", () => (this.#child = null));
+    const isReady = (): boolean => {
+      if (this.#child === null) throw new Error(`PostgreSQL did not get ready: ${this.log}`);
+      return this.#readyPid() === child.pid;
+    };
+    const fault = (): string => `PostgreSQL was not ready after ${START_MS_MAX} ms: ${this.log}`;
+    await until(isReady, { msMax: START_MS_MAX, everyMs: 10, fault });
+  }
+
+  /** kill -9 of all its processes. The data stays, as after a crash of the machine whose disk lost nothing. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+    // Those that are left end by themselves, but not at once, and until then it could not start again.
+    const hasEnded = (): boolean => {
+      const left = this.#processes();
+      for (const pid of left) killUnlessGone(pid);
+      return left.length === 0;
+    };
+    await until(hasEnded, {
+      msMax: STOP_MS_MAX,
+      everyMs: 5,
+      fault: () => `processes of PostgreSQL still run ${STOP_MS_MAX} ms after kill -9`,
+    });
+  }
+
+  /** Breaks off what is open and ends in order (SIGINT); when that takes too long, as {@link kill}. The data stays. */
+  async shutDown(): Promise<void> {
+    try {
+      await this.#end("SIGINT");
+    } catch {
+      // Something holds it up: the signal is all the same to it.
+      await this.kill();
+    }
+  }
+
+  /** Ends it and removes its folder. */
+  async stop(): Promise<void> {
+    await this.shutDown();
+    await this.#guard.finish();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  get #data(): string {
+    return join(this.folder, "data");
+  }
+
+  get #logFile(): string {
+    return join(this.folder, "server.log");
+  }
+
+  async #create(settings: PostgresSettings = {}): Promise<void> {
+    const passwordFile = join(this.folder, "password");
+    writeFileSync(passwordFile, this.#password, { mode: 0o600 });
+    if (this.#owner !== null) {
+      for (const path of [this.folder, passwordFile]) {
+        chownSync(path, this.#owner.uid, this.#owner.gid);
+      }
+    }
+    const [access, texts] = [
+      ["--username=postgres", "--auth=scram-sha-256", `--pwfile=${passwordFile}`],
+      ["--encoding=UTF8", "--no-locale"],
+    ];
+    const args = ["-D", this.#data, "--no-sync", ...access, ...texts];
+    const initdb = this.#spawn("initdb", args);
+    const [code] = initdb.exitCode === null ? await once(initdb, "exit") : [initdb.exitCode];
+    if (code !== 0) throw new Error(`initdb ended with ${code}: ${this.log}`);
+    this.#configure({ ...this.#ownSettings(), ...settings });
+  }
+
+  #ownSettings(): PostgresSettings {
+    return {
+      listen_addresses: "127.0.0.1",
+      port: this.port,
+      unix_socket_directories: this.folder,
+      max_connections: 200,
+      shared_buffers: "32MB",
+      // In the server's folder, where nothing of it outlives a kill -9 and the removal.
+      dynamic_shared_memory_type: "mmap",
+      max_wal_size: "256MB",
+    };
+  }
+
+  /** Adds to postgresql.conf, where the last of a name counts. */
+  #configure(settings: PostgresSettings): void {
+    const lines = Object.entries(settings).map(
+      ([name, value]) => `${name} = '${String(value).replaceAll("'", "''")}'\n`,
+    );
+    appendFileSync(join(this.#data, "postgresql.conf"), lines.join(""));
+  }
+
+  /** What it says goes to the log: a pipe would fill up, and stop it, while this process is busy. */
+  #spawn(program: string, args: readonly string[]): ChildProcess {
+    const log = openSync(this.#logFile, "a");
+    try {
+      const child = spawn(join(this.#binaries.folder, program), args, {
+        ...this.#owner,
+        cwd: this.folder,
+        // Of this process's own environment nothing: it may name another server, and hold secrets.
+        env: { PATH: process.env["PATH"], LC_ALL: "C" },
+        // The signals of a terminal are for this process.
+        detached: true,
+        stdio: ["ignore", log, log],
+      });
+      this.#guard.watch(child.pid ?? null);
+      child.once("exit", () => this.#guard.watch(null));
+      return child;
+    } finally {
+      closeSync(log);
+    }
+  }
+
+  /** The process that has written that it takes connections; null while none has. */
+  #readyPid(): number | null {
+    try {
+      const lines = readFileSync(join(this.#data, "postmaster.pid"), "latin1").split("\n");
+      return lines[7]?.trim() === "ready" ? Number(lines[0]) : null;
+    } catch {
+      // It has not come that far.
+      return null;
+    }
+  }
+
+  async #end(how: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    if (child === null) return;
+    child.ref();
+    const ended = once(child, "exit", { signal: AbortSignal.timeout(STOP_MS_MAX) });
+    child.kill(how);
+    await ended;
+  }
+
+  /** All of its processes: they work in the folder of its data. */
+  #processes(): readonly number[] {
+    const running = listProcesses().filter(({ state }) => state !== "Z" && state !== "X");
+    return running.map(({ pid }) => pid).filter((pid) => workingFolder(pid) === this.#data);
+  }
+}
+
+function workingFolder(pid: number): string | null {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    // It has ended, or is somebody else's.
+    return null;
+  }
+}
+
+function killUnlessGone(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** Where fsync costs nothing, if there is room for a server. */
+function defaultParent(): string {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY);
+    return bavail * bsize >= MEMORY_BYTES_MIN ? MEMORY : tmpdir();
+  } catch {
+    // Not every system has it.
+    return tmpdir();
+  }
+}
+
+/** Null: whoever runs this. */
+function serverOwner(): Owner | null {
+  if (process.getuid?.() !== 0) return null;
+  // The user that Debian's package makes, else the one that owns nothing.
+  return idsOf("postgres") ?? idsOf("nobody");
+}
+
+function idsOf(user: string): Owner | null {
+  const [uid, gid] = ["-u", "-g"].map((which) => {
+    const { status, stdout } = spawnSync("id", [which, user], { encoding: "utf8" });
+    return status === 0 ? Number(stdout) : null;
+  });
+  return typeof uid === "number" && typeof gid === "number" ? { uid, gid } : null;
+}
