@@ -36,9 +36,32 @@ function debianMajor(folder: string): number {
   return Number(basename(dirname(folder)));
 }
 
+/** None where the server's user may not run them. */
 function binariesIn(folder: string): readonly PostgresBinaries[] {
   if (!existsSync(join(folder, "initdb"))) return [];
-  const { stdout } = spawnSync(join(folder, "postgres"), ["--version"], { encoding: "utf8" });
-  const major = /^postgres \(PostgreSQL\) (\d+)/.exec(stdout ?? "")?.[1];
+  const options = { ...serverUser(), cwd: "/", encoding: "utf8" } as const;
+  const { status, stdout } = spawnSync(join(folder, "postgres"), ["--version"], options);
+  const major = status === 0 ? /^postgres \(PostgreSQL\) (\d+)/.exec(stdout)?.[1] : undefined;
   return major === undefined ? [] : [{ folder, major: Number(major) }];
+}
+
+/** A user of this machine, by number. */
+interface User {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Who runs the server, because it refuses to run as root: null is whoever runs this. */
+export function serverUser(): User | null {
+  if (process.getuid?.() !== 0) return null;
+  // The one that Debian's package makes, else the one that owns nothing.
+  return userOf("postgres") ?? userOf("nobody");
+}
+
+function userOf(name: string): User | null {
+  const [uid, gid] = ["-u", "-g"].map((which) => {
+    const { status, stdout } = spawnSync("id", [which, name], { encoding: "utf8" });
+    return status === 0 ? Number(stdout) : null;
+  });
+  return typeof uid === "number" && typeof gid === "number" ? { uid, gid } : null;
 }

@@ -1,4 +1,4 @@
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
@@ -17,7 +17,12 @@ import { join } from "node:path";
 
 import { FolderGuard } from "./folder-guard.ts";
 import { findFreePort } from "./free-port.ts";
-import { findPostgres, HOW_TO_GET_POSTGRES, type PostgresBinaries } from "./postgres-binaries.ts";
+import {
+  findPostgres,
+  HOW_TO_GET_POSTGRES,
+  serverUser,
+  type PostgresBinaries,
+} from "./postgres-binaries.ts";
 import { listProcesses } from "./processes.ts";
 import { until } from "./until.ts";
 
@@ -32,12 +37,6 @@ export interface PostgresOptions {
   readonly parent?: string;
   /** Beside the server's own and before them: those suit many small tests. */
   readonly settings?: PostgresSettings;
-}
-
-/** Who may read the folder and run the server: it refuses to run as root. */
-interface Owner {
-  readonly uid: number;
-  readonly gid: number;
 }
 
 const MEMORY = "/dev/shm";
@@ -61,7 +60,7 @@ export class PostgresServer {
   /** Where the data, the socket and the log lie. */
   readonly folder: string;
   readonly #binaries: PostgresBinaries;
-  readonly #owner: Owner | null = serverOwner();
+  readonly #user = serverUser();
   readonly #guard: FolderGuard;
   readonly #password = randomBytes(16).toString("hex");
   #child: ChildProcess | null = null;
@@ -167,9 +166,9 @@ export class PostgresServer {
   async #create(settings: PostgresSettings = {}): Promise<void> {
     const passwordFile = join(this.folder, "password");
     writeFileSync(passwordFile, this.#password, { mode: 0o600 });
-    if (this.#owner !== null) {
+    if (this.#user !== null) {
       for (const path of [this.folder, passwordFile]) {
-        chownSync(path, this.#owner.uid, this.#owner.gid);
+        chownSync(path, this.#user.uid, this.#user.gid);
       }
     }
     const [access, texts] = [
@@ -209,7 +208,7 @@ export class PostgresServer {
     const log = openSync(this.#logFile, "a");
     try {
       const child = spawn(join(this.#binaries.folder, program), args, {
-        ...this.#owner,
+        ...this.#user,
         cwd: this.folder,
         // Of this process's own environment nothing: it may name another server, and hold secrets.
         env: { PATH: process.env["PATH"], LC_ALL: "C" },
@@ -278,19 +277,4 @@ function defaultParent(): string {
     // Not every system has it.
     return tmpdir();
   }
-}
-
-/** Null: whoever runs this. */
-function serverOwner(): Owner | null {
-  if (process.getuid?.() !== 0) return null;
-  // The user that Debian's package makes, else the one that owns nothing.
-  return idsOf("postgres") ?? idsOf("nobody");
-}
-
-function idsOf(user: string): Owner | null {
-  const [uid, gid] = ["-u", "-g"].map((which) => {
-    const { status, stdout } = spawnSync("id", [which, user], { encoding: "utf8" });
-    return status === 0 ? Number(stdout) : null;
-  });
-  return typeof uid === "number" && typeof gid === "number" ? { uid, gid } : null;
 }
