@@ -2,6 +2,8 @@ import { spawnSync, type SpawnSyncReturns } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
+import { findPostgres } from "./kit/postgres-binaries.ts";
+import { PostgresServer } from "./kit/postgres-server.ts";
 import { ROOT, requirePinnedNode } from "./manifest.ts";
 import { isPureTest } from "./pure-tests.ts";
 import { groupTests } from "./test-groups.ts";
@@ -38,6 +40,8 @@ interface Step {
   readonly commands: () => readonly Command[];
   /** Its output is what one came for; of the others only that of a failure is shown. */
   readonly isShown?: boolean;
+  /** It runs with the URL of a PostgreSQL server, where there is one to start. */
+  readonly isOnPostgres?: boolean;
 }
 
 const CHECK = ["format", "lint", "types", "dashboard", "quick"];
@@ -83,25 +87,28 @@ const STEPS: Readonly<Record<string, Step>> = {
 };
 
 requirePinnedNode();
-process.exitCode = runSteps(process.argv.length > 2 ? process.argv.slice(2) : CHECK);
+process.exitCode = await runSteps(process.argv.length > 2 ? process.argv.slice(2) : CHECK);
 
-function runSteps(names: readonly string[]): number {
+async function runSteps(names: readonly string[]): Promise<number> {
   for (const name of names) {
     const step = STEPS[name];
     if (step === undefined) {
       process.stderr.write(`There is no step '${name}': only ${Object.keys(STEPS).join(", ")}.\n`);
       return 2;
     }
-    if (!hasPassed(step)) return 1;
+    if (!(await hasPassed(step))) return 1;
   }
   return 0;
 }
 
-function hasPassed({ title, commands, isShown = false }: Step): boolean {
+async function hasPassed(step: Step): Promise<boolean> {
+  const { title, commands, isShown = false, isOnPostgres = false } = step;
   process.stdout.write(isShown ? `▸ ${title}\n` : `▸ ${title} … `);
   const start = performance.now();
+  await using postgres = isOnPostgres ? await startPostgres() : null;
+  const env = postgres === null ? {} : { POSTBACKD_TEST_POSTGRES: postgres.url };
   const failed = commands().reduce<SpawnSyncReturns<string> | null>(
-    (before, command) => before ?? failureOf(command, isShown),
+    (before, command) => before ?? failureOf(command, { isShown, env }),
     null,
   );
   if (isShown) return failed === null;
@@ -113,8 +120,17 @@ function hasPassed({ title, commands, isShown = false }: Step): boolean {
   return false;
 }
 
+/** The server that the tests share, each in a schema of its own: to start one takes as long as many of them. */
+async function startPostgres(): Promise<PostgresServer | null> {
+  const binaries = findPostgres();
+  return binaries === null ? null : await PostgresServer.start({ binaries });
+}
+
 /** How a command ended that did not end well. */
-function failureOf(command: Command, isShown: boolean): SpawnSyncReturns<string> | null {
+function failureOf(
+  command: Command,
+  { isShown, env }: { readonly isShown: boolean; readonly env: Readonly<Record<string, string>> },
+): SpawnSyncReturns<string> | null {
   const end = spawnSync(process.execPath, command, {
     cwd: ROOT,
     encoding: "utf8",
@@ -122,6 +138,7 @@ function failureOf(command: Command, isShown: boolean): SpawnSyncReturns<string>
       ...process.env,
       NODE_COMPILE_CACHE: COMPILE_CACHE,
       POSTBACKD_TEST_PROGRAM: TEST_PROGRAM,
+      ...env,
     },
     stdio: isShown ? "inherit" : "pipe",
     maxBuffer: 64 * 1024 * 1024,
@@ -145,7 +162,7 @@ function testStep(title: string, isWanted: (file: string) => boolean): Step {
     ["--import", "tsx", "scripts/test-program.ts"],
     ["--import", OWN_PACKAGE, ...flags, ...groupTests(ROOT, wanted())],
   ];
-  return { title, commands, isShown: true };
+  return { title, commands, isShown: true, isOnPostgres: true };
 }
 
 function filesBelow(folder: string): readonly string[] {
