@@ -13,6 +13,9 @@ import { IdGenerator } from "../../src/domain/id.ts";
 import type { Observer } from "../../src/domain/observer.ts";
 import { createLogger } from "../../src/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { afterwards } from "./afterwards.ts";
+
+export { afterwards } from "./afterwards.ts";
 
 export interface TestDaemonOptions {
   /** The machine's clock unless told. */
@@ -84,27 +87,6 @@ export function tempFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
   afterwards(t, () => rmSync(folder, { recursive: true, force: true }));
   return folder;
-}
-
-type CleanUp = () => Promise<void> | void;
-
-const cleanUps = new WeakMap<TestContext, CleanUp[]>();
-
-/**
- * Undoes something after the test, the last thing made first: `t.after` goes the other way, and would remove a folder
- * before the daemon in it has stopped.
- */
-export function afterwards(t: TestContext, cleanUp: CleanUp): void {
-  const known = cleanUps.get(t);
-  if (known !== undefined) {
-    known.push(cleanUp);
-    return;
-  }
-  const all = [cleanUp];
-  cleanUps.set(t, all);
-  t.after(async () => {
-    for (const each of all.toReversed()) await each();
-  });
 }
 
 /** What a file holds in which nothing but an account is, and that account. */
