@@ -15,6 +15,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import pg from "pg";
+
 import { FolderGuard } from "./folder-guard.ts";
 import { findFreePort } from "./free-port.ts";
 import {
@@ -37,6 +39,18 @@ export interface PostgresOptions {
   readonly parent?: string;
   /** Beside the server's own and before them: those suit many small tests. */
   readonly settings?: PostgresSettings;
+  /**
+   * A server that runs: the new one is its standby, and follows it from then on. It is made by the other's
+   * pg_basebackup, which that of npm has not.
+   */
+  readonly standbyOf?: PostgresServer;
+}
+
+interface ServerParts {
+  readonly binaries: PostgresBinaries;
+  readonly folder: string;
+  readonly port: number;
+  readonly password: string;
 }
 
 const MEMORY = "/dev/shm";
@@ -59,32 +73,40 @@ export class PostgresServer {
   readonly major: number;
   /** Where the data, the socket and the log lie. */
   readonly folder: string;
+  /** What a standby is in `synchronous_standby_names` of its primary, and in the name of its slot there. */
+  readonly name: string;
   readonly #binaries: PostgresBinaries;
   readonly #user = serverUser();
   readonly #guard: FolderGuard;
-  readonly #password = randomBytes(16).toString("hex");
+  readonly #password: string;
   #child: ChildProcess | null = null;
 
-  private constructor(binaries: PostgresBinaries, folder: string, port: number) {
+  private constructor({ binaries, folder, port, password }: ServerParts) {
     this.folder = folder;
     this.port = port;
+    this.name = `server_${port}`;
     this.major = binaries.major;
     this.#binaries = binaries;
+    this.#password = password;
     this.#guard = new FolderGuard(folder);
-    const credentials = `postgres://postgres:${this.#password}@`;
+    const credentials = `postgres://postgres:${password}@`;
     this.url = `${credentials}127.0.0.1:${port}/postgres`;
     this.socketUrl = `${credentials}/postgres?host=${encodeURIComponent(folder)}&port=${port}`;
   }
 
   /** Makes one and starts it. Rejects, with the end of its log, when it does not get ready. */
   static async start(options: PostgresOptions = {}): Promise<PostgresServer> {
-    const binaries = options.binaries ?? findPostgres();
+    const { standbyOf: primary = null, parent = defaultParent() } = options;
+    const binaries = options.binaries ?? (primary === null ? findPostgres() : primary.#binaries);
     if (binaries === null) throw new Error(HOW_TO_GET_POSTGRES);
-    const parent = options.parent ?? defaultParent();
+    const port = await findFreePort();
     const folder = mkdtempSync(join(parent, "postbackd-postgres-"));
-    const server = new PostgresServer(binaries, folder, await findFreePort());
+    // A standby has the users of its primary.
+    const password = primary === null ? randomBytes(16).toString("hex") : primary.#password;
+    const server = new PostgresServer({ binaries, folder, port, password });
     try {
-      await server.#create(options.settings);
+      await server.#create(primary);
+      server.#configure({ ...server.#ownSettings(), ...options.settings });
       await server.startAgain();
       return server;
     } catch (error) {
@@ -117,6 +139,23 @@ export class PostgresServer {
     };
     const fault = (): string => `PostgreSQL was not ready after ${START_MS_MAX} ms: ${this.log}`;
     await until(isReady, { msMax: START_MS_MAX, everyMs: 10, fault });
+  }
+
+  /** Has it read settings anew, of those that need no start. They count soon after. */
+  reload(settings: PostgresSettings): void {
+    this.#configure(settings);
+    process.kill(this.pid, "SIGHUP");
+  }
+
+  /** Makes a primary of a standby. Settles when it takes writes. */
+  async promote(): Promise<void> {
+    const client = new pg.Client(this.url);
+    await client.connect();
+    try {
+      await client.query("SELECT pg_promote()");
+    } finally {
+      await client.end();
+    }
   }
 
   /** kill -9 of all its processes. The data stays, as after a crash of the machine whose disk lost nothing. */
@@ -168,27 +207,40 @@ export class PostgresServer {
     return join(this.folder, "server.log");
   }
 
-  async #create(settings: PostgresSettings = {}): Promise<void> {
+  /** Makes its data: its own, or a copy of its primary's. */
+  async #create(primary: PostgresServer | null): Promise<void> {
+    this.#giveToUser(this.folder);
+    const child = primary === null ? this.#initialize() : this.#copy(primary);
+    const [code] = child.exitCode === null ? await once(child, "exit") : [child.exitCode];
+    if (code !== 0) throw new Error(`no data for PostgreSQL, because of ${code}: ${this.log}`);
+  }
+
+  #initialize(): ChildProcess {
     const passwordFile = join(this.folder, "password");
     writeFileSync(passwordFile, this.#password, { mode: 0o600 });
-    if (this.#user !== null) {
-      for (const path of [this.folder, passwordFile]) {
-        chownSync(path, this.#user.uid, this.#user.gid);
-      }
-    }
-    const [access, texts] = [
-      ["--username=postgres", "--auth=scram-sha-256", `--pwfile=${passwordFile}`],
-      ["--encoding=UTF8", "--no-locale"],
-    ];
-    const args = ["-D", this.#data, "--no-sync", ...access, ...texts];
-    const initdb = this.#spawn("initdb", args);
-    const [code] = initdb.exitCode === null ? await once(initdb, "exit") : [initdb.exitCode];
-    if (code !== 0) throw new Error(`initdb ended with ${code}: ${this.log}`);
-    this.#configure({ ...this.#ownSettings(), ...settings });
+    this.#giveToUser(passwordFile);
+    const access = ["--username=postgres", "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
+    const texts = ["--encoding=UTF8", "--no-locale"];
+    return this.#spawn("initdb", ["-D", this.#data, "--no-sync", ...access, ...texts]);
+  }
+
+  /** With a slot, in which the primary keeps what it has not sent, and how to follow it in its settings. */
+  #copy({ port }: PostgresServer): ChildProcess {
+    const from = ["--host=127.0.0.1", `--port=${port}`, "--username=postgres", "--no-password"];
+    const slot = ["--create-slot", `--slot=${this.name}`];
+    const args = ["-D", this.#data, "--no-sync", "--checkpoint=fast", "--write-recovery-conf"];
+    return this.#spawn("pg_basebackup", [...args, ...from, ...slot], {
+      PGPASSWORD: this.#password,
+    });
+  }
+
+  #giveToUser(path: string): void {
+    if (this.#user !== null) chownSync(path, this.#user.uid, this.#user.gid);
   }
 
   #ownSettings(): PostgresSettings {
     return {
+      cluster_name: this.name,
       listen_addresses: "127.0.0.1",
       port: this.port,
       unix_socket_directories: this.folder,
@@ -197,6 +249,8 @@ export class PostgresServer {
       // In the server's folder, where nothing of it outlives a kill -9 and the removal.
       dynamic_shared_memory_type: "mmap",
       max_wal_size: "256MB",
+      // Its primary's is not a standby's own.
+      synchronous_standby_names: "",
     };
   }
 
@@ -209,14 +263,14 @@ export class PostgresServer {
   }
 
   /** What it says goes to the log: a pipe would fill up, and stop it, while this process is busy. */
-  #spawn(program: string, args: readonly string[]): ChildProcess {
+  #spawn(program: string, args: readonly string[], more: NodeJS.ProcessEnv = {}): ChildProcess {
     const log = openSync(this.#logFile, "a");
     try {
       const child = spawn(join(this.#binaries.folder, program), args, {
         ...this.#user,
         cwd: this.folder,
         // Of this process's own environment nothing: it may name another server, and hold secrets.
-        env: { PATH: process.env["PATH"], LC_ALL: "C" },
+        env: { PATH: process.env["PATH"], LC_ALL: "C", ...more },
         // The signals of a terminal are for this process.
         detached: true,
         stdio: ["ignore", log, log],

@@ -5,7 +5,8 @@ import { after, type TestContext } from "node:test";
 import pg from "pg";
 
 import { findPostgres, HOW_TO_GET_POSTGRES } from "../../scripts/kit/postgres-binaries.ts";
-import { PostgresServer } from "../../scripts/kit/postgres-server.ts";
+import { PostgresServer, type PostgresOptions } from "../../scripts/kit/postgres-server.ts";
+import { afterwards } from "./afterwards.ts";
 
 /** The server of a run of all tests: `scripts/check.ts` starts it. */
 const SHARED_URL = process.env["POSTBACKD_TEST_POSTGRES"];
@@ -36,6 +37,19 @@ export async function newDatabaseUrl(t: TestContext): Promise<string> {
   const withSchema = new URL(url);
   withSchema.searchParams.set("options", `-csearch_path=${schema}`);
   return withSchema.href;
+}
+
+/**
+ * A server of the test's own, to be killed and started again, or with other settings. Stopped after the test, and after
+ * all later {@link afterwards}.
+ */
+export async function startPostgres(
+  t: TestContext,
+  options: PostgresOptions = {},
+): Promise<PostgresServer> {
+  const server = await PostgresServer.start(options);
+  afterwards(t, () => server.stop());
+  return server;
 }
 
 interface Server {

@@ -3,21 +3,20 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { describe, test, type TestContext } from "node:test";
+import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import pg from "pg";
 
-import { PostgresServer, type PostgresOptions } from "../../scripts/kit/postgres-server.ts";
 import { until } from "../../scripts/kit/until.ts";
-import { reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
 import { isThere } from "../helpers/process.ts";
 
 const HOLDER = fileURLToPath(new URL("server-holder.ts", import.meta.url));
 
 describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, () => {
   test("answers by TCP and by its socket, durably, and with the settings that it is given", async (t) => {
-    const server = await startServer(t, { settings: { work_mem: "7MB" } });
+    const server = await startPostgres(t, { settings: { work_mem: "7MB" } });
 
     for (const url of [server.url, server.socketUrl]) {
       assert.equal(await ask(url, "SHOW fsync"), "on");
@@ -27,7 +26,7 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
   });
 
   test("lets nobody in without the password", async (t) => {
-    const server = await startServer(t);
+    const server = await startPostgres(t);
 
     for (const text of [server.url, server.socketUrl]) {
       const url = text.replace(/:\w+@/, ":wrong@");
@@ -37,7 +36,7 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
   });
 
   test("keeps what was committed over a kill -9, and loses what was not", async (t) => {
-    const server = await startServer(t);
+    const server = await startPostgres(t);
     const client = new pg.Client(server.url);
     const errors: string[] = [];
     client.on("error", ({ message }) => errors.push(message));
@@ -65,7 +64,7 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
   });
 
   test("ends in order when it is shut down, and keeps its data", async (t) => {
-    const server = await startServer(t);
+    const server = await startPostgres(t);
     await ask(server.url, "CREATE TABLE kept ()");
 
     await server.shutDown();
@@ -76,7 +75,7 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
   });
 
   test("leaves no process and no folder when it is stopped", async (t) => {
-    const server = await startServer(t);
+    const server = await startPostgres(t);
     const { pid, folder } = server;
     assert.ok(isThere(pid) && existsSync(folder));
 
@@ -88,10 +87,10 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
 
   test("says why when it does not start, and leaves nothing", async (t) => {
     let folder = "";
-    const parent = await startServer(t);
+    const parent = await startPostgres(t);
 
     await assert.rejects(
-      startServer(t, { parent: parent.folder, settings: { shared_buffers: "many" } }),
+      startPostgres(t, { parent: parent.folder, settings: { shared_buffers: "many" } }),
       (error: Error) => {
         assert.match(error.message, /shared_buffers/);
         folder = /(\S+postbackd-postgres-\w+)\/data/.exec(error.message)?.[1] ?? "";
@@ -101,6 +100,16 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
 
     assert.notEqual(folder, "");
     assert.ok(!existsSync(folder));
+  });
+
+  test("ends although it was stopped in what it does", async (t) => {
+    const server = await startPostgres(t);
+    const { pid } = server;
+    process.kill(pid, "SIGSTOP");
+
+    await server.stop();
+
+    assert.ok(!isThere(pid));
   });
 
   for (const signal of ["SIGKILL", "SIGTERM"] as const) {
@@ -120,12 +129,6 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
     });
   }
 });
-
-async function startServer(t: TestContext, options: PostgresOptions = {}): Promise<PostgresServer> {
-  const server = await PostgresServer.start(options);
-  t.after(() => server.stop());
-  return server;
-}
 
 /** The one value that a statement answers. */
 async function ask(url: string, sql: string): Promise<unknown> {
