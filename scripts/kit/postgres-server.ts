@@ -121,7 +121,7 @@ export class PostgresServer {
     return this.#child.pid;
   }
 
-  /** The end of its log. */
+  /** The end of its log, which is gone with its folder. */
   get log(): string {
     return readFileSync(this.#logFile, "utf8").slice(-LOG_SHOWN);
   }
