@@ -17,7 +17,6 @@ import { join } from "node:path";
 
 import pg from "pg";
 
-import { FolderGuard } from "./folder-guard.ts";
 import { findFreePort } from "./free-port.ts";
 import {
   findPostgres,
@@ -25,6 +24,7 @@ import {
   serverUser,
   type PostgresBinaries,
 } from "./postgres-binaries.ts";
+import { PostgresGuard } from "./postgres-guard.ts";
 import { listProcesses } from "./processes.ts";
 import { until } from "./until.ts";
 
@@ -77,7 +77,7 @@ export class PostgresServer {
   readonly name: string;
   readonly #binaries: PostgresBinaries;
   readonly #user = serverUser();
-  readonly #guard: FolderGuard;
+  readonly #guard: PostgresGuard;
   readonly #password: string;
   #child: ChildProcess | null = null;
 
@@ -88,7 +88,7 @@ export class PostgresServer {
     this.major = binaries.major;
     this.#binaries = binaries;
     this.#password = password;
-    this.#guard = new FolderGuard(folder);
+    this.#guard = new PostgresGuard(folder);
     const credentials = `postgres://postgres:${password}@`;
     this.url = `${credentials}127.0.0.1:${port}/postgres`;
     this.socketUrl = `${credentials}/postgres?host=${encodeURIComponent(folder)}&port=${port}`;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -85,6 +86,19 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
     assert.ok(!existsSync(folder));
   });
 
+  test("leaves no shared memory when it is stopped after a kill -9", async (t) => {
+    const server = await startPostgres(t);
+    const lines = readFileSync(join(server.folder, "data", "postmaster.pid"), "latin1").split("\n");
+    const number = Number(lines[6]?.trim().split(/ +/)[1]);
+    assert.ok(sharedMemory().includes(number));
+
+    await server.kill();
+    assert.ok(sharedMemory().includes(number));
+    await server.stop();
+
+    assert.ok(!sharedMemory().includes(number));
+  });
+
   test("says why when it does not start, and leaves nothing", async (t) => {
     let folder = "";
     const parent = await startPostgres(t);
@@ -129,6 +143,12 @@ describe("a PostgreSQL server of one's own", { skip: reasonToSkipPostgres() }, (
     });
   }
 });
+
+/** The numbers of all segments of this machine. */
+function sharedMemory(): readonly number[] {
+  const [, ...segments] = readFileSync("/proc/sysvipc/shm", "latin1").trim().split("\n");
+  return segments.map((segment) => Number(segment.trim().split(/ +/)[1]));
+}
 
 /** The one value that a statement answers. */
 async function ask(url: string, sql: string): Promise<unknown> {

@@ -2,9 +2,10 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { Socket } from "node:net";
 
-// Its input ends with the process that holds the other end of it, even if that is killed with SIGKILL. A server that
-// was stopped has to go on before it can end. Until it has no program any more: one that has ended and that nobody
-// waits for would still answer `kill -0`.
+// Its input ends with the process that holds the other end of it, even if that is killed with SIGKILL.
+// A server that was stopped has to go on before it can end. It has ended when it has no program any more: `kill -0` would
+// find one that has ended and that nobody waits for. After a kill -9 of all its processes 56 bytes of shared memory are
+// left, whose number its file names: Linux has 4096 such numbers, and without one no server starts.
 const SCRIPT = `
   server=
   while read -r pid; do server=$pid; done
@@ -18,14 +19,15 @@ const SCRIPT = `
       sleep 0.02
     done
   fi
+  sed -n 7p "$1/data/postmaster.pid" | while read -r key id; do ipcrm -m "$id"; done
   rm -rf "$1"
 `;
 
 /**
- * A process beside this one that ends a server (SIGQUIT, after 10 s SIGKILL) and removes its folder, when it is told to
- * or this process ends: by SIGKILL too. It does not keep this process from ending.
+ * A process beside this one that ends a PostgreSQL server (SIGQUIT, after 10 s SIGKILL) and removes its folder, when it
+ * is told to or this process ends: by SIGKILL too. It does not keep this process from ending.
  */
-export class FolderGuard {
+export class PostgresGuard {
   readonly #child: ChildProcess;
   readonly #input: Socket;
 
