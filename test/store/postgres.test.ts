@@ -1,25 +1,14 @@
-import { randomUUID } from "node:crypto";
+import { describe } from "node:test";
 import type { TestContext } from "node:test";
-
-import pg from "pg";
 
 import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { exerciseStore, type OpenedStore, type StoreLimits } from "./conformance.ts";
 
-const SERVER = process.env["POSTBACKD_TEST_POSTGRES"];
-
-async function newDatabaseUrl(t: TestContext): Promise<string> {
-  const schema = `t_${randomUUID().replaceAll("-", "")}`;
-  const client = new pg.Client({ connectionString: SERVER });
-  await client.connect();
-  await client.query(`CREATE SCHEMA ${schema}`);
-  t.after(async () => {
-    await client.query(`DROP SCHEMA ${schema} CASCADE`);
-    await client.end();
-  });
-  return `${SERVER}?options=-c%20search_path%3D${schema}`;
-}
+describe("the store on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
+  exerciseStore("postgres", open);
+});
 
 async function open(t: TestContext, limits: StoreLimits = {}): Promise<OpenedStore> {
   const url = await newDatabaseUrl(t);
@@ -37,5 +26,3 @@ async function open(t: TestContext, limits: StoreLimits = {}): Promise<OpenedSto
   };
   return { store: await again(), again };
 }
-
-if (SERVER !== undefined) exerciseStore("postgres", open);

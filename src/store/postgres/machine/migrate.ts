@@ -9,7 +9,8 @@ export async function makeSchema(server: ServerAddress): Promise<void> {
   const connection = await Connection.open(server.hosts[0] ?? {}, 60_000);
   try {
     const found = await connection.get<{ name: string | null }>(HAS_SCHEMA);
-    if (found?.name == null) await connection.command(`BEGIN; ${postgresSchemaSql}; COMMIT`);
+    const isEmpty = (found?.name ?? null) === null;
+    if (isEmpty) await connection.command(`BEGIN; ${postgresSchemaSql}; COMMIT`);
   } finally {
     await connection.close();
   }
