@@ -4,7 +4,8 @@ import type { LaneRef } from "./delivery.ts";
 export interface ChangeStore {
   /**
    * Tells the listener, soon after each commit of this process, what the commit changed. Returns a function that stops
-   * it. Nothing is gathered while nobody listens.
+   * it. Nothing is gathered while nobody listens. What other nodes did is told when it is heard of: it may come late,
+   * twice or never, so whoever must not miss it also asks the store, once a second.
    */
   watch(listener: ChangeListener): () => void;
 }

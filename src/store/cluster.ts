@@ -1,33 +1,91 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import type { FailureCount } from "../domain/stats/service-status.ts";
 
 /** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */
 export interface ClusterStore {
   readonly cluster: Cluster;
+  /** Lists the nodes that are alive and those that ended within the last day, the newest first. */
+  listNodes(): Promise<readonly NodeSummary[]>;
 }
 
 /** The nodes that share a store, as one of them sees them. */
 export interface Cluster {
-  /** The id of this node: a new one at each start. */
+  /** The id of this node: a new one at each start, and when it joined again. */
   readonly self: string;
-  /** All nodes that are alive, including this one. */
+  /**
+   * True where other nodes may share the store, now or later: then what they did has to be looked for. It never
+   * changes.
+   */
+  readonly isShared: boolean;
+  /** All nodes that are alive, including this one, in the same order at each of them. Cheap. */
   membership(): readonly string[];
-  /** Calls back after the members or the duties of this node have changed. Returns a function that stops it. */
+  /**
+   * False once the other nodes may have declared this one dead, 8 s after the start of its last good heartbeat, until
+   * it has joined again: then it starts no run and sends nothing, and what it was running is somebody else's. It is
+   * decided by the monotonic clock at the moment of asking, so a process that was stopped for a minute is told the
+   * truth by its first question. Cheap: it is asked before each start of a run and each sending of an attempt.
+   */
+  isMember(): boolean;
+  /**
+   * Calls back after the members or the duties of this node have changed, after it was lost as a member or has joined
+   * again (`self` is another one then), and after nodes have ended, once their work can be taken up as that of "ended
+   * nodes". Returns a function that stops it.
+   */
   onChange(listener: () => void): () => void;
   /**
    * True while this duty is this node's. It only saves work: for a moment two nodes may hold the same duty, or none, so
-   * doing it twice must have the same result as doing it once.
+   * doing it twice must have the same result as doing it once. False while this node is no member.
    */
   holds(duty: Duty): boolean;
-  /** The clock that every node goes by. */
+  /** Keeps what this node tells of itself, in place of what it told before; the others see it within seconds. */
+  tellFacts(facts: NodeFacts): void;
+  /**
+   * The clock that every node goes by. Its uptime and its boot are those of what keeps the time, so that readings of
+   * different nodes can be compared.
+   */
   readonly clock: Clock;
 }
 
 /** Work that one node does for all of them. */
 export type Duty = "release" | "reap" | "orders" | "sweep" | "sample" | "fold" | "clock";
 
+/** What a node tells of itself. It is kept as JSON. */
+export interface NodeFacts {
+  /** The URL that it listens on; null while it does not. */
+  readonly url: string | null;
+  /** How its own runs went in the last minutes. */
+  readonly runs: FailureCount;
+  /** The hosts that it sent to in the last minutes. */
+  readonly receivers: FailureCount;
+  /** The types of which it runs something now, and how much. */
+  readonly running: readonly { readonly type: string; readonly runs: number }[];
+  /** How many attempts it has under way. */
+  readonly sending: number;
+}
+
+/** A node as the operator is shown it. */
+export interface NodeSummary {
+  /** As in {@link Cluster.membership}. */
+  readonly id: string;
+  /** The name of its machine, or the one that it was given; others may have the same. */
+  readonly name: string;
+  /** The version of its program. */
+  readonly version: string;
+  readonly joinedAt: number;
+  /** When it was heard last. */
+  readonly lastSeenAt: number;
+  /** When it left or was declared dead; null while it is alive. */
+  readonly endedAt: number | null;
+  /** The duties that it holds. */
+  readonly duties: readonly Duty[];
+  /** Null when it has told nothing yet. */
+  readonly facts: NodeFacts | null;
+}
+
 /**
  * Work that was left behind: by this node's earlier process, which ended while it was under way, or by other nodes that
- * have ended. A store of one node knows no others.
+ * have ended, and by this one before it joined again. A store of one node knows no others. Several nodes may take up
+ * the work of ended ones at once: each piece is taken up once.
  */
 export interface LeftWork {
   readonly of: "earlier life" | "ended nodes";

@@ -22,6 +22,12 @@ export interface DeliveryStore {
    */
   listLanes(of: { accountId: number | "all" }): Promise<readonly Lane[]>;
   /**
+   * Lists the lanes of all accounts with an attempt that became due after `since`, by `until` at the latest, and when
+   * the earliest of these are due. May list others with something due by `until`; leaves out those of disabled
+   * accounts. Quick: where other nodes share the store it is asked once a second, for what they left to this one.
+   */
+  listDueLanes(interval: { since: number; until: number }): Promise<readonly Lane[]>;
+  /**
    * Lists lanes that delivered something lately and have been answered since, the most used first, with an equal share
    * for each account.
    */
@@ -36,9 +42,15 @@ export interface DeliveryStore {
    * task is erased.
    */
   makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
-  /** Lists the attempts that were in flight when the process that sent them ended. */
+  /**
+   * Lists the attempts that were in flight when the process that sent them ended. Several nodes may list those of an
+   * ended one.
+   */
   listInFlight(left: LeftWork): Promise<readonly AttemptRef[]>;
-  /** Records how an attempt ended and, in the same step, what follows from it. */
+  /**
+   * Records how an attempt ended and, in the same step, what follows from it. Does nothing to an attempt that is no
+   * longer in flight as it was: somebody else has recorded it, or this node has joined again since it was started.
+   */
   recordAttempt(record: AttemptRecord): Promise<void>;
   /**
    * Lists a task's deliveries, each with its last attempts, in the order in which they were made. Null for an unknown

@@ -23,7 +23,9 @@ export interface LeaseStore {
   /**
    * Resumes the leases for whose workers nobody was there: extends them to their full time from `now` on. They go past
    * their timeouts too, because no worker could be heard meanwhile, and never beyond their full time, because the clock
-   * may have been set back. Answers those that are held.
+   * may have been set back. Answers those that are held. Where nodes share the store, "earlier life" extends only when
+   * this node found no other alive when it joined, and "ended nodes" always: it is asked for when nobody could reach
+   * the store for a while.
    */
   resumeLeases(left: LeftWork & { now: number }): Promise<readonly Lease[]>;
   /** Finds the newest lease of each task, in their order; null where this worker does not hold it under this id. */
@@ -37,6 +39,11 @@ export interface LeaseType {
   readonly type: string;
   /** The most tasks of this type. */
   readonly max: number;
+  /**
+   * The most of this type that workers may hold at once. Where nodes share the store it counts what they gave out, and
+   * starts no more; in a store of one node the claimer has counted.
+   */
+  readonly concurrency: number;
   /** How long a lease holds without a heartbeat. */
   readonly leaseMs: number;
   /** The time from the claim to the end of the run, regardless of heartbeats. */

@@ -12,6 +12,11 @@ export interface QueueStore {
   /** Lists the types of queued and delayed tasks. */
   listQueuedTypes(): Promise<readonly string[]>;
   /**
+   * Finds those of these types that have a queued task; it may be a disabled account's. Quick: where other nodes share
+   * the store it is asked once a second, for what they queued.
+   */
+  findWaitingTypes(types: readonly string[]): Promise<readonly string[]>;
+  /**
    * Adds time for which the queue was served, and sets a mark when the last one has been served for `everyMs`. Answers
    * the newest mark since which the queue was served for `queueMs`; null when there is none yet. Forgets the marks
    * before it.

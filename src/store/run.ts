@@ -1,9 +1,13 @@
 import type { RetentionEnd } from "../domain/clock/retention.ts";
 import type { StatusCode } from "../domain/status.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
 import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 
-/** Remembers the runs of the daemon's own runners. */
+/**
+ * Remembers the runs of the daemon's own runners. Where nodes share the store, a run is its node's: what a node says of
+ * a run that it began before it joined again changes nothing.
+ */
 export interface RunStore {
   /**
    * Starts up to `max` queued tasks of a type, in the order of the accounts' turns, and counts the run. Starts fewer,
@@ -26,6 +30,20 @@ export interface RunStore {
   releaseTask(which: RunRef): Promise<void>;
   /** Finds those of these tasks that have ended or been erased. Quick: it may be asked once a second. */
   findEndedTasks(query: { ids: readonly string[] }): Promise<readonly string[]>;
+  /**
+   * Keeps the newest progress of runs, this node's own and those that workers told it of, for the other nodes to show.
+   * Passes over tasks that do not run. To be called at most once a second, and not at all in a store of one node, which
+   * keeps nothing.
+   */
+  noteProgress(runs: readonly RunProgress[]): Promise<void>;
+  /** Finds the kept progress of those of these tasks that run; nothing in a store of one node. */
+  findProgress(query: { ids: readonly string[] }): Promise<readonly RunProgress[]>;
+}
+
+/** The progress of a task that is running, as its run reported it last. */
+export interface RunProgress {
+  readonly id: string;
+  readonly progress: TaskProgress;
 }
 
 /**

@@ -272,7 +272,7 @@ export const TIMEOUT_MS = 100_000;
 /** Up to 100 tasks of type `echo`. */
 export function newLeaseType(overrides: Partial<LeaseType> = {}): LeaseType {
   const times = { leaseMs: LEASE_MS, timeoutMs: TIMEOUT_MS };
-  return { type: "echo", max: 100, ...times, ...overrides };
+  return { type: "echo", max: 100, concurrency: 1000, ...times, ...overrides };
 }
 
 /** Claims up to 100 tasks of type `echo` at {@link T0}. */

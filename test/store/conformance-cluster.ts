@@ -4,12 +4,18 @@ import { test } from "node:test";
 import {
   claimAttempt,
   claimOne,
+  newAttemptResult,
+  newFinish,
   newPost,
   newTask,
+  newTaskId,
   seedAccount,
   seedDelivery,
+  T0,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
+
+const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
 
 /** The part of the conformance suite that is about the nodes that share a store. */
 export function exerciseCluster(open: OpenStore): void {
@@ -17,8 +23,8 @@ export function exerciseCluster(open: OpenStore): void {
     const { store, again } = await open(t);
     const { cluster } = store;
     assert.deepEqual(cluster.membership(), [cluster.self]);
-    const duties = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
-    for (const duty of duties) assert.equal(cluster.holds(duty), true, duty);
+    for (const duty of DUTIES) assert.equal(cluster.holds(duty), true, duty);
+    assert.equal(cluster.isMember(), true);
     const stop = cluster.onChange(() => assert.fail("nothing changes"));
     await store.close();
     stop();
@@ -27,6 +33,73 @@ export function exerciseCluster(open: OpenStore): void {
 
     assert.notEqual(later.self, cluster.self);
     assert.deepEqual(later.membership(), [later.self]);
+  });
+
+  test("lists a node that is alone with its duties, and with what it told of itself last", async (t) => {
+    const { store } = await open(t);
+    const { cluster } = store;
+    const none = { all: 0, failed: 0 };
+    const facts = { url: null, runs: none, receivers: none, running: [], sending: 0 };
+
+    const [silent, ...others] = await store.listNodes();
+    cluster.tellFacts(facts);
+    const newer = { ...facts, url: "http://127.0.0.1:1", running: [{ type: "echo", runs: 2 }] };
+    cluster.tellFacts(newer);
+    const [node] = await store.listNodes();
+
+    assert.deepEqual(others, []);
+    assert.equal(silent?.facts, null);
+    assert.deepEqual(node?.facts, newer);
+    assert.equal(node.id, cluster.self);
+    assert.deepEqual([...node.duties].sort(), [...DUTIES].sort());
+    assert(node.name.length > 0 && node.version.length > 0);
+    assert(node.joinedAt <= node.lastSeenAt);
+    assert.equal(node.endedAt, null);
+  });
+
+  test("keeps the newest progress of what runs where nodes share the store, and none where one is alone", async (t) => {
+    const { store, again } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask(), newTask()];
+    await store.insertTasks(newPost(accountId, tasks));
+    const ids = tasks.map(({ id }) => id);
+    const [running, ended] = await store.claimTasks({ type: "echo", max: 2, now: T0 });
+    assert(running !== undefined && ended !== undefined);
+    const note = (progress: number) =>
+      store.noteProgress(ids.map((id) => ({ id, progress: { progress, note: "é" } })));
+    await note(0.5);
+    await note(0.75);
+    await store.finishTask(newFinish(ended));
+
+    const kept = [{ id: running.id, progress: { progress: 0.75, note: "é" } }];
+    const expected = store.cluster.isShared ? kept : [];
+    assert.deepEqual(await store.findProgress({ ids }), expected);
+    const other = await again();
+    assert.deepEqual(await other.findProgress({ ids }), expected);
+    assert.deepEqual(await other.findProgress({ ids: [newTaskId()] }), []);
+  });
+
+  test("records what was left in flight once, whoever records it again", async (t) => {
+    const { store, again } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    await claimAttempt(store);
+    await store.close();
+    const reopened = await again();
+    const [left] = await reopened.listInFlight({ of: "earlier life" });
+    assert(left !== undefined);
+    const result = newAttemptResult({ outcome: "interrupted" });
+    const decision = { state: "scheduled", dueAt: T0 + 2000, retry: 0 } as const;
+    const record = { attempt: left, result, endedAt: T0 + 2000, decision };
+    await reopened.recordAttempt(record);
+    const before = await reopened.listDeliveries({ accountId, id });
+    const lanes = await reopened.listLanes({ accountId: "all" });
+
+    await reopened.recordAttempt(record);
+    await reopened.recordAttempt({ ...record, decision: { state: "given_up" } });
+
+    assert.deepEqual(await reopened.listDeliveries({ accountId, id }), before);
+    assert.deepEqual(await reopened.listLanes({ accountId: "all" }), lanes);
   });
 
   test("a node that is alone has left what its earlier life left, and nobody else has left anything", async (t) => {

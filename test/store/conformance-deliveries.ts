@@ -47,8 +47,38 @@ function share(host: string, overrides: Partial<LaneShare> = {}): LaneShare {
 
 /** The part of the conformance suite that is about lanes, attempts and what follows from them. */
 export function exerciseDeliveries(open: OpenStore): void {
+  exerciseDueLanes(open);
   exerciseClaims(open);
   exerciseRecords(open);
+}
+
+function exerciseDueLanes(open: OpenStore): void {
+  test("lists the lanes of which something became due in an interval, a first attempt or a retry", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const bob = await seedAccount(store, "bob");
+    await seedDelivery(store, accountId, { host: "retry.example" });
+    const attempt = await claimAttempt(store, "retry.example");
+    const decision = { state: "scheduled", dueAt: DUE + 800, retry: 1 } as const;
+    await store.recordAttempt(newAttemptRecord(attempt, { decision }));
+    for (const dueAt of [DUE + 900, DUE + 600, DUE + 5000]) {
+      await seedDelivery(store, accountId, { host: "first.example", dueAt });
+    }
+    await seedDelivery(store, accountId, { host: "later.example", dueAt: DUE + 1001 });
+    await seedDelivery(store, bob, { host: "held.example", dueAt: DUE + 700 });
+    await store.setAccountDisabled({ login: "bob", disabledAt: T0 });
+
+    const due = await store.listDueLanes({ since: DUE + 500, until: DUE + 1000 });
+
+    assert.deepEqual(
+      due.toSorted((x, y) => x.host.localeCompare(y.host)),
+      [
+        lane({ host: "first.example", freshDueAt: DUE + 600 }),
+        lane({ host: "retry.example", retryDueAt: DUE + 800 }),
+      ],
+    );
+    assert.deepEqual(await store.listDueLanes({ since: DUE, until: DUE + 100 }), []);
+  });
 }
 
 function exerciseClaims(open: OpenStore): void {

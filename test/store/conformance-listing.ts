@@ -458,4 +458,23 @@ export function exerciseQueue(open: OpenStore): void {
     await store.claimTasks({ type: "b", max: 10, now: T0 });
     assert.deepEqual(await types(), ["b", "c", "d"]);
   });
+
+  test("finds the types of which a task is queued, among those asked for", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const later = newTask({ type: "later", startAt: T0 + 1000 });
+    const tasks = [newTask(), newTask({ type: "hash", priority: 9 }), newTask(), later];
+    await store.insertTasks(newPost(accountId, tasks));
+
+    assert.deepEqual(await store.findWaitingTypes(["none", "hash", "later", "echo"]), [
+      "hash",
+      "echo",
+    ]);
+    assert.deepEqual(await store.findWaitingTypes(["hash"]), ["hash"]);
+    assert.deepEqual(await store.findWaitingTypes([]), []);
+    await store.claimTasks({ type: "hash", max: 1, now: T0 });
+    assert.deepEqual(await store.findWaitingTypes(["hash", "echo"]), ["echo"]);
+    await store.releaseDelayed({ now: T0 + 1000, max: 10 });
+    assert.deepEqual(await store.findWaitingTypes(["later"]), ["later"]);
+  });
 }

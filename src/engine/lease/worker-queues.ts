@@ -103,6 +103,6 @@ export class WorkerQueues {
 }
 
 function toLeaseType({ queue, claim }: QueueClaims["shares"][number]): LeaseType {
-  const { type, leaseMs, timeoutMs } = queue;
-  return { type, max: claim.max, leaseMs, timeoutMs };
+  const { type, concurrency, leaseMs, timeoutMs } = queue;
+  return { type, max: claim.max, concurrency, leaseMs, timeoutMs };
 }

@@ -1,15 +1,33 @@
 import type { Clock } from "../../domain/clock/clock.ts";
-import type { Cluster } from "../store.ts";
+import type { Cluster, Duty, NodeFacts, NodeSummary } from "../store.ts";
+
+/** A cluster of one node, which can be shown. */
+export interface LoneNode extends Cluster {
+  summary(who: Pick<NodeSummary, "name" | "version">): NodeSummary;
+}
+
+const DUTIES: readonly Duty[] = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"];
 
 /** A cluster of one node: it holds every duty and goes by its own clock, and nothing of that ever changes. */
-export function newLoneNode(clock: Clock): Cluster {
+export function newLoneNode(clock: Clock): LoneNode {
   const self = crypto.randomUUID();
   const members = [self];
+  const joinedAt = clock.now();
+  let facts: NodeFacts | null = null;
   return {
     self,
+    isShared: false,
     membership: () => members,
+    isMember: () => true,
     onChange: () => () => {},
     holds: () => true,
+    tellFacts(told) {
+      facts = told;
+    },
     clock,
+    summary: (who) => ({
+      ...{ id: self, ...who, joinedAt, lastSeenAt: clock.now(), endedAt: null },
+      ...{ duties: DUTIES, facts },
+    }),
   };
 }

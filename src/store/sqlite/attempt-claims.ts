@@ -173,14 +173,29 @@ export function laneReads(connection: Connection) {
   const listHosts = connection.prepare<[object], string>(LIST_HOSTS).pluck();
   const isHeld = heldReader(connection);
 
+  function listLanes({ accountId: of }: { accountId: number | "all" }): readonly Lane[] {
+    const accounts = of === "all" ? listAccounts.all() : [of];
+    return accounts
+      .filter((accountId) => !isHeld(accountId))
+      .flatMap((accountId) =>
+        listHosts.all({ accountId }).map((host) => lanes.read({ accountId, host })),
+      );
+  }
+
   return {
-    listLanes({ accountId: of }: { accountId: number | "all" }): readonly Lane[] {
-      const accounts = of === "all" ? listAccounts.all() : [of];
-      return accounts
-        .filter((accountId) => !isHeld(accountId))
-        .flatMap((accountId) =>
-          listHosts.all({ accountId }).map((host) => lanes.read({ accountId, host })),
-        );
+    listLanes,
+
+    // Nobody asks for it: no other node has left anything to this one.
+    listDueLanes({ until }: { since: number; until: number }): readonly Lane[] {
+      const unlessLater = (dueAt: number | null) =>
+        dueAt === null || dueAt > until ? null : dueAt;
+      return listLanes({ accountId: "all" })
+        .map(({ freshDueAt, retryDueAt, ...lane }) => ({
+          ...lane,
+          freshDueAt: unlessLater(freshDueAt),
+          retryDueAt: unlessLater(retryDueAt),
+        }))
+        .filter(({ freshDueAt, retryDueAt }) => freshDueAt !== null || retryDueAt !== null);
     },
   };
 }

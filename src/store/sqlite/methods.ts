@@ -1,4 +1,8 @@
+import { hostname } from "node:os";
+
+import { version } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
+import type { LoneNode } from "../common/lone-node.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { TurnMemo } from "../common/turn-memo.ts";
 import {
@@ -75,7 +79,8 @@ export function taskMethods(access: FileAccess, { examineMax }: ListLimits) {
 }
 
 /** Tasks that wait, and those that the daemon itself runs. */
-export function runMethods({ readLong, write }: FileAccess) {
+export function runMethods(access: FileAccess) {
+  const { readLong, write } = access;
   return {
     claimTasks: write("claimTasks", ({ max }) => rows(max)),
     finishTask: write("finishTask"),
@@ -83,11 +88,36 @@ export function runMethods({ readLong, write }: FileAccess) {
     requeueTasks: write("requeueTasks"),
     releaseTask: write("releaseTask"),
     findEndedTasks: readLong("findEndedTasks"),
+    ...noProgress(access),
 
     releaseDelayed: write("releaseDelayed", ({ max }) => rows(max)),
     listTypeWork: readLong("listTypeWork"),
     markQueue: write("markQueue"),
     expireQueued: write("expireQueued", STEP_WRITE),
+  } satisfies Partial<Store>;
+}
+
+/** The engine of the one node knows the progress of all runs, so nothing is kept. */
+function noProgress(access: FileAccess): Pick<Store, "noteProgress" | "findProgress"> {
+  return {
+    async noteProgress() {
+      access.refuseWhenClosed();
+    },
+    async findProgress() {
+      access.refuseWhenClosed();
+      return [];
+    },
+  };
+}
+
+/** The nodes: this one. */
+export function clusterMethods(access: FileAccess, node: LoneNode) {
+  return {
+    cluster: node,
+    async listNodes() {
+      access.refuseWhenClosed();
+      return [node.summary({ name: hostname(), version })];
+    },
   } satisfies Partial<Store>;
 }
 
@@ -116,6 +146,7 @@ export function deliveryMethods(access: FileAccess) {
   const recordAttempt = write("recordAttempt");
   return {
     listLanes: (of) => (of.accountId === "all" ? reads.listLanes(of) : listOwnLanes(of)),
+    listDueLanes: readLong("listDueLanes"),
     claimAttempts: attemptClaims(access),
     makeLargePostback: (attempt) => makeLargePostback(onlyRef(attempt)),
     recordAttempt: (record) => recordAttempt({ ...record, attempt: onlyRef(record.attempt) }),

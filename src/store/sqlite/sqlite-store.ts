@@ -12,6 +12,7 @@ import { FileGuard } from "./machine/file-guard.ts";
 import type { MigrationStart } from "./machine/migrate.ts";
 import {
   accountMethods,
+  clusterMethods,
   deliveryMethods,
   leaseMethods,
   runMethods,
@@ -68,8 +69,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
     const access = new FileAccess({ reader, longReader, commit, guard });
     return {
-      cluster: newLoneNode(clock),
       ...access.reads,
+      ...clusterMethods(access, newLoneNode(clock)),
       ...accountMethods(access),
       ...taskMethods(access, { examineMax }),
       ...runMethods(access),

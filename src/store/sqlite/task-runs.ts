@@ -245,6 +245,9 @@ export function taskQueueReads(connection: Connection) {
     },
 
     listQueuedTypes: () => [...new Set([...queuedTypes.all(), ...delayedTypes.all()])],
+
+    findWaitingTypes: (types) =>
+      types.filter((type) => (oldestQueued.get({ type }) ?? null) !== null),
   } satisfies Steps;
 }
 
