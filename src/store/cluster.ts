@@ -37,8 +37,11 @@ export interface Cluster {
    * doing it twice must have the same result as doing it once. False while this node is no member.
    */
   holds(duty: Duty): boolean;
-  /** Keeps what this node tells of itself, in place of what it told before; the others see it within seconds. */
-  tellFacts(facts: NodeFacts): void;
+  /**
+   * Names who tells of this node, in place of who did before: asked at each heartbeat, so that the others see it within
+   * seconds. It must be quick and not throw.
+   */
+  tellFacts(source: () => NodeFacts): void;
   /**
    * The clock that every node goes by. Its uptime and its boot are those of what keeps the time, so that readings of
    * different nodes can be compared.

@@ -42,9 +42,9 @@ export function exerciseCluster(open: OpenStore): void {
     const facts = { url: null, runs: none, receivers: none, running: [], sending: 0 };
 
     const [silent, ...others] = await store.listNodes();
-    cluster.tellFacts(facts);
+    cluster.tellFacts(() => facts);
     const newer = { ...facts, url: "http://127.0.0.1:1", running: [{ type: "echo", runs: 2 }] };
-    cluster.tellFacts(newer);
+    cluster.tellFacts(() => newer);
     const [node] = await store.listNodes();
 
     assert.deepEqual(others, []);

@@ -13,7 +13,7 @@ export function newLoneNode(clock: Clock): LoneNode {
   const self = crypto.randomUUID();
   const members = [self];
   const joinedAt = clock.now();
-  let facts: NodeFacts | null = null;
+  let facts: () => NodeFacts | null = () => null;
   return {
     self,
     isShared: false,
@@ -21,13 +21,13 @@ export function newLoneNode(clock: Clock): LoneNode {
     isMember: () => true,
     onChange: () => () => {},
     holds: () => true,
-    tellFacts(told) {
-      facts = told;
+    tellFacts(source) {
+      facts = source;
     },
     clock,
     summary: (who) => ({
       ...{ id: self, ...who, joinedAt, lastSeenAt: clock.now(), endedAt: null },
-      ...{ duties: DUTIES, facts },
+      ...{ duties: DUTIES, facts: facts() },
     }),
   };
 }
