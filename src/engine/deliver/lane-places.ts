@@ -1,7 +1,26 @@
-/** How many attempts may be under way. */
+import { shareOfHost, type NodeView } from "../../domain/webhook/node-share.ts";
+
+/** How many attempts may be under way, at all nodes together. */
 export interface LaneLimits {
   readonly inFlightMax: number;
   readonly inFlightPerHostMax: number;
+}
+
+/** How many attempts to a host this node may have under way: of all lanes, and of one that is not proven. */
+export interface HostPlaces {
+  readonly all: number;
+  readonly unproven: number;
+}
+
+// The most places of a lane whose host has not answered yet, or not in time. So a dead host holds 4 connections open
+// for 10 s, not 32.
+const UNPROVEN_IN_FLIGHT_MAX = 4;
+
+/** This node's share of a host's places. Where it has any, a lane that is not proven has one, or it would never be. */
+export function placesAt(host: string, max: number, view: NodeView): HostPlaces {
+  const all = shareOfHost(max, host, view);
+  const unproven = shareOfHost(Math.min(max, UNPROVEN_IN_FLIGHT_MAX), host, view);
+  return { all, unproven: Math.min(all, Math.max(1, unproven)) };
 }
 
 /** First attempts, or attempts after a failure: retries give way to first attempts. */
@@ -105,12 +124,13 @@ interface PlacesLeft {
 
 /** The places of all lanes together: how many are taken, and how many more a lane may have. */
 export class LanePlaces {
-  readonly #max: number;
+  /** May be set anew: what is under way beyond it goes on. */
+  max: number;
   /** The places that all accounts hold. */
   readonly taken = new Holding();
 
   constructor(max: number) {
-    this.#max = max;
+    this.max = max;
   }
 
   get inFlight(): number {
@@ -133,12 +153,12 @@ export class LanePlaces {
   }
 
   #share(left: number, account: Parameters<typeof shareOfPlaces>[1]): number {
-    return shareOfPlaces(Math.min(left, this.#max - this.inFlight), account);
+    return shareOfPlaces(Math.min(left, this.max - this.inFlight), account);
   }
 
   #freshLeft({ isProven }: LaneStanding): PlacesLeft {
     const { fresh } = this.taken;
-    const max = Math.max(1, this.#max - this.#part(RETRIES_KEPT_PART));
+    const max = Math.max(1, this.max - this.#part(RETRIES_KEPT_PART));
     const wideMax = Math.min(max, this.#part(SHARED_PART - RETRIES_KEPT_PART));
     const wide = Math.min(this.#sharedRoom(isProven), wideMax - fresh);
     const idleMax = isProven ? Infinity : this.#part(UNPROVEN_IDLE_PART) - this.#unprovenPlaces;
@@ -166,6 +186,6 @@ export class LanePlaces {
   }
 
   #part(part: number): number {
-    return Math.ceil(this.#max * part);
+    return Math.ceil(this.max * part);
   }
 }

@@ -1,9 +1,11 @@
+import type { LaneRef } from "../../store/store.ts";
 import { NEW_ENTRY, RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 import {
   ATTEMPT_CLASSES,
   Holding,
   isFullOfBytes,
   type AttemptClass,
+  type HostPlaces,
   type LaneStanding,
 } from "./lane-places.ts";
 
@@ -22,11 +24,13 @@ export class HostState implements QueuePlace {
   /** Its lanes, one for each account. */
   lanes = 0;
   inFlight = 0;
+  places: HostPlaces;
   /** Due queues without a place, those of the lane that holds least first, then by turn. */
   readonly #waiting = new RankHeap<LaneQueue>();
 
-  constructor(host: string) {
+  constructor(host: string, places: HostPlaces) {
     this.host = host;
+    this.places = places;
   }
 
   get first(): LaneQueue | undefined {
@@ -79,6 +83,11 @@ export class LaneState implements LaneStanding {
   #newQueue(of: AttemptClass): LaneQueue {
     return { lane: this, class: of, dueAt: null, place: null, ...NEW_ENTRY };
   }
+}
+
+/** The lane as the store knows it. */
+export function refOf({ account, host }: LaneState): LaneRef {
+  return { accountId: account.id, host: host.host };
 }
 
 /** The attempts of one class in a lane. Its rank is its due time while that is later, and its turn while it is due. */

@@ -1,10 +1,13 @@
+import { ALONE, shareOfAll, type NodeView } from "../../domain/webhook/node-share.ts";
 import type { Lane, LaneRef, LaneShare } from "../../store/store.ts";
 import { RankHeap } from "../lease/rank-heap.ts";
 import {
   ATTEMPT_CLASSES,
   LanePlaces,
+  placesAt,
   shareOfPlaces,
   type AttemptClass,
+  type HostPlaces,
   type LaneLimits,
   type Load,
 } from "./lane-places.ts";
@@ -14,6 +17,7 @@ import {
   move,
   newAccount,
   newDueGroups,
+  refOf,
   type AccountState,
   type AccountTurn,
   type LaneQueue,
@@ -46,9 +50,6 @@ interface OpenTake {
 const LANES_PER_CLAIM_MAX = 64;
 const FRESH_LANES_PER_CLAIM_MAX = 48;
 const RETRY_TURN = 4;
-// The most places of a lane whose host has not answered yet, or not in time. So a dead host holds 4 connections open
-// for 10 s, not 32.
-const UNPROVEN_IN_FLIGHT_MAX = 4;
 // The most bytes of bodies in flight in one lane: a host that hangs must not hold all the memory for bodies.
 const LANE_BYTES_MAX = 8 * 1024 * 1024;
 // How many queues are tried again for a place that became free at a host that many accounts wait for. More than one,
@@ -81,6 +82,7 @@ export class Lanes {
   readonly #freed = new Set<HostState>();
   /** Accounts whose attempts are held. */
   readonly #held = new Set<number>();
+  #view = ALONE;
   #lastTurn = 0;
 
   constructor(limits: LaneLimits) {
@@ -109,9 +111,12 @@ export class Lanes {
     return this.inFlight === 0 && !isDue && this.#freed.size === 0;
   }
 
-  /** Notes that a lane has an attempt due at a time; ignores it for an account that is held. */
+  /**
+   * Notes that a lane has an attempt due at a time; ignores it for an account that is held, and for a host of which this
+   * node has no share.
+   */
   noteDue(ref: LaneRef, due: { readonly class: AttemptClass; readonly dueAt: number }): void {
-    if (this.#held.has(ref.accountId)) return;
+    if (this.#held.has(ref.accountId) || this.#isLeftToOthers(ref.host)) return;
     const queue = this.#laneOf(ref)[due.class];
     if (queue.dueAt !== null && queue.dueAt <= due.dueAt) return;
     queue.dueAt = due.dueAt;
@@ -133,10 +138,7 @@ export class Lanes {
   hold(accountId: number): void {
     this.#held.add(accountId);
     for (const lane of [...(this.#accounts.get(accountId)?.lanes.values() ?? [])]) {
-      lane.fresh.dueAt = null;
-      lane.retries.dueAt = null;
-      this.#placeBoth(lane);
-      this.#dropEmpty(lane);
+      this.#forget(lane);
     }
   }
 
@@ -145,11 +147,25 @@ export class Lanes {
     this.#held.delete(accountId);
   }
 
+  /**
+   * Divides the places among these nodes. Attempts under way go on, also beyond the new share. What is scheduled at a
+   * host of which nothing is left to this node is forgotten; at one of which it has a share again it must be noted.
+   */
+  divide(view: NodeView): void {
+    this.#view = view;
+    this.#places.max = shareOfAll(this.#limits.inFlightMax, view);
+    for (const host of this.#hosts.values()) host.places = this.#placesAt(host.host);
+    for (const lane of this.#allLanes()) {
+      if (lane.host.places.all === 0) this.#forget(lane);
+      else this.#refresh(lane);
+    }
+  }
+
   /** Moves every due time by `by` milliseconds: the wall clock was set by as much. */
   shift(by: number): void {
-    const lanes = [...this.#accounts.values()].flatMap((account) => [...account.lanes.values()]);
-    const queues = lanes.flatMap((lane) => [lane.fresh, lane.retries]);
-    // All are taken out before the first is changed, because a heap with old and new times would be out of order.
+    const lanes = this.#allLanes();
+    const queues = lanes.flatMap(({ fresh, retries }) => [fresh, retries]);
+    // All are taken out before the first is changed: a heap with old and new times would be out of order.
     for (const queue of queues) move(queue, null);
     for (const queue of queues) if (queue.dueAt !== null) queue.dueAt += by;
     for (const lane of lanes) this.#placeBoth(lane);
@@ -235,23 +251,32 @@ export class Lanes {
 
   #laneRoom(lane: LaneState): number {
     if (lane.load.bytes >= LANE_BYTES_MAX) return 0;
-    const { inFlightPerHostMax } = this.#limits;
-    const max = lane.isProven
-      ? inFlightPerHostMax
-      : Math.min(inFlightPerHostMax, UNPROVEN_IN_FLIGHT_MAX);
-    return Math.max(0, max - lane.inFlight);
+    const { all, unproven } = lane.host.places;
+    return Math.max(0, (lane.isProven ? all : unproven) - lane.inFlight);
   }
 
-  #hostRoom(lane: LaneState): number {
-    const left = this.#limits.inFlightPerHostMax - lane.host.inFlight;
-    return shareOfPlaces(left, { held: lane.inFlight, isProven: true });
+  #hostRoom({ host, inFlight: held }: LaneState): number {
+    return shareOfPlaces(host.places.all - host.inFlight, { held, isProven: true });
+  }
+
+  #placesAt(host: string): HostPlaces {
+    return placesAt(host, this.#limits.inFlightPerHostMax, this.#view);
+  }
+
+  #isLeftToOthers(host: string): boolean {
+    if (this.#view.members.length <= this.#limits.inFlightPerHostMax) return false;
+    return (this.#hosts.get(host)?.places ?? this.#placesAt(host)).all === 0;
+  }
+
+  #allLanes(): readonly LaneState[] {
+    return [...this.#accounts.values()].flatMap(({ lanes }) => [...lanes.values()]);
   }
 
   #laneOf({ accountId, host: name }: LaneRef): LaneState {
     const account = this.#accounts.get(accountId) ?? newAccount(accountId, this.#groups);
     const known = account.lanes.get(name);
     if (known !== undefined) return known;
-    const host = this.#hosts.get(name) ?? new HostState(name);
+    const host = this.#hosts.get(name) ?? new HostState(name, this.#placesAt(name));
     const isProven = this.#proven.has({ accountId, host: name });
     const lane = new LaneState({ account, host, isProven });
     host.lanes++;
@@ -271,6 +296,13 @@ export class Lanes {
     account.holding.add(load, lane);
     this.#refresh(lane);
     if (load.fresh + load.retries < 0 && host.first !== undefined) this.#freed.add(host);
+    this.#dropEmpty(lane);
+  }
+
+  #forget(lane: LaneState): void {
+    lane.fresh.dueAt = null;
+    lane.retries.dueAt = null;
+    this.#placeBoth(lane);
     this.#dropEmpty(lane);
   }
 
@@ -334,10 +366,10 @@ export class Lanes {
   }
 
   #turnOf({ lane, class: of }: LaneQueue): AccountTurn | null {
-    const { isIdle, isProven } = lane;
+    const { isIdle, isProven, account } = lane;
     const isIt = ({ group }: AccountTurn): boolean =>
       group.class === of && group.isIdle === isIdle && group.isProven === isProven;
-    return lane.account.turns.find(isIt) ?? null;
+    return account.turns.find(isIt) ?? null;
   }
 
   // Those that wait there hold more or less: when the first may not have a place, no other may.
@@ -360,8 +392,4 @@ export class Lanes {
       this.#placeDue(next);
     }
   }
-}
-
-function refOf({ account, host }: LaneState): LaneRef {
-  return { accountId: account.id, host: host.host };
 }
