@@ -148,9 +148,15 @@ function engineCalls({ engine, waiters }: ApiParts) {
   };
 }
 
-function callLimits({ config: { limits }, clock }: ApiParts) {
+/** How many nodes share a limit that each of them counts by itself. */
+function nodesOf({ store: { cluster } }: Pick<ApiParts, "store">): () => number {
+  return () => Math.max(1, cluster.membership().length);
+}
+
+function callLimits({ config: { limits }, clock, store }: ApiParts) {
+  const nodes = nodesOf({ store });
   const limiter = (windowMs: number, limit: number): RateLimiter =>
-    new RateLimiter({ limit, windowMs, clock });
+    new RateLimiter({ limit, windowMs, clock, nodes });
   return {
     postedTasks: limiter(MINUTE_MS, limits.account.tasksPerMinute),
     redeliveries: limiter(MINUTE_MS, REDELIVERIES_PER_MINUTE),
@@ -163,7 +169,7 @@ function createGate(
   usage: ReturnType<typeof usageNotes>,
 ): GateDeps {
   const { trustedProxies, insecureHttp, tls, limits } = config;
-  const perMinute = { windowMs: MINUTE_MS, clock };
+  const perMinute = { windowMs: MINUTE_MS, clock, nodes: nodesOf({ store }) };
   return {
     store,
     clock,

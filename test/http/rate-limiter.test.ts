@@ -18,6 +18,39 @@ test("counts each key by itself", () => {
   assert.deepEqual([isAllowed("b"), isAllowed("__proto__")], [true, true]);
 });
 
+test("allows its part of a limit that nodes share, rounded up, as many as there are now", () => {
+  const clock = createFakeClock({ now: 0 });
+  let count = 3;
+  const limiter = new RateLimiter({ limit: 10, windowMs: 60_000, clock, nodes: () => count });
+  const allowed = (key: string, limit?: number) => {
+    let events = 0;
+    while (limiter.count(key, limit === undefined ? {} : { limit }).isAllowed) events++;
+    return events;
+  };
+  assert.equal(allowed("a"), 4);
+  assert.equal(allowed("own", 30), 10);
+  count = 1;
+  assert.equal(allowed("a"), 6);
+  count = 3;
+  assert.equal(limiter.count("a").isAllowed, false);
+  clock.advance(60_000);
+  assert.equal(allowed("a"), 4);
+});
+
+test("allows at once what is within the limit of all nodes, and not twice", () => {
+  const clock = createFakeClock({ now: 0 });
+  const limiter = new RateLimiter({ limit: 10, windowMs: 60_000, clock, nodes: () => 4 });
+  assert.equal(limiter.count("a", { events: 11 }).isAllowed, false);
+  assert.equal(limiter.count("a", { events: 10 }).isAllowed, true);
+  assert.equal(limiter.count("a", { events: 1 }).isAllowed, false);
+});
+
+test("no limit stays no limit, however many nodes there are", () => {
+  const clock = createFakeClock({ now: 0 });
+  const limiter = new RateLimiter({ limit: 0, windowMs: 60_000, clock, nodes: () => 4 });
+  assert.deepEqual(limiter.count("a", { events: 9 }).limit, 0);
+});
+
 test("allows a key again when its own window has ended", () => {
   const { clock, isAllowed } = setUp();
   isAllowed("a");

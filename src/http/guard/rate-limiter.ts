@@ -5,6 +5,8 @@ import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 
 export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
+  /** How many nodes share the limit, 1 unless given; each allows its part, so together they allow about the limit. */
+  readonly nodes?: () => number;
   /** How many keys are remembered at once, 10,000 unless given. */
   readonly entriesMax?: number;
 }
@@ -19,7 +21,7 @@ export interface RatePolicy {
   readonly detail: (verdict: RateVerdict, events: number) => string;
 }
 
-/** How events are counted: one event, and everybody's limit unless given. */
+/** How events are counted: one event, and everybody's limit unless given; a limit is that of all nodes together. */
 interface Counted {
   readonly limit?: number;
   readonly events?: number;
@@ -30,18 +32,24 @@ interface Counted {
  * too many displaces the key whose window began first, which is also the first to end. If it has not ended yet, that
  * key begins anew. So a client that sends from more than `entriesMax` addresses at once is not held back; everybody
  * else still is.
+ *
+ * Where nodes share a limit each allows its part of it, rounded up: a shared count would cost a write for each request.
+ * So a client that stays with one node is allowed less than the limit, and one that asks all of them a little more.
  */
 export class RateLimiter {
-  /** 0: everything is allowed and nothing is remembered. */
+  /** Of all nodes together; 0: everything is allowed and nothing is remembered. */
   readonly limit: number;
   readonly #rule: RateRule;
   readonly #clock: Pick<Clock, "monotonic">;
+  readonly #nodes: () => number;
   readonly #entriesMax: number;
   // In the order in which they began, which is also the order in which they end.
   readonly #windows = new Map<string, RateWindow>();
 
-  constructor({ limit, windowMs, clock, entriesMax = ENTRIES_MAX }: RateLimiterOptions) {
+  constructor(options: RateLimiterOptions) {
+    const { limit, windowMs, clock, nodes = () => 1, entriesMax = ENTRIES_MAX } = options;
     this.limit = limit;
+    this.#nodes = nodes;
     this.#rule = { limit, windowMs };
     this.#clock = clock;
     this.#entriesMax = entriesMax;
@@ -58,7 +66,9 @@ export class RateLimiter {
 
   /** Counts events of this key against its present limit. A refused event does not count. */
   count(key: string, { limit = this.limit, events = 1 }: Counted = {}): RateVerdict {
-    const rule = { ...this.#rule, limit };
+    // What comes at once and is within the limit must not be refused for ever, however many nodes there are.
+    const part = Math.max(Math.ceil(limit / this.#nodes()), Math.min(limit, events));
+    const rule = { ...this.#rule, limit: part };
     const moment: RateMoment = { now: this.#clock.monotonic(), rule };
     const known = this.#windows.get(key) ?? null;
     const { window, verdict } = countEvents(known, moment, events);
