@@ -1,13 +1,14 @@
 import { everyStep } from "../domain/every-step.ts";
 import type { LaneGauge } from "../domain/observer.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
-import type { LaneRef, Store } from "../store/store.ts";
+import type { Cluster, LaneRef, NodeFacts, Store } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./deliver/delivery-dispatcher.ts";
 import { createRedeliverer } from "./deliver/redeliverer.ts";
 import { HealthRecord } from "./health-record.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";
 import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
 import type { Loop, Part } from "./loop.ts";
+import { OtherNodes } from "./nodes/other-nodes.ts";
 import { createDelayedTasks } from "./run/delayed-tasks.ts";
 import { createEndWatch } from "./run/end-watch.ts";
 import type { RunDeps } from "./run/run-end.ts";
@@ -17,7 +18,7 @@ import { AccountWatch } from "./upkeep/account-watch.ts";
 import { Sweeper } from "./upkeep/sweeper.ts";
 import { createTrafficKeeper } from "./upkeep/traffic-keeper.ts";
 
-type OwnParts = "store" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
+type OwnParts = "store" | "cluster" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
 
 export interface EngineDeps
   extends
@@ -63,6 +64,10 @@ export class Engine {
   /** All parts that work by themselves. */
   readonly #parts: readonly Part[];
   readonly #health = new HealthRecord();
+  readonly #cluster: Cluster;
+  readonly #others: OtherNodes;
+  /** Ends what the engine hears of other nodes. */
+  readonly #stopHearing: (() => void)[] = [];
   /**
    * Until the start has recovered, it would take newly begun work for an earlier process's; it finds by itself what
    * there is to do.
@@ -72,8 +77,10 @@ export class Engine {
 
   constructor(given: EngineDeps) {
     const heldUp = new HeldUpSteps(given);
-    const deps = { ...given, giveUp: this.#giveUp.signal, heldUp };
+    const { cluster } = given.store;
+    const deps = { ...given, cluster, giveUp: this.#giveUp.signal, heldUp };
     this.#deps = given;
+    this.#cluster = cluster;
     const failed = (error: unknown): void => this.#halt(error);
     this.#scheduler = new Scheduler(deps.clock);
     const health = this.#health;
@@ -84,15 +91,20 @@ export class Engine {
     const runs = { ...deps, health, failed, deliveriesDue, progress: this.#progress };
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
-    this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake });
+    const mayReap = (): boolean => cluster.holds("reap") && this.#others.isInReach;
+    this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake, mayReap });
+    this.#others = new OtherNodes({
+      ...deps,
+      failed,
+      types: [...deps.types.keys(), ...deps.workerTypes.keys()],
+      queued: wake,
+      deliveries: this.#deliveries,
+      outOfReach: () => this.desk.resume(),
+    });
     this.#accounts = new AccountWatch({
       ...deps,
       failed,
-      disabled: (accountIds) => {
-        this.#tasks.hold(accountIds);
-        this.#deliveries.hold(accountIds);
-        deps.accountsDisabled(accountIds);
-      },
+      disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => {
         wake();
         void this.#deliveries.resume(accountIds).catch(failed);
@@ -102,12 +114,7 @@ export class Engine {
       ...deps,
       failed,
       watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
-      ended: (id) => {
-        // Of what workers hold this process may be about to hear that it has ended.
-        this.#tasks.cancel(id);
-        this.#progress.delete(id);
-        deps.taskEnded(id);
-      },
+      ended: (id) => this.#endedElsewhere(id),
     });
     this.#delayed = createDelayedTasks({ ...deps, failed, released: wake });
     this.#redeliverer = createRedeliverer({ ...deps, failed, deliveriesDue });
@@ -116,6 +123,8 @@ export class Engine {
     this.#parts = [
       this.#accounts.loop,
       this.#ends,
+      this.#others.look,
+      this.#others.change,
       this.#delayed,
       this.#redeliverer,
       this.#sweeper.loop,
@@ -137,6 +146,7 @@ export class Engine {
       const facts = { requeued, interrupted, held };
       this.#deps.log.warn(facts, "resumed the work that was in flight at the last stop");
     }
+    this.#hearOthers();
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
     this.#scheduler.every(EVERY_MINUTE, () => this.#tickMinute());
     this.#wakeType();
@@ -183,6 +193,11 @@ export class Engine {
     return this.#health.counts(this.#deps.clock.monotonic());
   }
 
+  /** What this node tells the others of itself. */
+  facts(): Omit<NodeFacts, "url"> {
+    return { ...this.health(), running: this.#tasks.running(), sending: this.lanes.underWay };
+  }
+
   /** How much of deliveries is scheduled and under way now. */
   get lanes(): LaneGauge {
     return this.#deliveries.gauge;
@@ -220,6 +235,7 @@ export class Engine {
     this.#scheduler.drain();
     this.#giveUp.abort();
     for (const part of this.#parts) part.abort();
+    for (const stop of this.#stopHearing.splice(0)) stop();
   }
 
   /** Keeps what the clocks show, closes connections, and ends helper processes. To be called when it is quiet. */
@@ -229,17 +245,58 @@ export class Engine {
     await everyStep([...keepers, ...this.#deps.resources].map((each) => () => each.close()));
   }
 
+  #hold(accountIds: ReadonlySet<number>): void {
+    this.#tasks.hold(accountIds);
+    this.#deliveries.hold(accountIds);
+    this.#deps.accountsDisabled(accountIds);
+  }
+
   #wakeType(type?: string): void {
     if (!this.#isRecovered) return;
     this.#tasks.wake(type);
     this.desk.wake(type);
   }
 
+  /** Of what workers hold this process may be about to hear by itself that it has ended. */
+  #endedElsewhere(id: string): void {
+    this.#tasks.cancel(id);
+    this.#progress.delete(id);
+    this.#deps.taskEnded(id);
+  }
+
+  #hearOthers(): void {
+    if (!this.#cluster.isShared) return;
+    const { store } = this.#deps;
+    this.#stopHearing.push(
+      this.#cluster.onChange(() => this.#nodesChanged()),
+      store.watch(({ types, lanes, ended }) => {
+        for (const type of types) this.#wakeType(type);
+        if (lanes.length > 0) this.wakeDeliveries(lanes);
+        for (const id of ended) this.#endedElsewhere(id);
+      }),
+    );
+    this.#nodesChanged();
+  }
+
+  #nodesChanged(): void {
+    this.#abandon();
+    this.#others.change.wake();
+  }
+
+  #abandon(): void {
+    this.#tasks.abandon();
+    this.#deliveries.abandon();
+  }
+
   #tick(): void {
+    const cluster = this.#cluster;
+    // A process that was stopped learns so here that what it was running is somebody else's.
+    if (!cluster.isMember()) this.#abandon();
     this.#accounts.loop.wake();
     this.#ends.wake();
-    this.#delayed.wake();
-    this.#redeliverer.wake();
+    this.#others.look.wake();
+    if (cluster.holds("release")) this.#delayed.wake();
+    if (cluster.holds("orders")) this.#redeliverer.wake();
     this.desk.tick();
     this.#deliveries.pump();
   }
@@ -247,6 +304,7 @@ export class Engine {
   #tickMinute(): void {
     this.#sweeper.loop.wake();
     this.#traffic.wake();
+    this.#others.change.wake();
   }
 
   #drain(): void {

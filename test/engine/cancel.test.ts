@@ -5,6 +5,7 @@ import type { Logger } from "../../src/domain/log.ts";
 import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOutcome, Runner } from "../../src/runners/runner.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -39,8 +40,10 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     concurrency,
     run: ({ id }, { signal }) => new Promise((resolve) => runs.push({ id, signal, end: resolve })),
   };
+  const clock = createFakeClock({ now: 0 });
   const dispatcher = new TaskDispatcher({
-    ...{ log, clock: createFakeClock({ now: 0 }), giveUp: new AbortController().signal },
+    ...{ log, clock, giveUp: new AbortController().signal },
+    cluster: newLoneNode(clock),
     types: new Map([["hold", { runner, retries }]]),
     retentionMs: 1000,
     health: { noteRun() {} },

@@ -9,6 +9,7 @@ import {
   type DeliveryQueue,
 } from "../../src/engine/deliver/delivery-dispatcher.ts";
 import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import {
   StoreError,
   type AttemptRecord,
@@ -81,6 +82,7 @@ function setUp(proven: readonly LaneRef[] = []) {
     shiftTimes: (shift) => shifts.call(shift),
     hastenAttempts: async (bounds) => hastened.push(bounds),
     listLanes: ({ accountId }) => reads.call(accountId),
+    listDueLanes: () => Promise.resolve([]),
     listProvenLanes: () => Promise.resolve(proven),
     listInFlight: () => Promise.resolve([]),
   };
@@ -89,6 +91,7 @@ function setUp(proven: readonly LaneRef[] = []) {
   const faults: unknown[] = [];
   const dispatcher = new DeliveryDispatcher({
     ...{ store, clock: watch, log, giveUp: new AbortController().signal },
+    cluster: newLoneNode(watch),
     sender: {
       send: ({ headers }) => sends.call(headers["x-attempt"] ?? ""),
       abort() {},

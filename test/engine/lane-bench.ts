@@ -1,5 +1,6 @@
+import type { Pace } from "../../src/engine/deliver/attempt-end.ts";
 import type { AttemptClass, LaneLimits } from "../../src/engine/deliver/lane-places.ts";
-import { Lanes, type Pace } from "../../src/engine/deliver/lanes.ts";
+import { Lanes } from "../../src/engine/deliver/lanes.ts";
 import type { Lane, LaneRef, LaneShare } from "../../src/store/store.ts";
 
 /** The time at which the bench claims. */

@@ -3,8 +3,9 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
+import type { Pace } from "../../src/engine/deliver/attempt-end.ts";
 import type { AttemptClass, LaneLimits } from "../../src/engine/deliver/lane-places.ts";
-import { Lanes, type Pace } from "../../src/engine/deliver/lanes.ts";
+import { Lanes } from "../../src/engine/deliver/lanes.ts";
 import type { LaneShare } from "../../src/store/store.ts";
 import { Bench, hosts, NOW, ref, sum } from "./lane-bench.ts";
 

@@ -6,6 +6,7 @@ import type { Logger } from "../../src/domain/log.ts";
 import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { WorkerDesk } from "../../src/engine/lease/worker-desk.ts";
 import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import type { LeasedTask, LeaseEnds, LeaseStore, Store } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import {
@@ -72,6 +73,7 @@ class Turmoil {
     const desk: WorkerDesk = new WorkerDesk({
       ...{ clock: this.watch, log, giveUp: new AbortController().signal, store: this.#watched() },
       ...{ types: new Map([["echo", TYPE]]), retentionMs: RETENTION_MS },
+      ...{ cluster: newLoneNode(this.watch), mayReap: () => true },
       ...{ progress: new Map<string, TaskProgress>(), health: { noteRun() {} } },
       taskEnded() {},
       deliveriesDue() {},

@@ -22,6 +22,7 @@ function startReaper(leases: readonly Lease[], { type = {}, areRevived = false }
   const reaper = new LeaseReaper({
     ...{ clock, log: { ...log, warn }, giveUp: new AbortController().signal, retentionMs: 1000 },
     types: new Map([["print", { ...TYPE, ...type }]]),
+    mayReap: () => true,
     store: { listDueLeases: async ({ max }) => due.slice(0, max) },
     end: async ({ ends }: LeaseEnds) => {
       ended.push(ends);
@@ -151,6 +152,7 @@ test("nothing ends after a stop, and a store that has failed is told once", asyn
   const reaper = new LeaseReaper({
     ...{ clock: createFakeClock({ now: NOW }), log, giveUp: new AbortController().signal },
     ...{ types: new Map(), retentionMs: 1000 },
+    mayReap: () => true,
     store: { listDueLeases: () => Promise.reject(error) },
     end: () => assert.fail("nothing is known to have run out"),
     failed: (fault) => void faults.push(fault),

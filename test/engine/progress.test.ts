@@ -5,6 +5,7 @@ import type { Logger } from "../../src/domain/log.ts";
 import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOptions, RunOutcome } from "../../src/runners/runner.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import type { ClaimedTask, TaskClaim } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -16,8 +17,10 @@ async function startRun() {
   const runs: { readonly options: RunOptions; readonly end: (outcome: RunOutcome) => void }[] = [];
   const claims: TaskClaim[] = [];
   const progress = new Map<string, TaskProgress>();
+  const clock = createFakeClock({ now: 0 });
   const dispatcher = new TaskDispatcher({
-    ...{ log, clock: createFakeClock({ now: 0 }), giveUp: new AbortController().signal, progress },
+    ...{ log, clock, giveUp: new AbortController().signal, progress },
+    cluster: newLoneNode(clock),
     types: new Map([
       [
         "hold",

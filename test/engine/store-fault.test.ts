@@ -9,6 +9,7 @@ import {
 } from "../../src/engine/deliver/delivery-dispatcher.ts";
 import { HeldUpSteps } from "../../src/engine/held-up-steps.ts";
 import { persist } from "../../src/engine/persist.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -123,6 +124,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
     makeLargePostback: unexpected,
     recordAttempt: unexpected,
     listLanes: unexpected,
+    listDueLanes: unexpected,
     listProvenLanes: unexpected,
     listInFlight: unexpected,
     shiftTimes: unexpected,
@@ -131,6 +133,7 @@ test("a claim that the store fails leaves nothing in flight to wait for", async 
   const dispatcher = new DeliveryDispatcher({
     ...parts,
     store,
+    cluster: newLoneNode(parts.clock),
     sender: { send: unexpected, abort: unexpected },
     urlPolicy: () => ({ allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] }),
     health: { noteAttempt: unexpected },

@@ -15,6 +15,7 @@ function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
   const left = [...folds];
   const failures: unknown[] = [];
   const keeper = createTrafficKeeper({
+    cluster: { holds: () => true },
     store: {
       sampleQueues: async (sample) => void calls.push(["sample", sample]),
       foldTraffic: async (fold) => {

@@ -5,6 +5,7 @@ import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { WorkerDesk, type WorkerType } from "../../src/engine/lease/worker-desk.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import {
   StoreError,
   type Lease,
@@ -53,6 +54,7 @@ class Setup {
     this.desk = new WorkerDesk({
       ...{ clock: this.clock, log, giveUp: new AbortController().signal, store: this.#store() },
       ...{ types: new Map(entries), retentionMs: 1000, progress: this.progress },
+      ...{ cluster: newLoneNode(this.clock), mayReap: () => true },
       health: { noteRun: (isFine) => void this.told.push(isFine ? "fine" : "not fine") },
       taskEnded: (id) => void this.told.push(`ended ${id}`),
       deliveriesDue: (lanes) => void this.told.push(`due ${lanes.map(({ host }) => host).join()}`),

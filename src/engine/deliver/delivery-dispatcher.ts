@@ -4,6 +4,7 @@ import {
   type AttemptResult,
   type DeliveryDecision,
 } from "../../domain/webhook/delivery.ts";
+import type { NodeView } from "../../domain/webhook/node-share.ts";
 import {
   webhookRequest,
   type SendRequest,
@@ -16,13 +17,15 @@ import type {
   Lane,
   LaneRef,
   LaneShare,
+  LeftWork,
   Store,
 } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
-import type { RunDeps } from "../run/run-end.ts";
+import { isLifeOver, type RunDeps } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
+import { logFailure, toPace } from "./attempt-end.ts";
 import {
   bytesOf,
   classOf,
@@ -33,7 +36,7 @@ import {
   nothingLeft,
 } from "./claimed-load.ts";
 import type { AttemptClass, LaneLimits } from "./lane-places.ts";
-import { Lanes, type Pace } from "./lanes.ts";
+import { Lanes } from "./lanes.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
 import { INTERRUPTED, NOT_MADE, toRefused } from "./unsent-result.ts";
 
@@ -44,13 +47,15 @@ export type DeliveryQueue = Pick<
   | "makeLargePostback"
   | "recordAttempt"
   | "listLanes"
+  | "listDueLanes"
   | "listProvenLanes"
   | "listInFlight"
   | "shiftTimes"
   | "hastenAttempts"
 >;
 
-export interface DeliveryDispatcherDeps extends PersistDeps, Pick<RunDeps, "observer" | "failed"> {
+export interface DeliveryDispatcherDeps
+  extends PersistDeps, Pick<RunDeps, "cluster" | "observer" | "failed"> {
   readonly store: DeliveryQueue;
   readonly sender: {
     /** Makes one attempt. Never rejects: every end is a result. */
@@ -79,6 +84,8 @@ const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
 export class DeliveryDispatcher implements Part {
   readonly #deps: DeliveryDispatcherDeps;
   readonly #lanes: Lanes;
+  /** The life of this node in which it sends. */
+  #life: string;
   #isClaiming = false;
   #shifts = 0;
   /** Settles when what was last set is on disk. */
@@ -94,6 +101,7 @@ export class DeliveryDispatcher implements Part {
   constructor(deps: DeliveryDispatcherDeps) {
     this.#deps = deps;
     this.#lanes = new Lanes(deps.limits);
+    this.#life = deps.cluster.self;
   }
 
   /**
@@ -102,13 +110,38 @@ export class DeliveryDispatcher implements Part {
    */
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
-    const attempts = await store.listInFlight({ of: "earlier life" });
-    await Promise.all(attempts.map((attempt) => this.#recordEarlier(attempt)));
+    const interrupted = await this.takeUp({ of: "earlier life" });
     await this.#hasten();
     const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
     for (const lane of await store.listProvenLanes(proven)) this.#lanes.noteProven(lane);
     for (const lane of await store.listLanes({ accountId: "all" })) this.#lanes.note(lane);
-    return { interrupted: attempts.length };
+    return { interrupted };
+  }
+
+  /** Records what was left in flight as interrupted, to be sent again at once. Answers how many attempts that were. */
+  async takeUp(left: LeftWork): Promise<number> {
+    const attempts = await persist(() => this.#deps.store.listInFlight(left), this.#deps);
+    await Promise.all(attempts.map((attempt) => this.#recordEarlier(attempt)));
+    return attempts.length;
+  }
+
+  /** Takes this node's share of the places from now on, and learns what is scheduled anywhere. */
+  async divide(view: NodeView): Promise<void> {
+    this.#lanes.divide(view);
+    this.#notice(await this.#readLanes("all"));
+  }
+
+  /** Learns what became due in this time, whoever scheduled it. */
+  async lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void> {
+    const { store } = this.#deps;
+    this.#notice(await persist(() => store.listDueLanes(interval), this.#deps));
+  }
+
+  /** Breaks off what is not this node's any more, after it was lost as a member: others send it again. */
+  abandon(): void {
+    const { cluster, sender } = this.#deps;
+    if (isLifeOver(this.#life, cluster) && this.#lanes.inFlight > 0) sender.abort();
+    this.#life = cluster.self;
   }
 
   /** Tells that these lanes have a first attempt due now. */
@@ -143,9 +176,13 @@ export class DeliveryDispatcher implements Part {
       // Changes from now on are noted; earlier ones are read.
       this.#lanes.release(accountId);
       this.#resumed.add(accountId);
-      for (const lane of await this.#readLanes(accountId)) this.#lanes.note(lane);
-      this.pump();
+      this.#notice(await this.#readLanes(accountId));
     }
+  }
+
+  #notice(lanes: readonly Lane[]): void {
+    for (const lane of lanes) this.#lanes.note(lane);
+    this.pump();
   }
 
   /**
@@ -182,6 +219,7 @@ export class DeliveryDispatcher implements Part {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
     if (this.#isDraining || this.#isClaiming || this.#shifts > 0) return;
+    if (!this.#deps.cluster.isMember()) return;
     const shares = this.#lanes.take(now);
     if (shares.length === 0) return;
     this.#isClaiming = true;
@@ -226,14 +264,16 @@ export class DeliveryDispatcher implements Part {
   }
 
   async #claim(shares: readonly LaneShare[]): Promise<void> {
-    const { store, clock } = this.#deps;
+    const { store, clock, cluster } = this.#deps;
     const resumed = new Set<number>();
     this.#resumed = resumed;
     try {
       let setMs = 0;
+      let life = cluster.self;
       const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
         const now = clock.now();
         setMs = this.#setMs;
+        life = cluster.self;
         return store.claimAttempts({ lanes: shares, now });
       };
       const { attempts, lanes, held } = await persist(claim, this.#deps);
@@ -244,24 +284,24 @@ export class DeliveryDispatcher implements Part {
         this.#lanes.claimed(share, { ...(started.get(keyOf(share)) ?? NO_LOAD), left });
       }
       this.hold(held.filter((accountId) => !resumed.has(accountId)));
-      for (const attempt of attempts) this.#start(attempt);
+      for (const attempt of attempts) this.#start(attempt, life);
     } finally {
       this.#isClaiming = false;
     }
     this.pump();
   }
 
-  #start(attempt: ClaimedAttempt): void {
-    const made = this.#make(attempt)
+  #start(attempt: ClaimedAttempt, life: string): void {
+    const made = this.#make(attempt, life)
       .catch(this.#deps.failed)
       .finally(() => this.pump());
     void this.#steps.track(made);
   }
 
-  async #make(attempt: ClaimedAttempt): Promise<void> {
+  async #make(attempt: ClaimedAttempt, life: string): Promise<void> {
     const { clock } = this.#deps;
     const startedAt = clock.monotonic();
-    const result = await this.#send(attempt);
+    const result = await this.#send(attempt, life);
     const ms = clock.monotonic() - startedAt;
     const recorded = this.#record(attempt, result);
     this.#lanes.ended({
@@ -285,8 +325,8 @@ export class DeliveryDispatcher implements Part {
     this.#deps.observer?.attempt?.({ kind, outcome: INTERRUPTED.outcome, ms: null });
   }
 
-  async #send(attempt: ClaimedAttempt): Promise<AttemptResult> {
-    const { urlPolicy, sender, log } = this.#deps;
+  async #send(attempt: ClaimedAttempt, life: string): Promise<AttemptResult> {
+    const { urlPolicy, sender, log, cluster } = this.#deps;
     try {
       // Judged again at every attempt: the rules may be stricter now, and the row may have been tampered with.
       const verdict = judgeWebhookUrl(attempt.url, urlPolicy());
@@ -294,6 +334,8 @@ export class DeliveryDispatcher implements Part {
       const { accountId } = attempt;
       const request = await this.#requestOf(attempt);
       if (request === null) return NOT_MADE;
+      // Others send what was claimed in a life that is over.
+      if (isLifeOver(life, cluster)) return INTERRUPTED;
       return await sender.send({ ...request, target: verdict.target, accountId });
     } catch (error) {
       // A task that cannot be put into a request must not keep all others from being sent.
@@ -330,13 +372,7 @@ export class DeliveryDispatcher implements Part {
       const { dueAt } = decision;
       this.#lanes.noteDue(attempt, { class: classOf(decision), dueAt });
     }
-    if (result.outcome === "delivered") return;
-    const { taskId, kind, host, number } = attempt;
-    const { outcome, httpStatus, error } = result;
-    log.info(
-      { task: taskId, kind, host, number, outcome, httpStatus, error, next: decision.state },
-      "attempt failed",
-    );
+    if (result.outcome !== "delivered") logFailure(log, attempt, { ...result, decision });
   }
 
   // A refused URL is the poster's affair, and an interrupted attempt says nothing about the receiver.
@@ -351,7 +387,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   // Uses the clock at the time when they are noted: a read while the clock is set may be from before or after.
-  async #readLanes(accountId: number): Promise<readonly Lane[]> {
+  async #readLanes(accountId: number | "all"): Promise<readonly Lane[]> {
     const { store } = this.#deps;
     for (;;) {
       const shifted = this.#shifted;
@@ -360,15 +396,4 @@ export class DeliveryDispatcher implements Part {
       if (this.#shifted === shifted) return lanes;
     }
   }
-}
-
-// A lane that fails more slowly than this holds places that others could use. A receiver that takes its time and
-// delivers is welcome, for a while.
-const SLOW_FAILURE_MS = 1000;
-const SLOW_DELIVERY_MS = 5000;
-
-function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace {
-  if (outcome === "refused" || outcome === "interrupted") return "unknown";
-  const slowMs = outcome === "delivered" ? SLOW_DELIVERY_MS : SLOW_FAILURE_MS;
-  return outcome !== "timed_out" && tookMs < slowMs ? "quick" : "slow";
 }

@@ -1,6 +1,7 @@
 import { ALONE, shareOfAll, type NodeView } from "../../domain/webhook/node-share.ts";
 import type { Lane, LaneRef, LaneShare } from "../../store/store.ts";
 import { RankHeap } from "../lease/rank-heap.ts";
+import type { Pace } from "./attempt-end.ts";
 import {
   ATTEMPT_CLASSES,
   LanePlaces,
@@ -23,9 +24,6 @@ import {
   type LaneQueue,
 } from "./lane-turns.ts";
 import { ProvenLanes } from "./proven-lanes.ts";
-
-/** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` tells nothing. */
-export type Pace = "quick" | "slow" | "unknown";
 
 /** The result of a share: how many attempts were really started, how large they are, and what the lane has left. */
 export interface ShareOutcome extends Load {

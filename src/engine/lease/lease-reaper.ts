@@ -22,6 +22,8 @@ export interface LeaseReaperDeps extends Pick<
   /** A type that is no longer a worker type is unknown, but its held leases end all the same. */
   readonly types: ReadonlyMap<string, WorkerType>;
   readonly end: (ends: LeaseEnds) => Promise<readonly LeaseEndResult[]>;
+  /** True while this node may do it; asked before each step. */
+  readonly mayReap: () => boolean;
 }
 
 // One write of so many holds up others for milliseconds.
@@ -63,12 +65,16 @@ export class LeaseReaper {
   async #round(): Promise<void> {
     let mayHaveMore = true;
     try {
-      while (mayHaveMore && !this.loop.isDraining && !this.isPaused) {
+      while (mayHaveMore && !this.loop.isDraining && this.#mayGoOn(this.#steps)) {
         mayHaveMore = await this.#endDue(this.#steps);
       }
     } finally {
       this.#reaped.tell(this.#deps.log);
     }
+  }
+
+  #mayGoOn(steps: number): boolean {
+    return steps === this.#steps && !this.isPaused && this.#deps.mayReap();
   }
 
   /** True when there may be more of them. */
@@ -95,7 +101,7 @@ export class LeaseReaper {
     return persist(async () => {
       // Reading the time may reveal that the clock was set.
       const now = this.#deps.clock.now();
-      return steps === this.#steps ? step(now) : null;
+      return steps === this.#steps && this.#deps.mayReap() ? step(now) : null;
     }, this.#deps);
   }
 

@@ -32,6 +32,8 @@ export interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | 
   readonly store: LeaseStore;
   /** By name. */
   readonly types: ReadonlyMap<string, WorkerType>;
+  /** True while this node may end the leases that have run out. */
+  readonly mayReap: () => boolean;
 }
 
 /**
@@ -57,9 +59,16 @@ export class WorkerDesk implements Part {
 
   constructor(deps: WorkerDeskDeps) {
     this.#deps = deps;
-    this.#queues = new WorkerQueues(deps.types, this.#held);
+    const { isShared } = deps.cluster;
+    // Other nodes give out leases of the same types and hear of ends, so the store counts them.
+    const countHeld = isShared ? () => 0 : (type: string) => this.#held.countOf(type);
+    this.#queues = new WorkerQueues(deps.types, countHeld);
     this.#waiters = new LeaseWaiters(deps.clock);
-    const freed = (type: string): void => this.#pump([type]);
+    const freed = (type: string): void => {
+      // A claim that the store cut short for the type's limit looked like the end of the queue.
+      if (isShared) this.#queues.wake(type);
+      this.#pump([type]);
+    };
     this.#ender = new LeaseEnder({ ...deps, held: this.#held, freed });
     this.#reaper = new LeaseReaper({ ...deps, end: (ends) => this.#ender.end(ends) });
   }
@@ -73,6 +82,18 @@ export class WorkerDesk implements Part {
     for (const lease of leases) if (!watch.saw(lease)) this.#held.hold(lease);
     watch.close();
     return { held: leases.length };
+  }
+
+  /**
+   * Nobody could reach the store for a while, so that leases may have run out unheard: gives them their full time before
+   * the next of them is ended.
+   */
+  resume(): void {
+    const { store, clock, failed } = this.#deps;
+    const step = (): Promise<unknown> =>
+      store.resumeLeases({ of: "ended nodes", now: clock.now() });
+    const resumed = persist(step, this.#deps).then(() => {}, failed);
+    this.#reaper.pause(this.#steps.track(resumed));
   }
 
   /** Tells that there may be queued tasks, of one type or of any. */
@@ -182,7 +203,8 @@ export class WorkerDesk implements Part {
   #pump(types: Iterable<string>): void {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
-    for (const type of types) {
+    const isOpen = this.#isOpen && this.#deps.cluster.isMember();
+    for (const type of isOpen ? types : []) {
       while (this.#isOpen && !this.#reaper.isPaused && this.#queues.canClaim(type)) {
         const poll = this.#waiters.first(type);
         if (poll === null) break;

@@ -1,6 +1,5 @@
 import type { LeasedTask, LeaseType } from "../../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Claim } from "../claim-credit.ts";
-import type { HeldLeases } from "./held-leases.ts";
 
 /** A type whose tasks external workers claim. */
 export interface WorkerType {
@@ -34,11 +33,12 @@ export interface QueueClaims {
  */
 export class WorkerQueues {
   readonly #queues: ReadonlyMap<string, Queue>;
-  readonly #held: HeldLeases;
+  readonly #countHeld: (type: string) => number;
   #claims = 0;
 
-  constructor(types: ReadonlyMap<string, WorkerType>, held: HeldLeases) {
-    this.#held = held;
+  /** `countHeld` tells how many leases of a type are held, as far as that is known here. */
+  constructor(types: ReadonlyMap<string, WorkerType>, countHeld: (type: string) => number) {
+    this.#countHeld = countHeld;
     this.#queues = new Map(
       [...types].map(([type, of]) => {
         const credit = new ClaimCredit(of.concurrency);
@@ -98,7 +98,7 @@ export class WorkerQueues {
   }
 
   #room(queue: Queue): number {
-    return queue.credit.room(this.#held.countOf(queue.type));
+    return queue.credit.room(this.#countHeld(queue.type));
   }
 }
 

@@ -4,7 +4,7 @@ import type { Observer } from "../../domain/observer.ts";
 import { statusMessage } from "../../domain/status.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import type { RunOutcome } from "../../runners/runner.ts";
-import type { LaneRef, RunEnd } from "../../store/store.ts";
+import type { Cluster, LaneRef, RunEnd } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { LoopDeps } from "../loop.ts";
 import type { PersistDeps } from "../persist.ts";
@@ -12,6 +12,7 @@ import type { PersistDeps } from "../persist.ts";
 /** The means of whoever ends runs, and whom it tells. */
 export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly clock: SteadyClock;
+  readonly cluster: Pick<Cluster, "self" | "isMember" | "isShared">;
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
   readonly observer?: Observer | undefined;
@@ -24,6 +25,11 @@ export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly taskEnded: (id: string) => void;
   /** These lanes have an attempt due, and that is on disk. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
+}
+
+/** True when what a node began in this life (its `self` then) is somebody else's now. */
+export function isLifeOver(life: string, cluster: Pick<Cluster, "self" | "isMember">): boolean {
+  return cluster.self !== life || !cluster.isMember();
 }
 
 /** When a run ended, and how long its task is kept from then on. */

@@ -6,7 +6,7 @@ import type { Part } from "../loop.ts";
 import { persist } from "../persist.ts";
 import { Steps } from "../steps.ts";
 import { FailedRuns } from "./failed-runs.ts";
-import { runMoment, toRunEnd, type RunDeps } from "./run-end.ts";
+import { isLifeOver, runMoment, toRunEnd, type RunDeps } from "./run-end.ts";
 
 /** A type of task: its runner, and how often a failed run is tried again. */
 export interface TaskType {
@@ -35,6 +35,8 @@ interface RunUnderWay {
   readonly queue: TypeQueue;
   readonly task: ClaimedTask;
   readonly stopped: AbortController;
+  /** The life of this node that claimed it. */
+  readonly life: string;
   /** Monotonic; 0 where nobody wants to know. */
   readonly startedAt: number;
   /** True when it was stopped because its account is disabled: then it counts as not started. */
@@ -116,6 +118,19 @@ export class TaskDispatcher implements Part {
     }
   }
 
+  /** Stops the runs that are not this node's any more, after it was lost as a member; the store has given them away. */
+  abandon(): void {
+    const { cluster } = this.#deps;
+    for (const { life, stopped } of this.#runs.values()) {
+      if (isLifeOver(life, cluster)) stopped.abort();
+    }
+  }
+
+  /** How much runs now, by type. */
+  running(): readonly { readonly type: string; readonly runs: number }[] {
+    return this.#queues.flatMap(({ type, running: runs }) => (runs > 0 ? { type, runs } : []));
+  }
+
   /** True when nothing runs and nothing is left that it would claim. */
   isIdle(): boolean {
     const isLeft = !this.#isDraining && this.#queues.some(({ credit }) => credit.isLeft);
@@ -140,27 +155,30 @@ export class TaskDispatcher implements Part {
 
   #pump(queue: TypeQueue): void {
     const free = queue.credit.room(queue.running);
-    if (this.#isDraining || free === 0) return;
+    if (this.#isDraining || free === 0 || !this.#deps.cluster.isMember()) return;
     // When nothing can be written, results must not pile up.
     if (queue.recording > queue.runner.concurrency) return;
     void this.#steps.track(this.#claim(queue, free).catch(this.#deps.failed));
   }
 
   async #claim(queue: TypeQueue, max: number): Promise<void> {
-    const { store, clock } = this.#deps;
+    const { store, clock, cluster } = this.#deps;
     const begun = queue.credit.begin(max);
     let finding: Finding = NOT_CLAIMED;
     const underWay: ClaimUnderWay = { cancelled: new Set(), held: new Set() };
     queue.claims.add(underWay);
     try {
       const order = { type: queue.type, max };
-      const claim = (): ReturnType<typeof store.claimTasks> =>
-        store.claimTasks({ ...order, now: clock.now() });
+      let life = cluster.self;
+      const claim = (): ReturnType<typeof store.claimTasks> => {
+        life = cluster.self;
+        return store.claimTasks({ ...order, now: clock.now() });
+      };
       const tasks = await persist(claim, this.#deps);
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
       for (const task of tasks) {
         const isHeld = underWay.held.has(task.accountId);
-        if (!underWay.cancelled.has(task.id)) this.#start({ queue, task, isHeld });
+        if (!underWay.cancelled.has(task.id)) this.#start({ queue, task, isHeld, life });
       }
     } finally {
       queue.credit.end(begun, finding);
@@ -169,13 +187,14 @@ export class TaskDispatcher implements Part {
     this.#pump(queue);
   }
 
-  #start(begun: Pick<RunUnderWay, "queue" | "task" | "isHeld">): void {
-    const { observer, clock } = this.#deps;
+  #start(begun: Pick<RunUnderWay, "queue" | "task" | "isHeld" | "life">): void {
+    const { observer, clock, cluster } = this.#deps;
     const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
     const run = { ...begun, stopped: new AbortController(), startedAt };
     const { queue } = run;
-    // The claim brought it in after the stop, or after its account was disabled.
-    if (this.#isAborted || run.isHeld) run.stopped.abort();
+    // The claim brought it in after the stop, after its account was disabled, or after this node was lost as a member.
+    const isOver = this.#isAborted || run.isHeld || isLifeOver(run.life, cluster);
+    if (isOver) run.stopped.abort();
     const ended = this.#run(run)
       .then((outcome) => this.#end(run, outcome))
       .catch(this.#deps.failed)

@@ -39,6 +39,11 @@ export class QueueExpirer {
     this.#countedAt = deps.clock.monotonic();
   }
 
+  /** Leaves the time that has passed since the last call uncounted. */
+  skip(): void {
+    this.#countedAt = this.#deps.clock.monotonic();
+  }
+
   /** Counts the time that has passed since the last call. */
   async count(): Promise<number | null> {
     const { store, clock } = this.#deps;

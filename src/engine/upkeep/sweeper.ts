@@ -1,12 +1,13 @@
 import { SESSION_AGE_MS } from "../../domain/account/session.ts";
 import { readClocks } from "../../domain/clock/clock-reading.ts";
-import { StoreError, type Store } from "../../store/store.ts";
+import { StoreError, type Cluster, type Store } from "../../store/store.ts";
 import { Loop, type LoopDeps } from "../loop.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
 export interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> {
   readonly store: QueueExpirerDeps["store"] &
     Pick<Store, "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace">;
+  readonly cluster: Pick<Cluster, "holds">;
 }
 
 // Small batches, so that a request waits behind one of them for milliseconds at most.
@@ -16,7 +17,8 @@ const BATCH_MAX = 100;
  * Ends tasks that were not started in time. Erases tasks whose retention is over, and kept answers, decided access
  * requests, ended redelivery orders, sessions, sign-in links and traffic, in small batches until nothing is left, and
  * then gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
- * A sweep that finds the store unable stops and leaves the rest to the next one.
+ * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this duty,
+ * nothing of it is done here.
  */
 export class Sweeper {
   /** Sweeps when it is woken. A drain ends a sweep after its current batch. */
@@ -33,13 +35,16 @@ export class Sweeper {
   /** Keeps what the clocks show. To be called at the end, when no sweep is going on. */
   close(): Promise<void> {
     return this.#unlessUnable(async () => {
+      if (!this.#deps.cluster.holds("sweep")) return;
       await this.#keepClock();
       await this.#queue.count();
     });
   }
 
-  #sweep(): Promise<void> {
-    const { store, clock, log } = this.#deps;
+  async #sweep(): Promise<void> {
+    const { store, clock, log, cluster } = this.#deps;
+    // The time until it comes back to this node is counted by the one that has it.
+    if (!cluster.holds("sweep")) return this.#queue.skip();
     return this.#unlessUnable(async () => {
       await this.#keepClock();
       await this.#queue.expire(() => this.loop.isDraining);

@@ -1,0 +1,31 @@
+import type { Logger } from "../../domain/log.ts";
+import type { AttemptResult, DeliveryDecision } from "../../domain/webhook/delivery.ts";
+import type { AttemptRef } from "../../store/store.ts";
+
+/** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` tells nothing. */
+export type Pace = "quick" | "slow" | "unknown";
+
+// A lane that fails more slowly than this holds places that others could use. A receiver that takes its time and
+// delivers is welcome, for a while.
+const SLOW_FAILURE_MS = 1000;
+const SLOW_DELIVERY_MS = 5000;
+
+/** How an attempt that ended so held its place. */
+export function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace {
+  if (outcome === "refused" || outcome === "interrupted") return "unknown";
+  const slowMs = outcome === "delivered" ? SLOW_DELIVERY_MS : SLOW_FAILURE_MS;
+  return outcome !== "timed_out" && tookMs < slowMs ? "quick" : "slow";
+}
+
+/** Tells the operator of an attempt that failed, and what follows from it. */
+export function logFailure(
+  log: Logger,
+  { taskId, kind, host, number }: AttemptRef,
+  end: AttemptResult & { readonly decision: DeliveryDecision },
+): void {
+  const { outcome, httpStatus, error, decision } = end;
+  log.info(
+    { task: taskId, kind, host, number, outcome, httpStatus, error, next: decision.state },
+    "attempt failed",
+  );
+}

@@ -1,0 +1,94 @@
+import type { Clock } from "../../domain/clock/clock.ts";
+import type { LeftWork, Store } from "../../store/store.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
+import { persist, type PersistDeps } from "../persist.ts";
+
+export interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+  readonly clock: Clock;
+  readonly store: Pick<Store, "cluster" | "findWaitingTypes" | "requeueTasks">;
+  /** All types of tasks. */
+  readonly types: readonly string[];
+  /** There may be queued tasks of this type, or of any. */
+  readonly queued: (type?: string) => void;
+  readonly deliveries: {
+    /** Learns what became due in this time. */
+    lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void>;
+    /** Divides the places anew, and learns what is scheduled. */
+    divide(view: { readonly self: string; readonly members: readonly string[] }): Promise<void>;
+    /** Records what was left in flight as interrupted, to be sent again. */
+    takeUp(left: LeftWork): Promise<number>;
+  };
+  /** The store was out of reach for a while. */
+  readonly outOfReach: () => void;
+}
+
+// What was committed in the order of its times may be seen out of order, by as long as a commit may take.
+const OVERLAP_MS = 10_000;
+
+/** A node that has not heard from the store for this long does not know what workers tried to tell meanwhile. */
+const GAP_MS = 5000;
+
+/**
+ * What a node does about the others: it looks each second for what they queued and for attempts that became due, takes
+ * up what ended ones left, and divides the deliveries among those that are there. Hints may bring the same sooner; this
+ * is what nothing is missed by. In a store of one node it does nothing.
+ */
+export class OtherNodes {
+  /** Looks for what the others left to this node. To be woken once a second. */
+  readonly look: Loop;
+  /** Takes up what ended nodes left, and divides anew. To be woken at each change of the nodes, and once a minute. */
+  readonly change: Loop;
+  readonly #deps: OtherNodesDeps;
+  /** Up to when it has looked for what became due. */
+  #lookedUntil: number;
+  /** When the store answered last, monotonic. */
+  #heardAt: number;
+
+  constructor(deps: OtherNodesDeps) {
+    this.#deps = deps;
+    this.#lookedUntil = deps.clock.now();
+    this.#heardAt = deps.clock.monotonic();
+    const { failed } = deps;
+    this.look = new Loop({ round: () => this.#look(), failed });
+    this.change = new Loop({ round: () => this.#change(), failed });
+  }
+
+  /** False after the store has been out of reach for some seconds, until it has answered again. */
+  get isInReach(): boolean {
+    const { store, clock } = this.#deps;
+    return !store.cluster.isShared || clock.monotonic() - this.#heardAt < GAP_MS;
+  }
+
+  async #look(): Promise<void> {
+    const { store, types, queued, deliveries, clock } = this.#deps;
+    if (!store.cluster.isShared || !store.cluster.isMember()) return;
+    const until = clock.now();
+    const since = Math.min(this.#lookedUntil, until) - OVERLAP_MS;
+    const waiting = await persist(() => store.findWaitingTypes(types), this.#deps);
+    this.#heard();
+    for (const type of waiting) queued(type);
+    await deliveries.lookForDue({ since, until });
+    this.#lookedUntil = until;
+  }
+
+  #heard(): void {
+    const { isInReach } = this;
+    this.#heardAt = this.#deps.clock.monotonic();
+    if (!isInReach) this.#deps.outOfReach();
+  }
+
+  async #change(): Promise<void> {
+    const { store, queued, deliveries, log } = this.#deps;
+    const { cluster } = store;
+    if (!cluster.isShared || !cluster.isMember()) return;
+    const left = { of: "ended nodes" } as const;
+    const requeued = await persist(() => store.requeueTasks(left), this.#deps);
+    const interrupted = await deliveries.takeUp(left);
+    if (requeued > 0 || interrupted > 0) {
+      log.warn({ requeued, interrupted }, "took up the work of nodes that have ended");
+    }
+    await deliveries.divide({ self: cluster.self, members: cluster.membership() });
+    // Also what was queued while this node was no member.
+    queued();
+  }
+}
