@@ -1,0 +1,444 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { parseAllowList } from "../../src/domain/address/allow-list.ts";
+import type { Logger } from "../../src/domain/log.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { RunOutcome } from "../../src/runners/runner.ts";
+import { StoreError, type LeftWork, type Store } from "../../src/store/store.ts";
+import { FakeCluster } from "../helpers/cluster.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import {
+  claimAttempt,
+  claimOne,
+  LEASE_MS,
+  leaseOne,
+  newAttemptResult,
+  newFinish,
+  newPost,
+  newTask,
+  openTestStore,
+  retainedUntil,
+  RETENTION_MS,
+  seedAccount,
+  seedWorker,
+  T0,
+} from "../helpers/store.ts";
+
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const HOST = "127.0.0.1";
+const WORKER_TYPE = { concurrency: 9, retries: 0, leaseMs: LEASE_MS, timeoutMs: 600_000 };
+
+interface Run {
+  readonly id: string;
+  readonly signal: AbortSignal;
+  readonly end: (outcome: RunOutcome) => void;
+}
+
+/** One node of a cluster that is as the test says. Its store is a file that the other nodes use too. */
+class Node {
+  readonly clock = createFakeClock({ now: T0 });
+  readonly cluster = new FakeCluster(this.clock);
+  /** The store as another node has it. */
+  readonly other: Store;
+  readonly engine: Engine;
+  readonly sent: string[] = [];
+  readonly runs: Run[] = [];
+  readonly told: string[] = [];
+  awaited: readonly string[] = [];
+  /** Ends the attempts that are under way. */
+  endSends: () => void = () => {};
+  abortedSends = 0;
+
+  constructor(
+    other: Store,
+    {
+      overrides = {},
+      inFlightPerHostMax = 2,
+    }: { readonly overrides?: Partial<Store>; readonly inFlightPerHostMax?: number } = {},
+  ) {
+    this.other = other;
+    const allow = parseAllowList([HOST]);
+    assert(allow.kind === "allow-list");
+    const gate = Promise.withResolvers<void>();
+    this.endSends = gate.resolve;
+    this.engine = new Engine({
+      ...{ store: this.cluster.share(other, overrides), clock: this.clock, log, resources: [] },
+      ...{ retentionMs: RETENTION_MS, queueDays: 30, retryAfterMs: [60_000] },
+      taskEnded: (id) => void this.told.push(id),
+      ...{ awaited: () => this.awaited, accountsDisabled() {} },
+      types: new Map([
+        [
+          "echo",
+          {
+            retries: 0,
+            runner: {
+              concurrency: 9,
+              run: ({ id }, { signal }) =>
+                new Promise<RunOutcome>((resolve) => {
+                  if (signal.aborted) return resolve({ kind: "aborted" });
+                  signal.addEventListener("abort", () => resolve({ kind: "aborted" }));
+                  this.runs.push({ id, signal, end: resolve });
+                }),
+            },
+          },
+        ],
+      ]),
+      workerTypes: new Map([["print", WORKER_TYPE]]),
+      sender: {
+        send: async ({ headers }) => {
+          this.sent.push(headers["x-attempt"] ?? "");
+          await gate.promise;
+          return newAttemptResult({ outcome: "delivered", httpStatus: 200, error: null });
+        },
+        abort: () => void this.abortedSends++,
+      },
+      urlPolicy: () => ({ allow: allow.list, ownNames: [], ownAddresses: [] }),
+      limits: { inFlightMax: 8, inFlightPerHostMax },
+    });
+  }
+
+  /** Lets so many seconds pass, one by one, and everything that is settled take its effect. */
+  async pass(seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second++) {
+      this.clock.advance(1000);
+      await turns();
+    }
+  }
+}
+
+async function turns(): Promise<void> {
+  for (let i = 0; i < 20; i++) await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
+async function startNode(
+  t: TestContext,
+  options: ConstructorParameters<typeof Node>[1] & { readonly store?: Store } = {},
+) {
+  const store = options.store ?? (await openTestStore(t));
+  const node = new Node(store, options);
+  const accountId = await seedAccount(store);
+  await node.engine.start();
+  await turns();
+  t.after(async () => {
+    for (const run of node.runs) run.end({ kind: "aborted" });
+    node.endSends();
+    node.engine.drain();
+    node.engine.abort();
+    await node.engine.quiet();
+  });
+  return { node, store, accountId };
+}
+
+test("what another node queued runs here within a second, without a hint", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const task = newTask();
+  await store.insertTasks(newPost(accountId, [task]));
+  await turns();
+  assert.deepEqual(node.runs, []);
+
+  await node.pass(1);
+
+  assert.deepEqual(
+    node.runs.map(({ id }) => id),
+    [task.id],
+  );
+});
+
+test("what another node queued runs here at once where a hint comes", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+
+  node.cluster.hint({ types: ["echo"] });
+  await turns();
+
+  assert.equal(node.runs.length, 1);
+});
+
+test("a worker that waits here is given what another node queued, within a second", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const workerId = await seedWorker(store);
+  const gone = new AbortController().signal;
+  const claim = node.engine.desk.claim({
+    ...{ workerId, types: ["print"], max: 1, waitMs: 30_000, gone },
+  });
+  await store.insertTasks(newPost(accountId, [newTask({ type: "print" })]));
+
+  await node.pass(1);
+
+  assert.equal((await claim).length, 1);
+});
+
+test("an attempt that became due by what another node did is sent here within a second, or at once after a hint", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+  await node.pass(1);
+  assert.equal(node.sent.length, 1);
+  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+  node.cluster.hint({ lanes: [{ accountId, host: HOST }] });
+  await turns();
+  assert.equal(node.sent.length, 2);
+});
+
+test("a run ends here when its task was cancelled at another node, at once after a hint", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const task = newTask();
+  await store.insertTasks(newPost(accountId, [task]));
+  await node.pass(1);
+  const end = { accountId, id: task.id, cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) };
+  assert.equal(await store.cancelTask(end), "cancelled");
+
+  node.cluster.hint({ ended: [task.id] });
+
+  assert.equal(node.runs[0]?.signal.aborted, true);
+  assert.deepEqual(node.told, [task.id]);
+});
+
+test("who waits for a task is told of its end at another node, within a second or after a hint", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const tasks = [newTask({ type: "x" }), newTask({ type: "x" })];
+  await store.insertTasks(newPost(accountId, tasks));
+  const [first, second] = await store.claimTasks({ type: "x", max: 2, now: T0 });
+  assert(first !== undefined && second !== undefined);
+  node.awaited = [first.id];
+  await store.finishTask(newFinish(first));
+  await node.pass(1);
+  assert.deepEqual(node.told, [first.id]);
+
+  node.cluster.hint({ ended: [second.id] });
+
+  assert.deepEqual(node.told, [first.id, second.id]);
+});
+
+test("what an ended node ran and sent is taken up as soon as its end is known, and once a minute", async (t) => {
+  const calls: LeftWork[] = [];
+  const store = await openTestStore(t);
+  let isLeft = false;
+  const overrides: Partial<Store> = {
+    requeueTasks: (which) => {
+      if (!("of" in which)) return store.requeueTasks(which);
+      calls.push(which);
+      return which.of === "ended nodes" && isLeft
+        ? store.requeueTasks({ of: "earlier life" })
+        : Promise.resolve(0);
+    },
+    listInFlight: ({ of }) =>
+      of === "ended nodes" && isLeft
+        ? store.listInFlight({ of: "earlier life" })
+        : Promise.resolve([]),
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x")));
+  const attempt = await claimAttempt(store, HOST);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  const run = await claimOne(store);
+  node.cluster.change({ members: ["node-1", "node-2"] });
+  await turns();
+  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+
+  isLeft = true;
+  node.cluster.change({ members: ["node-1"] });
+  await turns();
+  isLeft = false;
+  await turns();
+
+  assert.deepEqual(
+    node.runs.map(({ id }) => id),
+    [run.id],
+  );
+  assert.equal(node.sent.length, 1);
+  const deliveries = await store.listDeliveries({ accountId, id: attempt.taskId });
+  assert.deepEqual(
+    deliveries?.[0]?.attempts.map(({ outcome }) => outcome),
+    ["interrupted", null],
+  );
+  const before = calls.length;
+  await node.pass(60);
+  assert.equal(calls.length, before + 1);
+});
+
+test("a node that is no member starts no run and sends nothing, and begins again when it has joined", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  node.cluster.change({ isIn: false });
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  node.engine.wake(new Set(["echo"]));
+  node.engine.wakeDeliveries([{ accountId, host: HOST }]);
+  await node.pass(3);
+  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+  assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"], "nor claims anything");
+
+  node.cluster.change({ isIn: true, self: "node-1b", members: ["node-1b"] });
+  await turns();
+
+  assert.deepEqual([node.runs.length, node.sent.length], [1, 1]);
+});
+
+test("what a node was running when it was lost as a member is stopped, by its own next second at the latest", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  await node.pass(1);
+  assert.deepEqual([node.runs.length, node.sent.length], [1, 1]);
+
+  // Nothing tells it: the process was stopped, and looks at its clock when it goes on.
+  node.cluster.isIn = false;
+  await node.pass(1);
+
+  assert.equal(node.runs[0]?.signal.aborted, true);
+  assert.equal(node.abortedSends > 0, true);
+});
+
+test("what was claimed by a life that is over when the answer comes is neither run nor sent", async (t) => {
+  const store = await openTestStore(t);
+  let answered = Promise.resolve();
+  const overrides: Partial<Store> = {
+    claimTasks: async (claim) => {
+      const tasks = await store.claimTasks(claim);
+      await answered;
+      return tasks;
+    },
+    claimAttempts: async (claim) => {
+      const claimed = await store.claimAttempts(claim);
+      await answered;
+      return claimed;
+    },
+    // The store knows that they are another life's.
+    requeueTasks: async () => 0,
+    recordAttempt: async () => {},
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  const answer = Promise.withResolvers<void>();
+  answered = answer.promise;
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  await node.pass(1);
+  assert.deepEqual(await store.findWaitingTypes(["echo"]), [], "it was claimed");
+
+  node.cluster.change({ self: "node-1b", members: ["node-1b"] });
+  answer.resolve();
+  await turns();
+
+  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+});
+
+test("a duty is done where it is held, and nowhere else", async (t) => {
+  const store = await openTestStore(t);
+  const calls: string[] = [];
+  const note = <Value>(name: keyof Store, value: Value): Promise<Value> => {
+    calls.push(name);
+    return Promise.resolve(value);
+  };
+  const overrides: Partial<Store> = {
+    releaseDelayed: () => note("releaseDelayed", 0),
+    listOpenRedeliveryOrders: () => note("listOpenRedeliveryOrders", []),
+    listDueLeases: () => note("listDueLeases", []),
+    sampleQueues: () => note("sampleQueues", undefined),
+    foldTraffic: () => note("foldTraffic", "done"),
+    eraseExpired: () => note("eraseExpired", 0),
+    keepClockReading: () => note("keepClockReading", undefined),
+  };
+  const { node } = await startNode(t, { store, overrides });
+  node.cluster.duties = [];
+  calls.length = 0;
+  await node.pass(61);
+  assert.deepEqual(calls, []);
+
+  const done = [
+    ["release", ["releaseDelayed"]],
+    ["orders", ["listOpenRedeliveryOrders"]],
+    ["reap", ["listDueLeases"]],
+    ["sweep", ["eraseExpired", "keepClockReading"]],
+    ["sample", ["sampleQueues"]],
+    ["fold", ["foldTraffic"]],
+  ] as const;
+  for (const [duty, methods] of done) {
+    node.cluster.duties = [duty];
+    await node.pass(60);
+    assert.deepEqual(new Set(calls.splice(0)), new Set(methods));
+  }
+});
+
+test("leases that ran out while nobody could reach the store are resumed and not ended", async (t) => {
+  const store = await openTestStore(t);
+  let isReachable = true;
+  const reach = <Args extends readonly unknown[], Value>(
+    step: (...args: Args) => Promise<Value>,
+  ): ((...args: Args) => Promise<Value>) => {
+    return (...args) =>
+      isReachable ? step(...args) : Promise.reject(new StoreError("unreachable", "no server"));
+  };
+  const overrides: Partial<Store> = {
+    listDueLeases: reach(store.listDueLeases),
+    findWaitingTypes: reach(store.findWaitingTypes),
+    endLeases: reach(store.endLeases),
+    resumeLeases: ({ now }) => store.resumeLeases({ of: "earlier life", now }),
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  const workerId = await seedWorker(store);
+  node.cluster.duties = ["reap"];
+  const lease = await leaseOne(store, workerId, node.clock.now());
+  isReachable = false;
+  await node.pass(LEASE_MS / 1000 + 5);
+  isReachable = true;
+  await node.pass(5);
+
+  const [held] = await store.findLeases({ leases: [lease], workerId });
+  assert(held !== null && held !== undefined);
+  assert(held.expiresAt > node.clock.now());
+  assert.deepEqual([held.losses, node.runs.length], [0, 0]);
+  await node.pass(LEASE_MS / 1000);
+  assert.equal(node.runs[0]?.id, lease.id, "nobody was heard of since");
+});
+
+test("a host that takes one attempt at a time is another node's until that has ended", async (t) => {
+  const { node, store, accountId } = await startNode(t, { inFlightPerHostMax: 1 });
+  const members = ["node-1", ...Array.from({ length: 50 }, (_, i) => `other-${i}`)];
+  node.cluster.change({ members });
+  await turns();
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  node.cluster.hint({ lanes: [{ accountId, host: HOST }] });
+  await node.pass(2);
+  assert.deepEqual(node.sent, []);
+
+  node.cluster.change({ members: ["node-1"] });
+  await turns();
+
+  assert.equal(node.sent.length, 1);
+});
+
+test("a node that stops hears of no other any more", async (t) => {
+  const { node } = await startNode(t);
+  assert(node.cluster.listeners > 0);
+  node.engine.drain();
+  node.engine.abort();
+  assert.equal(node.cluster.listeners, 0);
+});
+
+test("a store of one node is asked for nothing that other nodes may have done", async (t) => {
+  const store = await openTestStore(t);
+  const asked: string[] = [];
+  const spy = (name: keyof Store) => (): never => {
+    asked.push(name);
+    return assert.fail(name);
+  };
+  const overrides: Partial<Store> = {
+    ...{ findWaitingTypes: spy("findWaitingTypes"), listDueLanes: spy("listDueLanes") },
+    ...{ findProgress: spy("findProgress"), noteProgress: spy("noteProgress") },
+    ...{ watch: spy("watch"), cluster: store.cluster },
+  };
+  const { node } = await startNode(t, { store, overrides });
+  await node.pass(61);
+  assert.deepEqual(asked, []);
+});

@@ -1,0 +1,72 @@
+import type { Clock } from "../../src/domain/clock/clock.ts";
+import type { ChangeListener, Changes, Cluster, Duty, Store } from "../../src/store/store.ts";
+
+/** A cluster that is as a test says. */
+export class FakeCluster implements Cluster {
+  self = "node-1";
+  readonly isShared = true;
+  readonly clock: Clock;
+  members: readonly string[] = ["node-1"];
+  isIn = true;
+  /** Null: all. */
+  duties: readonly Duty[] | null = null;
+  readonly #listeners = new Set<() => void>();
+  readonly #watchers = new Set<ChangeListener>();
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  membership(): readonly string[] {
+    return this.members;
+  }
+
+  isMember(): boolean {
+    return this.isIn;
+  }
+
+  holds(duty: Duty): boolean {
+    return this.isIn && (this.duties?.includes(duty) ?? true);
+  }
+
+  tellFacts(): void {}
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Changes what it says, and tells so. */
+  change(facts: Partial<Pick<FakeCluster, "self" | "members" | "isIn" | "duties">>): void {
+    Object.assign(this, facts);
+    for (const tell of this.#listeners) tell();
+  }
+
+  /** Tells what other nodes did. */
+  hint(changes: Partial<Changes>): void {
+    const none = { accounts: [], types: [], lanes: [], ended: [] };
+    for (const tell of this.#watchers) tell({ ...none, ...changes });
+  }
+
+  /** How many hear of changes and hints. */
+  get listeners(): number {
+    return this.#listeners.size + this.#watchers.size;
+  }
+
+  /** The same store as one of several nodes sees it. What other nodes left is found as what an earlier life did. */
+  share(store: Store, overrides: Partial<Store> = {}): Store {
+    return {
+      ...store,
+      cluster: this,
+      watch: (listener) => {
+        this.#watchers.add(listener);
+        const stop = store.watch(listener);
+        return () => {
+          this.#watchers.delete(listener);
+          stop();
+        };
+      },
+      ...overrides,
+    };
+  }
+}
