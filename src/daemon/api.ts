@@ -137,6 +137,7 @@ function engineCalls({ engine, waiters }: ApiParts) {
   return {
     desk: engine.desk,
     progressOf: (id: string) => engine.progressOf(id),
+    findProgress: (ids: readonly string[]) => engine.findProgress(ids),
     wake: (types: ReadonlySet<string>) => engine.wake(types),
     accountsChanged: () => engine.accountsChanged(),
     wakeDeliveries: (lanes: readonly LaneRef[]) => engine.wakeDeliveries(lanes),

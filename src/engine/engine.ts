@@ -9,6 +9,7 @@ import { HeldUpSteps } from "./held-up-steps.ts";
 import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
 import type { Loop, Part } from "./loop.ts";
 import { OtherNodes } from "./nodes/other-nodes.ts";
+import { ProgressBoard } from "./nodes/progress-board.ts";
 import { createDelayedTasks } from "./run/delayed-tasks.ts";
 import { createEndWatch } from "./run/end-watch.ts";
 import type { RunDeps } from "./run/run-end.ts";
@@ -56,7 +57,7 @@ export class Engine {
   readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
-  readonly #progress = new Map<string, TaskProgress>();
+  readonly #progress: ProgressBoard;
   readonly #deliveries: DeliveryDispatcher;
   readonly #redeliverer: Loop;
   readonly #sweeper: Sweeper;
@@ -88,7 +89,10 @@ export class Engine {
     const deliveriesDue = (lanes: readonly LaneRef[]): void => {
       if (this.#isRecovered) this.#deliveries.wake(lanes);
     };
-    const runs = { ...deps, health, failed, deliveriesDue, progress: this.#progress };
+    const isOwn = (id: string): boolean => this.#tasks.isRunning(id);
+    this.#progress = new ProgressBoard({ ...deps, failed, isOwn });
+    const progress = this.#progress.known;
+    const runs = { ...deps, health, failed, deliveriesDue, progress };
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
     const mayReap = (): boolean => cluster.holds("reap") && this.#others.isInReach;
@@ -105,10 +109,7 @@ export class Engine {
       ...deps,
       failed,
       disabled: (accountIds) => this.#hold(accountIds),
-      enabled: (accountIds) => {
-        wake();
-        void this.#deliveries.resume(accountIds).catch(failed);
-      },
+      enabled: (accountIds) => this.#resume(accountIds),
     });
     this.#ends = createEndWatch({
       ...deps,
@@ -125,6 +126,7 @@ export class Engine {
       this.#ends,
       this.#others.look,
       this.#others.change,
+      this.#progress.tell,
       this.#delayed,
       this.#redeliverer,
       this.#sweeper.loop,
@@ -163,7 +165,7 @@ export class Engine {
   cancel(id: string): void {
     this.#tasks.cancel(id);
     this.desk.cancel(id);
-    this.#progress.delete(id);
+    this.#progress.known.delete(id);
   }
 
   /**
@@ -173,9 +175,14 @@ export class Engine {
     this.#accounts.loop.wake();
   }
 
-  /** The progress of a task that is running; null when it is not, or has reported nothing. */
+  /** The progress of a task that is running, as it was reported here; null when it is not, or nothing was. */
   progressOf(id: string): TaskProgress | null {
-    return this.#progress.get(id) ?? null;
+    return this.#progress.of(id);
+  }
+
+  /** Answers what tells the progress of these running tasks, at whatever node it was reported. */
+  findProgress(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
+    return this.#progress.find(ids);
   }
 
   /** Tells that these lanes have an attempt due now, a first one or a retry. */
@@ -251,6 +258,11 @@ export class Engine {
     this.#deps.accountsDisabled(accountIds);
   }
 
+  #resume(accountIds: ReadonlySet<number>): void {
+    this.#wakeType();
+    void this.#deliveries.resume(accountIds).catch((error: unknown) => this.#halt(error));
+  }
+
   #wakeType(type?: string): void {
     if (!this.#isRecovered) return;
     this.#tasks.wake(type);
@@ -260,7 +272,7 @@ export class Engine {
   /** Of what workers hold this process may be about to hear by itself that it has ended. */
   #endedElsewhere(id: string): void {
     this.#tasks.cancel(id);
-    this.#progress.delete(id);
+    this.#progress.known.delete(id);
     this.#deps.taskEnded(id);
   }
 
@@ -295,6 +307,7 @@ export class Engine {
     this.#accounts.loop.wake();
     this.#ends.wake();
     this.#others.look.wake();
+    this.#progress.tell.wake();
     if (cluster.holds("release")) this.#delayed.wake();
     if (cluster.holds("orders")) this.#redeliverer.wake();
     this.desk.tick();

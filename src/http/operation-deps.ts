@@ -39,8 +39,10 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly desk: WorkerDesk;
   /** How many requests of workers wait for tasks of a type now. */
   readonly workersWaiting: (type: string) => number;
-  /** The progress of the task's run; null when nothing is known of it. */
+  /** The progress of the task's run, as it was reported to this node; null when nothing was. */
   readonly progressOf: (id: string) => TaskProgress | null;
+  /** Answers what tells the progress of these running tasks, whatever node runs them. */
+  readonly findProgress: (ids: readonly string[]) => Promise<(id: string) => TaskProgress | null>;
   /** Tells the engine that tasks of these types are queued. */
   readonly wake: (types: ReadonlySet<string>) => void;
   /** Tells the engine that these lanes have an attempt due. */

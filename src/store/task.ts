@@ -140,7 +140,10 @@ export interface TaskPage<Row = TaskSummary> {
   readonly examinedUntil: number | null;
 }
 
-/** Names a task and tells the progress of its run, which the store does not know. */
+/**
+ * Names a task and tells the progress of its run, which a store of one node does not know. Where nodes share the store
+ * and this one knows of none, a large task's envelope has what `findProgress` finds.
+ */
 export interface TaskLook extends TaskKey {
   readonly progress?: TaskProgress | null;
 }

@@ -211,6 +211,7 @@ export async function startRing(
     },
     liveFeed: { open: () => assert.fail("nobody opens a stream"), sentChanges: () => 0 },
     progressOf: () => null,
+    findProgress: () => Promise.resolve(() => null),
     runnerOf: () => null,
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,

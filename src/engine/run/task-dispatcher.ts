@@ -98,6 +98,11 @@ export class TaskDispatcher implements Part {
     for (const { claims } of this.#queues) for (const { cancelled } of claims) cancelled.add(id);
   }
 
+  /** True for a task that runs now. */
+  isRunning(id: string): boolean {
+    return this.#runs.has(id);
+  }
+
   /** The ids of the tasks that run now. */
   underWay(): Iterable<string> {
     return this.#runs.keys();

@@ -5,7 +5,7 @@ import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { WAIT_SECONDS_MAX } from "../../domain/task/task-wait.ts";
-import { isFinished, type TaskKey } from "../../domain/task/task.ts";
+import { isFinished, type Task, type TaskKey } from "../../domain/task/task.ts";
 import { StoreError, type FoundTask } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";
@@ -50,7 +50,9 @@ export function taskGet(deps: OperationDeps): Operation {
       const found = await findOrWait(key, { deps, call, waitMs: (wait ?? 0) * 1000 });
       if (found === null) throw taskNotFound(key.id, { ...deps, now: call.now });
       const applied = wait === null ? {} : { "preference-applied": `wait=${wait}` };
-      const whole = { ...envelopeAnswer(found, deps.progressOf(key.id)), headers: applied };
+      const running = runningIds([found.task]);
+      const progressOf = running.length === 0 ? deps.progressOf : await deps.findProgress(running);
+      const whole = { ...envelopeAnswer(found, progressOf(key.id)), headers: applied };
       if (!isFinished(found.task.state)) return whole;
       const answer = withEntityTag(call, whole, found.envelope?.tag);
       const isCollecting = answer.status === 200 && !call.isHead && call.query.collect;
@@ -58,6 +60,11 @@ export function taskGet(deps: OperationDeps): Operation {
       return answer;
     },
   });
+}
+
+/** The tasks whose runs may have reported progress. */
+export function runningIds(tasks: readonly Pick<Task, "id" | "state">[]): readonly string[] {
+  return tasks.flatMap(({ id, state }) => (state === "running" ? id : []));
 }
 
 /** How the document shows a task's id in a path. */

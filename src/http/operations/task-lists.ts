@@ -5,6 +5,7 @@ import type { TaskSummary } from "../../domain/task/task.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation, type WholeAnswer } from "../operation.ts";
+import { runningIds } from "./task-get.ts";
 
 export function tasksReady({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/tasks_ready", {
@@ -30,7 +31,7 @@ export function tasksReady({ store, cursors }: OperationDeps): Operation {
   });
 }
 
-export function taskList({ store, cursors, progressOf }: OperationDeps): Operation {
+export function taskList({ store, cursors, findProgress }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks", {
     access: "account",
     doc: {
@@ -49,6 +50,7 @@ export function taskList({ store, cursors, progressOf }: OperationDeps): Operati
         limit,
         after: openCursor(cursor, { cursors, ...view }),
       });
+      const progressOf = await findProgress(runningIds(tasks));
       return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view), progressOf });
     },
   });

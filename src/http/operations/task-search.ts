@@ -8,8 +8,9 @@ import type { FoundDelivery, FoundTaskRow } from "../../store/store.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
+import { runningIds } from "./task-get.ts";
 
-export function taskSearch({ store, cursors, progressOf }: OperationDeps): Operation {
+export function taskSearch({ store, cursors, findProgress }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/search", {
     access: "viewer",
     doc: {
@@ -31,6 +32,7 @@ export function taskSearch({ store, cursors, progressOf }: OperationDeps): Opera
         after: openCursor(query.cursor, { cursors, ...view }),
       });
       const { tasks, next, examinedUntil } = page;
+      const progressOf = await findProgress(runningIds(tasks));
       const fields = {
         tasks: tasks.map((task) => foundDocument(task, progressOf(task.id))),
         next_cursor: next && cursors.seal(next, view),

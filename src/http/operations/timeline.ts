@@ -29,7 +29,7 @@ import type { TaskTimeline } from "../../store/store.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
-import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+import { runningIds, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
 export function timeline(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/timeline/:id", {
@@ -53,14 +53,24 @@ export function timeline(deps: OperationDeps): Operation {
         role: isOperator ? "operator" : "account",
         writeTime: query.time_zone ?? momentText,
       };
-      return { status: 200, text: timelineText(found, { deps, now, reader }) };
+      const progressOf = await deps.findProgress(runningIds([found.task]));
+      const progress = progressOf(found.task.id);
+      return { status: 200, text: timelineText(found, { deps, now, reader, progress }) };
     },
   });
 }
 
 function timelineText(
   found: TaskTimeline,
-  { deps, now, reader }: StoryCircumstances & { readonly deps: OperationDeps },
+  {
+    deps,
+    now,
+    reader,
+    progress,
+  }: StoryCircumstances & {
+    readonly deps: OperationDeps;
+    readonly progress: TaskProgress | null;
+  },
 ): string {
   const { task, deliveries } = found;
   const fields: Omit<Timeline, "task"> = {
@@ -70,7 +80,6 @@ function timelineText(
     time: timeText(now),
   };
   // A task is kept as the JSON text that clients see, and is not parsed on its way out.
-  const progress = deps.progressOf(task.id);
   return `${envelope(fields).slice(0, -1)},"task":${taskText(found, progress)}}`;
 }
 

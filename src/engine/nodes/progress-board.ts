@@ -1,0 +1,64 @@
+import type { TaskProgress } from "../../domain/task/progress.ts";
+import { StoreError, type Store } from "../../store/store.ts";
+import { Loop, type LoopDeps } from "../loop.ts";
+
+export interface ProgressBoardDeps extends Pick<LoopDeps, "failed"> {
+  readonly store: Pick<Store, "cluster" | "noteProgress" | "findProgress">;
+  /** True for a task that this node runs itself, now. */
+  readonly isOwn: (id: string) => boolean;
+}
+
+/**
+ * The progress of running tasks, as it was reported here. Where nodes share the store it is told to the others, once a
+ * second at most, and what is reported elsewhere is found; a worker may report to one node now and to another then, so
+ * only what this node runs itself is kept here for longer.
+ */
+export class ProgressBoard {
+  /** By the task's id. */
+  readonly known = new Map<string, TaskProgress>();
+  /** Tells the other nodes what is new. To be woken once a second. */
+  readonly tell: Loop;
+  readonly #deps: ProgressBoardDeps;
+  /** What was told of this node's own runs. */
+  readonly #told = new Map<string, TaskProgress>();
+
+  constructor(deps: ProgressBoardDeps) {
+    this.#deps = deps;
+    this.tell = new Loop({ round: () => this.#tell(), failed: deps.failed });
+  }
+
+  /** What was reported here; null when nothing was. */
+  of(id: string): TaskProgress | null {
+    return this.known.get(id) ?? null;
+  }
+
+  /** Answers what tells the progress of these tasks, wherever it was reported. */
+  async find(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
+    const { store, isOwn } = this.#deps;
+    const elsewhere = store.cluster.isShared ? ids.filter((id) => !isOwn(id)) : [];
+    if (elsewhere.length === 0) return (id) => this.of(id);
+    const runs = await store.findProgress({ ids: elsewhere });
+    const found = new Map(runs.map(({ id, progress }) => [id, progress]));
+    // What was reported here within this second is newer than what the store has.
+    return (id) => this.known.get(id) ?? found.get(id) ?? null;
+  }
+
+  async #tell(): Promise<void> {
+    const { store, isOwn } = this.#deps;
+    if (!store.cluster.isShared || !store.cluster.isMember()) return;
+    for (const id of this.#told.keys()) if (!this.known.has(id)) this.#told.delete(id);
+    const news = [...this.known].filter(([id, progress]) => this.#told.get(id) !== progress);
+    if (news.length === 0) return;
+    try {
+      await store.noteProgress(news.map(([id, progress]) => ({ id, progress })));
+    } catch (error) {
+      // Not worth waiting for: the next second brings it, or something newer.
+      if (error instanceof StoreError) return;
+      throw error;
+    }
+    for (const [id, progress] of news) {
+      if (isOwn(id)) this.#told.set(id, progress);
+      else if (this.known.get(id) === progress) this.known.delete(id);
+    }
+  }
+}
