@@ -20,6 +20,7 @@ import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
 import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
 import type { LoopDelay } from "./loop-watch.ts";
+import { absence, healthOfAll, tellOfNode } from "./nodes.ts";
 import { StorageWatch } from "./storage.ts";
 import { runnerTypes, shownRunners, systemSource } from "./system.ts";
 
@@ -67,8 +68,9 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   await storage.shortage();
   const state = { isOpen: false, url: "" };
   // A halted engine would never run the tasks that are accepted.
-  const isAccepting = (): boolean => state.isOpen && !engine.isHalted;
+  const isAccepting = (): boolean => state.isOpen && !engine.isHalted && store.cluster.isMember();
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
+  tellOfNode(parts, () => state.url);
   const usage = usageNotes(parts);
   const ids = new IdGenerator();
   const cursorKey = { name: "cursors", fresh: newCursorKey() } as const;
@@ -205,6 +207,8 @@ async function notReadyReason(
   if (fault instanceof FileFault) return fault.trouble.reason;
   if (fault !== null) return "the database cannot be written";
   if (engine.isHalted) return "the engine stopped after a fault";
+  const absent = absence(store);
+  if (absent !== null) return absent;
   return isOpen ? storage.shortage() : "starting or stopping";
 }
 
@@ -222,7 +226,7 @@ function statusSource(
       queueAgeMs: await queueAge(() => store.findOldestQueued(types), clock.now()),
       hasRoom: await state.hasRoom(),
       isWorking: !engine.isHalted,
-      ...engine.health(),
+      ...(await healthOfAll({ store, engine })),
     });
   let decidedAt = Number.NEGATIVE_INFINITY;
   let status: Promise<ServiceStatus> | null = null;

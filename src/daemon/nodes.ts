@@ -1,0 +1,59 @@
+import type { FailureCount } from "../domain/stats/service-status.ts";
+import type { Engine } from "../engine/engine.ts";
+import { StoreError, type NodeSummary, type Store } from "../store/store.ts";
+
+interface NodeParts {
+  readonly store: Pick<Store, "cluster" | "listNodes">;
+  readonly engine: Pick<Engine, "health" | "facts">;
+}
+
+/** How runs and deliveries went in the last minutes. */
+export interface Health {
+  readonly runs: FailureCount;
+  readonly receivers: FailureCount;
+}
+
+/** Tells the other nodes of this one from now on; `url` answers an empty text while it does not listen. */
+export function tellOfNode({ store, engine }: NodeParts, url: () => string): void {
+  store.cluster.tellFacts(() => ({ ...engine.facts(), url: url() === "" ? null : url() }));
+}
+
+/**
+ * How it went at all nodes: here, and what the others told at their last heartbeat. A receiver counts at each node that
+ * sent to it.
+ */
+export async function healthOfAll({ store, engine }: NodeParts): Promise<Health> {
+  const own = engine.health();
+  const { self, isShared } = store.cluster;
+  if (!isShared) return own;
+  const others = (await nodesIfPossible(store)).flatMap(({ id, endedAt, facts }) =>
+    id === self || endedAt !== null || facts === null ? [] : facts,
+  );
+  return {
+    runs: sum([own.runs, ...others.map(({ runs }) => runs)]),
+    receivers: sum([own.receivers, ...others.map(({ receivers }) => receivers)]),
+  };
+}
+
+/** Why nothing may be begun here, in words for the operator; null while this node is a member. */
+export function absence({ cluster }: Pick<Store, "cluster">): string | null {
+  if (cluster.isMember()) return null;
+  return "the database has been out of reach for seconds, and other nodes may have taken this one's work over";
+}
+
+// The status tells already that a store which cannot be read does not serve.
+async function nodesIfPossible(store: NodeParts["store"]): Promise<readonly NodeSummary[]> {
+  try {
+    return await store.listNodes();
+  } catch (error) {
+    if (error instanceof StoreError) return [];
+    throw error;
+  }
+}
+
+function sum(counts: readonly FailureCount[]): FailureCount {
+  return counts.reduce((total, { all, failed }) => ({
+    all: total.all + all,
+    failed: total.failed + failed,
+  }));
+}
