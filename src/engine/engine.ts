@@ -321,6 +321,7 @@ export class Engine {
   }
 
   #drain(): void {
+    this.#cluster.resign();
     this.#scheduler.drain();
     for (const part of this.#parts) part.drain();
   }

@@ -38,6 +38,11 @@ export interface Cluster {
    */
   holds(duty: Duty): boolean;
   /**
+   * Gives this node's duties to others and takes no more: it begins nothing from now on. It stays a member until the
+   * store is closed, because what it has under way goes on. A node that is alone keeps them.
+   */
+  resign(): void;
+  /**
    * Names who tells of this node, in place of who did before: asked at each heartbeat, so that the others see it within
    * seconds. It must be quick and not throw.
    */

@@ -418,6 +418,15 @@ test("a host that takes one attempt at a time is another node's until that has e
   assert.equal(node.sent.length, 1);
 });
 
+test("a node that drains leaves its duties to others at once, and what it runs goes on", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  await node.pass(1);
+  node.engine.drain();
+  assert.deepEqual(node.cluster.duties, []);
+  assert.equal(node.runs[0]?.signal.aborted, false);
+});
+
 test("a node that stops hears of no other any more", async (t) => {
   const { node } = await startNode(t);
   assert(node.cluster.listeners > 0);

@@ -31,6 +31,10 @@ export class FakeCluster implements Cluster {
 
   tellFacts(): void {}
 
+  resign(): void {
+    this.duties = [];
+  }
+
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

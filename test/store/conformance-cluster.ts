@@ -25,6 +25,8 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual(cluster.membership(), [cluster.self]);
     for (const duty of DUTIES) assert.equal(cluster.holds(duty), true, duty);
     assert.equal(cluster.isMember(), true);
+    if (!cluster.isShared) cluster.resign();
+    for (const duty of DUTIES) assert.equal(cluster.holds(duty), true, duty);
     const stop = cluster.onChange(() => assert.fail("nothing changes"));
     await store.close();
     stop();

@@ -21,6 +21,7 @@ export function newLoneNode(clock: Clock): LoneNode {
     isMember: () => true,
     onChange: () => () => {},
     holds: () => true,
+    resign() {},
     tellFacts(source) {
       facts = source;
     },
