@@ -143,6 +143,7 @@ export const BOUNDS = {
   approve: row(["approveAccessRequest", "operator: approve a request", ""], 3),
   deny: row(["denyAccessRequest", "operator: deny a request", ""], 3),
   runners: row(["listRunners", "operator: runners", ""], 3),
+  nodes: row(["listNodes", "operator: nodes", ""], 3),
   system: row(["getSystem", "operator: system", ""], 3),
 
   runEcho: row(

@@ -48,6 +48,7 @@ export async function operatorCases({ operator, anybody, account }: World) {
       operator.post(`${requestsPath}/approve/${nextRequest()}`, { login: login() }),
     deny: async () => operator.post(`${requestsPath}/deny/${nextRequest()}`, ""),
     runners: operator.get("/v1/operator/runners"),
+    nodes: operator.get("/v1/operator/nodes"),
     system: operator.get("/v1/operator/system"),
   } as const satisfies Cases;
 }

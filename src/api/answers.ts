@@ -2,6 +2,7 @@ import { ACCOUNT_ANSWERS } from "./account.ts";
 import { DELIVERY_ANSWERS } from "./delivery.ts";
 import type { OwnFields } from "./envelope.ts";
 import { LEASE_ANSWERS } from "./lease.ts";
+import { NODE_ANSWERS } from "./node.ts";
 import { OPERATOR_ANSWERS } from "./operator.ts";
 import { REDELIVERY_ANSWERS } from "./redelivery.ts";
 import { RUNNER_ANSWERS } from "./runner.ts";
@@ -29,6 +30,7 @@ export const ANSWERS = {
   "GET /v1/events": text(),
   ...OPERATOR_ANSWERS,
   ...RUNNER_ANSWERS,
+  ...NODE_ANSWERS,
   ...SESSION_ANSWERS,
   "GET /livez": Ok,
   "GET /readyz": Ok,

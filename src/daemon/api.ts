@@ -94,6 +94,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     shareBytes: () => storage.shareBytes,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
+    nodeId: () => store.cluster.self,
     notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
   });
   const pages = config.dashboard ? dashboardFiles : null;

@@ -39,6 +39,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly desk: WorkerDesk;
   /** How many requests of workers wait for tasks of a type now. */
   readonly workersWaiting: (type: string) => number;
+  /** This node, as it is named among the others. */
+  readonly nodeId: () => string;
   /** The progress of the task's run, as it was reported to this node; null when nothing was. */
   readonly progressOf: (id: string) => TaskProgress | null;
   /** Answers what tells the progress of these running tasks, whatever node runs them. */
@@ -75,6 +77,7 @@ export type ApiStore = Pick<
   | ("setAccountDisabled" | "rotateSecret" | "finishRotation")
   | ("insertAccessRequest" | "listAccessRequests" | "countPendingRequests")
   | ("approveAccessRequest" | "denyAccessRequest" | "listTypeWork" | "listWorkers")
+  | "listNodes"
   | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
 >;
 

@@ -12,6 +12,7 @@ import { deliveryList, redeliver } from "./operations/deliveries.ts";
 import { events } from "./operations/events.ts";
 import { livez, readyz } from "./operations/health.ts";
 import { accountChanges, accountCreate, accountList } from "./operations/operator-accounts.ts";
+import { nodeList } from "./operations/operator-nodes.ts";
 import { runnerList } from "./operations/operator-runners.ts";
 import { systemShow } from "./operations/operator-system.ts";
 import { redeliveries } from "./operations/redeliveries.ts";
@@ -69,6 +70,7 @@ export function operations(deps: OperationDeps): readonly Operation[] {
     accessRequestApprove(deps),
     accessRequestDeny(deps),
     runnerList(deps),
+    nodeList(deps),
     systemShow(deps),
     signIn(deps),
     signInByLink(deps),

@@ -110,6 +110,7 @@ function operatorRequests(
     ["denyAccessRequest", post(`/access_requests/deny/${FINISHED.id}`)],
     ["listTypeWork", get("/runners")],
     ["listWorkers", get("/runners")],
+    ["listNodes", get("/nodes")],
   ];
 }
 

@@ -109,6 +109,7 @@ const SOUND: Readonly<Record<string, Sound>> = {
   approveAccessRequest: { body: { login: "bob" }, status: 400 },
   denyAccessRequest: { status: 400 },
   listRunners: {},
+  listNodes: {},
   getSystem: {},
   isAlive: {},
   isReady: {},

@@ -24,7 +24,7 @@ function withKey(url: string, key: string): Promise<Answer> {
   });
 }
 
-const READS = ["/accounts", "/access_requests", "/runners", "/system"];
+const READS = ["/accounts", "/access_requests", "/runners", "/nodes", "/system"];
 
 const CHANGES = [
   ["/accounts", { login: "mallory" }],

@@ -50,6 +50,20 @@ export interface ShownWorker {
   readonly leases: number;
 }
 
+export interface ShownNode {
+  readonly id: string;
+  readonly name: string;
+  readonly version: string;
+  readonly url: string | null;
+  readonly answers: boolean;
+  readonly joined_at: string;
+  readonly last_seen_at: string;
+  readonly ended_at: string | null;
+  readonly duties: readonly string[];
+  readonly running: readonly { readonly type: string; readonly runs: number }[] | null;
+  readonly sending: number | null;
+}
+
 export interface ShownLogLine {
   readonly time: string;
   readonly level: string;
@@ -76,6 +90,7 @@ export interface OperatorFields {
   readonly more: boolean;
   readonly types: readonly ShownType[];
   readonly workers: readonly ShownWorker[];
+  readonly nodes: readonly ShownNode[];
   readonly settings: readonly ShownSetting[];
   readonly log: readonly ShownLogLine[];
 }

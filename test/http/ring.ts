@@ -50,6 +50,7 @@ export const FINISHED: Task = {
 
 /** A store in which one task is finished and everything works. */
 export const SOUND: UsedStore = {
+  listNodes: async () => [],
   findKeyHolder: async () => ({
     ...{ accountId: 1, login: "tester", keyId: "key_1" },
     ...{ keyRevoked: false, accountDisabled: false, ownLimits: NO_OWN_LIMITS },
@@ -210,6 +211,7 @@ export async function startRing(
       shortage: async () => ((given.hasRoom ?? true) ? null : "the disk is full"),
     },
     liveFeed: { open: () => assert.fail("nobody opens a stream"), sentChanges: () => 0 },
+    nodeId: () => "node",
     progressOf: () => null,
     findProgress: () => Promise.resolve(() => null),
     runnerOf: () => null,
