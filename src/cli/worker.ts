@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
-import { isLoopbackHost } from "../config/network.ts";
 import { isWellFormedWorkerToken } from "../domain/account/key.ts";
+import { isLoopbackHost } from "../domain/address/loopback.ts";
 import { codeOf } from "../domain/message-of.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import { flag, rest, textOf, toggle, type Given } from "./arguments.ts";

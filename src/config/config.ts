@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
+import { isLoopbackHost } from "../domain/address/loopback.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
 import type { ConfigProblem, Findings, Layer } from "./layer.ts";
 import { parseMarketplaces, type Marketplace } from "./marketplace.ts";
-import { isLoopbackHost } from "./network.ts";
 import { CONFIG_FILE, readSettings, SETTINGS } from "./setting.ts";
 import type { Setting, SettingValues } from "./setting.ts";
 import { parseTypes, type TypeConfig } from "./type.ts";
@@ -16,7 +16,7 @@ export { readFileText } from "./file.ts";
 export { SETTING_LIST } from "./setting.ts";
 export type { Setting } from "./setting.ts";
 export type { TypeConfig } from "./type.ts";
-export { nearestName } from "./nearest-name.ts";
+export { nearestName } from "../domain/nearest-name.ts";
 
 /** Everything that an operator decides, checked and frozen. config/setting.ts explains each value. */
 export interface Config extends Omit<SettingValues, "tls" | "webhooks" | "log"> {

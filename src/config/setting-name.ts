@@ -1,5 +1,5 @@
+import { nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
-import { nearestName } from "./nearest-name.ts";
 import { envName, SETTING_LIST, type Setting } from "./setting.ts";
 
 /** The three ways to name a setting. */

@@ -1,8 +1,8 @@
 import { TYPE_NAME } from "../domain/lease/worker.ts";
+import { nearestName } from "../domain/nearest-name.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart, type FileTable } from "./file.ts";
 import { takeValue, type Findings, type Given } from "./layer.ts";
-import { nearestName } from "./nearest-name.ts";
 import { PATH, type SettingRule } from "./setting-rule.ts";
 import {
   COMMAND_LINE,
