@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
 import { isLoopbackHost } from "../domain/address/loopback.ts";
+import type { ServerUrl } from "../domain/address/server-url.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
 import type { ConfigProblem, Findings, Layer } from "./layer.ts";
@@ -19,7 +20,11 @@ export type { TypeConfig } from "./type.ts";
 export { nearestName } from "../domain/nearest-name.ts";
 
 /** Everything that an operator decides, checked and frozen. config/setting.ts explains each value. */
-export interface Config extends Omit<SettingValues, "tls" | "webhooks" | "log"> {
+export interface Config extends Omit<SettingValues, "database" | "tls" | "webhooks" | "log"> {
+  /** Where the data is kept, for people: the absolute path of the file, or the server's URL without its password. */
+  readonly database: string;
+  /** The server that keeps the data; null when it is a file. */
+  readonly server: ServerUrl | null;
   /** Absolute path of the configuration file; null when there is none. */
   readonly file: string | null;
   /** Absolute paths of the certificate chain and its key; null when the daemon serves no HTTPS itself. */
@@ -79,7 +84,10 @@ export type ConfigVerdict =
 export function loadConfig(input: ConfigInput): ConfigVerdict {
   const findings: Findings = { problems: [], sources: new Map(), values: new Map() };
   const place = { cwd: input.cwd, findings };
-  const layers = [flagLayer(input.flags, place), envLayer(input.env, place)];
+  const layers = [
+    flagLayer(input.flags, place),
+    envLayer(input.env, { ...place, readFile: input.readFile }),
+  ];
   const file = findFile(layers, { input, findings });
   const read = settingReader([...layers, file.layer], { input, findings });
   const config = toConfig(readSettings(read), { input, file, findings });
@@ -137,6 +145,8 @@ function toConfig(
   const auto = input.isTerminal === true ? "text" : "json";
   return Object.freeze({
     ...values,
+    database: values.database.shown,
+    server: values.database.server,
     file: file.path,
     tls: toTls(values.tls, findings),
     webhooks: Object.freeze({ ...webhooks, allowList: toAllowList(webhooks.allow, findings) }),

@@ -1,3 +1,6 @@
+import { resolve } from "node:path";
+
+import { codeOf } from "../domain/message-of.ts";
 import { rawOf } from "../domain/rule.ts";
 import { unknownNameMessage } from "./setting-name.ts";
 import type { SettingRule } from "./setting-rule.ts";
@@ -56,16 +59,32 @@ const OTHER_VARIABLES: ReadonlySet<string> = new Set([
   "POSTBACKD_PROGRESS_FD",
 ]);
 
-/** The values in the environment. An empty variable counts as not set, because compose files leave such variables. */
+interface EnvPlace {
+  readonly cwd: string;
+  readonly findings: Findings;
+  /** The text of a file, null when there is none; throws when it cannot be read. */
+  readonly readFile: (path: string) => string | null;
+}
+
+/**
+ * The values in the environment. An empty variable counts as not set, because compose files leave such variables. A
+ * setting that may be a secret is also read from the file that its variable with `_FILE` names, as of a mounted secret.
+ */
 export function envLayer(
   env: Readonly<Record<string, string | undefined>>,
-  place: { readonly cwd: string; readonly findings: Findings },
+  place: EnvPlace,
 ): Layer {
   const layer = new Map<string, Given>();
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith("POSTBACKD_") || text === undefined || text === "") continue;
     if (OTHER_VARIABLES.has(name)) continue;
     const source = `environment ${name}`;
+    const inFile = SETTING_LIST.find((known) => known.mayBeInFile && fileVariable(known) === name);
+    if (inFile !== undefined) {
+      const raw = textInFile(inFile, text, { ...place, env });
+      if (raw !== null) layer.set(inFile.key, { raw, source, folder: place.cwd });
+      continue;
+    }
     const setting = SETTING_LIST.find((known) => known.env === name);
     if (setting === undefined || isServiceLink(text)) {
       place.findings.problems.push({ key: name, source, message: badVariableMessage(name, text) });
@@ -74,6 +93,33 @@ export function envLayer(
     layer.set(setting.key, { raw: rawOf(setting.rule, text), source, folder: place.cwd });
   }
   return layer;
+}
+
+function fileVariable({ env }: Setting): string {
+  return `${env}_FILE`;
+}
+
+/** The text of the file that a variable names, without the line break at its end; null where that is a problem. */
+function textInFile(
+  setting: Setting,
+  path: string,
+  { cwd, env, readFile, findings }: EnvPlace & { readonly env: Parameters<typeof envLayer>[0] },
+): string | null {
+  const name = fileVariable(setting);
+  const unusable = (message: string): null => {
+    findings.problems.push({ key: setting.key, source: `environment ${name}`, message });
+    return null;
+  };
+  // Nobody can say which of the two was meant.
+  if ((env[setting.env] ?? "") !== "") {
+    return unusable(`${setting.env} is set too: take one of the two away`);
+  }
+  const file = resolve(cwd, path);
+  try {
+    return readFile(file)?.trim() ?? unusable(`there is no file ${file}`);
+  } catch (error) {
+    return unusable(`${file} cannot be read (${codeOf(error) ?? "unknown error"})`);
+  }
 }
 
 /**

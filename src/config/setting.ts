@@ -8,7 +8,7 @@ import {
   TRUTH,
 } from "../domain/rule.ts";
 import { LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
-import { PATH, type SettingRule } from "./setting-rule.ts";
+import { DATABASE, PATH, type SettingRule } from "./setting-rule.ts";
 
 /** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
 export interface Setting<T = unknown> {
@@ -22,6 +22,8 @@ export interface Setting<T = unknown> {
   readonly flagDescription: string;
   /** Name of the environment variable, which every setting has. A list is separated by commas. */
   readonly env: string;
+  /** True where the same variable with `_FILE` behind it may name a file that holds the value: it may be a secret. */
+  readonly mayBeInFile: boolean;
   /** False for the setting that tells where the file is. */
   readonly inFile: boolean;
   readonly rule: SettingRule<T>;
@@ -44,10 +46,11 @@ export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
  * variables, defaults and help lines; `[types.NAME]` and `[[marketplaces]]` are tables of their own, in the file only.
  */
 export const SETTINGS = {
-  database: setting("database", PATH, {
+  database: setting("database", DATABASE, {
     flag: "db",
+    mayBeInFile: true,
     default: "./postbackd.db",
-    description: "Database file",
+    description: "Database file or postgres URL",
   }),
   host: setting("host", LISTEN_HOST, {
     flag: "host",
@@ -278,7 +281,7 @@ export function sectionOf({ key }: Pick<Setting, "key">): string {
 }
 
 type SettingRow = Pick<Setting, "default" | "description"> &
-  Partial<Pick<Setting, "flag" | "isOffFlag" | "flagDescription" | "inFile">>;
+  Partial<Pick<Setting, "flag" | "isOffFlag" | "flagDescription" | "inFile" | "mayBeInFile">>;
 
 function setting<T>(
   key: string,
@@ -290,6 +293,7 @@ function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting
   const { flag = null, isOffFlag = false } = row;
   return Object.freeze({
     inFile: true,
+    mayBeInFile: false,
     flagDescription: row.description,
     ...row,
     key,

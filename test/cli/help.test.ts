@@ -58,7 +58,7 @@ USAGE postbackd start [OPTIONS]
 OPTIONS
 
          --config=<PATH>    Configuration file; ./postbackd.toml where there is one
-             --db=<PATH>    Database file (Default: ./postbackd.db)
+             --db=<PATH>    Database file or postgres URL (Default: ./postbackd.db)
            --host=<HOST>    Address or name to listen on (Default: 127.0.0.1)
               --port=<N>    Port to listen on; 0 picks a free one (Default: 8787)
      --ready-file=<PATH>    File that gets the ready line, written whole
@@ -101,7 +101,7 @@ OPTIONS
 
    --label=<TEXT>    What the key is for; at most 100 characters
   --config=<PATH>    Configuration file; ./postbackd.toml where there is one
-      --db=<PATH>    Database file (Default: ./postbackd.db)
+      --db=<PATH>    Database file or postgres URL (Default: ./postbackd.db)
            --json    Print one JSON document
 
 An account has at most 20 active keys.

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { inspect } from "node:util";
+
+import { load, loaded, problemOf, problemsOf } from "../helpers/config.ts";
+
+const SECRET = "s3cr3t";
+const URL_OF_SERVER = `postgres://app:${SECRET}@db.lan/jobs`;
+const SHOWN = "postgres://app@db.lan/jobs";
+
+test("takes the URL of a server wherever it takes the path of a file", () => {
+  const setups = [
+    { flags: { db: URL_OF_SERVER } },
+    { env: { POSTBACKD_DB: URL_OF_SERVER } },
+    { toml: `database = "${URL_OF_SERVER}"` },
+    { env: { POSTBACKD_DB_FILE: "/run/secrets/db" }, files: { "/run/secrets/db": URL_OF_SERVER } },
+  ];
+
+  for (const setup of setups) {
+    const config = loaded(setup);
+    assert.equal(config.server?.password?.(), SECRET);
+    assert.equal(config.server?.hosts[0]?.host, "db.lan");
+    assert.equal(config.database, SHOWN);
+    assert.equal(config.values.get("database"), SHOWN);
+    assert.doesNotMatch(inspect(config, { depth: 9 }) + JSON.stringify(config), /s3cr3t/);
+  }
+  assert.equal(loaded({ flags: { db: "x.db" } }).server, null);
+});
+
+test("reads the value from the file of a variable, as a path or a URL, without its line break", () => {
+  const env = { POSTBACKD_DB_FILE: "secret" };
+  const of = (text: string) => loaded({ env, files: { "/srv/app/secret": text } });
+
+  assert.equal(of(`${URL_OF_SERVER}\n`).server?.password?.(), SECRET);
+  assert.equal(of("data/x.db\n").database, "/srv/app/data/x.db");
+  assert.equal(of("x").sources.get("database"), "environment POSTBACKD_DB_FILE");
+});
+
+test("tells what is wrong with the file of a variable, and never what is in it", () => {
+  const env = { POSTBACKD_DB_FILE: "/run/secrets/db" };
+  const source = "environment POSTBACKD_DB_FILE: ";
+
+  assert.equal(problemOf({ env }), `${source}there is no file /run/secrets/db`);
+  const both = { ...env, POSTBACKD_DB: "x.db" };
+  const files = { "/run/secrets/db": URL_OF_SERVER };
+  assert.match(
+    problemOf({ env: both, files }),
+    /POSTBACKD_DB is set too: take one of the two away/,
+  );
+  const broken = problemOf({ env, files: { "/run/secrets/db": `${URL_OF_SERVER}?sslmod=x` } });
+  assert.match(
+    broken,
+    /database has an unknown parameter "sslmod"; the nearest known one is sslmode/,
+  );
+  const twoLines = problemOf({ env, files: { "/run/secrets/db": `${URL_OF_SERVER}\n${SECRET}` } });
+  assert.doesNotMatch(twoLines, /s3cr3t/);
+});
+
+test("knows a file's variable for no setting that is no secret", () => {
+  assert.match(problemOf({ env: { POSTBACKD_PORT_FILE: "x" } }), /unknown variable/);
+});
+
+test("repeats no URL in a problem, whatever it is", () => {
+  const texts = [
+    `mysql://app:${SECRET}@db/x`,
+    ` ${URL_OF_SERVER}`,
+    `${URL_OF_SERVER}\u0000`,
+    `postgres://app:${SECRET}@${SECRET}@db/x`,
+  ];
+
+  for (const text of texts) {
+    const [problem = "", ...others] = problemsOf({ flags: { db: text } });
+    assert.match(problem, /^flag --db: database /);
+    assert.doesNotMatch(problem, /s3cr3t/);
+    assert.deepEqual(others, []);
+    // The draft is shown beside the problems.
+    assert.doesNotMatch(inspect(load({ flags: { db: text } }), { depth: 9 }), /s3cr3t/);
+  }
+});
