@@ -105,6 +105,11 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_TLS_KEY: "/etc/tls/key.pem",
     POSTBACKD_DASHBOARD: "false",
     POSTBACKD_PUBLIC_URL: "HTTPS://PB.example.com:443/",
+    POSTBACKD_NOTIFY: "false",
+    POSTBACKD_NODE_NAME: "east-1",
+    POSTBACKD_NODE_URL: "http://10.0.0.1:8787",
+    POSTBACKD_NODE_STATE_FOLDER: "state",
+    POSTBACKD_RUN_TYPE: "echo",
     POSTBACKD_WEBHOOKS_TIMEOUT: "500ms",
     POSTBACKD_WEBHOOKS_RETRY_AFTER: "1s,2h,1d",
     POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "70",
@@ -151,6 +156,10 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]);
   assert.deepEqual([config.dashboard, config.publicUrl], [false, "https://pb.example.com"]);
   assert.deepEqual(config.webhooks.retryAfterMs, [1_000, 7_200_000, 86_400_000]);
+  assert.equal(config.notify, false);
+  const node = { name: "east-1", url: "http://10.0.0.1:8787", stateFolder: "/srv/app/state" };
+  assert.deepEqual(config.node, node);
+  assert.deepEqual([...config.runTypes], ["echo"]);
   assert.equal(config.webhooks.timeoutMs, 500);
   assert.equal(config.webhooks.maxInFlight, 70);
   assert.equal(config.webhooks.maxInFlightPerHost, 3);

@@ -3,6 +3,8 @@ import { resolve } from "node:path";
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
 import { isLoopbackHost } from "../domain/address/loopback.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
+import { nearestName } from "../domain/nearest-name.ts";
+import { quote } from "../domain/rule.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
 import type { ConfigProblem, Findings, Layer } from "./layer.ts";
@@ -17,10 +19,13 @@ export { readFileText } from "./file.ts";
 export { SETTING_LIST } from "./setting.ts";
 export type { Setting } from "./setting.ts";
 export type { TypeConfig } from "./type.ts";
-export { nearestName } from "../domain/nearest-name.ts";
+export { nearestName };
 
 /** Everything that an operator decides, checked and frozen. config/setting.ts explains each value. */
-export interface Config extends Omit<SettingValues, "database" | "tls" | "webhooks" | "log"> {
+export interface Config extends Omit<
+  SettingValues,
+  "database" | "tls" | "runTypes" | "webhooks" | "log"
+> {
   /** Where the data is kept, for people: the absolute path of the file, or the server's URL without its password. */
   readonly database: string;
   /** The server that keeps the data; null when it is a file. */
@@ -33,6 +38,8 @@ export interface Config extends Omit<SettingValues, "database" | "tls" | "webhoo
   readonly retentionMs: number;
   /** By name. Never empty. */
   readonly types: ReadonlyMap<string, TypeConfig>;
+  /** The names of those types whose tasks this daemon runs itself, unless they are run by workers. */
+  readonly runTypes: ReadonlySet<string>;
   readonly marketplaces: readonly Marketplace[];
   readonly log: Omit<SettingValues["log"], "format"> & { readonly format: "json" | "text" };
   /**
@@ -142,6 +149,7 @@ function toConfig(
 ): Config {
   const { input, file, findings } = from;
   const { webhooks, log } = values;
+  const types = parseTypes(file.layer.get("types"), findings);
   const auto = input.isTerminal === true ? "text" : "json";
   return Object.freeze({
     ...values,
@@ -151,7 +159,8 @@ function toConfig(
     tls: toTls(values.tls, findings),
     webhooks: Object.freeze({ ...webhooks, allowList: toAllowList(webhooks.allow, findings) }),
     retentionMs: values.retentionDays * 86_400_000,
-    types: parseTypes(file.layer.get("types"), findings),
+    types,
+    runTypes: toRunTypes(values.runTypes, { types, findings }),
     marketplaces: parseMarketplaces(file.layer.get("marketplaces"), findings),
     log: Object.freeze({ ...log, format: log.format === "auto" ? auto : log.format }),
     sources: findings.sources,
@@ -168,6 +177,19 @@ function toTls({ cert, key }: SettingValues["tls"], findings: Findings): TlsFile
   const message = `${given.key} needs ${missing.key} (--${missing.flag}) beside it`;
   report(findings, given.key, message);
   return null;
+}
+
+function toRunTypes(
+  names: readonly string[],
+  { types, findings }: { readonly types: Config["types"]; readonly findings: Findings },
+): Config["runTypes"] {
+  const { key } = SETTINGS.runTypes;
+  for (const name of names) {
+    if (types.has(name)) continue;
+    const nearest = nearestName(name, [...types.keys()]);
+    report(findings, key, `${key}: there is no type ${quote(name)}; the nearest is ${nearest}`);
+  }
+  return new Set(names.length === 0 ? types.keys() : names);
 }
 
 function toAllowList(allow: readonly string[], findings: Findings): AllowList {

@@ -1,3 +1,5 @@
+import { TYPE_NAME } from "../domain/lease/worker.ts";
+import { NODE_NAME } from "../domain/node-name.ts";
 import {
   DURATION,
   integerBetween,
@@ -100,6 +102,35 @@ export const SETTINGS = {
     flag: "public-url",
     default: null,
     description: "URL of the dashboard, if it is not the address listened on",
+  }),
+  notify: setting("notify", TRUTH, {
+    flag: "no-notify",
+    isOffFlag: true,
+    flagDescription: "Send no notifications through the server, and hear none; for PgBouncer",
+    default: true,
+    description: "Tell other nodes at once what there is to do; without it they look once a second",
+  }),
+  node: {
+    name: setting("node.name", NODE_NAME, {
+      flag: "node-name",
+      default: null,
+      description:
+        "Name of this daemon among those that share a server; the machine's unless given",
+    }),
+    url: setting("node.url", ORIGIN, {
+      flag: "node-url",
+      default: null,
+      description: "URL at which this daemon alone is reached; for people",
+    }),
+    stateFolder: setting("node.state_folder", PATH, {
+      default: null,
+      description: "Folder for the lock of the name; one in the temporary folder unless given",
+    }),
+  },
+  runTypes: setting("run_types", listOf(TYPE_NAME), {
+    flag: "run-type",
+    default: [],
+    description: "Type whose tasks this daemon runs itself; all unless given",
   }),
   webhooks: {
     timeoutMs: setting("webhooks.timeout", DURATION, {

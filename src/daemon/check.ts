@@ -40,12 +40,13 @@ export function checkCertificate(
  * `env` is the daemon's environment.
  */
 export async function missingPrograms(
-  { types }: Config,
+  { types, runTypes }: Config,
   env: Environment,
 ): Promise<readonly string[]> {
   const warnings: string[] = [];
   for (const type of types.values()) {
-    if (type.kind !== "command") continue;
+    // Another node's program need not be here.
+    if (type.kind !== "command" || !runTypes.has(type.name)) continue;
     const place = { cwd: type.cwd, env: commandEnvironment(env, type.env) };
     const problem = await commandProblem(type.command, place);
     if (problem !== null) warnings.push(`tasks of type ${type.name} will fail: ${problem}`);

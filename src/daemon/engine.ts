@@ -58,7 +58,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   for (const type of config.types.values()) {
     const { name, retries } = type;
     if (type.kind === "worker") workerTypes.set(name, type);
-    else types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
+    else if (config.runTypes.has(name))
+      types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
   const resources = [sender, resolver, ...(host === null ? [] : [host])];

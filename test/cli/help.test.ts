@@ -68,6 +68,10 @@ OPTIONS
         --tls-key=<PATH>    Private key (PEM) of the certificate
           --no-dashboard    Serve no dashboard
       --public-url=<URL>    URL of the dashboard, if it is not the address listened on
+             --no-notify    Send no notifications through the server, and hear none; for PgBouncer
+      --node-name=<NAME>    Name of this daemon among those that share a server; the machine's unless given
+        --node-url=<URL>    URL at which this daemon alone is reached; for people
+       --run-type=<TYPE>    Type whose tasks this daemon runs itself; all unless given; may be repeated
    --allow-target=<TEXT>    Webhook target that need not be public: CIDR, address or host, [:port]; may be repeated
   --dns-server=<ADDRESS>    Name server for webhook hosts; the system's unless given; may be repeated
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 
+import { nodeNameOf } from "../../src/domain/node-name.ts";
 import { load, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 
 const SECRET = "s3cr3t";
@@ -76,4 +77,25 @@ test("repeats no URL in a problem, whatever it is", () => {
     // The draft is shown beside the problems.
     assert.doesNotMatch(inspect(load({ flags: { db: text } }), { depth: 9 }), /s3cr3t/);
   }
+});
+
+test("takes for a type that a daemon runs itself only one that there is", () => {
+  const toml = '[types.resize]\nrunner = "echo"\n';
+  const twoTypes = `${toml}[types.b]\nrunner = "echo"\n`;
+
+  assert.deepEqual([...loaded({ toml: twoTypes }).runTypes], ["resize", "b"]);
+  assert.deepEqual([...loaded({ toml: twoTypes, flags: { "run-type": ["b"] } }).runTypes], ["b"]);
+  assert.match(
+    problemOf({ toml, flags: { "run-type": ["resise"] } }),
+    /run_types: there is no type "resise"; the nearest is resize/,
+  );
+});
+
+test("takes for the name of a node what can be part of a file's name", () => {
+  for (const name of ["../x", "a/b", "", "a b", "x".repeat(65)]) {
+    assert.match(problemOf({ flags: { "node-name": name } }), /node.name must be 1 to 64/);
+  }
+  assert.equal(nodeNameOf("host_1.example (2)"), "host_1.example--2-");
+  assert.equal(nodeNameOf("x".repeat(80)).length, 64);
+  assert.equal(nodeNameOf(""), "node");
 });
