@@ -111,9 +111,9 @@ const System = envelope({
   uptime_ms: s.count(),
   url: s.text(),
   database: s.object({
-    path: s.text(),
-    bytes: Bytes,
-    wal_bytes: Bytes,
+    path: s.text("Of the file; or the server's URL, without its password."),
+    bytes: s.nullable(Bytes, "Of the file. Null where a server keeps the data."),
+    wal_bytes: s.nullable(Bytes),
     data_bytes: s.count("Without what erased tasks left in the file."),
   }),
   disk: s.object({ free_bytes: s.nullable(Bytes), total_bytes: s.nullable(Bytes) }),

@@ -82,9 +82,9 @@ async function doWithStore(
   step: AdminStep,
   { config, mayCreate }: { readonly config: Config; readonly mayCreate: boolean },
 ): Promise<Answer> {
-  const { DatabaseError, openAdminStore } = await import("../daemon/store.ts");
+  const { DatabaseError, databaseOf } = await import("../daemon/store.ts");
   try {
-    const { store, isNew } = await openAdminStore(config, { mayCreate });
+    const { store, isNew } = await databaseOf(config).openAdminStore({ mayCreate });
     try {
       const answer = await step({ store, config });
       if (!isNew) return answer;

@@ -40,13 +40,13 @@ function pause(ms: number): void {
  * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. Tells so when
  * that could not be emptied, because somebody reads from it.
  */
-export async function giveRoomBack(store: Store, { database }: Config): Promise<Answer> {
+export async function giveRoomBack(store: Store, config: Config): Promise<Answer> {
   await bySteps(
     async () => (await store.reclaimSpace()) === "more",
     () => "giving the room back to the file system",
   );
-  const { clearWal } = await import("../daemon/store.ts");
-  const isEmpty = clearWal(database);
+  const { databaseOf } = await import("../daemon/store.ts");
+  const isEmpty = databaseOf(config).clearWal();
   return { document: { wal_emptied: isEmpty }, lines: isEmpty ? [] : [WAL_HOLDS] };
 }
 

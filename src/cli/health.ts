@@ -15,11 +15,13 @@ export const healthCommand = defineCommand({
   example: "postbackd health --wait --timeout 30s",
   notes:
     "It finds the daemon by the lock file beside the database and asks /readyz. It exits with 0 when the\n" +
-    "daemon is ready and with 1 when not. With https, the certificate is checked only for --url.",
+    "daemon is ready and with 1 when not. With https, the certificate is checked only for --url. Where the\n" +
+    "database is on a server, it finds this machine's daemon by its node's lock, or else asks the address\n" +
+    "that the configuration says to listen on.",
   args: {
     wait: toggle("Ask again until it is ready or the time is up"),
     timeout: flag(DURATION, "Time for all of it", { standard: "30s" }),
-    url: flag(textOf("URL"), "Base URL of the daemon; else the database file leads to it"),
+    url: flag(textOf("URL"), "Base URL of the daemon; else its lock leads to it"),
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
   },

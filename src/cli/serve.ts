@@ -81,7 +81,9 @@ function announce(
   const line = `${JSON.stringify(ready)}\n`;
   log.info({ url, db, version }, "ready");
   if (!hadAccounts) {
-    log.warn({}, `no account yet; make one with: postbackd admin account create LOGIN --db ${db}`);
+    // The URL of a server would be shown without the password that it needs.
+    const place = config.server === null ? ` --db ${db}` : "";
+    log.warn({}, `no account yet; make one with: postbackd admin account create LOGIN${place}`);
   }
   if (readyFile !== null) writeReadyFile(readyFile, line);
   process.stdout.write(line);

@@ -19,6 +19,7 @@ import type { TaskWaiters } from "../http/task-waiters.ts";
 import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
 import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
+import type { Database } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { absence, healthOfAll, tellOfNode } from "./nodes.ts";
 import { StorageWatch } from "./storage.ts";
@@ -28,6 +29,7 @@ export interface ApiParts {
   readonly config: Config;
   readonly clock: SteadyClock;
   readonly log: Logger;
+  readonly database: Database;
   readonly store: Store;
   readonly engine: Engine;
   readonly waiters: TaskWaiters;
@@ -61,9 +63,10 @@ const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
-  const { config, clock, log, store, engine, waiters, observer } = parts;
+  const { config, clock, log, database, store, engine, waiters, observer } = parts;
   const { limits } = config;
-  const storage = new StorageWatch({ ...limits, store, clock, log, file: config.database });
+  const freeBytes = (): number => database.freeBytes();
+  const storage = new StorageWatch({ ...limits, store, clock, log, freeBytes });
   // Makes a start without room write that to the log.
   await storage.shortage();
   const state = { isOpen: false, url: "" };

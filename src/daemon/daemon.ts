@@ -16,10 +16,9 @@ import type { Store } from "../store/store.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
 import { openClock } from "./clock.ts";
 import { createEngine } from "./engine.ts";
-import { FileWatch } from "./file-watch.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { guardObserver, readGauges } from "./observer.ts";
-import { acquireInstanceLock, openDaemonStore } from "./store.ts";
+import { databaseOf } from "./store.ts";
 import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./tls.ts";
 import { policySource } from "./url.ts";
 
@@ -108,16 +107,17 @@ async function openDaemon(
 ): Promise<Daemon> {
   const { config, log, observer } = given;
   const options = { ...given, observer: observer && guardObserver(observer, log) };
-  const lock = acquireInstanceLock(config);
+  const database = databaseOf(config);
+  const lock = database.lock();
   closings.unshift(() => lock.release());
   // Connections that come in take precedence over work that can wait.
   const arrivals = new Arrivals();
   const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
-  const store = await openDaemonStore(config, { ...options, giveWay });
+  const store = await database.openDaemonStore({ ...options, giveWay });
   closings.unshift(() => store.close());
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
-  const { engine, api } = await openParts({ ...options, clock, store }, closings);
+  const { engine, api } = await openParts({ ...options, clock, database, store }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
@@ -133,9 +133,9 @@ async function openDaemon(
   lock.announce(server.url);
   // Before the first task is accepted: tasks that it finds running were running in an earlier process.
   await engine.start();
-  const fileWatch = new FileWatch({ store, clock, log, file: config.database });
-  closings.unshift(() => fileWatch.close());
-  fileWatch.start();
+  const watch = database.watch({ store, clock, log });
+  closings.unshift(() => watch.close());
+  watch.start();
   api.open(server.url);
   const reload = (): void => reloadTls(server, options);
   const types = [...config.types.keys()];
@@ -144,7 +144,7 @@ async function openDaemon(
 
 /** Makes the parts behind the server; none of them has begun yet. */
 async function openParts(
-  given: Pick<ApiParts, "store"> & DaemonOptions & { readonly clock: ClockWatch },
+  given: Pick<ApiParts, "database" | "store"> & DaemonOptions & { readonly clock: ClockWatch },
   closings: Closings,
 ): Promise<{ readonly engine: Engine; readonly api: Api }> {
   const { config, clock, log } = given;

@@ -18,13 +18,15 @@ import { ServiceWatch } from "../runners/http/service-watch.ts";
 import type { Runner } from "../runners/runner.ts";
 import type { Store } from "../store/store.ts";
 import { missingPrograms } from "./check.ts";
-import { commandOwner, endOrphanedCommands } from "./orphan.ts";
+import type { Database } from "./database.ts";
+import { endOrphanedCommands } from "./orphan.ts";
 import { openResolver } from "./url.ts";
 
 export interface EngineParts {
   readonly config: Config;
   readonly clock: SteadyClock;
   readonly log: Logger;
+  readonly database: Pick<Database, "commandOwner">;
   readonly store: Store;
   readonly urlPolicy: () => UrlPolicy;
   readonly parser: Pick<Parser, "results">;
@@ -43,7 +45,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { config, clock, log, urlPolicy, commandHost: command } = parts;
   const { webhooks, retentionMs } = config;
   const { queueDays } = config.limits;
-  const owner = commandOwner(config);
+  const owner = parts.database.commandOwner();
   // Everything that may fail comes before anything is made that would have to be closed.
   await endOrphanedCommands(owner, log);
   for (const warning of await missingPrograms(config, process.env)) log.warn({}, warning);
@@ -68,7 +70,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
 }
 
 interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser"> {
-  /** See `commandOwner`. */
+  /** See `Database.commandOwner`. */
   readonly owner: string;
   /** Null when commands run in this process. */
   readonly host: CommandHost | null;

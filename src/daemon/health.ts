@@ -4,7 +4,8 @@ import { wait, withDeadline } from "../domain/clock/wait.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { CONNECTION_REFUSED } from "../net/failure.ts";
 import { probe, type Probe } from "../net/health-probe.ts";
-import { readHolder } from "../store/sqlite/machine/instance-lock.ts";
+import { listenUrl } from "./listen-url.ts";
+import { databaseOf } from "./store.ts";
 
 /** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
 export type Health =
@@ -14,7 +15,7 @@ export type Health =
 export interface HealthQuestion {
   readonly config: Config;
   readonly clock: Clock;
-  /** The base URL; null finds the daemon of the database file. */
+  /** The base URL; null finds the daemon by its lock, or else where it is configured to listen. */
   readonly url: URL | null;
   /** For everything together. */
   readonly timeoutMs: number;
@@ -44,7 +45,7 @@ export async function askHealth(question: HealthQuestion): Promise<Health> {
 const FIND_MS = 2_000;
 
 /**
- * Finds the URL at which the daemon of a database file answers, with an address that a browser can use; null when none
+ * Finds the URL at which this machine's daemon of a database answers, with an address that a browser can use; null when none
  * answers. Never rejects because of a network or a file.
  */
 export async function findDaemonUrl(config: Config, clock: Clock): Promise<string | null> {
@@ -59,7 +60,7 @@ export async function findDaemonUrl(config: Config, clock: Clock): Promise<strin
 
 async function askOnce(question: HealthQuestion, limitMs: number): Promise<Health> {
   if (question.url !== null) {
-    const place = { url: question.url, isCertificateChecked: true, holder: null };
+    const place = { url: question.url, isCertificateChecked: true, holder: null, isGuess: false };
     return askAt(place, { clock: question.clock, limitMs });
   }
   const found = findDaemon(question.config);
@@ -72,17 +73,20 @@ interface Place {
   readonly isCertificateChecked: boolean;
   /** The process that serves there, or did; null when only the URL is known. */
   readonly holder: { readonly pid: number; readonly database: string } | null;
+  /** True when nothing but the configuration leads there. */
+  readonly isGuess: boolean;
 }
 
-/** The place where the daemon of a database file serves, or the reason why nobody can be asked. */
-function findDaemon({ database }: Config): Place | string {
+/** The place where this machine's daemon of a database serves, or the reason why nobody can be asked. */
+function findDaemon(config: Config): Place | string {
+  const { database } = config;
   let holder;
   try {
-    holder = readHolder(database);
+    holder = databaseOf(config).holder();
   } catch (error) {
     return messageOf(error);
   }
-  if (holder === null) return `nobody serves ${database}; start it, or name another file with --db`;
+  if (holder === null) return config.server === null ? nobody(config) : guessPlace(config);
   const { pid } = holder;
   if (holder.url === null) {
     return `process ${pid}, the last to open ${database}, does not listen yet or has ended`;
@@ -93,7 +97,24 @@ function findDaemon({ database }: Config): Place | string {
     // loopback address that is asked here, and nothing secret is sent.
     isCertificateChecked: false,
     holder: { pid, database },
+    isGuess: false,
   };
+}
+
+function nobody({ database }: Config): string {
+  return `nobody serves ${database}; start it, or name another file with --db`;
+}
+
+/** A daemon whose lock is elsewhere, as in a container, may still be reached where the configuration says. */
+function guessPlace(config: Config): Place | string {
+  const url = listenUrl(config);
+  if (url !== null) {
+    return { url: new URL(url), isCertificateChecked: false, holder: null, isGuess: true };
+  }
+  return (
+    `no daemon of ${config.database} holds a lock on this machine, and with port 0 it is not known where one would ` +
+    "listen; name it with --url"
+  );
 }
 
 async function askAt(
@@ -124,8 +145,9 @@ async function probeReadyz(
 /** Explains the lack of an answer, after the reason. */
 function meaningOf(
   error: string,
-  { holder, isLate }: Pick<Place, "holder"> & { readonly isLate: boolean },
+  { holder, isGuess, isLate }: Pick<Place, "holder" | "isGuess"> & { readonly isLate: boolean },
 ): string {
+  if (isGuess) return NO_LOCK;
   if (holder === null) return "";
   const { pid, database } = holder;
   // A process that no longer listens refuses. One that listens, but has no time or place to answer, lives.
@@ -136,6 +158,10 @@ function meaningOf(
   if (isLate) return "";
   return `; process ${pid}, the last to serve ${database}, is stopping or has ended`;
 }
+
+const NO_LOCK =
+  "; that is where it is configured to listen, because no daemon of the server holds a lock on this machine: name " +
+  "another with --url";
 
 function isAlive(pid: number): boolean {
   try {

@@ -4,6 +4,7 @@ import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/session.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Store } from "../store/store.ts";
 import { findDaemonUrl, toLoopback } from "./health.ts";
+import { listenUrl } from "./listen-url.ts";
 
 /** Makes a link to the dashboard at a base URL, shown only this once. */
 export async function createSignInLink(
@@ -29,15 +30,13 @@ export interface DashboardPlace {
 }
 
 /**
- * Finds the address of a database file's dashboard in a browser: the public URL, else the place where its daemon
+ * Finds the address of a database's dashboard in a browser: the public URL, else the place where its daemon
  * answers, else where one would listen. Null when that is not known.
  */
 export async function findDashboard(config: Config, clock: Clock): Promise<DashboardPlace | null> {
   if (config.publicUrl !== null) return { url: config.publicUrl, isServed: null };
   const running = await findDaemonUrl(config, clock);
   if (running !== null) return { url: running, isServed: true };
-  if (config.port === 0) return null;
-  const scheme = config.tls === null ? "http" : "https";
-  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
-  return { url: dashboardUrl(config, `${scheme}://${host}:${config.port}`), isServed: false };
+  const url = listenUrl(config);
+  return url === null ? null : { url: dashboardUrl(config, url), isServed: false };
 }

@@ -1,16 +1,15 @@
 import { statSync } from "node:fs";
 
-import type { Config } from "../config/config.ts";
 import type { Logger } from "../domain/log.ts";
 import { endOrphans } from "../runners/command/orphan.ts";
 
 /**
- * The name under which a daemon's commands run: the database file itself, whatever path leads to it. While a daemon
+ * The name under which the commands of a file's daemon run: the file itself, whatever path leads to it. While a daemon
  * lives it holds the file open, so no other file of the machine has the same numbers, and it holds the instance lock,
  * so no other daemon has the same file.
  */
-export function commandOwner({ database }: Pick<Config, "database">): string {
-  const { dev, ino } = statSync(database, { bigint: true });
+export function fileOwner(file: string): string {
+  const { dev, ino } = statSync(file, { bigint: true });
   return `database-${dev}-${ino}`;
 }
 

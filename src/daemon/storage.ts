@@ -1,6 +1,3 @@
-import { statfsSync } from "node:fs";
-import { dirname } from "node:path";
-
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
@@ -9,8 +6,8 @@ export interface StorageWatchDeps {
   readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite" | "hasSeveralAccounts">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The database file. */
-  readonly file: string;
+  /** How many bytes are free for more data; throws when the disk does not answer. */
+  readonly freeBytes: () => number;
   /** The free space below which there is no room; 0 is no limit. */
   readonly diskFreeBytes: number;
   /** The amount of data at which there is no room; 0 is no limit. */
@@ -120,11 +117,10 @@ export class StorageWatch {
 
   // A disk that does not answer is not known to be full; without a floor nobody needs to know.
   #freeBytes(): number {
-    const { file, diskFreeBytes, log } = this.#deps;
+    const { freeBytes, diskFreeBytes, log } = this.#deps;
     if (diskFreeBytes === 0) return Number.POSITIVE_INFINITY;
     try {
-      const { bavail, bsize } = statfsSync(dirname(file));
-      return bavail * bsize;
+      return freeBytes();
     } catch (error) {
       log.warn({ err: error }, "the disk's free space is unknown");
       return Number.POSITIVE_INFINITY;

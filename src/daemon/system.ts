@@ -1,5 +1,4 @@
-import { stat, statfs } from "node:fs/promises";
-import { basename, dirname } from "node:path";
+import { basename } from "node:path";
 
 import { version } from "../assets.ts";
 import type { Config, TypeConfig } from "../config/config.ts";
@@ -11,11 +10,13 @@ import type { LogLine } from "../domain/log.ts";
 import type { ConfiguredType, ShownRunner, SystemFacts } from "../http/operation-deps.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
+import type { Database } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 
 export interface SystemParts {
   readonly config: Config;
   readonly clock: Clock;
+  readonly database: Pick<Database, "sizes">;
   readonly store: Pick<Store, "usedBytes">;
   /** The URL that the daemon listens on, once it does. */
   readonly url: () => string;
@@ -26,7 +27,7 @@ export interface SystemParts {
 
 /** Gathers what the operator is shown; asks the machine anew each time. */
 export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
-  const { config, clock, store } = parts;
+  const { config, clock, database, store } = parts;
   const fixed = {
     version,
     node: process.version,
@@ -38,21 +39,16 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
   };
   const startedMs = clock.monotonic();
   return async () => {
-    const file = config.database;
-    const [bytes, walBytes, dataBytes, disk] = await Promise.all([
-      sizeOf(file),
-      sizeOf(`${file}-wal`),
-      store.usedBytes(),
-      diskOf(dirname(file)),
-    ]);
+    const [sizes, dataBytes] = await Promise.all([database.sizes(), store.usedBytes()]);
+    const { bytes, walBytes: wal_bytes, diskFreeBytes, diskTotalBytes } = sizes;
     const { rss, heapUsed } = process.memoryUsage();
     const delay = parts.loopDelay();
     return {
       ...fixed,
       uptime_ms: Math.round(clock.monotonic() - startedMs),
       url: parts.url(),
-      database: { path: file, bytes, wal_bytes: walBytes, data_bytes: dataBytes },
-      disk,
+      database: { path: config.database, bytes, wal_bytes, data_bytes: dataBytes },
+      disk: { free_bytes: diskFreeBytes, total_bytes: diskTotalBytes },
       memory: { rss_bytes: rss, heap_bytes: heapUsed },
       event_loop: delay && { p99_delay_ms: delay.p99Ms, worst_delay_ms: delay.worstMs },
       log: parts.recentLog(),
@@ -108,19 +104,4 @@ function shownSettings(config: Config): SystemFacts["settings"] {
     const text = shown === null ? null : tomlText(shown);
     return [{ key, value: text, source, is_default: source === "default" }];
   });
-}
-
-// A missing file has no bytes.
-async function sizeOf(file: string): Promise<number> {
-  return stat(file).then(
-    ({ size }) => size,
-    () => 0,
-  );
-}
-
-async function diskOf(folder: string): Promise<SystemFacts["disk"]> {
-  return statfs(folder).then(
-    ({ bavail, blocks, bsize }) => ({ free_bytes: bavail * bsize, total_bytes: blocks * bsize }),
-    () => ({ free_bytes: null, total_bytes: null }),
-  );
 }

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { commandOwner } from "../../src/daemon/orphan.ts";
+import { fileOwner } from "../../src/daemon/orphan.ts";
 import { RUN_OF } from "../../src/runners/command/orphan.ts";
 import { readProcess } from "../../src/runners/command/process-table.ts";
 import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";
@@ -188,7 +188,7 @@ test(
   { skip },
   async (t) => {
     const place = await makePlace(t, "hold.mjs");
-    const outer = `${commandOwner({ database: place.file })}/1.1`;
+    const outer = `${fileOwner(place.file)}/1.1`;
     const env = { [RUN_OF]: outer, POSTBACKD_TASK_ID: "outer", POSTBACKD_PROGRESS_FD: "3" };
     const daemon = start(t, place, env);
     const { id } = await call({ program: daemon, place }, "task_post", [{}]);
@@ -196,7 +196,7 @@ test(
 
     const hostPid = parentOf(pid);
     assert.equal(parentOf(hostPid), daemon.pid);
-    const owner = commandOwner({ database: place.file });
+    const owner = fileOwner(place.file);
     const markOf = (starter: number): string =>
       `${RUN_OF}=${owner}/${starter}.${readProcess(starter)?.startTime}`;
     assert.deepEqual(ownVariables(pid), [

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { createApi } from "../../src/daemon/api.ts";
 import { createEngine } from "../../src/daemon/engine.ts";
+import { databaseOf } from "../../src/daemon/store.ts";
 import { policySource } from "../../src/daemon/url.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
@@ -326,9 +327,10 @@ test("an answer is at most a second old, and within that second nothing is looke
 /** The API on a store that a test can break and whose reads it counts, with an engine that was never started. */
 async function startApi(t: TestContext) {
   const clock = createFakeClock({ now: NOW });
-  const database = newDatabaseFile(t);
-  const config = { ...loaded({ toml: COMMANDS }), database };
-  const real = await openTestStore(t, { file: database });
+  const file = newDatabaseFile(t);
+  const config = { ...loaded({ toml: COMMANDS }), database: file };
+  const database = databaseOf(config);
+  const real = await openTestStore(t, { file });
   const state: { fault: StoreError | null; reads: number } = { fault: null, reads: 0 };
   const store: Store = {
     ...real,
@@ -341,7 +343,7 @@ async function startApi(t: TestContext) {
   };
   const urlPolicy = policySource(config, { clock, log: SILENT });
   const parser = { bodies: inlineOffload(BODY_PARSES), results: inlineOffload(RESULT_PARSES) };
-  const parts = { config, clock, store, log: SILENT, urlPolicy, parser };
+  const parts = { config, clock, database, store, log: SILENT, urlPolicy, parser };
   const engine = await createEngine({
     ...parts,
     taskEnded() {},

@@ -82,15 +82,17 @@ function Storage({ facts: { database, disk, memory, event_loop: loop } }: FactsP
   return (
     <Panel title="Storage and memory">
       <dl class="facts panel-body">
-        <Fact name="Database">
-          {bytesText(database.bytes)}{" "}
-          <span class="hint">and {bytesText(database.wal_bytes)} in its WAL</span>
-        </Fact>
+        {database.bytes !== null && (
+          <Fact name="Database">
+            {bytesText(database.bytes)}{" "}
+            <span class="hint">and {bytesText(database.wal_bytes ?? 0)} in its WAL</span>
+          </Fact>
+        )}
         <Fact name="Data">
           {bytesText(database.data_bytes)}{" "}
-          <span class="hint">the rest is room that is used again</span>
+          {database.bytes !== null && <span class="hint">the rest is room that is used again</span>}
         </Fact>
-        <Fact name="File">
+        <Fact name={database.bytes === null ? "Server" : "File"}>
           <code>{database.path}</code>
         </Fact>
         <Fact name="Disk">

@@ -1,0 +1,74 @@
+import type { Clock } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
+import type { GiveWay } from "../store/common/read-turns.ts";
+import type { InstanceLock, LockHolder } from "../store/sqlite/machine/instance-lock.ts";
+import type { Store } from "../store/store.ts";
+
+/**
+ * The database that a configuration names: a file of this machine, or one on a server. It tells all that the daemon and
+ * the commands do differently for the two, so that nothing else asks which of them there is.
+ */
+export interface Database {
+  /**
+   * Takes the lock that keeps a second daemon away: from the file, or from the name of this node on this machine. Throws
+   * an InstanceLockError or a {@link DatabaseError}.
+   */
+  lock(): InstanceLock;
+  /** The process that holds the lock, or the last one that did; null when nobody ever did. Throws when it is unreadable. */
+  holder(): LockHolder | null;
+  /** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */
+  openDaemonStore(parts: DaemonStoreParts): Promise<Store>;
+  /**
+   * Opens the store for a command that does a few steps and ends, beside a running daemon or without one. Makes a file if
+   * there is none and it may, and tells so; otherwise it makes nothing. Rejects with a {@link DatabaseError}.
+   */
+  openAdminStore(how: { readonly mayCreate: boolean }): Promise<AdminStore>;
+  /** The name under which the daemon's commands run; to be asked for while it holds the lock and its store is open. */
+  commandOwner(): string;
+  /** Watches a file while it is served, until it is closed; a server watches its own. */
+  watch(parts: WatchParts): Watch;
+  /** The bytes that are free for more data; Infinity where that is a server's business. Throws when a disk is silent. */
+  freeBytes(): number;
+  /** How much room it takes; null where that is a server's business. Never rejects. */
+  sizes(): Promise<DatabaseSizes>;
+  /** Empties the `-wal` of a file; false when somebody reads from it. */
+  clearWal(): boolean;
+}
+
+export interface DaemonStoreParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly giveWay: GiveWay;
+  readonly observer?: Observer | undefined;
+}
+
+export interface AdminStore {
+  readonly store: Store;
+  /** True when the file was made just now. */
+  readonly isNew: boolean;
+}
+
+export interface WatchParts {
+  readonly store: Pick<Store, "checkFile" | "fault" | "lookAtFile">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface Watch {
+  start(): void;
+  /** Safe to call twice. */
+  close(): void;
+}
+
+export interface DatabaseSizes {
+  readonly bytes: number | null;
+  readonly walBytes: number | null;
+  readonly diskFreeBytes: number | null;
+  readonly diskTotalBytes: number | null;
+}
+
+/** The database cannot be opened or made; the message names it and tells why. */
+export class DatabaseError extends Error {
+  override readonly name = "DatabaseError" as const;
+}

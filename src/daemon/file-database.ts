@@ -1,0 +1,197 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { stat, statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+
+import type { Config } from "../config/config.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
+import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
+import {
+  InstanceLock,
+  InstanceLockError,
+  readHolder,
+  type LockHolder,
+} from "../store/sqlite/machine/instance-lock.ts";
+import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
+import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
+import { openSqliteStore, type SqliteStoreOptions } from "../store/sqlite/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
+import { DatabaseError } from "./database.ts";
+import type {
+  AdminStore,
+  Database,
+  DatabaseSizes,
+  DaemonStoreParts,
+  Watch,
+  WatchParts,
+} from "./database.ts";
+import { FileWatch } from "./file-watch.ts";
+import { fileOwner } from "./orphan.ts";
+
+/** A database in a SQLite file of this machine. */
+export class FileDatabase implements Database {
+  readonly #file: string;
+  readonly #backlogMax: number;
+
+  constructor({ database, limits }: Pick<Config, "database" | "limits">) {
+    this.#file = database;
+    this.#backlogMax = limits.writeBacklog;
+  }
+
+  lock(): InstanceLock {
+    try {
+      refuseSecondName(this.#file);
+      refuseOpenElsewhere(this.#file);
+      return InstanceLock.acquire(this.#file);
+    } catch (error) {
+      if (error instanceof InstanceLockError) throw error;
+      throw toDatabaseError(this.#file, error);
+    }
+  }
+
+  holder(): LockHolder | null {
+    return readHolder(this.#file);
+  }
+
+  /** Logs when it migrates the file. */
+  openDaemonStore({ log, ...parts }: DaemonStoreParts): Promise<Store> {
+    return this.#open({
+      writer: "thread",
+      ...parts,
+      migrating: ({ from, to, copy }) =>
+        log.warn(
+          { from, to, copy },
+          "migrating the database to a newer version, after copying it; a large one takes minutes",
+        ),
+    });
+  }
+
+  /** Where it makes no file, it makes nothing beside one either. */
+  async openAdminStore({ mayCreate }: { readonly mayCreate: boolean }): Promise<AdminStore> {
+    const file = this.#file;
+    const isNew = !existsSync(file);
+    if (isNew && !mayCreate) {
+      const fault = placeFault(file);
+      throw new DatabaseError(
+        fault === null
+          ? `there is no database ${file}; name one with --db, or make it with 'postbackd admin account create LOGIN'`
+          : `${file} cannot be opened: ${fault}`,
+      );
+    }
+    return { store: await this.#open({ writer: "inline" }), isNew };
+  }
+
+  commandOwner(): string {
+    return fileOwner(this.#file);
+  }
+
+  watch(parts: WatchParts): Watch {
+    return new FileWatch({ ...parts, file: this.#file });
+  }
+
+  freeBytes(): number {
+    const { bavail, bsize } = statfsSync(dirname(this.#file));
+    return bavail * bsize;
+  }
+
+  async sizes(): Promise<DatabaseSizes> {
+    const [bytes, walBytes, disk] = await Promise.all([
+      sizeOf(this.#file),
+      sizeOf(`${this.#file}-wal`),
+      diskOf(dirname(this.#file)),
+    ]);
+    return { bytes, walBytes, ...disk };
+  }
+
+  clearWal(): boolean {
+    return clearWal(this.#file);
+  }
+
+  async #open(how: Omit<SqliteStoreOptions, "file" | "backlogMax">): Promise<Store> {
+    const file = this.#file;
+    try {
+      refuseDamagedFile(file);
+      return await openSqliteStore({ file, backlogMax: this.#backlogMax, ...how });
+    } catch (error) {
+      throw toDatabaseError(file, error);
+    }
+  }
+}
+
+// A missing file has no bytes.
+async function sizeOf(file: string): Promise<number> {
+  return stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+async function diskOf(
+  folder: string,
+): Promise<Pick<DatabaseSizes, "diskFreeBytes" | "diskTotalBytes">> {
+  return statfs(folder).then(
+    ({ bavail, blocks, bsize }) => ({
+      diskFreeBytes: bavail * bsize,
+      diskTotalBytes: blocks * bsize,
+    }),
+    () => ({ diskFreeBytes: null, diskTotalBytes: null }),
+  );
+}
+
+function toDatabaseError(file: string, error: unknown): DatabaseError {
+  // SQLite says only "unable to open database file" for most faults of a place.
+  const fault = placeFault(file);
+  if (fault !== null) {
+    return new DatabaseError(`${file} cannot be opened: ${fault}`, { cause: error });
+  }
+  const reason = messageOf(error) + diskHint(file);
+  // Some messages name the file already.
+  const message = reason.includes(file) ? reason : `${file} cannot be opened: ${reason}`;
+  return new DatabaseError(message, { cause: error });
+}
+
+const OTHERWISE = "or name another file with --db";
+
+/** Describes what is wrong with the place of a database file and how to fix it; null when nothing is. */
+function placeFault(file: string): string | null {
+  const folder = dirname(file);
+  if (!existsSync(folder) || !isFolder(folder)) {
+    return `the folder ${folder} does not exist; make it, ${OTHERWISE}`;
+  }
+  const folderCode = accessCode(folder, constants.W_OK | constants.X_OK);
+  if (folderCode !== null) {
+    return (
+      `its folder ${folder} cannot be written (${folderCode}), and SQLite keeps files beside the ` +
+      `database; make the folder writable for this user, ${OTHERWISE}`
+    );
+  }
+  if (isFolder(file)) return "it is a folder; name a file in it with --db";
+  for (const suffix of ["", "-wal", "-shm", ".lock"]) {
+    const code = accessCode(`${file}${suffix}`, constants.R_OK | constants.W_OK);
+    if (code === null || code === "ENOENT") continue;
+    const subject = suffix === "" ? "it" : `${file}${suffix}`;
+    // An admin command that root ran leaves files of another user.
+    return `${subject} cannot be read and written (${code}); make it this user's own, ${OTHERWISE}`;
+  }
+  return null;
+}
+
+function accessCode(path: string, mode: number): string | null {
+  try {
+    accessSync(path, mode);
+    return null;
+  } catch (error) {
+    return codeOf(error) ?? "unknown error";
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+const LITTLE_SPACE_BYTES = 1024 ** 2;
+
+function diskHint(file: string): string {
+  const { bavail, bsize } = statfsSync(dirname(file));
+  const isFull = bavail * bsize < LITTLE_SPACE_BYTES;
+  return isFull ? "; its disk has almost no free space: make some and start again" : "";
+}
