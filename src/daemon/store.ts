@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Database } from "./database.ts";
 import { FileDatabase } from "./file-database.ts";
+import { ServerDatabase } from "./server-database.ts";
 
 export { DatabaseError } from "./database.ts";
 
@@ -9,5 +10,6 @@ export { DatabaseError } from "./database.ts";
  * only looks something up should not wait until the HTTP server and all the rest are loaded.
  */
 export function databaseOf(config: Config): Database {
-  return new FileDatabase(config);
+  const { server } = config;
+  return server === null ? new FileDatabase(config) : new ServerDatabase(server, config);
 }

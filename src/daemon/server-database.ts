@@ -1,0 +1,155 @@
+import { createHash } from "node:crypto";
+import { lstatSync, mkdirSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { version } from "../assets.ts";
+import type { Config } from "../config/config.ts";
+import type { ServerUrl } from "../domain/address/server-url.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
+import { nodeNameOf } from "../domain/node-name.ts";
+import { readServerAddress } from "../store/postgres/machine/server-address.ts";
+import type { PostgresStoreOptions } from "../store/postgres/postgres-store.ts";
+import {
+  InstanceLock,
+  InstanceLockError,
+  readHolder,
+  type LockHolder,
+} from "../store/sqlite/machine/instance-lock.ts";
+import { StoreError, type Store } from "../store/store.ts";
+import { DatabaseError } from "./database.ts";
+import type { AdminStore, Database, DatabaseSizes, DaemonStoreParts, Watch } from "./database.ts";
+
+type ServerConfig = Pick<Config, "node" | "notify" | "limits">;
+
+/**
+ * A database on a PostgreSQL server, which other machines' daemons may share. Files, disk and damage are the server's
+ * business. What is left on this machine is the name of the node: its commands run under it, so only one daemon here may
+ * have it.
+ */
+export class ServerDatabase implements Database {
+  readonly #url: ServerUrl;
+  readonly #config: ServerConfig;
+  readonly #name: string;
+
+  constructor(url: ServerUrl, config: ServerConfig) {
+    this.#url = url;
+    this.#config = config;
+    this.#name = config.node.name ?? nodeNameOf(hostname());
+  }
+
+  lock(): InstanceLock {
+    makeStateFolder(this.#config.node);
+    try {
+      return InstanceLock.acquire(this.#lockBase());
+    } catch (error) {
+      if (error instanceof InstanceLockError) throw this.#nameIsTaken(error);
+      throw stateFolderError(stateFolderOf(this.#config.node), messageOf(error), error);
+    }
+  }
+
+  holder(): LockHolder | null {
+    return readHolder(this.#lockBase());
+  }
+
+  openDaemonStore({ log, observer }: DaemonStoreParts): Promise<Store> {
+    const { node } = this.#config;
+    return this.#open({
+      role: "node",
+      node: { name: this.#name, url: node.url, version },
+      log,
+      observer,
+    });
+  }
+
+  async openAdminStore(): Promise<AdminStore> {
+    return { store: await this.#open({ role: "tool" }), isNew: false };
+  }
+
+  commandOwner(): string {
+    return this.#lockName();
+  }
+
+  watch(): Watch {
+    return { start() {}, close() {} };
+  }
+
+  freeBytes(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
+  async sizes(): Promise<DatabaseSizes> {
+    return { bytes: null, walBytes: null, diskFreeBytes: null, diskTotalBytes: null };
+  }
+
+  clearWal(): boolean {
+    return true;
+  }
+
+  async #open(how: Omit<PostgresStoreOptions, "server" | "notify" | "backlogMax">): Promise<Store> {
+    const { notify, limits } = this.#config;
+    // Not before it is asked for: a daemon with a file needs none of it.
+    const { openPostgresStore } = await import("../store/postgres/postgres-store.ts");
+    try {
+      const server = readServerAddress(this.#url);
+      return await openPostgresStore({ server, notify, backlogMax: limits.writeBacklog, ...how });
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      throw new DatabaseError(error.message, { cause: error });
+    }
+  }
+
+  #nameIsTaken({ holder }: InstanceLockError): DatabaseError {
+    const who = holder === null ? "another process" : `process ${holder.pid}`;
+    const where = holder?.url ? ` at ${holder.url}` : "";
+    return new DatabaseError(
+      `a node ${this.#name} of ${this.#url.shown} runs on this machine already: ${who}${where}; stop it first, or ` +
+        "give this one a name of its own with --node-name",
+    );
+  }
+
+  #lockBase(): string {
+    return join(stateFolderOf(this.#config.node), this.#lockName());
+  }
+
+  /** Nodes of different servers may have the same name: that of the machine, mostly. */
+  #lockName(): string {
+    const server = createHash("sha256").update(this.#url.shown).digest("hex").slice(0, 12);
+    return `node-${this.#name}-${server}`;
+  }
+}
+
+type NodeConfig = Config["node"];
+
+/**
+ * The folder of the lock. What it guards are processes of this machine, which end with it, so nothing has to outlive a
+ * boot; and a temporary folder can be written where nothing else can, as in a container with a read-only root.
+ */
+function stateFolderOf({ stateFolder }: NodeConfig): string {
+  return stateFolder ?? join(tmpdir(), `postbackd-${process.geteuid?.() ?? "user"}`);
+}
+
+/** Makes the folder, for this user only. Throws a {@link DatabaseError} when it cannot be had. */
+function makeStateFolder(node: NodeConfig): void {
+  const folder = stateFolderOf(node);
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw stateFolderError(
+      folder,
+      `it cannot be made (${codeOf(error) ?? messageOf(error)})`,
+      error,
+    );
+  }
+  if (node.stateFolder !== null) return;
+  // Everybody may make things in a temporary folder, also a link or a folder of this name: SQLite would follow it.
+  const found = lstatSync(folder);
+  const isOwn = found.uid === (process.geteuid?.() ?? found.uid);
+  if (found.isDirectory() && isOwn && (found.mode & 0o022) === 0) return;
+  throw stateFolderError(folder, "it is not a folder that this user alone may write");
+}
+
+function stateFolderError(folder: string, reason: string, cause?: unknown): DatabaseError {
+  const message = `the state folder ${folder} cannot be used: ${reason}; name another with node.state_folder`;
+  return new DatabaseError(message, { cause });
+}
