@@ -21,6 +21,14 @@ const admin: Command = {
   },
 };
 
+const database: Command = {
+  description: "Make and migrate the tables of a database on a server",
+  example: "postbackd database migrate",
+  subCommands: {
+    migrate: async () => (await import("./database-migrate.ts")).databaseMigrateCommand,
+  },
+};
+
 const config: Command = {
   description: "Check, show and begin a configuration",
   example: "postbackd config check",
@@ -40,6 +48,7 @@ export const program: Command = {
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
     admin,
+    database,
     worker: async () => (await import("./worker.ts")).workerCommand,
     config,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,

@@ -24,6 +24,8 @@ export interface Database {
    * there is none and it may, and tells so; otherwise it makes nothing. Rejects with a {@link DatabaseError}.
    */
   openAdminStore(how: { readonly mayCreate: boolean }): Promise<AdminStore>;
+  /** Makes the tables on a server, or migrates them to this program's version. Rejects with a {@link DatabaseError}. */
+  migrate(): Promise<Migrated>;
   /** The name under which the daemon's commands run; to be asked for while it holds the lock and its store is open. */
   commandOwner(): string;
   /** Watches a file while it is served, until it is closed; a server watches its own. */
@@ -47,6 +49,12 @@ export interface AdminStore {
   readonly store: Store;
   /** True when the file was made just now. */
   readonly isNew: boolean;
+}
+
+/** The versions of the tables before a migration, null where there were none, and after it. */
+export interface Migrated {
+  readonly from: number | null;
+  readonly to: number;
 }
 
 export interface WatchParts {

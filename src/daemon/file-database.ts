@@ -80,6 +80,12 @@ export class FileDatabase implements Database {
     return { store: await this.#open({ writer: "inline" }), isNew };
   }
 
+  async migrate(): Promise<never> {
+    throw new DatabaseError(
+      `${this.#file} is a file, which its daemon makes and migrates at the start; name a server with --db`,
+    );
+  }
+
   commandOwner(): string {
     return fileOwner(this.#file);
   }

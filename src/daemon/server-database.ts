@@ -8,7 +8,7 @@ import type { Config } from "../config/config.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { nodeNameOf } from "../domain/node-name.ts";
-import { readServerAddress } from "../store/postgres/machine/server-address.ts";
+import { readServerAddress, type ServerAddress } from "../store/postgres/machine/server-address.ts";
 import type { PostgresStoreOptions } from "../store/postgres/postgres-store.ts";
 import {
   InstanceLock,
@@ -18,7 +18,14 @@ import {
 } from "../store/sqlite/machine/instance-lock.ts";
 import { StoreError, type Store } from "../store/store.ts";
 import { DatabaseError } from "./database.ts";
-import type { AdminStore, Database, DatabaseSizes, DaemonStoreParts, Watch } from "./database.ts";
+import type {
+  AdminStore,
+  Database,
+  DatabaseSizes,
+  DaemonStoreParts,
+  Migrated,
+  Watch,
+} from "./database.ts";
 
 type ServerConfig = Pick<Config, "node" | "notify" | "limits">;
 
@@ -66,6 +73,11 @@ export class ServerDatabase implements Database {
     return { store: await this.#open({ role: "tool" }), isNew: false };
   }
 
+  async migrate(): Promise<Migrated> {
+    const { migrateDatabase } = await import("../store/postgres/machine/migrate.ts");
+    return withServer(this.#url, migrateDatabase);
+  }
+
   commandOwner(): string {
     return this.#lockName();
   }
@@ -90,13 +102,9 @@ export class ServerDatabase implements Database {
     const { notify, limits } = this.#config;
     // Not before it is asked for: a daemon with a file needs none of it.
     const { openPostgresStore } = await import("../store/postgres/postgres-store.ts");
-    try {
-      const server = readServerAddress(this.#url);
-      return await openPostgresStore({ server, notify, backlogMax: limits.writeBacklog, ...how });
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error;
-      throw new DatabaseError(error.message, { cause: error });
-    }
+    return withServer(this.#url, (server) =>
+      openPostgresStore({ server, notify, backlogMax: limits.writeBacklog, ...how }),
+    );
   }
 
   #nameIsTaken({ holder }: InstanceLockError): DatabaseError {
@@ -116,6 +124,19 @@ export class ServerDatabase implements Database {
   #lockName(): string {
     const server = createHash("sha256").update(this.#url.shown).digest("hex").slice(0, 12);
     return `node-${this.#name}-${server}`;
+  }
+}
+
+/** What the store says of a server, its TLS files included, becomes a {@link DatabaseError}: it names the remedy. */
+async function withServer<T>(
+  url: ServerUrl,
+  use: (server: ServerAddress) => Promise<T>,
+): Promise<T> {
+  try {
+    return await use(readServerAddress(url));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    throw new DatabaseError(error.message, { cause: error });
   }
 }
 

@@ -22,12 +22,13 @@ test("lists its commands", async (t) => {
     `\
 Runs tasks for accounts and reports finished tasks by signed webhooks (postbackd v${version})
 
-USAGE postbackd start|admin|worker|config|explain-url|verify|health|completion
+USAGE postbackd start|admin|database|worker|config|explain-url|verify|health|completion
 
 COMMANDS
 
         start    Serve: accept tasks, run them, send their webhooks
         admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving
+     database    Make and migrate the tables of a database on a server
        worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
   explain-url    Tell whether a webhook to a URL would be sent, and why not
@@ -77,7 +78,8 @@ OPTIONS
 
 When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it
 after the work under way, within 25 seconds; a second one at once. Every flag is also a variable
-(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last.
+(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last. A URL
+with a password is better in a file that POSTBACKD_DB_FILE names: flags are seen by all users.
 
 EXAMPLE
 
@@ -199,7 +201,7 @@ for (const { words, commands } of allCommands(await readCommandTree(program))) {
 const WRONG: readonly [words: readonly string[], stderr: string][] = [
   [
     [],
-    "postbackd: no command given; there are start, admin, worker, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
+    "postbackd: no command given; there are start, admin, database, worker, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
   ],
   [
     ["strat"],
