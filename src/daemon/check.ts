@@ -4,6 +4,8 @@ import type { Config, ConfigProblem } from "../config/config.ts";
 import { codeOf } from "../domain/message-of.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
 import type { Environment } from "../runners/command/program.ts";
+import { readServerAddress } from "../store/postgres/machine/server-address.ts";
+import { StoreError } from "../store/store.ts";
 import { readTlsFiles, TlsFileError, validityFaults } from "./tls.ts";
 
 /**
@@ -32,6 +34,19 @@ export function checkCertificate(
   } catch (error) {
     if (!(error instanceof TlsFileError)) throw error;
     return { problems: [toProblem("tls_cert", error.message)], warnings: [] };
+  }
+}
+
+/** Reads the TLS files that the URL of the database's server names, and tells the one that cannot be read. */
+export function checkServerFiles({ server, sources }: Config): readonly ConfigProblem[] {
+  if (server === null) return [];
+  try {
+    readServerAddress(server);
+    return [];
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    const source = sources.get("database") ?? "default";
+    return [{ key: "database", source, message: `database: ${error.message}` }];
   }
 }
 

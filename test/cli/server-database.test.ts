@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { runProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
+
+/** The commands where the database is on a server: here one that is not there. */
+
+const SECRET = "s3cr3t";
+// Nothing listens on port 1.
+const SERVER = `postgres://app:${SECRET}@127.0.0.1:1/jobs`;
+const SHOWN = "postgres://app@127.0.0.1:1/jobs";
+
+function assertNoSecret({ stdout, stderr }: Finished): void {
+  assert.doesNotMatch(stdout + stderr, new RegExp(SECRET));
+}
+
+test("shows the URL of a server without its password", async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "db.txt"), `${SERVER}\n`);
+  const options = { cwd, env: { POSTBACKD_DB_FILE: "db.txt" } };
+  const text = await runProgram(t, ["config", "print"], options);
+  const json = await runProgram(t, ["config", "print", "--json"], options);
+
+  assert.deepEqual([text.code, json.code], [0, 0]);
+  assertNoSecret(text);
+  assertNoSecret(json);
+  assert.match(
+    text.stdout,
+    /database +"postgres:\/\/app@127\.0\.0\.1:1\/jobs" +environment POSTBACKD_DB_FILE/,
+  );
+  const { settings } = JSON.parse(json.stdout) as {
+    readonly settings: readonly { readonly key: string; readonly value: unknown }[];
+  };
+  assert.equal(settings.find(({ key }) => key === "database")?.value, SHOWN);
+});
+
+test("finds an authority's file that cannot be read before a start does", async (t) => {
+  const url = `${SERVER}?sslmode=verify-full&sslrootcert=/nowhere/ca.pem`;
+  const checked = await runProgram(t, ["config", "check", "--db", url]);
+
+  assert.equal(checked.code, 78);
+  assertNoSecret(checked);
+  assert.match(
+    checked.stderr,
+    /flag --db: database: sslrootcert names \/nowhere\/ca\.pem, which cannot be read \(ENOENT\)/,
+  );
+});
+
+test("names the server that it cannot use, and not the password, whichever command it is", async (t) => {
+  const cwd = temporaryFolder(t);
+  const commands = [
+    ["admin", "account", "list"],
+    ["admin", "account", "create", "ada"],
+    ["database", "migrate"],
+  ];
+
+  for (const words of commands) {
+    const ended = await runProgram(t, [...words, "--db", SERVER], { cwd });
+    assert.deepEqual([ended.code, ended.stdout], [1, ""], words.join(" "));
+    assert.match(ended.stderr, /127\.0\.0\.1:1/);
+    assertNoSecret(ended);
+  }
+});
+
+test("starts with no URL that is wrong, and does not repeat it", async (t) => {
+  const ended = await runProgram(t, ["start", "--db", `${SERVER}?sslmod=require`]);
+
+  assert.equal(ended.code, 78);
+  assert.match(ended.stderr, /unknown parameter "sslmod"; the nearest known one is sslmode/);
+  assertNoSecret(ended);
+});
+
+test("migrates no file, because its daemon does", async (t) => {
+  const ended = await runProgram(t, ["database", "migrate"], { cwd: temporaryFolder(t) });
+
+  assert.equal(ended.code, 1);
+  assert.match(ended.stderr, /postbackd\.db is a file, which its daemon makes and migrates/);
+});
