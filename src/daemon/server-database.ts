@@ -8,6 +8,7 @@ import type { Config } from "../config/config.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { nodeNameOf } from "../domain/node-name.ts";
+import { pidNamespace } from "../runners/command/process-table.ts";
 import { readServerAddress, type ServerAddress } from "../store/postgres/machine/server-address.ts";
 import type { PostgresStoreOptions } from "../store/postgres/postgres-store.ts";
 import {
@@ -78,8 +79,10 @@ export class ServerDatabase implements Database {
     return withServer(this.#url, migrateDatabase);
   }
 
+  // Two containers may each hold a lock of the same name, in temporary folders of their own: of a process that another
+  // one counts differently nobody could tell whether it lives, and its commands would be ended as orphans.
   commandOwner(): string {
-    return this.#lockName();
+    return `${this.#lockName()}-${pidNamespace()}`;
   }
 
   watch(): Watch {

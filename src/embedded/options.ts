@@ -13,7 +13,10 @@ export interface DaemonSettings {
   readonly types: Readonly<Record<string, TaskFunction | TypeSettings>>;
   /** Other settings of a `postbackd.toml`, by the same keys: `{ webhooks: { allow: ["127.0.0.1:9000"] } }`. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
-  /** Path of the database file. Without one it is in a folder of its own, which `stop` removes. */
+  /**
+   * Path of the database file, or `postgres://` URL of a database on a server. Without one it is a file in a folder of
+   * its own, which `stop` removes.
+   */
   readonly database?: string | undefined;
   /** Without a port, or with 0, a free one is found. */
   readonly port?: number | undefined;
