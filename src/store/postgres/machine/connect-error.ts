@@ -1,9 +1,9 @@
 import { codeOf, messageOf } from "../../../domain/message-of.ts";
 import { StoreError } from "../../store-error.ts";
-import type { ServerEndpoint } from "./server-address.ts";
+import type { ServerHostConfig } from "./server-address.ts";
 
 /** The place that was asked, as messages name it. */
-export type AskedPlace = Pick<ServerEndpoint, "shown" | "user" | "database" | "tls">;
+export type AskedPlace = Pick<ServerHostConfig, "shown" | "user" | "database" | "tlsMode">;
 
 /**
  * Tells why a server was not reached or did not let this program in, and what to do about it. The kind is `unreachable`
@@ -155,12 +155,12 @@ export function readOnlyText(shown: string): string {
   );
 }
 
-function signInText(message: string, { shown, user, tls }: AskedPlace): string {
+function signInText(message: string, { shown, user, tlsMode }: AskedPlace): string {
   if (message.includes("does not exist")) {
     return `there is no role ${user} at ${shown}: make it with 'createuser --pwprompt ${user}', or name another (--db)`;
   }
   if (message.startsWith("no pg_hba.conf entry")) {
-    const hint = tls === "disable" ? ", or write sslmode=verify-full if it demands TLS" : "";
+    const hint = tlsMode === "disable" ? ", or write sslmode=verify-full if it demands TLS" : "";
     return `${shown} lets ${user} in from no such address: add a line for it to pg_hba.conf${hint}`;
   }
   return `${shown} does not let ${user} in (${message}): see its pg_hba.conf`;
