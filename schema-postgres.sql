@@ -24,8 +24,9 @@ CREATE TABLE schema_version (
   version     int      NOT NULL,
   -- The oldest program that may write: a program of version n works on n and on n - 1.
   min_program int      NOT NULL,
-  -- False while a move fills the tables.
-  ready       boolean  NOT NULL DEFAULT true
+  -- The move that filled these tables, and where they were moved to: then no node starts on them any more.
+  moved_from  text,
+  moved_to    text
 );
 
 -- A row for each life of a daemon: a new one at each start, and after each time that it was cut off.

@@ -1,5 +1,6 @@
 import type { ReadOwner } from "../common/read-turns.ts";
 import type { Store } from "../store.ts";
+import { missing } from "./missing.ts";
 import type { ServerAccess } from "./server-access.ts";
 import type { Writes } from "./writes.ts";
 
@@ -62,6 +63,7 @@ const WRITES = [
   "stepRedeliveryOrder",
   "sampleQueues",
   "foldTraffic",
+  "noteProgress",
 ] as const satisfies readonly (keyof Writes)[];
 
 /** The writes of the store that are one operation of the same name. */
@@ -90,6 +92,7 @@ export function otherMethods(access: ServerAccess, _limits: ListLimits) {
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
 
+    listNodes: missing("listNodes"),
     reclaimSpace: () => reclaimSpace(undefined),
     tryWrite: () => tryWrite(undefined),
     watch: (listener) => commit.watch(listener),

@@ -7,7 +7,7 @@ import { newLoneNode } from "../common/lone-node.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
-import { makeSchema } from "./machine/migrate.ts";
+import { prepareSchema } from "./machine/migrate.ts";
 import { ServerNode, WRITERS, type NodeName } from "./machine/node.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
@@ -22,7 +22,8 @@ export interface PostgresStoreOptions {
   readonly server: ServerAddress;
   /** `node` for a daemon; `tool` for a process that takes a few steps and ends. */
   readonly role: "node" | "tool";
-  readonly node: NodeName;
+  /** How the others and the operator know a node. */
+  readonly node?: NodeName;
   /** False where notifications do not arrive: other nodes then learn by asking, each second. */
   readonly notify: boolean;
   /** Client writes are refused while this many rows wait. */
@@ -42,8 +43,8 @@ const LONG_READERS = 2;
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { server, backlogMax, observer, examineMax } = options;
-  await makeSchema(server);
-  const node = new ServerNode(server, options.node);
+  await prepareSchema(server);
+  const node = new ServerNode(server, options.node ?? { name: "tool", url: null, version: "" });
   const memory = new NodeMemory();
   const writers = Array.from(
     { length: WRITERS },

@@ -10,6 +10,7 @@ import { hostTrafficReads } from "./host-traffic.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
+import { progressReads } from "./progress.ts";
 import { waitingReads } from "./queue-sample.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { sessionReads } from "./sessions.ts";
@@ -20,12 +21,15 @@ import { taskReads } from "./tasks.ts";
 import { timelineReads } from "./timeline.ts";
 import { trafficReads } from "./traffic.ts";
 import { upkeepReads } from "./upkeep.ts";
+import { waitingWorkReads } from "./waiting-work.ts";
 import { workerReads } from "./workers.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
 export function shortReads(sql: Sql) {
   return {
     ...accessRequestReads(sql),
+    ...progressReads(sql),
+    ...waitingWorkReads(sql),
     ...accountReads(sql),
     ...laneReads(sql),
     ...clockReads(sql),

@@ -10,6 +10,7 @@ import { leaseWrites } from "./leases.ts";
 import type { BatchWork } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import type { NodeMemory } from "./node-memory.ts";
+import { progressWrites } from "./progress.ts";
 import { queueExpiryWrites } from "./queue-expiry.ts";
 import { queueSampleWrites } from "./queue-sample.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
@@ -30,6 +31,7 @@ export type Writes = {
 function allWrites(sql: BatchSql, changes: BatchChanges) {
   return {
     ...accessRequestWrites(sql),
+    ...progressWrites(sql),
     ...accountErasureWrites(sql, changes),
     ...accountWrites(sql),
     ...attemptClaimWrites(sql),
