@@ -32,3 +32,28 @@ export function each<Args, Value>(
     return values;
   };
 }
+
+/**
+ * Runs operations as sets in which no two name the same thing: those that name a thing again come in a later set, and
+ * so find it as the earlier ones have left it.
+ */
+export async function inWaves<Args, Value>(
+  list: readonly Args[],
+  nameOf: (args: Args) => number | string,
+  write: (wave: readonly Args[]) => Promise<readonly Value[]>,
+): Promise<readonly Value[]> {
+  const waves: { readonly args: Args; readonly index: number }[][] = [];
+  const named = new Map<number | string, number>();
+  for (const [index, args] of list.entries()) {
+    const name = nameOf(args);
+    const wave = named.get(name) ?? 0;
+    named.set(name, wave + 1);
+    (waves[wave] ??= []).push({ args, index });
+  }
+  const values: Value[] = [];
+  for (const wave of waves) {
+    const answers = await write(wave.map(({ args }) => args));
+    for (const [i, value] of answers.entries()) values[wave[i]?.index ?? i] = value;
+  }
+  return values;
+}
