@@ -1,3 +1,4 @@
+import { withTypes } from "../common/worker-row.ts";
 import type { Worker, WorkerHolder, WorkerUse } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -35,13 +36,10 @@ const SELECT_WORKERS = `
 const LIST_WORKERS = `${SELECT_WORKERS} ORDER BY w.name, w.seq DESC`;
 const FIND_WORKER = `${SELECT_WORKERS} WHERE w.name = ? ORDER BY w.seq DESC LIMIT 1`;
 
-interface TypesText {
+type WorkerRow = Omit<Worker, "types"> & { readonly typesText: string };
+
+interface HolderRow extends Omit<WorkerHolder, "types" | "isRevoked"> {
   readonly typesText: string;
-}
-
-type WorkerRow = Omit<Worker, "types"> & TypesText;
-
-interface HolderRow extends Omit<WorkerHolder, "types" | "isRevoked">, TypesText {
   readonly isRevoked: 0 | 1;
 }
 
@@ -81,12 +79,4 @@ export function workerReads(connection: Connection) {
       return row === undefined ? null : { ...withTypes(row), isRevoked: row.isRevoked === 1 };
     },
   } satisfies Steps;
-}
-
-function withTypes<Row extends TypesText>({ typesText, ...row }: Row) {
-  const types: unknown = JSON.parse(typesText);
-  if (Array.isArray(types) && types.every((type) => typeof type === "string")) {
-    return { ...row, types };
-  }
-  throw new Error(`the database holds a worker with types that are no list: ${typesText}`);
 }
