@@ -1,3 +1,4 @@
+import type { TaskState } from "../task/task.ts";
 import type { CountedWord, EverWord } from "./work-changes.ts";
 
 /** How much there is of everything, for an account or for all. */
@@ -33,6 +34,12 @@ export function toWorkCounts(kept: readonly KeptCount[]): WorkCounts {
   };
   for (const { word, count } of kept) if (!isEverWord(word)) counts[word] = count;
   return counts;
+}
+
+/** The tasks in each state as clients see it: to them a delayed task is a queued one. */
+export function toTaskCounts(counts: WorkCounts): Readonly<Record<TaskState, number>> {
+  const { queued, delayed, running, completed, failed, cancelled } = counts;
+  return { queued: queued + delayed, running, completed, failed, cancelled };
 }
 
 function isEverWord(word: KeptCount["word"]): word is EverWord {

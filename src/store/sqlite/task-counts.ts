@@ -1,8 +1,12 @@
 import { openTasksOf, type AccountUsage } from "../../domain/account/quota.ts";
 import type { CountWriter } from "../../domain/stats/count-tally.ts";
 import type { CountedWord, EverWord } from "../../domain/stats/work-changes.ts";
-import { toFirstSteps, toWorkCounts, type KeptCount } from "../../domain/stats/work-counts.ts";
-import type { TaskState } from "../../domain/task/task.ts";
+import {
+  toFirstSteps,
+  toTaskCounts,
+  toWorkCounts,
+  type KeptCount,
+} from "../../domain/stats/work-counts.ts";
 import type { Connection } from "./machine/connection.ts";
 
 export const ADD_TO_COUNT = `
@@ -47,11 +51,7 @@ export function taskCountReads(connection: Connection) {
 
   return {
     /** Counts the account's tasks in each state as clients see it. */
-    countTasks(accountSeq: number): Readonly<Record<TaskState, number>> {
-      const work = toWorkCounts(select.all(accountSeq));
-      const { queued, delayed, running, completed, failed, cancelled } = work;
-      return { queued: queued + delayed, running, completed, failed, cancelled };
-    },
+    countTasks: (accountSeq: number) => toTaskCounts(toWorkCounts(select.all(accountSeq))),
 
     countAccountWork: (accountSeq: number) => toWorkCounts(select.all(accountSeq)),
 
