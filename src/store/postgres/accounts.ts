@@ -14,6 +14,9 @@ const INSERT_KEY = `
   INSERT INTO keys (key_id, account_seq, hash, last_four, label, created_at)
   VALUES ($1, $2, $3, $4, $5, $6)`;
 
+/** The columns of an {@link Account}. */
+export const ACCOUNT_COLUMNS = `login, created_at AS "createdAt", disabled_at AS "disabledAt"`;
+
 /** The columns of {@link OwnLimits}; only accounts have columns of these names. */
 export const LIMIT_COLUMNS = `
   bytes_max AS bytes, open_tasks_max AS "openTasks", requests_per_minute AS "requestsPerMinute",

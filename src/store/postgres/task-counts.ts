@@ -1,7 +1,12 @@
 import type { AccountUsage } from "../../domain/account/quota.ts";
 import type { CountTally } from "../../domain/stats/count-tally.ts";
 import type { CountedWord, EverWord } from "../../domain/stats/work-changes.ts";
-import { toFirstSteps, toWorkCounts, type KeptCount } from "../../domain/stats/work-counts.ts";
+import {
+  toFirstSteps,
+  toWorkCounts,
+  type KeptCount,
+  type WorkCounts,
+} from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 
@@ -66,6 +71,11 @@ export async function readUsage(
   return new Map(
     rows.map(({ accountSeq, bytes, openTasks }) => [accountSeq, { bytes, openTasks }]),
   );
+}
+
+/** How much there is of everything that belongs to an account. */
+export async function readWorkCounts(sql: Sql, accountSeq: number): Promise<WorkCounts> {
+  return toWorkCounts(await sql.all<KeptCount>(SELECT_COUNTS, [accountSeq]));
 }
 
 export function taskCountReads(sql: Sql) {
