@@ -7,7 +7,7 @@ import { newLoneNode } from "../common/lone-node.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
-import { prepareSchema } from "./machine/migrate.ts";
+import { makeSchema } from "./machine/migrate.ts";
 import { ServerNode, WRITERS, type NodeName } from "./machine/node.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
@@ -43,7 +43,7 @@ const LONG_READERS = 2;
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { server, backlogMax, observer, examineMax } = options;
-  await prepareSchema(server);
+  await makeSchema(server);
   const node = new ServerNode(server, options.node ?? { name: "tool", url: null, version: "" });
   const memory = new NodeMemory();
   const writers = Array.from(

@@ -1,99 +1,79 @@
 import { postgresSchemaSql } from "../../../assets.ts";
-import { StoreError } from "../../store-error.ts";
-import { Connection, sqlStateOf } from "./connection.ts";
+import { connectError, schemaError } from "./connect-error.ts";
+import { ConnectionLost, sqlStateOf } from "./connection.ts";
+import { reachServer, type Reached } from "./reach-server.ts";
 import type { ServerAddress } from "./server-address.ts";
 
-/** The version of the tables that this program makes. It works on those of the version before, too. */
-export const SCHEMA_VERSION = 1;
+/** The version of the tables that this program makes, and the oldest that it works with. */
+const VERSION = { min: 1, max: 1 };
 
-/** How the tables were brought to this program's version: from null where there were none. */
-export interface SchemaChange {
+// To make the tables takes a moment, and to change large ones takes longer.
+const DEADLINE_MS = 60_000;
+
+/** The versions of the tables before a migration, null where there were none, and after it. */
+export interface Migrated {
   readonly from: number | null;
   readonly to: number;
 }
 
+/**
+ * Makes the tables of an empty database, and leaves those of a version that this program works with. Rejects with a
+ * StoreError that names the command or the program that others need.
+ */
+export async function makeSchema(server: ServerAddress): Promise<void> {
+  await withServer(server, async (reached) => {
+    const found = (await findVersion(reached)) ?? (await makeTables(reached));
+    const fault = schemaError(found, VERSION, reached.host);
+    if (fault !== null) throw fault;
+  });
+}
+
+/** Makes the tables, or brings them to this program's version. Rejects with a StoreError. */
+export function migrateDatabase(server: ServerAddress): Promise<Migrated> {
+  return withServer(server, async (reached) => {
+    const from = await findVersion(reached);
+    // The first version: there is no step yet that leads to another.
+    const found = from ?? (await makeTables(reached));
+    const fault = schemaError(found, VERSION, reached.host);
+    if (fault !== null) throw fault;
+    return { from, to: VERSION.max };
+  });
+}
+
+async function withServer<T>(
+  server: ServerAddress,
+  use: (reached: Reached) => Promise<T>,
+): Promise<T> {
+  const reached = await reachServer(server, DEADLINE_MS);
+  try {
+    return await use(reached);
+  } catch (error) {
+    const isOfServer = error instanceof ConnectionLost || sqlStateOf(error) !== "";
+    throw isOfServer ? connectError(error, reached.host) : error;
+  } finally {
+    await reached.connection.close();
+  }
+}
+
 const HAS_SCHEMA = `SELECT to_regclass('schema_version')::text AS name`;
-const FIND_VERSION = `
-  SELECT version, min_program AS "minProgram", moved_to AS "movedTo" FROM schema_version`;
+const FIND_VERSION = `SELECT version FROM schema_version`;
 
-// An index of a large table takes its time.
-const STATEMENT_MS = 600_000;
-const DUPLICATES = new Set(["42P07", "42710", "23505"]);
-
-/** Makes the tables of an empty database; those that are there are only checked. Throws a StoreError that says what to do. */
-export async function prepareSchema(server: ServerAddress): Promise<void> {
-  await withConnection(server, async (connection) => {
-    const found = await findVersion(connection);
-    if (found === null) await makeTables(connection);
-    else refuseOther(found);
-  });
+async function findVersion({ connection }: Reached): Promise<number | null> {
+  const found = await connection.get<{ readonly name: string | null }>(HAS_SCHEMA);
+  if (found === undefined || found.name === null) return null;
+  const row = await connection.get<{ readonly version: number }>(FIND_VERSION);
+  return row?.version ?? null;
 }
 
-/** Makes the tables of an empty database, or brings older ones to this program's version. */
-export function migrateDatabase(server: ServerAddress): Promise<SchemaChange> {
-  return withConnection(server, async (connection) => {
-    const found = await findVersion(connection);
-    if (found === null) await makeTables(connection);
-    else refuseOther(found);
-    return { from: found?.version ?? null, to: SCHEMA_VERSION };
-  });
-}
-
-interface FoundVersion {
-  readonly version: number;
-  /** The oldest program that may write. */
-  readonly minProgram: number;
-  readonly movedTo: string | null;
-}
-
-async function findVersion(connection: Connection): Promise<FoundVersion | null> {
-  const found = await connection.get<{ name: string | null }>(HAS_SCHEMA);
-  if ((found?.name ?? null) === null) return null;
-  return (await connection.get<FoundVersion>(FIND_VERSION)) ?? null;
-}
-
-function refuseOther({ version, minProgram, movedTo }: FoundVersion): void {
-  if (movedTo !== null) {
-    throw new StoreError(
-      "failed",
-      `this database was moved to ${movedTo}: start postbackd with that`,
-    );
-  }
-  if (minProgram > SCHEMA_VERSION) {
-    throw new StoreError(
-      "failed",
-      `the database's tables have version ${version}, and this program knows ${SCHEMA_VERSION}: start it with a newer postbackd`,
-    );
-  }
-  if (version < SCHEMA_VERSION - 1) {
-    throw new StoreError(
-      "failed",
-      `the database's tables have version ${version}, and this program needs ${SCHEMA_VERSION - 1} at least: run 'postbackd database migrate'`,
-    );
-  }
-}
-
-async function makeTables(connection: Connection): Promise<void> {
+/** Answers the version of the tables, made by this node or by another that was faster. */
+async function makeTables(reached: Reached): Promise<number | null> {
+  const { connection } = reached;
   try {
     await connection.command(`BEGIN; ${postgresSchemaSql}; COMMIT`);
   } catch (error) {
     await connection.command("ROLLBACK");
-    // Another node that started at the same moment was first.
-    if (!DUPLICATES.has(sqlStateOf(error))) throw error;
-    const found = await findVersion(connection);
-    if (found === null) throw error;
-    refuseOther(found);
+    // Nodes of a new cluster start at the same moment: the second one's tables are there already.
+    if ((await findVersion(reached)) === null) throw error;
   }
-}
-
-async function withConnection<Value>(
-  server: ServerAddress,
-  work: (connection: Connection) => Promise<Value>,
-): Promise<Value> {
-  const connection = await Connection.open(server.hosts[0] ?? {}, STATEMENT_MS);
-  try {
-    return await work(connection);
-  } finally {
-    await connection.close();
-  }
+  return findVersion(reached);
 }

@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import { makeSchema, migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
+import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
+
+/** Reaches a server of a URL as a node does, and answers which host that was. */
+async function reach(url: string): Promise<string> {
+  const { connection, host } = await reachServer(parseServerAddress(url), 5000);
+  await connection.close();
+  return host.shown;
+}
+
+/** The same URL with other parts. */
+function changed(url: string, change: (parts: URL) => void): string {
+  const parts = new URL(url);
+  change(parts);
+  return parts.href;
+}
+
+/** The URL of one server with a second place. */
+function withHost(url: string, other: string, place: "before" | "behind"): string {
+  const { host } = new URL(url);
+  return url.replace(host, place === "before" ? `${other},${host}` : `${host},${other}`);
+}
+
+const NOBODY = "127.0.0.1:1";
+
+describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }, () => {
+  test("is the first host that answers", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const { host } = new URL(url);
+
+    assert.equal(await reach(withHost(url, NOBODY, "before")), host);
+    assert.equal(await reach(withHost(url, NOBODY, "behind")), host);
+  });
+
+  test("tells of every host that was asked in vain, and whether to try again", async (t) => {
+    const url = changed(await newDatabaseUrl(t), (parts) => (parts.password = "wrong"));
+
+    await assert.rejects(reach(url), {
+      kind: "failed",
+      message: /refuses postgres with this pass/,
+    });
+    await assert.rejects(reach(withHost(url, NOBODY, "behind")), {
+      kind: "unreachable",
+      message: /refuses postgres with this password.*; nothing listens at 127\.0\.0\.1:1/,
+    });
+  });
+
+  test("is named with the remedy for what it answers", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const cases: readonly [string, RegExp][] = [
+      [changed(url, (parts) => (parts.password = "")), /asks for the password of postgres/],
+      [changed(url, (parts) => (parts.pathname = "/nope")), /'createdb -O postgres nope'/],
+      [changed(url, (parts) => parts.searchParams.set("sslmode", "require")), /speaks no TLS/],
+    ];
+
+    for (const [wrong, remedy] of cases) {
+      await assert.rejects(reach(wrong), { kind: "failed", message: remedy });
+    }
+  });
+
+  test("is none that takes no writes, where there is another", async (t) => {
+    const primary = await startPostgres(t);
+    const standby = await startPostgres(t, { standbyOf: primary });
+    const { host } = new URL(standby.url);
+    const both = withHost(primary.url, host, "before");
+
+    assert.equal(await reach(both), new URL(primary.url).host);
+    assert.equal(await reach(`${both}?target_session_attrs=any`), host);
+    await assert.rejects(reach(`${standby.url}?target_session_attrs=read-write`), {
+      kind: "unreachable",
+      message: /takes no writes: it is a standby/,
+    });
+  });
+
+  test("is none that may lose what it has acknowledged", async (t) => {
+    const server = await startPostgres(t, { settings: { synchronous_commit: "off" } });
+
+    await assert.rejects(reach(server.url), {
+      kind: "failed",
+      message: /would lose acknowledged tasks, because synchronous_commit is off/,
+    });
+  });
+});
+
+describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
+  async function addressOf(t: TestContext) {
+    return parseServerAddress(await newDatabaseUrl(t));
+  }
+
+  test("are made once, also by nodes that start at the same moment", async (t) => {
+    const server = await addressOf(t);
+    const made = await Promise.all([1, 2, 3, 4].map(() => migrateDatabase(server)));
+
+    assert.deepEqual(new Set(made.map(({ to }) => to)), new Set([1]));
+    assert.deepEqual(await migrateDatabase(server), { from: 1, to: 1 });
+    await makeSchema(server);
+  });
+
+  test("are refused where a newer program has made them", async (t) => {
+    const server = await addressOf(t);
+    await makeSchema(server);
+    const { connection } = await reachServer(server, 5000);
+    await connection.run("UPDATE schema_version SET version = 99");
+    await connection.close();
+
+    const newer = { kind: "failed", message: /newer version \(99, known is 1\): start the newer/ };
+    await assert.rejects(makeSchema(server), newer);
+    await assert.rejects(migrateDatabase(server), newer);
+  });
+});
