@@ -61,13 +61,7 @@ export class ServerDatabase implements Database {
   }
 
   openDaemonStore({ log, observer }: DaemonStoreParts): Promise<Store> {
-    const { node } = this.#config;
-    return this.#open({
-      role: "node",
-      node: { name: this.#name, url: node.url, version },
-      log,
-      observer,
-    });
+    return this.#open({ role: "node", log, observer });
   }
 
   async openAdminStore(): Promise<AdminStore> {
@@ -101,12 +95,13 @@ export class ServerDatabase implements Database {
     return true;
   }
 
-  async #open(how: Omit<PostgresStoreOptions, "server" | "notify" | "backlogMax">): Promise<Store> {
+  async #open(how: Pick<PostgresStoreOptions, "role" | "log" | "observer">): Promise<Store> {
     const { notify, limits } = this.#config;
+    const node = { name: this.#name, url: this.#config.node.url, version };
     // Not before it is asked for: a daemon with a file needs none of it.
     const { openPostgresStore } = await import("../store/postgres/postgres-store.ts");
     return withServer(this.#url, (server) =>
-      openPostgresStore({ server, notify, backlogMax: limits.writeBacklog, ...how }),
+      openPostgresStore({ server, node, notify, backlogMax: limits.writeBacklog, ...how }),
     );
   }
 
