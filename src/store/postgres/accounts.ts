@@ -1,5 +1,4 @@
-import type { KeyHolder } from "../../domain/account/credentials.ts";
-import type { OwnLimits } from "../../domain/account/quota.ts";
+import { toKeyHolder, type KeyHolderRow } from "../common/account-row.ts";
 import type { NewKey, Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { missing } from "./missing.ts";
@@ -28,11 +27,6 @@ const SELECT_KEY_HOLDER = `
     a.disabled_at AS "disabledAt", ${LIMIT_COLUMNS}
   FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
   WHERE k.hash = $1`;
-
-interface KeyHolderRow extends Pick<KeyHolder, "accountId" | "login" | "keyId">, OwnLimits {
-  readonly revokedAt: number | null;
-  readonly disabledAt: number | null;
-}
 
 export function accountWrites(sql: BatchSql) {
   const insertKey = (key: Omit<NewKey, "login" | "activeMax">, accountSeq: number) =>
@@ -71,16 +65,4 @@ export function accountReads(sql: Sql) {
     findAccountData: missing("findAccountData"),
     findSecrets: missing("findSecrets"),
   } satisfies Partial<Store>;
-}
-
-function toKeyHolder(row: KeyHolderRow): KeyHolder {
-  const { accountId, login, keyId, bytes, openTasks, requestsPerMinute, tasksPerMinute } = row;
-  return {
-    accountId,
-    login,
-    keyId,
-    keyRevoked: row.revokedAt !== null,
-    accountDisabled: row.disabledAt !== null,
-    ownLimits: { bytes, openTasks, requestsPerMinute, tasksPerMinute },
-  };
 }

@@ -1,10 +1,6 @@
-import {
-  lettersOf,
-  whyUndecidable,
-  type AccessDecision,
-  type AccessRequest,
-} from "../../domain/account/access-request.ts";
+import { whyUndecidable, type AccessDecision } from "../../domain/account/access-request.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
+import { takeRequests, type AccessRequestRow } from "../common/access-request-row.ts";
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -38,12 +34,6 @@ export const LIST_REQUESTS = {
   pending: `${LIST} WHERE r.decision IS NULL ORDER BY r.seq LIMIT ?`,
   all: `${LIST} ORDER BY r.seq LIMIT ?`,
 } as const;
-
-interface RequestRow extends Omit<AccessRequest, "decision"> {
-  readonly decision: AccessDecision["kind"] | null;
-  readonly decidedAt: number | null;
-  readonly login: string | null;
-}
 
 export function accessRequestWrites(connection: Connection) {
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
@@ -82,34 +72,15 @@ export function accessRequestWrites(connection: Connection) {
 
 export function accessRequestReads(connection: Connection) {
   const list = {
-    pending: connection.prepare<[number], RequestRow>(LIST_REQUESTS.pending),
-    all: connection.prepare<[number], RequestRow>(LIST_REQUESTS.all),
+    pending: connection.prepare<[number], AccessRequestRow>(LIST_REQUESTS.pending),
+    all: connection.prepare<[number], AccessRequestRow>(LIST_REQUESTS.all),
   };
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
 
   return {
     countPendingRequests: (max) => countPending.get(max) ?? 0,
 
-    listAccessRequests({ which, limit, lettersMax = Number.POSITIVE_INFINITY }) {
-      const requests: AccessRequest[] = [];
-      let letters = 0;
-      for (const row of list[which].iterate(limit)) {
-        const request = toAccessRequest(row);
-        requests.push(request);
-        letters += lettersOf(request);
-        if (letters > lettersMax) break;
-      }
-      return requests;
-    },
+    listAccessRequests: ({ which, limit, lettersMax }) =>
+      takeRequests(list[which].iterate(limit), lettersMax),
   } satisfies Steps;
-}
-
-function toAccessRequest({
-  decision: kind,
-  decidedAt,
-  login,
-  ...request
-}: RequestRow): AccessRequest {
-  const decision = kind === null || decidedAt === null ? null : { kind, decidedAt, login };
-  return { ...request, decision };
 }

@@ -1,7 +1,8 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
 import { MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { toOwnLimits } from "../common/account-row.ts";
 import type { AccountOverview } from "../store.ts";
-import { ACCOUNT_COLUMNS, LIMIT_COLUMNS, toOwnLimits } from "./accounts.ts";
+import { ACCOUNT_COLUMNS, LIMIT_COLUMNS } from "./accounts.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

@@ -1,6 +1,6 @@
 import type { Account } from "../../domain/account/account.ts";
-import type { KeyHolder } from "../../domain/account/credentials.ts";
 import { hasRoomBeside, type OwnLimits } from "../../domain/account/quota.ts";
+import { toKeyHolder, toOwnLimits, type KeyHolderRow } from "../common/account-row.ts";
 import type { AccountState, Key, KeyUse, WebhookSecrets } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -103,11 +103,6 @@ interface AccountStateRow extends Omit<AccountState, "isRotating" | "ownLimits">
 
 interface KeyRow extends Key {
   readonly seq: number;
-}
-
-interface KeyHolderRow extends Pick<KeyHolder, "accountId" | "login" | "keyId">, OwnLimits {
-  readonly revokedAt: number | null;
-  readonly disabledAt: number | null;
 }
 
 export function accountWrites(connection: Connection) {
@@ -217,18 +212,7 @@ export function accountReads(connection: Connection) {
 
     findKeyHolder(keyHash) {
       const row = selectKeyHolder.get(keyHash);
-      if (row === undefined) return null;
-      const { accountId, login, keyId, revokedAt, disabledAt } = row;
-      const keyRevoked = revokedAt !== null;
-      const accountDisabled = disabledAt !== null;
-      const ownLimits = toOwnLimits(row);
-      return { accountId, login, keyId, keyRevoked, accountDisabled, ownLimits };
+      return row === undefined ? null : toKeyHolder(row);
     },
   } satisfies Steps;
-}
-
-/** Takes the limits out of a row that has more. */
-export function toOwnLimits(row: OwnLimits): OwnLimits {
-  const { bytes, openTasks, requestsPerMinute, tasksPerMinute } = row;
-  return { bytes, openTasks, requestsPerMinute, tasksPerMinute };
 }

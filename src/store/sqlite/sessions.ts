@@ -1,7 +1,7 @@
-import type { OwnLimits } from "../../domain/account/quota.ts";
 import { SIGN_IN_LINK_MS } from "../../domain/account/session.ts";
-import type { NewSession, NewSignInLink, Session, SessionUse } from "../store.ts";
-import { LIMIT_COLUMNS, toOwnLimits } from "./accounts.ts";
+import { toSession, type SessionRow } from "../common/session-row.ts";
+import type { NewSession, NewSignInLink, SessionUse } from "../store.ts";
+import { LIMIT_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
@@ -50,12 +50,6 @@ export const FIND_SESSION = `
     OR (a.seq IS NOT NULL AND k.revoked_at IS NULL AND a.disabled_at IS NULL)
   )`;
 
-interface SessionRow extends Omit<Session, "holder">, OwnLimits {
-  readonly keyId: string | null;
-  readonly accountId: number | null;
-  readonly login: string | null;
-}
-
 export function sessionWrites(connection: Connection) {
   const insertOfKey = connection.prepare(INSERT_KEY_SESSION);
   const insertOfOperator = connection.prepare(INSERT_OPERATOR_SESSION);
@@ -94,11 +88,7 @@ export function sessionReads(connection: Connection) {
   return {
     findSession(hash) {
       const row = find.get(hash);
-      if (row === undefined) return null;
-      const { sessionId, createdAt, lastSeenAt, keyId, accountId, login } = row;
-      const isAccount = keyId !== null && accountId !== null && login !== null;
-      const holder = isAccount ? { accountId, login, keyId, ownLimits: toOwnLimits(row) } : null;
-      return { sessionId, holder, createdAt, lastSeenAt };
+      return row === undefined ? null : toSession(row);
     },
   } satisfies Steps;
 }
