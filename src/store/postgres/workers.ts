@@ -17,10 +17,10 @@ const TOUCH_WORKERS = `
     FROM (
       SELECT seq, max(seen_at) AS seen_at FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, seen_at) GROUP BY seq
     ) AS a JOIN workers AS w ON w.seq = a.seq
+    WHERE w.last_seen_at IS NULL OR w.last_seen_at < a.seen_at
     ORDER BY w.seq FOR NO KEY UPDATE OF w
   )
-  UPDATE workers AS w SET last_seen_at = greatest(w.last_seen_at, used.seen_at)
-  FROM used WHERE w.seq = used.seq`;
+  UPDATE workers AS w SET last_seen_at = used.seen_at FROM used WHERE w.seq = used.seq`;
 
 /** Runs on every request of a worker: one index look-up. */
 const FIND_WORKER_HOLDER = `
