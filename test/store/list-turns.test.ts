@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
 import {
   LIST_TURN_MAX,
   listByTurns,
   type ListPart,
   type ListTurn,
-} from "../../src/store/sqlite/list-turns.ts";
+} from "../../src/store/common/list-turns.ts";
+import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
 import { TASKS_EXAMINED_MAX, type Store, type TaskPage } from "../../src/store/store.ts";
 import {
   newFinish,

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 
 import { version } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
+import { listByTurns } from "../common/list-turns.ts";
 import type { LoneNode } from "../common/lone-node.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { TurnMemo } from "../common/turn-memo.ts";
@@ -17,7 +18,6 @@ import { StoreError } from "../store.ts";
 import type { DeliveryCountStep, DeliveryStore, Scope, Store } from "../store.ts";
 import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
-import { listByTurns } from "./list-turns.ts";
 import { toPostRow } from "./post-row.ts";
 import { isShortRead } from "./task-list.ts";
 import { toTraffic } from "./traffic.ts";

@@ -1,5 +1,6 @@
-import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
-import type { StoredState } from "../../domain/task/task.ts";
+import type { TaskSearch } from "../../domain/task/task-search.ts";
+import { EARLIEST, LATEST, type AccountSearch } from "../common/list-source.ts";
+import { storedStates } from "../common/stored-states.ts";
 
 /** A search in SQL: conditions on a task in `tasks AS t`. */
 
@@ -44,17 +45,6 @@ const CONDITIONS: Readonly<Record<Exclude<keyof TaskSearch, "host">, string>> = 
 /** The whole search holds. */
 export const PASSES = Object.values(CONDITIONS).join("\n  AND ");
 
-/** A search whose account has been looked up. */
-export interface AccountSearch {
-  /** Null stands for all accounts. */
-  readonly accountSeq: number | null;
-  readonly search: TaskSearch;
-}
-
-// Used when a time is not limited.
-const EARLIEST = Number.MIN_SAFE_INTEGER;
-export const LATEST = Number.MAX_SAFE_INTEGER;
-
 /** The parameters of a search. */
 export function searchParams({ accountSeq, search }: AccountSearch) {
   const { id, type, tag, host, code, states, deliveries, createdAfter, createdBefore } = search;
@@ -74,21 +64,4 @@ export function searchParams({ accountSeq, search }: AccountSearch) {
     retrying: deliveries?.includes("retrying") === true ? 1 : 0,
     delivers: host === null && deliveries === null ? 0 : 1,
   };
-}
-
-/** Every state of the table. */
-export const STORED_STATES: readonly StoredState[] = [
-  "queued",
-  "delayed",
-  "running",
-  "completed",
-  "failed",
-  "cancelled",
-];
-
-/** The states of the table that are shown as this one. */
-export function storedStates(state: SearchedState): readonly StoredState[] {
-  if (state === "queued") return ["queued", "delayed"];
-  if (state === "waiting") return ["queued"];
-  return state === "ready" ? ["completed", "failed"] : [state];
 }

@@ -1,19 +1,25 @@
-import type { TaskSearch } from "../../domain/task/task-search.ts";
+import {
+  accountOf,
+  fullAt,
+  NOTHING_FOUND,
+  ownTimes,
+  reached,
+  type LookedAt,
+} from "../common/list-progress.ts";
+import type { SourceKind } from "../common/list-source.ts";
+import { takeRows, type ListPart, type ListTurn } from "../common/list-turns.ts";
 import { toSummary, type SummaryRow } from "../common/task-row.ts";
-import type { FoundTaskRow, ReadyQuery, Scope, TaskPlace } from "../store.ts";
+import type { FoundTaskRow, ReadyQuery, TaskPlace } from "../store.ts";
 import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
 import { foundDeliveries } from "./found-deliveries.ts";
-import { takeRows, type ListPart, type ListTurn } from "./list-turns.ts";
 import type { Connection } from "./machine/connection.ts";
 import { prepareEach } from "./prepare-each.ts";
 import { PASSES } from "./task-filter.ts";
 import {
-  BY_AGE,
   COUNT_CANDIDATES_BY,
   eachSource,
   sourceChooser,
   sourceParams,
-  type SourceKind,
   type TaskSource,
 } from "./task-sources.ts";
 import { HEAD_COLUMNS, SUMMARY_COLUMNS } from "./tasks.ts";
@@ -96,72 +102,41 @@ function turnTaker(connection: Connection) {
   );
   const lastOf = prepareEach<TaskPlace, SourceKind>(connection, LAST_CANDIDATE_BY);
 
-  function accountOf(scope: Scope, { login }: TaskSearch): number | null | "none" {
-    if (login === null) return scope;
-    const named = findAccount.get(login);
-    if (named === undefined || (scope !== null && scope !== named)) return "none";
-    return named;
-  }
-
-  /** The progress of a turn that took in everything that passes. */
-  function reached({ kind }: TaskSource, params: Counted): Reached {
+  function lookedAt({ kind }: TaskSource, params: Counted): LookedAt {
     const { count: looked, newest } = count(kind).get(params) ?? { count: 0, newest: 0 };
     const last = looked === 0 ? undefined : lastOf(kind).get({ ...params, skip: looked - 1 });
-    // Rows are about as old as their seq: only a whole turn of rows that are too old is the end, and not a single one.
-    const isTooOld = BY_AGE.has(kind) && newest < params.createdAfter;
-    const isEnd = last === undefined || looked < params.max || isTooOld;
-    return { next: isEnd ? null : last, examinedUntil: last?.timeMs ?? null };
+    return { looked, newest, last };
   }
 
   return <Row extends ListedRow, Shown>(
     turn: ListTurn,
     { select, show, ahead, isReady }: ListView<Row, Shown>,
   ): ListPart<Shown> => {
-    const accountSeq = accountOf(turn.scope, turn.search);
-    if (accountSeq === "none") return NOTHING;
+    const { scope, search } = turn;
+    const named = search.login === null ? undefined : findAccount.get(search.login);
+    const accountSeq = accountOf(scope, search, named);
+    if (accountSeq === "none") return NOTHING_FOUND;
     const of = { ...turn, accountSeq, isReady };
     const source = choose(of);
     // A prepared list is looked at as a whole: it is short.
     const max = source.kind === "listed" ? turn.examineMax : turn.turnMax;
     const params = { ...sourceParams(source, of), max };
     const rows = select(source.kind).iterate({ ...params, limit: turn.limit + ahead });
-    const { taken, bytes, isCut } = takeRows(rows, turn);
+    const { taken, bytes, isCut } = takeRows(rows, turn, dataBytes);
     const last = taken.at(-1);
     const isFull = isCut || (ahead === 0 && taken.length === turn.limit);
-    const until = isFull ? fullAt(last, turn.after) : reached(source, params);
+    const until = isFull
+      ? fullAt(last, turn.after)
+      : reached(lookedAt(source, params), { ...params, kind: source.kind });
     const known = source.isShared === true ? ownTimes(until, { last, after: turn.after }) : until;
     return { tasks: taken.map(show), bytes, isFull, ...known };
   };
 }
 
-const NOTHING = { tasks: [], bytes: 0, isFull: true, next: null, examinedUntil: null };
-
 type Counted = ReturnType<typeof sourceParams> & { readonly max: number };
 
-type Reached = Pick<ListPart<unknown>, "next" | "examinedUntil">;
-
-// Anything beyond the page's last task is left to the next page.
-function fullAt(last: TaskPlace | undefined, after: TaskPlace | null): Reached {
-  return last === undefined
-    ? { next: after, examinedUntil: null }
-    : { next: toPlace(last), examinedUntil: last.timeMs };
-}
-
-// Later than any time: the place in a source that is read by seq alone.
-const NO_TIME = 999_999_999_999_999;
-
-/** Removes the times of other accounts' tasks, which nobody may learn. */
-function ownTimes(
-  { next }: Reached,
-  { last, after }: { readonly last: TaskPlace | undefined; readonly after: TaskPlace | null },
-): Reached {
-  const before = after === null || after.timeMs === NO_TIME ? null : after.timeMs;
-  const examinedUntil = last?.timeMs ?? before;
-  return { next: next && { timeMs: examinedUntil ?? NO_TIME, seq: next.seq }, examinedUntil };
-}
-
-function toPlace({ timeMs, seq }: TaskPlace): TaskPlace {
-  return { timeMs, seq };
+function dataBytes({ dataText }: ListedRow): number {
+  return Buffer.byteLength(dataText);
 }
 
 function toFound(row: FoundRow, deliveries: FoundTaskRow["deliveries"]): FoundTaskRow {

@@ -1,14 +1,20 @@
-import type { TaskSearch } from "../../domain/task/task-search.ts";
-import type { TaskPlace } from "../store.ts";
-import { fewTaskLister, type FewQuery } from "./few-tasks.ts";
+import {
+  isOnlyReady,
+  OWN_MAX,
+  placeOf,
+  readyKinds,
+  timeKinds,
+  walkOf,
+  type SourceKind,
+  type SourceQuery,
+} from "../common/list-source.ts";
+import { STORED_STATES, storedStates } from "../common/stored-states.ts";
+import { fewTaskLister } from "./few-tasks.ts";
 import type { Connection } from "./machine/connection.ts";
 import { prepareEach } from "./prepare-each.ts";
-import { LATEST, searchParams, STORED_STATES, storedStates } from "./task-filter.ts";
+import { searchParams } from "./task-filter.ts";
 
-/**
- * The sources of lists: which tasks a list looks at, and in which order; as few as an index can tell apart. Each source
- * names its index, so that a turn begins with a seek and reads in order.
- */
+/** The sources of lists. Each names its index, so that a turn begins with a seek and reads in order. */
 
 /** The place where the tasks that may pass are found, in the order of the list. */
 export interface TaskSource {
@@ -18,16 +24,6 @@ export interface TaskSource {
   /** Other accounts' tasks are among its candidates, in a search within one account. */
   readonly isShared?: true;
 }
-
-/**
- * Of an account by time, newest first; of its ready tasks, oldest completion first; of all accounts; or a prepared
- * list.
- */
-export type SourceKind = TimeKind | ReadyKind | SeqKind | "listed";
-
-type TimeKind = "state" | "states" | "type" | "tag";
-type ReadyKind = "ready" | "readyByType" | "readyByTag";
-type SeqKind = "failed" | "retrying" | "all";
 
 // COLLATE BINARY changes no comparison of numbers; without it SQLite seeks by created_at alone and reads past all
 // the rows of that time (the rowid has no collation of its own, so it is left out of the range).
@@ -108,15 +104,6 @@ export const MANY_OF_ACCOUNT = `
   SELECT count(*)
   FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
 
-/** A turn of a search, and how far it goes. */
-export interface SourceQuery extends FewQuery {
-  readonly isReady: boolean;
-  /** The rows that this turn may look at. */
-  readonly turnMax: number;
-}
-
-const OWN_MAX = 20_000;
-
 /** Chooses the source of a turn. */
 export function sourceChooser(connection: Connection): (of: SourceQuery) => TaskSource {
   const listFew = fewTaskLister(connection);
@@ -162,32 +149,6 @@ export function sourceChooser(connection: Connection): (of: SourceQuery) => Task
   };
 }
 
-// A tag is nearly always narrower than a type. Most tasks are completed: other states are narrower than a type too.
-function timeKinds({ tag, type, states }: TaskSearch): readonly TimeKind[] {
-  const byTag: readonly TimeKind[] = tag === null ? [] : ["tag"];
-  const byType: readonly TimeKind[] = type === null ? [] : ["type"];
-  if (states === null) return [...byTag, ...byType];
-  const byState = states.flatMap(storedStates).length === 1 ? "state" : "states";
-  const isNarrow = !states.includes("completed") && !states.includes("ready");
-  return isNarrow ? [...byTag, byState, ...byType] : [...byTag, ...byType, byState];
-}
-
-function readyKinds({ tag, type }: TaskSearch): readonly ReadyKind[] {
-  const byTag: readonly ReadyKind[] = tag === null ? [] : ["readyByTag"];
-  return type === null ? byTag : [...byTag, "readyByType"];
-}
-
-/** Deliveries with an index of their own: it is walked in the order of the tasks. */
-function walkOf({ deliveries }: TaskSearch): SeqKind | null {
-  if (deliveries === null) return null;
-  if (deliveries.every((each) => each === "given_up" || each === "refused")) return "failed";
-  return deliveries.every((each) => each === "retrying") ? "retrying" : null;
-}
-
-function isOnlyReady({ states }: TaskSearch): boolean {
-  return states?.length === 1 && states[0] === "ready";
-}
-
 /** The parameters of a source's statements, except the number of rows. */
 export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQuery) {
   const wanted = of.search.states?.flatMap(storedStates) ?? STORED_STATES;
@@ -203,15 +164,3 @@ export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQu
     listText,
   };
 }
-
-/** The place beyond which a source is read: that of the page, or the end of the requested time if that is earlier. */
-function placeOf(kind: SourceKind, { search, after, isReady }: SourceQuery): TaskPlace {
-  if (isReady) return after ?? { timeMs: -1, seq: -1 };
-  if (BY_AGE.has(kind)) return { timeMs: LATEST, seq: after?.seq ?? LATEST };
-  // Before every row of that time, because the first row has seq 1.
-  const end = { timeMs: search.createdBefore ?? LATEST, seq: 0 };
-  return after !== null && after.timeMs < end.timeMs ? after : end;
-}
-
-/** The sources whose rows come in the order of tasks' seqs. */
-export const BY_AGE: ReadonlySet<SourceKind> = new Set(["all", "failed", "retrying"]);

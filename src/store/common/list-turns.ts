@@ -1,4 +1,3 @@
-import type { SummaryRow } from "../common/task-row.ts";
 import { TASKS_EXAMINED_MAX, type TaskPage, type TaskQuery } from "../store.ts";
 
 /**
@@ -64,15 +63,16 @@ export async function listByTurns<Row>(
 /**
  * Takes the rows that a turn adds to a page: up to `limit` of them, within its bytes. It is cut where there are more.
  */
-export function takeRows<Row extends Pick<SummaryRow, "dataText">>(
+export function takeRows<Row>(
   rows: Iterable<Row>,
   { limit, bytesLeft }: Pick<ListTurn, "limit" | "bytesLeft">,
+  bytesOf: (row: Row) => number,
 ): { readonly taken: readonly Row[]; readonly bytes: number; readonly isCut: boolean } {
   const taken: Row[] = [];
   const bytesMax = bytesLeft ?? PAGE_BYTES_MAX;
   let bytes = 0;
   for (const row of rows) {
-    const more = bytes + Buffer.byteLength(row.dataText);
+    const more = bytes + bytesOf(row);
     const mayGoOver = bytesLeft === null && taken.length === 0;
     if (taken.length === limit || (more > bytesMax && !mayGoOver)) {
       return { taken, bytes, isCut: true };
