@@ -1,11 +1,12 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
-import { takeWithin, taskEraser, type SizedRow } from "./task-erasure.ts";
+import { taskEraser } from "./task-erasure.ts";
 
 const FIND_ACCOUNT = `
   SELECT seq, disabled_at IS NOT NULL AS isDisabled FROM accounts WHERE login = ?`;

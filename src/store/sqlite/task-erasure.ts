@@ -49,20 +49,10 @@ const FIND_TO_ERASE = `
     EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open') AS isOpen
   FROM tasks WHERE id = ?`;
 
-// secure_delete overwrites everything that a step erases: 100 tasks of 5 MiB kept every other write waiting for 5.7 s
-// (measured). This much keeps them waiting for some 20 ms.
-const ERASE_BYTES_MAX = 2 * 1024 * 1024;
-
 interface ErasedRow {
   readonly accountSeq: number;
   readonly state: StoredState;
   readonly ready: 0 | 1;
-}
-
-/** A row that is to be erased, and its size. */
-export interface SizedRow {
-  readonly seq: number;
-  readonly bytes: number;
 }
 
 /**
@@ -99,21 +89,6 @@ export function taskEraser(
     lowerMarks.run();
     return erased.length;
   };
-}
-
-/**
- * Takes the first rows, as many as one step may erase: at least one, however large, because it would never be erased
- * otherwise.
- */
-export function takeWithin<Row extends Pick<SizedRow, "bytes">>(rows: Iterable<Row>): Row[] {
-  const taken: Row[] = [];
-  let sum = 0;
-  for (const row of rows) {
-    sum += row.bytes;
-    if (taken.length > 0 && sum > ERASE_BYTES_MAX) break;
-    taken.push(row);
-  }
-  return taken;
 }
 
 export function taskErasureWrites(connection: Connection, changes: BatchChanges) {

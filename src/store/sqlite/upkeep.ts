@@ -1,11 +1,12 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
-import { takeWithin, taskEraser, type SizedRow } from "./task-erasure.ts";
+import { taskEraser } from "./task-erasure.ts";
 import { trafficErasure } from "./traffic.ts";
 
 /** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
