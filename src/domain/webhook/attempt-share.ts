@@ -24,3 +24,25 @@ export function mayStart(
   const ofAccount = bytesOf.get(accountId) ?? 0;
   return ofAccount === 0 || ofAccount + bytes <= ACCOUNT_BYTES_MAX;
 }
+
+/** A claim of attempts in the making: what it has started so far. */
+export class StartedAttempts implements ClaimedBytes {
+  /** The `seq` of each, in their order. */
+  readonly started: number[] = [];
+  readonly bytesOf = new Map<number, number>();
+  bytes = 0;
+
+  /** Adds an attempt, if one more may start. */
+  start(attempt: {
+    readonly seq: number;
+    readonly accountId: number;
+    readonly bytes: number;
+  }): boolean {
+    if (!mayStart(this, attempt)) return false;
+    const { seq, accountId, bytes } = attempt;
+    this.bytes += bytes;
+    this.bytesOf.set(accountId, (this.bytesOf.get(accountId) ?? 0) + bytes);
+    this.started.push(seq);
+    return true;
+  }
+}

@@ -1,4 +1,4 @@
-import { mayStart } from "../../domain/webhook/attempt-share.ts";
+import { StartedAttempts } from "../../domain/webhook/attempt-share.ts";
 import { toTask, type TaskRow } from "../common/task-row.ts";
 import type {
   AttemptRef,
@@ -98,13 +98,9 @@ interface StartedRow extends Omit<ClaimedAttempt, "task" | "startedAt">, TaskRow
   readonly sentAt: number;
 }
 
-/** A claim in the making: the attempts that it has started so far, and the size of what they send. */
 interface OpenClaim {
   readonly now: number;
-  bytes: number;
-  readonly bytesOf: Map<number, number>;
-  /** The `seq` of each attempt. */
-  readonly started: number[];
+  readonly attempts: StartedAttempts;
 }
 
 /** Up to `max` attempts of one retry count. */
@@ -114,7 +110,7 @@ interface DueOrder extends LaneRef {
 }
 
 /** The attempts that a claim started, which {@link attemptClaimReads} reads once they are committed. */
-export interface StartedAttempts {
+export interface CommittedClaim {
   readonly started: readonly number[];
   /** The work that is left in each requested lane. */
   readonly lanes: readonly Lane[];
@@ -128,15 +124,11 @@ export function attemptClaimWrites(connection: Connection) {
   const isHeld = heldReader(connection);
 
   /** Answers how many it started: fewer than `max` when no more are due. */
-  function claimDue({ accountId, ...due }: DueOrder, claim: OpenClaim): number {
-    const { now, bytesOf } = claim;
+  function claimDue({ accountId, ...due }: DueOrder, { now, attempts }: OpenClaim): number {
     let started = 0;
     for (const { seq, bytes } of selectDue.all({ accountId, ...due, now })) {
-      if (!mayStart(claim, { accountId, bytes })) break;
-      claim.bytes += bytes;
-      bytesOf.set(accountId, (bytesOf.get(accountId) ?? 0) + bytes);
+      if (!attempts.start({ seq, accountId, bytes })) break;
       start.run(now, seq);
-      claim.started.push(seq);
       started++;
     }
     return started;
@@ -153,15 +145,15 @@ export function attemptClaimWrites(connection: Connection) {
   }
 
   return {
-    claimAttempts(order: LaneClaim): StartedAttempts {
+    claimAttempts(order: LaneClaim): CommittedClaim {
       const accounts = [...new Set(order.lanes.map(({ accountId }) => accountId))];
       const held = new Set(accounts.filter(isHeld));
-      const claim: OpenClaim = { now: order.now, bytes: 0, bytesOf: new Map(), started: [] };
+      const claim: OpenClaim = { now: order.now, attempts: new StartedAttempts() };
       for (const lane of order.lanes) if (!held.has(lane.accountId)) claimLane(lane, claim);
       const left = order.lanes.map((lane) =>
         held.has(lane.accountId) ? nothingLeft(lane) : lanes.read(lane),
       );
-      return { started: claim.started, lanes: left, held: [...held] };
+      return { started: claim.attempts.started, lanes: left, held: [...held] };
     },
   };
 }
