@@ -1,8 +1,13 @@
 import { entityTag } from "../../domain/entity-tag.ts";
-import { taskEnvelopePieces } from "../../domain/task/envelope.ts";
-import { signedRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
+import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
+import {
+  envelopeBytes,
+  postbackRequest,
+  type LongTexts,
+  type PostbackRow,
+} from "../common/large-task.ts";
 import { toSummary, type SummaryRow } from "../common/task-row.ts";
-import type { AttemptRef, FoundTask, TaskLook, WebhookSecrets } from "../store.ts";
+import type { AttemptRef, FoundTask, TaskLook } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { TEXT_JOINS } from "./task-bytes.ts";
@@ -20,13 +25,7 @@ export const FIND_LARGE_TASK = `
   ${TEXT_JOINS}
   WHERE t.id = @id AND t.account_seq = @accountId`;
 
-interface LargeTexts {
-  readonly inputText: Uint8Array | null;
-  readonly resultText: Uint8Array | null;
-  readonly errorText: Uint8Array | null;
-}
-
-/** The parts of a large postback. */
+/** Reads a {@link PostbackRow}. */
 export const SELECT_LARGE_POSTBACK = `
   SELECT ${SUMMARY_COLUMNS}, d.url, ${SECRET_COLUMNS}, ${TEXTS}
   FROM tasks AS t
@@ -35,47 +34,32 @@ export const SELECT_LARGE_POSTBACK = `
   ${TEXT_JOINS}
   WHERE t.seq = @taskSeq AND t.id = @taskId`;
 
-type LargeRow = SummaryRow & LargeTexts & { readonly ready: 0 | 1 };
-type LargePostbackRow = SummaryRow & LargeTexts & WebhookSecrets & { readonly url: string };
+type LargeRow = SummaryRow & LongTexts<Uint8Array> & { readonly ready: 0 | 1 };
 
 export function largeTaskReads(connection: Connection) {
   const find = connection.prepare<[object], LargeRow>(FIND_LARGE_TASK);
-  const selectPostback = connection.prepare<[object], LargePostbackRow>(SELECT_LARGE_POSTBACK);
+  const selectPostback = connection.prepare<[object], PostbackRow<Uint8Array>>(
+    SELECT_LARGE_POSTBACK,
+  );
 
   return {
     /** Finds a task and its envelope; null for an unknown id and for another account's task alike. */
     findLargeTask({ accountId, id, progress }: TaskLook): FoundTask | null {
       const row = find.get({ accountId, id });
       if (row === undefined) return null;
-      const summary = toSummary(row);
-      const bytes = toBytes(taskEnvelopePieces({ ...summary, ...textsOf(row) }, progress));
+      const bytes = envelopeBytes(row, progress);
       // The bytes hold everything else, and go to another thread without a copy.
-      const task = { ...summary, dataText: "{}", ...NO_TEXTS };
+      const task = { ...toSummary(row), dataText: "{}", ...NO_TEXTS };
       return { task, isReady: row.ready === 1, envelope: { bytes, tag: entityTag(bytes) } };
     },
 
     /** Makes the request of a postback under way, signed; null when its task is gone. */
     makeLargePostback(attempt: AttemptRef): WebhookRequest<Uint8Array> | null {
-      const { taskSeq, taskId, number, startedAt } = attempt;
+      const { taskSeq, taskId } = attempt;
       const row = selectPostback.get({ taskSeq, taskId });
-      if (row === undefined) return null;
-      const { url, webhookSecret, webhookSecretNext } = row;
-      const task = toSummary(row);
-      const message = toBytes(taskEnvelopePieces({ ...task, ...textsOf(row) }));
-      const facts = { kind: "postback", url, task, number, startedAt } as const;
-      return signedRequest({ ...facts, webhookSecret, webhookSecretNext }, message);
+      return row === undefined ? null : postbackRequest(row, attempt);
     },
   };
 }
 
 const NO_TEXTS = { inputText: null, resultText: null, errorText: null };
-
-function textsOf({ inputText, resultText, errorText }: LargeTexts): LargeTexts {
-  return { inputText, resultText, errorText };
-}
-
-function toBytes(pieces: readonly (Uint8Array | string)[]): Uint8Array {
-  return Buffer.concat(
-    pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)),
-  );
-}
