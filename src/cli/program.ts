@@ -17,6 +17,7 @@ const admin: Command = {
     worker: async () => (await import("./admin-worker.ts")).workerCommand,
     task: async () => (await import("./admin-task.ts")).taskCommand,
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
+    node: async () => (await import("./admin-node.ts")).nodeCommand,
     link: async () => (await import("./admin-link.ts")).linkCommand,
   },
 };

@@ -214,7 +214,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    "postbackd: no command given; there are account, key, secret, access, worker, task, delivery, link\nTry 'postbackd admin --help'.\n",
+    "postbackd: no command given; there are account, key, secret, access, worker, task, delivery, node, link\nTry 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { nodesAnswer } from "../../src/cli/admin-node.ts";
 import { runProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 
 /** The commands where the database is on a server: here one that is not there. */
@@ -53,6 +54,7 @@ test("names the server that it cannot use, and not the password, whichever comma
   const commands = [
     ["admin", "account", "list"],
     ["admin", "account", "create", "ada"],
+    ["admin", "node", "list"],
     ["database", "migrate"],
   ];
 
@@ -70,6 +72,51 @@ test("starts with no URL that is wrong, and does not repeat it", async (t) => {
   assert.equal(ended.code, 78);
   assert.match(ended.stderr, /unknown parameter "sslmod"; the nearest known one is sslmode/);
   assertNoSecret(ended);
+});
+
+test("shows the nodes of a server, also one that has told nothing of itself", () => {
+  const joinedAt = Date.parse("2030-01-31T09:00:00.000Z");
+  const node = { name: "east", version: "1.0.0", joinedAt, lastSeenAt: joinedAt + 2000 };
+  const running = [
+    { type: "a", runs: 2 },
+    { type: "b", runs: 1 },
+  ];
+  const counts = { all: 0, failed: 0 };
+  const { lines, document } = nodesAnswer([
+    {
+      ...{ ...node, id: "2", endedAt: null, duties: ["sweep", "reap"] },
+      facts: { url: "http://10.0.0.1:1", running, sending: 4, runs: counts, receivers: counts },
+    },
+    { ...node, id: "1", endedAt: joinedAt + 5000, duties: [], facts: null },
+  ]);
+
+  assert.deepEqual(
+    lines.map((line) => line.split(/ {2,}/)),
+    [
+      ["NAME", "URL", "VERSION", "JOINED", "LAST SEEN", "ENDED", "RUNNING", "SENDING", "DUTIES"],
+      [
+        ...["east", "http://10.0.0.1:1", "1.0.0", "2030-01-31T09:00:00.000Z"],
+        ...["2030-01-31T09:00:02.000Z", "-", "3", "4", "sweep,reap"],
+      ],
+      [
+        ...["east", "-", "1.0.0", "2030-01-31T09:00:00.000Z", "2030-01-31T09:00:02.000Z"],
+        ...["2030-01-31T09:00:05.000Z", "-", "-", "-"],
+      ],
+    ],
+  );
+  assert.deepEqual(Object.keys(document), ["nodes"]);
+  assert.deepEqual(nodesAnswer([]).lines, [
+    "No daemon has served this database within the last day.",
+  ]);
+});
+
+test("lists no nodes of a file, because it has one daemon", async (t) => {
+  const cwd = temporaryFolder(t);
+  await runProgram(t, ["admin", "account", "create", "ada"], { cwd });
+  const ended = await runProgram(t, ["admin", "node", "list"], { cwd });
+
+  assert.equal(ended.code, 1);
+  assert.match(ended.stderr, /postbackd\.db is a file, which one daemon serves alone/);
 });
 
 test("migrates no file, because its daemon does", async (t) => {
