@@ -9,12 +9,14 @@ import {
   STREAMS_PER_CREDENTIAL_MAX,
   type Listener,
 } from "../../src/http/live/live-feed.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import {
   StoreError,
   type Scope,
   type WorkCounts,
   type ChangeListener,
 } from "../../src/store/store.ts";
+import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { EventReader, type StreamMessage } from "./event-stream.ts";
 
@@ -24,7 +26,7 @@ const COUNTS: WorkCounts = {
 };
 
 /** A feed on a store of the test's making; `reads` are the scopes that were counted. */
-function startFeed(fails: () => Error | null = () => null) {
+function startFeed(fails: () => Error | null = () => null, { isShared = false } = {}) {
   const clock = createFakeClock();
   const reads: Scope[] = [];
   const logged: unknown[] = [];
@@ -33,6 +35,7 @@ function startFeed(fails: () => Error | null = () => null) {
   const write = (facts: unknown): void => void logged.push(facts);
   const feed = new LiveFeed({
     store: {
+      cluster: isShared ? new FakeCluster(clock) : newLoneNode(clock),
       countWork: async (scope) => {
         const error = fails();
         if (error !== null) throw error;
@@ -56,6 +59,8 @@ function startFeed(fails: () => Error | null = () => null) {
       queued++;
       listener?.({ accounts, types: [], lanes: [], ended: [] });
     },
+    /** What another node does, of which this one hears nothing. */
+    changeUnheard: () => void queued++,
     open(listening: Partial<Listener> = {}): EventReader {
       return new EventReader(feed.open(asListener(listening)));
     },
@@ -119,6 +124,35 @@ test("a stream is told at once how things are, then of every change of its scope
     id: "boot.1",
     tasks: { waiting: 2, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 },
   });
+});
+
+test("what another node changed is told within a second though nothing was heard of it, and once", async () => {
+  const { open, changeUnheard, reads, clock } = startFeed(undefined, { isShared: true });
+  const events = open();
+  await events.change();
+  clock.advance(1000);
+  await settle();
+  assert.equal(reads.length, 2, "it looked, and nothing had changed");
+  changeUnheard();
+  const next = events.change();
+  clock.advance(1000);
+  assert.deepEqual((await next).tasks, {
+    ...{ waiting: 1, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 },
+  });
+  const looks = reads.length;
+  clock.advance(1000);
+  await settle();
+  assert.equal(reads.length, looks + 1);
+});
+
+test("a feed of one node looks at nothing while nothing changes", async () => {
+  const { open, reads, clock } = startFeed();
+  await open().change();
+  for (let second = 0; second < 5; second++) {
+    clock.advance(1000);
+    await settle();
+  }
+  assert.equal(reads.length, 1);
 });
 
 test("whoever sees all accounts is told of every change, and an account of its own alone", async () => {

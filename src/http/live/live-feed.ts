@@ -10,7 +10,7 @@ import { tooManyRequests } from "../guard/rate-limiter.ts";
 import { LiveStream } from "./live-stream.ts";
 
 export interface LiveFeedDeps {
-  readonly store: Pick<Store, "countWork" | "watch">;
+  readonly store: Pick<Store, "countWork" | "watch" | "cluster">;
   readonly clock: Clock;
   readonly log: Logger;
   /** Names this run of the daemon: every run has another name. */
@@ -55,6 +55,8 @@ interface Channel {
   nextAt: number;
   timer: Timer | null;
   isReading: boolean;
+  /** What its streams were sent last, as text; null when nothing was. */
+  shown: string | null;
 }
 
 /**
@@ -144,6 +146,7 @@ export class LiveFeed {
       nextAt: 0,
       timer: null,
       isReading: false,
+      shown: null,
     };
     this.#channels.set(scope, channel);
     return channel;
@@ -161,11 +164,13 @@ export class LiveFeed {
   }
 
   #changed(accountIds: readonly number[]): void {
-    for (const scope of [null, ...accountIds]) {
-      this.#changes.set(scope, this.#changesOf(scope) + 1);
-      const channel = this.#channels.get(scope);
-      if (channel !== undefined) this.#plan(channel);
-    }
+    for (const scope of [null, ...accountIds]) this.#changedIn(scope);
+  }
+
+  #changedIn(scope: Scope): void {
+    this.#changes.set(scope, this.#changesOf(scope) + 1);
+    const channel = this.#channels.get(scope);
+    if (channel !== undefined) this.#plan(channel);
   }
 
   #changesOf(scope: Scope): number {
@@ -219,7 +224,8 @@ export class LiveFeed {
   }
 
   /** Sends these streams the present state, with one read; false where it cannot be read. */
-  async #sendTo({ scope }: Channel, streams: readonly LiveStream[]): Promise<boolean> {
+  async #sendTo(channel: Channel, streams: readonly LiveStream[]): Promise<boolean> {
+    const { scope } = channel;
     try {
       const admitted = await this.#stillAdmitted(streams);
       if (admitted.length === 0) return true;
@@ -227,6 +233,7 @@ export class LiveFeed {
       const changes = this.#changesOf(scope);
       const id = this.#eventId(scope);
       const tasks = workDocument(await this.#deps.store.countWork(scope));
+      channel.shown = JSON.stringify(tasks);
       const { clock } = this.#deps;
       const data: ChangeData = { tasks, time: timeText(clock.now()) };
       const change = { id, changes, data: JSON.stringify(data), now: clock.monotonic() };
@@ -249,6 +256,13 @@ export class LiveFeed {
     return verdicts.filter(({ isIn }) => isIn).map(({ stream }) => stream);
   }
 
+  /** Looks whether other nodes changed something: what they did is not always heard of. */
+  async #look({ scope, shown }: Channel): Promise<void> {
+    if (shown === null) return;
+    const tasks = JSON.stringify(workDocument(await this.#deps.store.countWork(scope)));
+    if (tasks !== shown) this.#changedIn(scope);
+  }
+
   #checkLater(): void {
     const { clock } = this.#deps;
     this.#admissionTimer ??= clock.setTimer(ADMISSION_INTERVAL_MS, () => {
@@ -265,6 +279,7 @@ export class LiveFeed {
     try {
       const all = [...this.#channels.values()];
       const admitted = await this.#stillAdmitted(all.flatMap(({ streams }) => [...streams]));
+      if (this.#deps.store.cluster.isShared) await Promise.all(all.map((each) => this.#look(each)));
       if (!isCommentDue) return;
       for (const stream of admitted) stream.comment();
       for (const channel of all) this.#plan(channel);
