@@ -23,6 +23,15 @@ export class HeldLeases {
   readonly #byTask = new Map<string, HeldLease>();
   readonly #counts = new Map<string, number>();
   readonly #watches = new Set<Set<string>>();
+  readonly #max: number;
+
+  /**
+   * Holds all leases unless given how many. Where other nodes hear of ends too, the oldest ones are hardly held any
+   * more, and a heartbeat brings back one that is.
+   */
+  constructor(max = Infinity) {
+    this.#max = max;
+  }
 
   /** To be called before the step of the store begins. */
   watch(): EndWatch {
@@ -40,6 +49,8 @@ export class HeldLeases {
     this.#remove(id);
     this.#byTask.set(id, { id, leaseId, type, since });
     this.#counts.set(type, this.countOf(type) + 1);
+    const [oldest] = this.#byTask.size > this.#max ? this.#byTask.keys() : [];
+    if (oldest !== undefined) this.#remove(oldest);
   }
 
   isHeld({ id, leaseId }: LeaseRef): boolean {

@@ -36,6 +36,9 @@ export interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | 
   readonly mayReap: () => boolean;
 }
 
+// Where nodes share the store: 2 MB.
+const HELD_MAX = 10_000;
+
 /**
  * Where external workers get tasks and bring results (contract §7).
  *
@@ -47,7 +50,7 @@ export interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | 
  */
 export class WorkerDesk implements Part {
   readonly #deps: WorkerDeskDeps;
-  readonly #held = new HeldLeases();
+  readonly #held: HeldLeases;
   readonly #queues: WorkerQueues;
   readonly #waiters: LeaseWaiters;
   readonly #ender: LeaseEnder;
@@ -60,6 +63,7 @@ export class WorkerDesk implements Part {
   constructor(deps: WorkerDeskDeps) {
     this.#deps = deps;
     const { isShared } = deps.cluster;
+    this.#held = new HeldLeases(isShared ? HELD_MAX : Infinity);
     // Other nodes give out leases of the same types and hear of ends, so the store counts them.
     const countHeld = isShared ? () => 0 : (type: string) => this.#held.countOf(type);
     this.#queues = new WorkerQueues(deps.types, countHeld);
