@@ -48,8 +48,9 @@ export interface Cluster {
    */
   tellFacts(source: () => NodeFacts): void;
   /**
-   * The clock that every node goes by. Its uptime and its boot are those of what keeps the time, so that readings of
-   * different nodes can be compared.
+   * The clock that every node goes by. Where nodes share the store its boot is named alike at all of them, and its
+   * uptime begins at each joining with what the clock shows then and goes on by the machine's own: so a node can tell a
+   * clock that was set from a machine that slept, and compare its readings with another node's.
    */
   readonly clock: Clock;
 }

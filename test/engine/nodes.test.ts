@@ -5,7 +5,13 @@ import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { RunOutcome } from "../../src/runners/runner.ts";
-import { StoreError, type LeftWork, type Store } from "../../src/store/store.ts";
+import {
+  StoreError,
+  type LeaseClaim,
+  type LeasedTask,
+  type LeftWork,
+  type Store,
+} from "../../src/store/store.ts";
 import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import {
@@ -398,6 +404,66 @@ test("leases that ran out while nobody could reach the store are resumed and not
   assert.deepEqual([held.losses, node.runs.length], [0, 0]);
   await node.pass(LEASE_MS / 1000);
   assert.equal(node.runs[0]?.id, lease.id, "nobody was heard of since");
+});
+
+test("a limit of leases is the store's to keep, and one that ends here is followed by another claim", async (t) => {
+  const claims: LeaseClaim[] = [];
+  const store = await openTestStore(t);
+  const overrides: Partial<Store> = {
+    claimLeases: (claim) => {
+      claims.push(claim);
+      return store.claimLeases({ ...claim, max: 1 });
+    },
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  const workerId = await seedWorker(store);
+  const claim = (waitMs = 0) => {
+    const gone = new AbortController().signal;
+    return node.engine.desk.claim({ ...{ workerId, types: ["print"], max: 99, waitMs, gone } });
+  };
+  const tasks = Array.from({ length: 12 }, () => newTask({ type: "print" }));
+  await store.insertTasks(newPost(accountId, tasks));
+  node.engine.wake(new Set(["print"]));
+  const leases: LeasedTask[] = [];
+  // More than the type's concurrency: how many are held at all nodes is not known here.
+  for (let i = 0; i < 11; i++) {
+    leases.push(...(await claim()));
+    await node.pass(1);
+  }
+  assert.equal(leases.length, 11);
+  assert(claims.every(({ types }) => types[0]?.concurrency === WORKER_TYPE.concurrency));
+
+  const waiting = claim(30_000);
+  await turns();
+  const [{ id, leaseId } = assert.fail()] = leases;
+  await node.engine.desk.complete(workerId, [{ id, leaseId, resultText: "1" }]);
+  assert.equal((await waiting).length, 1);
+});
+
+test("what is scheduled moves once when the clock is set: the others wait for the node whose duty it is", async (t) => {
+  const store = await openTestStore(t);
+  const shifts: number[] = [];
+  const overrides: Partial<Store> = {
+    shiftTimes: (shift) => {
+      shifts.push(shift.by);
+      return store.shiftTimes(shift);
+    },
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  node.cluster.duties = [];
+  node.engine.clockWasSet(60_000);
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  await node.pass(4);
+  assert.deepEqual([shifts, node.sent.length], [[], 0]);
+  await node.pass(2);
+  assert.equal(node.sent.length, 1);
+
+  node.cluster.duties = ["clock"];
+  node.engine.clockWasSet(60_000);
+  await turns();
+  assert.deepEqual(shifts, [60_000]);
 });
 
 test("a host that takes one attempt at a time is another node's until that has ended", async (t) => {

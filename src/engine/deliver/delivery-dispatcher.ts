@@ -38,6 +38,7 @@ import {
 import type { AttemptClass, LaneLimits } from "./lane-places.ts";
 import { Lanes } from "./lanes.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
+import { TimeShifts } from "./time-shifts.ts";
 import { INTERRUPTED, NOT_MADE, toRefused } from "./unsent-result.ts";
 
 /** The part of the store that this dispatcher uses. */
@@ -84,14 +85,10 @@ const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
 export class DeliveryDispatcher implements Part {
   readonly #deps: DeliveryDispatcherDeps;
   readonly #lanes: Lanes;
+  readonly #shifts: TimeShifts;
   /** The life of this node in which it sends. */
   #life: string;
   #isClaiming = false;
-  #shifts = 0;
-  /** Settles when what was last set is on disk. */
-  #shifted: Promise<void> = Promise.resolve();
-  /** By how much the wall clock was set since the start, in total. */
-  #setMs = 0;
   /** Accounts that were resumed since the last claim began: what the claim says about them is no longer true. */
   #resumed = new Set<number>();
   /** Claims, shifts, and attempts that were started and are not recorded yet. */
@@ -101,6 +98,7 @@ export class DeliveryDispatcher implements Part {
   constructor(deps: DeliveryDispatcherDeps) {
     this.#deps = deps;
     this.#lanes = new Lanes(deps.limits);
+    this.#shifts = new TimeShifts(deps);
     this.#life = deps.cluster.self;
   }
 
@@ -111,7 +109,7 @@ export class DeliveryDispatcher implements Part {
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
     const interrupted = await this.takeUp({ of: "earlier life" });
-    await this.#hasten();
+    await this.#shifts.hasten();
     const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
     for (const lane of await store.listProvenLanes(proven)) this.#lanes.noteProven(lane);
     for (const lane of await store.listLanes({ accountId: "all" })) this.#lanes.note(lane);
@@ -188,37 +186,20 @@ export class DeliveryDispatcher implements Part {
   /**
    * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
    * retry of 5 minutes comes 5 minutes after the failure, whatever the wall clock shows. Nothing is claimed until that
-   * is on disk; then this settles.
+   * is on disk; then this settles. Another node's duty is given some seconds for it.
    */
   clockWasSet(byMs: number): Promise<void> {
     const { log } = this.#deps;
     log.warn({ byMs }, "the machine's clock was set; scheduled work moves with it");
     this.#lanes.shift(byMs);
-    this.#setMs += byMs;
-    this.#shifts++;
-    this.#shifted = this.#steps.track(this.#writeShift(byMs));
-    return this.#shifted;
-  }
-
-  #writeShift(byMs: number): Promise<void> {
-    const { store, clock } = this.#deps;
-    const now = clock.now();
-    const shift = { after: Math.min(now, now - byMs), by: byMs };
-    // While this waits for room on the disk, writes that come meanwhile may be done before it and be moved too.
-    return persist(() => store.shiftTimes(shift), this.#deps)
-      .then(() => this.#hasten())
-      .catch(this.#deps.failed)
-      .finally(() => {
-        this.#shifts--;
-        this.pump();
-      });
+    return this.#steps.track(this.#shifts.begin(byMs).then(() => this.pump()));
   }
 
   /** Starts whatever is due and has room. Called when something changed, and once a second. */
   pump(): void {
     // Asked first: it may tell that the clock was set.
     const now = this.#deps.clock.now();
-    if (this.#isDraining || this.#isClaiming || this.#shifts > 0) return;
+    if (this.#isDraining || this.#isClaiming || this.#shifts.isUnderWay) return;
     if (!this.#deps.cluster.isMember()) return;
     const shares = this.#lanes.take(now);
     if (shares.length === 0) return;
@@ -246,23 +227,6 @@ export class DeliveryDispatcher implements Part {
     this.#deps.sender.abort();
   }
 
-  // Nothing may wait for longer than a retry does. Nobody noticed a clock that was set while the daemon was stopped,
-  // and a clock that was wrong by years at the start is soon set right, which moves what waits.
-  async #hasten(): Promise<void> {
-    const { store, clock, retryAfterMs, log } = this.#deps;
-    const waitMsMax = Math.max(0, ...retryAfterMs);
-    const hasten = (): Promise<number> => {
-      const now = clock.now();
-      return store.hastenAttempts({ now, latest: now + waitMsMax });
-    };
-    const hastened = await persist(hasten, this.#deps);
-    if (hastened === 0) return;
-    log.warn(
-      { hastened },
-      "attempts that were scheduled later than any retry can be are sent sooner",
-    );
-  }
-
   async #claim(shares: readonly LaneShare[]): Promise<void> {
     const { store, clock, cluster } = this.#deps;
     const resumed = new Set<number>();
@@ -272,7 +236,7 @@ export class DeliveryDispatcher implements Part {
       let life = cluster.self;
       const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
         const now = clock.now();
-        setMs = this.#setMs;
+        setMs = this.#shifts.setMs;
         life = cluster.self;
         return store.claimAttempts({ lanes: shares, now });
       };
@@ -280,7 +244,7 @@ export class DeliveryDispatcher implements Part {
       const started = loadByLane(attempts);
       for (const [index, share] of shares.entries()) {
         // The store answered in the time of the clock as it was then.
-        const left = movedLane(lanes[index] ?? nothingLeft(share), this.#setMs - setMs);
+        const left = movedLane(lanes[index] ?? nothingLeft(share), this.#shifts.setMs - setMs);
         this.#lanes.claimed(share, { ...(started.get(keyOf(share)) ?? NO_LOAD), left });
       }
       this.hold(held.filter((accountId) => !resumed.has(accountId)));
@@ -353,9 +317,9 @@ export class DeliveryDispatcher implements Part {
   async #record(attempt: AttemptRef, result: AttemptResult): Promise<void> {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const now = clock.now();
-    const setMs = this.#setMs;
+    const setMs = this.#shifts.setMs;
     // The same moment, whatever the clock is set to meanwhile: the disk may be full for an hour.
-    const endedAt = (): number => now + this.#setMs - setMs;
+    const endedAt = (): number => now + this.#shifts.setMs - setMs;
     const decide = (): DeliveryDecision =>
       decideDelivery(result.outcome, {
         endedAt: endedAt(),
@@ -390,10 +354,10 @@ export class DeliveryDispatcher implements Part {
   async #readLanes(accountId: number | "all"): Promise<readonly Lane[]> {
     const { store } = this.#deps;
     for (;;) {
-      const shifted = this.#shifted;
+      const shifted = this.#shifts.last;
       await shifted;
       const lanes = await persist(() => store.listLanes({ accountId }), this.#deps);
-      if (this.#shifted === shifted) return lanes;
+      if (this.#shifts.last === shifted) return lanes;
     }
   }
 }
