@@ -606,15 +606,17 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("requeues one running task or all, with their runs counted and no failure", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store: first, again: reopen } = await open(t);
+    const accountId = await seedAccount(first);
     const tasks = [newTask(), newTask({ priority: 3 }), newTask()];
-    await store.insertTasks(newPost(accountId, tasks));
-    const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 });
+    await first.insertTasks(newPost(accountId, tasks));
+    const claimed = await first.claimTasks({ type: "echo", max: 5, now: T0 });
     const second = claimed.find(({ id }) => id === tasks[2]?.id);
     assert(second !== undefined);
 
-    assert.equal(await store.requeueTasks({ seq: second.seq }), 1);
+    assert.equal(await first.requeueTasks({ seq: second.seq }), 1);
+    await first.close();
+    const store = await reopen();
     assert.equal(await store.requeueTasks({ of: "earlier life" }), 2);
     assert.equal(await store.requeueTasks({ of: "earlier life" }), 0);
 
