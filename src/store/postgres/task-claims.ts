@@ -1,3 +1,4 @@
+import { newLeaseId } from "../../domain/id.ts";
 import { countClaimed } from "../../domain/stats/work-changes.ts";
 import {
   CLAIM_INPUT_MAX,
@@ -7,7 +8,7 @@ import {
   shareOf,
   type Turn,
 } from "../../domain/task/claim-turns.ts";
-import type { ClaimedTask, TaskClaim } from "../store.ts";
+import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { BatchSql, SqlValue } from "./machine/sql.ts";
@@ -43,10 +44,10 @@ function waiting(name: string, after: string, upTo: string): string {
 /** Above the seq of every account. */
 const LAST_ACCOUNT = String(Number.MAX_SAFE_INTEGER);
 
-// Up to $2 enabled accounts that wait: those after the account $6, then those from the first on.
+// Up to $2 enabled accounts that wait: those after the account $5, then those from the first on.
 const WAITING_TURNS = `
-  ${waiting("after_last", "$6::bigint", LAST_ACCOUNT)},
-  ${waiting("up_to_last", "0", "$6::bigint")},
+  ${waiting("after_last", "$5::bigint", LAST_ACCOUNT)},
+  ${waiting("up_to_last", "0", "$5::bigint")},
   turns AS MATERIALIZED (
     SELECT account_seq, row_number() OVER () AS turn, count(*) OVER () AS turns
     FROM (
@@ -57,21 +58,26 @@ const WAITING_TURNS = `
     ) AS w
   )`;
 
-// The accounts $6.
+// The accounts $5.
 const GIVEN_TURNS = `
   turns AS MATERIALIZED (
     SELECT account_seq, turn, count(*) OVER () AS turns
-    FROM unnest($6::bigint[]) WITH ORDINALITY AS a (account_seq, turn)
+    FROM unnest($5::bigint[]) WITH ORDINALITY AS a (account_seq, turn)
   )`;
 
-const START_RUN = `node_seq = $5::bigint`;
+/** What a claim writes besides: of parameters from $6 on. `s.place` is the place of a task in its round. */
+interface ClaimKind {
+  readonly set: string;
+  /** More columns to answer. */
+  readonly returning?: string;
+}
 
 /**
  * One round of a claim of up to $2 tasks of the type $1: of each account its share, in the order of the turns. Who
  * comes second passes over what the first has locked, so nobody waits and nobody gets the same task. A task is started
  * while the inputs before it are not too large; the rest is locked until the batch has ended, and stays as it was.
  */
-function startRound(turns: string, set: string): string {
+function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
   return `
   WITH RECURSIVE ${turns}, picked AS MATERIALIZED (
     SELECT t.turn, t.turns, q.task_seq, q.priority
@@ -96,13 +102,29 @@ function startRound(turns: string, set: string): string {
   FROM sized AS s
   WHERE q.task_seq = s.task_seq AND $4::bigint + s.bytes_before < ${CLAIM_INPUT_MAX}
   RETURNING q.task_seq AS seq, s.id, q.account_seq AS "accountId", q.type, q.tag, s.marketplace, q.runs, q.failures,
-    s.input_text AS "inputText", s.place, s.turns, coalesce(s.bytes, 0) AS bytes`;
+    s.input_text AS "inputText", s.place, s.turns, coalesce(s.bytes, 0) AS bytes${returning}`;
 }
 
-const START_FIRST = startRound(WAITING_TURNS, START_RUN);
-const START_MORE = startRound(GIVEN_TURNS, START_RUN);
+/** The statements of a claim's first round, and of those that share what is left over. */
+interface ClaimTexts {
+  readonly first: string;
+  readonly more: string;
+}
 
-interface StartedRow extends ClaimedTask {
+function claimTexts(kind: ClaimKind): ClaimTexts {
+  return { first: startRound(WAITING_TURNS, kind), more: startRound(GIVEN_TURNS, kind) };
+}
+
+const START_RUNS = claimTexts({ set: `node_seq = $6::bigint` });
+
+const START_LEASES = claimTexts({
+  set: `
+    node_seq = NULL, worker_seq = $6::bigint, lease_ms = $7::int, claimed_at = $3::bigint, deadline_at = $8::bigint,
+    lease_until = $9::bigint, lease_id = ($10::text[])[s.place], lease_ending = NULL`,
+  returning: `, q.lease_id AS "leaseId", q.lease_until AS "leaseExpiresAt"`,
+});
+
+interface RoundFacts {
   readonly place: number;
   /** How many accounts had a turn in this round. */
   readonly turns: number;
@@ -110,10 +132,58 @@ interface StartedRow extends ClaimedTask {
   readonly bytes: number;
 }
 
+interface ClaimOrder extends TaskClaim {
+  /** The size of inputs that the claim holds already, of other types: in bytes, never less than in characters. */
+  readonly inputLength: number;
+}
+
+/** An order to start tasks for a worker. */
+export interface LeaseOrder extends ClaimOrder {
+  readonly workerId: number;
+  readonly leaseMs: number;
+  readonly deadlineAt: number;
+  readonly expiresAt: number;
+}
+
+/** What was started, in the order of the turns. */
+interface Claimed<Task> {
+  readonly tasks: readonly Task[];
+  /** As in the order, together with these tasks. */
+  readonly inputLength: number;
+}
+
+/** Starts tasks for this node's own runners. */
+export function runClaims(sql: BatchSql, changes: BatchChanges) {
+  const claims = new TurnClaims<ClaimedTask & RoundFacts>({ sql, changes }, START_RUNS);
+  return async (order: TaskClaim): Promise<Claimed<ClaimedTask>> =>
+    withoutFacts(await claims.claim({ ...order, inputLength: 0 }, () => [sql.nodeSeq]));
+}
+
+/** Starts tasks for workers, each with a new lease. */
+export function leaseClaims(sql: BatchSql, changes: BatchChanges) {
+  const claims = new TurnClaims<LeasedTask & RoundFacts>({ sql, changes }, START_LEASES);
+  return async (order: LeaseOrder): Promise<Claimed<LeasedTask>> => {
+    const { workerId, leaseMs, deadlineAt, expiresAt } = order;
+    const claimed = await claims.claim(order, (max) => [
+      ...[workerId, leaseMs, deadlineAt, expiresAt],
+      Array.from({ length: max }, newLeaseId),
+    ]);
+    return withoutFacts(claimed);
+  };
+}
+
+function withoutFacts<Row extends RoundFacts>({ tasks, inputLength }: Claimed<Row>) {
+  return {
+    tasks: tasks.map(({ place: _place, turns: _turns, bytes: _bytes, ...task }) => task),
+    inputLength,
+  };
+}
+
 /** A claim in the making. */
-interface OpenClaim extends TaskClaim {
+interface OpenClaim<Row> {
+  readonly order: ClaimOrder;
+  readonly turns: Map<number, Turn<Row>>;
   left: number;
-  /** The size of its inputs so far, in bytes: never less than in characters, and known without reading them. */
   inputLength: number;
 }
 
@@ -121,64 +191,77 @@ interface OpenClaim extends TaskClaim {
  * Starts queued tasks of a type in the order of the accounts' turns. Looks at `max` accounts at most, and of each reads
  * only the tasks that it starts: so the cost depends neither on the number of waiting tasks nor on that of accounts.
  */
-export function taskClaims(sql: BatchSql, changes: BatchChanges) {
-  const { served } = changes.memory;
+class TurnClaims<Row extends ClaimedTask & RoundFacts> {
+  readonly #sql: BatchSql;
+  readonly #changes: BatchChanges;
+  readonly #texts: ClaimTexts;
+  /** The last claim of each type: claims of the same type go one after the other, because they share its turns. */
+  readonly #last = new Map<string, Promise<unknown>>();
 
-  /** Gives the accounts of a round their shares: adds turns of accounts that had none before. */
-  async function giveRound(
-    claim: OpenClaim,
-    turns: Map<number, Turn<ClaimedTask>>,
-    [text, of]: readonly [text: string, of: SqlValue],
-  ): Promise<void> {
-    const { type, left, now, inputLength } = claim;
-    const rows = await sql.all<StartedRow>(text, [type, left, now, inputLength, sql.nodeSeq, of]);
-    const byAccount = Map.groupBy(
-      rows.toSorted((a, b) => a.place - b.place),
-      ({ accountId }) => accountId,
-    );
-    const share = shareOf(left, rows[0]?.turns ?? 1);
-    for (const turn of turns.values()) turn.mayHaveMore = false;
-    for (const [accountSeq, given] of byAccount) {
-      const turn = turns.get(accountSeq) ?? newTurn<ClaimedTask>(accountSeq);
-      turns.set(accountSeq, turn);
-      turn.rows.push(...given.map(toClaimed));
-      turn.mayHaveMore = given.length === share;
-      countClaimed(changes, { accountSeq, tasks: given.length });
-    }
-    claim.left -= rows.length;
-    claim.inputLength += rows.reduce((sum, { bytes }) => sum + bytes, 0);
+  constructor({ sql, changes }: ClaimBatch, texts: ClaimTexts) {
+    this.#sql = sql;
+    this.#changes = changes;
+    this.#texts = texts;
   }
 
-  /** In the order of the turns. `inputLength` is the size that a claim of several types holds already. */
-  return async function claimInTurn(
-    order: TaskClaim,
-    inputLength = 0,
-  ): Promise<readonly ClaimedTask[]> {
-    if (order.max < 1 || isClaimFull({ inputLength })) return [];
-    const last = served.get(order.type) ?? NO_ACCOUNT;
-    const claim: OpenClaim = { ...order, left: order.max, inputLength };
-    const turns = new Map<number, Turn<ClaimedTask>>();
-    await giveRound(claim, turns, [START_FIRST, last]);
+  /** `valuesOf` gives the values of the kind of claim, for up to so many tasks. */
+  claim(order: ClaimOrder, valuesOf: ValuesOf): Promise<Claimed<Row>> {
+    const before = this.#last.get(order.type) ?? Promise.resolve();
+    const claimed = before.then(() => this.#claimInTurn(order, valuesOf));
+    this.#last.set(order.type, claimed);
+    return claimed;
+  }
+
+  async #claimInTurn(order: ClaimOrder, valuesOf: ValuesOf): Promise<Claimed<Row>> {
+    const { type, max, inputLength } = order;
+    if (max < 1 || isClaimFull(order)) return { tasks: [], inputLength };
+    const { served } = this.#changes.memory;
+    const last = served.get(type) ?? NO_ACCOUNT;
+    const claim: OpenClaim<Row> = { order, turns: new Map(), left: max, inputLength };
+    await this.#giveRound(claim, this.#texts.first, [last, ...valuesOf(max)]);
     for (;;) {
-      const open = [...turns.values()].filter(({ mayHaveMore }) => mayHaveMore);
+      const open = [...claim.turns.values()].filter(({ mayHaveMore }) => mayHaveMore);
       if (claim.left === 0 || open.length === 0 || isClaimFull(claim)) break;
       const accounts = open.map(({ accountSeq }) => accountSeq);
-      await giveRound(claim, turns, [START_MORE, accounts]);
+      await this.#giveRound(claim, this.#texts.more, [accounts, ...valuesOf(claim.left)]);
     }
-    const tasks = inTurn([...turns.values()]);
-    served.set(order.type, tasks.at(-1)?.accountId ?? last);
-    return tasks;
-  };
+    const tasks = inTurn([...claim.turns.values()]);
+    served.set(type, tasks.at(-1)?.accountId ?? last);
+    return { tasks, inputLength: claim.inputLength };
+  }
+
+  /** Gives the accounts of a round their shares. The first round makes their turns. */
+  async #giveRound(
+    claim: OpenClaim<Row>,
+    text: string,
+    values: readonly SqlValue[],
+  ): Promise<void> {
+    const { turns, left, inputLength, order } = claim;
+    const rows = await this.#sql.all<Row>(text, [
+      ...[order.type, left, order.now, inputLength],
+      ...values,
+    ]);
+    const share = shareOf(left, rows[0]?.turns ?? 1);
+    for (const turn of turns.values()) turn.mayHaveMore = false;
+    const inOrder = rows.toSorted((a, b) => a.place - b.place);
+    for (const [accountSeq, given] of Map.groupBy(inOrder, ({ accountId }) => accountId)) {
+      const turn = turns.get(accountSeq) ?? newTurn<Row>(accountSeq);
+      turns.set(accountSeq, turn);
+      turn.rows.push(...given);
+      for (const { bytes } of given) claim.inputLength += bytes;
+      turn.mayHaveMore = given.length === share;
+      countClaimed(this.#changes, { accountSeq, tasks: given.length });
+    }
+    claim.left -= rows.length;
+  }
 }
+
+interface ClaimBatch {
+  readonly sql: BatchSql;
+  readonly changes: BatchChanges;
+}
+
+type ValuesOf = (max: number) => readonly SqlValue[];
 
 /** Below the seq of every account. */
 const NO_ACCOUNT = 0;
-
-function toClaimed({
-  place: _place,
-  turns: _turns,
-  bytes: _bytes,
-  ...task
-}: StartedRow): ClaimedTask {
-  return task;
-}

@@ -1,27 +1,82 @@
 import { countFinished } from "../../domain/stats/work-changes.ts";
 import { textBytes } from "../common/byte-sizes.ts";
-import type { ClaimedTask, LaneRef, Store, TaskClaim, TaskFinish } from "../store.ts";
+import type { LaneRef, LeftWork, RunRef, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { BatchSql, Sql } from "./machine/sql.ts";
-import { missing } from "./missing.ts";
-import { inWaves, type SetSteps } from "./steps.ts";
-import { taskClaims } from "./task-claims.ts";
+import type { BatchSql } from "./machine/sql.ts";
+import { each, inWaves, type SetSteps } from "./steps.ts";
+import { runClaims } from "./task-claims.ts";
 import { toUuid } from "./task-columns.ts";
 import { endTasks, lanesOf, type TaskEnd } from "./task-ends.ts";
 
+/** In a statement: the mark of a task that comes into the queue later than it was posted, and begins to wait then. */
+export const MARK = `(SELECT max(seq) FROM queue_marks)`;
+
+// Runs of this node, each with its fences. A task without `start_at` is queued at once.
+const PUT_BACK = `
+  UPDATE queue AS q
+  SET state = CASE WHEN a.start_at IS NULL THEN 'queued' ELSE 'delayed' END::task_state,
+    start_at = coalesce(a.start_at, q.start_at), started_at = NULL, node_seq = NULL,
+    runs = q.runs - a.uncounted, failures = q.failures + CASE WHEN a.start_at IS NULL THEN 0 ELSE 1 END,
+    queued_mark = CASE WHEN a.start_at IS NULL THEN ${MARK} ELSE q.queued_mark END
+  FROM unnest($2::bigint[], $3::int[], $4::uuid[], $5::bigint[], $6::int[])
+    AS a (seq, of_run, of_id, start_at, uncounted)
+  WHERE q.task_seq = a.seq AND q.state = 'running' AND q.node_seq = $1 AND (a.of_run IS NULL OR q.runs = a.of_run)
+    AND (a.of_id IS NULL OR EXISTS (SELECT 1 FROM tasks AS t WHERE t.seq = a.seq AND t.id = a.of_id))
+  RETURNING q.task_seq AS seq, q.account_seq AS "accountSeq"`;
+
+// A task that a worker holds has no node.
+const REQUEUE_LEFT = `
+  UPDATE queue AS q
+  SET state = 'queued', started_at = NULL, node_seq = NULL, queued_mark = ${MARK}
+  WHERE q.state = 'running' AND q.node_seq IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.seq = q.node_seq AND n.ended_at IS NULL)
+  RETURNING q.account_seq AS "accountSeq"`;
+
+const RELEASE_DELAYED = `
+  UPDATE queue SET state = 'queued', queued_mark = ${MARK}
+  WHERE task_seq = ANY (ARRAY (
+    SELECT task_seq FROM queue WHERE state = 'delayed' AND start_at <= $1
+    ORDER BY start_at LIMIT $2::int
+    FOR UPDATE SKIP LOCKED
+  ))
+  RETURNING account_seq AS "accountSeq"`;
+
 export function taskRunWrites(sql: BatchSql, changes: BatchChanges) {
+  const batch = { sql, changes };
+  const bySeq = ({ seq }: RunRef) => seq;
+
   return {
-    claimTasks: (claims) => claimTasks({ sql, changes }, claims),
-    finishTask: (finishes) =>
+    claimTasks(claims) {
+      const claimInTurn = runClaims(sql, changes);
+      return Promise.all(claims.map(async (claim) => (await claimInTurn(claim)).tasks));
+    },
+
+    finishTask: (finishes) => inWaves(finishes, bySeq, (wave) => finishTasks(batch, wave)),
+
+    retryTask: (retries) =>
+      inWaves(retries, bySeq, async (wave) => {
+        await putBack(batch, wave, 0);
+        return wave.map(() => {});
+      }),
+
+    requeueTasks: (list) =>
       inWaves(
-        finishes,
-        ({ seq }) => seq,
-        (wave) => finishTasks({ sql, changes }, wave),
+        list,
+        (which) => ("of" in which ? which.of : which.seq),
+        (wave) => requeue(batch, wave),
       ),
-    retryTask: missing("retryTask"),
-    requeueTasks: missing("requeueTasks"),
-    releaseTask: missing("releaseTask"),
-    releaseDelayed: missing("releaseDelayed"),
+
+    releaseTask: (runs) =>
+      inWaves(runs, bySeq, async (wave) => {
+        await putBack(batch, wave, 1);
+        return wave.map(() => {});
+      }),
+
+    releaseDelayed: each(async ({ now, max }) => {
+      const rows = await sql.all<OfAccount>(RELEASE_DELAYED, [now, max]);
+      for (const { accountSeq } of rows) changes.counts.move(accountSeq, "delayed", "queued");
+      return rows.length;
+    }),
   } satisfies SetSteps;
 }
 
@@ -31,20 +86,8 @@ interface Batch {
   readonly changes: BatchChanges;
 }
 
-/** Claims of the same type go one after the other, because they share its turns. */
-async function claimTasks(
-  { sql, changes }: Batch,
-  claims: readonly TaskClaim[],
-): Promise<readonly (readonly ClaimedTask[])[]> {
-  const claimInTurn = taskClaims(sql, changes);
-  const claimed: (readonly ClaimedTask[])[] = [];
-  const byType = Map.groupBy(claims.entries(), ([, { type }]) => type);
-  await Promise.all(
-    [...byType.values()].map(async (ofType) => {
-      for (const [index, claim] of ofType) claimed[index] = await claimInTurn(claim);
-    }),
-  );
-  return claimed;
+interface OfAccount {
+  readonly accountSeq: number;
 }
 
 async function finishTasks(
@@ -72,16 +115,48 @@ async function finishTasks(
   });
 }
 
-export function taskQueueReads(_sql: Sql) {
-  return {
-    findOldestQueued: missing("findOldestQueued"),
-    listQueuedTypes: missing("listQueuedTypes"),
-    findEndedTasks: missing("findEndedTasks"),
-  } satisfies Partial<Store>;
+/**
+ * Puts running tasks back, for a time or at once. `uncounted` is how many of their runs count no more. Answers the
+ * numbers of those that this node ran.
+ */
+async function putBack(
+  { sql, changes }: Batch,
+  runs: readonly (RunRef & { readonly startAt?: number })[],
+  uncounted: 0 | 1,
+): Promise<ReadonlySet<number>> {
+  if (runs.length === 0) return new Set();
+  const sorted = runs.toSorted((a, b) => a.seq - b.seq);
+  const rows = await sql.all<OfAccount & { seq: number }>(PUT_BACK, [
+    sql.nodeSeq,
+    sorted.map(({ seq }) => seq),
+    sorted.map(({ run }) => run ?? null),
+    sorted.map(({ id }) => (id === undefined ? null : toUuid(id))),
+    sorted.map(({ startAt }) => startAt ?? null),
+    sorted.map(() => uncounted),
+  ]);
+  const startsAt = new Map(runs.map(({ seq, startAt }) => [seq, startAt]));
+  for (const { seq, accountSeq } of rows) {
+    const to = startsAt.get(seq) === undefined ? "queued" : "delayed";
+    changes.counts.move(accountSeq, "running", to);
+  }
+  return new Set(rows.map(({ seq }) => seq));
 }
 
-export function typeWorkReads(_sql: Sql) {
-  return {
-    listTypeWork: missing("listTypeWork"),
-  } satisfies Partial<Store>;
+async function requeue(
+  batch: Batch,
+  wave: readonly (RunRef | LeftWork)[],
+): Promise<readonly number[]> {
+  const runs = wave.flatMap((which) => ("of" in which ? [] : [which]));
+  const [put, left] = await Promise.all([
+    putBack(batch, runs, 0),
+    runs.length < wave.length ? requeueLeft(batch) : 0,
+  ]);
+  return wave.map((which) => ("of" in which ? left : Number(put.has(which.seq))));
+}
+
+/** Nodes take it up together: a row counts for whoever puts it back. */
+async function requeueLeft({ sql, changes }: Batch): Promise<number> {
+  const rows = await sql.all<OfAccount>(REQUEUE_LEFT);
+  for (const { accountSeq } of rows) changes.counts.move(accountSeq, "running", "queued");
+  return rows.length;
 }
