@@ -1,29 +1,191 @@
+import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
+import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import type { Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { BatchSql, Sql } from "./machine/sql.ts";
-import { missing } from "./missing.ts";
-import { each, type SetSteps } from "./steps.ts";
+import type { BatchSql, Sql, SqlValue } from "./machine/sql.ts";
+import { each, type ArgsOf, type SetSteps } from "./steps.ts";
+import { TASK_TEXT_BYTES } from "./task-columns.ts";
+import { eraseTasks, lockDeliveries } from "./task-erasure.ts";
 
 const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`;
 
 // Another node may have kept one a moment before: then the insert has waited for it, and this sees it.
 const FIND_SECRET = `SELECT value FROM secrets WHERE name = $1`;
 
-export function upkeepWrites(sql: BatchSql, _changes: BatchChanges) {
+/**
+ * The next tasks to look at, with the size of their texts: nothing after them is read, however many of them have to be
+ * kept. What another node is looking at is passed over.
+ */
+export const DUE_TASKS = `
+  SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
+  FROM ends AS e JOIN tasks AS t ON t.seq = e.task_seq
+  WHERE e.erase_at <= $1
+  ORDER BY e.erase_at
+  LIMIT $2
+  FOR UPDATE OF e SKIP LOCKED`;
+
+/** Those of them that have a webhook still to be sent. They are no longer due. */
+export const KEEP_UNDELIVERED = `
+  UPDATE ends AS e SET erase_at = $1::bigint + ${OPEN_DELIVERY_MS}
+  WHERE task_seq = ANY($2::bigint[]) AND EXISTS (SELECT 1 FROM outbox AS o WHERE o.task_seq = e.task_seq)
+  RETURNING task_seq AS seq`;
+
+/** Deletes rows that a query selects by their key; what another node is deleting is passed over. */
+function eraseSome(table: string, key: string, selected: string): string {
+  return `
+  DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} ${selected} FOR UPDATE SKIP LOCKED)`;
+}
+
+// The oldest, $2 at most.
+const OLD_ANSWERS = `WHERE erase_at < $1 ORDER BY erase_at LIMIT $2`;
+
+/** The size of each answer that {@link ERASE_ANSWERS} would erase. */
+export const SIZE_ANSWERS = `SELECT octet_length(answer_text) AS bytes FROM idempotency_keys ${OLD_ANSWERS}`;
+
+export const ERASE_ANSWERS = `
+  ${eraseSome("idempotency_keys", "account_seq, key", OLD_ANSWERS)}
+  RETURNING account_seq AS "accountSeq", octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
+
+export const ERASE_SESSIONS = eraseSome(
+  "sessions",
+  "seq",
+  `WHERE created_at < $1 ORDER BY created_at LIMIT $2`,
+);
+
+// The operator makes them one by one, so there are few.
+export const ERASE_LINKS = eraseSome("sign_in_links", "hash", `WHERE expires_at < $1 LIMIT $2`);
+
+/** Each erases up to $3 of what lies between the times $1 and $2. */
+const ERASE_DECIDED = [
+  eraseSome(
+    "access_requests",
+    "seq",
+    `WHERE decision IS NOT NULL AND decided_at > $1 AND decided_at < $2 ORDER BY decided_at LIMIT $3`,
+  ),
+  eraseSome(
+    "redelivery_orders",
+    "seq",
+    `WHERE ended_at IS NOT NULL AND ended_at > $1 AND ended_at < $2 ORDER BY ended_at LIMIT $3`,
+  ),
+];
+
+/** The same for records of what happened. A step of traffic lies there when it ended there. */
+const ERASE_TRAFFIC = [
+  ...[MINUTE_MS, HOUR_MS].map((stepMs) =>
+    eraseSome(
+      "traffic",
+      "account_seq, step_ms, at, stripe",
+      `WHERE step_ms = ${stepMs} AND at > $1 AND at <= $2::bigint - ${stepMs} ORDER BY at LIMIT $3`,
+    ),
+  ),
+  eraseSome(
+    "host_traffic",
+    "account_seq, at, host, stripe",
+    `WHERE at > $1 AND at <= $2::bigint - ${HOUR_MS} ORDER BY at LIMIT $3`,
+  ),
+  eraseSome(
+    "host_failures",
+    "account_seq, host, stripe",
+    `WHERE ended_at > $1 AND ended_at < $2 ORDER BY ended_at LIMIT $3`,
+  ),
+];
+
+/** All statements that erase what nobody counts, for the tests of their plans. */
+export const ERASE_UNCOUNTED = [
+  ...ERASE_DECIDED,
+  ...ERASE_TRAFFIC,
+  ERASE_SESSIONS,
+  ERASE_LINKS,
+] as const;
+
+// The tables whose rows are counted as bytes of accounts.
+const COUNTED_TABLES = `
+  'tasks', 'queue', 'ends', 'ready', 'deliveries', 'outbox', 'attempts', 'idempotency_keys'`;
+
+/**
+ * What is counted of all accounts, and the size of the other tables. The size of all tables would not tell when there is
+ * room again: the server fills the space that erased rows left with new ones, but gives none of it back.
+ */
+const USED_BYTES = `
+  SELECT (
+    SELECT coalesce(sum(count), 0) FROM task_counts WHERE word = 'bytes'
+  ) + (
+    SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
+    WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' AND relname NOT IN (${COUNTED_TABLES})
+  ) AS bytes`;
+
+export function upkeepWrites(sql: BatchSql, changes: BatchChanges) {
   return {
     keepSecret: each(async ({ name, fresh }) => {
       sql.send(INSERT_SECRET, [name, fresh]);
       return (await sql.get<{ value: string }>(FIND_SECRET, [name]))?.value ?? fresh;
     }),
-    eraseExpired: missing("eraseExpired"),
-    eraseStale: missing("eraseStale"),
-    reclaimSpace: missing("reclaimSpace"),
-    tryWrite: missing("tryWrite"),
+
+    eraseExpired: each(async ({ now, max }) => {
+      const due = await sql.all<SizedRow>(DUE_TASKS, [now, max]);
+      const seqs = takeWithin(due).map(({ seq }) => seq);
+      if (seqs.length === 0) return 0;
+      // Afterwards a webhook that is not to be sent now is not sent again either.
+      lockDeliveries(sql, seqs);
+      const open = await sql.all<{ seq: number }>(KEEP_UNDELIVERED, [now, seqs]);
+      const kept = new Set(open.map(({ seq }) => seq));
+      const erased = seqs.filter((seq) => !kept.has(seq));
+      await eraseTasks(sql, changes, erased);
+      return seqs.length;
+    }),
+
+    eraseStale: each(async (due) => {
+      const answers = await eraseAnswers(sql, changes, due);
+      return answers + (await eraseUncounted(sql, due));
+    }),
+
+    // The server gives erased rows' space to new rows.
+    reclaimSpace: each(() => Promise.resolve("done" as const)),
+
+    // Every batch locks its stripe and has an id: both are written, and so is its COMMIT.
+    tryWrite: each(() => Promise.resolve()),
   } satisfies SetSteps;
 }
 
-export function upkeepReads(_sql: Sql) {
+async function eraseAnswers(
+  sql: BatchSql,
+  { counts }: BatchChanges,
+  { answersBefore, max }: ArgsOf<"eraseStale">,
+): Promise<number> {
+  const sizes = await sql.all<Pick<SizedRow, "bytes">>(SIZE_ANSWERS, [answersBefore, max]);
+  if (sizes.length === 0) return 0;
+  const together = takeWithin(sizes).length;
+  const answers = await sql.all<{ accountSeq: number; bytes: number }>(ERASE_ANSWERS, [
+    answersBefore,
+    together,
+  ]);
+  for (const { accountSeq, bytes } of answers) counts.add(accountSeq, "bytes", -bytes);
+  return answers.length;
+}
+
+async function eraseUncounted(sql: BatchSql, due: ArgsOf<"eraseStale">): Promise<number> {
+  const { decidedBefore, trafficBefore, recordsAfter, sessionsBefore, linksBefore, max } = due;
+  const future = [recordsAfter, Number.MAX_SAFE_INTEGER, max];
+  const run = (texts: readonly string[], values: readonly SqlValue[]) =>
+    texts.map((text) => sql.run(text, values));
+  const erased = await Promise.all([
+    ...run(ERASE_DECIDED, [0, decidedBefore, max]),
+    ...run(ERASE_DECIDED, future),
+    ...run(ERASE_TRAFFIC, [0, trafficBefore, max]),
+    ...run(ERASE_TRAFFIC, future),
+    ...run([ERASE_SESSIONS], [sessionsBefore, max]),
+    ...run([ERASE_LINKS], [linksBefore, max]),
+  ]);
+  return erased.reduce((sum, count) => sum + count, 0);
+}
+
+export function upkeepReads(sql: Sql) {
   return {
-    usedBytes: missing("usedBytes"),
+    async usedBytes() {
+      const row = await sql.get<{ bytes: number }>(USED_BYTES);
+      return row?.bytes ?? 0;
+    },
   } satisfies Partial<Store>;
 }
