@@ -1,5 +1,5 @@
 import { StartedAttempts } from "../../domain/webhook/attempt-share.ts";
-import { toTask, type TaskRow } from "../common/task-row.ts";
+import { toClaimedAttempt, type StartedRow } from "../common/attempt-row.ts";
 import type {
   AttemptRef,
   ClaimedAttempt,
@@ -92,11 +92,6 @@ export const LIST_IN_FLIGHT = `
   JOIN tasks AS t ON t.seq = a.task_seq
   WHERE a.started_at IS NOT NULL AND a.ended_at IS NULL
   ORDER BY a.seq`;
-
-/** Its `startedAt` is the task's. */
-interface StartedRow extends Omit<ClaimedAttempt, "task" | "startedAt">, TaskRow {
-  readonly sentAt: number;
-}
 
 interface OpenClaim {
   readonly now: number;
@@ -260,25 +255,4 @@ function laneReader(connection: Connection) {
 export function onlyRef(attempt: AttemptRef): AttemptRef {
   const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
   return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };
-}
-
-function toClaimedAttempt(row: StartedRow): ClaimedAttempt {
-  const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt } = row;
-  return {
-    seq,
-    taskSeq,
-    accountId,
-    taskId,
-    kind,
-    number,
-    retry,
-    host,
-    dueAt,
-    startedAt: row.sentAt,
-    url: row.url,
-    webhookSecret: row.webhookSecret,
-    webhookSecretNext: row.webhookSecretNext,
-    largeBytes: row.largeBytes,
-    task: toTask(row),
-  };
 }

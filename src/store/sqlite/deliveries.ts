@@ -3,13 +3,12 @@ import {
   beginsAnew,
   FIRST_ATTEMPT,
   shownDeliveryState,
-  type AttemptPhases,
   type DeliveryKind,
   type EndedDeliveryState,
-  type Refusal,
 } from "../../domain/webhook/delivery.ts";
+import { toAttempt, type AttemptRow } from "../common/attempt-row.ts";
 import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
-import type { Attempt, Delivery, LaneRef, Redelivery } from "../store.ts";
+import type { Delivery, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -61,10 +60,6 @@ interface DeliveryRow extends Pick<Delivery, "kind" | "url"> {
 
 interface RedeliveredRow extends Pick<DeliveryRow, "kind" | "state"> {
   readonly host: string;
-}
-
-interface AttemptRow extends Omit<Attempt, "phases" | "refusal">, AttemptPhases {
-  readonly refusalText: string | null;
 }
 
 export function deliveryWrites(connection: Connection, changes: BatchChanges) {
@@ -172,12 +167,4 @@ export function taskDeliveriesReader(
       const attempts = selectAttempts.all(taskSeq, kind).toReversed().map(toAttempt);
       return { kind, url, state: shownDeliveryState(state, attempts.at(-1)), attempts };
     });
-}
-
-function toAttempt(row: AttemptRow): Attempt {
-  const { dnsMs, connectMs, tlsMs, firstByteMs, refusalText, ...attempt } = row;
-  const phases = { dnsMs, connectMs, tlsMs, firstByteMs };
-  // Only recordAttempt writes this column.
-  const refusal = refusalText === null ? null : (JSON.parse(refusalText) as Refusal);
-  return { ...attempt, phases, refusal };
 }

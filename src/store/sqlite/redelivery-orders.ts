@@ -1,12 +1,11 @@
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import {
   examinedBy,
   isWorkedOff,
   STEP_EXAMINED_MAX,
   stepSize,
 } from "../../domain/webhook/redelivery-order.ts";
-import type { RedeliveryOrder, RedeliveryStep } from "../store.ts";
+import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { seriesStarter, type EndedDelivery } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
@@ -70,19 +69,9 @@ export const ADVANCE_ORDER = `
   SET examined_seq = @examined, redelivered = redelivered + @redelivered, ended_at = @endedAt
   WHERE id = @id`;
 
-interface OrderRow extends Omit<RedeliveryOrder, "filter" | "isCancelled"> {
-  readonly filterText: string;
-  readonly isCancelled: 0 | 1;
-  /** The newest attempt when the order was given, and the last that it has looked at. */
-  readonly lastAttempt: number;
-  readonly examined: number;
-}
-
 interface OrderedRow extends EndedDelivery {
   readonly seq: number;
 }
-
-const NOTHING_LEFT: RedeliveryStep = { lanes: [], redelivered: 0, isDone: true };
 
 export function redeliveryOrderWrites(connection: Connection, changes: BatchChanges) {
   const insert = connection.prepare(INSERT_ORDER);
@@ -159,15 +148,4 @@ export function redeliveryOrderReads(connection: Connection) {
     listRedeliveryOrders: (query) => list.all(query).map(toOrder),
     listOpenRedeliveryOrders: (query) => listOpen.all(query).map(toOrder),
   } satisfies Steps;
-}
-
-function toOrder(row: OrderRow): RedeliveryOrder {
-  const { id, perSecond, createdAt, redelivered, endedAt } = row;
-  const isCancelled = row.isCancelled === 1;
-  return { id, filter: toFilter(row), perSecond, createdAt, redelivered, endedAt, isCancelled };
-}
-
-function toFilter({ filterText }: OrderRow): DeliveryFilter {
-  // Only orderRedelivery writes this column.
-  return JSON.parse(filterText) as DeliveryFilter;
 }

@@ -13,7 +13,7 @@ import type {
   StoredState,
   TaskKey,
 } from "../../domain/task/task.ts";
-import { TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
+import { READ_BYTES_MAX, TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
 import { toTask, type TaskRow } from "../common/task-row.ts";
 import type { FoundTask, TaskCancel, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
@@ -76,15 +76,12 @@ export const SUMMARY_COLUMNS = `${HEAD_COLUMNS}, t.data_text AS dataText`;
 export const TASK_COLUMNS = `
   ${SUMMARY_COLUMNS}, i.input_text AS inputText, r.result_text AS resultText, r.error_text AS errorText`;
 
-// The most bytes of a task that is read at once: so many take a third of a millisecond from here to the socket.
-const TEXTS_MAX = 64 * 1024;
-
 // Does not read the pages beyond the row's own.
 const TEXT_BYTES = `(
     octet_length(t.data_text) + ifnull(octet_length(i.input_text), 0)
       + ifnull(octet_length(r.result_text), 0) + ifnull(octet_length(r.error_text), 0)
   )`;
-const IS_LARGE = `${TEXT_BYTES} > ${TEXTS_MAX}`;
+const IS_LARGE = `${TEXT_BYTES} > ${READ_BYTES_MAX}`;
 
 /** The size of a large task's texts; null for any other task. */
 export const LARGE_BYTES = `iif(${IS_LARGE}, ${TEXT_BYTES}, NULL)`;
