@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { nodesAnswer } from "../../src/cli/admin-node.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 
 /** The commands where the database is on a server: here one that is not there. */
@@ -64,6 +65,29 @@ test("names the server that it cannot use, and not the password, whichever comma
     assert.match(ended.stderr, /127\.0\.0\.1:1/);
     assertNoSecret(ended);
   }
+});
+
+test("makes the tables of a database, once", { skip: reasonToSkipPostgres() }, async (t) => {
+  const url = await newDatabaseUrl(t);
+  const options = { env: { POSTBACKD_DB: url } };
+  const made = await runProgram(t, ["database", "migrate"], options);
+  const again = await runProgram(t, ["database", "migrate", "--json"], options);
+
+  const { password } = new URL(url);
+  const shown = url.replace(`:${password}@`, "@");
+  assert.equal(made.stdout, `Made the tables in ${shown}, version 1.\n`);
+  assert.deepEqual(JSON.parse(again.stdout), { database: shown, from: 1, to: 1 });
+});
+
+test("a start tells what the server refuses", { skip: reasonToSkipPostgres() }, async (t) => {
+  const url = new URL(await newDatabaseUrl(t));
+  url.password = SECRET;
+  const options = { env: { POSTBACKD_DB: url.href, TMPDIR: temporaryFolder(t) } };
+  const ended = await runProgram(t, ["start", "--port", "0"], options);
+
+  assert.equal(ended.code, 1);
+  assert.match(ended.stderr, new RegExp(`^postbackd: ${url.host} refuses postgres with this pass`));
+  assertNoSecret(ended);
 });
 
 test("starts with no URL that is wrong, and does not repeat it", async (t) => {
