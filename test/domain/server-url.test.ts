@@ -78,6 +78,7 @@ test("tells how to write what it refuses", () => {
       "postgres://app@db/x?options=-c%20search_path%3Da%20-c%20fsync%3Doff",
       /the schema of the tables/,
     ],
+    ["postgres://app@db/x?channel_binding=require", /take it out, and write sslmode=verify-full/],
     ["postgres://app@db/x?dbname=y", /dbname= behind its host/],
     ["postgres://a%00b@db/x", /percent-encoded control character/],
     ["postgres://app@db:0/x", /HOST, HOST:PORT or \[IPV6\]:PORT/],

@@ -207,6 +207,11 @@ const OTHERWISE: ReadonlyMap<string, string> = new Map([
   ["user", `has user= behind its host: write ${FORM}`],
   ["password", `has password= behind its host: write ${FORM}`],
   ["dbname", `has dbname= behind its host: write ${FORM}`],
+  // Hosted databases write it into the URLs that they hand out. The client cannot insist on it.
+  [
+    "channel_binding",
+    "has channel_binding=: take it out, and write sslmode=verify-full, which proves the server",
+  ],
   [
     "sslpassword",
     "has sslpassword=: give a key without a passphrase, readable for this user alone",
