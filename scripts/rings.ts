@@ -68,6 +68,16 @@ export const RINGS: readonly Ring[] = [
     packages: ["pg"],
     node: ["crypto", "fs", "net", "tls", "perf_hooks", "timers", ...PLUMBING],
   },
+  // From one store to the other: it knows the tables of both.
+  {
+    files: "store/move/*",
+    imports: [
+      ...["domain/*", "store/store-error.ts", "store/sqlite/machine/*", "store/postgres/machine/*"],
+      ...["store/sqlite/migration-steps.ts", "assets.ts"],
+    ],
+    packages: [],
+    node: ["crypto", ...MACHINE, ...PLUMBING],
+  },
   {
     files: "net/*",
     imports: ["domain/*"],
@@ -132,7 +142,8 @@ export const RINGS: readonly Ring[] = [
   {
     files: "daemon/*",
     imports: [
-      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "net/*"],
+      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
+      ...["net/*"],
       ...["runners/*", "engine/*"],
       ...["http/*", "parser/*", "assets.ts"],
     ],

@@ -50,6 +50,7 @@ export const program: Command = {
     start: async () => (await import("./start.ts")).startCommand,
     admin,
     database,
+    move: async () => (await import("./move.ts")).moveCommand,
     worker: async () => (await import("./worker.ts")).workerCommand,
     config,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,

@@ -95,6 +95,12 @@ export class Connection implements Sql {
     return (await this.#settle(this.#client.query(text))).command;
   }
 
+  /** The rows of a statement without values, each as the list of its columns. */
+  async table(text: string): Promise<(string | number | null)[][]> {
+    const query = this.#client.query<(string | number | null)[]>({ text, rowMode: "array" });
+    return (await this.#settle(query)).rows;
+  }
+
   /** Ends the connection at once: whatever is under way on it is lost. */
   destroy(reason = "the connection was closed"): void {
     this.#lose(reason);

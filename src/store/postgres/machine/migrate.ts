@@ -1,4 +1,5 @@
 import { postgresSchemaSql } from "../../../assets.ts";
+import { StoreError } from "../../store-error.ts";
 import { connectError, schemaError } from "./connect-error.ts";
 import { ConnectionLost, sqlStateOf } from "./connection.ts";
 import { reachServer, type Reached } from "./reach-server.ts";
@@ -25,6 +26,7 @@ export async function makeSchema(server: ServerAddress): Promise<void> {
     const found = (await findVersion(reached)) ?? (await makeTables(reached));
     const fault = schemaError(found, VERSION, reached.host);
     if (fault !== null) throw fault;
+    await refuseMoved(reached);
   });
 }
 
@@ -57,12 +59,22 @@ async function withServer<T>(
 
 const HAS_SCHEMA = `SELECT to_regclass('schema_version')::text AS name`;
 const FIND_VERSION = `SELECT version FROM schema_version`;
+const FIND_MOVE = `SELECT moved_to AS "movedTo" FROM schema_version`;
 
 async function findVersion({ connection }: Reached): Promise<number | null> {
   const found = await connection.get<{ readonly name: string | null }>(HAS_SCHEMA);
   if (found === undefined || found.name === null) return null;
   const row = await connection.get<{ readonly version: number }>(FIND_VERSION);
   return row?.version ?? null;
+}
+
+async function refuseMoved({ connection, host }: Reached): Promise<void> {
+  const found = await connection.get<{ readonly movedTo: string | null }>(FIND_MOVE);
+  if (found === undefined || found.movedTo === null) return;
+  throw new StoreError(
+    "failed",
+    `the database ${host.database} at ${host.shown} was moved to ${found.movedTo}: start postbackd with that. If the move was broken off, run it again`,
+  );
 }
 
 /** Answers the version of the tables, made by this node or by another that was faster. */

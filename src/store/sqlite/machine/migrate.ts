@@ -1,5 +1,6 @@
 import type { Connection } from "./connection.ts";
 import { findMigrationCopy, makeMigrationCopy } from "./migration-copy.ts";
+import { findMoveMark } from "./moved.ts";
 
 /** A step that brings a file from version `to - 1` to version `to`. */
 export interface Migration {
@@ -40,6 +41,12 @@ export function migrate(
 ): void {
   const found = versionOf(connection);
   if (found === plan.version) return;
+  const moved = findMoveMark(connection);
+  if (moved !== null) {
+    throw new Error(
+      `${connection.name} was moved to ${moved.to}: start postbackd with that. If the move was broken off, run it again`,
+    );
+  }
   if (found > plan.version) {
     throw new Error(
       `${connection.name} has schema version ${found}, this program knows ${plan.version}: start it with a newer postbackd`,

@@ -1,0 +1,60 @@
+import { readFileSync } from "node:fs";
+
+import type { MoveProgress, MoveReport } from "../daemon/move.ts";
+import { messageOf } from "../domain/message-of.ts";
+import { tasksText } from "./admin-steps.ts";
+import { flag, TEXT } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { JSON_ARG, printAnswer, printError, type Answer } from "./print.ts";
+
+const FLAGS = {
+  from: flag(TEXT, "File or postgres:// URL that has everything now"),
+  to: flag(TEXT, "Empty database or new file that gets everything"),
+};
+
+export const moveCommand = defineCommand({
+  description: "Move everything from a file to a PostgreSQL server, or back",
+  example: "postbackd move --from postbackd.db --to postgres://postbackd@db.example.com/postbackd",
+  notes:
+    "Stop the daemons first. The move checks what it has copied; then the old database makes every later start\n" +
+    "refuse. Tasks that were running are queued again, and webhooks that were under way are sent again. A move\n" +
+    "that was broken off is begun again by the same command. A URL with a password is better in a file that only\n" +
+    "you can read: --to @FILE. Other users of the machine see what is on a command line.",
+  args: { ...FLAGS, ...JSON_ARG },
+  async run(given) {
+    const { from, to } = given;
+    if (from === null) throw new UsageError("--from is missing");
+    if (to === null) throw new UsageError("--to is missing");
+    const { moveDatabase } = await import("../daemon/move.ts");
+    try {
+      const move = { from: valueOf(from), to: valueOf(to), tell: progressTeller() };
+      printAnswer(given, toAnswer(await moveDatabase(move)));
+    } catch (error) {
+      throw new CommandFailure(messageOf(error), { cause: error });
+    }
+  },
+});
+
+/** The value itself, or what the file holds that is named after an @. */
+function valueOf(text: string): string {
+  return text.startsWith("@") ? readFileSync(text.slice(1), "utf8").trim() : text;
+}
+
+function toAnswer({ from, to, rows, tasks, wasComplete }: MoveReport): Answer {
+  const document = { from, to, rows, tasks, was_complete: wasComplete };
+  const done = wasComplete
+    ? `Everything was in ${to} already: ${tasksText(tasks)}.`
+    : `Moved ${tasksText(tasks)}, ${rows.toLocaleString("en")} rows in all, to ${to}, and compared them.`;
+  return { document, lines: [done, `${from} starts no more: start postbackd with --db ${to}`] };
+}
+
+/** On a terminal one line that changes, else a line for each table. */
+function progressTeller(): (progress: MoveProgress) => void {
+  const isTerminal = process.stderr.isTTY;
+  return ({ table, rows, of }) => {
+    const text = `${table}: ${rows.toLocaleString("en")} of ${of.toLocaleString("en")}`;
+    if (isTerminal) process.stderr.write(`\r\u001B[K${text}${rows === of ? "\n" : ""}`);
+    else if (rows === of) printError(text);
+  };
+}

@@ -1,0 +1,29 @@
+import { resolve } from "node:path";
+
+import { MoveError, type MoveReport, type TellProgress } from "../store/move/report.ts";
+import { moveToFile } from "../store/move/to-file.ts";
+import { moveToServer } from "../store/move/to-server.ts";
+import { parseServerAddress } from "../store/postgres/machine/server-address.ts";
+
+export type { MoveProgress, MoveReport } from "../store/move/report.ts";
+
+/** What is moved where: one of them is a file, the other the URL of a server. */
+export interface Move {
+  readonly from: string;
+  readonly to: string;
+  readonly tell: TellProgress;
+}
+
+/** Moves a stopped database. Rejects with an error that says what to do. */
+export async function moveDatabase({ from, to, tell }: Move): Promise<MoveReport> {
+  if (isUrl(from) === isUrl(to)) {
+    throw new MoveError("one of --from and --to is a file, the other a postgres:// URL");
+  }
+  return isUrl(to)
+    ? moveToServer({ file: resolve(from), server: parseServerAddress(to), tell })
+    : moveToFile({ server: parseServerAddress(from), file: resolve(to), tell });
+}
+
+function isUrl(text: string): boolean {
+  return /^postgres(ql)?:/i.test(text);
+}

@@ -1,0 +1,23 @@
+/** How far a move has come. */
+export interface MoveProgress {
+  readonly table: string;
+  readonly rows: number;
+  /** The rows of this table in all. */
+  readonly of: number;
+}
+
+export type TellProgress = (progress: MoveProgress) => void;
+
+export interface MoveReport {
+  readonly from: string;
+  readonly to: string;
+  readonly rows: number;
+  readonly tasks: number;
+  /** True when an earlier move had copied everything and only its last step was missing. */
+  readonly wasComplete: boolean;
+}
+
+/** Why nothing was moved, and what to do. Both databases are as they were before. */
+export class MoveError extends Error {
+  override readonly name = "MoveError" as const;
+}

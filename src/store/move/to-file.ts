@@ -1,0 +1,147 @@
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+
+import { schemaSql } from "../../assets.ts";
+import type { Connection as Server } from "../postgres/machine/connection.ts";
+import { reachServer } from "../postgres/machine/reach-server.ts";
+import type { ServerAddress } from "../postgres/machine/server-address.ts";
+import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machine/connection.ts";
+import { migrate } from "../sqlite/machine/migrate.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "../sqlite/migration-steps.ts";
+import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
+import { TO_FILE, type CopyToFile } from "./copies-to-file.ts";
+import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
+
+const DEADLINE_MS = 600_000;
+const PAGE_ROWS = 1000;
+
+const FIND_MOVE = `SELECT version, moved_to AS "movedTo" FROM schema_version FOR UPDATE`;
+const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere"`;
+const LIVING = `
+  SELECT name FROM nodes
+  WHERE ended_at IS NULL AND expires_at > extract(epoch FROM clock_timestamp()) * 1000`;
+const NOTE_MOVE = `UPDATE schema_version SET moved_to = $1`;
+
+/** What is moved, and where to. */
+export interface MoveToFile {
+  readonly server: ServerAddress;
+  readonly file: string;
+  readonly tell: TellProgress;
+}
+
+/**
+ * Moves everything from a database that no daemon uses to a file that is not there yet. It is made under another name;
+ * when it is complete, the database is marked, so that no daemon joins it any more, and then the file gets its name. A
+ * move that is broken off between these two is finished by the next one. Rejects with a {@link MoveError}, or with the
+ * error of file or server.
+ */
+export async function moveToFile({ server: address, file, tell }: MoveToFile): Promise<MoveReport> {
+  if (existsSync(file)) throw new MoveError(`${file} is there already: name a file that is not`);
+  const made = `${file}.moving`;
+  const { connection: server } = await reachServer(address, DEADLINE_MS);
+  try {
+    await server.command("SET idle_in_transaction_session_timeout = 0");
+    await server.command("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    const movedTo = await refuseBusy(server, address);
+    if (movedTo !== null) return finish({ made, file, movedTo, address });
+    removeFile(made);
+    const connection = openWriter(made);
+    let rows = 0;
+    try {
+      migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+      for (const copy of TO_FILE) rows += await copyTable({ server, connection, tell }, copy);
+      await compare(server, connection);
+      connection.pragma("wal_checkpoint(TRUNCATE)");
+    } finally {
+      connection.close();
+    }
+    syncToDisk(made);
+    await server.run(NOTE_MOVE, [file]);
+    await server.command("COMMIT");
+    return { ...finish({ made, file, movedTo: file, address }), rows, wasComplete: false };
+  } finally {
+    await server.close();
+  }
+}
+
+/** Answers where the database was moved to before; null where it was not. */
+async function refuseBusy(server: Server, address: ServerAddress): Promise<string | null> {
+  const tables = await server.get<{ isThere: boolean }>(HAS_TABLES);
+  if (tables?.isThere !== true) throw new MoveError(`${address.shown} has no tables of postbackd`);
+  const found = await server.get<{ version: number; movedTo: string | null }>(FIND_MOVE);
+  const living = await server.all<{ name: string }>(LIVING);
+  if (living.length > 0) {
+    const names = living.map(({ name }) => name).join(", ");
+    throw new MoveError(`these daemons use ${address.shown}: ${names}; stop them first`);
+  }
+  return found?.movedTo ?? null;
+}
+
+interface Finish {
+  readonly made: string;
+  readonly file: string;
+  readonly movedTo: string;
+  readonly address: ServerAddress;
+}
+
+/** Gives the complete file its name. */
+function finish({ made, file, movedTo, address }: Finish): MoveReport {
+  if (movedTo !== file || !existsSync(made)) {
+    throw new MoveError(`${address.shown} was moved to ${movedTo} before`);
+  }
+  const connection = openWriter(made);
+  const tasks = connection.prepare<[], number>("SELECT count(*) FROM tasks").pluck().get() ?? 0;
+  connection.close();
+  renameSync(made, file);
+  syncToDisk(dirname(file));
+  return { from: address.shown, to: file, rows: 0, tasks, wasComplete: true };
+}
+
+interface Sides {
+  readonly server: Server;
+  readonly connection: File;
+  readonly tell: TellProgress;
+}
+
+async function copyTable(
+  { server, connection, tell }: Sides,
+  { table, columns, from }: CopyToFile,
+): Promise<number> {
+  const places = columns.map(() => "?").join(", ");
+  const insert = connection.prepare<Scalar[]>(
+    `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`,
+  );
+  const insertPage = connection.transaction((page: readonly Scalar[][]) => {
+    for (const row of page) insert.run(...row);
+  });
+  const counted = await server.get<{ count: number }>(`SELECT count(*) FROM (${from}) AS rows`);
+  const of = counted?.count ?? 0;
+  await server.command(`DECLARE moved NO SCROLL CURSOR FOR ${from}`);
+  let rows = 0;
+  for (;;) {
+    const page = await server.table(`FETCH ${PAGE_ROWS} FROM moved`);
+    if (page.length === 0) break;
+    insertPage(page);
+    rows += page.length;
+    tell({ table, rows, of });
+  }
+  await server.command("CLOSE moved");
+  if (rows !== of)
+    throw new MoveError(`${table} has ${of} rows on the server and ${rows} in the file`);
+  return rows;
+}
+
+type Scalar = string | number | null;
+
+async function compare(server: Server, connection: File): Promise<void> {
+  const ofFile = connection.prepare<[number, number], ComparedTask>(TASKS_OF_FILE);
+  const [one, other] = await Promise.all([
+    checksumOf((after, max) => Promise.resolve(ofFile.all(after, max))),
+    checksumOf((after, max) => server.all(TASKS_OF_SERVER, [after, max])),
+  ]);
+  if (one !== other) throw new MoveError("the tasks in the file are not those on the server");
+}
+
+function removeFile(file: string): void {
+  for (const each of [file, `${file}-wal`, `${file}-shm`]) rmSync(each, { force: true });
+}

@@ -1,0 +1,232 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+
+import { postgresSchemaSql } from "../../assets.ts";
+import { ConnectionLost, type Connection as Server } from "../postgres/machine/connection.ts";
+import { reachServer } from "../postgres/machine/reach-server.ts";
+import type { ServerAddress } from "../postgres/machine/server-address.ts";
+import { openWriter, type Connection as File } from "../sqlite/machine/connection.ts";
+import { InstanceLock } from "../sqlite/machine/instance-lock.ts";
+import { findMoveMark, markMoved, unmarkMoved } from "../sqlite/machine/moved.ts";
+import { SCHEMA_VERSION } from "../sqlite/migration-steps.ts";
+import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
+import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";
+import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
+
+// A statement of a move takes as long as its index.
+const DEADLINE_MS = 600_000;
+// Rows go in pages; a page ends early with rows that are large.
+const PAGE_ROWS = 1000;
+const PAGE_CHARACTERS = 4 * 1024 * 1024;
+
+const FIND_MOVE = `SELECT moved_from AS "movedFrom" FROM schema_version`;
+const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere"`;
+const NOTE_MOVE = `UPDATE schema_version SET moved_from = $1`;
+
+/** Tables whose numbers the server gives itself: it goes on above those that were moved. */
+const NUMBERED = [
+  "accounts",
+  "hold_changes",
+  "keys",
+  "access_requests",
+  "sessions",
+  "workers",
+  "queue_marks",
+  "redelivery_orders",
+];
+
+/** What is moved, and where to. */
+export interface MoveToServer {
+  readonly file: string;
+  readonly server: ServerAddress;
+  readonly tell: TellProgress;
+}
+
+/**
+ * Moves everything from a file that no daemon serves to an empty database. All of it is one transaction there: whatever
+ * breaks it off, the server has everything or nothing. Just before its COMMIT the file is marked, and then no daemon
+ * starts on it any more; a move that is broken off at that moment is finished by the next one. Rejects with a
+ * {@link MoveError}, or with the error of file or server.
+ */
+export async function moveToServer({ file, server, tell }: MoveToServer): Promise<MoveReport> {
+  if (!existsSync(file)) throw new MoveError(`there is no file ${file}`);
+  const lock = InstanceLock.acquire(file);
+  try {
+    const connection = openWriter(file);
+    try {
+      return await new ToServer(connection, server, tell).move(file);
+    } finally {
+      connection.close();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+class ToServer {
+  readonly #file: File;
+  readonly #address: ServerAddress;
+  readonly #tell: TellProgress;
+
+  constructor(file: File, address: ServerAddress, tell: TellProgress) {
+    this.#file = file;
+    this.#address = address;
+    this.#tell = tell;
+  }
+
+  async move(from: string): Promise<MoveReport> {
+    const mark = findMoveMark(this.#file);
+    if (mark === null) this.#refuseOtherVersion(from);
+    const { connection: server } = await reachServer(this.#address, DEADLINE_MS);
+    try {
+      if (mark !== null && (await this.#isThere(server, mark.id))) {
+        return { ...this.#reportOf(from, 0), wasComplete: true };
+      }
+      // The move that marked the file came to nothing.
+      if (mark !== null) unmarkMoved(this.#file);
+      await this.#refuseTables(server);
+      return this.#reportOf(from, await this.#copyAll(server));
+    } finally {
+      await server.close();
+    }
+  }
+
+  async #isThere(server: Server, id: string): Promise<boolean> {
+    if (!(await hasTables(server))) return false;
+    const found = await server.get<{ movedFrom: string | null }>(FIND_MOVE);
+    return found?.movedFrom === id;
+  }
+
+  #refuseOtherVersion(file: string): void {
+    const version = Number(this.#file.pragma("user_version", { simple: true }));
+    if (version === SCHEMA_VERSION) return;
+    throw new MoveError(
+      version < SCHEMA_VERSION
+        ? `${file} was made by an older postbackd: start this one on it once, which migrates it, stop it, and move it then`
+        : `${file} was made by a newer postbackd: move it with that`,
+    );
+  }
+
+  async #refuseTables(server: Server): Promise<void> {
+    if (!(await hasTables(server))) return;
+    throw new MoveError(
+      `${this.#address.shown} has tables of postbackd already: name an empty database, or another schema with options=-csearch_path%3DNAME`,
+    );
+  }
+
+  #reportOf(from: string, rows: number): MoveReport {
+    const { tasks } = this.#file
+      .prepare<[], { tasks: number }>("SELECT count(*) AS tasks FROM tasks")
+      .get() ?? { tasks: 0 };
+    return { from, to: this.#address.shown, rows, tasks, wasComplete: false };
+  }
+
+  /** Answers how many rows there were. */
+  async #copyAll(server: Server): Promise<number> {
+    await server.command("SET idle_in_transaction_session_timeout = 0");
+    await server.command("BEGIN");
+    await server.command(postgresSchemaSql);
+    let rows = 0;
+    for (const copy of TO_SERVER) rows += await this.#copy(server, copy);
+    for (const table of NUMBERED) await this.#number(server, table);
+    await this.#compare(server);
+    await server.command("ANALYZE");
+    const id = randomUUID();
+    await server.run(NOTE_MOVE, [id]);
+    markMoved(this.#file, { id, to: this.#address.shown });
+    await this.#commit(server);
+    return rows;
+  }
+
+  async #commit(server: Server): Promise<void> {
+    try {
+      await server.command("COMMIT");
+    } catch (error) {
+      if (error instanceof ConnectionLost) {
+        throw new MoveError(
+          "the connection was lost at the last step: run the same command again, which finds out whether everything is there",
+          { cause: error },
+        );
+      }
+      unmarkMoved(this.#file);
+      throw error;
+    }
+  }
+
+  async #copy(server: Server, { table, columns, from }: CopyToServer): Promise<number> {
+    const names = Object.keys(columns);
+    const insert = insertOf(table, columns);
+    const { of } = this.#file
+      .prepare<[], { of: number }>(`SELECT count(*) AS "of" FROM (${from})`)
+      .get() ?? { of: 0 };
+    let rows = 0;
+    for (const page of pages(this.#file.prepare<[], Scalar[]>(from).raw().iterate())) {
+      await server.run(
+        insert,
+        names.map((_, i) => page.map((row) => row[i] ?? null)),
+      );
+      rows += page.length;
+      this.#tell({ table, rows, of });
+    }
+    const there = await server.get<{ count: number }>(`SELECT count(*) FROM ${table}`);
+    if (there?.count !== of) {
+      throw new MoveError(`${table} has ${of} rows in the file and ${there?.count} on the server`);
+    }
+    return rows;
+  }
+
+  async #number(server: Server, table: string): Promise<void> {
+    const erased =
+      table === "accounts" ? "UNION ALL SELECT max(last_seq) FROM erased_accounts" : "";
+    const { last } = this.#file
+      .prepare<[], { last: number | null }>(
+        `SELECT max(seq) AS last FROM (SELECT max(seq) AS seq FROM ${table} ${erased})`,
+      )
+      .get() ?? { last: null };
+    if (last === null) return;
+    await server.run(`SELECT setval(pg_get_serial_sequence('${table}', 'seq'), $1)`, [last]);
+  }
+
+  async #compare(server: Server): Promise<void> {
+    const ofFile = this.#file.prepare<[number, number], ComparedTask>(TASKS_OF_FILE);
+    const [one, other] = await Promise.all([
+      checksumOf((after, max) => Promise.resolve(ofFile.all(after, max))),
+      checksumOf((after, max) => server.all(TASKS_OF_SERVER, [after, max])),
+    ]);
+    if (one !== other) throw new MoveError("the tasks on the server are not those of the file");
+  }
+}
+
+type Scalar = string | number | null;
+
+async function hasTables(server: Server): Promise<boolean> {
+  return (await server.get<{ isThere: boolean }>(HAS_TABLES))?.isThere === true;
+}
+
+// `unnest` takes nested arrays apart: those go as text.
+function insertOf(table: string, columns: CopyToServer["columns"]): string {
+  const entries = Object.entries(columns);
+  const isNested = (type: string): boolean => type.endsWith("[]");
+  const parameters = entries.map(([, type], i) => `$${i + 1}::${isNested(type) ? "text" : type}[]`);
+  const values = entries.map(([name, type]) =>
+    isNested(type) ? `a.${name}::${type}` : `a.${name}`,
+  );
+  const names = entries.map(([name]) => name).join(", ");
+  return `
+    INSERT INTO ${table} (${names}) SELECT ${values.join(", ")}
+    FROM unnest(${parameters.join(", ")}) AS a (${names})`;
+}
+
+function* pages(rows: Iterable<Scalar[]>): Iterable<Scalar[][]> {
+  let page: Scalar[][] = [];
+  let characters = 0;
+  for (const row of rows) {
+    page.push(row);
+    for (const value of row) if (typeof value === "string") characters += value.length;
+    if (page.length < PAGE_ROWS && characters < PAGE_CHARACTERS) continue;
+    yield page;
+    page = [];
+    characters = 0;
+  }
+  if (page.length > 0) yield page;
+}
