@@ -1,3 +1,4 @@
+import type { LeaseEnding } from "../../domain/lease/lease.ts";
 import type { StoredState } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import type { LaneRef } from "../store.ts";
@@ -26,6 +27,8 @@ export interface TaskEnd {
   readonly endedAt: number;
   readonly expiresAt: number;
   readonly eraseAt: number;
+  /** What becomes of its lease; undefined leaves that to what the task's end says. */
+  readonly lease?: { readonly ending: LeaseEnding; readonly losses: number };
 }
 
 /** A task that has ended. */
@@ -40,17 +43,18 @@ export interface EndedTask {
 
 // A lease that is held of a cancelled task, or that ran out and might be revived, ends with it.
 const LEASE_ENDING = `
-  CASE WHEN state_after = 'cancelled' AND lease_id IS NOT NULL AND coalesce(lease_ending, 'expired') = 'expired'
+  CASE WHEN ending_after IS NOT NULL THEN ending_after
+    WHEN state_after = 'cancelled' AND lease_id IS NOT NULL AND coalesce(lease_ending, 'expired') = 'expired'
     THEN 'cancelled' ELSE lease_ending END`;
 
 const END_TASKS = `
   WITH asked AS (
     SELECT * FROM unnest(
       $1::bigint[], $2::text[], $3::bigint[], $4::int[], $5::uuid[], $6::task_state[], $7::int[], $8::text[], $9::text[],
-      $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[]
+      $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::lease_ending[], $16::int[]
     ) AS a (
       seq, from_states, of_node, of_run, of_id, state_after, code, result_text, error_text,
-      ended_at, expires_at, erase_at, pingback_seq, postback_seq
+      ended_at, expires_at, erase_at, pingback_seq, postback_seq, ending_after, losses_after
     )
   ), gone AS (
     DELETE FROM queue AS q USING asked AS a
@@ -65,7 +69,7 @@ const END_TASKS = `
       lease_ending, losses)
     SELECT task_seq, account_seq, state_after, code, created_at, start_at, started_at, ended_at, expires_at, erase_at,
       runs, failures, result_text, error_text, lease_id, worker_seq, claimed_at, lease_ms, deadline_at, lease_until,
-      ${LEASE_ENDING}, losses
+      ${LEASE_ENDING}, coalesce(losses_after, losses)
     FROM gone
   ), collectable AS (
     INSERT INTO ready (account_seq, completed_at, task_seq, type, tag)
@@ -92,9 +96,11 @@ interface GoneRow extends Omit<EndedTask, "hosts"> {
 /** Ends those tasks that may end so; answers these. Each task is named once. */
 export async function endTasks(
   sql: BatchSql,
-  ends: readonly TaskEnd[],
+  given: readonly TaskEnd[],
 ): Promise<readonly EndedTask[]> {
-  if (ends.length === 0) return [];
+  if (given.length === 0) return [];
+  // Whoever changes several tasks locks them in this order.
+  const ends = given.toSorted((a, b) => a.seq - b.seq);
   const rows = await sql.all<GoneRow>(END_TASKS, [
     ends.map(({ seq }) => seq),
     ends.map(({ from }) => `{${from.join(",")}}`),
@@ -110,6 +116,8 @@ export async function endTasks(
     ends.map(({ eraseAt }) => eraseAt),
     ends.map(() => sql.nextSeq()),
     ends.map(() => sql.nextSeq()),
+    ends.map(({ lease }) => lease?.ending ?? null),
+    ends.map(({ lease }) => lease?.losses ?? null),
   ]);
   return rows.map(({ seq, accountSeq, from, pingbackHost, postbackHost, stateAfter }) => ({
     seq,
