@@ -233,7 +233,15 @@ CREATE INDEX queue_delayed ON queue (start_at) WHERE state = 'delayed';
 CREATE INDEX queue_runs ON queue (node_seq) WHERE state = 'running' AND node_seq IS NOT NULL;
 -- Leases that have run out, and those that are held.
 CREATE INDEX queue_leases ON queue (lease_until) WHERE lease_id IS NOT NULL AND lease_ending IS NULL;
+-- How many of a type workers hold.
+CREATE INDEX queue_held ON queue (type) WHERE lease_id IS NOT NULL AND lease_ending IS NULL;
 CREATE INDEX queue_by_account ON queue (account_seq, state, created_at, task_seq);
+
+-- The types that workers have claimed. Whoever gives out leases of a type near its limit locks its row, so that all nodes
+-- together hold to the limit.
+CREATE TABLE lease_types (
+  type text COLLATE "C" PRIMARY KEY
+);
 
 -- How a task ended. Written once, but for the lease of a late completion.
 CREATE TABLE ends (

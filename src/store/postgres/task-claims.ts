@@ -195,9 +195,6 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
   readonly #sql: BatchSql;
   readonly #changes: BatchChanges;
   readonly #texts: ClaimTexts;
-  /** The last claim of each type: claims of the same type go one after the other, because they share its turns. */
-  readonly #last = new Map<string, Promise<unknown>>();
-
   constructor({ sql, changes }: ClaimBatch, texts: ClaimTexts) {
     this.#sql = sql;
     this.#changes = changes;
@@ -205,14 +202,7 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
   }
 
   /** `valuesOf` gives the values of the kind of claim, for up to so many tasks. */
-  claim(order: ClaimOrder, valuesOf: ValuesOf): Promise<Claimed<Row>> {
-    const before = this.#last.get(order.type) ?? Promise.resolve();
-    const claimed = before.then(() => this.#claimInTurn(order, valuesOf));
-    this.#last.set(order.type, claimed);
-    return claimed;
-  }
-
-  async #claimInTurn(order: ClaimOrder, valuesOf: ValuesOf): Promise<Claimed<Row>> {
+  async claim(order: ClaimOrder, valuesOf: ValuesOf): Promise<Claimed<Row>> {
     const { type, max, inputLength } = order;
     if (max < 1 || isClaimFull(order)) return { tasks: [], inputLength };
     const { served } = this.#changes.memory;
@@ -253,6 +243,17 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
       countClaimed(this.#changes, { accountSeq, tasks: given.length });
     }
     claim.left -= rows.length;
+  }
+}
+
+/** Lets claims of the same type go one after the other, because they share its turns. */
+export class TypeTurns {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  take<Value>(type: string, step: () => Promise<Value>): Promise<Value> {
+    const value = (this.#last.get(type) ?? Promise.resolve()).then(step);
+    this.#last.set(type, value);
+    return value;
   }
 }
 

@@ -4,7 +4,7 @@ import type { LaneRef, LeftWork, RunRef, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import { each, inWaves, type SetSteps } from "./steps.ts";
-import { runClaims } from "./task-claims.ts";
+import { runClaims, TypeTurns } from "./task-claims.ts";
 import { toUuid } from "./task-columns.ts";
 import { endTasks, lanesOf, type TaskEnd } from "./task-ends.ts";
 
@@ -48,7 +48,10 @@ export function taskRunWrites(sql: BatchSql, changes: BatchChanges) {
   return {
     claimTasks(claims) {
       const claimInTurn = runClaims(sql, changes);
-      return Promise.all(claims.map(async (claim) => (await claimInTurn(claim)).tasks));
+      const turns = new TypeTurns();
+      return Promise.all(
+        claims.map(async (claim) => (await turns.take(claim.type, () => claimInTurn(claim))).tasks),
+      );
     },
 
     finishTask: (finishes) => inWaves(finishes, bySeq, (wave) => finishTasks(batch, wave)),
