@@ -58,7 +58,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const connect = () => node.connect();
   const reader = new Reader(connect, SHORT_READERS);
   const longReader = new SnapshotReader(connect, LONG_READERS);
-  const access = new ServerAccess({ reader, longReader, commit });
+  const nodeSeq = async (): Promise<number> => (await node.life()).nodeSeq;
+  const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq } });
   await node.life();
   let closing: Promise<void> | null = null;
   return {

@@ -1,16 +1,18 @@
 import { accessRequestReads } from "./access-requests.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
-import { laneReads } from "./attempt-claims.ts";
+import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
 import { clockReads } from "./clock-readings.ts";
 import { deliveryReads } from "./deliveries.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { holdReads, heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
+import { laneReads } from "./lanes.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
 import { progressReads } from "./progress.ts";
+import { provenLaneReads } from "./proven-lanes.ts";
 import { taskQueueReads, typeWorkReads } from "./queue-reads.ts";
 import { waitingReads } from "./queue-sample.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
@@ -25,13 +27,15 @@ import { waitingWorkReads } from "./waiting-work.ts";
 import { workerReads } from "./workers.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
-export function shortReads(sql: Sql) {
+export function shortReads(sql: Sql, node: ReadingNode) {
   return {
     ...accessRequestReads(sql),
     ...progressReads(sql),
     ...waitingWorkReads(sql),
     ...accountReads(sql),
+    ...attemptClaimReads(sql, node),
     ...laneReads(sql),
+    ...provenLaneReads(sql),
     ...clockReads(sql),
     ...deliveryReads(sql),
     ...holdReads(sql),

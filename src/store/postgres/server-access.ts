@@ -2,6 +2,7 @@ import type { GroupCommit } from "../common/group-commit.ts";
 import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
 import { submitOptionsOf } from "../common/write-weight.ts";
 import { StoreError } from "../store.ts";
+import type { ReadingNode } from "./attempt-claims.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { LongReads } from "./reads.ts";
 import { longReads, shortReads } from "./reads.ts";
@@ -13,6 +14,7 @@ export interface ServerParts {
   readonly reader: Reader;
   readonly longReader: SnapshotReader;
   readonly commit: GroupCommit<Writes>;
+  readonly node: ReadingNode;
 }
 
 type LongName = keyof LongReads;
@@ -25,8 +27,8 @@ export class ServerAccess {
   readonly #turns = new ReadTurns();
   #isClosed = false;
 
-  constructor({ reader, longReader, commit }: ServerParts) {
-    this.reads = shortReads(reader);
+  constructor({ reader, longReader, commit, node }: ServerParts) {
+    this.reads = shortReads(reader, node);
     this.commit = commit;
     this.#longReader = longReader;
   }
