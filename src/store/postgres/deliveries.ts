@@ -1,19 +1,148 @@
-import type { Store } from "../store.ts";
+import {
+  shownDeliveryState,
+  type DeliveryKind,
+  type EndedDeliveryState,
+} from "../../domain/webhook/delivery.ts";
+import { toAttempt, type AttemptRow } from "../common/attempt-row.ts";
+import { toTask, type TaskRow } from "../common/task-row.ts";
+import type { Delivery, LaneRef, Redelivery, Store, WebhookSecrets } from "../store.ts";
+import { SECRET_COLUMNS } from "./accounts.ts";
+import { recordAttempts } from "./attempt-ends.ts";
 import type { BatchChanges } from "./batch-changes.ts";
+import { beginSeries } from "./delivery-series.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
-import { missing } from "./missing.ts";
-import type { SetSteps } from "./steps.ts";
+import { each, inWaves, type SetSteps } from "./steps.ts";
+import { STATE_JOINS, TASK_COLUMNS, toUuid } from "./task-columns.ts";
 
-export function deliveryWrites(_sql: BatchSql, _changes: BatchChanges) {
+const FIND_TASK_SEQ = `SELECT seq FROM tasks WHERE id = $1 AND account_seq = $2`;
+
+const HASTEN_ATTEMPTS = `
+  UPDATE outbox SET due_at = least(due_at, $3)
+  WHERE task_seq = $1 AND ($2::webhook_kind IS NULL OR kind = $2) AND started_at IS NULL
+  RETURNING kind, host`;
+
+const SELECT_ENDED = `
+  SELECT kind FROM deliveries
+  WHERE task_seq = $1 AND ended IS NOT NULL AND ($2::webhook_kind IS NULL OR kind = $2)
+    AND ($3::delivery_end[] IS NULL OR ended = ANY ($3))`;
+
+// A task may be sent again without limit; the list of its attempts has one.
+const ATTEMPTS_SHOWN_MAX = 100;
+
+/** The attempts of a task's deliveries. A delivery that waits for its task has none, and is left out. */
+const SELECT_ATTEMPTS = `
+  SELECT d.kind, d.url, d.ended, a.*
+  FROM deliveries AS d CROSS JOIN LATERAL (
+    SELECT seq, number, due_at AS "dueAt", started_at AS "startedAt", NULL::bigint AS "endedAt",
+      NULL::attempt_outcome AS outcome, NULL::int AS "httpStatus", NULL AS error, NULL AS address,
+      NULL::float8 AS "dnsMs", NULL::float8 AS "connectMs", NULL::float8 AS "tlsMs", NULL::float8 AS "firstByteMs",
+      NULL AS "responseExcerpt", NULL AS "refusalText", NULL AS "retryAfter"
+    FROM outbox WHERE task_seq = d.task_seq AND kind = d.kind
+    UNION ALL (
+      SELECT seq, number, due_at, started_at, ended_at, outcome, http_status, error, address, dns_ms, connect_ms,
+        tls_ms, first_byte_ms, response_excerpt, refusal_text, retry_after
+      FROM attempts WHERE task_seq = d.task_seq AND kind = d.kind
+      ORDER BY seq DESC LIMIT ${ATTEMPTS_SHOWN_MAX}
+    )
+    ORDER BY seq DESC LIMIT ${ATTEMPTS_SHOWN_MAX}
+  ) AS a
+  WHERE d.task_seq = $1
+  ORDER BY d.kind, a.seq`;
+
+const FIND_ANY_TASK = `
+  SELECT ${TASK_COLUMNS}, t.seq, c.login, ${SECRET_COLUMNS}
+  FROM tasks AS t JOIN accounts AS c ON c.seq = t.account_seq ${STATE_JOINS}
+  WHERE t.id = $1`;
+
+/** An attempt with its delivery. */
+interface DeliveryRow extends AttemptRow, Pick<Delivery, "kind" | "url"> {
+  readonly seq: number;
+  readonly ended: EndedDeliveryState | null;
+}
+
+interface AnyTaskRow extends TaskRow, WebhookSecrets {
+  readonly seq: number;
+  readonly login: string;
+}
+
+/** What the steps of a batch work with. */
+interface Batch {
+  readonly sql: BatchSql;
+  readonly changes: BatchChanges;
+}
+
+export function deliveryWrites(sql: BatchSql, changes: BatchChanges) {
+  const batch = { sql, changes };
   return {
-    recordAttempt: missing("recordAttempt"),
-    redeliver: missing("redeliver"),
+    recordAttempt: (records) =>
+      inWaves(
+        records,
+        ({ attempt }) => attempt.seq,
+        async (wave) => {
+          await recordAttempts(batch, wave);
+          return wave.map(() => {});
+        },
+      ),
+
+    redeliver: each((order) => redeliver(batch, order)),
   } satisfies SetSteps;
 }
 
-export function deliveryReads(_sql: Sql) {
+async function redeliver(batch: Batch, order: Redelivery): Promise<readonly LaneRef[]> {
+  const { accountId, id, kind, states, now } = order;
+  const { sql, changes } = batch;
+  const task = await sql.get<{ seq: number }>(FIND_TASK_SEQ, [toUuid(id), accountId]);
+  if (task === undefined) return [];
+  changes.changed.add(accountId);
+  const [hastened, ended] = await Promise.all([
+    states === null ? sql.all<SentAgain>(HASTEN_ATTEMPTS, [task.seq, kind, now]) : [],
+    sql.all<Pick<SentAgain, "kind">>(SELECT_ENDED, [task.seq, kind, states]),
+  ]);
+  const begun = await beginSeries(
+    batch,
+    ended.map((delivery) => ({ accountSeq: accountId, taskSeq: task.seq, kind: delivery.kind })),
+    now,
+  );
+  return [...hastened, ...begun]
+    .toSorted((a, b) => (a.kind < b.kind ? -1 : 1))
+    .map(({ host }) => ({ accountId, host }));
+}
+
+interface SentAgain {
+  readonly kind: DeliveryKind;
+  readonly host: string;
+}
+
+export function deliveryReads(sql: Sql) {
   return {
-    listDeliveries: missing("listDeliveries"),
-    findTaskDeliveries: missing("findTaskDeliveries"),
+    async listDeliveries({ id, accountId }) {
+      const task = await sql.get<{ seq: number }>(FIND_TASK_SEQ, [toUuid(id), accountId]);
+      return task === undefined ? null : await deliveriesOf(sql, task.seq);
+    },
   } satisfies Partial<Store>;
+}
+
+/** For the operator. */
+export function taskDeliveryReads(sql: Sql) {
+  return {
+    async findTaskDeliveries(id) {
+      const row = await sql.get<AnyTaskRow>(FIND_ANY_TASK, [toUuid(id)]);
+      if (row === undefined) return null;
+      const { login, webhookSecret, webhookSecretNext } = row;
+      const deliveries = await deliveriesOf(sql, row.seq);
+      return { login, webhookSecret, webhookSecretNext, task: toTask(row), deliveries };
+    },
+  } satisfies Partial<Store>;
+}
+
+/** Reads a task's deliveries, each with its last attempts, in the order in which they were made. */
+export async function deliveriesOf(sql: Sql, taskSeq: number): Promise<readonly Delivery[]> {
+  const rows = await sql.all<DeliveryRow>(SELECT_ATTEMPTS, [taskSeq]);
+  return [...Map.groupBy(rows, ({ kind }) => kind)].map(([kind, ofDelivery]) => {
+    const attempts = ofDelivery.map(
+      ({ kind: _kind, url: _url, ended: _ended, seq: _seq, ...row }) => toAttempt(row),
+    );
+    const { url = "", ended = null } = ofDelivery[0] ?? {};
+    return { kind, url, state: shownDeliveryState(ended ?? "open", attempts.at(-1)), attempts };
+  });
 }

@@ -81,6 +81,7 @@ export function otherMethods(access: ServerAccess, _limits: ListLimits) {
   return {
     findHeldWork: readLong("findHeldWork", byAccount),
     listTypeWork: readLong("listTypeWork"),
+    findTaskDeliveries: readLong("findTaskDeliveries"),
     listAllDeliveries: readLong("listAllDeliveries"),
     countEndedDeliveries: readLong("countEndedDeliveries"),
     countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),

@@ -3,7 +3,7 @@ import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
 import { clockReads } from "./clock-readings.ts";
-import { deliveryReads } from "./deliveries.ts";
+import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { holdReads, heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
@@ -59,6 +59,7 @@ export function longReads(sql: Sql) {
   return {
     ...accountOverviewReads(sql),
     ...deliveryLogReads(sql),
+    ...taskDeliveryReads(sql),
     ...heldWorkReads(sql),
     ...hostTrafficReads(sql),
     ...taskListReads(sql),
