@@ -1,10 +1,118 @@
+import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import { missing } from "./missing.ts";
-import type { SetSteps } from "./steps.ts";
+import { each, type SetSteps } from "./steps.ts";
+import { ATTEMPT_BYTES, END_BYTES, eraseTasks, POST_BYTES } from "./task-erasure.ts";
 
-export function accountErasureWrites(_sql: BatchSql, _changes: BatchChanges) {
+// Whoever disables or enables an account locks this table before the account's row: so does this, which has to write to
+// both in the end.
+const LOCK_HOLD_CHANGES = `LOCK TABLE hold_changes IN ROW EXCLUSIVE MODE`;
+
+/** Nobody enables the account until the batch has ended. */
+const LOCK_ACCOUNT = `
+  SELECT seq, disabled_at IS NOT NULL AS "isDisabled" FROM accounts WHERE login = $1 FOR NO KEY UPDATE`;
+
+const ATTEMPTS_BYTES = `
+  (SELECT coalesce(sum(${ATTEMPT_BYTES}), 0) FROM attempts AS a WHERE a.task_seq = t.seq)`;
+
+export const ACCOUNT_QUEUE = `
+  SELECT t.seq, ${POST_BYTES} + ${ATTEMPTS_BYTES} AS bytes
+  FROM (SELECT task_seq FROM queue WHERE account_seq = $1 LIMIT $2) AS q
+  JOIN tasks AS t ON t.seq = q.task_seq`;
+
+export const ACCOUNT_ENDS = `
+  SELECT t.seq, ${POST_BYTES} + ${END_BYTES} + ${ATTEMPTS_BYTES} AS bytes
+  FROM (SELECT task_seq, result_text, error_text FROM ends WHERE account_seq = $1 LIMIT $2) AS e
+  JOIN tasks AS t ON t.seq = e.task_seq`;
+
+export const ACCOUNT_ANSWERS = `
+  SELECT key, octet_length(answer_text) AS bytes FROM idempotency_keys WHERE account_seq = $1 LIMIT $2`;
+
+export const ERASE_ANSWERS = `
+  DELETE FROM idempotency_keys WHERE account_seq = $1 AND key = ANY($2::text[])
+  RETURNING octet_length(answer_text) AS bytes`;
+
+/** Each erases up to $2 rows by the primary key, of which account_seq is the first column. */
+export const ERASE_STATISTICS = [
+  eraseSome("traffic", "account_seq, step_ms, at, stripe"),
+  eraseSome("host_traffic", "account_seq, at, host, stripe"),
+  eraseSome("host_failures", "account_seq, host, stripe"),
+] as const;
+
+const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text::json ->> 'login' = $1`;
+
+const LAST = [
+  `DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = $1)`,
+  `DELETE FROM keys WHERE account_seq = $1`,
+  `DELETE FROM access_requests WHERE account_seq = $1`,
+  `DELETE FROM task_counts WHERE account_seq = $1`,
+  `DELETE FROM host_counts WHERE account_seq = $1`,
+  `DELETE FROM accounts WHERE seq = $1`,
+];
+
+const TASKS_MAX = 100;
+const ROWS_MAX = 1000;
+
+function eraseSome(table: string, key: string): string {
+  return `
+    DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE account_seq = $1 LIMIT $2)`;
+}
+
+/** An account is erased part by part. */
+export function accountErasureWrites(sql: BatchSql, changes: BatchChanges) {
   return {
-    eraseAccountPart: missing("eraseAccountPart"),
+    eraseAccountPart: each(async ({ login }) => {
+      sql.send(LOCK_HOLD_CHANGES);
+      const account = await sql.get<{ seq: number; isDisabled: boolean }>(LOCK_ACCOUNT, [login]);
+      if (account === undefined) return { kind: "unknown" };
+      if (!account.isDisabled) return { kind: "enabled" };
+      const { seq: accountSeq } = account;
+      const tasks = await eraseSomeTasks(sql, changes, accountSeq);
+      if (tasks > 0) return { kind: "more", tasks };
+      if ((await eraseSomeRows(sql, changes, accountSeq)) > 0) return { kind: "more", tasks: 0 };
+      sql.send(ERASE_ORDERS, [login]);
+      for (const erase of LAST) sql.send(erase, [accountSeq]);
+      return { kind: "done" };
+    }),
   } satisfies SetSteps;
+}
+
+async function eraseSomeTasks(
+  sql: BatchSql,
+  changes: BatchChanges,
+  accountSeq: number,
+): Promise<number> {
+  for (const select of [ACCOUNT_QUEUE, ACCOUNT_ENDS]) {
+    const rows = takeWithin(await sql.all<SizedRow>(select, [accountSeq, TASKS_MAX]));
+    const seqs = rows.map(({ seq }) => seq);
+    if (seqs.length === 0) continue;
+    await eraseTasks(sql, changes, seqs);
+    // Another node may have erased some of them meanwhile: none of them is there any more.
+    return seqs.length;
+  }
+  return 0;
+}
+
+async function eraseSomeRows(
+  sql: BatchSql,
+  { counts }: BatchChanges,
+  accountSeq: number,
+): Promise<number> {
+  const answers = takeWithin(
+    await sql.all<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, [accountSeq, ROWS_MAX]),
+  );
+  if (answers.length > 0) {
+    const keys = answers.map(({ key }) => key);
+    const erased = await sql.all<{ bytes: number }>(ERASE_ANSWERS, [accountSeq, keys]);
+    for (const { bytes } of erased) {
+      counts.add(accountSeq, "bytes", -(ANSWER_OVERHEAD_BYTES + bytes));
+    }
+    return answers.length;
+  }
+  for (const erase of ERASE_STATISTICS) {
+    const erased = await sql.run(erase, [accountSeq, ROWS_MAX]);
+    if (erased > 0) return erased;
+  }
+  return 0;
 }

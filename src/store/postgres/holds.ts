@@ -8,7 +8,7 @@ import { readWorkCounts } from "./task-counts.ts";
 
 // Whoever takes the next number waits until this one is visible: so nobody who has read a change overlooks an earlier
 // one. Comes before the lock of an account's row, so that two of them do not wait for each other.
-export const LOCK_HOLD_CHANGES = `LOCK TABLE hold_changes IN EXCLUSIVE MODE`;
+const LOCK_HOLD_CHANGES = `LOCK TABLE hold_changes IN EXCLUSIVE MODE`;
 
 /** Leaves an account that is already as wished: then nobody need hear of it. A change has a number above all earlier ones. */
 const CHANGE_HOLD = `
