@@ -1,0 +1,86 @@
+import type { Clock, Timer } from "../../../domain/clock/clock.ts";
+
+/** What the database's clock showed at a moment between two readings of the monotonic clock. */
+export interface ClockSample {
+  readonly shown: number;
+  readonly sentAt: number;
+  readonly heardAt: number;
+}
+
+// A minute of heartbeats: long enough that one of them met no queue on its way, short enough that no clock drifts.
+const SAMPLES = 30;
+// What lies further apart than this is no error of measuring: the database's clock was set, or this machine slept.
+const STEP_MS_MIN = 1000;
+
+interface Estimate {
+  /** How far the database's clock is ahead of the monotonic one. */
+  readonly aheadMs: number;
+  /** By how much this may be wrong. */
+  readonly errorMs: number;
+}
+
+/**
+ * The database's clock, as it is known from its answers: the middle of the round trip with the least latency of the
+ * last ones. It goes on while the database does not answer, and never back, unless the database's clock was set: then it
+ * follows at once, and whoever compares it with the monotonic clock sees the step. Timers are the machine's.
+ */
+export class DatabaseClock implements Clock {
+  readonly #machine: Clock;
+  #estimates: readonly Estimate[] = [];
+  #aheadMs = 0;
+  #uptimeAheadMs = 0;
+  #last = 0;
+
+  constructor(machine: Clock) {
+    this.#machine = machine;
+  }
+
+  learn({ shown, sentAt, heardAt }: ClockSample): void {
+    const estimate = {
+      aheadMs: shown - (sentAt + heardAt) / 2,
+      errorMs: (heardAt - sentAt) / 2,
+    };
+    const known = this.#estimates.filter((each) => isConsistent(each, estimate));
+    // The newest is right about what has happened since.
+    this.#estimates = [...known, estimate].slice(-SAMPLES);
+    const best = this.#estimates.reduce((a, b) => (b.errorMs < a.errorMs ? b : a));
+    this.#aheadMs = best.aheadMs;
+  }
+
+  /**
+   * Counts the uptime as those nodes do that kept a reading before: as far behind the database's clock as the reading
+   * is. So readings of different nodes can be compared, and a step that was made up for is not found again.
+   */
+  anchorUptime(last: { readonly wallAt: number; readonly uptimeMs: number } | null): void {
+    const behindMs = last === null ? 0 : last.wallAt - last.uptimeMs;
+    this.#uptimeAheadMs = this.now() - behindMs - this.#machine.uptime();
+  }
+
+  now(): number {
+    const shown = Math.floor(this.#aheadMs + this.#machine.monotonic());
+    const isBack = shown < this.#last && this.#last - shown < STEP_MS_MIN;
+    if (!isBack) this.#last = shown;
+    return this.#last;
+  }
+
+  monotonic(): number {
+    return this.#machine.monotonic();
+  }
+
+  uptime(): number {
+    return this.#machine.uptime() + this.#uptimeAheadMs;
+  }
+
+  /** The database's: it has one life, however often its server or a node is started. */
+  bootId(): string {
+    return "database";
+  }
+
+  setTimer(delayMs: number, fire: () => void): Timer {
+    return this.#machine.setTimer(delayMs, fire);
+  }
+}
+
+function isConsistent(a: Estimate, b: Estimate): boolean {
+  return Math.abs(a.aheadMs - b.aheadMs) < STEP_MS_MIN + a.errorMs + b.errorMs;
+}
