@@ -292,6 +292,7 @@ export class Engine {
 
   #nodesChanged(): void {
     this.#abandon();
+    this.#deliveries.divide();
     this.#others.change.wake();
   }
 

@@ -24,6 +24,6 @@ export interface Changes {
   readonly types: readonly string[];
   /** Lanes that have an attempt due because of what another node did. */
   readonly lanes: readonly LaneRef[];
-  /** Tasks, by id, that ended at another node. */
+  /** Tasks, by id, that ended, were cancelled or were erased at another node. */
   readonly ended: readonly string[];
 }

@@ -119,11 +119,17 @@ async function turns(): Promise<void> {
 
 async function startNode(
   t: TestContext,
-  options: ConstructorParameters<typeof Node>[1] & { readonly store?: Store } = {},
+  options: ConstructorParameters<typeof Node>[1] & {
+    readonly store?: Store;
+    /** Nodes that are there already. */
+    readonly others?: number;
+  } = {},
 ) {
   const store = options.store ?? (await openTestStore(t));
   const node = new Node(store, options);
   const accountId = await seedAccount(store);
+  const { others = 0 } = options;
+  node.cluster.members = ["node-1", ...Array.from({ length: others }, (_, i) => `other-${i}`)];
   await node.engine.start();
   await turns();
   t.after(async () => {
@@ -491,6 +497,17 @@ test("a node that drains leaves its duties to others at once, and what it runs g
   node.engine.drain();
   assert.deepEqual(node.cluster.duties, []);
   assert.equal(node.runs[0]?.signal.aborted, false);
+});
+
+test("a node that starts among others sends no more than its share from the beginning", async (t) => {
+  const store = await openTestStore(t);
+  const { node, accountId } = await startNode(t, { store, inFlightPerHostMax: 1, others: 50 });
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 }));
+  node.engine.wakeDeliveries([{ accountId, host: HOST }]);
+  await node.pass(1);
+  assert.deepEqual(node.sent, []);
 });
 
 test("a node that stops hears of no other any more", async (t) => {

@@ -4,7 +4,6 @@ import {
   type AttemptResult,
   type DeliveryDecision,
 } from "../../domain/webhook/delivery.ts";
-import type { NodeView } from "../../domain/webhook/node-share.ts";
 import {
   webhookRequest,
   type SendRequest,
@@ -108,6 +107,7 @@ export class DeliveryDispatcher implements Part {
    */
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
+    this.divide();
     const interrupted = await this.takeUp({ of: "earlier life" });
     await this.#shifts.hasten();
     const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
@@ -123,9 +123,15 @@ export class DeliveryDispatcher implements Part {
     return attempts.length;
   }
 
-  /** Takes this node's share of the places from now on, and learns what is scheduled anywhere. */
-  async divide(view: NodeView): Promise<void> {
-    this.#lanes.divide(view);
+  /** Takes this node's share of the places among those nodes that are there now. */
+  divide(): void {
+    const { cluster } = this.#deps;
+    this.#lanes.divide({ self: cluster.self, members: cluster.membership() });
+    this.pump();
+  }
+
+  /** Learns what is scheduled anywhere. */
+  async lookAtAll(): Promise<void> {
     this.#notice(await this.#readLanes("all"));
   }
 

@@ -13,8 +13,8 @@ export interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly deliveries: {
     /** Learns what became due in this time. */
     lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void>;
-    /** Divides the places anew, and learns what is scheduled. */
-    divide(view: { readonly self: string; readonly members: readonly string[] }): Promise<void>;
+    /** Learns what is scheduled anywhere. */
+    lookAtAll(): Promise<void>;
     /** Records what was left in flight as interrupted, to be sent again. */
     takeUp(left: LeftWork): Promise<number>;
   };
@@ -29,14 +29,17 @@ const OVERLAP_MS = 10_000;
 const GAP_MS = 5000;
 
 /**
- * What a node does about the others: it looks each second for what they queued and for attempts that became due, takes
- * up what ended ones left, and divides the deliveries among those that are there. Hints may bring the same sooner; this
- * is what nothing is missed by. In a store of one node it does nothing.
+ * What a node does about the others: it looks each second for what they queued and for attempts that became due, and
+ * takes up what ended ones left. Hints may bring the same sooner; this is what nothing is missed by. In a store of one
+ * node it does nothing.
  */
 export class OtherNodes {
   /** Looks for what the others left to this node. To be woken once a second. */
   readonly look: Loop;
-  /** Takes up what ended nodes left, and divides anew. To be woken at each change of the nodes, and once a minute. */
+  /**
+   * Takes up what ended nodes left, and learns what is scheduled at hosts of which this node may have a share now. To be
+   * woken at each change of the nodes, and once a minute.
+   */
   readonly change: Loop;
   readonly #deps: OtherNodesDeps;
   /** Up to when it has looked for what became due. */
@@ -87,7 +90,7 @@ export class OtherNodes {
     if (requeued > 0 || interrupted > 0) {
       log.warn({ requeued, interrupted }, "took up the work of nodes that have ended");
     }
-    await deliveries.divide({ self: cluster.self, members: cluster.membership() });
+    await deliveries.lookAtAll();
     // Also what was queued while this node was no member.
     queued();
   }

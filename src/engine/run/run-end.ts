@@ -12,7 +12,7 @@ import type { PersistDeps } from "../persist.ts";
 /** The means of whoever ends runs, and whom it tells. */
 export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly clock: SteadyClock;
-  readonly cluster: Pick<Cluster, "self" | "isMember" | "isShared" | "holds">;
+  readonly cluster: Pick<Cluster, "self" | "isMember" | "isShared" | "holds" | "membership">;
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
   readonly observer?: Observer | undefined;
