@@ -68,9 +68,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...writeMethods(access),
     ...otherMethods(access, { examineMax }),
     close() {
-      access.close();
+      const idle = access.close();
       closing ??= everyStep([
         () => commit.stop(),
+        () => idle,
         () => longReader.close(),
         () => reader.close(),
         () => commit.close(),

@@ -54,7 +54,9 @@ export class ServerAccess {
       // The type of the value is that of the same name.
       this.commit.submit(name, args, submitOptionsOf(name, args)) as Promise<ValueOf<Name>>;
 
-  close(): void {
+  /** Begins no more long reads; settles once those that were asked for have been answered. */
+  close(): Promise<void> {
     this.#isClosed = true;
+    return this.#turns.idle();
   }
 }
