@@ -1,3 +1,4 @@
+import { listByTurns } from "../common/list-turns.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import type { Store } from "../store.ts";
 import { missing } from "./missing.ts";
@@ -74,8 +75,11 @@ export function writeMethods({ write }: ServerAccess) {
 }
 
 /** The methods of the store that take their turn or more than one step. */
-export function otherMethods(access: ServerAccess, _limits: ListLimits) {
+export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
   const { commit, readLong, write } = access;
+  const listTasks = readLong("listTasks", byScope);
+  const listReady = readLong("listReady", byScope);
+  const searchTasks = readLong("searchTasks", byScope);
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
@@ -85,9 +89,9 @@ export function otherMethods(access: ServerAccess, _limits: ListLimits) {
     listAllDeliveries: readLong("listAllDeliveries"),
     countEndedDeliveries: readLong("countEndedDeliveries"),
     countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),
-    listTasks: readLong("listTasks", byScope),
-    listReady: readLong("listReady", byScope),
-    searchTasks: readLong("searchTasks", byScope),
+    listTasks: (query) => listByTurns(query, listTasks, examineMax),
+    listReady: (query) => listByTurns(query, listReady),
+    searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
     findTimeline: readLong("findTimeline", byScope),
     findTraffic: readLong("findTraffic", byScope),
     listHostTraffic: readLong("listHostTraffic", byScope),

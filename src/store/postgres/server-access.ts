@@ -18,6 +18,13 @@ export interface ServerParts {
 }
 
 type LongName = keyof LongReads;
+
+/** The arguments of a long read: of a list, those of a turn. */
+type LongArgs<Name extends LongName> =
+  Parameters<LongReads[Name]> extends readonly [infer Args] ? Args : ArgsOf<Name>;
+
+type LongValue<Name extends LongName> = Awaited<ReturnType<LongReads[Name]>>;
+
 /** An open database. Makes methods of a store from its reads and writes, until it is closed. */
 export class ServerAccess {
   /** The reads of one statement or a few quick ones. */
@@ -35,13 +42,16 @@ export class ServerAccess {
 
   /** A read that may take long, in its owner's turn; nobody owns it unless `ownerOf` names one. */
   readonly readLong =
-    <Name extends LongName>(name: Name, ownerOf: (args: ArgsOf<Name>) => ReadOwner = () => null) =>
-    async (args: ArgsOf<Name>): Promise<ValueOf<Name>> => {
+    <Name extends LongName>(
+      name: Name,
+      ownerOf: (args: LongArgs<Name>) => ReadOwner = () => null,
+    ) =>
+    async (args: LongArgs<Name>): Promise<LongValue<Name>> => {
       if (this.#isClosed) throw new StoreError("closed", "the store is closed");
       return this.#turns.take(ownerOf(args), () =>
         this.#longReader.read((sql) => {
           // Each keeps its name, its arguments and its answer.
-          const read = longReads(sql)[name] as (args: ArgsOf<Name>) => Promise<ValueOf<Name>>;
+          const read = longReads(sql)[name] as (args: LongArgs<Name>) => Promise<LongValue<Name>>;
           return read(args);
         }),
       );

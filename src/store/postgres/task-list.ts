@@ -1,11 +1,167 @@
-import type { Store } from "../store.ts";
+import type { TaskSummary } from "../../domain/task/task.ts";
+import {
+  accountOf,
+  fullAt,
+  NOTHING_FOUND,
+  ownTimes,
+  reached,
+  type ListProgress,
+} from "../common/list-progress.ts";
+import type { SourceKind } from "../common/list-source.ts";
+import { takeRows, type ListPart, type ListTurn } from "../common/list-turns.ts";
+import { toSummary, type SummaryRow } from "../common/task-row.ts";
+import type { FoundTaskRow, TaskPlace } from "../store.ts";
+import { findDeliveries } from "./found-deliveries.ts";
+import type { NamedValues } from "./machine/named.ts";
 import type { Sql } from "./machine/sql.ts";
-import { missing } from "./missing.ts";
+import { HEAD_COLUMNS, STATE_JOINS, SUMMARY_COLUMNS } from "./task-columns.ts";
+import { PASSES } from "./task-filter.ts";
+import { chooseSource, eachSource, sourceParams } from "./task-sources.ts";
 
-export function taskListReads(_sql: Sql) {
+/** All lists of tasks: a list looks in turns at the candidates that an index finds, and shows those that pass. */
+
+// Candidates are looked up as they are found: a plain join might read all tasks. The size of a text is known without it.
+const PASSING_BY = eachSource(
+  ({ sql, order }) => `
+  SELECT p.time AS "timeMs", p.seq, octet_length(t.data_text) AS bytes
+  FROM (${sql}) AS p
+  CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.seq = p.seq LIMIT 1) AS t
+  WHERE ${PASSES}
+  ORDER BY ${order.replaceAll(/time|seq|place/g, "p.$&")}
+  LIMIT @limit`,
+);
+
+/** How many candidates there are up to @max, when the newest of them was made, and the last one. */
+const LOOKED_AT_BY = eachSource(
+  ({ sql, reverse }) => `
+  WITH p AS MATERIALIZED (${sql})
+  SELECT (SELECT count(*) FROM p) AS looked, (SELECT max(time) FROM p) AS newest, time AS "timeMs", seq
+  FROM p
+  ORDER BY ${reverse}
+  LIMIT 1`,
+);
+
+const FIND_ACCOUNT = `SELECT seq FROM accounts WHERE login = $1`;
+
+const LISTED = `unnest($1::bigint[]) WITH ORDINALITY AS l (seq, place) JOIN tasks AS t ON t.seq = l.seq ${STATE_JOINS}`;
+
+const SELECT_SUMMARIES = `SELECT ${SUMMARY_COLUMNS} FROM ${LISTED} ORDER BY l.place`;
+
+/** The columns that a search shows. */
+const SELECT_FOUND = `
+  SELECT ${HEAD_COLUMNS}, '' AS "dataText", t.seq, t.tag, t.priority, coalesce(q.start_at, e.start_at) AS "startAt",
+    EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq) AS "isReady", a.login
+  FROM ${LISTED} JOIN accounts AS a ON a.seq = t.account_seq
+  ORDER BY l.place`;
+
+interface PassingRow extends TaskPlace {
+  readonly bytes: number;
+}
+
+type OwnFields = "tag" | "priority" | "startAt" | "isReady" | "login";
+
+interface FoundRow extends SummaryRow, Pick<FoundTaskRow, OwnFields> {
+  readonly seq: number;
+}
+
+/** The differences between one list and another. */
+interface ListView<Shown> {
+  /** Reads what is shown of tasks, in their order. */
+  readonly show: (sql: Sql, seqs: readonly number[]) => Promise<readonly Shown[]>;
+  /** How much a task takes of the page. */
+  readonly bytesOf: (row: PassingRow) => number;
+  /** How many tasks beyond the requested ones are searched for, to tell whether there is a next page. */
+  readonly ahead: 0 | 1;
+  readonly isReady: boolean;
+}
+
+const LIST: ListView<TaskSummary> = {
+  show: showSummaries,
+  bytesOf: ({ bytes }) => bytes,
+  ahead: 1,
+  isReady: false,
+};
+const READY: ListView<TaskSummary> = { ...LIST, isReady: true };
+const SEARCH: ListView<FoundTaskRow> = {
+  show: showFound,
+  bytesOf: () => 0,
+  ahead: 0,
+  isReady: false,
+};
+
+/** The lists of tasks: one turn looks at so many of them and no more. */
+export function taskListReads(sql: Sql) {
   return {
-    listTasks: missing("listTasks"),
-    listReady: missing("listReady"),
-    searchTasks: missing("searchTasks"),
-  } satisfies Partial<Store>;
+    listTasks: (turn: ListTurn) => takeTurn(sql, turn, LIST),
+    listReady: (turn: ListTurn) => takeTurn(sql, turn, READY),
+    searchTasks: (turn: ListTurn) => takeTurn(sql, turn, SEARCH),
+  };
+}
+
+async function takeTurn<Shown>(
+  sql: Sql,
+  turn: ListTurn,
+  { show, bytesOf, ahead, isReady }: ListView<Shown>,
+): Promise<ListPart<Shown>> {
+  const { scope, search, after } = turn;
+  const named = search.login === null ? undefined : await findAccount(sql, search.login);
+  const accountSeq = accountOf(scope, search, named);
+  if (accountSeq === "none") return NOTHING_FOUND;
+  const of = { ...turn, accountSeq, isReady };
+  const source = await chooseSource(sql, of);
+  const { kind } = source;
+  // A prepared list is looked at as a whole: it is short.
+  const max = kind === "listed" ? turn.examineMax : turn.turnMax;
+  const params = { ...sourceParams(source, of), max };
+  const rows = await PASSING_BY[kind].all<PassingRow>(sql, {
+    ...params,
+    limit: turn.limit + ahead,
+  });
+  const { taken, bytes, isCut } = takeRows(rows, turn, bytesOf);
+  const last = taken.at(-1);
+  const isFull = isCut || (ahead === 0 && taken.length === turn.limit);
+  const [tasks, until] = await Promise.all([
+    taken.length === 0
+      ? []
+      : show(
+          sql,
+          taken.map(({ seq }) => seq),
+        ),
+    isFull ? fullAt(last, after) : reachedBy(sql, kind, params),
+  ]);
+  const known = source.isShared === true ? ownTimes(until, { last, after }) : until;
+  return { tasks, bytes, isFull, ...known };
+}
+
+type SourceValues = NamedValues & { readonly max: number; readonly createdAfter: number };
+
+async function reachedBy(sql: Sql, kind: SourceKind, params: SourceValues): Promise<ListProgress> {
+  const row = await LOOKED_AT_BY[kind].get<TaskPlace & { looked: number; newest: number }>(
+    sql,
+    params,
+  );
+  const { looked, newest, timeMs, seq } = row ?? { looked: 0, newest: 0, timeMs: 0, seq: 0 };
+  const last = row === undefined ? undefined : { timeMs, seq };
+  return reached({ looked, newest, last }, { ...params, kind });
+}
+
+async function findAccount(sql: Sql, login: string): Promise<number | undefined> {
+  return (await sql.get<{ seq: number }>(FIND_ACCOUNT, [login]))?.seq;
+}
+
+async function showSummaries(sql: Sql, seqs: readonly number[]): Promise<readonly TaskSummary[]> {
+  return (await sql.all<SummaryRow>(SELECT_SUMMARIES, [seqs])).map(toSummary);
+}
+
+async function showFound(sql: Sql, seqs: readonly number[]): Promise<readonly FoundTaskRow[]> {
+  const [rows, deliveries] = await Promise.all([
+    sql.all<FoundRow>(SELECT_FOUND, [seqs]),
+    findDeliveries(sql, seqs),
+  ]);
+  return rows.map((row) => {
+    const { dataText: _none, ...summary } = toSummary(row);
+    const { seq, login, tag, priority, startAt, isReady } = row;
+    const own = { login, tag, priority, startAt, isReady };
+    return { ...summary, ...own, deliveries: deliveries.get(seq) ?? [] };
+  });
 }
