@@ -76,6 +76,9 @@ interface ClaimKind {
  * One round of a claim of up to $2 tasks of the type $1: of each account its share, in the order of the turns. Who
  * comes second passes over what the first has locked, so nobody waits and nobody gets the same task. A task is started
  * while the inputs before it are not too large; the rest is locked until the batch has ended, and stays as it was.
+ *
+ * The tasks go through an array: the planner takes one for short, where it takes a limit that it does not know for a
+ * tenth of the table, and reads all of it (measured with 100,000 waiting tasks: 70 ms for 100 of them instead of 1.2).
  */
 function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
   return `
@@ -89,13 +92,14 @@ function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
       FOR UPDATE SKIP LOCKED
     ) AS q
     LIMIT $2::int
+  ), given AS MATERIALIZED (
+    SELECT max(turns) AS turns, array_agg(task_seq ORDER BY turn, priority DESC, task_seq) AS seqs FROM picked
   ), sized AS (
-    SELECT p.turns, p.task_seq, t.id, t.marketplace, t.input_text, octet_length(t.input_text) AS bytes,
-      row_number() OVER w AS place,
-      coalesce(sum(octet_length(t.input_text)) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+    SELECT g.turns, a.task_seq, a.place, t.id, t.marketplace, t.input_text, octet_length(t.input_text) AS bytes,
+      coalesce(sum(octet_length(t.input_text)) OVER (ORDER BY a.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
         AS bytes_before
-    FROM picked AS p JOIN tasks AS t ON t.seq = p.task_seq
-    WINDOW w AS (ORDER BY p.turn, p.priority DESC, p.task_seq)
+    FROM given AS g CROSS JOIN LATERAL unnest(g.seqs) WITH ORDINALITY AS a (task_seq, place)
+      JOIN tasks AS t ON t.seq = a.task_seq
   )
   UPDATE queue AS q
   SET state = 'running', started_at = $3::bigint, runs = q.runs + 1, progress_text = NULL, ${set}
@@ -115,9 +119,9 @@ function claimTexts(kind: ClaimKind): ClaimTexts {
   return { first: startRound(WAITING_TURNS, kind), more: startRound(GIVEN_TURNS, kind) };
 }
 
-const START_RUNS = claimTexts({ set: `node_seq = $6::bigint` });
+export const START_RUNS = claimTexts({ set: `node_seq = $6::bigint` });
 
-const START_LEASES = claimTexts({
+export const START_LEASES = claimTexts({
   set: `
     node_seq = NULL, worker_seq = $6::bigint, lease_ms = $7::int, claimed_at = $3::bigint, deadline_at = $8::bigint,
     lease_until = $9::bigint, lease_id = ($10::text[])[s.place], lease_ending = NULL`,
