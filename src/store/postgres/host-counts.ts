@@ -10,6 +10,25 @@ const ADD_TO_HOSTS = `
   SET given_up = c.given_up + excluded.given_up, refused = c.refused + excluded.refused,
       retrying = c.retrying + excluded.retrying`;
 
+const IS_EMPTY = `sum(given_up) = 0 AND sum(refused) = 0 AND sum(retrying) = 0`;
+
+/**
+ * Erases the rows of hosts of which nothing is left to count: they may never be sent to again. The stripes' rows are
+ * negative and positive, and only together nothing. A row that another batch is just changing is left out: where the
+ * others together are nothing, they may go without it.
+ */
+export const ERASE_EMPTY_HOSTS = `
+  WITH empty AS (
+    SELECT account_seq, host FROM host_counts GROUP BY account_seq, host HAVING ${IS_EMPTY} LIMIT 1000
+  ), locked AS MATERIALIZED (
+    SELECT c.* FROM host_counts AS c JOIN empty AS e ON e.account_seq = c.account_seq AND e.host = c.host
+    FOR UPDATE OF c SKIP LOCKED
+  )
+  DELETE FROM host_counts AS c
+  USING (SELECT account_seq, host FROM locked GROUP BY account_seq, host HAVING ${IS_EMPTY}) AS e, locked AS l
+  WHERE l.account_seq = e.account_seq AND l.host = e.host
+    AND c.account_seq = l.account_seq AND c.host = l.host AND c.stripe = l.stripe`;
+
 /** Sends what a batch changes. */
 export function sendHostCounts(sql: BatchSql, tally: HostTally): void {
   const accounts: number[] = [];
