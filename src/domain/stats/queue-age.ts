@@ -6,8 +6,8 @@ export interface QueuedTimes {
   readonly startAt: number | null;
 }
 
-// The most tasks that were queued after others that were made later, because they were to start later.
-const EXAMINED_MAX = 100;
+/** The most tasks that were queued after others that were made later, because they were to start later. */
+export const OLDEST_EXAMINED_MAX = 100;
 
 /**
  * When the longest-waiting task that may run was queued; null when none waits. Takes the tasks in the order in which
@@ -18,7 +18,7 @@ export function oldestSince(tasks: Iterable<QueuedTimes>): number | null {
   let examined = 0;
   for (const { createdAt, startAt } of tasks) {
     // All following tasks were made later.
-    if ((oldest !== null && createdAt >= oldest) || ++examined > EXAMINED_MAX) break;
+    if ((oldest !== null && createdAt >= oldest) || ++examined > OLDEST_EXAMINED_MAX) break;
     oldest = earlier(oldest, Math.max(createdAt, startAt ?? 0));
   }
   return oldest;
