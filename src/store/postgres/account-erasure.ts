@@ -16,28 +16,42 @@ const LOCK_ACCOUNT = `
 const ATTEMPTS_BYTES = `
   (SELECT coalesce(sum(${ATTEMPT_BYTES}), 0) FROM attempts AS a WHERE a.task_seq = t.seq)`;
 
-export const ACCOUNT_QUEUE = `
+const TASKS_MAX = 100;
+const ROWS_MAX = 1000;
+
+// The next rows of an account, in the order of an index and with a number that the plan knows: otherwise the server goes
+// through all that the account has for each part. As a range, because a plan for all accounts takes `=` for
+// as many rows as most accounts have, and would sort them.
+const OF_ACCOUNT = `account_seq BETWEEN $1 AND $1`;
+
+const QUEUED = `
+  SELECT task_seq FROM queue WHERE ${OF_ACCOUNT}
+  ORDER BY account_seq, state, created_at, task_seq LIMIT ${TASKS_MAX}`;
+
+const ENDED = `
+  SELECT task_seq, result_text, error_text FROM ends WHERE ${OF_ACCOUNT}
+  ORDER BY account_seq, state, created_at, task_seq LIMIT ${TASKS_MAX}`;
+
+const ACCOUNT_QUEUE = `
   SELECT t.seq, ${POST_BYTES} + ${ATTEMPTS_BYTES} AS bytes
-  FROM (SELECT task_seq FROM queue WHERE account_seq = $1 LIMIT $2) AS q
-  JOIN tasks AS t ON t.seq = q.task_seq`;
+  FROM (${QUEUED}) AS q JOIN tasks AS t ON t.seq = q.task_seq`;
 
-export const ACCOUNT_ENDS = `
+const ACCOUNT_ENDS = `
   SELECT t.seq, ${POST_BYTES} + ${END_BYTES} + ${ATTEMPTS_BYTES} AS bytes
-  FROM (SELECT task_seq, result_text, error_text FROM ends WHERE account_seq = $1 LIMIT $2) AS e
-  JOIN tasks AS t ON t.seq = e.task_seq`;
+  FROM (${ENDED}) AS e JOIN tasks AS t ON t.seq = e.task_seq`;
 
-export const ACCOUNT_ANSWERS = `
-  SELECT key, octet_length(answer_text) AS bytes FROM idempotency_keys WHERE account_seq = $1 LIMIT $2`;
+const ACCOUNT_ANSWERS = `
+  SELECT key, octet_length(answer_text) AS bytes FROM idempotency_keys WHERE ${OF_ACCOUNT}
+  ORDER BY account_seq, key LIMIT ${ROWS_MAX}`;
 
-export const ERASE_ANSWERS = `
+const ERASE_ANSWERS = `
   DELETE FROM idempotency_keys WHERE account_seq = $1 AND key = ANY($2::text[])
   RETURNING octet_length(answer_text) AS bytes`;
 
-/** Each erases up to $2 rows by the primary key, of which account_seq is the first column. */
-export const ERASE_STATISTICS = [
-  eraseSome("traffic", "account_seq, step_ms, at, stripe"),
-  eraseSome("host_traffic", "account_seq, at, host, stripe"),
-  eraseSome("host_failures", "account_seq, host, stripe"),
+const ERASE_STATISTICS = [
+  eraseSome("traffic", "account_seq, step_ms, at"),
+  eraseSome("host_traffic", "account_seq, at, host"),
+  eraseSome("host_failures", "account_seq, host"),
 ] as const;
 
 const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text::json ->> 'login' = $1`;
@@ -51,12 +65,12 @@ const LAST = [
   `DELETE FROM accounts WHERE seq = $1`,
 ];
 
-const TASKS_MAX = 100;
-const ROWS_MAX = 1000;
-
-function eraseSome(table: string, key: string): string {
+/** Erases rows in the order of the primary key, by their places: a place is valid within the statement. */
+function eraseSome(table: string, order: string): string {
   return `
-    DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE account_seq = $1 LIMIT $2)`;
+    DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM ${table} WHERE ${OF_ACCOUNT} ORDER BY ${order} LIMIT ${ROWS_MAX}
+    ))`;
 }
 
 /** An account is erased part by part. */
@@ -84,7 +98,7 @@ async function eraseSomeTasks(
   accountSeq: number,
 ): Promise<number> {
   for (const select of [ACCOUNT_QUEUE, ACCOUNT_ENDS]) {
-    const rows = takeWithin(await sql.all<SizedRow>(select, [accountSeq, TASKS_MAX]));
+    const rows = takeWithin(await sql.all<SizedRow>(select, [accountSeq]));
     const seqs = rows.map(({ seq }) => seq);
     if (seqs.length === 0) continue;
     await eraseTasks(sql, changes, seqs);
@@ -100,7 +114,7 @@ async function eraseSomeRows(
   accountSeq: number,
 ): Promise<number> {
   const answers = takeWithin(
-    await sql.all<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, [accountSeq, ROWS_MAX]),
+    await sql.all<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, [accountSeq]),
   );
   if (answers.length > 0) {
     const keys = answers.map(({ key }) => key);
@@ -111,7 +125,7 @@ async function eraseSomeRows(
     return answers.length;
   }
   for (const erase of ERASE_STATISTICS) {
-    const erased = await sql.run(erase, [accountSeq, ROWS_MAX]);
+    const erased = await sql.run(erase, [accountSeq]);
     if (erased > 0) return erased;
   }
   return 0;
