@@ -7,6 +7,7 @@ import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { readWorkCounts } from "./task-counts.ts";
 import { storable } from "./traffic-tally.ts";
+import { turnLookUp, type Keyed } from "./turn-look-up.ts";
 
 const INSERT_ACCOUNT = `
   INSERT INTO accounts (login, webhook_secret, created_at) VALUES ($1, $2, $3)
@@ -101,12 +102,12 @@ const SELECT_KEYS = `
   ) AS k
   ORDER BY seq`;
 
-/** Runs on every request: two index look-ups. */
-const SELECT_KEY_HOLDER = `
-  SELECT a.seq AS "accountId", a.login, k.key_id AS "keyId", k.revoked_at AS "revokedAt",
+/** Runs for the requests of each turn: two index look-ups for each. */
+const SELECT_KEY_HOLDERS = `
+  SELECT k.hash AS key, a.seq AS "accountId", a.login, k.key_id AS "keyId", k.revoked_at AS "revokedAt",
     a.disabled_at AS "disabledAt", ${LIMIT_COLUMNS}
   FROM keys AS k JOIN accounts AS a ON a.seq = k.account_seq
-  WHERE k.hash = $1`;
+  WHERE k.hash = ANY($1::text[])`;
 
 interface Seq {
   readonly seq: number;
@@ -204,6 +205,9 @@ const NO_LIMIT = null;
 export function accountReads(sql: Sql) {
   const keysOf = (accountSeq: number, revokedMax: number | null) =>
     sql.all<Key>(SELECT_KEYS, [accountSeq, revokedMax]);
+  const lookUpHolder = turnLookUp((hashes) =>
+    sql.all<KeyHolderRow & Keyed>(SELECT_KEY_HOLDERS, [hashes]),
+  );
 
   return {
     listAccounts: () => sql.all<Account>(SELECT_ACCOUNTS),
@@ -224,7 +228,7 @@ export function accountReads(sql: Sql) {
     },
 
     async findKeyHolder(keyHash) {
-      const row = await sql.get<KeyHolderRow>(SELECT_KEY_HOLDER, [keyHash]);
+      const row = await lookUpHolder(keyHash);
       return row === undefined ? null : toKeyHolder(row);
     },
 

@@ -4,6 +4,7 @@ import type { NewSession, Store } from "../store.ts";
 import { LIMIT_COLUMNS } from "./accounts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
+import { turnLookUp, type Keyed } from "./turn-look-up.ts";
 
 // The operator's sessions have no row of their own to lock, and are few: whoever else opens a session meanwhile waits.
 const LOCK_SESSIONS = `LOCK TABLE sessions IN SHARE ROW EXCLUSIVE MODE`;
@@ -55,14 +56,14 @@ const USE_LINK = `
   DELETE FROM sign_in_links
   WHERE hash = $1 AND expires_at > $2 AND expires_at <= $2 + ${2 * SIGN_IN_LINK_MS}`;
 
-/** Runs on every request of a session: look-ups by index. Only a session without a key belongs to the operator. */
-const FIND_SESSION = `
-  SELECT s.seq AS "sessionId", s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt",
+/** Runs for the requests of sessions of each turn: look-ups by index. Only a session without a key belongs to the operator. */
+const FIND_SESSIONS = `
+  SELECT s.hash AS key, s.seq AS "sessionId", s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt",
     k.key_id AS "keyId", a.seq AS "accountId", a.login, ${LIMIT_COLUMNS}
   FROM sessions AS s
   LEFT JOIN keys AS k ON k.seq = s.key_seq
   LEFT JOIN accounts AS a ON a.seq = k.account_seq
-  WHERE s.hash = $1 AND (
+  WHERE s.hash = ANY($1::text[]) AND (
     s.key_seq IS NULL
     OR (a.seq IS NOT NULL AND k.revoked_at IS NULL AND a.disabled_at IS NULL)
   )`;
@@ -103,9 +104,11 @@ export function sessionWrites(sql: BatchSql) {
 }
 
 export function sessionReads(sql: Sql) {
+  const lookUp = turnLookUp((hashes) => sql.all<SessionRow & Keyed>(FIND_SESSIONS, [hashes]));
+
   return {
     async findSession(hash) {
-      const row = await sql.get<SessionRow>(FIND_SESSION, [hash]);
+      const row = await lookUp(hash);
       return row === undefined ? null : toSession(row);
     },
   } satisfies Partial<Store>;

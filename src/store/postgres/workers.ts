@@ -2,6 +2,7 @@ import { withTypes } from "../common/worker-row.ts";
 import type { Store, Worker, WorkerHolder } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
+import { turnLookUp, type Keyed } from "./turn-look-up.ts";
 
 const INSERT_WORKER = `
   INSERT INTO workers (name, hash, last_four, types_text, created_at) VALUES ($1, $2, $3, $4, $5)
@@ -22,10 +23,10 @@ const TOUCH_WORKERS = `
   )
   UPDATE workers AS w SET last_seen_at = used.seen_at FROM used WHERE w.seq = used.seq`;
 
-/** Runs on every request of a worker: one index look-up. */
-const FIND_WORKER_HOLDER = `
-  SELECT seq AS "workerId", name, types_text AS "typesText", revoked_at IS NOT NULL AS "isRevoked"
-  FROM workers WHERE hash = $1`;
+/** Runs for the requests of workers of each turn: one index look-up for each. */
+const FIND_WORKER_HOLDERS = `
+  SELECT hash AS key, seq AS "workerId", name, types_text AS "typesText", revoked_at IS NOT NULL AS "isRevoked"
+  FROM workers WHERE hash = ANY($1::text[])`;
 
 // Counts all held leases, once for the list: only operators ask for it. The last worker of a name is the one that is
 // active, or was the last to be.
@@ -74,12 +75,16 @@ export function workerWrites(sql: BatchSql) {
 }
 
 export function workerReads(sql: Sql) {
+  const lookUp = turnLookUp((hashes) => sql.all<HolderRow & Keyed>(FIND_WORKER_HOLDERS, [hashes]));
+
   return {
     listWorkers: async () => (await sql.all<WorkerRow>(LIST_WORKERS)).map(withTypes),
 
     async findWorkerHolder(tokenHash) {
-      const row = await sql.get<HolderRow>(FIND_WORKER_HOLDER, [tokenHash]);
-      return row === undefined ? null : withTypes(row);
+      const row = await lookUp(tokenHash);
+      if (row === undefined) return null;
+      const { key: _, ...holder } = row;
+      return withTypes(holder);
     },
   } satisfies Partial<Store>;
 }
