@@ -32,10 +32,14 @@ export const KEEP_UNDELIVERED = `
   WHERE task_seq = ANY($2::bigint[]) AND EXISTS (SELECT 1 FROM outbox AS o WHERE o.task_seq = e.task_seq)
   RETURNING task_seq AS seq`;
 
-/** Deletes rows that a query selects by their key; what another node is deleting is passed over. */
+/**
+ * Deletes rows that a query selects by their key; what another node is deleting is passed over. The query runs once:
+ * run again for each row, it would pass over what is deleted already, and find more than its limit.
+ */
 function eraseSome(table: string, key: string, selected: string): string {
   return `
-  DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} ${selected} FOR UPDATE SKIP LOCKED)`;
+  WITH old AS MATERIALIZED (SELECT ${key} FROM ${table} ${selected} FOR UPDATE SKIP LOCKED)
+  DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM old)`;
 }
 
 // The oldest, $2 at most.
