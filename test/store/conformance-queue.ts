@@ -185,11 +185,13 @@ export function exerciseQueueExpiry(open: OpenStore): void {
 
     assert.deepEqual((await expireAll(store, mark)).ids, []);
     const { seq } = await claimOne(store);
-    assert.equal(seq, erased.seq);
     const { id } = erased;
-    assert.deepEqual(await store.finishTask({ ...newFinish({ seq }), id }), []);
-    await store.retryTask({ seq, id, startAt: T0 });
-    assert.equal(await store.requeueTasks({ seq, id }), 0);
+    // SQLite gives the number of an erased row to the next one: there the two are the same. A server never does.
+    for (const of of [seq, erased.seq]) {
+      assert.deepEqual(await store.finishTask({ ...newFinish({ seq: of }), id }), []);
+      await store.retryTask({ seq: of, id, startAt: T0 });
+      assert.equal(await store.requeueTasks({ seq: of, id }), 0);
+    }
     assert.equal((await store.findTask({ accountId, id: next.id }))?.task.state, "running");
     assert.equal(await store.requeueTasks({ seq, id: next.id }), 1);
   });
