@@ -18,6 +18,8 @@ const INT8 = 20;
 const INT8_ARRAY = 1016;
 const NUMERIC = 1700;
 
+const CLOSE_MS_MAX = 1000;
+
 // Numbers stay below 2^53, and sums of them too.
 const TYPES: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -56,9 +58,16 @@ export class Connection implements Sql {
    * be gone, and nothing else tells. Rejects with the error of the server or the network.
    */
   static async open(config: pg.ClientConfig, deadlineMs: number): Promise<Connection> {
-    const client = new pg.Client({ ...config, keepAlive: true, pipeline: true, types: TYPES });
+    const { connectionTimeoutMillis = deadlineMs } = config;
+    const own = { connectionTimeoutMillis, keepAlive: true, pipeline: true, types: TYPES };
+    const client = new pg.Client({ ...config, ...own });
     const connection = new Connection(client, deadlineMs);
-    await client.connect();
+    try {
+      await client.connect();
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
     return connection;
   }
 
@@ -106,10 +115,13 @@ export class Connection implements Sql {
     this.#lose(reason);
   }
 
-  /** Ends the connection once everything is answered. */
+  /** Ends the connection once everything is answered; at once when that takes too long, because the server is gone. */
   async close(): Promise<void> {
     if (this.#lost.signal.aborted) return;
+    const destroy = (): void => this.destroy();
+    const timer = setTimeout(destroy, CLOSE_MS_MAX);
     await this.#client.end();
+    clearTimeout(timer);
   }
 
   #query(text: string, values: readonly SqlValue[] = []): Promise<pg.QueryResult> {

@@ -1,0 +1,81 @@
+import { StoreError } from "../../store-error.ts";
+import type { Connection } from "./connection.ts";
+
+/** What a node expects of a session, and of the server that it reached. */
+
+/** How a connection is used. */
+export interface Session {
+  /** A statement that is not answered for so long costs the connection. */
+  readonly deadlineMs: number;
+  /** The server breaks a statement off after this time; 0 for never. */
+  readonly statementMs: number;
+  /** The server breaks a wait for a row off after this time; 0 for never. */
+  readonly lockMs: number;
+  /**
+   * True where a commit may be lost when the server crashes, and need not wait for the disk nor for standbys: a
+   * heartbeat must not stop because a standby does.
+   */
+  readonly mayLose: boolean;
+}
+
+const OLDEST_VERSION = 140_000;
+
+// A process that was stopped inside a transaction holds its locks no longer than this.
+const IDLE_MS_MAX = 10_000;
+
+const SET_UP = `
+  SELECT set_config('idle_in_transaction_session_timeout', '${IDLE_MS_MAX}', false),
+    set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('synchronous_commit',
+      CASE WHEN $3 THEN 'off' WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply' ELSE 'on' END,
+      false)`;
+
+const FIND_VERSION = `
+  SELECT current_setting('server_version_num')::int AS version, current_setting('synchronous_commit') AS commits`;
+
+/**
+ * Sets a session up, and reads back what the server makes of it. Rejects with a StoreError of kind `failed` when the
+ * server is too old, or keeps less than it acknowledges.
+ */
+export async function setUp(
+  connection: Connection,
+  { statementMs, lockMs, mayLose }: Session,
+): Promise<void> {
+  const [, state] = await Promise.all([
+    connection.run(SET_UP, [String(statementMs), String(lockMs), mayLose]),
+    connection.get<{ version: number; commits: string }>(FIND_VERSION),
+  ]);
+  const { version = 0, commits = "" } = state ?? {};
+  if (version < OLDEST_VERSION) {
+    const major = Math.floor(version / 10_000);
+    throw new StoreError("failed", `the server is PostgreSQL ${major}: 14 is the oldest known`);
+  }
+  // A pooler in between may not have passed the setting on.
+  if (!mayLose && commits !== "on" && commits !== "remote_apply") {
+    const message = `synchronous_commit stays ${commits}, so acknowledged tasks could be lost`;
+    throw new StoreError("failed", message);
+  }
+}
+
+const FIND_HISTORY = `
+  SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS timeline,
+    current_setting('synchronous_standby_names') = '' AS "isAlone",
+    (SELECT count(*) FROM pg_stat_replication) AS standbys`;
+
+/** Which server this is, of those that it may be since a failover. */
+export interface ServerHistory {
+  /** Another one after each promotion of a standby. */
+  readonly timeline: string;
+  /** True when standbys follow that no commit waits for: a failover to one of them loses what it has not got yet. */
+  readonly mayLoseAtFailover: boolean;
+}
+
+/** Null where this user may not see it. */
+export async function findHistory(connection: Connection): Promise<ServerHistory | null> {
+  const row = await connection.get<{ timeline: string; isAlone: boolean; standbys: number }>(
+    FIND_HISTORY,
+  );
+  if (row === undefined) return null;
+  return { timeline: row.timeline, mayLoseAtFailover: row.isAlone && row.standbys > 0 };
+}
