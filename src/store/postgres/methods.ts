@@ -1,7 +1,6 @@
 import { listByTurns } from "../common/list-turns.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import type { Store } from "../store.ts";
-import { missing } from "./missing.ts";
 import type { ServerAccess } from "./server-access.ts";
 import type { Writes } from "./writes.ts";
 
@@ -97,7 +96,6 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
 
-    listNodes: missing("listNodes"),
     reclaimSpace: () => reclaimSpace(undefined),
     tryWrite: () => tryWrite(undefined),
     watch: (listener) => commit.watch(listener),

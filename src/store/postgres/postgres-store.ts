@@ -3,12 +3,13 @@ import { everyStep } from "../../domain/every-step.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
 import { GroupCommit } from "../common/group-commit.ts";
-import { newLoneNode } from "../common/lone-node.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
+import { Dialer } from "./machine/dialer.ts";
+import type { NodeName } from "./machine/heartbeat.ts";
 import { makeSchema } from "./machine/migrate.ts";
-import { ServerNode, WRITERS, type NodeName } from "./machine/node.ts";
+import { BEAT_MS, ServerNode, WRITERS } from "./machine/node.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
 import { Writer, Writers } from "./machine/writer.ts";
@@ -32,6 +33,10 @@ export interface PostgresStoreOptions {
   readonly examineMax?: number | undefined;
   readonly observer?: Observer | undefined;
   readonly log?: Logger;
+  /**
+   * Time between the heartbeats of this node, which all nodes of a database must agree on: {@link BEAT_MS} but in tests.
+   */
+  readonly beatMs?: number;
 }
 
 const SHORT_READERS = 2;
@@ -44,7 +49,7 @@ const LONG_READERS = 2;
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { server, backlogMax, observer, examineMax } = options;
   await makeSchema(server);
-  const node = new ServerNode(server, options.node ?? { name: "tool", url: null, version: "" });
+  const node = newNode(options);
   const memory = new NodeMemory();
   const writers = Array.from(
     { length: WRITERS },
@@ -60,10 +65,11 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const longReader = new SnapshotReader(connect, LONG_READERS);
   const nodeSeq = async (): Promise<number> => (await node.life()).nodeSeq;
   const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq } });
-  await node.life();
+  await node.open();
   let closing: Promise<void> | null = null;
   return {
-    cluster: newLoneNode(systemClock),
+    cluster: node,
+    listNodes: () => node.list(reader),
     ...access.reads,
     ...writeMethods(access),
     ...otherMethods(access, { examineMax }),
@@ -80,4 +86,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return closing;
     },
   };
+}
+
+function newNode(options: PostgresStoreOptions): ServerNode {
+  const { server, role, beatMs = BEAT_MS, log } = options;
+  const name = options.node ?? { name: "tool", url: null, version: "" };
+  const clock = systemClock;
+  const dialer = new Dialer({ server, applicationName: `postbackd ${name.name}`, clock, log });
+  return new ServerNode({ dialer, name, role, clock, beatMs, log });
 }

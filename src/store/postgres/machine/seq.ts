@@ -14,9 +14,13 @@ export class SeqSource {
   #ms = 0;
   #count = 0;
 
-  constructor(now: () => number, slot: number) {
+  /** `last` is the greatest number that any row has. */
+  constructor(now: () => number, slot: number, last: number) {
     this.#now = now;
     this.#slot = slot;
+    this.#ms = Math.floor(last / PER_MS);
+    // The next one is of the next millisecond.
+    this.#count = PER_SLOT - 1;
   }
 
   next(): number {

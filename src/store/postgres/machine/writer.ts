@@ -15,6 +15,8 @@ import type { BatchSql } from "./sql.ts";
 export interface WriterNode {
   /** Settles with the node's present life, or rejects when the store is closed. */
   life(): Promise<NodeLife>;
+  /** True when another life has begun since, or is awaited. */
+  isOver(life: NodeLife): boolean;
   /** A batch found out that a life is over. */
   fenced(life: NodeLife): void;
   /** Opens a connection; tries until it succeeds, or rejects when the store is closed. */
@@ -67,23 +69,30 @@ export class Writer implements BatchTransport {
   }
 
   async #write(operations: readonly Operation[]): Promise<BatchReply> {
+    let life: NodeLife;
+    try {
+      life = await this.#node.life();
+    } catch (error) {
+      return { kind: "unreachable", message: messageOf(error) };
+    }
     for (;;) {
       try {
-        const runner = await this.#runner();
+        const runner = await this.#runner(life);
         return await runner.run(operations);
       } catch (error) {
-        const reply = await this.#afterFailure(error);
+        const reply = await this.#afterFailure(error, life);
         if (reply !== null) return reply;
       }
+      if (this.#node.isOver(life)) return OVER;
     }
   }
 
   /** Answers how the batch ended; null when nothing of it was written and it can be run again. */
-  async #afterFailure(error: unknown): Promise<BatchReply | null> {
-    if (error instanceof InDoubt) return this.#settle(error);
+  async #afterFailure(error: unknown, life: NodeLife): Promise<BatchReply | null> {
+    if (error instanceof InDoubt) return this.#settle(error, life);
     if (error instanceof Fenced) {
-      this.#leave();
-      return { kind: "unreachable", message: "the other daemons took this one for dead" };
+      this.#leave(life);
+      return OVER;
     }
     if (error instanceof ConnectionLost) return null;
     if (isPassing(error)) {
@@ -95,29 +104,30 @@ export class Writer implements BatchTransport {
   }
 
   /** Finds out how a batch ended whose COMMIT was not answered. */
-  async #settle({ xid, reply }: InDoubt): Promise<BatchReply | null> {
+  async #settle({ xid, reply }: InDoubt, life: NodeLife): Promise<BatchReply | null> {
     for (;;) {
       try {
-        const runner = await this.#runner();
+        const runner = await this.#runner(life);
         return (await runner.hasCommitted(xid)) ? reply : null;
       } catch (error) {
-        if (error instanceof Fenced) return this.#afterFailure(error);
+        if (error instanceof Fenced) return this.#afterFailure(error, life);
         if (error instanceof ConnectionLost || isPassing(error)) continue;
         return { kind: "unknown", message: messageOf(error) };
       }
     }
   }
 
-  #leave(): void {
-    if (this.#open === null) return;
-    this.#node.fenced(this.#open.life);
-    this.#open.connection.destroy("this life of the node is over");
+  #leave(life: NodeLife): void {
+    this.#node.fenced(life);
+    this.#open?.connection.destroy("this life of the node is over");
     this.#open = null;
   }
 
-  async #runner(): Promise<BatchRunner> {
-    if (this.#open !== null && !this.#open.connection.lost.aborted) return this.#open.runner;
-    const life = this.#open?.life ?? (await this.#node.life());
+  /** Makes a runner for this life: also for one that is over, whose last batch may be in doubt. */
+  async #runner(life: NodeLife): Promise<BatchRunner> {
+    const open = this.#open;
+    if (open !== null && open.life === life && !open.connection.lost.aborted) return open.runner;
+    open?.connection.destroy("this life of the node is over");
     const connection = await this.#node.connect();
     const stripe = life.stripes[this.#index];
     if (stripe === undefined) throw new Error("a node has a stripe for each of its writers");
@@ -132,6 +142,11 @@ export class Writer implements BatchTransport {
     return runner;
   }
 }
+
+const OVER: BatchReply = {
+  kind: "unreachable",
+  message: "this node is no member until it joins again",
+};
 
 /** Gives each batch to a writer that is free, in turn. */
 export class Writers implements BatchTransport {

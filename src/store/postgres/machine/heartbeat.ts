@@ -1,0 +1,216 @@
+import type { Duty } from "../../cluster.ts";
+import type { Connection } from "./connection.ts";
+import type { ClockSample } from "./database-clock.ts";
+import { DUTIES, type DutyRow } from "./duties.ts";
+
+/** What nodes write of themselves, and what they see of one another. All of it goes by the database's clock. */
+
+const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/** How a node is known to people. */
+export interface NodeName {
+  readonly name: string;
+  readonly url: string | null;
+  readonly version: string;
+}
+
+/** Who joins. */
+export interface Joining extends NodeName {
+  /** `tool` for a process that takes a few steps and ends: the nodes do not count it among them. */
+  readonly role: "node" | "tool";
+  /** How long it is taken for alive after a heartbeat. */
+  readonly liveMs: number;
+}
+
+/** What a node has got by joining. */
+export interface Joined {
+  readonly nodeSeq: number;
+  /** The first of its stripes. */
+  readonly stripe: number;
+  /** No row of the database has a greater number. */
+  readonly lastSeq: number;
+  /** What a node kept of its clocks last. */
+  readonly reading: { readonly wallAt: number; readonly uptimeMs: number } | null;
+}
+
+const JOIN = `
+  INSERT INTO nodes (name, url, version, schema_min, schema_max, joined_at, expires_at, is_tool)
+  SELECT $1, $2, $3, 1, 1, at, at + $4::bigint, $5 FROM (SELECT ${NOW} AS at) AS clock
+  RETURNING seq`;
+
+const FREE_STRIPE = `
+  SELECT stripe FROM stripes WHERE stripe % 2 = 0 AND node_seq IS NULL
+  ORDER BY stripe LIMIT 1 FOR UPDATE SKIP LOCKED`;
+
+const TAKE_STRIPES = `UPDATE stripes SET node_seq = $1 WHERE stripe IN ($2, $2 + 1)`;
+
+const MAKE_DUTIES = `INSERT INTO duties (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`;
+
+// The database's clock may have been set back since, and no number is ever given again.
+const FIND_LAST_SEQ = `
+  SELECT GREATEST((SELECT max(seq) FROM tasks), (SELECT max(seq) FROM outbox), (SELECT max(seq) FROM attempts), 0) AS seq`;
+
+const FIND_READING = `SELECT wall_at AS "wallAt", uptime_ms AS "uptimeMs" FROM clock_readings`;
+
+// What they left has been taken up long ago; whoever names one that has no row names one that has ended.
+const FORGET = `
+  DELETE FROM nodes WHERE ended_at < ${NOW} - 7 * 86400000::bigint
+    AND NOT EXISTS (SELECT 1 FROM stripes WHERE node_seq = nodes.seq)`;
+
+/** Makes a row for a new life, and takes stripes for its writers. Rejects when no stripes are free. */
+export async function join(connection: Connection, who: Joining): Promise<Joined> {
+  const { name, url, version, role, liveMs } = who;
+  await connection.command("BEGIN");
+  const [node, free] = await Promise.all([
+    connection.get<{ seq: number }>(JOIN, [name, url, version, liveMs, role === "tool"]),
+    connection.get<{ stripe: number }>(FREE_STRIPE),
+  ]);
+  if (node === undefined || free === undefined) {
+    await connection.command("ROLLBACK");
+    throw new Error("too many nodes share this database: 32 may");
+  }
+  const [last, reading] = await Promise.all([
+    connection.get<{ seq: number }>(FIND_LAST_SEQ),
+    connection.get<{ wallAt: number; uptimeMs: number }>(FIND_READING),
+    connection.run(TAKE_STRIPES, [node.seq, free.stripe]),
+    connection.run(MAKE_DUTIES, [[...DUTIES]]),
+    connection.run(FORGET),
+  ]);
+  await commit(connection);
+  return {
+    nodeSeq: node.seq,
+    stripe: free.stripe,
+    lastSeq: last?.seq ?? 0,
+    reading: reading ?? null,
+  };
+}
+
+const END = `
+  UPDATE nodes SET ended_at = ${NOW} WHERE seq = ANY($1::bigint[]) AND ended_at IS NULL`;
+const FREE_STRIPES = `UPDATE stripes SET node_seq = NULL WHERE node_seq = ANY($1::bigint[])`;
+const FREE_DUTIES = `UPDATE duties SET node_seq = NULL, until = 0 WHERE node_seq = ANY($1::bigint[])`;
+
+/** Ends a life in good order: the others need not wait until it is taken for dead. */
+export async function leave(connection: Connection, nodeSeq: number): Promise<void> {
+  await connection.command("BEGIN");
+  await Promise.all([
+    connection.run(FREE_STRIPES, [[nodeSeq]]),
+    connection.run(FREE_DUTIES, [[nodeSeq]]),
+    connection.run(END, [[nodeSeq]]),
+  ]);
+  await commit(connection);
+}
+
+const FIND_EXPIRED = `
+  SELECT seq, name FROM nodes WHERE ended_at IS NULL AND (expires_at < ${NOW} OR seq = ANY($1::bigint[]))
+  ORDER BY seq FOR UPDATE SKIP LOCKED`;
+
+/** A node that was taken for dead. */
+export interface EndedNode {
+  readonly seq: number;
+  readonly name: string;
+}
+
+/**
+ * Ends the nodes whose time is over, and `also` these. First it takes their stripes away, which waits for a batch under
+ * way: so when a node is seen to have ended, nothing of it can be committed any more.
+ */
+export async function endExpired(
+  connection: Connection,
+  also: readonly number[],
+): Promise<readonly EndedNode[]> {
+  await connection.command("BEGIN");
+  const expired = await connection.all<EndedNode>(FIND_EXPIRED, [also]);
+  const seqs = expired.map(({ seq }) => seq);
+  if (seqs.length > 0) {
+    await connection.run(FREE_STRIPES, [seqs]);
+    await Promise.all([connection.run(FREE_DUTIES, [seqs]), connection.run(END, [seqs])]);
+  }
+  await commit(connection);
+  return expired;
+}
+
+// After a failed statement a COMMIT succeeds, and has rolled back.
+async function commit(connection: Connection): Promise<void> {
+  if ((await connection.command("COMMIT")) !== "COMMIT") throw new Error("rolled back");
+}
+
+const BEAT = `
+  WITH beat AS (
+    UPDATE nodes SET expires_at = ${NOW} + $2::bigint, facts_text = coalesce($3, facts_text)
+    WHERE seq = $1 AND ended_at IS NULL RETURNING 1
+  )
+  SELECT EXISTS (SELECT 1 FROM beat) AS "isAlive", extract(epoch FROM clock_timestamp()) * 1000 AS shown`;
+
+const FIND_NODES = `
+  SELECT seq, expires_at AS "expiresAt", is_tool AS "isTool" FROM nodes WHERE ended_at IS NULL ORDER BY seq`;
+
+const FIND_DUTIES = `SELECT name, node_seq AS "nodeSeq", until FROM duties ORDER BY name`;
+
+/** A node that has not ended. */
+export interface NodeRow {
+  readonly seq: number;
+  /** It is taken for dead after that. */
+  readonly expiresAt: number;
+  readonly isTool: boolean;
+}
+
+/** What a node is answered to a heartbeat. */
+export interface BeatAnswer {
+  /** False when it was taken for dead. */
+  readonly isAlive: boolean;
+  readonly sample: ClockSample;
+  readonly nodes: readonly NodeRow[];
+  readonly duties: readonly DutyRow[];
+}
+
+/** Tells that a node is alive, and what it tells of itself; all three statements cross the wire together. */
+export async function beat(
+  connection: Connection,
+  { nodeSeq, liveMs, factsText }: { nodeSeq: number; liveMs: number; factsText: string | null },
+  monotonic: () => number,
+): Promise<BeatAnswer> {
+  const sentAt = monotonic();
+  let heardAt = sentAt;
+  const own = connection
+    .get<{ isAlive: boolean; shown: number }>(BEAT, [nodeSeq, liveMs, factsText])
+    .finally(() => (heardAt = monotonic()));
+  const [answer, nodes, duties] = await Promise.all([
+    own,
+    connection.all<NodeRow>(FIND_NODES),
+    connection.all<DutyRow>(FIND_DUTIES),
+  ]);
+  const { isAlive = false, shown = 0 } = answer ?? {};
+  return { isAlive, sample: { shown, sentAt, heardAt }, nodes, duties };
+}
+
+// Who finds a row locked leaves it to whoever is at it.
+const HOLD_DUTIES = `
+  WITH mine AS (
+    SELECT name FROM duties
+    WHERE name = ANY($2::text[]) AND (node_seq = $1 OR until < ${NOW}) ORDER BY name FOR UPDATE SKIP LOCKED
+  )
+  UPDATE duties AS d SET node_seq = $1, until = ${NOW} + $3::bigint, term = term + (node_seq IS DISTINCT FROM $1)::int
+  FROM mine WHERE d.name = mine.name
+  RETURNING d.name`;
+
+const RELEASE_DUTIES = `
+  UPDATE duties SET node_seq = NULL, until = ${NOW} WHERE node_seq = $1 AND name = ANY($2::text[])`;
+
+/** Claims and renews duties; answers those that the node holds now. */
+export async function holdDuties(
+  connection: Connection,
+  { nodeSeq, names, ms }: { nodeSeq: number; names: readonly Duty[]; ms: number },
+): Promise<readonly Duty[]> {
+  if (names.length === 0) return [];
+  const rows = await connection.all<{ name: Duty }>(HOLD_DUTIES, [nodeSeq, names, ms]);
+  return rows.map(({ name }) => name);
+}
+
+/** Leaves duties to others. */
+export async function releaseDuties(
+  connection: Connection,
+  { nodeSeq, names }: { nodeSeq: number; names: readonly Duty[] },
+): Promise<void> {
+  if (names.length > 0) await connection.run(RELEASE_DUTIES, [nodeSeq, names]);
+}

@@ -1,0 +1,64 @@
+import type { Logger } from "../../../domain/log.ts";
+import { messageOf } from "../../../domain/message-of.ts";
+import type { Dialer } from "./dialer.ts";
+import { endExpired, type BeatAnswer } from "./heartbeat.ts";
+import type { Session } from "./server-state.ts";
+
+/** To take a dead node's stripes away waits for its batch under way, which the server ends after 10 s. */
+export const ENDER: Session = { deadlineMs: 15_000, statementMs: 0, lockMs: 0, mayLose: false };
+
+export interface NodeEnderParts {
+  readonly dialer: Dialer;
+  readonly log: Logger | undefined;
+  /** Nodes have ended: what they left can be taken up. */
+  readonly ended: () => void;
+  /** It has done what it was asked for. */
+  readonly done: () => void;
+}
+
+/** Ends nodes that were not heard for too long: beside the heartbeats, because it may have to wait. */
+export class NodeEnder {
+  readonly #parts: NodeEnderParts;
+  #also: readonly number[] = [];
+  #isBusy = false;
+
+  constructor(parts: NodeEnderParts) {
+    this.#parts = parts;
+  }
+
+  /** A life of this node is over: nobody need wait until it is taken for dead. */
+  endAlso(nodeSeq: number): void {
+    this.#also = [...this.#also, nodeSeq];
+  }
+
+  /** Looks at what a heartbeat was answered. */
+  look({ nodes, sample }: BeatAnswer): void {
+    const isDue = this.#also.length > 0 || nodes.some(({ expiresAt }) => expiresAt < sample.shown);
+    if (!isDue || this.#isBusy) return;
+    this.#isBusy = true;
+    const { log, done } = this.#parts;
+    void this.#end()
+      // The next heartbeat finds them again.
+      .catch((error: unknown) => log?.debug({ reason: messageOf(error) }, "ended no nodes"))
+      .finally(() => {
+        this.#isBusy = false;
+        done();
+      });
+  }
+
+  async #end(): Promise<void> {
+    const { dialer, log, ended } = this.#parts;
+    const also = this.#also;
+    const connection = await dialer.reach(ENDER);
+    try {
+      const nodes = await endExpired(connection, also);
+      this.#also = this.#also.filter((seq) => !also.includes(seq));
+      for (const { seq, name } of nodes) {
+        log?.warn({ node: String(seq), name }, "a node was not heard, and has ended");
+      }
+      if (nodes.length > 0) ended();
+    } finally {
+      await connection.close();
+    }
+  }
+}

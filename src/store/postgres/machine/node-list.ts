@@ -1,0 +1,35 @@
+import type { Duty, NodeFacts, NodeSummary } from "../../cluster.ts";
+import type { Sql } from "./sql.ts";
+
+const LIST = `
+  SELECT seq, name, version, joined_at AS "joinedAt", expires_at AS "expiresAt", ended_at AS "endedAt",
+    facts_text AS "factsText",
+    ARRAY(SELECT d.name FROM duties AS d WHERE d.node_seq = nodes.seq AND d.until > $2 ORDER BY d.name) AS duties
+  FROM nodes
+  WHERE (ended_at IS NULL OR ended_at > $1) AND NOT is_tool
+  ORDER BY seq DESC`;
+
+interface Row extends Pick<NodeSummary, "name" | "version" | "joinedAt" | "endedAt"> {
+  readonly seq: number;
+  readonly expiresAt: number;
+  readonly factsText: string | null;
+  readonly duties: readonly Duty[];
+}
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/** Lists the nodes that are alive and those that ended within the last day. */
+export async function listNodes(
+  sql: Sql,
+  { now, liveMs }: { readonly now: number; readonly liveMs: number },
+): Promise<readonly NodeSummary[]> {
+  const rows = await sql.all<Row>(LIST, [now - DAY_MS, now]);
+  return rows.map(({ seq, expiresAt, endedAt, factsText, ...row }) => ({
+    ...row,
+    id: String(seq),
+    lastSeenAt: expiresAt - liveMs,
+    endedAt,
+    // Only nodes write this column.
+    facts: factsText === null ? null : (JSON.parse(factsText) as NodeFacts),
+  }));
+}

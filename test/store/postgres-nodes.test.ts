@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { until } from "../../scripts/kit/until.ts";
+import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
+import {
+  openPostgresStore,
+  type PostgresStoreOptions,
+} from "../../src/store/postgres/postgres-store.ts";
+import { StoreError, type Store } from "../../src/store/store.ts";
+import { afterwards } from "../helpers/afterwards.ts";
+import { PostgresProxy } from "../helpers/postgres-proxy.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { newPost, newTask, seedAccount } from "../helpers/store.ts";
+
+// A node is taken for dead after a second.
+const BEAT_MS = 200;
+const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
+
+async function openNode(
+  t: TestContext,
+  url: string,
+  options: Partial<PostgresStoreOptions> = {},
+): Promise<Store> {
+  const store = await openPostgresStore({
+    server: parseServerAddress(url),
+    role: "node",
+    node: { name: "test", url: null, version: "0" },
+    notify: true,
+    backlogMax: 10_000,
+    beatMs: BEAT_MS,
+    ...options,
+  });
+  afterwards(t, () => store.close());
+  return store;
+}
+
+async function eventually(what: string, isSo: () => boolean | Promise<boolean>, msMax = 10_000) {
+  await until(isSo, { msMax, everyMs: 5, fault: () => `not within ${msMax} ms: ${what}` });
+}
+
+/** What is in the database, by a connection of the test's own. */
+async function ask<Row extends pg.QueryResultRow>(url: string, text: string): Promise<Row[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const seeEachOther = (...stores: readonly Store[]): boolean => {
+  const ids = stores.map(({ cluster }) => cluster.self).toSorted();
+  return stores.every(({ cluster }) => cluster.membership().toSorted().join() === ids.join());
+};
+
+const heldBy = ({ cluster }: Store): string[] => DUTIES.filter((duty) => cluster.holds(duty));
+
+describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
+  test("know one another soon, in the same order, and tell that the members changed", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const first = await openNode(t, url);
+    let changes = 0;
+    first.cluster.onChange(() => changes++);
+
+    const second = await openNode(t, url);
+
+    assert.deepEqual(second.cluster.membership(), [first.cluster.self, second.cluster.self]);
+    await eventually("members", () => seeEachOther(first, second));
+    assert.deepEqual(first.cluster.membership(), second.cluster.membership());
+    assert(changes > 0);
+    await second.close();
+    await eventually("left", () => seeEachOther(first));
+  });
+
+  test("divide the duties, and take over those of a node that leaves", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const first = await openNode(t, url);
+    assert.deepEqual(heldBy(first), DUTIES);
+    const second = await openNode(t, url);
+
+    await eventually("divided", () => heldBy(first).length === 4 && heldBy(second).length === 3);
+
+    assert.deepEqual([...heldBy(first), ...heldBy(second)].toSorted(), DUTIES.toSorted());
+    await first.close();
+    await eventually("taken over", () => heldBy(second).length === DUTIES.length);
+  });
+
+  test("a node that resigns gives its duties to the others, and stays a member", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const first = await openNode(t, url);
+    const second = await openNode(t, url);
+    await eventually("divided", () => heldBy(second).length === 3);
+
+    first.cluster.resign();
+
+    await eventually("taken over", () => heldBy(second).length === DUTIES.length);
+    assert.deepEqual(heldBy(first), []);
+    assert(seeEachOther(first, second));
+  });
+
+  test("take a node that is cut off for dead, free its stripes, and take it in again under a new id", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    const first = await openNode(t, url);
+    const second = await openNode(t, proxy.url);
+    await eventually("members", () => seeEachOther(first, second));
+    const { self } = second.cluster;
+    let changes = 0;
+    second.cluster.onChange(() => changes++);
+
+    proxy.shut();
+
+    await eventually("fenced", () => !second.cluster.isMember());
+    assert.equal(changes, 1);
+    assert.deepEqual(heldBy(second), []);
+    await eventually("dead", () => seeEachOther(first));
+    assert(!second.cluster.isMember());
+    const held = await ask<{ node: string }>(url, "SELECT DISTINCT node_seq AS node FROM stripes");
+    assert(!held.some(({ node }) => node === self));
+    const [row] = await ask(url, `SELECT ended_at FROM nodes WHERE seq = ${self}`);
+    assert.notEqual(row?.["ended_at"], null);
+    proxy.reopen();
+    await eventually("back", () => second.cluster.isMember() && seeEachOther(first, second));
+    assert.notEqual(second.cluster.self, self);
+    await seedAccount(second);
+  });
+
+  test("a network that is silent costs a node its membership before the others take it for dead", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    const first = await openNode(t, url);
+    const second = await openNode(t, proxy.url);
+    await eventually("members", () => seeEachOther(first, second));
+
+    proxy.hold();
+
+    await eventually("dead", () => {
+      const isDead = seeEachOther(first);
+      assert(!isDead || !second.cluster.isMember());
+      return isDead;
+    });
+    proxy.release();
+    await eventually("back", () => second.cluster.isMember() && seeEachOther(first, second));
+  });
+
+  test("a tool writes beside the nodes and is none of them", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const node = await openNode(t, url);
+    let changes = 0;
+    node.cluster.onChange(() => changes++);
+
+    const tool = await openNode(t, url, { role: "tool" });
+
+    await seedAccount(tool);
+    assert.deepEqual(tool.cluster.membership(), [node.cluster.self]);
+    assert.deepEqual(heldBy(tool), []);
+    assert.equal((await node.listNodes()).length, 1);
+    await tool.close();
+    const [stripes] = await ask(
+      url,
+      "SELECT count(*)::int AS held FROM stripes WHERE node_seq IS NOT NULL",
+    );
+    assert.equal(stripes?.["held"], 2);
+    assert.equal(changes, 0);
+  });
+
+  test("show what each told of itself, and those that have ended", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const first = await openNode(t, url, { node: { name: "one", url: null, version: "1" } });
+    const second = await openNode(t, url, { node: { name: "two", url: null, version: "2" } });
+    const none = { all: 0, failed: 0 };
+    const facts = {
+      url: "http://127.0.0.1:2",
+      runs: none,
+      receivers: none,
+      running: [],
+      sending: 3,
+    };
+    second.cluster.tellFacts(() => facts);
+
+    await eventually("facts", async () => (await first.listNodes())[0]?.facts !== null);
+
+    const [two, one] = await first.listNodes();
+    assert.deepEqual(two?.facts, facts);
+    assert.deepEqual([two?.name, one?.name], ["two", "one"]);
+    assert.equal(two?.endedAt, null);
+    await second.close();
+    const [gone] = await first.listNodes();
+    assert.equal(gone?.id, second.cluster.self);
+    assert.notEqual(gone.endedAt, null);
+  });
+
+  test("what a node writes after it was taken for dead changes nothing", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const store = await openNode(t, url);
+    const accountId = await seedAccount(store);
+    const { self } = store.cluster;
+    const task = newTask();
+
+    await ask(
+      url,
+      `UPDATE stripes SET node_seq = NULL; UPDATE nodes SET ended_at = 1 WHERE seq = ${self}`,
+    );
+    const refused = await store.insertTasks(newPost(accountId, [task])).then(
+      () => null,
+      (error: unknown) => error,
+    );
+
+    assert(refused instanceof StoreError && refused.kind === "unreachable");
+    await eventually("back", () => store.cluster.isMember() && store.cluster.self !== self);
+    assert.equal(await store.findTask({ accountId, id: task.id }), null);
+    assert.deepEqual(await store.insertTasks(newPost(accountId, [task])), { kind: "inserted" });
+  });
+});
