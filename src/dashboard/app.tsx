@@ -4,6 +4,7 @@ import { HostsScreen } from "./hosts/hosts.tsx";
 import { KeysScreen } from "./keys/keys.tsx";
 import { AccessRequestsScreen } from "./operator/access-requests.tsx";
 import { AccountsScreen } from "./operator/accounts.tsx";
+import { NodesScreen } from "./operator/nodes.tsx";
 import { RunnersScreen } from "./operator/runners.tsx";
 import { SystemScreen } from "./operator/system.tsx";
 import { OverviewScreen } from "./overview/overview.tsx";
@@ -71,6 +72,8 @@ function OperatorScreen({ name }: { readonly name: string }) {
       return <AccessRequestsScreen />;
     case "runners":
       return <RunnersScreen />;
+    case "nodes":
+      return <NodesScreen />;
     case "system":
       return <SystemScreen />;
     default:

@@ -24,6 +24,7 @@ const FULL = (taskId: string): Screens => ({
   accounts: ["accounts", "globex"],
   access: ["access", "Ada Lovelace"],
   runners: ["runners", "transcoder-1"],
+  nodes: ["nodes", "Daemons of this database"],
   system: ["system", "Up for"],
 });
 
@@ -37,6 +38,7 @@ const EMPTY: Screens = {
   accounts: ["accounts?q=nobody", "No login contains"],
   access: ["access", "No request waits for a decision."],
   runners: ["runners", "There is no worker, and no type needs one."],
+  nodes: ["nodes", "answers you"],
   system: ["system", "Up for"],
   nowhere: ["nowhere", "There is nothing at this address."],
 };

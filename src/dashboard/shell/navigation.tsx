@@ -23,6 +23,7 @@ const OPERATOR_PLACES: readonly Place[] = [
   { path: "/accounts", name: "Accounts" },
   { path: "/access", name: "Access requests" },
   { path: "/runners", name: "Runners & workers" },
+  { path: "/nodes", name: "Nodes" },
   { path: "/system", name: "System" },
 ];
 
