@@ -8,9 +8,12 @@ import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
  */
 
 declare const POSTBACKD_SCHEMA_SQL: string;
+declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
 declare const POSTBACKD_VERSION: string;
 
 export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
+
+export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
 
 export const version: string = POSTBACKD_VERSION;
 

@@ -1,14 +1,20 @@
+import { dirname } from "node:path";
+
+import pg from "pg";
+
 import type { DaemonPlace } from "./daemon-file.ts";
 import {
   flagLines,
   optional,
   parseFlags,
   text,
+  toggle,
   valuesOf,
   type Flags,
   type Values,
 } from "./flags.ts";
 import { machineDescription } from "./machine.ts";
+import { PostgresServer } from "./postgres-server.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
@@ -44,7 +50,10 @@ export function defineCommand<Own extends Flags>(parts: {
       text("DIR", "where databases lie while they run (the folder for temporary files)"),
     ),
   };
-  const flags = { ...parts.flags, ...places };
+  const engine = {
+    postgres: toggle("the database is on a PostgreSQL server of its own, not a file"),
+  };
+  const flags = { ...parts.flags, ...places, ...engine };
   return async (args, usage) => {
     const given = parseFlags(flags, args);
     if (given === null) {
@@ -59,11 +68,38 @@ export function defineCommand<Own extends Flags>(parts: {
     const print = (report: string): void => void process.stdout.write(`${report}\n`);
     const note = (news: string): void => void process.stderr.write(`  ${news}\n`);
     process.stderr.write(`measuring ${program.name}\n`);
+    await using server = valuesOf(engine, given).postgres
+      ? await startServer(dirname(scratch.path))
+      : null;
+    const place = { program, folder: scratch.path, ...(server && newDatabases(server)) };
     try {
-      await parts.run(values, { place: { program, folder: scratch.path }, note, print });
+      await parts.run(values, { place, note, print });
     } finally {
-      print(`\n${program.name}. ${machine}`);
+      const where = server === null ? "" : ` on PostgreSQL ${server.major}`;
+      print(`\n${program.name}${where}. ${machine}`);
     }
+  };
+}
+
+// What a server of some size has; the rest is as PostgreSQL comes.
+const SETTINGS = { shared_buffers: "512MB", max_wal_size: "4GB" };
+
+/** A server whose data lies on the disk on which a file would lie. */
+function startServer(parent: string): Promise<PostgresServer> {
+  return PostgresServer.start({ parent, settings: SETTINGS });
+}
+
+function newDatabases({ url }: PostgresServer): Pick<DaemonPlace, "newDatabase"> {
+  let count = 0;
+  return {
+    async newDatabase() {
+      const schema = `daemon_${++count}`;
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      await client.query(`CREATE SCHEMA ${schema}`);
+      await client.end();
+      return `${url}?options=-csearch_path%3D${schema}`;
+    },
   };
 }
 

@@ -29,13 +29,15 @@ export interface DaemonPlace {
   readonly program: Program;
   /** Each daemon makes its own folder in it. */
   readonly folder: string;
+  /** Names a database without anything in it; a file in the daemon's folder unless given. */
+  readonly newDatabase?: () => Promise<string>;
 }
 
 /** An account and the file of a daemon: what outlives it when it is killed. */
 export interface DaemonFile {
   readonly program: Program;
   readonly folder: string;
-  /** Absolute path of the database. */
+  /** Absolute path of the database, or its URL. */
   readonly database: string;
   readonly account: NewAccount;
   /** The private addresses that webhooks may go to. */
@@ -52,12 +54,12 @@ export interface DaemonSettings {
 
 /** Makes a folder with a configuration, and in it a database with one account. */
 export async function createDaemonFile(
-  { program, folder }: DaemonPlace,
+  { program, folder, newDatabase }: DaemonPlace,
   { allowed = "127.0.0.1", more = "" }: DaemonSettings = {},
 ): Promise<DaemonFile> {
   const own = mkdtempSync(join(folder, "daemon-"));
   writeFileSync(join(own, "postbackd.toml"), `${CONFIGURATION}${more}`);
-  const database = join(own, "postbackd.db");
+  const database = (await newDatabase?.()) ?? join(own, "postbackd.db");
   const account = await createAccount("bench", { program, folder: own, database });
   return { program, folder: own, database, account, allowed };
 }
