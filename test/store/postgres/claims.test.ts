@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { Connection } from "../../../src/store/postgres/machine/connection.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import {
+  claimOne,
+  LEASE_MS,
+  leaseOne,
+  newFinish,
+  newLeaseClaim,
+  newLeaseType,
+  newPost,
+  newTask,
+  seedAccount,
+  seedWorker,
+  T0,
+} from "../../helpers/store.ts";
+
+function openNode(t: TestContext, url: string): Promise<Store> {
+  const store = openPostgresStore({
+    server: parseServerAddress(url),
+    role: "node",
+    node: { name: "test", url: null, version: "0" },
+    notify: true,
+    backlogMax: 10_000,
+  });
+  t.after(async () => (await store).close());
+  return store;
+}
+
+/** Two nodes that share a database, with an account. */
+async function openNodes(t: TestContext) {
+  const url = await newDatabaseUrl(t);
+  const first = await openNode(t, url);
+  const accountId = await seedAccount(first);
+  const post = (tasks: number) =>
+    first.insertTasks(
+      newPost(
+        accountId,
+        Array.from({ length: tasks }, () => newTask()),
+      ),
+    );
+  return { url, first, second: await openNode(t, url), accountId, post };
+}
+
+/** A session on the server beside those of the nodes. */
+async function openSession(t: TestContext, url: string): Promise<pg.Client> {
+  const session = new pg.Client({ connectionString: url });
+  await session.connect();
+  t.after(() => session.end());
+  return session;
+}
+
+/** Claims until there is nothing more. */
+async function claimAll(store: Store): Promise<readonly number[]> {
+  const seqs: number[] = [];
+  for (;;) {
+    const claims = [7, 13, 1].map((max) => store.claimTasks({ type: "echo", max, now: T0 }));
+    const tasks = (await Promise.all(claims)).flat();
+    if (tasks.length === 0) return seqs;
+    seqs.push(...tasks.map(({ seq }) => seq));
+  }
+}
+
+describe("claims of nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
+  test("give each task to one of them", async (t) => {
+    const { first, second, post } = await openNodes(t);
+    await post(400);
+
+    const claimed = (await Promise.all([claimAll(first), claimAll(second)])).flat();
+
+    // A task that the other held for a moment is left to it, whatever became of its batch.
+    claimed.push(...(await claimAll(first)));
+    assert.equal(claimed.length, 400);
+    assert.equal(new Set(claimed).size, 400);
+  });
+
+  test("pass over what somebody holds, and wait for nobody", async (t) => {
+    const { url, first, post } = await openNodes(t);
+    await post(5);
+    const other = await openSession(t, url);
+    await other.query("BEGIN");
+    await other.query("SELECT 1 FROM queue ORDER BY task_seq LIMIT 3 FOR UPDATE");
+
+    assert.equal((await claimAll(first)).length, 2);
+
+    await other.query("ROLLBACK");
+    assert.equal((await claimAll(first)).length, 3);
+  });
+
+  test("together give out no more leases of a type than its limit", async (t) => {
+    const { first, second, post } = await openNodes(t);
+    const workerId = await seedWorker(first);
+    await post(100);
+    const types = [newLeaseType({ concurrency: 25 })];
+    const claim = (store: Store) => store.claimLeases(newLeaseClaim(workerId, { types, max: 9 }));
+
+    const nodes = Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? first : second));
+    const leases = (await Promise.all(nodes.map(claim))).flat();
+
+    assert.equal(leases.length, 25);
+    const [lease] = leases;
+    assert(lease !== undefined);
+    const end = { id: lease.id, leaseId: lease.leaseId, how: "released" } as const;
+    const sequel = { kind: "requeue", isRunCounted: false } as const;
+    await second.endLeases({ ends: [{ ...end, sequel }], workerId, now: T0 });
+    assert.equal((await Promise.all(nodes.map(claim))).flat().length, 1);
+  });
+
+  test("make a run its node's: what another says of it changes nothing", async (t) => {
+    const { first, second, accountId, post } = await openNodes(t);
+    await post(1);
+    const { id, seq, runs: run } = await claimOne(first);
+
+    await second.finishTask({ ...newFinish({ seq }), id, run });
+    await second.retryTask({ seq, id, run, startAt: T0 });
+    await second.releaseTask({ seq, id, run });
+    assert.equal(await second.requeueTasks({ seq, id, run }), 0);
+
+    assert.equal((await first.findTask({ accountId, id }))?.task.state, "running");
+    await first.finishTask({ ...newFinish({ seq }), id, run });
+    assert.equal((await second.findTask({ accountId, id }))?.task.state, "completed");
+  });
+
+  test("are taken back from a node that has ended, by one of the others, and from no other", async (t) => {
+    const { url, first, second, post } = await openNodes(t);
+    const third = await openNode(t, url);
+    await post(6);
+    await first.claimTasks({ type: "echo", max: 4, now: T0 });
+    await second.claimTasks({ type: "echo", max: 1, now: T0 });
+    const left = { of: "ended nodes" } as const;
+    assert.equal(await second.requeueTasks(left), 0);
+    await first.close();
+
+    const taken = await Promise.all([second, third].map((store) => store.requeueTasks(left)));
+
+    assert.equal(
+      taken.reduce((sum, tasks) => sum + tasks),
+      4,
+    );
+    assert.equal((await claimAll(third)).length, 5);
+  });
+
+  test("leave leases as they are when a node joins others, and extend them after all were cut off", async (t) => {
+    const { first, second, post } = await openNodes(t);
+    const workerId = await seedWorker(first);
+    await post(1);
+    await leaseOne(first, workerId);
+    const expiry = async (store: Store, of: "earlier life" | "ended nodes") => {
+      const leases = await store.resumeLeases({ of, now: T0 + 5000 });
+      return leases.map(({ expiresAt }) => expiresAt);
+    };
+
+    assert.deepEqual(await expiry(second, "earlier life"), [T0 + LEASE_MS]);
+    assert.deepEqual(await expiry(second, "ended nodes"), [T0 + 5000 + LEASE_MS]);
+  });
+
+  test("read by indexes, though they were planned when the tables were empty", async (t) => {
+    const { url } = await openNodes(t);
+    const [host] = parseServerAddress(url).hosts;
+    const connection = await Connection.open(host ?? {}, 5000);
+    t.after(() => connection.close());
+    await connection.command("SET plan_cache_mode = force_generic_plan");
+    const run = `'echo', 9, 0, 0, NULL, 0`;
+    const texts = [START_RUNS, START_LEASES].flatMap(({ first, more }) => [first, more]);
+
+    for (const [i, text] of texts.entries()) {
+      await connection.command(`PREPARE plan_${i} AS ${text}`);
+      const values = i < 2 ? run : `${run}, 0, 0, 0, NULL`;
+      const plan = await connection.all<Record<string, string>>(
+        `EXPLAIN EXECUTE plan_${i} (${values})`,
+      );
+      const scans = plan
+        .flatMap((row) => Object.values(row))
+        .filter((line) => /Seq Scan on (queue|tasks)\b/.test(line));
+      assert.deepEqual(scans, []);
+    }
+  });
+});
