@@ -1,5 +1,6 @@
 import { type DeliveryFilter } from "../../domain/webhook/delivery.ts";
-import type { Sql, SqlValue } from "./machine/sql.ts";
+import type { NamedValues } from "./machine/named.ts";
+import type { Sql } from "./machine/sql.ts";
 import { toUuid } from "./task-columns.ts";
 
 /**
@@ -16,20 +17,20 @@ export interface AttemptRange {
 /** All attempts. */
 export const ALL_ATTEMPTS: AttemptRange = { from: 1, to: Number.MAX_SAFE_INTEGER };
 
-/** The parameters $1 to $9 of {@link PASSES_OPEN} and {@link PASSES_ENDED}. */
-export type FilterValues = readonly SqlValue[];
+/** The parameters of {@link PASSES_OPEN} and {@link PASSES_ENDED}. */
+export type FilterValues = NamedValues;
 
 /** What is asked of any delivery, whose newest attempt is `a`; `ended` is the row of its last one that has ended. */
 function passes(ended: "a" | "l", state: string): string {
   return `
-    a.seq BETWEEN $1 AND $2
-    AND ($3::webhook_kind IS NULL OR a.kind = $3)
-    AND ($4::text IS NULL OR a.host = $4)
-    AND ($5::attempt_outcome IS NULL OR ${ended}.outcome = $5)
-    AND coalesce(${ended}.ended_at, a.due_at) >= $6
-    AND coalesce(${ended}.ended_at, a.due_at) < $7
-    AND ($8::text[] IS NULL OR ${state} = ANY ($8))
-    AND ($9::bigint IS NULL OR a.account_seq = $9)`;
+    a.seq BETWEEN @from AND @to
+    AND (@kind::webhook_kind IS NULL OR a.kind = @kind)
+    AND (@host::text IS NULL OR a.host = @host)
+    AND (@outcome::attempt_outcome IS NULL OR ${ended}.outcome = @outcome)
+    AND coalesce(${ended}.ended_at, a.due_at) >= @since
+    AND coalesce(${ended}.ended_at, a.due_at) < @until
+    AND (@states::text[] IS NULL OR ${state} = ANY (@states))
+    AND (@accountSeq::bigint IS NULL OR a.account_seq = @accountSeq)`;
 }
 
 /** Each open delivery with its newest attempt `a`, and its last one that has ended, `l`, if there is one. */
@@ -84,10 +85,20 @@ export async function readFilter(
     login === null ? null : findAccount(sql, login),
     rangesOf(sql, filter, within),
   ]);
-  return ranges.map(({ from, to }) => [
-    ...[from, to, kind, host, outcome],
-    ...[since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER, states, accountSeq],
-  ]);
+  const bounds = {
+    since: since ?? Number.MIN_SAFE_INTEGER,
+    until: until ?? Number.MAX_SAFE_INTEGER,
+  };
+  return ranges.map(({ from, to }) => ({
+    from,
+    to,
+    kind,
+    host,
+    outcome,
+    states,
+    accountSeq,
+    ...bounds,
+  }));
 }
 
 async function findAccount(sql: Sql, login: string): Promise<number> {

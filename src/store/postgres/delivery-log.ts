@@ -17,20 +17,21 @@ import {
   readFilter,
   type AttemptRange,
 } from "./delivery-filter.ts";
+import { named, type NamedStatement } from "./machine/named.ts";
 import type { Sql } from "./machine/sql.ts";
 
 /** The lists of deliveries that the operator is shown, of any account. */
 
 /** Walks backwards through the attempts and stops at the limit: nothing is sorted. */
-function listOf(from: string, columns: string, condition: string): string {
-  return `
+function listOf(from: string, columns: string, condition: string): NamedStatement {
+  return named(`
   SELECT a.seq, t.id AS "taskId", c.login, a.kind, d.url, ${columns}
   FROM ${from}
   JOIN tasks AS t ON t.seq = a.task_seq
   JOIN accounts AS c ON c.seq = a.account_seq
   WHERE ${condition}
   ORDER BY a.seq DESC
-  LIMIT $10`;
+  LIMIT @limit`);
 }
 
 function endOf(row: "a" | "l"): string {
@@ -49,8 +50,8 @@ const LIST_ENDED = listOf(
   PASSES_ENDED,
 );
 
-const COUNT_ENDED = `
-  SELECT a.host, count(*) AS deliveries FROM ${ENDED_DELIVERIES} WHERE ${PASSES_ENDED} GROUP BY a.host`;
+const COUNT_ENDED = named(`
+  SELECT a.host, count(*) AS deliveries FROM ${ENDED_DELIVERIES} WHERE ${PASSES_ENDED} GROUP BY a.host`);
 
 /** The first attempt of a step that looks at $2 of them up to $1, and whether there are others before it. */
 const STEP_START = `
@@ -85,8 +86,8 @@ export function deliveryLogReads(sql: Sql) {
       const ranges = await readFilter(sql, filter, within);
       const lists = await Promise.all(
         ranges.flatMap((values) =>
-          [LIST_OPEN, LIST_ENDED].map((text) =>
-            sql.all<DeliverySummaryRow>(text, [...values, limit]),
+          [LIST_OPEN, LIST_ENDED].map((list) =>
+            list.all<DeliverySummaryRow>(sql, { ...values, limit }),
           ),
         ),
       );
@@ -123,7 +124,7 @@ async function countWithin(
 ): Promise<DeliveryCount> {
   const ranges = await readFilter(sql, filter, within);
   const counted = await Promise.all(
-    ranges.map((values) => sql.all<DeliveryCount["hosts"][number]>(COUNT_ENDED, values)),
+    ranges.map((values) => COUNT_ENDED.all<DeliveryCount["hosts"][number]>(sql, values)),
   );
   const counts = new Map<string, number>();
   for (const { host, deliveries } of counted.flat()) {

@@ -79,6 +79,10 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
   const listTasks = readLong("listTasks", byScope);
   const listReady = readLong("listReady", byScope);
   const searchTasks = readLong("searchTasks", byScope);
+  const countEndedDeliveriesStep = readLong(
+    "countEndedDeliveriesStep",
+    ({ filter }) => filter.login,
+  );
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
@@ -87,7 +91,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     findTaskDeliveries: readLong("findTaskDeliveries"),
     listAllDeliveries: readLong("listAllDeliveries"),
     countEndedDeliveries: readLong("countEndedDeliveries"),
-    countEndedDeliveriesStep: readLong("countEndedDeliveriesStep", ({ filter }) => filter.login),
+    countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
     listTasks: (query) => listByTurns(query, listTasks, examineMax),
     listReady: (query) => listByTurns(query, listReady),
     searchTasks: (query) => listByTurns(query, searchTasks, examineMax),

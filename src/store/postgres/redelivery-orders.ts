@@ -16,6 +16,7 @@ import {
   type AttemptRange,
 } from "./delivery-filter.ts";
 import { beginSeries } from "./delivery-series.ts";
+import { named } from "./machine/named.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps, type ValueOf } from "./steps.ts";
 
@@ -68,12 +69,12 @@ const STEP_END = `
   SELECT seq FROM attempts WHERE seq BETWEEN $1 AND $2 ORDER BY seq LIMIT 1 OFFSET ${STEP_EXAMINED_MAX - 1}`;
 
 /** Deliveries that ended after the order was given are not part of it, even when their attempts began before. */
-const SELECT_ORDERED = `
+const SELECT_ORDERED = named(`
   SELECT a.seq, a.task_seq AS "taskSeq", a.kind, a.account_seq AS "accountSeq"
   FROM ${ENDED_DELIVERIES}
-  WHERE a.ended_at <= $10 AND ${PASSES_ENDED}
+  WHERE a.ended_at <= @createdAt AND ${PASSES_ENDED}
   ORDER BY a.seq
-  LIMIT $11`;
+  LIMIT @max`);
 
 const ADVANCE_ORDER = `
   UPDATE redelivery_orders SET examined_seq = $2, redelivered = redelivered + $3, ended_at = $4 WHERE id = $1`;
@@ -158,8 +159,8 @@ async function search(sql: Sql, order: OrderRow, max: number) {
   // A task's attempts are found without a walk.
   const within = filter.taskId === null ? await firstOf(sql, left) : left;
   for (const values of await readFilter(sql, filter, within)) {
-    const rest = [order.createdAt, max - found.length];
-    found.push(...(await sql.all<OrderedRow>(SELECT_ORDERED, [...values, ...rest])));
+    const bounds = { createdAt: order.createdAt, max: max - found.length };
+    found.push(...(await SELECT_ORDERED.all<OrderedRow>(sql, { ...values, ...bounds })));
   }
   return { found, examined: examinedBy({ found, max, to: within.to }) };
 }
