@@ -88,9 +88,10 @@ const STEPS = {
     );
     await Promise.all([store.finishTask(finish), store.finishTask(finish)]);
   },
-  // Fails after the task's row was changed: no text is stored as bytes.
+  // Fails after the task's row was changed: no text is stored as bytes, or on a server with a NUL.
   async finishBroken({ store, seqs }, pick) {
-    const broken = { ...newFinish({ seq: chosen(seqs, pick) }), resultText: new Uint8Array(1) };
+    const texts = { resultText: new Uint8Array(1), errorText: "\0" };
+    const broken = { ...newFinish({ seq: chosen(seqs, pick) }), ...texts };
     await store.finishTask(broken as unknown as Parameters<Store["finishTask"]>[0]);
   },
   async retry({ store, seqs }, pick) {
@@ -165,6 +166,12 @@ export function randomLife({ erases }: { readonly erases: boolean }) {
   return fc.array(fc.array(step, { minLength: 1, maxLength: 10 }), { maxLength: 16 });
 }
 
+/** Why a step may be rejected, in the words of any store. */
+const REASONS = { bytes: /BLOB|invalid (input|byte)/, twin: /unique/i, nothing: /nothing/ };
+
+/** Every reason for which steps of a long life were rejected. */
+export const ALL_REASONS: ReadonlySet<string> = new Set(Object.keys(REASONS));
+
 /** Steps of one round are asked for at once, so that they share batches. Answers why some were rejected. */
 export async function liveRound(
   world: World,
@@ -173,7 +180,14 @@ export async function liveRound(
   const results = await Promise.allSettled(
     round.map(async ({ kind, pick }) => EVERY_STEP[kind](world, pick)),
   );
-  return results.flatMap((result) => (result.status === "rejected" ? [String(result.reason)] : []));
+  return results.flatMap((result) =>
+    result.status === "rejected" ? [reasonOf(result.reason)] : [],
+  );
+}
+
+function reasonOf(error: unknown): string {
+  const text = String(error);
+  return Object.entries(REASONS).find(([, words]) => words.test(text))?.[0] ?? text;
 }
 
 function timeOf(pick: number): number {
