@@ -123,7 +123,7 @@ export function exercisePosting(open: OpenStore): void {
   const texts = [
     ["a megabyte", JSON.stringify("x".repeat(1_000_000))],
     ["characters beyond the basic plane", `"\u{1F600} \u00e4\u00f6 \u4e2d \u202e"`],
-    ["a NUL character", `"a\u0000b"`],
+    ["a NUL character, as JSON writes it", String.raw`"a\u0000b"`],
     ["escaped lone surrogates", String.raw`{"\udead":"\ud800 \uDBFF"}`],
     ["digits that a double would lose", `[1.0,12345678901234567890,1E400,-0]`],
     ["JSON null, which is no absence", "null"],

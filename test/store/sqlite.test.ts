@@ -30,6 +30,22 @@ import {
   webhook,
 } from "../helpers/store.ts";
 
+test("a NUL in a text stays there, though no rule lets one in", async (t) => {
+  const store = await openTestStore(t, { file: newDatabaseFile(t) });
+  const accountId = await seedAccount(store);
+  const text = `"a\u0000b"`;
+  const task = newTask({ inputText: text, dataText: `{"x":${text}}` });
+  await store.insertTasks(newPost(accountId, [task]));
+  const claimed = await claimOne(store);
+  await store.finishTask(newFinish(claimed, { resultText: text, errorText: text }));
+
+  const found = (await store.findTask({ accountId, id: task.id }))?.task;
+
+  const texts = [claimed.inputText, found?.inputText, found?.resultText, found?.errorText];
+  assert.deepEqual(texts, [text, text, text, text]);
+  assert.equal(found?.dataText, `{"x":${text}}`);
+});
+
 test("an erased task leaves no row behind in any table", async (t) => {
   const file = newDatabaseFile(t);
   const store = await openTestStore(t, { file });
