@@ -75,7 +75,8 @@ export function writeMethods({ write }: ServerAccess) {
 
 /** The methods of the store that take their turn or more than one step. */
 export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
-  const { commit, readLong, write } = access;
+  const { commit, reads, readLong, write } = access;
+  const findLargeTask = readLong("findLargeTask", byAccount);
   const listTasks = readLong("listTasks", byScope);
   const listReady = readLong("listReady", byScope);
   const searchTasks = readLong("searchTasks", byScope);
@@ -86,6 +87,10 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
+    async findTask(look) {
+      const found = await reads.findTask(look);
+      return found === "large" ? findLargeTask(look) : found;
+    },
     findHeldWork: readLong("findHeldWork", byAccount),
     listTypeWork: readLong("listTypeWork"),
     findTaskDeliveries: readLong("findTaskDeliveries"),

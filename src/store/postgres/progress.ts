@@ -1,4 +1,4 @@
-import type { TaskProgress } from "../../domain/task/progress.ts";
+import { parseProgress, type TaskProgress } from "../../domain/task/progress.ts";
 import type { RunProgress, Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import type { SetSteps } from "./steps.ts";
@@ -31,11 +31,15 @@ export function progressReads(sql: Sql) {
       const rows = await sql.all<{ id: string; progressText: string }>(FIND_PROGRESS, [
         ids.map(toUuid),
       ]);
-      return rows.map(({ id, progressText }): RunProgress => ({
-        id,
-        // Only noteProgress writes this column.
-        progress: JSON.parse(progressText) as TaskProgress,
-      }));
+      return rows.flatMap(({ id, progressText }): readonly RunProgress[] => {
+        const progress = toProgress(progressText);
+        return progress === null ? [] : [{ id, progress }];
+      });
     },
   } satisfies Partial<Store>;
+}
+
+/** Reads the column that noteProgress writes; null where a run has told nothing. */
+export function toProgress(progressText: string | null): TaskProgress | null {
+  return progressText === null ? null : parseProgress(JSON.parse(progressText));
 }

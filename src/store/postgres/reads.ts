@@ -19,7 +19,7 @@ import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { sessionReads } from "./sessions.ts";
 import { taskCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
-import { taskReads } from "./tasks.ts";
+import { largeTaskReads, taskReads } from "./tasks.ts";
 import { timelineReads } from "./timeline.ts";
 import { trafficReads } from "./traffic.ts";
 import { upkeepReads } from "./upkeep.ts";
@@ -62,6 +62,7 @@ export function longReads(sql: Sql) {
     ...taskDeliveryReads(sql),
     ...heldWorkReads(sql),
     ...hostTrafficReads(sql),
+    ...largeTaskReads(sql),
     ...taskListReads(sql),
     ...typeWorkReads(sql),
     ...timelineReads(sql),

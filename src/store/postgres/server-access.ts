@@ -1,7 +1,7 @@
 import type { GroupCommit } from "../common/group-commit.ts";
 import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
 import { submitOptionsOf } from "../common/write-weight.ts";
-import { StoreError } from "../store.ts";
+import { StoreError, type Store } from "../store.ts";
 import type { ReadingNode } from "./attempt-claims.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { LongReads } from "./reads.ts";
@@ -21,7 +21,11 @@ type LongName = keyof LongReads;
 
 /** The arguments of a long read: of a list, those of a turn. */
 type LongArgs<Name extends LongName> =
-  Parameters<LongReads[Name]> extends readonly [infer Args] ? Args : ArgsOf<Name>;
+  Parameters<LongReads[Name]> extends readonly [infer Args]
+    ? Args
+    : Name extends keyof Store
+      ? ArgsOf<Name>
+      : never;
 
 type LongValue<Name extends LongName> = Awaited<ReturnType<LongReads[Name]>>;
 

@@ -1,12 +1,22 @@
+import { entityTag } from "../../domain/entity-tag.ts";
 import { countCancelled, countCollected } from "../../domain/stats/work-changes.ts";
 import { decideCancel, openStateOf, STATE_CODES } from "../../domain/task/task-transition.ts";
 import type { OpenState, StoredState, TaskKey } from "../../domain/task/task.ts";
-import { toTask, type TaskRow } from "../common/task-row.ts";
-import type { Store, TaskCancel } from "../store.ts";
+import { READ_BYTES_MAX } from "../common/byte-sizes.ts";
+import { envelopeBytes } from "../common/large-task.ts";
+import { toSummary, toTask, type TaskRow } from "../common/task-row.ts";
+import type { FoundTask, TaskCancel, TaskLook } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
+import { toProgress } from "./progress.ts";
 import { each, type SetSteps } from "./steps.ts";
-import { STATE_JOINS, TASK_COLUMNS, toUuid } from "./task-columns.ts";
+import {
+  HEAD_COLUMNS,
+  STATE_JOINS,
+  TASK_COLUMNS,
+  TASK_TEXT_BYTES,
+  toUuid,
+} from "./task-columns.ts";
 import { endTasks, type TaskEnd } from "./task-ends.ts";
 import { PostStep } from "./task-posts.ts";
 
@@ -26,8 +36,23 @@ const FIND_OPEN = `
   WHERE t.id = ANY($1::uuid[]) AND t.account_seq = $2
   ORDER BY q.task_seq FOR UPDATE OF q`;
 
+const IS_READY = `EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq)`;
+const IS_LARGE = `${TASK_TEXT_BYTES} > ${READ_BYTES_MAX}`;
+
+function unlessLarge(column: string, name: string): string {
+  return `CASE WHEN NOT ${IS_LARGE} THEN ${column} END AS "${name}"`;
+}
+
+/** A task with its texts; a large one without them. */
 const FIND_TASK = `
-  SELECT ${TASK_COLUMNS}, EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq) AS "isReady"
+  SELECT ${HEAD_COLUMNS}, ${IS_READY} AS "isReady", ${IS_LARGE} AS "isLarge",
+    ${unlessLarge("t.data_text", "dataText")}, ${unlessLarge("t.input_text", "inputText")},
+    ${unlessLarge("e.result_text", "resultText")}, ${unlessLarge("e.error_text", "errorText")}
+  FROM tasks AS t ${STATE_JOINS}
+  WHERE t.id = $1 AND t.account_seq = $2`;
+
+const FIND_LARGE_TASK = `
+  SELECT ${TASK_COLUMNS}, ${IS_READY} AS "isReady", q.progress_text AS "progressText"
   FROM tasks AS t ${STATE_JOINS}
   WHERE t.id = $1 AND t.account_seq = $2`;
 
@@ -114,9 +139,34 @@ async function cancel(
 
 export function taskReads(sql: Sql) {
   return {
-    async findTask({ accountId, id }) {
-      const row = await sql.get<TaskRow & { isReady: boolean }>(FIND_TASK, [toUuid(id), accountId]);
-      return row === undefined ? null : { task: toTask(row), isReady: row.isReady };
+    /** Finds a task that is not large; answers `large` for one that is. */
+    async findTask({ accountId, id }: TaskKey): Promise<FoundTask | "large" | null> {
+      const row = await sql.get<TaskRow & { isReady: boolean; isLarge: boolean }>(FIND_TASK, [
+        toUuid(id),
+        accountId,
+      ]);
+      if (row === undefined) return null;
+      return row.isLarge ? "large" : { task: toTask(row), isReady: row.isReady };
     },
-  } satisfies Partial<Store>;
+  };
 }
+
+interface LargeRow extends TaskRow {
+  readonly isReady: boolean;
+  readonly progressText: string | null;
+}
+
+export function largeTaskReads(sql: Sql) {
+  return {
+    /** Finds a task and its envelope; null for an unknown id and for another account's task alike. */
+    async findLargeTask({ accountId, id, progress }: TaskLook): Promise<FoundTask | null> {
+      const row = await sql.get<LargeRow>(FIND_LARGE_TASK, [toUuid(id), accountId]);
+      if (row === undefined) return null;
+      const bytes = envelopeBytes(row, progress ?? toProgress(row.progressText));
+      const task = { ...toSummary(row), dataText: "{}", ...NO_TEXTS };
+      return { task, isReady: row.isReady, envelope: { bytes, tag: entityTag(bytes) } };
+    },
+  };
+}
+
+const NO_TEXTS = { inputText: null, resultText: null, errorText: null };
