@@ -7,7 +7,13 @@ import type { ThreadOptions } from "../src/assets.ts";
  * bundles that `scripts/test-program.ts` makes, once for all tests.
  */
 
-export { dashboardFiles, postgresSchemaSql, prepareNativeAddon, schemaSql, version } from "../src/assets.ts";
+export {
+  dashboardFiles,
+  postgresSchemaSql,
+  prepareNativeAddon,
+  schemaSql,
+  version,
+} from "../src/assets.ts";
 
 const BUNDLES = new URL("../node_modules/.cache/program/", import.meta.url);
 

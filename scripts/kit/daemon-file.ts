@@ -54,14 +54,22 @@ export interface DaemonSettings {
 
 /** Makes a folder with a configuration, and in it a database with one account. */
 export async function createDaemonFile(
-  { program, folder, newDatabase }: DaemonPlace,
-  { allowed = "127.0.0.1", more = "" }: DaemonSettings = {},
+  place: DaemonPlace,
+  settings: DaemonSettings = {},
 ): Promise<DaemonFile> {
-  const own = mkdtempSync(join(folder, "daemon-"));
-  writeFileSync(join(own, "postbackd.toml"), `${CONFIGURATION}${more}`);
+  const { program, newDatabase } = place;
+  const { allowed = "127.0.0.1" } = settings;
+  const own = configureFolder(place, settings);
   const database = (await newDatabase?.()) ?? join(own, "postbackd.db");
   const account = await createAccount("bench", { program, folder: own, database });
   return { program, folder: own, database, account, allowed };
+}
+
+/** Makes a folder with a configuration alone. */
+export function configureFolder({ folder }: DaemonPlace, { more = "" }: DaemonSettings): string {
+  const own = mkdtempSync(join(folder, "daemon-"));
+  writeFileSync(join(own, "postbackd.toml"), `${CONFIGURATION}${more}`);
+  return own;
 }
 
 /** Starts a daemon on that file. */

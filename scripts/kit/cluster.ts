@@ -1,0 +1,206 @@
+import { mkdtempSync } from "node:fs";
+import { join } from "node:path";
+
+import { Balancer } from "./balancer.ts";
+import { configureFolder, type DaemonPlace, type DaemonSettings } from "./daemon-file.ts";
+import {
+  createAccount,
+  createWorker,
+  DaemonProcess,
+  type AdminPlace,
+  type NewAccount,
+} from "./daemon-process.ts";
+
+/** How to make a cluster. */
+export interface ClusterOptions extends DaemonSettings {
+  readonly place: DaemonPlace;
+  /** Of the database on PostgreSQL: empty, or another cluster's. */
+  readonly url: string;
+  /** How many daemons start. */
+  readonly nodes: number;
+  /** Of each daemon, beside its own. */
+  readonly flags?: readonly string[];
+}
+
+interface ClusterParts {
+  readonly options: ClusterOptions;
+  readonly folder: string;
+  readonly account: NewAccount;
+  readonly balancer: Balancer;
+}
+
+/**
+ * Daemons as processes on one PostgreSQL database, each with its own folder, and a balancer before them. All are gone
+ * when it is disposed of or this process ends.
+ */
+export class Cluster {
+  /** Made with the database. */
+  readonly account: NewAccount;
+  readonly balancer: Balancer;
+  /** Every daemon there ever was, in the order of their making. */
+  readonly nodes: ClusterNode[] = [];
+  readonly #options: ClusterOptions;
+  readonly #folder: string;
+
+  private constructor({ options, folder, account, balancer }: ClusterParts) {
+    this.account = account;
+    this.balancer = balancer;
+    this.#options = options;
+    this.#folder = folder;
+  }
+
+  /** Settles when all of them are ready. */
+  static async start(options: ClusterOptions): Promise<Cluster> {
+    const folder = mkdtempSync(join(options.place.folder, "cluster-"));
+    const { program } = options.place;
+    const account = await createAccount("bench", { program, folder, database: options.url });
+    const balancer = await Balancer.open();
+    const cluster = new Cluster({ options, folder, account, balancer });
+    try {
+      await cluster.grow(options.nodes);
+      return cluster;
+    } catch (error) {
+      await cluster[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Where all of them are reached, each request another. */
+  get url(): string {
+    return this.balancer.url;
+  }
+
+  /** Makes the command line work on the database. */
+  get admin(): AdminPlace {
+    const { place, url } = this.#options;
+    return { program: place.program, folder: this.#folder, database: url };
+  }
+
+  /** The node of that place, from 0. Throws where there is none. */
+  node(index: number): ClusterNode {
+    const node = this.nodes[index];
+    if (node === undefined) throw new Error(`the cluster has no node ${index}`);
+    return node;
+  }
+
+  /** Nodes whose processes run. */
+  get running(): readonly ClusterNode[] {
+    return this.nodes.filter(({ isRunning }) => isRunning);
+  }
+
+  /** Starts so many more at once, and answers them when all are ready. */
+  async grow(count: number): Promise<readonly ClusterNode[]> {
+    const { place, url, flags = [], ...settings } = this.#options;
+    const made = Array.from({ length: count }, (_, i) => {
+      const name = `node-${this.nodes.length + i + 1}`;
+      const folder = configureFolder({ ...place, folder: this.#folder }, withState(settings));
+      const allowed = ["--allow-target", settings.allowed ?? "127.0.0.1"];
+      const own = ["--db", url, "--port", "0", "--node-name", name, ...allowed, ...flags];
+      const start = { program: place.program, folder, flags: own };
+      return new ClusterNode({ name, start, onChange: () => this.#direct() });
+    });
+    this.nodes.push(...made);
+    await Promise.all(made.map((node) => node.start()));
+    return made;
+  }
+
+  /** A worker for tasks of these types: its token. */
+  createWorker(name: string, types: readonly string[]): Promise<string> {
+    return createWorker({ name, types }, this.admin);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const node of this.running) await node.kill();
+    await this.balancer[Symbol.asyncDispose]();
+  }
+
+  #direct(): void {
+    this.balancer.direct(this.nodes.flatMap(({ port }) => port ?? []));
+  }
+}
+
+/** The lock of a node's name lies beside its configuration, in the folder that goes with it. */
+function withState(settings: DaemonSettings): DaemonSettings {
+  return { ...settings, more: `${settings.more ?? ""}\n[node]\nstate_folder = "state"\n` };
+}
+
+interface NodeParts {
+  readonly name: string;
+  readonly start: Parameters<typeof DaemonProcess.start>[0];
+  /** Called when it is reached from now on, or no longer. */
+  readonly onChange: () => void;
+}
+
+/** One daemon of a cluster, in all its lives. */
+export class ClusterNode {
+  readonly name: string;
+  /** With its configuration, in which its commands run. */
+  readonly folder: string;
+  readonly #parts: NodeParts;
+  #daemon: DaemonProcess | null = null;
+  #isPaused = false;
+
+  constructor(parts: NodeParts) {
+    this.name = parts.name;
+    this.folder = parts.start.folder;
+    this.#parts = parts;
+  }
+
+  /** Its process. Throws when there is none. */
+  get daemon(): DaemonProcess {
+    if (this.#daemon === null) throw new Error(`${this.name} does not run`);
+    return this.#daemon;
+  }
+
+  /** Of this daemon alone. */
+  get url(): string {
+    return this.daemon.url;
+  }
+
+  /** The one that the balancer gives it requests at; null while it gives it none. */
+  get port(): number | null {
+    return this.#daemon === null || this.#isPaused ? null : this.#daemon.port;
+  }
+
+  get isRunning(): boolean {
+    return this.#daemon?.isRunning === true;
+  }
+
+  /** Starts it, for the first time or again. Settles when it is ready. */
+  async start(): Promise<void> {
+    this.#daemon = await DaemonProcess.start(this.#parts.start);
+    this.#parts.onChange();
+  }
+
+  /** SIGTERM; until it listens no more it is given requests. Rejects when it does not end by exit code 0. */
+  async stop(): Promise<void> {
+    await this.daemon.stop();
+    this.#forget();
+  }
+
+  /** kill -9. The balancer has to find out by itself. */
+  async kill(): Promise<void> {
+    await this.daemon.kill();
+    this.#forget();
+  }
+
+  /** SIGSTOP. The balancer gives it no more: its checks would find out. */
+  pause(): void {
+    process.kill(this.daemon.pid, "SIGSTOP");
+    this.#isPaused = true;
+    this.#parts.onChange();
+  }
+
+  /** SIGCONT. */
+  resume(): void {
+    process.kill(this.daemon.pid, "SIGCONT");
+    this.#isPaused = false;
+    this.#parts.onChange();
+  }
+
+  #forget(): void {
+    this.#daemon = null;
+    this.#isPaused = false;
+    this.#parts.onChange();
+  }
+}

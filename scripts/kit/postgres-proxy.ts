@@ -1,0 +1,158 @@
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { listen } from "./message-server.ts";
+import { PostgresMessages } from "./postgres-messages.ts";
+
+/** Between clients and a PostgreSQL server, without TLS: makes of the way to it what a bad network would. */
+export class PostgresProxy {
+  readonly port: number;
+  /** Milliseconds that everything takes longer, each way. */
+  delayMs = 0;
+  /** Messages that have passed, both ways. */
+  passed = 0;
+  /** Connections that were cut, by {@link cutAt} or {@link cutAll}. */
+  cuts = 0;
+  readonly #server: Server;
+  readonly #links = new Set<Link>();
+  #serverPort: number;
+  #held: PromiseWithResolvers<void> | null = null;
+  #cutAt = Infinity;
+
+  private constructor(server: Server, ports: { readonly own: number; readonly server: number }) {
+    this.#server = server;
+    this.port = ports.own;
+    this.#serverPort = ports.server;
+  }
+
+  /** Before the server at that port of 127.0.0.1. */
+  static async open(serverPort: number): Promise<PostgresProxy> {
+    const server = createServer({ noDelay: true });
+    const proxy = new PostgresProxy(server, { own: await listen(server), server: serverPort });
+    server.on("connection", (socket) => proxy.#take(socket));
+    return proxy;
+  }
+
+  /** The same URL, through the proxy. */
+  through(url: string): string {
+    const own = new URL(url);
+    own.port = String(this.port);
+    return own.href;
+  }
+
+  /** New connections go to the server at that port, as after a failover behind one name. */
+  moveTo(serverPort: number): void {
+    this.#serverPort = serverPort;
+  }
+
+  /** Nothing passes any more, and no connection ends: a half-open network. */
+  hold(): void {
+    this.#held ??= Promise.withResolvers();
+  }
+
+  /** What was held passes, in its order. */
+  release(): void {
+    this.#held?.resolve();
+    this.#held = null;
+  }
+
+  /** Lets so many messages pass, of all connections and both ways, and cuts the connection of the last right after it. */
+  cutAfter(messages: number): void {
+    this.#cutAt = this.passed + messages;
+  }
+
+  /** Cuts every connection. */
+  cutAll(): void {
+    for (const link of this.#links) this.#cut(link);
+  }
+
+  get connections(): number {
+    return this.#links.size;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    this.release();
+    for (const link of this.#links) link.end();
+    await closed;
+  }
+
+  #take(client: Socket): void {
+    const server = connect({ host: "127.0.0.1", port: this.#serverPort, noDelay: true });
+    const link = new Link({ client, server });
+    this.#links.add(link);
+    void link.ended.then(() => this.#links.delete(link));
+    this.#pass(link, { from: client, to: server, messages: new PostgresMessages("to server") });
+    this.#pass(link, { from: server, to: client, messages: new PostgresMessages("to client") });
+  }
+
+  #pass(link: Link, { from, to, messages }: Way): void {
+    let last: Promise<void> = Promise.resolve();
+    const after = (step: () => void): void => {
+      last = last.then(() => this.#wait()).then(step);
+    };
+    from.on("data", (chunk: Buffer) => after(() => this.#write(link, { chunk, to, messages })));
+    from.once("end", () => after(() => to.end()));
+  }
+
+  async #wait(): Promise<void> {
+    if (this.delayMs > 0) await sleep(this.delayMs);
+    while (this.#held !== null) await this.#held.promise;
+  }
+
+  #write(
+    link: Link,
+    { chunk, to, messages }: Pick<Way, "to" | "messages"> & { readonly chunk: Buffer },
+  ): void {
+    if (link.isOver) return;
+    for (const end of messages.ends(chunk)) {
+      if (++this.passed < this.#cutAt) continue;
+      this.#cutAt = Infinity;
+      // The other side gets what has passed, and works on it.
+      to.write(chunk.subarray(0, end), () => this.#cut(link));
+      link.isOver = true;
+      return;
+    }
+    to.write(chunk);
+  }
+
+  #cut(link: Link): void {
+    this.cuts++;
+    link.end();
+  }
+}
+
+interface Way {
+  readonly from: Socket;
+  readonly to: Socket;
+  readonly messages: PostgresMessages;
+}
+
+/** Both sockets of a connection. */
+class Link {
+  readonly ended: Promise<unknown>;
+  /** Nothing passes any more. */
+  isOver = false;
+  readonly #sockets: readonly Socket[];
+
+  constructor({ client, server }: { readonly client: Socket; readonly server: Socket }) {
+    this.#sockets = [client, server];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.ended = promise;
+    for (const socket of this.#sockets) {
+      // Either side may break off whenever it likes.
+      socket.on("error", () => {});
+      socket.once("close", () => {
+        this.end();
+        resolve();
+      });
+    }
+  }
+
+  end(): void {
+    this.isOver = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
