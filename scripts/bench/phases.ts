@@ -1,10 +1,10 @@
 import type { DaemonPlace } from "../kit/daemon-file.ts";
 import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
-import { DatabaseView } from "../kit/database-view.ts";
 import type { Spread } from "../kit/durations.ts";
 import { inTurn } from "../kit/in-turn.ts";
 import { KeptConnection } from "../kit/kept-connection.ts";
 import { LoadGenerator } from "../kit/load-generator.ts";
+import { openOutsideView, type OutsideView } from "../kit/outside-view.ts";
 import { spendingOf } from "../kit/processes.ts";
 import { servedText, taskPostRequest } from "../kit/request.ts";
 import { BareHandler } from "./bare-handler.ts";
@@ -174,7 +174,7 @@ async function daemonPhase(
   const receiver = isDelivered === true ? stack.use(new BenchReceiver()) : null;
   const daemon = await startDaemon(file);
   stack.defer(() => daemon.stop());
-  const view = stack.use(new DatabaseView(file.database));
+  const view = stack.use(await openOutsideView(file.database));
   const generator = stack.use(new LoadGenerator());
   const url = await receiver?.ask("open", webhookSecret);
   const postbackUrl = url && { postbackUrl: `${url}/postback` };
@@ -207,7 +207,7 @@ async function measurePosts(load: Load, seconds: number): Promise<Slice> {
  */
 async function measureDelivery(
   load: Load,
-  parts: { readonly tasks: number; readonly receiver: BenchReceiver; readonly view: DatabaseView },
+  parts: { readonly tasks: number; readonly receiver: BenchReceiver; readonly view: OutsideView },
 ): Promise<Slice> {
   const { port, connections, request, tasksPerRequest, generator } = load;
   const { receiver, view } = parts;
@@ -221,7 +221,7 @@ async function measureDelivery(
   requireAll(arrivals, tasks);
   await view.quiet({ msMax: QUIET_MS_MAX });
   const spending = spent();
-  const others = view.number("SELECT count(*) FROM deliveries WHERE state <> 'delivered'");
+  const others = await view.countUndelivered();
   if (others > 0) throw new Error(`${others} deliveries are not recorded as delivered`);
   return toSlice(arrivals, { ...spending, tasks, inAll: tasks });
 }
