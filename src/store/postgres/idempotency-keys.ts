@@ -6,12 +6,17 @@ const FIND_ANSWER = `
   SELECT body_hash AS "bodyHash", answer_text AS "answerText" FROM idempotency_keys
   WHERE account_seq = $1 AND key = $2 AND erase_at >= $3`;
 
-/** Finds the answers of posts: those that are kept, and those that were to be kept until some time before now. */
+/**
+ * Finds the answers of posts: those that are kept, and those that were to be kept until some time before now. Nobody may
+ * erase them until the batch has ended, because whoever erases one, or replaces it, counts its bytes off. In the order
+ * of the keys, so that two batches do not wait for each other.
+ */
 const FIND_ANSWERS = `
   SELECT a.place::int, k.erase_at >= a.steady_at AS "isKept", k.body_hash AS "bodyHash",
     k.answer_text AS "answerText", octet_length(k.answer_text) AS bytes
   FROM unnest($1::bigint[], $2::text[], $3::bigint[]) WITH ORDINALITY AS a (account_seq, key, steady_at, place)
-  JOIN idempotency_keys AS k ON k.account_seq = a.account_seq AND k.key = a.key`;
+  JOIN idempotency_keys AS k ON k.account_seq = a.account_seq AND k.key = a.key
+  ORDER BY k.account_seq, k.key FOR UPDATE OF k`;
 
 /**
  * Answers the keys that it has kept. Another node may be keeping one of them: this waits for its commit, a few
