@@ -51,8 +51,35 @@ export class InDoubt extends Error {
 const FENCE = `
   SELECT pg_current_xact_id()::text AS xid FROM stripes WHERE stripe = $1 AND node_seq = $2 FOR UPDATE`;
 
+// A server that was promoted before it had got the transaction may not have come to its id yet, and would refuse to tell.
+const FIND_STATUS = `
+  SELECT CASE WHEN $1::text::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status($1::text::xid8) END
+    AS status`;
+
 // A server whose standby does not answer may be told to wait no longer: the commit is then on this server alone.
 const NOT_REPLICATED = "01000";
+
+/** A transaction of which nobody knows how it ended. */
+export interface Doubt {
+  readonly xid: string;
+  /** Who locked its stripe last, as it was found first; null before somebody has looked. */
+  locker: Partial<LockerRow> | null;
+}
+
+interface LockerRow {
+  readonly xid: string;
+}
+
+// A server that crashed gives the ids of those transactions again that had not reached its disk, so one that committed
+// may be somebody else's. But what the last lock of the row left in it is on disk when its transaction is.
+const FIND_LOCKER = "SELECT xmax::text AS xid FROM stripes WHERE stripe = $1 AND node_seq = $2";
+
+/** False when the transaction has never locked its stripe; true also when the row does not tell any more. */
+function mayBeLocker(xid: string, locker: Partial<LockerRow>): boolean {
+  // The row holds the lower half of an id.
+  const lower = String(BigInt.asUintN(32, BigInt(xid)));
+  return locker.xid === undefined || locker.xid === "0" || locker.xid === lower;
+}
 
 /** The statements of the batch under way on a connection. */
 export class BatchStatements implements BatchSql {
@@ -143,20 +170,29 @@ export class BatchRunner {
     }
   }
 
-  /** How a transaction of this node ended that is under way no more. */
-  async hasCommitted(xid: string): Promise<boolean> {
+  /** Tells whether a transaction of this stripe has committed that is under way no more. */
+  async hasCommitted(doubt: Doubt): Promise<boolean> {
     const { stripe, nodeSeq } = this.#statements;
+    // To be answered before the row is locked again.
+    doubt.locker ??= (await this.#connection.get<LockerRow>(FIND_LOCKER, [stripe, nodeSeq])) ?? {};
     await this.#connection.command("BEGIN");
-    // Waits until the transaction in doubt has ended. The COMMIT below waits for the standbys, which then have both.
-    const row = await this.#connection.get(FENCE, [stripe, nodeSeq]);
-    const status = await this.#connection.get<{ status: string | null }>(
-      "SELECT pg_xact_status($1::text::xid8) AS status",
-      [xid],
-    );
-    await this.#connection.command("COMMIT");
-    if (status?.status === "committed") return true;
-    if (row === undefined) throw new Fenced();
-    return false;
+    try {
+      // Waits until the transaction in doubt has ended. The COMMIT below waits for the standbys, which then have both.
+      const row = await this.#connection.get(FENCE, [stripe, nodeSeq]);
+      const isCommitted = await this.#isCommitted(doubt.xid);
+      await this.#connection.command("COMMIT");
+      if (isCommitted && mayBeLocker(doubt.xid, doubt.locker)) return true;
+      if (row === undefined) throw new Fenced();
+      return false;
+    } catch (error) {
+      if (sqlStateOf(error) !== "") await this.#connection.command("ROLLBACK");
+      throw error;
+    }
+  }
+
+  async #isCommitted(xid: string): Promise<boolean> {
+    const known = await this.#connection.get<{ status: string | null }>(FIND_STATUS, [xid]);
+    return known?.status === "committed";
   }
 
   async #transact(operations: readonly Operation[]): Promise<BatchReply> {
@@ -166,14 +202,20 @@ export class BatchRunner {
     // Their failures are those of the statements after them too.
     begun.catch(() => {});
     fence.catch(() => {});
-    const values = await this.#runSets(operations);
+    let values: readonly unknown[];
+    try {
+      values = await this.#runSets(operations);
+    } catch (error) {
+      throw await firstFailure([begun, fence, ...this.#statements.takeSent()], error);
+    }
     const fenced = await fence;
     if (fenced === undefined) throw new Fenced();
     this.#work.changes.send();
     const changed = [...this.#work.changes.changed];
     this.#work.changes.changed.clear();
-    await this.#commit(fenced.xid, committed(values, [], changed));
-    return committed(values, [], changed);
+    const reply = committed(values, [], changed);
+    await this.#commit(fenced.xid, reply);
+    return reply;
   }
 
   async #runSets(operations: readonly Operation[]): Promise<readonly unknown[]> {
@@ -230,6 +272,17 @@ export class BatchRunner {
     this.#work.changes.reset();
     await this.#connection.command("ROLLBACK");
   }
+}
+
+// What is asked for in a transaction that has failed already.
+const ABORTED = "25P02";
+
+/** Why a transaction failed in which this was the answer to a statement, and these were sent before. */
+async function firstFailure(before: readonly Promise<unknown>[], error: unknown): Promise<unknown> {
+  if (sqlStateOf(error) !== ABORTED) return error;
+  const settled = await Promise.allSettled(before);
+  const reasons = settled.map((each) => (each.status === "rejected" ? each.reason : undefined));
+  return reasons.find((reason) => reason !== undefined && sqlStateOf(reason) !== ABORTED) ?? error;
 }
 
 // Deadlocks and serialization failures, a disk that is full, a server that shuts down, starts or is read-only.
