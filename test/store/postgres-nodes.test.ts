@@ -1,56 +1,13 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { describe, test } from "node:test";
 
-import pg from "pg";
-
-import { until } from "../../scripts/kit/until.ts";
-import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import {
-  openPostgresStore,
-  type PostgresStoreOptions,
-} from "../../src/store/postgres/postgres-store.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
-import { afterwards } from "../helpers/afterwards.ts";
+import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
 import { PostgresProxy } from "../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { newPost, newTask, seedAccount } from "../helpers/store.ts";
 
-// A node is taken for dead after a second.
-const BEAT_MS = 200;
 const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
-
-async function openNode(
-  t: TestContext,
-  url: string,
-  options: Partial<PostgresStoreOptions> = {},
-): Promise<Store> {
-  const store = await openPostgresStore({
-    server: parseServerAddress(url),
-    role: "node",
-    node: { name: "test", url: null, version: "0" },
-    notify: true,
-    backlogMax: 10_000,
-    beatMs: BEAT_MS,
-    ...options,
-  });
-  afterwards(t, () => store.close());
-  return store;
-}
-
-async function eventually(what: string, isSo: () => boolean | Promise<boolean>, msMax = 10_000) {
-  await until(isSo, { msMax, everyMs: 5, fault: () => `not within ${msMax} ms: ${what}` });
-}
-
-/** What is in the database, by a connection of the test's own. */
-async function ask<Row extends pg.QueryResultRow>(url: string, text: string): Promise<Row[]> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
 
 const seeEachOther = (...stores: readonly Store[]): boolean => {
   const ids = stores.map(({ cluster }) => cluster.self).toSorted();
@@ -119,9 +76,12 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(heldBy(second), []);
     await eventually("dead", () => seeEachOther(first));
     assert(!second.cluster.isMember());
-    const held = await ask<{ node: string }>(url, "SELECT DISTINCT node_seq AS node FROM stripes");
+    const held = await askDatabase<{ node: string }>(
+      url,
+      "SELECT DISTINCT node_seq AS node FROM stripes",
+    );
     assert(!held.some(({ node }) => node === self));
-    const [row] = await ask(url, `SELECT ended_at FROM nodes WHERE seq = ${self}`);
+    const [row] = await askDatabase(url, `SELECT ended_at FROM nodes WHERE seq = ${self}`);
     assert.notEqual(row?.["ended_at"], null);
     proxy.reopen();
     await eventually("back", () => second.cluster.isMember() && seeEachOther(first, second));
@@ -160,7 +120,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.deepEqual(heldBy(tool), []);
     assert.equal((await node.listNodes()).length, 1);
     await tool.close();
-    const [stripes] = await ask(
+    const [stripes] = await askDatabase(
       url,
       "SELECT count(*)::int AS held FROM stripes WHERE node_seq IS NOT NULL",
     );
@@ -201,7 +161,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const { self } = store.cluster;
     const task = newTask();
 
-    await ask(
+    await askDatabase(
       url,
       `UPDATE stripes SET node_seq = NULL; UPDATE nodes SET ended_at = 1 WHERE seq = ${self}`,
     );

@@ -1,4 +1,5 @@
 import { systemClock } from "../../domain/clock/clock.ts";
+import { wait } from "../../domain/clock/wait.ts";
 import { everyStep } from "../../domain/every-step.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
@@ -6,6 +7,7 @@ import { GroupCommit } from "../common/group-commit.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
+import { ClientWaits } from "./machine/client-waits.ts";
 import { Dialer } from "./machine/dialer.ts";
 import type { NodeName } from "./machine/heartbeat.ts";
 import { makeSchema } from "./machine/migrate.ts";
@@ -51,20 +53,25 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   await makeSchema(server);
   const node = newNode(options);
   const memory = new NodeMemory();
+  const clients = new ClientWaits({
+    clock: systemClock,
+    msMax: node.patienceMs,
+    isOutOfReach: () => node.isOutOfReach,
+  });
   const writers = Array.from(
     { length: WRITERS },
-    (_, index) => new Writer(node, index, (sql) => newBatchWork(sql, memory)),
+    (_, index) => new Writer({ node, index, clients, newWork: (sql) => newBatchWork(sql, memory) }),
   );
   const transport = observedTransport(new Writers(writers), { observer, clock: systemClock });
   const commit = new GroupCommit<Writes>(transport, {
     batchWeightMax: BATCH_WEIGHT_MAX,
     backlogWeightMax: backlogMax,
   });
-  const connect = () => node.connect();
+  const connect = () => node.connectReader();
   const reader = new Reader(connect, SHORT_READERS);
   const longReader = new SnapshotReader(connect, LONG_READERS);
   const nodeSeq = async (): Promise<number> => (await node.life()).nodeSeq;
-  const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq } });
+  const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq }, clients });
   await node.open();
   let closing: Promise<void> | null = null;
   return {
@@ -74,18 +81,47 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...writeMethods(access),
     ...otherMethods(access, { examineMax }),
     close() {
-      const idle = access.close();
-      closing ??= everyStep([
-        () => commit.stop(),
-        () => idle,
-        () => longReader.close(),
-        () => reader.close(),
-        () => commit.close(),
-        () => node.leave(),
-      ]);
+      closing ??= close({ access, node, commit, readers: [reader, longReader] });
       return closing;
     },
   };
+}
+
+interface OpenParts {
+  readonly access: ServerAccess;
+  readonly node: ServerNode;
+  readonly commit: GroupCommit<Writes>;
+  readonly readers: readonly (Reader | SnapshotReader)[];
+}
+
+// What was asked for may take as long as it needs while the server answers.
+const LOOK_MS = 500;
+
+async function close({ access, node, commit, readers }: OpenParts): Promise<void> {
+  const done = Promise.all([access.close(), commit.stop()]);
+  while (!(await isDone(done, LOOK_MS))) {
+    if (await node.isReached()) continue;
+    node.shut();
+    break;
+  }
+  await everyStep([
+    ...readers.map((reader) => () => reader.close()),
+    () => done,
+    () => commit.close(),
+    () => node.leave(),
+  ]);
+}
+
+async function isDone(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const timeout = new AbortController();
+  const signal = timeout.signal;
+  const done = work.then(() => true);
+  const isDone = await Promise.race([
+    done,
+    wait(ms, { clock: systemClock, signal }).then(() => false),
+  ]);
+  timeout.abort();
+  return isDone;
 }
 
 function newNode(options: PostgresStoreOptions): ServerNode {

@@ -3,6 +3,7 @@ import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
 import { submitOptionsOf } from "../common/write-weight.ts";
 import { StoreError, type Store } from "../store.ts";
 import type { ReadingNode } from "./attempt-claims.ts";
+import type { ClientWaits } from "./machine/client-waits.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { LongReads } from "./reads.ts";
 import { longReads, shortReads } from "./reads.ts";
@@ -15,6 +16,7 @@ export interface ServerParts {
   readonly longReader: SnapshotReader;
   readonly commit: GroupCommit<Writes>;
   readonly node: ReadingNode;
+  readonly clients: ClientWaits;
 }
 
 type LongName = keyof LongReads;
@@ -35,10 +37,12 @@ export class ServerAccess {
   readonly reads: ReturnType<typeof shortReads>;
   readonly commit: GroupCommit<Writes>;
   readonly #longReader: SnapshotReader;
+  readonly #clients: ClientWaits;
   readonly #turns = new ReadTurns();
   #isClosed = false;
 
-  constructor({ reader, longReader, commit, node }: ServerParts) {
+  constructor({ reader, longReader, commit, node, clients }: ServerParts) {
+    this.#clients = clients;
     this.reads = shortReads(reader, node);
     this.commit = commit;
     this.#longReader = longReader;
@@ -64,13 +68,24 @@ export class ServerAccess {
   /** A write that weighs what its name and its arguments say. */
   readonly write =
     <Name extends keyof Writes>(name: Name): ((args: ArgsOf<Name>) => Promise<ValueOf<Name>>) =>
-    (args) =>
+    (args) => {
+      const options = submitOptionsOf(name, args);
       // The type of the value is that of the same name.
-      this.commit.submit(name, args, submitOptionsOf(name, args)) as Promise<ValueOf<Name>>;
+      const submit = (own: ArgsOf<Name>): Promise<ValueOf<Name>> =>
+        this.commit.submit(name, own, options) as Promise<ValueOf<Name>>;
+      if (!options.mayShed || !isObject(args)) return submit(args);
+      // The same post may be asked for twice: each waits for itself.
+      const own = { ...args };
+      return this.#clients.wait(own, () => submit(own));
+    };
 
   /** Begins no more long reads; settles once those that were asked for have been answered. */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.#turns.idle();
   }
+}
+
+function isObject<Args>(args: Args): args is Args & object {
+  return typeof args === "object" && args !== null;
 }

@@ -32,8 +32,21 @@ export class Dialer {
     this.#parts = parts;
   }
 
-  /** Connects to the first host that takes writes. Rejects with a StoreError when none does. */
-  async dial(session: Session): Promise<Connection> {
+  /** Connects to the first host that takes writes. Rejects with a StoreError when none does, or this is closed. */
+  dial(session: Session): Promise<Connection> {
+    const { signal } = this.#closed;
+    return new Promise((resolve, reject) => {
+      const end = (): void => reject(isClosed());
+      if (signal.aborted) end();
+      signal.addEventListener("abort", end);
+      // One that is closed meanwhile destroys what it opens.
+      this.#dial(session)
+        .finally(() => signal.removeEventListener("abort", end))
+        .then(resolve, reject);
+    });
+  }
+
+  async #dial(session: Session): Promise<Connection> {
     this.#refuseWhenClosed();
     const { connection, host } = await reachServer(this.#server(), session.deadlineMs);
     this.#first = host.shown;
@@ -84,7 +97,7 @@ export class Dialer {
   }
 
   #refuseWhenClosed(): void {
-    if (this.#closed.signal.aborted) throw new StoreError("closed", "the store is closed");
+    if (this.#closed.signal.aborted) throw isClosed();
   }
 
   /** Tells once for all connections. */
@@ -96,4 +109,8 @@ export class Dialer {
     if (isDown) log?.warn({ server: server.shown, reason: messageOf(error) }, "lost the database");
     else log?.info({ server: server.shown }, "reached the database again");
   }
+}
+
+function isClosed(): StoreError {
+  return new StoreError("closed", "the store is closed");
 }

@@ -7,17 +7,8 @@ import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import type { Dialer } from "./dialer.ts";
-import { DUTIES, planDuties } from "./duties.ts";
-import {
-  beat,
-  endExpired,
-  holdDuties,
-  join,
-  leave,
-  releaseDuties,
-  type BeatAnswer,
-  type NodeName,
-} from "./heartbeat.ts";
+import { DutyHolder } from "./duty-holder.ts";
+import { beat, endExpired, join, leave, type BeatAnswer, type NodeName } from "./heartbeat.ts";
 import { Lifeline } from "./lifeline.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
 import { listNodes } from "./node-list.ts";
@@ -35,10 +26,15 @@ export const BEAT_MS = 2000;
 // time to end.
 const BEATS_TO_LIVE = 5;
 const BEATS_TO_FENCE = 4;
+const BEATS_TO_WAIT = 2.5;
 
 const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
 
+const READER: Session = { deadlineMs: 6000, statementMs: 5000, lockMs: 0, mayLose: false };
+
+const RETRY_MS = 100;
 const LEAVE_MS_MAX = 1500;
+const REACH_MS_MAX = 1000;
 
 export interface NodeParts {
   readonly dialer: Dialer;
@@ -63,14 +59,13 @@ export class ServerNode implements WriterNode, Cluster {
   readonly #parts: NodeParts;
   readonly #lifeline: Lifeline;
   readonly #ender: NodeEnder;
+  readonly #duties: DutyHolder;
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #life = newAwaitedLife();
   #self = "";
   #members: readonly string[] = [];
-  #duties: readonly Duty[] = [];
   #facts: () => NodeFacts | null = () => null;
-  #isResigning = false;
   #connection: Connection | null = null;
   #timeline: string | null = null;
   #fenceTimer: Timer | null = null;
@@ -84,6 +79,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.#parts = parts;
     this.clock = new DatabaseClock(parts.clock);
     this.#lifeline = new Lifeline(parts.clock, BEATS_TO_FENCE * parts.beatMs);
+    this.#duties = new DutyHolder({ beatMs: parts.beatMs, liveMs: this.#liveMs });
     this.#ender = new NodeEnder({
       ...parts,
       ended: () => this.#tell(),
@@ -114,7 +110,7 @@ export class ServerNode implements WriterNode, Cluster {
   }
 
   holds(duty: Duty): boolean {
-    return this.#duties.includes(duty) && this.isMember();
+    return this.#duties.held.includes(duty) && this.isMember();
   }
 
   onChange(listener: () => void): () => void {
@@ -123,7 +119,7 @@ export class ServerNode implements WriterNode, Cluster {
   }
 
   resign(): void {
-    this.#isResigning = true;
+    this.#duties.resign();
     this.#wake();
   }
 
@@ -135,11 +131,6 @@ export class ServerNode implements WriterNode, Cluster {
   async list(sql: Sql): Promise<readonly NodeSummary[]> {
     const nodes = await listNodes(sql, { now: this.clock.now(), liveMs: this.#liveMs });
     return nodes.map((node) => (node.id === this.#self ? { ...node, facts: this.#facts() } : node));
-  }
-
-  /** How long the server has not answered a heartbeat. */
-  get silentMs(): number {
-    return this.#lifeline.silentMs;
   }
 
   life(): Promise<NodeLife> {
@@ -158,26 +149,58 @@ export class ServerNode implements WriterNode, Cluster {
     return this.#parts.dialer.reach(WRITER);
   }
 
+  /** Opens a connection for reads; rejects when the server cannot be reached now. */
+  connectReader(): Promise<Connection> {
+    return this.#parts.dialer.dial(READER);
+  }
+
+  /** How long a client waits for a server that does not answer. */
+  get patienceMs(): number {
+    return BEATS_TO_WAIT * this.#parts.beatMs;
+  }
+
+  /** True when the server has not answered for so long that a client need not wait to learn it. */
+  get isOutOfReach(): boolean {
+    return this.#lifeline.silentMs > this.patienceMs;
+  }
+
+  /** Asks the server whether it is there. */
+  async isReached(): Promise<boolean> {
+    const { clock, dialer } = this.#parts;
+    const found = dialer.dial(WRITER).then(
+      (connection) => connection.close().then(() => true),
+      () => false,
+    );
+    const timeout = new AbortController();
+    const waited = wait(REACH_MS_MAX, { clock, signal: timeout.signal }).then(() => false);
+    const isReached = await Promise.race([found, waited]);
+    timeout.abort();
+    return isReached;
+  }
+
+  /** Gives up whoever waits for the server, or for a life: none of it is written any more. */
+  shut(): void {
+    this.#closing.abort();
+    this.#life.promise.catch(() => {});
+    this.#life.reject(new StoreError("closed", "the store is closed"));
+    this.#parts.dialer.close();
+  }
+
   /** Leaves the others: what this node was doing is theirs from now on. Gives up soon when the server is gone. */
   async leave(): Promise<void> {
     this.#closing.abort();
     this.#fenceTimer?.cancel();
     this.#wake();
-    const { clock, dialer } = this.#parts;
+    const { clock } = this.#parts;
     const { begun } = this.#life;
-    const left = begun === null ? Promise.resolve() : this.#leave(begun).catch(() => {});
+    // After its last heartbeat, which might claim duties again.
+    const left = this.#loop.then(() =>
+      begun === null ? null : this.#leave(begun).catch(() => {}),
+    );
     const timeout = new AbortController();
     await Promise.race([left, wait(LEAVE_MS_MAX, { clock, signal: timeout.signal })]);
     timeout.abort();
     this.shut();
-    dialer.close();
-    await this.#loop;
-  }
-
-  /** Gives up whoever waits for a life. */
-  shut(): void {
-    this.#life.promise.catch(() => {});
-    this.#life.reject(new StoreError("closed", "the store is closed"));
   }
 
   async #leave({ nodeSeq }: NodeLife): Promise<void> {
@@ -188,15 +211,19 @@ export class ServerNode implements WriterNode, Cluster {
 
   async #run(): Promise<void> {
     const { signal } = this.#closing;
+    const { beatMs, log } = this.#parts;
+    let pauseMs = beatMs;
     while (!signal.aborted) {
-      await this.#untilNext();
+      await this.#pauseFor(pauseMs);
       if (signal.aborted) break;
       try {
         await this.#step();
+        // Nodes that started together drift apart. Another node is looked at again when its time is over.
+        pauseMs = Math.min(beatMs * (0.9 + 0.2 * Math.random()), this.#nextExpiryMs);
       } catch (error) {
         this.#connection?.destroy();
-        if (signal.aborted) break;
-        this.#parts.log?.debug({ reason: messageOf(error) }, "a heartbeat was not answered");
+        log?.debug({ reason: messageOf(error) }, "a heartbeat was not answered");
+        pauseMs = RETRY_MS;
       }
     }
     this.#connection?.destroy();
@@ -288,35 +315,18 @@ export class ServerNode implements WriterNode, Cluster {
     if (this.isOver(life)) return;
     this.#lifeline.hold(begun);
     this.#armFence();
+    const before = [...this.#members, ...this.#duties.held];
     const members = membersOf(answer);
-    const duties = await this.#holdDuties(connection, { life, answer, members });
-    const isChange = !isSame(members, this.#members) || !isSame(duties, this.#duties);
+    if (this.#parts.role === "node") {
+      const hasGrown = members.some((each) => !this.#members.includes(each));
+      const { nodeSeq } = life;
+      await this.#duties.renew(connection, { nodeSeq, answer, members, hasGrown });
+      if (this.isOver(life)) return this.#duties.drop();
+    }
     this.#members = members;
-    this.#duties = duties;
     this.#nextExpiryMs = nextExpiryMs(answer);
     this.#ender.look(answer);
-    if (isChange) this.#tell();
-  }
-
-  async #holdDuties(
-    connection: Connection,
-    { life: { nodeSeq }, answer, members }: Seen,
-  ): Promise<readonly Duty[]> {
-    if (this.#parts.role === "tool") return [];
-    const plan = planDuties({
-      duties: answer.duties,
-      self: nodeSeq,
-      members: members.length,
-      hasGrown: members.some((each) => !this.#members.includes(each)),
-      isResigning: this.#isResigning,
-      now: answer.sample.shown,
-      patienceMs: 2.5 * this.#parts.beatMs,
-    });
-    const [held] = await Promise.all([
-      holdDuties(connection, { nodeSeq, names: plan.hold, ms: this.#liveMs }),
-      releaseDuties(connection, { nodeSeq, names: plan.release }),
-    ]);
-    return DUTIES.filter((duty) => held.includes(duty));
+    if (!isSame(before, [...members, ...this.#duties.held])) this.#tell();
   }
 
   /** This life is over: what it was doing is somebody else's. */
@@ -330,7 +340,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.#ender.endAlso(begun.nodeSeq);
     this.#life = newAwaitedLife();
     this.#lifeline.cut();
-    this.#duties = [];
+    this.#duties.drop();
     this.#wake();
     this.#tell();
   }
@@ -357,21 +367,10 @@ export class ServerNode implements WriterNode, Cluster {
     this.#pause.abort();
   }
 
-  /** Waits for the time of the next heartbeat; nodes that started together drift apart. */
-  async #untilNext(): Promise<void> {
-    const { beatMs, clock } = this.#parts;
-    const jitterMs = beatMs * (0.9 + 0.2 * Math.random());
-    // Nothing is lost by asking often while nobody answers: each question waits for a connection.
-    const ms = this.#life.begun === null ? beatMs / 20 : Math.min(jitterMs, this.#nextExpiryMs);
-    await wait(ms, { clock, signal: this.#pause.signal });
+  async #pauseFor(ms: number): Promise<void> {
+    await wait(ms, { clock: this.#parts.clock, signal: this.#pause.signal });
     this.#pause = new AbortController();
   }
-}
-
-interface Seen {
-  readonly life: NodeLife;
-  readonly answer: BeatAnswer;
-  readonly members: readonly string[];
 }
 
 function newAwaitedLife(): AwaitedLife {

@@ -9,6 +9,9 @@ export type Connect = () => Promise<Connection>;
 const PATIENCE_MS = 5000;
 const PAUSE_MS = 50;
 
+// The server broke the statement off.
+const TOOK_TOO_LONG = "57014";
+
 /**
  * Reads over some connections, each statement by itself: it sees everything that was committed when it began, by any
  * node. Reads in pipelines, so that a connection carries as many look-ups at once as there are.
@@ -107,6 +110,9 @@ class ReaderSlot {
       try {
         return await work(await this.#connection());
       } catch (error) {
+        if (sqlStateOf(error) === TOOK_TOO_LONG) {
+          throw new StoreError("busy", "the database took too long to read", { cause: error });
+        }
         if (!isLost(error)) throw error;
         if (this.#isClosed) throw new StoreError("closed", "the store is closed");
         if (performance.now() > until) {
@@ -119,8 +125,9 @@ class ReaderSlot {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    const connection = this.#open ?? (await this.#opening?.catch(() => null));
-    await connection?.close();
+    // One that is being opened may take as long as the server is gone.
+    this.#opening?.then((connection) => connection.destroy()).catch(() => {});
+    await this.#open?.close();
   }
 
   async #connection(): Promise<Connection> {

@@ -7,7 +7,9 @@ import {
   InDoubt,
   isPassing,
   type BatchWork,
+  type Doubt,
 } from "./batch.ts";
+import type { ClientWaits } from "./client-waits.ts";
 import { ConnectionLost, type Connection } from "./connection.ts";
 import type { BatchSql } from "./sql.ts";
 
@@ -34,6 +36,14 @@ export interface NodeLife {
 /** Makes the writes of a connection. */
 export type NewWork = (statements: BatchSql) => BatchWork;
 
+export interface WriterParts {
+  readonly node: WriterNode;
+  /** Which of the node's writers this is. */
+  readonly index: number;
+  readonly newWork: NewWork;
+  readonly clients: ClientWaits;
+}
+
 /**
  * Writes batches over one connection. Whatever happens to the connection or to the server, a batch is answered only
  * once its outcome is known: it is run again until it has committed, or until the node's life is over.
@@ -42,6 +52,7 @@ export class Writer implements BatchTransport {
   readonly #node: WriterNode;
   readonly #index: number;
   readonly #newWork: NewWork;
+  readonly #clients: ClientWaits;
   #open: {
     readonly life: NodeLife;
     readonly connection: Connection;
@@ -50,11 +61,11 @@ export class Writer implements BatchTransport {
   /** One batch at a time: the next begins when the one before has ended. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** `index` tells which of the node's writers this is. */
-  constructor(node: WriterNode, index: number, newWork: NewWork) {
+  constructor({ node, index, newWork, clients }: WriterParts) {
     this.#node = node;
     this.#index = index;
     this.#newWork = newWork;
+    this.#clients = clients;
   }
 
   send(operations: readonly Operation[]): Promise<BatchReply> {
@@ -78,12 +89,32 @@ export class Writer implements BatchTransport {
     for (;;) {
       try {
         const runner = await this.#runner(life);
-        return await runner.run(operations);
+        if (this.#node.isOver(life)) return OVER;
+        return await this.#run(runner, operations);
       } catch (error) {
         const reply = await this.#afterFailure(error, life);
         if (reply !== null) return reply;
       }
-      if (this.#node.isOver(life)) return OVER;
+      this.#clients.undone(operations);
+    }
+  }
+
+  /** Leaves out what was given up while the server did not answer. */
+  async #run(runner: BatchRunner, operations: readonly Operation[]): Promise<BatchReply> {
+    const wanted = this.#clients.begin(operations);
+    if (wanted === "all") return await runner.run(operations);
+    const batch = operations.filter((_, i) => wanted.includes(i));
+    const values: unknown[] = Array.from({ length: operations.length });
+    if (batch.length === 0) {
+      return { kind: "committed", values, rejected: [], changed: [], hasWritten: false };
+    }
+    try {
+      const reply = await runner.run(batch);
+      return inPlaces(reply, wanted, values);
+    } catch (error) {
+      if (!(error instanceof InDoubt)) throw error;
+      const reply = inPlaces(error.reply, wanted, values);
+      throw new InDoubt(error.xid, reply, { cause: error.cause });
     }
   }
 
@@ -105,10 +136,11 @@ export class Writer implements BatchTransport {
 
   /** Finds out how a batch ended whose COMMIT was not answered. */
   async #settle({ xid, reply }: InDoubt, life: NodeLife): Promise<BatchReply | null> {
+    const doubt: Doubt = { xid, locker: null };
     for (;;) {
       try {
         const runner = await this.#runner(life);
-        return (await runner.hasCommitted(xid)) ? reply : null;
+        return (await runner.hasCommitted(doubt)) ? reply : null;
       } catch (error) {
         if (error instanceof Fenced) return this.#afterFailure(error, life);
         if (error instanceof ConnectionLost || isPassing(error)) continue;
@@ -147,6 +179,21 @@ const OVER: BatchReply = {
   kind: "unreachable",
   message: "this node is no member until it joins again",
 };
+
+/** The reply to a batch of which only some operations were run. */
+function inPlaces(
+  reply: BatchReply,
+  places: readonly number[],
+  values: readonly unknown[],
+): BatchReply {
+  if (reply.kind !== "committed") return reply;
+  const all = values.map((_, i) => reply.values[places.indexOf(i)]);
+  const rejected = reply.rejected.map(({ index, message }) => ({
+    index: places[index] ?? index,
+    message,
+  }));
+  return { ...reply, values: all, rejected };
+}
 
 /** Gives each batch to a writer that is free, in turn. */
 export class Writers implements BatchTransport {

@@ -1,0 +1,57 @@
+import type { TestContext } from "node:test";
+
+import pg from "pg";
+
+import { until } from "../../scripts/kit/until.ts";
+import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
+import {
+  openPostgresStore,
+  type PostgresStoreOptions,
+} from "../../src/store/postgres/postgres-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { afterwards } from "./afterwards.ts";
+
+/** Ten times as often as nodes do: one that is cut off is taken for dead after a second. */
+export const QUICK_BEAT_MS = 200;
+
+/** Opens a store on a database as a node that is quick to take others for dead, and closes it after the test. */
+export async function openNode(
+  t: TestContext,
+  url: string,
+  options: Partial<PostgresStoreOptions> = {},
+): Promise<Store> {
+  const store = await openPostgresStore({
+    server: parseServerAddress(url),
+    role: "node",
+    node: { name: "test", url: null, version: "0" },
+    notify: true,
+    backlogMax: 10_000,
+    beatMs: QUICK_BEAT_MS,
+    ...options,
+  });
+  afterwards(t, () => store.close());
+  return store;
+}
+
+/** Settles once it is so. */
+export async function eventually(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  msMax = 10_000,
+): Promise<void> {
+  await until(isSo, { msMax, everyMs: 5, fault: () => `not within ${msMax} ms: ${what}` });
+}
+
+/** What is in a database, by a connection of the test's own. */
+export async function askDatabase<Row extends pg.QueryResultRow>(
+  url: string,
+  text: string,
+): Promise<readonly Row[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}

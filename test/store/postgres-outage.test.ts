@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { StoreError, type Store } from "../../src/store/store.ts";
+import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../helpers/postgres-nodes.ts";
+import { PostgresProxy, type ProxyMessage } from "../helpers/postgres-proxy.ts";
+import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
+import { newFinish, newPost, newReading, newTask, seedAccount, T0 } from "../helpers/store.ts";
+
+/** How long a client waits. */
+const PATIENCE_MS = 2.5 * QUICK_BEAT_MS;
+
+async function failureOf(work: Promise<unknown>): Promise<StoreError> {
+  try {
+    await work;
+  } catch (error) {
+    assert(error instanceof StoreError, String(error));
+    return error;
+  }
+  assert.fail("it succeeded");
+}
+
+async function msOf(work: Promise<unknown>): Promise<number> {
+  const from = performance.now();
+  await work;
+  return performance.now() - from;
+}
+
+/** How many rows there are of each task. */
+async function countRows(url: string): Promise<{ tasks: number; open: number; ended: number }> {
+  const [row] = await askDatabase<{ tasks: number; open: number; ended: number }>(
+    url,
+    `SELECT (SELECT count(*) FROM tasks)::int AS tasks, (SELECT count(*) FROM queue)::int AS open,
+      (SELECT count(*) FROM ends)::int AS ended`,
+  );
+  assert(row !== undefined);
+  return row;
+}
+
+describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, () => {
+  test("a client's write is refused after a while, later ones at once, and the node's own is answered when it is back", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    const store = await openNode(t, proxy.url);
+    const accountId = await seedAccount(store);
+    const [early, late] = [newTask(), newTask()];
+    proxy.shut();
+
+    let isSettled = false;
+    const own = Promise.allSettled([store.keepSecret({ name: "cursors", fresh: "kept" })]);
+    void own.then(() => (isSettled = true));
+    const first = await failureOf(store.insertTasks(newPost(accountId, [early])));
+
+    assert.equal(first.kind, "unreachable");
+    await eventually("down", async () => {
+      const work = store.insertTasks(newPost(accountId, [late]));
+      return (await msOf(failureOf(work))) < PATIENCE_MS / 10;
+    });
+    await eventually("fenced", () => !store.cluster.isMember());
+    assert.equal(isSettled, false);
+    proxy.reopen();
+    const [ended] = await own;
+    // What it did in a life that is over it decides anew.
+    assert(ended.status === "rejected" && ended.reason.kind === "unreachable");
+    await eventually("member", () => store.cluster.isMember());
+    const third = newTask();
+    assert.deepEqual(await store.insertTasks(newPost(accountId, [third])), { kind: "inserted" });
+    const found = (id: string) => store.findTask({ accountId, id });
+    assert.deepEqual([await found(early.id), await found(late.id)], [null, null]);
+    assert.notEqual(await found(third.id), null);
+  });
+
+  test("nobody knows of a client's write whose commit was not answered, and it is there or not as a whole", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    const store = await openNode(t, proxy.url);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask()];
+    // The commit arrives, and its answer stays on its way.
+    proxy.judge = ({ from, type, text }) => {
+      if (from === "server" && type === "C" && text.startsWith("COMMIT")) proxy.hold();
+      return "pass";
+    };
+
+    const failure = await failureOf(store.insertTasks(newPost(accountId, tasks)));
+
+    assert.equal(failure.kind, "unknown");
+    assert.equal(store.fault(), null);
+    proxy.judge = () => "pass";
+    proxy.release();
+    await eventually("member", () => store.cluster.isMember());
+    await seedAccount(store, "eve");
+    assert.deepEqual(await countRows(url), { tasks: 2, open: 2, ended: 0 });
+  });
+
+  test("a store is closed within seconds, and may be closed again", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    for (const how of ["shut", "hold"] as const) {
+      const store = await openNode(t, proxy.url);
+      proxy[how]();
+      const write = failureOf(store.keepClockReading(newReading()));
+
+      const ms = await msOf(Promise.all([store.close(), store.close()]));
+
+      assert(ms < 4000, `${how}: ${ms} ms`);
+      await write;
+      await store.close();
+      proxy.reopen();
+      proxy.release();
+    }
+  });
+
+  test("kill -9 of the server: what was acknowledged stays, the rest is settled, and both nodes go on", async (t) => {
+    const server = await startPostgres(t);
+    const stores = [await openNode(t, server.url), await openNode(t, server.url)];
+    const [first, second] = stores;
+    assert(first !== undefined && second !== undefined);
+    const accountId = await seedAccount(first);
+    const acknowledged = new Set<string>();
+    const unknown = new Set<string>();
+    let isOver = false;
+    const load = async (store: Store): Promise<void> => {
+      while (!isOver) {
+        const task = newTask();
+        try {
+          await store.insertTasks(newPost(accountId, [task]));
+          acknowledged.add(task.id);
+        } catch (error) {
+          assert(error instanceof StoreError, String(error));
+          if (error.kind === "unknown") unknown.add(task.id);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      }
+    };
+    const loads = stores.flatMap((store) => Array.from({ length: 8 }, () => load(store)));
+    for (let i = 0; i < 3; i++) {
+      const count = acknowledged.size;
+      await eventually("posted", () => acknowledged.size > count + 200);
+      await server.kill();
+      await server.startAgain();
+      await eventually("both work", () => stores.every(({ cluster }) => cluster.isMember()), 5000);
+    }
+    isOver = true;
+    await Promise.all(loads);
+
+    const rows = await askDatabase<{ id: string }>(server.url, "SELECT id FROM tasks");
+    const kept = new Set(rows.map(({ id }) => id));
+
+    assert.deepEqual(
+      [...acknowledged].filter((id) => !kept.has(id)),
+      [],
+    );
+    const unexplained = [...kept].filter((id) => !acknowledged.has(id) && !unknown.has(id));
+    assert.deepEqual(unexplained, []);
+    // What nobody knew of may be written yet.
+    await eventually("counted", async () => {
+      const [{ tasks }, { queued }] = await Promise.all([
+        countRows(server.url),
+        first.countWork(accountId),
+      ]);
+      return tasks === queued;
+    });
+    assert.equal(
+      stores.every((store) => store.fault() === null),
+      true,
+    );
+  });
+});
+
+/** How often the connection is cut: more in a long run. */
+const CUTS = Number(process.env["POSTBACKD_TEST_CUTS"] ?? 120);
+
+describe("a connection that is cut", { skip: reasonToSkipPostgres() }, () => {
+  test("at any message of a batch: each task is there once, is run once, and counted", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    const store = await openNode(t, proxy.url, { beatMs: 2000 });
+    const accountId = await seedAccount(store);
+    const claimed: number[] = [];
+    let posted = 0;
+
+    for (let i = 0; i < CUTS; i++) {
+      let left = i % 60;
+      const isCut = (message: ProxyMessage): boolean => message.type !== "" && left-- === 0;
+      proxy.judge = (message) => (isCut(message) ? (i % 2 === 0 ? "cut" : "pass and cut") : "pass");
+      const posts = Array.from({ length: 3 }, () => newPost(accountId, [newTask(), newTask()]));
+      const [tasks] = await Promise.all([
+        store.claimTasks({ type: "echo", max: 4, now: T0 }),
+        ...posts.map((post) => store.insertTasks(post)),
+      ]);
+      posted += 6;
+      claimed.push(...tasks.map(({ seq }) => seq));
+      await Promise.all(tasks.map((task) => store.finishTask(newFinish(task))));
+    }
+    proxy.judge = () => "pass";
+
+    assert.equal(new Set(claimed).size, claimed.length);
+    const rows = await countRows(url);
+    const open = posted - claimed.length;
+    assert.deepEqual(rows, { tasks: posted, open, ended: claimed.length });
+    const work = await store.countWork(accountId);
+    assert.deepEqual([work.queued, work.running, work.completed], [open, 0, claimed.length]);
+    assert(store.cluster.isMember());
+    t.diagnostic(`${CUTS} cuts, ${posted} tasks`);
+  });
+});
