@@ -115,8 +115,11 @@ export function exerciseCluster(open: OpenStore): void {
 
     const reopened = await again();
 
-    assert.deepEqual(await reopened.listInFlight({ of: "ended nodes" }), []);
-    assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
+    // Where nodes share the store, the earlier life of one was a node that has ended.
+    if (!reopened.cluster.isShared) {
+      assert.deepEqual(await reopened.listInFlight({ of: "ended nodes" }), []);
+      assert.equal(await reopened.requeueTasks({ of: "ended nodes" }), 0);
+    }
     const left = await reopened.listInFlight({ of: "earlier life" });
     assert.deepEqual(
       left.map((attempt) => attempt.seq),
