@@ -16,7 +16,7 @@ import { isHeld } from "./held-accounts.ts";
 import { QUEUES_OF_ASKED, readLanes } from "./lanes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
-import { HEAD_COLUMNS, STATE_JOINS, TASK_COLUMNS, TASK_TEXT_BYTES } from "./task-columns.ts";
+import { ENDED_HEAD_COLUMNS, TASK_TEXT_BYTES, TEXT_COLUMNS } from "./task-columns.ts";
 
 const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND disabled_at IS NOT NULL`;
 
@@ -24,6 +24,9 @@ const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND di
  * What is due at $3 in each of the lanes, of each retry count as many attempts as the lane may start of its class. Who
  * comes second passes over what the first has locked, so nobody waits and nobody gets the same attempt. What is not
  * started is locked until the batch has ended, and stays as it was.
+ *
+ * The rows are compared as a whole, because only `outbox_due` has their order. By columns that are equal, the server
+ * took `outbox_soon`, and passed over what is due in all other lanes.
  */
 const SELECT_DUE = `
   WITH RECURSIVE asked AS MATERIALIZED (
@@ -37,8 +40,10 @@ const SELECT_DUE = `
     ) ELSE 0 END AS bytes
   FROM queues AS q CROSS JOIN LATERAL (
     SELECT seq, task_seq, kind, retry, due_at FROM outbox
-    WHERE started_at IS NULL AND account_seq = q.account_seq AND host = q.host AND retry = q.retry AND due_at <= $3
-    ORDER BY due_at
+    WHERE started_at IS NULL
+      AND (account_seq, host, retry, due_at) >= (q.account_seq, q.host, q.retry, q.due_at)
+      AND (account_seq, host, retry, due_at) <= (q.account_seq, q.host, q.retry, $3)
+    ORDER BY account_seq, host, retry, due_at
     LIMIT CASE WHEN q.retry = 0 THEN ($4::int[])[q.place::int] ELSE ($5::int[])[q.place::int] END
     FOR UPDATE SKIP LOCKED
   ) AS o
@@ -59,9 +64,10 @@ function ofSmallPostback(column: string, name: string): string {
 /** Starts attempts, and reads everything that is needed to send them, except a large postback's texts. */
 const START_ATTEMPTS = `
   UPDATE outbox AS o SET started_at = $2, node_seq = $3
-  FROM unnest($1::bigint[]) WITH ORDINALITY AS a (seq, place), deliveries AS d, accounts AS c, tasks AS t ${STATE_JOINS}
-  WHERE o.seq = a.seq AND d.task_seq = o.task_seq AND d.kind = o.kind AND c.seq = o.account_seq AND t.seq = o.task_seq
-  RETURNING a.place, ${REF_COLUMNS}, o.started_at AS "sentAt", d.url, ${SECRET_COLUMNS}, ${HEAD_COLUMNS},
+  FROM unnest($1::bigint[]) WITH ORDINALITY AS a (seq, place), deliveries AS d, accounts AS c, tasks AS t, ends AS e
+  WHERE o.seq = a.seq AND d.task_seq = o.task_seq AND d.kind = o.kind AND c.seq = o.account_seq
+    AND t.seq = o.task_seq AND e.task_seq = o.task_seq
+  RETURNING a.place, ${REF_COLUMNS}, o.started_at AS "sentAt", d.url, ${SECRET_COLUMNS}, ${ENDED_HEAD_COLUMNS},
     CASE WHEN ${IS_LARGE} THEN '{}' ELSE t.data_text END AS "dataText",
     ${ofSmallPostback("t.input_text", "inputText")}, ${ofSmallPostback("e.result_text", "resultText")},
     ${ofSmallPostback("e.error_text", "errorText")}, CASE WHEN ${IS_LARGE} THEN ${TASK_TEXT_BYTES} END AS "largeBytes"`;
@@ -73,11 +79,11 @@ const LIST_IN_FLIGHT = `
   ORDER BY o.seq`;
 
 const SELECT_LARGE_POSTBACK = `
-  SELECT ${TASK_COLUMNS}, d.url, ${SECRET_COLUMNS}
+  SELECT ${ENDED_HEAD_COLUMNS}, ${TEXT_COLUMNS}, d.url, ${SECRET_COLUMNS}
   FROM tasks AS t
+  JOIN ends AS e ON e.task_seq = t.seq
   JOIN deliveries AS d ON d.task_seq = t.seq AND d.kind = 'postback'
   JOIN accounts AS c ON c.seq = t.account_seq
-  ${STATE_JOINS}
   WHERE t.seq = $1 AND t.id = $2`;
 
 /** The node that reads. */

@@ -12,7 +12,8 @@ import { storable } from "./traffic-tally.ts";
  *
  * An attempt ends while this node has it in flight. One of a node that has ended can only be interrupted, by whoever
  * comes first: what its node said later counts no more. Rows are deleted before their successors are inserted, because
- * these are made of what the deletion answers: so there is one row of each delivery at all times.
+ * these are made of what the deletion answers: so there is one row of each delivery at all times. What is in flight has
+ * a node; it is not asked for by `started_at`, because then the whole index of what is in flight would be read.
  */
 const RECORD_ATTEMPTS = `
   WITH asked AS (
@@ -27,8 +28,8 @@ const RECORD_ATTEMPTS = `
     )
   ), gone AS (
     DELETE FROM outbox AS o USING asked AS a
-    WHERE o.seq = a.of_seq AND o.task_seq = a.of_task AND o.kind = a.of_kind AND o.started_at IS NOT NULL
-      AND (o.node_seq = $1 OR a.outcome = 'interrupted' AND ${hasEnded("o.node_seq")})
+    WHERE o.seq = a.of_seq AND o.task_seq = a.of_task AND o.kind = a.of_kind
+      AND (o.node_seq = $1 OR o.node_seq IS NOT NULL AND a.outcome = 'interrupted' AND ${hasEnded("o.node_seq")})
     RETURNING o.*, a.*
   ), recorded AS (
     INSERT INTO attempts (

@@ -18,12 +18,23 @@ export const HEAD_COLUMNS = `
   coalesce(q.started_at, e.started_at) AS "startedAt", e.completed_at AS "completedAt",
   e.expires_at AS "expiresAt", coalesce(q.runs, e.runs) AS runs`;
 
+/**
+ * As {@link HEAD_COLUMNS}, of a task that has ended, with `ends AS e` alone: it has no row in `queue`.
+ */
+export const ENDED_HEAD_COLUMNS = `
+  t.id, e.state, e.status_code AS "statusCode", e.status_message AS "statusMessage", t.type,
+  t.created_at AS "createdAt", e.started_at AS "startedAt", e.completed_at AS "completedAt",
+  e.expires_at AS "expiresAt", e.runs`;
+
 /** All columns that `toSummary` reads. */
 export const SUMMARY_COLUMNS = `${HEAD_COLUMNS}, t.data_text AS "dataText"`;
 
+/** The texts with which a task was posted and ended. */
+export const TEXT_COLUMNS = `
+  t.data_text AS "dataText", t.input_text AS "inputText", e.result_text AS "resultText", e.error_text AS "errorText"`;
+
 /** All columns that `toTask` reads. */
-export const TASK_COLUMNS = `
-  ${SUMMARY_COLUMNS}, t.input_text AS "inputText", e.result_text AS "resultText", e.error_text AS "errorText"`;
+export const TASK_COLUMNS = `${HEAD_COLUMNS}, ${TEXT_COLUMNS}`;
 
 /** The size of a task's texts, with {@link STATE_JOINS}: the server knows it without reading them. */
 export const TASK_TEXT_BYTES = `
