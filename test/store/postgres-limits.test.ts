@@ -51,14 +51,14 @@ describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
     const firstKey = newKeyToStore();
     await nodes[0].createAccount(newAccount({ firstKey }));
     for (const keyId of [firstKey.keyId, null]) {
-      const sessions = Array.from({ length: 40 }, () => newSession(keyId));
+      for (let round = 0; round < 10; round++) {
+        const sessions = nodes.map(() => newSession(keyId));
 
-      await Promise.all(
-        sessions.map((session, i) => nodes[i % 2 === 0 ? 0 : 1].createSession(session)),
-      );
+        await Promise.all(nodes.map((node, i) => node.createSession(sessions[i] ?? assert.fail())));
 
-      const found = await Promise.all(sessions.map(({ hash }) => nodes[0].findSession(hash)));
-      assert.equal(found.filter((session) => session !== null).length, 3);
+        const found = await Promise.all(sessions.map(({ hash }) => nodes[0].findSession(hash)));
+        assert.equal(found.filter((session) => session !== null).length, 1);
+      }
     }
   });
 
@@ -188,5 +188,5 @@ async function somebodyWaitsFor(slow: pg.Client): Promise<void> {
 let sessionsMade = 0;
 
 function newSession(keyId: string | null): NewSession {
-  return { hash: `hash-${++sessionsMade}`, keyId, createdAt: T0, sessionsMax: 3 };
+  return { hash: `hash-${++sessionsMade}`, keyId, createdAt: T0, sessionsMax: 1 };
 }
