@@ -1,0 +1,242 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import fc from "fast-check";
+
+import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import type { LeaseEnd, LeasedTask, Store } from "../../src/store/store.ts";
+import { findFaults } from "../helpers/postgres-faults.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import {
+  endLease,
+  giveUpAll,
+  LEASE_MS,
+  newExpiry,
+  newLeaseClaim,
+  newLeaseEnd,
+  newTaskCancels,
+  RETENTION_MS,
+  seedWorker,
+  T0,
+} from "../helpers/store.ts";
+import { exerciseLeaseModel } from "./conformance-lease-model.ts";
+import { ALL_REASONS, liveRound, newWorld, randomLife, type World } from "./random-life.ts";
+
+describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
+  test("whatever both do at once, counts and traffic are what there is", async (t) => {
+    await liveAtBoth(t, { erases: false });
+  });
+
+  test("whatever both do and erase at once, counts are what is left", async (t) => {
+    const { url, store } = await liveAtBoth(t, { erases: true });
+
+    await giveUpAll(store);
+    while ((await store.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })) > 0) continue;
+
+    assert.deepEqual(await findFaults(url, { erases: true }), []);
+  });
+
+  describe("leases, whichever node hears of them", () =>
+    exerciseLeaseModel(async (t) => {
+      const { stores } = await openTwo(t);
+      return { store: inTurn(stores), again: () => assert.fail("not opened again") };
+    }));
+});
+
+/** Lets random things happen at both nodes at once, and looks for faults now and then. */
+async function liveAtBoth(t: TestContext, { erases }: { readonly erases: boolean }) {
+  const { url, stores } = await openTwo(t);
+  const [store] = stores;
+  const worlds = await sharedWorlds(stores);
+  const workerId = await seedWorker(store);
+  const life: Life = { worlds, workerId, leases: [], mark: null, seen: new Map() };
+  const reasons = new Set<string>();
+
+  const rounds = fc.tuple(randomLife({ erases }), otherLife(erases));
+  const property = fc.asyncProperty(rounds, async ([steps, others]) => {
+    for (const [i, round] of steps.entries()) {
+      const ofRound = others.slice(2 * i, 2 * i + 2);
+      for (const reason of await liveTogether(life, round, ofRound)) reasons.add(reason);
+    }
+    assert.deepEqual(await findFaults(url, { erases }), []);
+    for (const [word, count] of Object.entries(await store.countWork(null))) see(life, word, count);
+  });
+  await fc.assert(property, { numRuns: 40, seed: 4, endOnFailure: true });
+
+  assert.deepEqual(reasons, ALL_REASONS);
+  // Else the steps would have missed what this is about.
+  const words = Object.keys(await store.countWork(null));
+  for (const what of [...words, ...Object.keys(erases ? ALL_OTHERS : OTHERS)]) {
+    assert((life.seen.get(what) ?? 0) > 2, `${what}: ${life.seen.get(what)}`);
+  }
+  return { url, store };
+}
+
+async function liveTogether(
+  life: Life,
+  round: Parameters<typeof liveRound>[1],
+  others: readonly OtherChoice[],
+): Promise<readonly string[]> {
+  const reasons = await Promise.all([
+    ...life.worlds.map((world, n) =>
+      liveRound(
+        world,
+        round.filter(({ pick }) => nodeOf(pick) === n),
+      ),
+    ),
+    // None of them has a reason to be rejected.
+    liveOthers(life, others).then(() => []),
+  ]);
+  return reasons.flat();
+}
+
+async function openTwo(t: TestContext) {
+  const url = await newDatabaseUrl(t);
+  const openOne = async (name: string): Promise<Store> => {
+    const store = await openPostgresStore({
+      server: parseServerAddress(url),
+      role: "node",
+      node: { name, url: null, version: "0" },
+      notify: true,
+      backlogMax: 10_000,
+    });
+    t.after(() => store.close());
+    return store;
+  };
+  return { url, stores: [await openOne("one"), await openOne("other")] as const };
+}
+
+/** The same tasks and attempts for both. So a node often ends what the other runs, which changes nothing. */
+async function sharedWorlds([one, other]: readonly [Store, Store]): Promise<
+  readonly [World, World]
+> {
+  const world = await newWorld(one);
+  return [world, { ...world, store: other }];
+}
+
+/** The node that takes a step: for each kind of choice that is made by the same number, either. */
+function nodeOf(pick: number): number {
+  return Math.imul(pick + 1, 0x9e3779b1) >>> 31;
+}
+
+/** A store each of whose methods is called at the next node. */
+function inTurn(stores: readonly [Store, Store]): Store {
+  let turn = 0;
+  return new Proxy(stores[0], {
+    get(_, name) {
+      const store = stores[nodeOf(turn++)] ?? stores[0];
+      const member: unknown = Reflect.get(store, name);
+      return typeof member === "function" ? member.bind(store) : member;
+    },
+  });
+}
+
+interface Life {
+  readonly worlds: readonly [World, World];
+  readonly workerId: number;
+  readonly leases: LeasedTask[];
+  mark: number | null;
+  /** How often the other steps had an effect. */
+  readonly seen: Map<string, number>;
+}
+
+function see({ seen }: Life, what: string, times: number): void {
+  seen.set(what, (seen.get(what) ?? 0) + times);
+}
+
+/** What else happens to the same tasks: workers, the operator, and the upkeep of the queue. Answers its effects. */
+const OTHERS = {
+  async lease({ leases, workerId }, store, pick) {
+    const claim = newLeaseClaim(workerId, { max: (pick % 3) + 1 });
+    return leases.push(...(await store.claimLeases(claim))) > 0 ? 1 : 0;
+  },
+  complete: (life, store, pick) => endSome(life, { store, pick }, {}),
+  release: (life, store, pick) =>
+    endSome(
+      life,
+      { store, pick },
+      { how: "released", sequel: { kind: "requeue", isRunCounted: false } },
+    ),
+  fail: (life, store, pick) =>
+    endSome(
+      life,
+      { store, pick },
+      { how: "failed", sequel: { kind: "retry", startAt: T0 + 1000 } },
+    ),
+  reap: (life, store, pick) =>
+    endSome(
+      life,
+      { store, pick },
+      { how: "expired", sequel: { kind: "requeue", isRunCounted: true } },
+    ),
+  async beat({ leases, workerId }, store, pick) {
+    const held = leases.slice(-(pick % 4));
+    const answers = await store.extendLeases({ leases: held, workerId, now: T0 + 1 });
+    return answers.filter((answer) => answer === "ok").length;
+  },
+  async cancelMany({ worlds: [{ ids, accounts }] }, store, pick) {
+    const accountId = accounts[pick % accounts.length] ?? 0;
+    const some = ids.slice(-(pick % 5)).map(({ id }) => id);
+    const { queued, running } = await store.cancelTasks(newTaskCancels(accountId, { ids: some }));
+    return queued.length + running.length;
+  },
+  async mark(life, store) {
+    life.mark = (await store.markQueue({ servedMs: 1, everyMs: 1, queueMs: 1 })) ?? life.mark;
+    return 1;
+  },
+  async expire({ mark }, store, pick) {
+    if (mark === null) return 0;
+    const { tasks } = await store.expireQueued(newExpiry(mark, { max: (pick % 3) + 1 }));
+    return tasks.length;
+  },
+  shift: (_, store, pick) => store.shiftTimes({ after: T0, by: (pick % 7) - 3 }),
+} satisfies Record<string, OtherStep>;
+
+const ALL_OTHERS = {
+  ...OTHERS,
+  async eraseOne({ worlds: [{ ids }] }: Life, store: Store, pick: number) {
+    const task = ids[ids.length - 1 - (pick % 8)];
+    if (task === undefined) return 0;
+    const outcome = await store.eraseTask({ id: task.id, hasWebhooks: pick % 2 === 0 });
+    return outcome === "erased" ? 1 : 0;
+  },
+};
+
+type OtherStep = (life: Life, store: Store, pick: number) => Promise<number>;
+
+function otherLife(erases: boolean) {
+  // The table's own keys.
+  const kinds = Object.keys(erases ? ALL_OTHERS : OTHERS) as (keyof typeof ALL_OTHERS)[];
+  const step = fc.record({ kind: fc.constantFrom(...kinds), pick: fc.nat(1000) });
+  return fc.array(step, { minLength: 8, maxLength: 32, size: "max" });
+}
+
+interface OtherChoice {
+  readonly kind: keyof typeof ALL_OTHERS;
+  readonly pick: number;
+}
+
+async function liveOthers(life: Life, steps: readonly OtherChoice[]): Promise<void> {
+  await Promise.all(
+    steps.map(async ({ kind, pick }) => {
+      const { store } = life.worlds[nodeOf(pick)] ?? life.worlds[0];
+      see(life, kind, await ALL_OTHERS[kind](life, store, pick));
+    }),
+  );
+}
+
+/** Ends one of the leases, held or not. */
+async function endSome(
+  { leases }: Life,
+  { store, pick }: { readonly store: Store; readonly pick: number },
+  end: Partial<Pick<LeaseEnd, "how" | "sequel">>,
+): Promise<number> {
+  const lease = leases.slice(-RECENT)[pick % RECENT];
+  if (lease === undefined) return 0;
+  const { isNew } = await endLease(store, newLeaseEnd(lease, end), T0 + 2 * LEASE_MS);
+  return isNew ? 1 : 0;
+}
+
+// So many of the last leases are what something happens to: most of those before have ended.
+const RECENT = 6;
