@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { until } from "../../scripts/kit/until.ts";
+import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { findFaults } from "../helpers/postgres-faults.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import {
+  claimAttempt,
+  claimOne,
+  giveUpAll,
+  newAttemptRecord,
+  newFinish,
+  newPost,
+  newRefusedTask,
+  newTask,
+  RETENTION_MS,
+  seedAccount,
+  seedDelivery,
+  T0,
+  webhook,
+} from "../helpers/store.ts";
+
+const LATE = { now: T0 + 2 * RETENTION_MS, max: 10 };
+
+// What another node does at that moment, as far as its statements write it.
+const END_TASK = `
+  WITH gone AS (DELETE FROM queue RETURNING *), ended AS (
+    INSERT INTO ends (task_seq, account_seq, state, status_code, created_at, completed_at, expires_at, erase_at)
+    SELECT task_seq, account_seq, 'completed', 20000, created_at, 0, 0, 0 FROM gone
+  ), collectable AS (
+    INSERT INTO ready (account_seq, completed_at, task_seq, type) SELECT account_seq, 0, task_seq, type FROM gone
+  )
+  INSERT INTO outbox (seq, task_seq, kind, account_seq, number, retry, host, due_at)
+  SELECT 1, task_seq, 'postback', account_seq, 1, 0, postback_host, 0 FROM gone`;
+
+const SEND_AGAIN = `
+  WITH begun AS (UPDATE deliveries SET ended = NULL RETURNING *)
+  INSERT INTO outbox (seq, task_seq, kind, account_seq, number, retry, host, due_at)
+  SELECT 1, task_seq, kind, 1, 1, 0, host, 0 FROM begun`;
+
+describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
+  test("an erased task leaves no row behind in any table", async (t) => {
+    const { store, rows } = await open(t);
+    const accountId = await seedAccount(store);
+    const hooks = { postback: webhook("a.example"), pingback: webhook("b.example") };
+    const task = newTask({ ...hooks, inputText: "1", tag: "t" });
+    await store.insertTasks(newPost(accountId, [task], { refused: [newRefusedTask()] }));
+    await store.finishTask(newFinish(await claimOne(store)));
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store)));
+    const before = { tasks: 2, queue: 0, ends: 2, ready: 1, deliveries: 2, outbox: 2, attempts: 1 };
+    assert.deepEqual(await rows(), before);
+    await giveUpAll(store);
+
+    assert.equal(await store.eraseExpired(LATE), 2);
+
+    assert.deepEqual(await rows(), NONE);
+  });
+
+  test("a task that ends while the operator erases it leaves nothing behind", async (t) => {
+    const { store, rows, other, isWaited } = await open(t);
+    const accountId = await seedAccount(store);
+    const task = newTask({ postback: webhook("a.example") });
+    await store.insertTasks(newPost(accountId, [task]));
+
+    await other.query("BEGIN");
+    await other.query(END_TASK);
+    const erased = store.eraseTask({ id: task.id, hasWebhooks: true });
+    await isWaited();
+    await other.query("COMMIT");
+
+    assert.equal(await erased, "erased");
+    assert.deepEqual(await rows(), NONE);
+  });
+
+  test("a task whose webhook is sent again at the moment of its erasure is kept", async (t) => {
+    const { url, store, other, isWaited } = await open(t);
+    const accountId = await seedAccount(store);
+    const { id } = await seedDelivery(store, accountId);
+    const attempt = await claimAttempt(store);
+    await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "delivered" } }));
+
+    await other.query("BEGIN");
+    await other.query(SEND_AGAIN);
+    const looked = store.eraseExpired(LATE);
+    await isWaited();
+    await other.query("COMMIT");
+
+    assert.equal(await looked, 1);
+    assert.notEqual(await store.findTask({ accountId, id }), null);
+    assert.deepEqual(await findFaults(url, { erases: true }), []);
+    assert.equal(await store.eraseExpired(LATE), 0, "it is looked at again after an hour");
+  });
+
+  test("what another node is erasing is passed over, and nobody waits", async (t) => {
+    const { store, other } = await open(t);
+    const accountId = await seedAccount(store);
+    const refused = [newRefusedTask(), newRefusedTask()];
+    await store.insertTasks(newPost(accountId, [], { refused }));
+
+    await other.query("BEGIN");
+    await other.query("SELECT 1 FROM ends ORDER BY task_seq LIMIT 1 FOR UPDATE");
+
+    assert.equal(await store.eraseExpired(LATE), 1);
+    await other.query("ROLLBACK");
+    assert.equal(await store.eraseExpired(LATE), 1);
+  });
+
+  test("the space of erased rows is the server's to give to new ones", async (t) => {
+    const { store } = await open(t);
+    assert.equal(await store.reclaimSpace(), "done");
+  });
+});
+
+const NONE = { tasks: 0, queue: 0, ends: 0, ready: 0, deliveries: 0, outbox: 0, attempts: 0 };
+
+/** A store, and a connection of somebody else. */
+async function open(t: TestContext) {
+  const url = await newDatabaseUrl(t);
+  const store = await openPostgresStore({
+    server: parseServerAddress(url),
+    role: "node",
+    node: { name: "test", url: null, version: "0" },
+    notify: true,
+    backlogMax: 10_000,
+  });
+  t.after(() => store.close());
+  const other = new pg.Client({ connectionString: url });
+  const view = new pg.Client({ connectionString: url });
+  for (const client of [other, view]) {
+    await client.connect();
+    t.after(() => client.end());
+  }
+  const numberOf = async (sql: string, values: readonly unknown[] = []): Promise<number> =>
+    Number((await view.query<{ count: string }>(sql, [...values])).rows[0]?.count);
+  const {
+    rows: [me],
+  } = await other.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  return {
+    url,
+    store,
+    other,
+    /** How many rows of tasks each table has. */
+    async rows() {
+      const counts: Record<string, number> = {};
+      for (const table of Object.keys(NONE))
+        counts[table] = await numberOf(`SELECT count(*) FROM ${table}`);
+      return counts;
+    },
+    /** Settles when somebody waits for the other connection. */
+    isWaited: () =>
+      until(
+        async () => {
+          const blocked =
+            "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))";
+          return (await numberOf(blocked, [me?.pid])) > 0;
+        },
+        { msMax: 10_000, fault: () => "nobody waits for the other connection" },
+      ),
+  };
+}
