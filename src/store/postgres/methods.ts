@@ -112,7 +112,10 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     shortage: () => commit.shortage,
     // What keeps a server's files is the server's own.
     lookAtFile: () => {},
-    checkFile: () => Promise.resolve("done"),
+    async checkFile() {
+      if (commit.fault !== null) throw commit.fault;
+      return "done";
+    },
   } satisfies Partial<Store>;
 }
 
