@@ -107,7 +107,6 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
 
     reclaimSpace: () => reclaimSpace(undefined),
     tryWrite: () => tryWrite(undefined),
-    watch: (listener) => commit.watch(listener),
     fault: () => commit.fault,
     shortage: () => commit.shortage,
     // What keeps a server's files is the server's own.

@@ -10,12 +10,14 @@ import type { Store } from "../store.ts";
 import { ClientWaits } from "./machine/client-waits.ts";
 import { Dialer } from "./machine/dialer.ts";
 import type { NodeName } from "./machine/heartbeat.ts";
+import { Hints } from "./machine/hints.ts";
 import { makeSchema } from "./machine/migrate.ts";
 import { BEAT_MS, ServerNode, WRITERS } from "./machine/node.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
 import { Writer, Writers } from "./machine/writer.ts";
 import { otherMethods, writeMethods } from "./methods.ts";
+import { tellingTransport } from "./news.ts";
 import { NodeMemory } from "./node-memory.ts";
 import { ServerAccess } from "./server-access.ts";
 import { newBatchWork, type Writes } from "./writes.ts";
@@ -51,7 +53,13 @@ const LONG_READERS = 2;
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { server, backlogMax, observer, examineMax } = options;
   await makeSchema(server);
-  const node = newNode(options);
+  const { dialer, node } = newNode(options);
+  const hints = new Hints({
+    dialer,
+    clock: systemClock,
+    hasOthers: () => options.notify && node.hasOthers,
+    log: options.log,
+  });
   const memory = new NodeMemory();
   const clients = new ClientWaits({
     clock: systemClock,
@@ -62,7 +70,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     { length: WRITERS },
     (_, index) => new Writer({ node, index, clients, newWork: (sql) => newBatchWork(sql, memory) }),
   );
-  const transport = observedTransport(new Writers(writers), { observer, clock: systemClock });
+  const telling = tellingTransport(new Writers(writers), (news) => hints.note(news));
+  const transport = observedTransport(telling, { observer, clock: systemClock });
   const commit = new GroupCommit<Writes>(transport, {
     batchWeightMax: BATCH_WEIGHT_MAX,
     backlogWeightMax: backlogMax,
@@ -73,6 +82,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const nodeSeq = async (): Promise<number> => (await node.life()).nodeSeq;
   const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq }, clients });
   await node.open();
+  if (options.notify && options.role === "node") hints.start();
   let closing: Promise<void> | null = null;
   return {
     cluster: node,
@@ -80,8 +90,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...access.reads,
     ...writeMethods(access),
     ...otherMethods(access, { examineMax }),
+    watch(listener) {
+      const stops = [commit.watch(listener), hints.watch(listener)];
+      return () => stops.forEach((stop) => stop());
+    },
     close() {
-      closing ??= close({ access, node, commit, readers: [reader, longReader] });
+      closing ??= close({ access, node, commit, hints, readers: [reader, longReader] });
       return closing;
     },
   };
@@ -91,13 +105,14 @@ interface OpenParts {
   readonly access: ServerAccess;
   readonly node: ServerNode;
   readonly commit: GroupCommit<Writes>;
+  readonly hints: Hints;
   readonly readers: readonly (Reader | SnapshotReader)[];
 }
 
 // What was asked for may take as long as it needs while the server answers.
 const LOOK_MS = 500;
 
-async function close({ access, node, commit, readers }: OpenParts): Promise<void> {
+async function close({ access, node, commit, hints, readers }: OpenParts): Promise<void> {
   const done = Promise.all([access.close(), commit.stop()]);
   while (!(await isDone(done, LOOK_MS))) {
     if (await node.isReached()) continue;
@@ -108,6 +123,7 @@ async function close({ access, node, commit, readers }: OpenParts): Promise<void
     ...readers.map((reader) => () => reader.close()),
     () => done,
     () => commit.close(),
+    () => hints.close(),
     () => node.leave(),
   ]);
 }
@@ -124,10 +140,10 @@ async function isDone(work: Promise<unknown>, ms: number): Promise<boolean> {
   return isDone;
 }
 
-function newNode(options: PostgresStoreOptions): ServerNode {
+function newNode(options: PostgresStoreOptions): { dialer: Dialer; node: ServerNode } {
   const { server, role, beatMs = BEAT_MS, log } = options;
   const name = options.node ?? { name: "tool", url: null, version: "" };
   const clock = systemClock;
   const dialer = new Dialer({ server, applicationName: `postbackd ${name.name}`, clock, log });
-  return new ServerNode({ dialer, name, role, clock, beatMs, log });
+  return { dialer, node: new ServerNode({ dialer, name, role, clock, beatMs, log }) };
 }

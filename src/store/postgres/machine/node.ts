@@ -105,6 +105,11 @@ export class ServerNode implements WriterNode, Cluster {
     return this.#members;
   }
 
+  /** True when this node is not the only member. */
+  get hasOthers(): boolean {
+    return this.#members.length > 1 || this.#members[0] !== this.#self;
+  }
+
   isMember(): boolean {
     return this.#life.begun !== null && !this.#lifeline.isCut;
   }

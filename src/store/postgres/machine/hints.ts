@@ -1,0 +1,167 @@
+import { createHash } from "node:crypto";
+
+import type { Clock, Timer } from "../../../domain/clock/clock.ts";
+import { wait } from "../../../domain/clock/wait.ts";
+import type { Logger } from "../../../domain/log.ts";
+import { messageOf } from "../../../domain/message-of.ts";
+import type { ChangeListener, Changes } from "../../change.ts";
+import type { Connection } from "./connection.ts";
+import type { Dialer } from "./dialer.ts";
+import { GatheredHint, readHint } from "./hint-payload.ts";
+import type { Session } from "./server-state.ts";
+
+export interface HintsParts {
+  readonly dialer: Dialer;
+  readonly clock: Clock;
+  /** True when other nodes may listen. */
+  readonly hasOthers: () => boolean;
+  readonly log: Logger | undefined;
+}
+
+// Each NOTIFY takes a lock of the whole server: one for each step cost two thirds of all commits (measured), and one for
+// what a node did in 10 ms costs nothing that could be measured.
+const GATHER_MS = 10;
+// A node hears its own, and so knows that it hears.
+const ECHO_MS = 5000;
+const SILENCE_MS_MAX = 15_000;
+
+const SESSION: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose: true };
+
+/**
+ * Tells other nodes soon what this one did, and hears the same of them. A hint may be lost, and nothing depends on it:
+ * each node also looks by itself once a second. Each way has a connection of its own, so that no hint waits behind a
+ * write, and none is left unread, which would hold the server's queue of notifications up.
+ */
+export class Hints {
+  readonly #parts: HintsParts;
+  /** Tells its own hints from those of others. */
+  readonly #self = crypto.randomUUID().slice(0, 8);
+  readonly #listeners = new Set<ChangeListener>();
+  readonly #closing = new AbortController();
+  readonly #gathered = new GatheredHint();
+  #channel = "";
+  #sender: Connection | null = null;
+  #isSending = false;
+  #timer: Timer | null = null;
+  #heardAt = 0;
+  #sentAt = 0;
+
+  constructor(parts: HintsParts) {
+    this.#parts = parts;
+  }
+
+  /** Begins to listen and to tell. */
+  start(): void {
+    void this.#listen();
+    void this.#echo();
+  }
+
+  /** Calls back with what other nodes did. Returns a function that stops it. */
+  watch(listener: ChangeListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Tells the others, soon. */
+  note(changes: Partial<Changes>): void {
+    if (!this.#parts.hasOthers()) return;
+    this.#gathered.add(changes);
+    this.#plan();
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#timer?.cancel();
+    this.#sender?.destroy();
+  }
+
+  #plan(): void {
+    if (this.#timer !== null || this.#isSending || this.#gathered.isEmpty) return;
+    this.#timer = this.#parts.clock.setTimer(GATHER_MS, () => {
+      this.#timer = null;
+      void this.#send(this.#gathered.take(this.#self));
+    });
+  }
+
+  /** What is gathered meanwhile goes with the next. */
+  async #send(payloads: readonly string[]): Promise<void> {
+    if (this.#isSending || this.#closing.signal.aborted) return;
+    this.#isSending = true;
+    try {
+      if (this.#channel !== "") {
+        const connection = await this.#reachSender();
+        this.#sentAt = this.#parts.clock.monotonic();
+        const notify = "SELECT pg_notify($1, $2)";
+        await Promise.all(payloads.map((each) => connection.run(notify, [this.#channel, each])));
+      }
+    } catch (error) {
+      // The others find it by looking.
+      this.#parts.log?.debug({ reason: messageOf(error) }, "a hint was lost");
+    } finally {
+      this.#isSending = false;
+      if (!this.#closing.signal.aborted) this.#plan();
+    }
+  }
+
+  async #reachSender(): Promise<Connection> {
+    if (this.#sender !== null && !this.#sender.lost.aborted) return this.#sender;
+    this.#sender = await this.#parts.dialer.dial(SESSION);
+    return this.#sender;
+  }
+
+  /** Sends itself something now and then, and begins anew to listen when it does not hear that. */
+  async #echo(): Promise<void> {
+    const { clock } = this.#parts;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await wait(ECHO_MS, { clock, signal });
+      if (clock.monotonic() - this.#sentAt >= ECHO_MS)
+        await this.#send(this.#gathered.echo(this.#self));
+    }
+  }
+
+  async #listen(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        const connection = await this.#parts.dialer.reach(SESSION);
+        await this.#hear(connection);
+      } catch (error) {
+        this.#parts.log?.debug({ reason: messageOf(error) }, "no hints are heard");
+      }
+    }
+  }
+
+  /** Settles when nothing is heard any more. */
+  async #hear(connection: Connection): Promise<void> {
+    const { clock } = this.#parts;
+    connection.onNotification((payload) => this.#take(payload));
+    this.#channel = await findChannel(connection);
+    await connection.command(`LISTEN "${this.#channel}"`);
+    this.#heardAt = clock.monotonic();
+    const end = AbortSignal.any([this.#closing.signal, connection.lost]);
+    while (!end.aborted) {
+      await wait(ECHO_MS, { clock, signal: end });
+      if (clock.monotonic() - this.#heardAt > SILENCE_MS_MAX) break;
+    }
+    connection.destroy("no hints are heard");
+  }
+
+  #take(payload: string): void {
+    this.#heardAt = this.#parts.clock.monotonic();
+    const changes = readHint(payload, this.#self);
+    if (changes === null) return;
+    for (const listener of this.#listeners) listener(changes);
+  }
+}
+
+const NAME_BYTES_MAX = 63;
+
+/** Nodes in other schemas of the same database are none of ours. */
+async function findChannel(connection: Connection): Promise<string> {
+  const row = await connection.get<{ schema: string | null }>("SELECT current_schema() AS schema");
+  const hash = createHash("sha256")
+    .update(row?.schema ?? "")
+    .digest("hex");
+  return `postbackd_${hash}`.slice(0, NAME_BYTES_MAX);
+}

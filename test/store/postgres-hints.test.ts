@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import {
+  GatheredHint,
+  PAYLOAD_BYTES_MAX,
+  readHint,
+} from "../../src/store/postgres/machine/hint-payload.ts";
+import type { Changes, Store } from "../../src/store/store.ts";
+import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import {
+  claimOne,
+  newFinish,
+  newPost,
+  newTask,
+  newTaskCancels,
+  newTaskId,
+  seedAccount,
+  webhook,
+} from "../helpers/store.ts";
+
+/** The connections that hear what happens in a schema. */
+const LISTENERS = `
+  FROM pg_stat_activity
+  WHERE query LIKE 'LISTEN%' || left(encode(sha256(current_schema()::text::bytea), 'hex'), 40) || '%'`;
+
+/** Everything that a store is told. */
+function hear(store: Store): { readonly [Kind in keyof Changes]: Set<string> } {
+  const heard = {
+    accounts: new Set<string>(),
+    types: new Set<string>(),
+    lanes: new Set<string>(),
+    ended: new Set<string>(),
+  };
+  store.watch(({ accounts, types, lanes, ended }) => {
+    for (const account of accounts) heard.accounts.add(String(account));
+    for (const type of types) heard.types.add(type);
+    for (const { accountId, host } of lanes) heard.lanes.add(`${accountId} ${host}`);
+    for (const id of ended) heard.ended.add(id);
+  });
+  return heard;
+}
+
+describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => {
+  test("each hears what the other queued, what became due and what ended there, and of its own only the accounts", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const [first, second] = [await openNode(t, url), await openNode(t, url)];
+    await eventually("members", () => first.cluster.membership().length === 2);
+    const [own, other] = [hear(first), hear(second)];
+    const accountId = await seedAccount(first);
+    // It may not listen yet.
+    await eventually("heard", async () => {
+      await first.insertTasks(newPost(accountId, [newTask({ type: "probe" })]));
+      return other.types.has("probe");
+    });
+
+    const [run, late, cancelled] = [
+      newTask({ postback: webhook("a.example") }),
+      newTask({ type: "late", startAt: Number.MAX_SAFE_INTEGER }),
+      newTask({ type: "cancelled" }),
+    ];
+    await first.insertTasks(newPost(accountId, [run, late, cancelled]));
+    const claimed = await claimOne(first);
+    await first.finishTask({ ...newFinish(claimed), id: run.id });
+    await first.cancelTasks(newTaskCancels(accountId, { ids: [cancelled.id] }));
+
+    await eventually("ended", () => other.ended.size === 2);
+    assert.deepEqual(other.ended, new Set([run.id, cancelled.id]));
+    assert.deepEqual(other.types, new Set(["probe", "echo", "cancelled"]));
+    assert.deepEqual(other.lanes, new Set([`${accountId} a.example`]));
+    assert.deepEqual(other.accounts, new Set([String(accountId)]));
+    assert.deepEqual(own.types.size + own.lanes.size + own.ended.size, 0);
+    assert.deepEqual(own.accounts, new Set([String(accountId)]));
+  });
+
+  test("a node whose connection is cut hears the others again, and nodes of another schema never", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const [first, second] = [await openNode(t, url), await openNode(t, url)];
+    const elsewhere = hear(await openNode(t, await newDatabaseUrl(t)));
+    await eventually("members", () => first.cluster.membership().length === 2);
+    const heard = hear(second);
+    const [listeners] = await askDatabase<{ count: number }>(
+      url,
+      `SELECT count(*)::int AS count ${LISTENERS}`,
+    );
+    assert.equal(listeners?.count, 2);
+    const accountId = await seedAccount(first);
+    const post = (type: string) => first.insertTasks(newPost(accountId, [newTask({ type })]));
+    await eventually("heard", async () => (await post("before"), heard.types.has("before")));
+
+    await askDatabase(url, `SELECT pg_terminate_backend(pid) ${LISTENERS}`);
+
+    await eventually("heard again", async () => (await post("after"), heard.types.has("after")));
+    assert.equal(elsewhere.types.size, 0);
+  });
+
+  test("nodes that are told not to notify hear nothing, and find by looking what others queued", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const options = { notify: false };
+    const [first, second] = [await openNode(t, url, options), await openNode(t, url, options)];
+    await eventually("members", () => first.cluster.membership().length === 2);
+    const heard = hear(second);
+    const accountId = await seedAccount(first);
+
+    await first.insertTasks(newPost(accountId, [newTask()]));
+
+    assert.deepEqual(await second.findWaitingTypes(["echo", "other"]), ["echo"]);
+    assert.equal(heard.types.size, 0);
+    const [row] = await askDatabase<{ count: number }>(
+      url,
+      `SELECT count(*)::int AS count ${LISTENERS}`,
+    );
+    assert.equal(row?.count, 0);
+  });
+});
+
+test("a hint of much is told in several payloads that the server takes, each item once", () => {
+  const gathered = new GatheredHint();
+  const ended = Array.from({ length: 500 }, () => newTaskId());
+  gathered.add({ ended, types: ["ü".repeat(100)], lanes: [{ accountId: 1, host: "a.example" }] });
+  gathered.add({ ended, accounts: [7] });
+
+  const payloads = gathered.take("me");
+
+  assert(payloads.every((each) => Buffer.byteLength(each) <= PAYLOAD_BYTES_MAX));
+  assert(payloads.length > 1);
+  const read = payloads.map((each) => readHint(each, "other"));
+  assert.deepEqual(
+    read.flatMap((each) => each?.ended ?? []),
+    ended,
+  );
+  assert.deepEqual(read[0]?.types, ["ü".repeat(100)]);
+  assert.deepEqual(read[0]?.lanes, [{ accountId: 1, host: "a.example" }]);
+  assert.deepEqual(read.at(-1)?.accounts, [7]);
+  assert.equal(gathered.isEmpty, true);
+});
+
+test("a payload that is none, or one's own, is passed over", () => {
+  const none = { accounts: [], types: [], lanes: [], ended: [] };
+  for (const payload of ["", "{", "null", "7", '{"items":7}', '{"from":"me","items":[]}']) {
+    assert.equal(readHint(payload, "me"), null, payload);
+  }
+  assert.deepEqual(readHint('{"items":[null,7,["t",7],["l","a"],["e"],["x","y"]]}', "me"), none);
+});
