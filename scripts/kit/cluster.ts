@@ -1,5 +1,5 @@
 import { mkdtempSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 import { Balancer } from "./balancer.ts";
 import { configureFolder, type DaemonPlace, type DaemonSettings } from "./daemon-file.ts";
@@ -150,6 +150,11 @@ export class ClusterNode {
   get daemon(): DaemonProcess {
     if (this.#daemon === null) throw new Error(`${this.name} does not run`);
     return this.#daemon;
+  }
+
+  /** The last part of {@link folder}, which no other node has. */
+  get folderName(): string {
+    return basename(this.folder);
   }
 
   /** Of this daemon alone. */
