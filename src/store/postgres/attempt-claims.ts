@@ -11,6 +11,7 @@ import type {
   Store,
 } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
+import type { BatchChanges } from "./batch-changes.ts";
 import { hasEnded } from "./ended-nodes.ts";
 import { isHeld } from "./held-accounts.ts";
 import { QUEUES_OF_ASKED, readLanes } from "./lanes.ts";
@@ -101,10 +102,14 @@ interface DueRow {
   readonly bytes: number;
 }
 
-export function attemptClaimWrites(sql: BatchSql) {
+export function attemptClaimWrites(sql: BatchSql, changes: BatchChanges) {
   return {
     // A node has one claim under way at a time.
-    claimAttempts: each((claim) => claimAttempts(sql, claim)),
+    claimAttempts: each(async (claim) => {
+      const claimed = await claimAttempts(sql, claim);
+      for (const { accountId } of claimed.attempts) changes.changed.add(accountId);
+      return claimed;
+    }),
   } satisfies SetSteps;
 }
 

@@ -34,7 +34,7 @@ function allWrites(sql: BatchSql, changes: BatchChanges) {
     ...progressWrites(sql),
     ...accountErasureWrites(sql, changes),
     ...accountWrites(sql),
-    ...attemptClaimWrites(sql),
+    ...attemptClaimWrites(sql, changes),
     ...clockWrites(sql),
     ...deliveryWrites(sql, changes),
     ...holdWrites(sql),
