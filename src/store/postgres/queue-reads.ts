@@ -50,7 +50,7 @@ const QUEUED_TYPES = `
   SELECT type FROM types`;
 
 // The index has no type in it, so this read is bounded: the tasks that start next tell enough.
-const DELAYED_TYPES = `
+export const DELAYED_TYPES = `
   SELECT DISTINCT type FROM (
     SELECT type FROM queue WHERE state = 'delayed' ORDER BY start_at LIMIT 1000
   ) AS w`;

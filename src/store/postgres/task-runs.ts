@@ -32,7 +32,7 @@ const REQUEUE_LEFT = `
     AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.seq = q.node_seq AND n.ended_at IS NULL)
   RETURNING q.account_seq AS "accountSeq"`;
 
-const RELEASE_DELAYED = `
+export const RELEASE_DELAYED = `
   UPDATE queue SET state = 'queued', queued_mark = ${MARK}
   WHERE task_seq = ANY (ARRAY (
     SELECT task_seq FROM queue WHERE state = 'delayed' AND start_at <= $1
