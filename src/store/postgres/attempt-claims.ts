@@ -102,12 +102,12 @@ interface DueRow {
   readonly bytes: number;
 }
 
-export function attemptClaimWrites(sql: BatchSql, changes: BatchChanges) {
+export function attemptClaimWrites(sql: BatchSql, { changed }: Pick<BatchChanges, "changed">) {
   return {
     // A node has one claim under way at a time.
     claimAttempts: each(async (claim) => {
       const claimed = await claimAttempts(sql, claim);
-      for (const { accountId } of claimed.attempts) changes.changed.add(accountId);
+      for (const { accountId } of claimed.attempts) changed.add(accountId);
       return claimed;
     }),
   } satisfies SetSteps;
