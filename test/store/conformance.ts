@@ -75,47 +75,65 @@ export interface StoreLimits {
 /** Opens a store without any data. */
 export type OpenStore = (t: TestContext, options?: StoreLimits) => Promise<OpenedStore>;
 
-/** Holds an implementation of {@link Store} to every sentence of its comments. */
-export function exerciseStore(name: string, open: OpenStore): void {
-  describe(`${name}: accounts and keys`, () => exerciseAccounts(open));
-  describe(`${name}: what an account is shown`, () => exerciseAccountData(open));
-  describe(`${name}: webhook secrets`, () => exerciseSecrets(open));
-  describe(`${name}: what waits for too long`, () => exerciseQueueExpiry(open));
-  describe(`${name}: what daemons keep for themselves`, () => exerciseKeptSecrets(open));
-  describe(`${name}: access requests`, () => exerciseAccess(open));
-  describe(`${name}: posting and reading tasks`, () => exercisePosting(open));
-  describe(`${name}: idempotency keys`, () => exerciseIdempotency(open));
-  describe(`${name}: lists of tasks`, () => exerciseListing(open));
-  describe(`${name}: cancelling tasks`, () => exerciseCancelling(open));
-  describe(`${name}: the queue`, () => exerciseQueue(open));
-  describe(`${name}: counts of tasks`, () => exerciseCounts(open));
-  describe(`${name}: how much an account may have`, () => exerciseQuotas(open));
-  describe(`${name}: ready tasks`, () => exerciseReady(open));
-  describe(`${name}: running tasks`, () => exerciseRunning(open));
-  describe(`${name}: whose turn it is`, () => exerciseFairness(open));
-  describe(`${name}: workers`, () => exerciseWorkers(open));
-  describe(`${name}: sign-ins of the dashboard`, () => exerciseSessions(open));
-  describe(`${name}: the machine's clock`, () => exerciseClock(open));
-  describe(`${name}: disabled accounts`, () => exerciseHolds(open));
-  describe(`${name}: leases`, () => exerciseLeases(open));
-  describe(`${name}: leases that are held`, () => exerciseHeldLeases(open));
-  describe(`${name}: leases that ran out`, () => exerciseEndedLeases(open));
-  describe(`${name}: leases as a machine of states`, () => exerciseLeaseModel(open));
-  describe(`${name}: deliveries`, () => exerciseDeliveries(open));
-  describe(`${name}: redelivery`, () => exerciseRedelivery(open));
-  describe(`${name}: what the operator sees of deliveries`, () => exerciseDeliveryLog(open));
-  describe(`${name}: redelivery orders`, () => exerciseOrders(open));
-  describe(`${name}: looking for tasks`, () => exerciseSearch(open));
-  describe(`${name}: the story of a task`, () => exerciseTimeline(open));
-  describe(`${name}: a clock that was set`, () => exerciseShift(open));
-  describe(`${name}: what happened over time`, () => exerciseTraffic(open));
-  describe(`${name}: what happened at which host`, () => exerciseHostTraffic(open));
-  describe(`${name}: how long tasks wait`, () => exerciseWaiting(open));
-  describe(`${name}: the operator's list of accounts`, () => exerciseOverviews(open));
-  describe(`${name}: the nodes that share it`, () => exerciseCluster(open));
-  describe(`${name}: who is told of changes`, () => exerciseWatch(open));
-  describe(`${name}: upkeep`, () => exerciseUpkeep(open));
-  describe(`${name}: as a whole`, () => exerciseWhole(open));
+/** The groups of the suite, by their titles. */
+const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
+  "accounts and keys": exerciseAccounts,
+  "what an account is shown": exerciseAccountData,
+  "webhook secrets": exerciseSecrets,
+  "what waits for too long": exerciseQueueExpiry,
+  "what daemons keep for themselves": exerciseKeptSecrets,
+  "access requests": exerciseAccess,
+  "posting and reading tasks": exercisePosting,
+  "idempotency keys": exerciseIdempotency,
+  "lists of tasks": exerciseListing,
+  "cancelling tasks": exerciseCancelling,
+  "the queue": exerciseQueue,
+  "counts of tasks": exerciseCounts,
+  "how much an account may have": exerciseQuotas,
+  "ready tasks": exerciseReady,
+  "running tasks": exerciseRunning,
+  "whose turn it is": exerciseFairness,
+  workers: exerciseWorkers,
+  "sign-ins of the dashboard": exerciseSessions,
+  "the machine's clock": exerciseClock,
+  "disabled accounts": exerciseHolds,
+  leases: exerciseLeases,
+  "leases that are held": exerciseHeldLeases,
+  "leases that ran out": exerciseEndedLeases,
+  "leases as a machine of states": exerciseLeaseModel,
+  deliveries: exerciseDeliveries,
+  redelivery: exerciseRedelivery,
+  "what the operator sees of deliveries": exerciseDeliveryLog,
+  "redelivery orders": exerciseOrders,
+  "looking for tasks": exerciseSearch,
+  "the story of a task": exerciseTimeline,
+  "a clock that was set": exerciseShift,
+  "what happened over time": exerciseTraffic,
+  "what happened at which host": exerciseHostTraffic,
+  "how long tasks wait": exerciseWaiting,
+  "the operator's list of accounts": exerciseOverviews,
+  "the nodes that share it": exerciseCluster,
+  "who is told of changes": exerciseWatch,
+  upkeep: exerciseUpkeep,
+  "as a whole": exerciseWhole,
+};
+
+/** A share of the groups, so that several processes may have one each. */
+export interface SuitePart {
+  /** From 0. */
+  readonly part: number;
+  readonly of: number;
+}
+
+/** Holds an implementation of {@link Store} to every sentence of its comments; all of them unless a part is named. */
+export function exerciseStore(
+  name: string,
+  open: OpenStore,
+  { part, of }: SuitePart = { part: 0, of: 1 },
+): void {
+  for (const [index, [title, exercise]] of Object.entries(GROUPS).entries()) {
+    if (index % of === part) describe(`${name}: ${title}`, () => exercise(open));
+  }
 }
 
 function exerciseUpkeep(open: OpenStore): void {

@@ -17,7 +17,7 @@ async function open(t: TestContext, limits: StoreLimits = {}): Promise<OpenedSto
       server: parseServerAddress(url),
       role: "node",
       node: { name: "test", url: null, version: "0" },
-      notify: true,
+      notify: false,
       backlogMax: more.backlogMax ?? 10_000,
       examineMax: more.examineMax,
     });
