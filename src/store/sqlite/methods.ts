@@ -20,7 +20,7 @@ import { onlyRef } from "./attempt-claims.ts";
 import type { FileAccess } from "./file-access.ts";
 import { toPostRow } from "./post-row.ts";
 import { isShortRead } from "./task-list.ts";
-import { toTraffic } from "./traffic.ts";
+import { sortTraffic } from "./traffic.ts";
 
 /**
  * The methods of the store, noun by noun: the writes with their weights, and the reads that are more than a read that
@@ -207,7 +207,7 @@ export function shownMethods(access: FileAccess, { examineMax }: ListLimits) {
     countWork: scoped(readLong("countAllWork"), reads.countAccountWork),
     findFirstSteps: scoped(readLong("findAnyFirstSteps"), reads.findAccountFirstSteps),
     findOldestWaiting: scoped(readLong("findAnyOldestWaiting"), reads.findAccountOldestWaiting),
-    findTraffic: async (query) => toTraffic(await readTraffic(query)),
+    findTraffic: async (query) => sortTraffic(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
     sampleQueues: write("sampleQueues", STEP_WRITE),

@@ -1,7 +1,8 @@
 import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
-import { HOUR_MS, MINUTE_MS, type SeriesDuration } from "../../domain/stats/time-series.ts";
+import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
-import type { Traffic, TrafficQuery, TrafficStep } from "../store.ts";
+import { toTraffic, type TrafficRow } from "../common/traffic-row.ts";
+import type { Traffic, TrafficQuery } from "../store.ts";
 import { parseDurations, toDurationText } from "./durations.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -128,11 +129,6 @@ export interface ErasedSpan {
   readonly max: number;
 }
 
-/** A step as {@link toTraffic} reads it. */
-export interface TrafficRow extends TrafficStep {
-  readonly durationsText: string;
-}
-
 export function trafficReads(connection: Connection) {
   const steps = connection.prepare<[object], TrafficRow>(SELECT_TRAFFIC);
 
@@ -145,19 +141,8 @@ export function trafficReads(connection: Connection) {
   };
 }
 
-/** Converts the rows, oldest first. Done where it is used: 30,000 objects take long from one thread to another. */
-export function toTraffic(rows: readonly TrafficRow[]): Traffic {
+/** Converts the rows. Done where they are used: 30,000 objects take long from one thread to another. */
+export function sortTraffic(rows: readonly TrafficRow[]): Traffic {
   const sorted = rows.toSorted((one, other) => one.at - other.at);
-  const steps: TrafficStep[] = [];
-  const durations: SeriesDuration[] = [];
-  for (const { durationsText, ...step } of sorted) {
-    const { at } = step;
-    steps.push(step);
-    let bucket = 0;
-    for (const count of parseDurations(durationsText)) {
-      if (count > 0) durations.push({ at, bucket, count });
-      bucket++;
-    }
-  }
-  return { steps, durations };
+  return toTraffic(sorted, parseDurations);
 }
