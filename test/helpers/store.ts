@@ -362,13 +362,15 @@ export async function claimLanes(
 export async function giveUpAll(store: Store): Promise<void> {
   const now = Number.MAX_SAFE_INTEGER;
   const decision = { state: "given_up" } as const;
+  // Of a node that has ended, nobody else can say more.
+  const result = newAttemptResult({ outcome: "interrupted" });
   for (;;) {
     const lanes = await store.listLanes({ accountId: "all" });
     await claimLanes(store, [...new Set(lanes.map(({ host }) => host))], { now });
     const flying = await store.listInFlight({ of: "earlier life" });
     if (flying.length === 0) return;
     for (const attempt of flying) {
-      await store.recordAttempt({ attempt, result: newAttemptResult(), endedAt: T0, decision });
+      await store.recordAttempt({ attempt, result, endedAt: T0, decision });
     }
   }
 }
