@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import { findFreePort } from "../../../scripts/kit/free-port.ts";
+import { systemClock } from "../../../src/domain/clock/clock.ts";
+import { BatchRunner, BatchStatements } from "../../../src/store/postgres/machine/batch.ts";
+import type { Connection } from "../../../src/store/postgres/machine/connection.ts";
+import { Dialer } from "../../../src/store/postgres/machine/dialer.ts";
+import { join, leave } from "../../../src/store/postgres/machine/heartbeat.ts";
+import { makeSchema } from "../../../src/store/postgres/machine/migrate.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import type { Session } from "../../../src/store/postgres/machine/server-state.ts";
+import { StoreError } from "../../../src/store/store-error.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+
+const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
+
+function newDialer(t: TestContext, url: string): Dialer {
+  const server = parseServerAddress(url);
+  const parts = { server, applicationName: "postbackd here", clock: systemClock, log: undefined };
+  const dialer = new Dialer(parts);
+  t.after(() => dialer.close());
+  return dialer;
+}
+
+async function settingsOf(connection: Connection): Promise<Readonly<Record<string, string>>> {
+  const names = [
+    ...["application_name", "synchronous_commit", "statement_timeout", "lock_timeout"],
+    "idle_in_transaction_session_timeout",
+  ];
+  const rows = await connection.all<{ name: string; value: string }>(
+    "SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name",
+    [names],
+  );
+  return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+}
+
+describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
+  test("has its node's name, waits for the disk unless it may lose, and ends when it is stopped in a transaction", async (t) => {
+    const dialer = newDialer(t, await newDatabaseUrl(t));
+    const idle = { idle_in_transaction_session_timeout: "10s" };
+
+    const writer = await settingsOf(await dialer.dial(WRITER));
+    const session = { deadlineMs: 5000, statementMs: 5000, lockMs: 0, mayLose: true };
+    const reader = await settingsOf(await dialer.dial(session));
+
+    const name = { application_name: "postbackd here", ...idle };
+    const kept = { synchronous_commit: "on", statement_timeout: "0", lock_timeout: "4s" };
+    assert.deepEqual(writer, { ...name, ...kept });
+    const lossy = { synchronous_commit: "off", statement_timeout: "5s", lock_timeout: "0" };
+    assert.deepEqual(reader, { ...name, ...lossy });
+  });
+
+  test("leads to the host that is there, of several", async (t) => {
+    const url = new URL(await newDatabaseUrl(t));
+    const hosts = `127.0.0.1:${await findFreePort()},${url.host}`;
+    const dialer = newDialer(t, url.href.replace(url.host, hosts));
+
+    const connection = await dialer.dial(WRITER);
+
+    assert.deepEqual(await connection.get("SELECT 1 AS one"), { one: 1 });
+  });
+
+  test("is not waited for any more once the store is closed", async (t) => {
+    const url = new URL(await newDatabaseUrl(t));
+    url.port = String(await findFreePort());
+    const dialer = newDialer(t, url.href);
+    const waiting = dialer.reach(WRITER);
+
+    dialer.close();
+
+    await assert.rejects(
+      waiting,
+      (error) => error instanceof StoreError && error.kind === "closed",
+    );
+  });
+});
+
+describe(
+  "a transaction of which nobody knows how it ended",
+  { skip: reasonToSkipPostgres() },
+  () => {
+    test("has committed if its id has and its stripe was locked by it: a crashed server gives ids again", async (t) => {
+      const url = await newDatabaseUrl(t);
+      await makeSchema(parseServerAddress(url));
+      const connection = await newDialer(t, url).dial(WRITER);
+      const who = { name: "n", url: null, version: "0", role: "node", liveMs: 10_000 } as const;
+      const { nodeSeq, stripe } = await join(connection, who);
+      const statements = new BatchStatements(connection, { stripe, nodeSeq, nextSeq: () => 1 });
+      const changes = { changed: new Set<number>(), send() {}, reset() {} };
+      const work = { writes: { nothing: async () => [undefined] }, changes };
+      const runner = new BatchRunner({ connection, statements, work });
+      const lastXid = async (): Promise<string> => {
+        await runner.run([{ name: "nothing", args: null }]);
+        const row = await connection.get<{ xid: string }>(
+          "SELECT xmax::text AS xid FROM stripes WHERE stripe = $1",
+          [stripe],
+        );
+        assert(row !== undefined);
+        return row.xid;
+      };
+      const before = await lastXid();
+      const own = await lastXid();
+
+      assert.equal(await runner.hasCommitted({ xid: own, locker: null }), true);
+      assert.equal(await runner.hasCommitted({ xid: before, locker: null }), false);
+      const future = String(BigInt(own) + 1_000_000n);
+      assert.equal(await runner.hasCommitted({ xid: future, locker: null }), false);
+      // The row of a stripe that was taken away tells nothing any more.
+      await leave(connection, nodeSeq);
+      assert.equal(await runner.hasCommitted({ xid: own, locker: null }), true);
+    });
+  },
+);
