@@ -38,14 +38,15 @@ const WEBHOOK_ID = /^([0-9a-f-]{36})-(postback|pingback)$/;
 
 /**
  * The other side of webhooks, on 127.0.0.1: tells `onWebhook` of each before answering it, with 200 unless `statusOf`
- * says otherwise. What is no webhook gets no answer. Rejects when the port is taken.
+ * says otherwise, `afterMs` later where that is given. What is no webhook gets no answer. Rejects when the port is taken.
  */
 export function openReceiver(
   onWebhook: (webhook: ReceivedWebhook, status: 200 | 500) => void,
   {
     statusOf = () => 200,
     port = 0,
-  }: { readonly statusOf?: StatusRule; readonly port?: number } = {},
+    afterMs = 0,
+  }: { readonly statusOf?: StatusRule; readonly port?: number; readonly afterMs?: number } = {},
 ): Promise<MessageServer> {
   return MessageServer.open(
     (message, { socket }) => {
@@ -56,7 +57,9 @@ export function openReceiver(
       }
       const status = statusOf(webhook);
       onWebhook(webhook, status);
-      socket.write(EMPTY_ANSWERS[status]);
+      const answer = (): unknown => socket.write(EMPTY_ANSWERS[status]);
+      if (afterMs === 0) answer();
+      else setTimeout(answer, afterMs);
     },
     { port },
   );
