@@ -11,8 +11,8 @@ import {
 import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "./afterwards.ts";
 
-/** Ten times as often as nodes do: one that is cut off is taken for dead after a second. */
-export const QUICK_BEAT_MS = 200;
+/** Five times as often as nodes do: one that is cut off is taken for dead after two seconds. */
+export const QUICK_BEAT_MS = 400;
 
 /** Opens a store on a database as a node that is quick to take others for dead, and closes it after the test. */
 export async function openNode(

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { describe, test, type TestContext } from "node:test";
 
 import { StoreError, type Store } from "../../src/store/store.ts";
-import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
+import { afterwards } from "../helpers/afterwards.ts";
+import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../helpers/postgres-nodes.ts";
 import { PostgresProxy } from "../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { newPost, newTask, seedAccount } from "../helpers/store.ts";
@@ -15,6 +18,17 @@ const seeEachOther = (...stores: readonly Store[]): boolean => {
 };
 
 const heldBy = ({ cluster }: Store): string[] => DUTIES.filter((duty) => cluster.holds(duty));
+
+/** A node in a process of its own, and what it says. */
+async function startNode(t: TestContext, url: string) {
+  const program = new URL("./postgres-node-process.ts", import.meta.url).pathname;
+  const args = ["--import", "tsx", program, url, String(QUICK_BEAT_MS)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  afterwards(t, () => void child.kill("SIGKILL"));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const said = async (): Promise<string> => String((await lines.next()).value);
+  return { child, said, id: await said() };
+}
 
 describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
   test("know one another soon, in the same order, and tell that the members changed", async (t) => {
@@ -105,6 +119,35 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     });
     proxy.release();
     await eventually("back", () => second.cluster.isMember() && seeEachOther(first, second));
+  });
+
+  test("a process that was stopped is no member at its first question, and joins again", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const store = await openNode(t, url);
+    const { child, said, id } = await startNode(t, url);
+    await eventually("members", () => store.cluster.membership().includes(id));
+
+    child.kill("SIGSTOP");
+    await eventually("dead", () => seeEachOther(store));
+    child.kill("SIGCONT");
+
+    assert.equal(await said(), "no member");
+    await eventually("back", () => store.cluster.membership().length === 2);
+    assert(!store.cluster.membership().includes(id));
+  });
+
+  test("a process that was killed leaves its stripes and duties to the others", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const store = await openNode(t, url);
+    const { child, id } = await startNode(t, url);
+    await eventually("divided", () => heldBy(store).length === 4);
+
+    child.kill("SIGKILL");
+
+    await eventually("taken over", () => heldBy(store).length === DUTIES.length);
+    await eventually("dead", () => seeEachOther(store));
+    const held = await askDatabase(url, `SELECT 1 FROM stripes WHERE node_seq = ${id}`);
+    assert.equal(held.length, 0);
   });
 
   test("a tool writes beside the nodes and is none of them", async (t) => {
