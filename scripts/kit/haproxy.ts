@@ -32,11 +32,11 @@ export class Haproxy {
   private constructor(port: number, daemons: readonly number[]) {
     this.url = `http://127.0.0.1:${port}`;
     this.#port = port;
-    const servers = daemons.map((daemon, i) => [`POSTBACKD_NODE_${i + 1}`, `127.0.0.1:${daemon}`]);
+    const servers = daemons.map((daemon, i) => [`NODE_${i + 1}`, `127.0.0.1:${daemon}`]);
     const child = spawn("haproxy", ["-db", "-f", CONFIGURATION], {
       env: {
         PATH: process.env["PATH"],
-        POSTBACKD_BIND: `127.0.0.1:${port}`,
+        BIND: `127.0.0.1:${port}`,
         ...Object.fromEntries(servers),
       },
       stdio: ["ignore", "pipe", "pipe"],
