@@ -132,7 +132,7 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
       );
     case "53300":
       return passing(
-        `${shown} has no connection left: raise max_connections there, or start fewer nodes (each takes seven)`,
+        `${shown} has no connection left: raise max_connections there, or start fewer nodes (each takes nine)`,
       );
     case "25006":
       return passing(readOnlyText(shown));
