@@ -50,9 +50,9 @@ const CHECK = ["format", "lint", "types", "dashboard", "quick"];
 // in real time: those of http alone take 152 s of processor time.
 const QUICK = new Set(["helpers", "net", "parser", "runners", "scripts", "store"]);
 
-// Says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of 287
-// tests.
-const NOT_QUICK = join("test", "store", "sqlite-thread.test.ts");
+// The one says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of
+// 287 tests; the others say it of a server.
+const NOT_QUICK = ["sqlite-thread.test.ts", "postgres"].map((name) => join("test", "store", name));
 
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
 const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
@@ -174,7 +174,7 @@ function filesBelow(folder: string): readonly string[] {
 function isQuickTest(file: string): boolean {
   const [root = "", folder = "", ...below] = file.split(sep);
   const isQuick = below.length === 0 || QUICK.has(folder);
-  return root === "test" && isQuick && file !== NOT_QUICK;
+  return root === "test" && isQuick && !NOT_QUICK.some((name) => file.startsWith(name));
 }
 
 function isDistTest(file: string): boolean {

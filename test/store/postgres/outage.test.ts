@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { StoreError, type Store } from "../../src/store/store.ts";
-import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../helpers/postgres-nodes.ts";
-import { PostgresProxy, type ProxyMessage } from "../helpers/postgres-proxy.ts";
-import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
-import { newFinish, newPost, newReading, newTask, seedAccount, T0 } from "../helpers/store.ts";
+import { StoreError, type Store } from "../../../src/store/store.ts";
+import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../../helpers/postgres-nodes.ts";
+import { PostgresProxy, type ProxyMessage } from "../../helpers/postgres-proxy.ts";
+import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
+import { newFinish, newPost, newReading, newTask, seedAccount, T0 } from "../../helpers/store.ts";
 
 /** How long a client waits. */
 const PATIENCE_MS = 2.5 * QUICK_BEAT_MS;

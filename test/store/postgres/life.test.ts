@@ -3,11 +3,11 @@ import { describe, test, type TestContext } from "node:test";
 
 import fc from "fast-check";
 
-import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import type { LeaseEnd, LeasedTask, Store } from "../../src/store/store.ts";
-import { findFaults } from "../helpers/postgres-faults.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import type { LeaseEnd, LeasedTask, Store } from "../../../src/store/store.ts";
+import { findFaults } from "../../helpers/postgres-faults.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   endLease,
   giveUpAll,
@@ -19,9 +19,9 @@ import {
   RETENTION_MS,
   seedWorker,
   T0,
-} from "../helpers/store.ts";
-import { exerciseLeaseModel } from "./conformance-lease-model.ts";
-import { ALL_REASONS, liveRound, newWorld, randomLife, type World } from "./random-life.ts";
+} from "../../helpers/store.ts";
+import { exerciseLeaseModel } from "../conformance-lease-model.ts";
+import { ALL_REASONS, liveRound, newWorld, randomLife, type World } from "../random-life.ts";
 
 describe("two nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
   test("whatever both do at once, counts and traffic are what there is", async (t) => {

@@ -3,12 +3,12 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { until } from "../../scripts/kit/until.ts";
-import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import type { NewSession, Store } from "../../src/store/store.ts";
-import { afterwards } from "../helpers/afterwards.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { until } from "../../../scripts/kit/until.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import type { NewSession, Store } from "../../../src/store/store.ts";
+import { afterwards } from "../../helpers/afterwards.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   newAccessRequest,
   newAccount,
@@ -17,7 +17,7 @@ import {
   newTask,
   seedAccount,
   T0,
-} from "../helpers/store.ts";
+} from "../../helpers/store.ts";
 
 /** What two nodes do at once, or a node and somebody whose transaction takes long. */
 describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {

@@ -3,12 +3,12 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { describe, test, type TestContext } from "node:test";
 
-import { StoreError, type Store } from "../../src/store/store.ts";
-import { afterwards } from "../helpers/afterwards.ts";
-import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../helpers/postgres-nodes.ts";
-import { PostgresProxy } from "../helpers/postgres-proxy.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
-import { newPost, newTask, seedAccount } from "../helpers/store.ts";
+import { StoreError, type Store } from "../../../src/store/store.ts";
+import { afterwards } from "../../helpers/afterwards.ts";
+import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../../helpers/postgres-nodes.ts";
+import { PostgresProxy } from "../../helpers/postgres-proxy.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import { newPost, newTask, seedAccount } from "../../helpers/store.ts";
 
 const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
 
@@ -21,7 +21,7 @@ const heldBy = ({ cluster }: Store): string[] => DUTIES.filter((duty) => cluster
 
 /** A node in a process of its own, and what it says. */
 async function startNode(t: TestContext, url: string) {
-  const program = new URL("./postgres-node-process.ts", import.meta.url).pathname;
+  const program = new URL("./node-process.ts", import.meta.url).pathname;
   const args = ["--import", "tsx", program, url, String(QUICK_BEAT_MS)];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   afterwards(t, () => void child.kill("SIGKILL"));

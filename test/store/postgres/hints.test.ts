@@ -5,10 +5,10 @@ import {
   GatheredHint,
   PAYLOAD_BYTES_MAX,
   readHint,
-} from "../../src/store/postgres/machine/hint-payload.ts";
-import type { Changes, Store } from "../../src/store/store.ts";
-import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+} from "../../../src/store/postgres/machine/hint-payload.ts";
+import type { Changes, Store } from "../../../src/store/store.ts";
+import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimOne,
   newFinish,
@@ -18,7 +18,7 @@ import {
   newTaskId,
   seedAccount,
   webhook,
-} from "../helpers/store.ts";
+} from "../../helpers/store.ts";
 
 /** The connections that hear what happens in a schema. */
 const LISTENERS = `

@@ -5,19 +5,19 @@ import { describe, test, type TestContext } from "node:test";
 
 import fc from "fast-check";
 
-import { MoveError } from "../../src/store/move/report.ts";
-import { moveToFile } from "../../src/store/move/to-file.ts";
-import { moveToServer } from "../../src/store/move/to-server.ts";
-import { reachServer } from "../../src/store/postgres/machine/reach-server.ts";
-import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import { openReader, openWriter } from "../../src/store/sqlite/machine/connection.ts";
-import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
-import { markMoved } from "../../src/store/sqlite/machine/moved.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
-import { startProgram } from "../helpers/program.ts";
-import { newEmptyDatabase, newLeaseClaim, openTestStore, seedWorker } from "../helpers/store.ts";
-import { liveRound, newWorld, randomLife } from "./random-life.ts";
+import { MoveError } from "../../../src/store/move/report.ts";
+import { moveToFile } from "../../../src/store/move/to-file.ts";
+import { moveToServer } from "../../../src/store/move/to-server.ts";
+import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { openReader, openWriter } from "../../../src/store/sqlite/machine/connection.ts";
+import { InstanceLock } from "../../../src/store/sqlite/machine/instance-lock.ts";
+import { markMoved } from "../../../src/store/sqlite/machine/moved.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import { startProgram } from "../../helpers/program.ts";
+import { newEmptyDatabase, newLeaseClaim, openTestStore, seedWorker } from "../../helpers/store.ts";
+import { liveRound, newWorld, randomLife } from "../random-life.ts";
 
 const tell = (): void => {};
 

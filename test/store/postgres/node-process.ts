@@ -1,5 +1,5 @@
-import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 
 /**
  * A process that is a node of a database, to be stopped or killed by a test: given the URL and the time between

@@ -3,11 +3,11 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { until } from "../../scripts/kit/until.ts";
-import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import { findFaults } from "../helpers/postgres-faults.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { until } from "../../../scripts/kit/until.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { findFaults } from "../../helpers/postgres-faults.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimAttempt,
   claimOne,
@@ -22,7 +22,7 @@ import {
   seedDelivery,
   T0,
   webhook,
-} from "../helpers/store.ts";
+} from "../../helpers/store.ts";
 
 const LATE = { now: T0 + 2 * RETENTION_MS, max: 10 };
 

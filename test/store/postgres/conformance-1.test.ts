@@ -1,0 +1,3 @@
+import { exercisePart } from "./conformance-store.ts";
+
+exercisePart(0);
