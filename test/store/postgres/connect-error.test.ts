@@ -8,7 +8,13 @@ import {
 } from "../../../src/store/postgres/machine/connect-error.ts";
 import { StoreError } from "../../../src/store/store.ts";
 
-const PLACE = { shown: "db:5432", user: "app", database: "jobs", tlsMode: "disable" } as const;
+const PLACE = {
+  shown: "db:5432",
+  user: "app",
+  database: "jobs",
+  tlsMode: "disable",
+  hasPassword: true,
+} as const;
 
 /** An error as Node and pg make them; the messages are PostgreSQL 15's and pg 8.23's own. */
 function failed(code: string | null, message = ""): Error {

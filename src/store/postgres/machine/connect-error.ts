@@ -3,7 +3,10 @@ import { StoreError } from "../../store-error.ts";
 import type { ServerHostConfig } from "./server-address.ts";
 
 /** The place that was asked, as messages name it. */
-export type AskedPlace = Pick<ServerHostConfig, "shown" | "user" | "database" | "tlsMode">;
+export type AskedPlace = Pick<
+  ServerHostConfig,
+  "shown" | "user" | "database" | "tlsMode" | "hasPassword"
+>;
 
 /**
  * Tells why a server was not reached or did not let this program in, and what to do about it. The kind is `unreachable`
@@ -110,6 +113,7 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
   const { shown, user, database } = at;
   switch (code) {
     case "28P01":
+      if (!at.hasPassword) return noPassword(at);
       // By the same code the server answers for a role that does not exist, so that nobody can find roles out.
       return lasting(
         `${shown} refuses ${user} with this password: correct one of them in the URL (--db)`,
@@ -174,13 +178,18 @@ function startupText(message: string, { shown }: AskedPlace): string {
   );
 }
 
+function noPassword({ shown, user }: AskedPlace): Explained {
+  return lasting(
+    `${shown} asks for the password of ${user}, and the URL has none: write it there (--db), or the URL into a file ` +
+      "that POSTBACKD_DB_FILE names",
+  );
+}
+
 /** Errors that pg makes itself have no code. */
-function ofClient(message: string, { shown, user }: AskedPlace): Explained {
+function ofClient(message: string, at: AskedPlace): Explained {
+  const { shown } = at;
   if (/^SASL.*client password must be/.test(message)) {
-    return lasting(
-      `${shown} asks for the password of ${user}, and the URL has none: write it there (--db), or the URL into a file ` +
-        "that POSTBACKD_DB_FILE names",
-    );
+    return noPassword(at);
   }
   if (/timeout/.test(message)) {
     return passing(`${shown} did not answer in time: is it overloaded, or a firewall in between?`);

@@ -33,14 +33,6 @@ function toNumbers(text: string): readonly number[] {
   return text === "{}" ? [] : text.slice(1, -1).split(",").map(Number);
 }
 
-// A plan outlives what it was made for: one that was made when a table was empty, or by figures from before a burst of
-// posts, reads whole tables until the server has counted anew, a minute later at best (measured with 100,000 waiting
-// tasks: 140 ms for a claim instead of 1.2). Every statement has an index to go by, mostly one
-// that has its rows in their order: a bitmap of it loses that, and then all that is delayed is sorted for the next few
-// (17 ms instead of 0.6 with 10,000 delayed tasks). A scan of a whole table that has to
-// be is then given a price at which the server would compile its plan, which costs more than any of our statements.
-const SETTINGS = ["SET enable_seqscan = off", "SET enable_bitmapscan = off", "SET jit = off"];
-
 /**
  * One connection to the server, with statements in pipelines. Once it is lost, everything that waits and everything
  * that is asked for rejects with {@link ConnectionLost}.
@@ -72,7 +64,6 @@ export class Connection implements Sql {
     const connection = new Connection(client, deadlineMs);
     try {
       await client.connect();
-      await Promise.all(SETTINGS.map((setting) => connection.command(setting)));
     } catch (error) {
       connection.destroy();
       throw error;

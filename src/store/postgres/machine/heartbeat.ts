@@ -1,4 +1,5 @@
 import type { Duty } from "../../cluster.ts";
+import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import type { ClockSample } from "./database-clock.ts";
 import { DUTIES, type DutyRow } from "./duties.ts";
@@ -46,6 +47,9 @@ const TAKE_STRIPES = `UPDATE stripes SET node_seq = $1 WHERE stripe IN ($2, $2 +
 
 const MAKE_DUTIES = `INSERT INTO duties (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`;
 
+// A move to a file holds this row until it is over: nobody joins meanwhile, nor afterwards.
+const FIND_MOVE = `SELECT moved_to AS "movedTo" FROM schema_version FOR SHARE`;
+
 // The database's clock may have been set back since, and no number is ever given again.
 const FIND_LAST_SEQ = `
   SELECT GREATEST((SELECT max(seq) FROM tasks), (SELECT max(seq) FROM outbox), (SELECT max(seq) FROM attempts), 0) AS seq`;
@@ -61,6 +65,11 @@ const FORGET = `
 export async function join(connection: Connection, who: Joining): Promise<Joined> {
   const { name, url, version, role, liveMs } = who;
   await connection.command("BEGIN");
+  const move = await connection.get<{ movedTo: string | null }>(FIND_MOVE);
+  if (move !== undefined && move.movedTo !== null) {
+    await connection.command("ROLLBACK");
+    throw new StoreError("failed", `this database was moved to ${move.movedTo}`);
+  }
   const [node, free] = await Promise.all([
     connection.get<{ seq: number }>(JOIN, [name, url, version, liveMs, role === "tool"]),
     connection.get<{ stripe: number }>(FREE_STRIPE),

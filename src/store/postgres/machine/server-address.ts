@@ -25,6 +25,7 @@ export interface ServerHostConfig extends Readonly<ClientConfig> {
   readonly user: string;
   readonly database: string;
   readonly tlsMode: TlsMode;
+  readonly hasPassword: boolean;
 }
 
 /** Makes the address of a URL, and reads its TLS files. Throws a StoreError of kind `failed` that names the file. */
@@ -60,6 +61,7 @@ function toHostConfig(
     ...{ host, port, user, database },
     // A function also where there is none: pg would look into PGPASSWORD and ~/.pgpass for a text that is missing.
     password: password ?? (() => ""),
+    hasPassword: password !== null,
     ssl: toTls(tls, files),
     application_name: applicationName,
     connectionTimeoutMillis: connectTimeoutMs,
