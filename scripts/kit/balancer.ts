@@ -7,10 +7,13 @@ import { listen } from "./message-server.ts";
 // Of one connection each. A daemon is asked again at the next request.
 const HOP_BY_HOP = new Set(["connection", "keep-alive", "proxy-connection", "upgrade"]);
 
+// As deploy/haproxy.cfg has it, but for the second look.
+const CHECK_MS = 1000;
+
 /**
  * What stands before the daemons of a cluster, on a port of 127.0.0.1: gives each request to another of them, in turn.
- * One that refuses the connection is passed over; a request that a daemon has taken is never sent to a second one, and
- * what breaks there breaks here too.
+ * One that says it is not ready gets none unless all say so, one that refuses the connection is passed over; a request
+ * that a daemon has taken is never sent to a second one, and what breaks there breaks here too.
  */
 export class Balancer {
   readonly port: number;
@@ -19,11 +22,16 @@ export class Balancer {
   readonly #server;
   readonly #sockets = new Set<Socket>();
   #targets: readonly number[] = [];
+  /** Of these those that did not say that they are ready when they were asked last. */
+  #unready: ReadonlySet<number> = new Set();
   #next = 0;
+  readonly #checks: NodeJS.Timeout;
 
   private constructor(server: ReturnType<typeof createServer>, port: number) {
     this.#server = server;
     this.port = port;
+    this.#checks = setInterval(() => void this.#check(), CHECK_MS);
+    this.#checks.unref();
   }
 
   static async open(): Promise<Balancer> {
@@ -52,10 +60,17 @@ export class Balancer {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#checks);
     const closed = once(this.#server, "close");
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
     await closed;
+  }
+
+  async #check(): Promise<void> {
+    const asked = this.#targets;
+    const answers = await Promise.all(asked.map((port) => isReady(port)));
+    this.#unready = new Set(asked.filter((_, i) => answers[i] === false));
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -70,7 +85,8 @@ export class Balancer {
 
   /** A connection to the next daemon that takes one; null when none does. */
   async #reach(): Promise<Socket | null> {
-    const targets = this.#targets;
+    const ready = this.#targets.filter((port) => !this.#unready.has(port));
+    const targets = ready.length > 0 ? ready : this.#targets;
     for (const _ of targets) {
       const port = targets[this.#next++ % targets.length] ?? 0;
       const socket = connect({ host: "127.0.0.1", port, noDelay: true });
@@ -82,6 +98,17 @@ export class Balancer {
       }
     }
     return null;
+  }
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(CHECK_MS);
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { signal });
+    await answer.text();
+    return answer.status === 200;
+  } catch {
+    return false;
   }
 }
 

@@ -47,6 +47,8 @@ export interface Api {
   readonly isProxy: (address: string) => boolean;
   /** Accepts tasks from now on, at this URL. */
   open(url: string): void;
+  /** Says that it is not ready, and serves all the same: for as long as requests come. */
+  leave(): void;
   /** Accepts no more tasks and releases the requests that wait for one. */
   drain(): void;
   /** Writes what it keeps in memory. To be called before the store is closed. */
@@ -69,7 +71,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const storage = new StorageWatch({ ...limits, store, clock, log, freeBytes });
   // Makes a start without room write that to the log.
   await storage.shortage();
-  const state = { isOpen: false, url: "" };
+  const state = { isOpen: false, isLeaving: false, url: "" };
   // A halted engine would never run the tasks that are accepted.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted && store.cluster.isMember();
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
@@ -98,7 +100,8 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
     nodeId: () => store.cluster.self,
-    notReadyReason: () => notReadyReason(parts, { isOpen: state.isOpen, storage }),
+    notReadyReason: () =>
+      notReadyReason(parts, { isOpen: state.isOpen && !state.isLeaving, storage }),
   });
   const pages = config.dashboard ? dashboardFiles : null;
   return {
@@ -107,6 +110,9 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     open(url) {
       state.url = url;
       state.isOpen = true;
+    },
+    leave() {
+      state.isLeaving = true;
     },
     drain() {
       state.isOpen = false;

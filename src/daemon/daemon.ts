@@ -81,6 +81,13 @@ export interface DrainLimit {
 export const DRAIN_MS = 18_000;
 
 /**
+ * For so long a daemon that is one of several serves on after it has said that it is not ready: a load balancer that asks
+ * once a second, and believes the second answer, sends it nothing more by then. Without that a connection that was made
+ * just before would be closed without an answer, and only the client knows whether its request may be sent again.
+ */
+const LEAVE_MS = 3000;
+
+/**
  * Starts the daemon: the only place that knows every ring and ties them together. Rejects with an InstanceLockError
  * when the database is served already, a DatabaseError when it cannot be opened, a ListenError when the address is not
  * available, and a TlsFileError when the certificate cannot be served.
@@ -201,17 +208,35 @@ function toDaemon(parts: Parts): Daemon {
   };
 }
 
-function stop({ engine, api, server, closings }: Parts, limit: DrainLimit): Promise<void> {
+function stop({ store, engine, api, server, closings }: Parts, limit: DrainLimit): Promise<void> {
+  const leaveMs = Math.min(hasOthers(store) ? LEAVE_MS : 0, limit.ms);
+  const rest = { ...limit, ms: limit.ms - leaveMs };
   return everyStep([
+    () => (leaveMs === 0 ? undefined : leave({ engine, api }, { ...limit, ms: leaveMs })),
     () => api.drain(),
     () => engine.drain(),
     () => server.drain(),
-    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), limit),
+    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), rest),
     // For requests that have not ended by then; before anything that may take long.
     () => server.abort(),
     () => engine.abort(),
     ...closings,
   ]);
+}
+
+/** True where somebody else can be asked in this daemon's place. */
+function hasOthers({ cluster }: Parts["store"]): boolean {
+  return cluster.isShared && cluster.membership().length > 1;
+}
+
+/** Begins nothing more by itself, and answers as long as the others may not know that. */
+function leave(
+  { engine, api }: Pick<Parts, "engine" | "api">,
+  { clock, ms }: DrainLimit,
+): Promise<void> {
+  api.leave();
+  engine.drain();
+  return new Promise((resolve) => clock.setTimer(ms, resolve));
 }
 
 function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | null {
