@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Cluster, ClusterNode } from "../../scripts/kit/cluster.ts";
-import { runProgram } from "../../scripts/kit/daemon-process.ts";
 import { until } from "../../scripts/kit/until.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { TaskClient } from "../helpers/task-client.ts";
 import { claim, outcomesOf } from "../http/worker-requests.ts";
 import { openRuns, type HeldRun, type Runs } from "./runs.ts";
-import { nodeNamed, startCluster } from "./start.ts";
+import { listNodes, nodeNamed, startCluster } from "./start.ts";
 
 const skip = reasonToSkipPostgres();
 
@@ -21,7 +20,7 @@ const CLOCK_MS = 100;
 const [HOSTS, EACH] = [8, 3];
 const RETRIES = `\n[webhooks]\nretry_after = ["1s"]\ntimeout = "60s"\n`;
 
-test("kill -9 of a daemon", { skip, timeout: 120_000 }, async (t) => {
+test("kill -9 of a daemon", { skip, timeout: 240_000 }, async (t) => {
   const runs = await openRuns(t);
   const worker = `\n[types.x]\nrunner = "worker"\nlease = "60s"\n`;
   const { cluster, client, at } = await startCluster(t, {
@@ -95,7 +94,7 @@ test("kill -9 of a daemon", { skip, timeout: 120_000 }, async (t) => {
   });
 });
 
-test("a daemon that stood still for longer than it may", { skip, timeout: 120_000 }, async (t) => {
+test("a daemon that stood still for longer than it may", { skip, timeout: 240_000 }, async (t) => {
   const runs = await openRuns(t);
   const { cluster, client } = await startCluster(t, { more: runs.type("hold", 1) });
   // One run at each node.
@@ -173,16 +172,8 @@ async function deliveredSeries(client: TaskClient, id: string): Promise<readonly
 }
 
 /** When the newest life of a node began, which must not have ended. */
-async function joinedAtOf({ admin }: Cluster, { name }: ClusterNode): Promise<number> {
-  const words = ["admin", "node", "list", "--json", "--db", admin.database];
-  const { error, stdout, stderr } = await runProgram(words, admin);
-  assert.equal(error, null, stderr);
-  interface Shown {
-    readonly name: string;
-    readonly joined_at: string;
-    readonly ended_at: string | null;
-  }
-  const { nodes } = JSON.parse(stdout) as { readonly nodes: readonly Shown[] };
+async function joinedAtOf(cluster: Cluster, { name }: ClusterNode): Promise<number> {
+  const nodes = await listNodes(cluster);
   const [own] = nodes.filter((node) => node.name === name && node.ended_at === null);
-  return Date.parse(own?.joined_at ?? assert.fail(stdout));
+  return Date.parse(own?.joined_at ?? assert.fail(JSON.stringify(nodes)));
 }

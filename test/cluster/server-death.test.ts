@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { until } from "../../scripts/kit/until.ts";
 import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
 import { claim, outcomesOf } from "../http/worker-requests.ts";
+import { keepPosting } from "./posting.ts";
 import { openRuns } from "./runs.ts";
 import { startCluster } from "./start.ts";
 
@@ -15,7 +16,7 @@ const BACK_MS_MAX = 5000;
 // What a request and its way take beside, on a machine that is busy.
 const SLACK_MS = 2000;
 
-test("kill -9 of PostgreSQL, and its start", { skip, timeout: 120_000 }, async (t) => {
+test("kill -9 of PostgreSQL, and its start", { skip, timeout: 240_000 }, async (t) => {
   const postgres = await startPostgres(t);
   const runs = await openRuns(t);
   const worker = `\n[types.x]\nrunner = "worker"\nlease = "5s"\n`;
@@ -94,48 +95,6 @@ test("kill -9 of PostgreSQL, and its start", { skip, timeout: 120_000 }, async (
     assert.equal((await client.ended(held)).state, "completed");
   });
 });
-
-/** Posts again and again, one at a time, until it is stopped. */
-function keepPosting(url: string, key: string) {
-  const acknowledged: string[] = [];
-  const faults: string[] = [];
-  let refused = 0;
-  let slowestMs = 0;
-  let isOver = false;
-  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const body = JSON.stringify([{ type: "echo", input: 1 }]);
-  const lane = async (): Promise<void> => {
-    while (!isOver) {
-      const askedAt = performance.now();
-      const answer = await fetch(`${url}/v1/tasks/task_post`, { method: "POST", headers, body });
-      const text = await answer.text();
-      slowestMs = Math.max(slowestMs, performance.now() - askedAt);
-      // The shape is the contract's; what is not there fails below.
-      const { status_code: code, tasks } = JSON.parse(text) as {
-        readonly status_code: number;
-        readonly tasks?: readonly { readonly id: string }[];
-      };
-      if (code === 50300) refused++;
-      else if (answer.status === 200 && tasks?.[0] !== undefined) acknowledged.push(tasks[0].id);
-      else faults.push(text);
-    }
-  };
-  const done = Promise.all([lane(), lane(), lane()]);
-  return {
-    acknowledged,
-    faults,
-    get refused() {
-      return refused;
-    },
-    get slowestMs() {
-      return slowestMs;
-    },
-    stop: async () => {
-      isOver = true;
-      await done;
-    },
-  };
-}
 
 async function postsAt(client: { call: (path: string, init: RequestInit) => Promise<Response> }) {
   const answer = await client.call("/v1/tasks/task_post", {

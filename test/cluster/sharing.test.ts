@@ -22,7 +22,7 @@ for (const { name, flags, lagMs } of [
   { name: "three daemons on one database", flags: [], lagMs: 2000 },
   { name: "three daemons that send no notifications", flags: ["--no-notify"], lagMs: 3000 },
 ]) {
-  test(name, { skip, timeout: 120_000 }, async (t) => {
+  test(name, { skip, timeout: 240_000 }, async (t) => {
     const runs = await openRuns(t);
     const more = `${runs.type("hold")}\n[types.x]\nrunner = "worker"\nlease = "30s"\n`;
     const setup = { ...(await startCluster(t, { more, flags })), runs, lagMs };

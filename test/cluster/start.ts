@@ -1,9 +1,11 @@
+import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
 import { Cluster, type ClusterNode, type ClusterOptions } from "../../scripts/kit/cluster.ts";
+import { runProgram } from "../../scripts/kit/daemon-process.ts";
 import { sourceProgram, type Program } from "../../scripts/kit/program.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { newDatabaseUrl } from "../helpers/postgres.ts";
@@ -39,6 +41,21 @@ export function nodeNamed(cluster: Cluster, folderName: string): ClusterNode {
   const node = cluster.nodes.find((each) => each.folderName === folderName);
   if (node === undefined) throw new Error(`no node of the cluster works in ${folderName}`);
   return node;
+}
+
+/** A node as `admin node list` shows it; only what tests look at. */
+export interface ListedNode {
+  readonly name: string;
+  readonly joined_at: string;
+  readonly ended_at: string | null;
+}
+
+/** What the command line lists, the newest first. */
+export async function listNodes({ admin }: Cluster): Promise<readonly ListedNode[]> {
+  const words = ["admin", "node", "list", "--json", "--db", admin.database];
+  const { error, stdout, stderr } = await runProgram(words, admin);
+  assert.equal(error, null, stderr);
+  return (JSON.parse(stdout) as { readonly nodes: readonly ListedNode[] }).nodes;
 }
 
 /** In a run of all tests the bundle that was made for it, as other tests that start the program do. */
