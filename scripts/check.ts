@@ -2,7 +2,7 @@ import { spawnSync, type SpawnSyncReturns } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { findPostgres } from "./kit/postgres-binaries.ts";
+import { findTestPostgres } from "./kit/postgres-binaries.ts";
 import { PostgresServer } from "./kit/postgres-server.ts";
 import { ROOT, requirePinnedNode } from "./manifest.ts";
 import { isPureTest } from "./pure-tests.ts";
@@ -42,6 +42,8 @@ interface Step {
   readonly isShown?: boolean;
   /** It runs with the URL of a PostgreSQL server, where there is one to start. */
   readonly isOnPostgres?: boolean;
+  /** Beside the environment of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const CHECK = ["format", "lint", "types", "dashboard", "quick"];
@@ -84,10 +86,20 @@ const STEPS: Readonly<Record<string, Step>> = {
   tests: testStep("tests of the sources", (file) => !isDistTest(file)),
   dist: testStep("tests of the executable", isDistTest),
   everything: testStep("tests of the sources and of the executable", () => true),
+  postgres: {
+    ...testStep("tests of the store on the PostgreSQL of npm", isPostgresTest),
+    env: { POSTBACKD_TEST_POSTGRES_BIN: "npm" },
+  },
 };
 
+// The tests are held to a second PostgreSQL, years newer than Debian's, where both must be there.
+const HAS_BOTH = process.env["POSTBACKD_TEST_PEERS"] === "required";
+
 requirePinnedNode();
-process.exitCode = await runSteps(process.argv.length > 2 ? process.argv.slice(2) : CHECK);
+const asked = process.argv.length > 2 ? process.argv.slice(2) : CHECK;
+process.exitCode = await runSteps(
+  HAS_BOTH && asked.includes("everything") ? [...asked, "postgres"] : asked,
+);
 
 async function runSteps(names: readonly string[]): Promise<number> {
   for (const name of names) {
@@ -102,7 +114,9 @@ async function runSteps(names: readonly string[]): Promise<number> {
 }
 
 async function hasPassed(step: Step): Promise<boolean> {
-  const { title, commands, isShown = false, isOnPostgres = false } = step;
+  const { title, commands, isShown = false, isOnPostgres = false, env: own = {} } = step;
+  // It decides which server is started here, too.
+  Object.assign(process.env, own);
   process.stdout.write(isShown ? `▸ ${title}\n` : `▸ ${title} … `);
   const start = performance.now();
   await using postgres = isOnPostgres ? await startPostgres() : null;
@@ -122,7 +136,7 @@ async function hasPassed(step: Step): Promise<boolean> {
 
 /** The server that the tests share, each in a schema of its own: to start one takes as long as many of them. */
 async function startPostgres(): Promise<PostgresServer | null> {
-  const binaries = findPostgres();
+  const binaries = findTestPostgres();
   return binaries === null ? null : await PostgresServer.start({ binaries });
 }
 
@@ -175,6 +189,10 @@ function isQuickTest(file: string): boolean {
   const [root = "", folder = "", ...below] = file.split(sep);
   const isQuick = below.length === 0 || QUICK.has(folder);
   return root === "test" && isQuick && !NOT_QUICK.some((name) => file.startsWith(name));
+}
+
+function isPostgresTest(file: string): boolean {
+  return file.startsWith(join("test", "store", "postgres", sep));
 }
 
 function isDistTest(file: string): boolean {

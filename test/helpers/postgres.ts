@@ -4,7 +4,7 @@ import { after, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { findPostgres, HOW_TO_GET_POSTGRES } from "../../scripts/kit/postgres-binaries.ts";
+import { findTestPostgres, HOW_TO_GET_POSTGRES } from "../../scripts/kit/postgres-binaries.ts";
 import { PostgresServer, type PostgresOptions } from "../../scripts/kit/postgres-server.ts";
 import { afterwards } from "./afterwards.ts";
 
@@ -19,7 +19,7 @@ const DROP_MS_MAX = 10_000;
  * promises a server with POSTBACKD_TEST_PEERS=required.
  */
 export function reasonToSkipPostgres(): string | false {
-  if (SHARED_URL !== undefined || findPostgres() !== null) return false;
+  if (SHARED_URL !== undefined || findTestPostgres() !== null) return false;
   assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", HOW_TO_GET_POSTGRES);
   return HOW_TO_GET_POSTGRES;
 }
