@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { after, type TestContext } from "node:test";
 
 import pg from "pg";
@@ -22,6 +24,15 @@ export function reasonToSkipPostgres(): string | false {
   if (SHARED_URL !== undefined || findTestPostgres() !== null) return false;
   assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", HOW_TO_GET_POSTGRES);
   return HOW_TO_GET_POSTGRES;
+}
+
+/** Why no standby can be made here, or false: that of npm cannot copy a server. */
+export function reasonToSkipStandby(): string | false {
+  const reason = reasonToSkipPostgres();
+  if (reason !== false) return reason;
+  const folder = findTestPostgres()?.folder ?? "";
+  if (existsSync(join(folder, "pg_basebackup"))) return false;
+  return "this PostgreSQL comes without pg_basebackup";
 }
 
 /**

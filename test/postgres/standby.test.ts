@@ -1,20 +1,15 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import pg from "pg";
 
-import { findPostgres } from "../../scripts/kit/postgres-binaries.ts";
 import type { PostgresServer } from "../../scripts/kit/postgres-server.ts";
 import { until } from "../../scripts/kit/until.ts";
-import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
-
-const SKIP = reasonToSkipPostgres() || reasonToSkipStandby();
+import { reasonToSkipStandby, startPostgres } from "../helpers/postgres.ts";
 
 test(
   "a synchronous standby has what its primary has acknowledged, and takes over",
-  { skip: SKIP },
+  { skip: reasonToSkipStandby() },
   async (t) => {
     const primary = await startPostgres(t);
     await query(primary, "CREATE TABLE kept (number int)");
@@ -35,12 +30,6 @@ test(
     assert.deepEqual(found, { numbers: [1, 2] });
   },
 );
-
-function reasonToSkipStandby(): string | false {
-  const folder = findPostgres()?.folder ?? "";
-  if (existsSync(join(folder, "pg_basebackup"))) return false;
-  return "this PostgreSQL comes without pg_basebackup";
-}
 
 async function syncStateOf(primary: PostgresServer): Promise<unknown> {
   const [found] = await query(primary, "SELECT sync_state FROM pg_stat_replication");

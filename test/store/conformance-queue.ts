@@ -187,10 +187,10 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     const { seq } = await claimOne(store);
     const { id } = erased;
     // SQLite gives the number of an erased row to the next one: there the two are the same. A server never does.
-    for (const of of [seq, erased.seq]) {
-      assert.deepEqual(await store.finishTask({ ...newFinish({ seq: of }), id }), []);
-      await store.retryTask({ seq: of, id, startAt: T0 });
-      assert.equal(await store.requeueTasks({ seq: of, id }), 0);
+    for (const each of [seq, erased.seq]) {
+      assert.deepEqual(await store.finishTask({ ...newFinish({ seq: each }), id }), []);
+      await store.retryTask({ seq: each, id, startAt: T0 });
+      assert.equal(await store.requeueTasks({ seq: each, id }), 0);
     }
     assert.equal((await store.findTask({ accountId, id: next.id }))?.task.state, "running");
     assert.equal(await store.requeueTasks({ seq, id: next.id }), 1);

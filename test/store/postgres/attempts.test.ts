@@ -48,8 +48,8 @@ describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
     const { id } = await seedDelivery(store, accountId);
     const attempt = await claimAttempt(store);
 
-    for (const of of ["earlier life", "ended nodes"] as const) {
-      assert.deepEqual(await other.listInFlight({ of }), []);
+    for (const whose of ["earlier life", "ended nodes"] as const) {
+      assert.deepEqual(await other.listInFlight({ of: whose }), []);
     }
     await other.recordAttempt(interrupted(attempt));
 

@@ -5,6 +5,7 @@ import pg from "pg";
 
 import { Connection } from "../../../src/store/postgres/machine/connection.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { setUp } from "../../../src/store/postgres/machine/server-state.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { DELAYED_TYPES } from "../../../src/store/postgres/queue-reads.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
@@ -203,6 +204,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
 async function openPlanner(t: TestContext, url: string) {
   const [host] = parseServerAddress(url).hosts;
   const connection = await Connection.open(host ?? {}, 5000);
+  await setUp(connection, { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose: false });
   t.after(() => connection.close());
   await connection.command("SET plan_cache_mode = force_generic_plan");
   let plans = 0;

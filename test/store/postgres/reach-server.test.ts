@@ -4,7 +4,12 @@ import { describe, test, type TestContext } from "node:test";
 import { makeSchema, migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
 import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
+import {
+  newDatabaseUrl,
+  reasonToSkipPostgres,
+  reasonToSkipStandby,
+  startPostgres,
+} from "../../helpers/postgres.ts";
 
 /** Reaches a server of a URL as a node does, and answers which host that was. */
 async function reach(url: string): Promise<string> {
@@ -63,7 +68,8 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
     }
   });
 
-  test("is none that takes no writes, where there is another", async (t) => {
+  const skip = reasonToSkipStandby();
+  test("is none that takes no writes, where there is another", { skip }, async (t) => {
     const primary = await startPostgres(t);
     const standby = await startPostgres(t, { standbyOf: primary });
     const { host } = new URL(standby.url);
