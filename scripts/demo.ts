@@ -7,7 +7,7 @@ const FLAGS = {
   ),
 };
 
-const USAGE = "npm run demo             one daemon, one file\nnpm run demo -- --cluster";
+const USAGE = "npm run demo               one daemon, one file\nnpm run demo -- --cluster";
 
 /**
  * `npm run demo`: the main job on real input, by one daemon or by several. Whatever is not as it should be ends the
