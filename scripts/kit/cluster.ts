@@ -18,8 +18,10 @@ export interface ClusterOptions extends DaemonSettings {
   readonly url: string;
   /** How many daemons start. */
   readonly nodes: number;
-  /** Of each daemon, beside its own. */
+  /** Of each daemon, beside its own. A `base` of the configuration says for itself where webhooks may go. */
   readonly flags?: readonly string[];
+  /** Beside these, of the daemon of that place, from 0. */
+  readonly flagsOf?: (index: number) => readonly string[];
 }
 
 interface ClusterParts {
@@ -90,13 +92,19 @@ export class Cluster {
 
   /** Starts so many more at once, and answers them when all are ready. */
   async grow(count: number): Promise<readonly ClusterNode[]> {
-    const { place, url, flags = [], ...settings } = this.#options;
+    const { place, url, flags = [], flagsOf = () => [], ...settings } = this.#options;
+    const { base, allowed = "127.0.0.1" } = settings;
+    const target = base === undefined ? ["--allow-target", allowed] : [];
     const made = Array.from({ length: count }, (_, i) => {
-      const name = `node-${this.nodes.length + i + 1}`;
+      const index = this.nodes.length + i;
+      const name = `node-${index + 1}`;
       const folder = configureFolder({ ...place, folder: this.#folder }, withState(settings));
-      const allowed = ["--allow-target", settings.allowed ?? "127.0.0.1"];
-      const own = ["--db", url, "--port", "0", "--node-name", name, ...allowed, ...flags];
-      const start = { program: place.program, folder, flags: own };
+      const own = ["--db", url, "--port", "0", "--node-name", name, ...target];
+      const start = {
+        program: place.program,
+        folder,
+        flags: [...own, ...flags, ...flagsOf(index)],
+      };
       return new ClusterNode({ name, start, onChange: () => this.#direct() });
     });
     this.nodes.push(...made);

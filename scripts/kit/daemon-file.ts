@@ -50,6 +50,8 @@ export interface DaemonSettings {
   readonly allowed?: string;
   /** Added to the file, in TOML. */
   readonly more?: string;
+  /** In place of what all scripts have. */
+  readonly base?: string;
 }
 
 /** Makes a folder with a configuration, and in it a database with one account. */
@@ -66,9 +68,12 @@ export async function createDaemonFile(
 }
 
 /** Makes a folder with a configuration alone. */
-export function configureFolder({ folder }: DaemonPlace, { more = "" }: DaemonSettings): string {
+export function configureFolder(
+  { folder }: DaemonPlace,
+  { base = CONFIGURATION, more = "" }: DaemonSettings,
+): string {
   const own = mkdtempSync(join(folder, "daemon-"));
-  writeFileSync(join(own, "postbackd.toml"), `${CONFIGURATION}${more}`);
+  writeFileSync(join(own, "postbackd.toml"), `${base}${more}`);
   return own;
 }
 

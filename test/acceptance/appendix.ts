@@ -52,7 +52,7 @@ export function exerciseAppendix(subject: Subject): void {
     await keys(t, { served, client });
     await userData(t, { served, client });
     await reference(t, client.as(null));
-    await accessRequests(t, client.as(null));
+    await accessRequests(t, { served, client: client.as(null) });
   });
 }
 
@@ -200,7 +200,7 @@ async function reference(t: TestContext, client: Client): Promise<void> {
   });
 }
 
-async function accessRequests(t: TestContext, client: Client): Promise<void> {
+async function accessRequests(t: TestContext, { served, client }: Parts): Promise<void> {
   const path = "/v1/access_requests";
   const full = {
     email: "ada@example.com",
@@ -238,15 +238,19 @@ async function accessRequests(t: TestContext, client: Client): Promise<void> {
     "POST /v1/access_requests: the 21st in an hour from an address is 42900",
     async () => {
       const answers: number[] = [];
+      // Each daemon takes in its part of the twenty, and none takes a part of one.
+      const others = (served.daemons ?? 1) - 1;
       // Three were taken in above; what was refused may count or not.
-      for (let i = 0; i < 18; i += 1) {
+      for (let i = 0; i < 18 + 6 * others; i += 1) {
         const { status, body, headers } = await client.send(path, { body: full });
         answers.push(body.status_code);
         if (status === 429) assert.ok(Number(headers.get("retry-after")) > 0);
       }
       const accepted = answers.filter((code) => code === 20000).length;
-      assert.ok(accepted <= 17 && accepted >= 13, String(accepted));
-      assert.deepEqual(new Set(answers.slice(accepted)), new Set([42900]));
+      assert.ok(accepted <= 17 + others && accepted >= 13, String(accepted));
+      // Of several daemons one may refuse before another.
+      const refused = others === 0 ? answers.slice(accepted) : answers.slice(-1);
+      assert.deepEqual(new Set(refused), new Set([42900]));
     },
   );
 }

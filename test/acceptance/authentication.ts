@@ -157,12 +157,17 @@ async function keys(t: TestContext, { served, service }: Parts): Promise<void> {
     assert.match((await create(client)).key_id, KEY_ID);
   });
 
-  await t.test("keys: stored as SHA-256 only, in no file as they are", async () => {
+  await t.test("keys: stored as SHA-256 only, in no file as they are", async (t) => {
+    const { file } = served;
+    if (file === null) {
+      t.skip("the server's files are its own");
+      return;
+    }
     const { key: made } = await create(client);
     assert.deepEqual(await service.as(bearer(made)).verdict(), ACCEPTED);
-    for (const text of [key, made]) assert.deepEqual(filesWith(served.file, text), []);
+    for (const text of [key, made]) assert.deepEqual(filesWith(file, text), []);
     // The search does find what is stored as it is.
-    assert.notDeepEqual(filesWith(served.file, served.account.secret), []);
+    assert.notDeepEqual(filesWith(file, served.account.secret), []);
   });
 
   await t.test("keys: shown whole once; listings show prefix and last four", async () => {

@@ -20,8 +20,13 @@ export interface ServedAccount {
 /** A daemon that serves a database with one account. */
 export interface Served {
   readonly url: string;
-  /** The database file. */
-  readonly file: string;
+  /** The database file; null where the database is on a server. */
+  readonly file: string | null;
+  /**
+   * How many daemons serve it; 1 unless given. What one of several is told of a run, another shows within 2 s; what an
+   * address may ask for is counted by each of them, about.
+   */
+  readonly daemons?: number;
   readonly account: ServedAccount;
   /** Runs a command of the program on the same database, as a process of its own, to its end. */
   readonly cli: (args: readonly string[]) => Promise<Finished>;

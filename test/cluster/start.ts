@@ -12,7 +12,9 @@ import { newDatabaseUrl } from "../helpers/postgres.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 
 /** How a test wants its cluster: three nodes on a database of its own unless told. */
-export type Wanted = Partial<Pick<ClusterOptions, "url" | "nodes" | "more" | "flags" | "allowed">>;
+export type Wanted = Partial<
+  Pick<ClusterOptions, "url" | "nodes" | "base" | "more" | "flags" | "flagsOf" | "allowed">
+>;
 
 /** A cluster, and clients of its account. */
 export interface StartedCluster {
