@@ -3,10 +3,10 @@ import { describe, test, type TestContext } from "node:test";
 
 import fc from "fast-check";
 
+import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { LeaseEnd, LeasedTask, Store } from "../../../src/store/store.ts";
-import { findFaults } from "../../helpers/postgres-faults.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   endLease,

@@ -1,0 +1,97 @@
+import pg from "pg";
+import { z } from "zod";
+
+import { findFaults } from "../kit/postgres-faults.ts";
+import { explainArrivals, type RecordedAttempt } from "../soak/duplicates.ts";
+import { judgeOwnRun, shownTask } from "../soak/ending-judge.ts";
+import type { Ledger } from "../soak/ledger.ts";
+
+const TASKS = `
+  SELECT t.id::text AS id, coalesce(t.type, '') AS type, t.tag, coalesce(e.state, q.state)::text AS state,
+    coalesce(e.status_code, 0) AS code, coalesce(e.runs, q.runs) AS runs, t.created_at::float8 AS "createdAt",
+    e.completed_at::float8 AS "completedAt", e.result_text AS "resultText", e.error_text AS "errorText"
+  FROM tasks AS t LEFT JOIN ends AS e ON e.task_seq = t.seq LEFT JOIN queue AS q ON q.task_seq = t.seq`;
+
+const ATTEMPTS = `
+  SELECT t.id::text AS "taskId", a.kind::text AS kind, a.number, a.outcome::text AS outcome,
+    a.http_status AS "httpStatus", a.started_at::float8 AS "startedAt", a.ended_at::float8 AS "endedAt"
+  FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq`;
+
+const recordedAttempt = z.object({
+  taskId: z.string(),
+  kind: z.string(),
+  number: z.number(),
+  outcome: z.string(),
+  httpStatus: z.number().nullable(),
+  startedAt: z.number(),
+  endedAt: z.number(),
+});
+
+// What a task waits for that its client never cancelled.
+const OPEN = `
+  SELECT (SELECT count(*) FROM queue)::int AS queued, (SELECT count(*) FROM outbox)::int AS sending`;
+
+/** How much is still to be done. */
+export async function openWork(url: string): Promise<number> {
+  const [row] = await rowsOf(url, OPEN, z.object({ queued: z.number(), sending: z.number() }));
+  return row === undefined ? 0 : row.queued + row.sending;
+}
+
+/** The contents of the database in the end. */
+export interface ClusterTally {
+  readonly ended: number;
+  readonly rerun: number;
+  readonly interrupted: number;
+  readonly duplicates: number;
+  readonly faults: readonly string[];
+}
+
+/**
+ * Holds the database of a cluster that has come to rest against all that was seen: each acknowledged task ended once
+ * and as it had to, each webhook arrived, what came twice was interrupted at a fault, and all counts are right.
+ */
+export async function judgeCluster(
+  url: string,
+  { ledger, faultsAt }: { readonly ledger: Ledger; readonly faultsAt: readonly number[] },
+): Promise<ClusterTally> {
+  const tasks = await rowsOf(url, TASKS, shownTask);
+  const attempts: readonly RecordedAttempt[] = await rowsOf(url, ATTEMPTS, recordedAttempt);
+  const found = new Set(tasks.map(({ id }) => id));
+  const lost = [...ledger.tasks.keys()].filter((id) => !found.has(id));
+  const explanation = explainArrivals({ arrivals: ledger.arrivals, attempts, killedAt: faultsAt });
+  const wrong = tasks.flatMap((task) => {
+    const expected = ledger.tasks.get(task.id)?.expected ?? null;
+    if (expected === null) return [`${task.id} was never acknowledged`];
+    if (task.completedAt === null) return [`${task.id} is still ${task.state}`];
+    const cancel = ledger.cancels.get(task.id) ?? null;
+    return judgeOwnRun(task, { expected, cancel, starts: null, killedAt: faultsAt, retries: 0 });
+  });
+  return {
+    ended: tasks.filter(({ completedAt }) => completedAt !== null).length,
+    rerun: tasks.filter(({ runs }) => runs > 1).length,
+    interrupted: attempts.filter(({ outcome }) => outcome === "interrupted").length,
+    duplicates: explanation.duplicates,
+    faults: [
+      ...lost.map((id) => `${id} was acknowledged and is lost`),
+      ...wrong,
+      ...ledger.faults,
+      ...(ledger.missing === 0 ? [] : [`${ledger.missing} webhooks are missing`]),
+      ...explanation.faults,
+      ...(await findFaults(url, { erases: false })),
+    ],
+  };
+}
+
+async function rowsOf<Row>(
+  url: string,
+  sql: string,
+  shape: z.ZodType<Row>,
+): Promise<readonly Row[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return z.array(shape).parse((await client.query(sql)).rows);
+  } finally {
+    await client.end();
+  }
+}
