@@ -1,0 +1,82 @@
+/** How a database server is that nodes share, as far as they may see it. */
+export interface DatabaseHealth {
+  /** Of the server, as `15.14`. */
+  readonly version: string;
+  /** The size of the whole database on the server's disk. */
+  readonly bytes: number;
+  /** The sessions of all clients of the server, and how many it takes. */
+  readonly connections: { readonly used: number; readonly max: number };
+  /** Null while nothing is kept for anybody. */
+  readonly oldestSnapshot: HeldSnapshot | null;
+  /** Who follows this server now. */
+  readonly standbys: readonly Standby[];
+  /** True when a commit is acknowledged only once a standby has it, too. */
+  readonly commitsWait: boolean;
+  /** Old versions of rows that have not been cleaned up, in the two tables whose rows come and go. */
+  readonly deadRows: { readonly queue: number; readonly outbox: number };
+}
+
+/** What keeps the server from cleaning up what changed since: claims have to step over it. */
+export interface HeldSnapshot {
+  readonly holder: SnapshotHolder;
+  /** The name of the session's application, of the slot, or of the prepared transaction. */
+  readonly name: string;
+  /** The process of a session, or of who uses the slot; null where there is none. */
+  readonly pid: number | null;
+  /** At least so long; null while that is not known. */
+  readonly ageMs: number | null;
+  /** How many transactions have begun since. */
+  readonly transactions: number;
+}
+
+export const SNAPSHOT_HOLDERS = ["session", "slot", "prepared transaction"] as const;
+export type SnapshotHolder = (typeof SNAPSHOT_HOLDERS)[number];
+
+/** A server that follows; what this user may not see is null. */
+export interface Standby {
+  readonly name: string;
+  /** In the server's word, such as `streaming`. */
+  readonly state: string | null;
+  /** In the server's word: `async`, `potential`, `sync`, `quorum`. */
+  readonly syncState: string | null;
+  /** What it has not replayed, in bytes of WAL. */
+  readonly lagBytes: number | null;
+  /** How long it took it lately to replay; null also where there is nothing to replay. */
+  readonly lagMs: number | null;
+}
+
+/** Something that the operator should mend, while everything still works. */
+export interface DatabaseWarning {
+  /** Always the same words for the same thing, and nothing in them that not everybody may know. */
+  readonly text: string;
+  /** Who and how much, for the log. */
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+// Reads of the nodes end after 5 s, so whatever is older is somebody else's. After 6 s at 5,000 tasks a second a claim
+// took 7.9 ms instead of 1.7 (measured).
+const SNAPSHOT_MS_MAX = 60_000;
+
+const OLD_SNAPSHOT =
+  "a transaction or a replication slot has kept the database from cleaning up for over a minute: claims get slower " +
+  "until it ends";
+
+const NO_STANDBY_WAITED_FOR =
+  "no commit waits for a standby: a failover loses what was acknowledged last";
+
+/** What of it the operator should mend. */
+export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarning[] {
+  const { oldestSnapshot, standbys, commitsWait } = health;
+  const warnings: DatabaseWarning[] = [];
+  if (oldestSnapshot !== null && (oldestSnapshot.ageMs ?? 0) > SNAPSHOT_MS_MAX) {
+    warnings.push({ text: OLD_SNAPSHOT, facts: { ...oldestSnapshot } });
+  }
+  // A server without standbys has nobody to fail over to.
+  if (!commitsWait && standbys.length > 0) {
+    warnings.push({
+      text: NO_STANDBY_WAITED_FOR,
+      facts: { standbys: standbys.map(({ name }) => name) },
+    });
+  }
+  return warnings;
+}

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  databaseWarnings,
+  type DatabaseHealth,
+  type HeldSnapshot,
+} from "../../src/domain/stats/database-health.ts";
+
+const SOUND: DatabaseHealth = {
+  version: "15.14",
+  bytes: 10_000_000,
+  connections: { used: 9, max: 100 },
+  oldestSnapshot: null,
+  standbys: [],
+  commitsWait: false,
+  deadRows: { queue: 0, outbox: 0 },
+};
+
+const textsOf = (health: Partial<DatabaseHealth>): string[] =>
+  databaseWarnings({ ...SOUND, ...health }).map(({ text }) => text);
+
+test("a snapshot is worth a warning once it is more than a minute old, whoever holds it", () => {
+  const snapshot = (ageMs: number | null): HeldSnapshot => ({
+    ...{ holder: "slot", name: "copy", pid: null, transactions: 5_000_000 },
+    ageMs,
+  });
+  for (const ageMs of [null, 0, 60_000]) {
+    assert.deepEqual(textsOf({ oldestSnapshot: snapshot(ageMs) }), []);
+  }
+
+  const [warning, ...others] = databaseWarnings({ ...SOUND, oldestSnapshot: snapshot(60_001) });
+
+  assert.deepEqual(others, []);
+  assert.match(warning?.text ?? "", /cleaning up for over a minute/);
+  // Everybody may read it in /readyz.
+  assert.doesNotMatch(warning?.text ?? "", /copy|\d/);
+  assert.deepEqual(warning?.facts, snapshot(60_001));
+});
+
+test("a standby that no commit waits for is worth a warning, and no standby is not", () => {
+  const standby = { name: "east", state: null, syncState: null, lagBytes: null, lagMs: null };
+  assert.deepEqual(textsOf({}), []);
+  assert.deepEqual(textsOf({ standbys: [standby], commitsWait: true }), []);
+  const [text, ...others] = textsOf({ standbys: [standby] });
+  assert.match(text ?? "", /a failover loses what was acknowledged last/);
+  assert.deepEqual(others, []);
+});
