@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import type { DatabaseHealth } from "../domain/stats/database-health.ts";
 import type { FailureCount } from "../domain/stats/service-status.ts";
 
 /** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */
@@ -6,6 +7,8 @@ export interface ClusterStore {
   readonly cluster: Cluster;
   /** Lists the nodes that are alive and those that ended within the last day, the newest first. */
   listNodes(): Promise<readonly NodeSummary[]>;
+  /** How the server is that keeps the data; null where a file does. */
+  findDatabaseHealth(): Promise<DatabaseHealth | null>;
 }
 
 /** The nodes that share a store, as one of them sees them. */

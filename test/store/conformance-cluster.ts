@@ -59,6 +59,23 @@ export function exerciseCluster(open: OpenStore): void {
     assert.equal(node.endedAt, null);
   });
 
+  test("tells how the server of the database is where nodes share it, and nothing of a file", async (t) => {
+    const { store } = await open(t);
+
+    const health = await store.findDatabaseHealth();
+
+    assert.equal(health !== null, store.cluster.isShared);
+    if (health === null) return;
+    assert.match(health.version, /^\d+(\.\d+)?$/);
+    assert(health.bytes > 0);
+    const { used, max } = health.connections;
+    assert(used > 0 && used <= max, `${used} of ${max}`);
+    const { queue, outbox } = health.deadRows;
+    assert(queue >= 0 && outbox >= 0);
+    const { standbys, commitsWait } = health;
+    assert.deepEqual({ standbys, commitsWait }, { standbys: [], commitsWait: false });
+  });
+
   test("keeps the newest progress of what runs where nodes share the store, and none where one is alone", async (t) => {
     const { store, again } = await open(t);
     const accountId = await seedAccount(store);

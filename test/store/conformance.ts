@@ -409,6 +409,7 @@ const CALLS = {
   noteProgress: (store) => store.noteProgress([]),
   findProgress: (store) => store.findProgress({ ids: [] }),
   listNodes: (store) => store.listNodes(),
+  findDatabaseHealth: (store) => store.findDatabaseHealth(),
   claimLeases: (store) => store.claimLeases(newLeaseClaim(1)),
   extendLeases: (store) => store.extendLeases({ leases: [], workerId: 1, now: T0 }),
   endLeases: (store) => store.endLeases({ ends: [], workerId: null, now: T0 }),

@@ -2,6 +2,7 @@ import { listByTurns } from "../common/list-turns.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import type { Store } from "../store.ts";
 import type { ServerAccess } from "./server-access.ts";
+import { TransactionTimes } from "./transaction-times.ts";
 import type { Writes } from "./writes.ts";
 
 /** The limits of a page of a list. */
@@ -84,6 +85,8 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     "countEndedDeliveriesStep",
     ({ filter }) => filter.login,
   );
+  const readDatabaseHealth = readLong("readDatabaseHealth");
+  const times = new TransactionTimes(() => performance.now());
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
@@ -104,6 +107,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     findTraffic: readLong("findTraffic", byScope),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
+    findDatabaseHealth: () => readDatabaseHealth(times),
 
     reclaimSpace: () => reclaimSpace(undefined),
     tryWrite: () => tryWrite(undefined),

@@ -3,6 +3,7 @@ import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
 import { clockReads } from "./clock-readings.ts";
+import { databaseHealthReads } from "./database-health.ts";
 import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { holdReads, heldWorkReads } from "./holds.ts";
@@ -58,6 +59,7 @@ export type LongReads = ReturnType<typeof longReads>;
 export function longReads(sql: Sql) {
   return {
     ...accountOverviewReads(sql),
+    ...databaseHealthReads(sql),
     ...deliveryLogReads(sql),
     ...taskDeliveryReads(sql),
     ...heldWorkReads(sql),

@@ -118,6 +118,10 @@ export function clusterMethods(access: FileAccess, node: LoneNode) {
       access.refuseWhenClosed();
       return [node.summary({ name: hostname(), version })];
     },
+    async findDatabaseHealth() {
+      access.refuseWhenClosed();
+      return null;
+    },
   } satisfies Partial<Store>;
 }
 

@@ -1,0 +1,105 @@
+import type {
+  DatabaseHealth,
+  HeldSnapshot,
+  SnapshotHolder,
+  Standby,
+} from "../../domain/stats/database-health.ts";
+import type { Sql } from "./machine/sql.ts";
+import type { TransactionTimes } from "./transaction-times.ts";
+
+const FACTS = `
+  SELECT split_part(current_setting('server_version'), ' ', 1) AS version,
+    pg_database_size(current_database()) AS bytes,
+    current_setting('max_connections')::int AS "maxConnections",
+    current_setting('synchronous_standby_names') <> '' AS "commitsWait",
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS "nextTransaction"`;
+
+// A session's kind, as most of what is its own, is hidden from other users without pg_monitor; its user is not, which
+// only sessions of clients and their helpers have.
+const CONNECTIONS = `
+  SELECT count(*) AS used
+  FROM pg_stat_activity
+  WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'`;
+
+/**
+ * What keeps versions of rows from being cleaned up: the one from before the most transactions. A session without a
+ * database serves a standby, which tells what its own readers need. A VACUUM does not hold up another. What a slot keeps
+ * of the catalog alone costs no claim.
+ */
+const OLDEST_SNAPSHOT = `
+  SELECT holder, name, pid, transactions, (extract(epoch FROM clock_timestamp() - since) * 1000)::bigint AS "ageMs"
+  FROM (
+    SELECT 'session' AS holder, application_name AS name, pid, xact_start AS since,
+      greatest(age(backend_xmin), age(backend_xid)) AS transactions
+    FROM pg_stat_activity
+    WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid()
+      AND (datid IS NULL OR datname = current_database())
+      AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+    UNION ALL
+    SELECT 'slot', slot_name, active_pid, NULL, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL
+    UNION ALL
+    SELECT 'prepared transaction', gid, NULL, prepared, age(transaction)
+    FROM pg_prepared_xacts WHERE database = current_database()
+  ) AS held
+  ORDER BY transactions DESC, since NULLS LAST
+  LIMIT 1`;
+
+// A copy that is being made is no standby yet.
+const STANDBYS = `
+  SELECT application_name AS name, state, sync_state AS "syncState",
+    pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS "lagBytes",
+    (extract(epoch FROM replay_lag) * 1000)::bigint AS "lagMs"
+  FROM pg_stat_replication
+  WHERE state IS DISTINCT FROM 'backup'
+  ORDER BY application_name, pid`;
+
+const DEAD_ROWS = `
+  SELECT relname AS name, n_dead_tup AS dead
+  FROM pg_stat_user_tables
+  WHERE schemaname = current_schema() AND relname IN ('queue', 'outbox')`;
+
+interface Facts extends Pick<DatabaseHealth, "version" | "bytes" | "commitsWait"> {
+  readonly maxConnections: number;
+  readonly nextTransaction: number;
+}
+
+interface Held extends Omit<HeldSnapshot, "holder" | "name"> {
+  readonly holder: SnapshotHolder;
+  readonly name: string | null;
+}
+
+interface Follower extends Omit<Standby, "name"> {
+  readonly name: string | null;
+}
+
+export function databaseHealthReads(sql: Sql) {
+  return {
+    /** Learns from each read when which transactions began. */
+    async readDatabaseHealth(times: TransactionTimes): Promise<DatabaseHealth | null> {
+      const [facts, connections, held, standbys, dead] = await Promise.all([
+        sql.get<Facts>(FACTS),
+        sql.get<{ used: number }>(CONNECTIONS),
+        sql.get<Held>(OLDEST_SNAPSHOT),
+        sql.all<Follower>(STANDBYS),
+        sql.all<{ name: "queue" | "outbox"; dead: number }>(DEAD_ROWS),
+      ]);
+      if (facts === undefined) return null;
+      const { version, bytes, commitsWait, maxConnections, nextTransaction } = facts;
+      times.note(nextTransaction);
+      const ageOf = ({ ageMs, transactions }: Held): number | null =>
+        ageMs ?? times.sinceMs(nextTransaction - transactions);
+      const deadOf = (table: "queue" | "outbox"): number =>
+        dead.find(({ name }) => name === table)?.dead ?? 0;
+      return {
+        version,
+        bytes,
+        connections: { used: connections?.used ?? 0, max: maxConnections },
+        oldestSnapshot:
+          held === undefined ? null : { ...held, name: held.name ?? "", ageMs: ageOf(held) },
+        standbys: standbys.map((standby) => ({ ...standby, name: standby.name ?? "" })),
+        commitsWait,
+        deadRows: { queue: deadOf("queue"), outbox: deadOf("outbox") },
+      };
+    },
+  };
+}

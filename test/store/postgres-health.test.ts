@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { findPostgres } from "../../scripts/kit/postgres-binaries.ts";
+import type { DatabaseHealth } from "../../src/domain/stats/database-health.ts";
+import type { Store } from "../../src/store/store.ts";
+import { afterwards } from "../helpers/afterwards.ts";
+import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
+import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
+import { newPost, newTask, newTaskCancels, seedAccount } from "../helpers/store.ts";
+
+/** A session of a program that has nothing to do with the nodes. */
+async function openSession(t: TestContext, url: string, name = "report"): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, application_name: name });
+  // The server may end before it.
+  client.on("error", () => {});
+  await client.connect();
+  afterwards(t, () => client.end());
+  return client;
+}
+
+/** Has a session see one moment of the database until it commits. */
+async function takeSnapshot(client: pg.Client): Promise<void> {
+  await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
+  await client.query("SELECT 1");
+}
+
+async function healthOf(store: Store): Promise<DatabaseHealth> {
+  return (await store.findDatabaseHealth()) ?? assert.fail("a server has a health");
+}
+
+/** Waits until the health of the database is so, and answers it. */
+async function untilHealth(
+  store: Store,
+  isSo: (health: DatabaseHealth) => boolean,
+): Promise<DatabaseHealth> {
+  let health = await healthOf(store);
+  const look = async () => isSo((health = await healthOf(store)));
+  await eventually("the health", look, 20_000);
+  return health;
+}
+
+/** A user without any right on the server but to have tables of its own. */
+async function newPlainUser(url: string): Promise<string> {
+  await askDatabase(url, "CREATE ROLE plain LOGIN PASSWORD 'plain'");
+  await askDatabase(url, "CREATE SCHEMA plain AUTHORIZATION plain");
+  const plain = new URL(url);
+  plain.username = "plain";
+  plain.password = "plain";
+  plain.searchParams.set("options", "-csearch_path=plain");
+  return plain.href;
+}
+
+describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
+  test("names the session, or the prepared transaction, that keeps the oldest snapshot, and its age", async (t) => {
+    const { url } = await startPostgres(t, { settings: { max_prepared_transactions: 1 } });
+    const store = await openNode(t, url);
+    const session = await openSession(t, url);
+    await takeSnapshot(session);
+    const [own] = (await session.query("SELECT pg_backend_pid() AS pid")).rows;
+    await seedAccount(store);
+
+    const held = await untilHealth(store, ({ oldestSnapshot }) => (oldestSnapshot?.ageMs ?? 0) > 0);
+
+    const { ageMs, transactions, ...holder } = held.oldestSnapshot ?? assert.fail("none");
+    assert.deepEqual(holder, { holder: "session", name: "report", pid: own.pid });
+    assert(transactions > 0);
+    const later = await untilHealth(
+      store,
+      (health) => (health.oldestSnapshot?.ageMs ?? 0) > (ageMs ?? 0),
+    );
+    assert.equal(later.oldestSnapshot?.name, "report");
+
+    await session.query("COMMIT");
+    await session.query("BEGIN; CREATE TABLE prepared (a int); PREPARE TRANSACTION 'two phases'");
+    const prepared = await untilHealth(
+      store,
+      ({ oldestSnapshot }) => oldestSnapshot?.name === "two phases",
+    );
+    assert.equal(prepared.oldestSnapshot?.holder, "prepared transaction");
+    assert.equal(prepared.oldestSnapshot?.pid, null);
+    await session.query("ROLLBACK PREPARED 'two phases'");
+    await untilHealth(store, ({ oldestSnapshot }) => oldestSnapshot?.name !== "two phases");
+  });
+
+  test("counts the sessions of all clients, and the dead rows of the queue", async (t) => {
+    const { url } = await startPostgres(t, { settings: { autovacuum: "off" } });
+    const store = await openNode(t, url);
+    const { connections } = await healthOf(store);
+    for (const name of ["one", "two", "three"]) await openSession(t, url, name);
+
+    await untilHealth(store, ({ connections: { used } }) => used >= connections.used + 3);
+
+    assert.equal(connections.max, 200);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask()];
+    await store.insertTasks(newPost(accountId, tasks));
+    await store.cancelTasks(newTaskCancels(accountId, { ids: tasks.map(({ id }) => id) }));
+    const { deadRows } = await untilHealth(store, (health) => health.deadRows.queue >= 2);
+    assert.equal(deadRows.outbox, 0);
+  });
+
+  test("can be read without any right on the server: what is hidden is null, and ages are learnt", async (t) => {
+    const { url } = await startPostgres(t);
+    const store = await openNode(t, await newPlainUser(url));
+    await takeSnapshot(await openSession(t, url));
+    await seedAccount(store);
+
+    const health = await untilHealth(
+      store,
+      ({ oldestSnapshot }) => (oldestSnapshot?.ageMs ?? 0) > 0,
+    );
+
+    assert.equal(health.oldestSnapshot?.name, "report");
+    assert(health.bytes > 0 && health.connections.used > 1);
+  });
+});
+
+describe("the health of a database with a standby", { skip: reasonToSkipStandby() }, () => {
+  test("tells who follows, how far behind, and whether commits wait for it", async (t) => {
+    const primary = await startPostgres(t);
+    const store = await openNode(t, primary.url);
+    const plain = await openNode(t, await newPlainUser(primary.url));
+    const { name } = await startPostgres(t, { standbyOf: primary });
+
+    const { standbys, commitsWait } = await untilHealth(
+      store,
+      ({ standbys: [first] }) => first?.state === "streaming" && first.lagBytes !== null,
+    );
+
+    const [standby, ...others] = standbys;
+    assert.deepEqual(others, []);
+    assert.equal(standby?.name, name);
+    assert.equal(standby.syncState, "async");
+    assert.equal(commitsWait, false);
+    const hidden = await healthOf(plain);
+    assert.deepEqual(hidden.standbys, [
+      { name, state: null, syncState: null, lagBytes: null, lagMs: null },
+    ]);
+
+    primary.reload({ synchronous_standby_names: name });
+    const waiting = await untilHealth(store, (health) => health.standbys[0]?.syncState === "sync");
+    assert.equal(waiting.commitsWait, true);
+  });
+
+  test("names the slot of a standby whose readers keep a snapshot, and learns its age", async (t) => {
+    const primary = await startPostgres(t);
+    const store = await openNode(t, primary.url);
+    const settings = { hot_standby_feedback: "on", wal_receiver_status_interval: 1 };
+    const standby = await startPostgres(t, { standbyOf: primary, settings });
+    await takeSnapshot(await openSession(t, standby.url));
+
+    const health = await untilHealth(
+      store,
+      ({ oldestSnapshot }) =>
+        oldestSnapshot?.holder === "slot" && (oldestSnapshot.ageMs ?? 0) > 1000,
+    );
+
+    assert.equal(health.oldestSnapshot?.name, standby.name);
+    assert.notEqual(health.oldestSnapshot?.pid, null);
+  });
+});
+
+function reasonToSkipStandby(): string | false {
+  const reason = reasonToSkipPostgres();
+  if (reason !== false) return reason;
+  if (existsSync(join(findPostgres()?.folder ?? "", "pg_basebackup"))) return false;
+  return "this PostgreSQL comes without pg_basebackup";
+}

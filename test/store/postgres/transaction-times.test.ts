@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { TransactionTimes } from "../../../src/store/postgres/transaction-times.ts";
+
+function looked(looks: readonly (readonly [atMs: number, next: number])[], nowMs: number) {
+  let now = 0;
+  const times = new TransactionTimes(() => now);
+  for (const [at, next] of looks) {
+    now = at;
+    times.note(next);
+  }
+  now = nowMs;
+  return times;
+}
+
+test("a transaction is at least as old as the first look that found it begun", () => {
+  const times = looked(
+    [
+      [0, 100],
+      [60_000, 200],
+      [120_000, 300],
+    ],
+    121_000,
+  );
+  assert.equal(times.sinceMs(99), 121_000);
+  assert.equal(times.sinceMs(100), 61_000);
+  assert.equal(times.sinceMs(199), 61_000);
+});
+
+test("the age of a transaction that only the last look can tell of is not known", () => {
+  const times = looked(
+    [
+      [0, 100],
+      [60_000, 200],
+    ],
+    60_000,
+  );
+  assert.equal(times.sinceMs(100), null);
+  assert.equal(times.sinceMs(200), null);
+  assert.equal(looked([[0, 100]], 500).sinceMs(1), null);
+});
+
+test("many looks in a second count as one, and looks at another server are forgotten", () => {
+  const often = looked(
+    [
+      [0, 100],
+      [999, 150],
+      [1000, 200],
+      [2000, 300],
+    ],
+    2000,
+  );
+  assert.equal(often.sinceMs(120), 1000);
+  const other = looked(
+    [
+      [0, 100],
+      [1000, 200],
+      [2000, 50],
+      [3000, 60],
+    ],
+    3000,
+  );
+  assert.equal(other.sinceMs(40), 1000);
+});
