@@ -1,3 +1,4 @@
+import { SNAPSHOT_HOLDERS } from "../domain/stats/database-health.ts";
 import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
 import { Time } from "./value.ts";
@@ -24,6 +25,47 @@ const NodeOverview = s.named(
 );
 export type NodeOverview = s.Static<typeof NodeOverview>;
 
+const StandbyOverview = s.object({
+  name: s.text(),
+  state: s.nullable(s.text("In the server's word, such as streaming.")),
+  sync_state: s.nullable(s.text("In the server's word: async, potential, sync or quorum.")),
+  lag_bytes: s.nullable(s.count("What it has not replayed.")),
+  lag_ms: s.nullable(s.count("How long a replay took lately; null also when nothing is replayed.")),
+});
+
+const DatabaseOverview = s.named(
+  "DatabaseOverview",
+  s.object({
+    version: s.text("Of the PostgreSQL server."),
+    bytes: s.count("The size of the whole database on the server's disk."),
+    connections: s.object({ used: s.count("Those of all clients."), max: s.count() }),
+    oldest_snapshot: s.nullable(
+      s.object({
+        holder: s.word(SNAPSHOT_HOLDERS),
+        name: s.text("Of the session's application, of the slot, or of the prepared transaction."),
+        pid: s.nullable(s.count("Of the server's process.")),
+        age_ms: s.nullable(s.count("At least so long; null when that is not known.")),
+        transactions: s.count("How many have begun since."),
+      }),
+      "What keeps the server from cleaning up what changed since; null while nothing does.",
+    ),
+    standbys: s.list(StandbyOverview, "Who follows this server; what may not be seen is null."),
+    commits_wait: s.flag("True when a commit is acknowledged only once a standby has it too."),
+    dead_rows: s.object(
+      { queue: s.count(), outbox: s.count() },
+      { description: "Old versions of rows that have not been cleaned up." },
+    ),
+    warnings: s.list(s.text(), "What the operator should mend."),
+  }),
+);
+export type DatabaseOverview = s.Static<typeof DatabaseOverview>;
+
 export const NODE_ANSWERS = {
-  "GET /v1/operator/nodes": envelope({ nodes: s.list(NodeOverview) }),
+  "GET /v1/operator/nodes": envelope({
+    nodes: s.list(NodeOverview),
+    database: s.nullable(
+      DatabaseOverview,
+      "The server that the nodes share; null for a database file.",
+    ),
+  }),
 };

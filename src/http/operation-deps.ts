@@ -77,7 +77,7 @@ export type ApiStore = Pick<
   | ("setAccountDisabled" | "rotateSecret" | "finishRotation")
   | ("insertAccessRequest" | "listAccessRequests" | "countPendingRequests")
   | ("approveAccessRequest" | "denyAccessRequest" | "listTypeWork" | "listWorkers")
-  | "listNodes"
+  | ("listNodes" | "findDatabaseHealth")
   | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
 >;
 

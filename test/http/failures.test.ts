@@ -111,6 +111,7 @@ function operatorRequests(
     ["listTypeWork", get("/runners")],
     ["listWorkers", get("/runners")],
     ["listNodes", get("/nodes")],
+    ["findDatabaseHealth", get("/nodes")],
   ];
 }
 

@@ -91,6 +91,7 @@ export interface OperatorFields {
   readonly types: readonly ShownType[];
   readonly workers: readonly ShownWorker[];
   readonly nodes: readonly ShownNode[];
+  readonly database: unknown;
   readonly settings: readonly ShownSetting[];
   readonly log: readonly ShownLogLine[];
 }

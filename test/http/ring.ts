@@ -51,6 +51,7 @@ export const FINISHED: Task = {
 /** A store in which one task is finished and everything works. */
 export const SOUND: UsedStore = {
   listNodes: async () => [],
+  findDatabaseHealth: async () => null,
   findKeyHolder: async () => ({
     ...{ accountId: 1, login: "tester", keyId: "key_1" },
     ...{ keyRevoked: false, accountDisabled: false, ownLimits: NO_OWN_LIMITS },

@@ -6,6 +6,7 @@ import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
+import { DatabasePanel } from "./database-panel.tsx";
 
 const POLL_MS = 5000;
 
@@ -18,7 +19,14 @@ export function NodesScreen() {
   return (
     <>
       <ScreenHead title="Nodes" />
-      <Loaded resource={nodes}>{({ nodes: all }) => <Nodes nodes={all} />}</Loaded>
+      <Loaded resource={nodes}>
+        {({ nodes: all, database }) => (
+          <div class="stack">
+            <Nodes nodes={all} />
+            {database !== null && <DatabasePanel database={database} />}
+          </div>
+        )}
+      </Loaded>
     </>
   );
 }
