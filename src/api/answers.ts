@@ -6,7 +6,7 @@ import { NODE_ANSWERS } from "./node.ts";
 import { OPERATOR_ANSWERS } from "./operator.ts";
 import { REDELIVERY_ANSWERS } from "./redelivery.ts";
 import { RUNNER_ANSWERS } from "./runner.ts";
-import { constant, object, text, type Static } from "./schema.ts";
+import { constant, list, object, text, type Static } from "./schema.ts";
 import { SEARCH_ANSWERS } from "./search.ts";
 import { SESSION_ANSWERS } from "./session.ts";
 import { STATS_ANSWERS } from "./stats.ts";
@@ -15,6 +15,10 @@ import { TASK_ANSWERS } from "./task.ts";
 import { TIMELINE_ANSWERS } from "./timeline.ts";
 
 const Ok = object({ status: constant("ok") });
+const Ready = object(
+  { status: constant("ok") },
+  { optional: { warnings: list(text(), "Only where there are any.") } },
+);
 
 /** The body of each operation's 200, by its method and path. */
 export const ANSWERS = {
@@ -33,7 +37,7 @@ export const ANSWERS = {
   ...NODE_ANSWERS,
   ...SESSION_ANSWERS,
   "GET /livez": Ok,
-  "GET /readyz": Ok,
+  "GET /readyz": Ready,
   "GET /openapi.json": object(
     { openapi: text({ pattern: "^3\\.1\\." }), info: object({}), paths: object({}) },
     { additionalProperties: true },

@@ -19,7 +19,7 @@ import type { TaskWaiters } from "../http/task-waiters.ts";
 import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
 import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
-import type { Database } from "./database.ts";
+import type { Database, Watch } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { absence, healthOfAll, tellOfNode } from "./nodes.ts";
 import { StorageWatch } from "./storage.ts";
@@ -31,6 +31,7 @@ export interface ApiParts {
   readonly log: Logger;
   readonly database: Database;
   readonly store: Store;
+  readonly watch: Pick<Watch, "warnings">;
   readonly engine: Engine;
   readonly waiters: TaskWaiters;
   readonly urlPolicy: () => UrlPolicy;
@@ -102,6 +103,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     nodeId: () => store.cluster.self,
     notReadyReason: () =>
       notReadyReason(parts, { isOpen: state.isOpen && !state.isLeaving, storage }),
+    databaseWarnings: () => parts.watch.warnings(),
   });
   const pages = config.dashboard ? dashboardFiles : null;
   return {

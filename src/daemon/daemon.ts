@@ -124,7 +124,8 @@ async function openDaemon(
   closings.unshift(() => store.close());
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
-  const { engine, api } = await openParts({ ...options, clock, database, store }, closings);
+  const watch = database.watch({ store, clock, log });
+  const { engine, api } = await openParts({ ...options, clock, database, store, watch }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
@@ -140,7 +141,6 @@ async function openDaemon(
   lock.announce(server.url);
   // Before the first task is accepted: tasks that it finds running were running in an earlier process.
   await engine.start();
-  const watch = database.watch({ store, clock, log });
   closings.unshift(() => watch.close());
   watch.start();
   api.open(server.url);
@@ -151,7 +151,8 @@ async function openDaemon(
 
 /** Makes the parts behind the server; none of them has begun yet. */
 async function openParts(
-  given: Pick<ApiParts, "database" | "store"> & DaemonOptions & { readonly clock: ClockWatch },
+  given: Pick<ApiParts, "database" | "store" | "watch"> &
+    DaemonOptions & { readonly clock: ClockWatch },
   closings: Closings,
 ): Promise<{ readonly engine: Engine; readonly api: Api }> {
   const { config, clock, log } = given;

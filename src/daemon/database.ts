@@ -28,7 +28,7 @@ export interface Database {
   migrate(): Promise<Migrated>;
   /** The name under which the daemon's commands run; to be asked for while it holds the lock and its store is open. */
   commandOwner(): string;
-  /** Watches a file while it is served, until it is closed; a server watches its own. */
+  /** Watches the database while it is served, until it is closed. */
   watch(parts: WatchParts): Watch;
   /** The bytes that are free for more data; Infinity where that is a server's business. Throws when a disk is silent. */
   freeBytes(): number;
@@ -58,13 +58,18 @@ export interface Migrated {
 }
 
 export interface WatchParts {
-  readonly store: Pick<Store, "checkFile" | "fault" | "lookAtFile">;
+  readonly store: Pick<
+    Store,
+    "checkFile" | "fault" | "lookAtFile" | "cluster" | "findDatabaseHealth"
+  >;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 export interface Watch {
   start(): void;
+  /** What the operator should mend, in words for everybody; everything works nevertheless. */
+  warnings(): readonly string[];
   /** Safe to call twice. */
   close(): void;
 }

@@ -39,6 +39,11 @@ export class FileWatch {
     this.#planCheck(CHECK_AFTER_MS);
   }
 
+  /** What is wrong with a file is its fault. */
+  warnings(): readonly string[] {
+    return [];
+  }
+
   /** Stops watching. Safe to call twice. */
   close(): void {
     this.#lookTimer?.cancel();

@@ -26,7 +26,9 @@ import type {
   DaemonStoreParts,
   Migrated,
   Watch,
+  WatchParts,
 } from "./database.ts";
+import { ServerWatch } from "./server-watch.ts";
 
 type ServerConfig = Pick<Config, "node" | "notify" | "limits">;
 
@@ -79,8 +81,8 @@ export class ServerDatabase implements Database {
     return `${this.#lockName()}-${pidNamespace()}`;
   }
 
-  watch(): Watch {
-    return { start() {}, close() {} };
+  watch(parts: WatchParts): Watch {
+    return new ServerWatch(parts);
   }
 
   freeBytes(): number {

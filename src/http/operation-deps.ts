@@ -56,6 +56,8 @@ export interface OperationDeps extends ConfiguredFacts {
   /** False while the daemon starts, stops or is halted: it could not run what it accepted now. */
   readonly isAccepting: () => boolean;
   readonly notReadyReason: () => Promise<string | null>;
+  /** What the operator should mend in the database, in words for everybody. */
+  readonly databaseWarnings: () => readonly string[];
   /** The lack of room on the disk or in the database, in words for the operator; null while there is room. */
   readonly shortage: () => Promise<string | null>;
   /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */

@@ -292,6 +292,21 @@ test("/readyz says why not, and /livez does not care", async (t) => {
   assert.equal((await ask(ring.url, { target: "/readyz" })).response.status, 200);
 });
 
+test("/readyz stays ok with what the operator should mend, and says nothing of it where there is nothing", async (t) => {
+  const bodyOf = async (databaseWarnings: readonly string[]) => {
+    const { response } = await ask((await startRing(t, { databaseWarnings })).url, {
+      target: "/readyz",
+    });
+    assert.equal(response.status, 200);
+    return response.body.toString();
+  };
+  assert.equal(await bodyOf([]), '{"status":"ok"}');
+  assert.equal(
+    await bodyOf(["claims get slower"]),
+    '{"status":"ok","warnings":["claims get slower"]}',
+  );
+});
+
 test("while it stops, nothing is taken in: 50300 with Retry-After, and reading goes on", async (t) => {
   const ring = await startRing(t, { isAccepting: false });
   const posted = await ask(ring.url, posting(ring, "[{}]"));

@@ -343,7 +343,8 @@ async function startApi(t: TestContext) {
   };
   const urlPolicy = policySource(config, { clock, log: SILENT });
   const parser = { bodies: inlineOffload(BODY_PARSES), results: inlineOffload(RESULT_PARSES) };
-  const parts = { config, clock, database, store, log: SILENT, urlPolicy, parser };
+  const watch = { warnings: () => [] };
+  const parts = { config, clock, database, store, watch, log: SILENT, urlPolicy, parser };
   const engine = await createEngine({
     ...parts,
     taskEnded() {},

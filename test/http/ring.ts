@@ -157,6 +157,7 @@ export async function startRing(
     readonly store?: Partial<UsedStore>;
     readonly desk?: Partial<WorkerDesk>;
     readonly notReadyReason?: () => string | null;
+    readonly databaseWarnings?: readonly string[];
     readonly isAccepting?: boolean;
     readonly hasRoom?: boolean;
     readonly limits?: Partial<typeof LIMITS>;
@@ -218,6 +219,7 @@ export async function startRing(
     runnerOf: () => null,
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,
+    databaseWarnings: () => given.databaseWarnings ?? [],
     isAccepting: () => given.isAccepting ?? true,
     shareBytes: () => 0,
     wake: (types) => void woken.push(...types),

@@ -23,20 +23,29 @@ export function livez(): Operation {
   });
 }
 
-export function readyz({ notReadyReason }: OperationDeps): Operation {
+export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Operation {
   return defineOperation("GET /readyz", {
     ...PROBE,
     doc: {
       id: "isReady",
       group: "Health",
       summary: "Can tasks be posted",
-      description: "503 with the reason while they cannot. Never asks for HTTPS.",
+      description:
+        "503 with the reason while they cannot. `warnings` names what the operator should mend in the database, while " +
+        "everything works. Never asks for HTTPS.",
       otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
     },
     async handle() {
       const reason = await notReadyReason();
-      if (reason === null) return { status: 200, text: '{"status":"ok"}' };
-      return { status: 503, text: JSON.stringify({ status: "unavailable", reason }) };
+      if (reason !== null) {
+        return { status: 503, text: JSON.stringify({ status: "unavailable", reason }) };
+      }
+      const warnings = databaseWarnings();
+      const status = "ok";
+      return {
+        status: 200,
+        text: JSON.stringify(warnings.length === 0 ? { status } : { status, warnings }),
+      };
     },
   });
 }

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+
+import { ServerWatch } from "../src/daemon/server-watch.ts";
+import type { LogFacts } from "../src/domain/log.ts";
+import type { DatabaseHealth } from "../src/domain/stats/database-health.ts";
+import { StoreError } from "../src/store/store.ts";
+import { FakeCluster } from "./helpers/cluster.ts";
+import { createFakeClock, type FakeClock } from "./helpers/fake-clock.ts";
+
+const MINUTE_MS = 60_000;
+
+const SOUND: DatabaseHealth = {
+  ...{ version: "15.14", bytes: 1, connections: { used: 1, max: 100 }, oldestSnapshot: null },
+  ...{ standbys: [], commitsWait: false, deadRows: { queue: 0, outbox: 0 } },
+};
+const OLD = { holder: "session", name: "report", pid: 7, ageMs: 61_000, transactions: 9 } as const;
+
+function newWatch() {
+  const clock = createFakeClock();
+  const cluster = new FakeCluster(clock);
+  const logged: { readonly facts: LogFacts; readonly text: string }[] = [];
+  const write = (facts: LogFacts, text: string) => void logged.push({ facts, text });
+  const state = { looks: 0, health: async (): Promise<DatabaseHealth | null> => SOUND };
+  const findDatabaseHealth = () => {
+    state.looks++;
+    return state.health();
+  };
+  const watch = new ServerWatch({
+    store: { cluster, findDatabaseHealth },
+    clock,
+    log: { debug: write, info: write, warn: write, error: write },
+  });
+  return { clock, cluster, logged, state, watch };
+}
+
+/** Lets minutes pass, and what is looked at in each of them be answered. */
+async function pass(clock: FakeClock, minutes: number): Promise<void> {
+  await setImmediate();
+  for (let i = 0; i < minutes; i++) {
+    clock.advance(MINUTE_MS);
+    await setImmediate();
+  }
+}
+
+const old = async () => ({ ...SOUND, oldestSnapshot: OLD });
+
+test("what is wrong with a server is logged once, and again each hour while it lasts", async () => {
+  const { clock, logged, state, watch } = newWatch();
+  state.health = old;
+  watch.start();
+  await pass(clock, 59);
+  assert.equal(state.looks, 60);
+  assert.equal(logged.length, 1);
+  assert.deepEqual(logged[0]?.facts, OLD);
+  assert.deepEqual(watch.warnings(), [logged[0]?.text]);
+
+  await pass(clock, 1);
+  assert.equal(logged.length, 2);
+
+  state.health = async () => SOUND;
+  await pass(clock, 120);
+  assert.equal(logged.length, 2);
+  assert.deepEqual(watch.warnings(), []);
+});
+
+test("every node knows what is wrong with its server, and the one that sweeps logs it", async () => {
+  const { clock, cluster, logged, state, watch } = newWatch();
+  cluster.duties = [];
+  state.health = old;
+  watch.start();
+  await pass(clock, 1);
+  assert.equal(watch.warnings().length, 1);
+  assert.deepEqual(logged, []);
+
+  cluster.duties = ["sweep"];
+  await pass(clock, 1);
+  assert.equal(logged.length, 1);
+});
+
+test("a server that cannot be looked at is looked at again, and nothing is said of it meanwhile", async () => {
+  const { clock, logged, state, watch } = newWatch();
+  state.health = old;
+  watch.start();
+  await pass(clock, 0);
+  state.health = () => Promise.reject(new StoreError("unreachable", "no server"));
+  await pass(clock, 1);
+  assert.deepEqual(watch.warnings(), []);
+  assert.equal(logged.length, 1);
+
+  state.health = () => Promise.reject(new Error("a bug"));
+  await pass(clock, 1);
+  assert.match(logged[1]?.text ?? "", /could not be read/);
+  state.health = old;
+  await pass(clock, 1);
+  assert.equal(watch.warnings().length, 1);
+});
+
+test("a watch that was closed looks no more", async () => {
+  const { clock, state, watch } = newWatch();
+  watch.start();
+  await pass(clock, 0);
+  watch.close();
+  await pass(clock, 5);
+  assert.equal(state.looks, 1);
+  const early = newWatch();
+  early.watch.start();
+  early.watch.close();
+  await pass(early.clock, 5);
+  assert.equal(early.state.looks, 1);
+});
