@@ -47,9 +47,12 @@ export class InDoubt extends Error {
 
 // The stripe's row is locked by every batch: whoever comes after waits until this transaction has ended, whatever became
 // of its connection. Locking writes no new version of the row. The id is asked for here, because after the COMMIT was
-// sent it is too late.
+// sent it is too late. That the COMMIT waits for the disk, and for standbys, is said of this transaction by itself: a
+// pooler that hands connections out by transaction may have given it one whose session was told otherwise.
 const FENCE = `
-  SELECT pg_current_xact_id()::text AS xid FROM stripes WHERE stripe = $1 AND node_seq = $2 FOR UPDATE`;
+  SELECT pg_current_xact_id()::text AS xid, set_config('synchronous_commit',
+    CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)
+  FROM stripes WHERE stripe = $1 AND node_seq = $2 FOR UPDATE`;
 
 // A server that was promoted before it had got the transaction may not have come to its id yet, and would refuse to tell.
 const FIND_STATUS = `
