@@ -106,7 +106,8 @@ export const SETTINGS = {
   notify: setting("notify", TRUTH, {
     flag: "no-notify",
     isOffFlag: true,
-    flagDescription: "Send no notifications through the server, and hear none; for PgBouncer",
+    flagDescription:
+      "Send no notifications through the server, and hear none: for a pooler that passes none on",
     default: true,
     description: "Tell other nodes at once what there is to do; without it they look once a second",
   }),

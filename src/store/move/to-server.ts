@@ -21,6 +21,9 @@ const PAGE_CHARACTERS = 4 * 1024 * 1024;
 
 const FIND_MOVE = `SELECT moved_from AS "movedFrom" FROM schema_version`;
 const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere"`;
+const IS_USED = `
+  SELECT EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM secrets)
+    OR EXISTS (SELECT 1 FROM schema_version WHERE moved_from IS NOT NULL) AS "isUsed"`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_from = $1`;
 
 /** Tables whose numbers the server gives itself: it goes on above those that were moved. */
@@ -84,8 +87,8 @@ class ToServer {
       }
       // The move that marked the file came to nothing.
       if (mark !== null) unmarkMoved(this.#file);
-      await this.#refuseTables(server);
-      return this.#reportOf(from, await this.#copyAll(server));
+      const isMade = await this.#refuseUsed(server);
+      return this.#reportOf(from, await this.#copyAll(server, isMade));
     } finally {
       await server.close();
     }
@@ -107,10 +110,13 @@ class ToServer {
     );
   }
 
-  async #refuseTables(server: Server): Promise<void> {
-    if (!(await hasTables(server))) return;
+  /** Answers whether the tables are there, without anything in them: 'postbackd database migrate' made them. */
+  async #refuseUsed(server: Server): Promise<boolean> {
+    if (!(await hasTables(server))) return false;
+    const found = await server.get<{ isUsed: boolean }>(IS_USED);
+    if (found?.isUsed === false) return true;
     throw new MoveError(
-      `${this.#address.shown} has tables of postbackd already: name an empty database, or another schema with options=-csearch_path%3DNAME`,
+      `${this.#address.shown} is in use already: name an empty database, or another schema with options=-csearch_path%3DNAME`,
     );
   }
 
@@ -122,10 +128,10 @@ class ToServer {
   }
 
   /** Answers how many rows there were. */
-  async #copyAll(server: Server): Promise<number> {
+  async #copyAll(server: Server, isMade: boolean): Promise<number> {
     await server.command("SET idle_in_transaction_session_timeout = 0");
     await server.command("BEGIN");
-    await server.command(postgresSchemaSql);
+    if (!isMade) await server.command(postgresSchemaSql);
     let rows = 0;
     for (const copy of TO_SERVER) rows += await this.#copy(server, copy);
     for (const table of NUMBERED) await this.#number(server, table);

@@ -8,6 +8,7 @@ import fc from "fast-check";
 import { MoveError } from "../../../src/store/move/report.ts";
 import { moveToFile } from "../../../src/store/move/to-file.ts";
 import { moveToServer } from "../../../src/store/move/to-server.ts";
+import { migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
 import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
@@ -147,6 +148,27 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
       await moveToFile({ server, file: back, tell });
       assert.deepEqual(contentOf(back), before, `killed after ${table}`);
     }
+  });
+
+  test("goes into tables that were made for it, and into none that anybody has used", async (t) => {
+    const file = await newLivedFile(t);
+    const server = parseServerAddress(await newDatabaseUrl(t));
+    await migrateDatabase(server);
+
+    const { tasks } = await moveToServer({ file, server, tell });
+
+    assert.ok(tasks > 0);
+    const used = parseServerAddress(await newDatabaseUrl(t));
+    const node = { name: "was here", url: null, version: "0" };
+    await openPostgresStore({
+      server: used,
+      role: "node",
+      node,
+      notify: false,
+      backlogMax: 10,
+    }).then((store) => store.close());
+    const other = await newLivedFile(t);
+    await assert.rejects(moveToServer({ file: other, server: used, tell }), /is in use already/);
   });
 
   test("a move that was broken off just before its last step is begun again", async (t) => {
