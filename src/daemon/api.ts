@@ -66,15 +66,15 @@ const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
-  const { config, clock, log, database, store, engine, waiters, observer } = parts;
+  const { config, clock, log, store, engine, waiters, observer } = parts;
   const { limits } = config;
-  const freeBytes = (): number => database.freeBytes();
-  const storage = new StorageWatch({ ...limits, store, clock, log, freeBytes });
+  const storage = newStorageWatch(parts);
   // Makes a start without room write that to the log.
   await storage.shortage();
   const state = { isOpen: false, isLeaving: false, url: "" };
   // A halted engine would never run the tasks that are accepted.
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted && store.cluster.isMember();
+  const isServing = (): boolean => state.isOpen && !state.isLeaving;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
   tellOfNode(parts, () => state.url);
   const usage = usageNotes(parts);
@@ -101,8 +101,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
     nodeId: () => store.cluster.self,
-    notReadyReason: () =>
-      notReadyReason(parts, { isOpen: state.isOpen && !state.isLeaving, storage }),
+    notReadyReason: () => notReadyReason(parts, { isOpen: isServing(), storage }),
     databaseWarnings: () => parts.watch.warnings(),
   });
   const pages = config.dashboard ? dashboardFiles : null;
@@ -125,6 +124,11 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       await Promise.all(Object.values(usage).map((notes) => notes.write()));
     },
   };
+}
+
+function newStorageWatch({ config, database, store, clock, log }: ApiParts): StorageWatch {
+  const freeBytes = (): number => database.freeBytes();
+  return new StorageWatch({ ...config.limits, store, clock, log, freeBytes });
 }
 
 /** The facts that operations need from the configuration. */
