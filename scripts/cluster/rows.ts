@@ -4,7 +4,7 @@ import pg from "pg";
 
 import { defineCommand } from "../kit/command.ts";
 import { median } from "../kit/durations.ts";
-import { whole } from "../kit/flags.ts";
+import { toggle, whole } from "../kit/flags.ts";
 import type { PostgresServer } from "../kit/postgres-server.ts";
 import { until } from "../kit/until.ts";
 import { runRow, type Fact } from "./run-row.ts";
@@ -14,11 +14,14 @@ import type { World } from "./world.ts";
 const BACK_MS_MAX = 15_000;
 const NODES = 3;
 
+const COMMON = { "no-notify": toggle("daemons send no notifications, and hear none") };
+
 export const killNodes = defineCommand({
   about: "kill -9 of a daemon, again and again; each starts again.",
-  flags: { rounds: whole("kills", 30) },
+  flags: { ...COMMON, rounds: whole("kills", 30) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       async damage({ cluster, ledger }, fault) {
         for (let round = 0; round < values.rounds; round++) {
@@ -36,9 +39,10 @@ export const killNodes = defineCommand({
 
 export const killServer = defineCommand({
   about: "kill -9 of PostgreSQL, again and again; each time it starts again.",
-  flags: { rounds: whole("kills", 10), seconds: whole("that it is away", 3) },
+  flags: { ...COMMON, rounds: whole("kills", 10), seconds: whole("that it is away", 3) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       async damage({ server, ledger, cluster }, fault) {
         const back: number[] = [];
@@ -58,9 +62,10 @@ export const killServer = defineCommand({
 
 export const stopNodes = defineCommand({
   about: "SIGSTOP of a daemon for longer than it may be silent, then SIGCONT.",
-  flags: { rounds: whole("stops", 3), seconds: whole("that it stands still", 60) },
+  flags: { ...COMMON, rounds: whole("stops", 3), seconds: whole("that it stands still", 60) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       async damage({ cluster, ledger }, fault) {
         for (let round = 0; round < values.rounds; round++) {
@@ -81,17 +86,24 @@ export const stopNodes = defineCommand({
 
 export const cutConnections = defineCommand({
   about: "Cuts connections to PostgreSQL right after a message, at every place of a batch.",
-  flags: { rounds: whole("cuts", 10_000), apart: whole("messages between two cuts", 29) },
+  flags: {
+    ...COMMON,
+    rounds: whole("cuts", 10_000),
+    places: whole("numbers of messages to let pass", 61),
+  },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       hasProxy: true,
       async damage({ proxy, ledger, cluster }, fault) {
         if (proxy === null) throw new Error("there is no proxy");
         for (let round = 0; round < values.rounds; round++) {
+          // Or every cut would meet connections that are being made.
+          await msToProgress(ledger);
           const cuts = proxy.cuts;
           // In turn each number of messages: so each place of a batch comes.
-          proxy.cutAfter(1 + (round % values.apart));
+          proxy.cutAfter(1 + (round % values.places));
           const isCut = (): boolean => proxy.cuts > cuts;
           const stuck = (): string => "nothing passes the proxy";
           await until(isCut, { msMax: BACK_MS_MAX, everyMs: 1, fault: stuck });
@@ -106,9 +118,10 @@ export const cutConnections = defineCommand({
 
 export const haltNetwork = defineCommand({
   about: "Delays everything by 200 ms; then nothing passes for some time, and no connection ends.",
-  flags: { rounds: whole("halts", 3), seconds: whole("of a halt", 30) },
+  flags: { ...COMMON, rounds: whole("halts", 3), seconds: whole("of a halt", 30) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       hasProxy: true,
       async damage({ proxy, ledger, cluster }, fault) {
@@ -119,11 +132,14 @@ export const haltNetwork = defineCommand({
           fault();
           await sleep(values.seconds * 500);
           proxy.delayMs = 0;
+          fault();
           await progress(ledger);
           proxy.hold();
           fault();
           await sleep(values.seconds * 1000);
           proxy.release();
+          // What was held passes now, and meets those who have taken its work over.
+          fault();
           back.push(await msToProgress(ledger));
         }
         requireAll(cluster);
@@ -134,9 +150,10 @@ export const haltNetwork = defineCommand({
 
 export const failOver = defineCommand({
   about: "kill -9 of a server with a synchronous standby, which is promoted.",
-  flags: {},
-  run: (_values, bench) =>
+  flags: COMMON,
+  run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       hasStandby: true,
       endsAt: (world) => standbyOf(world).url,
@@ -155,9 +172,10 @@ export const failOver = defineCommand({
 
 export const loseStandby = defineCommand({
   about: "The only synchronous standby is gone for some time: nothing is acknowledged meanwhile.",
-  flags: { seconds: whole("that it is away", 20) },
+  flags: { ...COMMON, seconds: whole("that it is away", 20) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       hasStandby: true,
       async damage(world, fault) {
@@ -181,9 +199,10 @@ export const loseStandby = defineCommand({
 
 export const joinAndLeave = defineCommand({
   about: "Daemons join at once and leave at once, again and again.",
-  flags: { rounds: whole("times", 50), nodes: whole("that join", 9) },
+  flags: { ...COMMON, rounds: whole("times", 50), nodes: whole("that join", 9) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: 1,
       async damage({ cluster, ledger, server }) {
         const [first, ...others] = [cluster.node(0), ...(await cluster.grow(values.nodes))];
@@ -208,9 +227,10 @@ export const joinAndLeave = defineCommand({
 
 export const pinSnapshot = defineCommand({
   about: "A transaction of somebody else keeps an old snapshot open, as pg_dump does.",
-  flags: { seconds: whole("that it is open", 600) },
+  flags: { ...COMMON, seconds: whole("that it is open", 600) },
   run: (values, bench) =>
     runRow(bench, {
+      flags: daemonFlags(values),
       nodes: NODES,
       async damage({ server, ledger }) {
         const client = new pg.Client(server.url);
@@ -232,6 +252,10 @@ export const pinSnapshot = defineCommand({
       },
     }),
 });
+
+function daemonFlags(values: { readonly "no-notify": boolean }): readonly string[] {
+  return values["no-notify"] ? ["--no-notify"] : [];
+}
 
 function standbyOf({ standby }: World): PostgresServer {
   if (standby === null) throw new Error("there is no standby");

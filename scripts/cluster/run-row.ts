@@ -60,6 +60,7 @@ export async function runRow(bench: Bench, row: Row): Promise<void> {
         ["webhooks received", ledger.arrivals.length],
         ["attempts interrupted and made again", tally.interrupted],
         ["duplicates, each explained by one of these", tally.duplicates],
+        ["lives of daemons that ended or were cut off", tally.nodeEnds],
         ["violations of any kind", tally.faults.length],
       ]),
     );

@@ -27,6 +27,15 @@ const recordedAttempt = z.object({
   endedAt: z.number(),
 });
 
+const DELIVERIES = `
+  SELECT t.id || '-' || d.kind AS delivery, coalesce(d.ended::text, 'open') AS state
+  FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq JOIN ends AS e ON e.task_seq = t.seq
+  WHERE e.state <> 'cancelled'`;
+
+const shownDelivery = z.object({ delivery: z.string(), state: z.string() });
+
+const NODE_ENDS = `SELECT ended_at::float8 AS "endedAt" FROM nodes WHERE ended_at IS NOT NULL`;
+
 // What a task waits for that its client never cancelled.
 const OPEN = `
   SELECT (SELECT count(*) FROM queue)::int AS queued, (SELECT count(*) FROM outbox)::int AS sending`;
@@ -43,6 +52,8 @@ export interface ClusterTally {
   readonly rerun: number;
   readonly interrupted: number;
   readonly duplicates: number;
+  /** Lives of daemons that ended, those included that were cut off and joined again. */
+  readonly nodeEnds: number;
   readonly faults: readonly string[];
 }
 
@@ -58,23 +69,38 @@ export async function judgeCluster(
   const attempts: readonly RecordedAttempt[] = await rowsOf(url, ATTEMPTS, recordedAttempt);
   const found = new Set(tasks.map(({ id }) => id));
   const lost = [...ledger.tasks.keys()].filter((id) => !found.has(id));
-  const explanation = explainArrivals({ arrivals: ledger.arrivals, attempts, killedAt: faultsAt });
+  const nodeEnds = await rowsOf(url, NODE_ENDS, z.object({ endedAt: z.number() }));
+  // What was cut off at a fault is found to be so when the node is declared dead.
+  const killedAt = [...faultsAt, ...nodeEnds.map(({ endedAt }) => endedAt)].toSorted(
+    (a, b) => a - b,
+  );
+  const explanation = explainArrivals({ arrivals: ledger.arrivals, attempts, killedAt });
   const wrong = tasks.flatMap((task) => {
     const expected = ledger.tasks.get(task.id)?.expected ?? null;
     if (expected === null) return [`${task.id} was never acknowledged`];
     if (task.completedAt === null) return [`${task.id} is still ${task.state}`];
     const cancel = ledger.cancels.get(task.id) ?? null;
-    return judgeOwnRun(task, { expected, cancel, starts: null, killedAt: faultsAt, retries: 0 });
+    return judgeOwnRun(task, { expected, cancel, starts: null, killedAt, retries: 0 });
   });
+  const accepted = new Set(
+    ledger.arrivals
+      .filter(({ status }) => status === 200)
+      .map(({ taskId, kind }) => `${taskId}-${kind}`),
+  );
+  const missing = (await rowsOf(url, DELIVERIES, shownDelivery))
+    .filter(({ delivery, state }) => state !== "delivered" || !accepted.has(delivery))
+    .map(({ delivery, state }) => `${delivery} is ${state}, and its receiver accepted none`);
   return {
     ended: tasks.filter(({ completedAt }) => completedAt !== null).length,
     rerun: tasks.filter(({ runs }) => runs > 1).length,
     interrupted: attempts.filter(({ outcome }) => outcome === "interrupted").length,
     duplicates: explanation.duplicates,
+    nodeEnds: nodeEnds.length,
     faults: [
       ...lost.map((id) => `${id} was acknowledged and is lost`),
       ...wrong,
       ...ledger.faults,
+      ...missing,
       ...(ledger.missing === 0 ? [] : [`${ledger.missing} webhooks are missing`]),
       ...explanation.faults,
       ...(await findFaults(url, { erases: false })),
