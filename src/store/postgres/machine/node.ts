@@ -13,7 +13,7 @@ import { Lifeline } from "./lifeline.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
 import { listNodes } from "./node-list.ts";
 import { SeqSource } from "./seq.ts";
-import { findHistory, type Session } from "./server-state.ts";
+import { findTimeline, type Session } from "./server-state.ts";
 import type { Sql } from "./sql.ts";
 import type { NodeLife, WriterNode } from "./writer.ts";
 
@@ -294,14 +294,11 @@ export class ServerNode implements WriterNode, Cluster {
 
   /** Tells the operator which server was reached. */
   async #look(connection: Connection): Promise<void> {
-    const history = await findHistory(connection);
-    if (history === null) return;
-    const { timeline, mayLoseAtFailover } = history;
+    const timeline = await findTimeline(connection);
+    if (timeline === null) return;
     const { log } = this.#parts;
     if (this.#timeline !== null && timeline !== this.#timeline) {
       log?.warn({ before: this.#timeline, timeline }, "a standby of the database was promoted");
-    } else if (this.#timeline === null && mayLoseAtFailover) {
-      log?.warn({}, "no commit waits for a standby: a failover loses what was acknowledged last");
     }
     this.#timeline = timeline;
   }

@@ -65,24 +65,13 @@ export async function setUp(
   }
 }
 
-const FIND_HISTORY = `
-  SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS timeline,
-    current_setting('synchronous_standby_names') = '' AS "isAlone",
-    (SELECT count(*) FROM pg_stat_replication) AS standbys`;
+const FIND_TIMELINE = `SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS timeline`;
 
-/** Which server this is, of those that it may be since a failover. */
-export interface ServerHistory {
-  /** Another one after each promotion of a standby. */
-  readonly timeline: string;
-  /** True when standbys follow that no commit waits for: a failover to one of them loses what it has not got yet. */
-  readonly mayLoseAtFailover: boolean;
-}
-
-/** Null where this user may not see it. */
-export async function findHistory(connection: Connection): Promise<ServerHistory | null> {
-  const row = await connection.get<{ timeline: string; isAlone: boolean; standbys: number }>(
-    FIND_HISTORY,
-  );
-  if (row === undefined) return null;
-  return { timeline: row.timeline, mayLoseAtFailover: row.isAlone && row.standbys > 0 };
+/**
+ * Which server this is, of those that it may be since a failover: another timeline after each promotion of a standby.
+ * Null where this user may not see it.
+ */
+export async function findTimeline(connection: Connection): Promise<string | null> {
+  const row = await connection.get<{ timeline: string }>(FIND_TIMELINE);
+  return row?.timeline ?? null;
 }
