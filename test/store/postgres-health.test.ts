@@ -1,16 +1,13 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { findPostgres } from "../../scripts/kit/postgres-binaries.ts";
 import type { DatabaseHealth } from "../../src/domain/stats/database-health.ts";
 import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
-import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
+import { reasonToSkipPostgres, reasonToSkipStandby, startPostgres } from "../helpers/postgres.ts";
 import { newPost, newTask, newTaskCancels, seedAccount } from "../helpers/store.ts";
 
 /** A session of a program that has nothing to do with the nodes. */
@@ -164,10 +161,3 @@ describe("the health of a database with a standby", { skip: reasonToSkipStandby(
     assert.notEqual(health.oldestSnapshot?.pid, null);
   });
 });
-
-function reasonToSkipStandby(): string | false {
-  const reason = reasonToSkipPostgres();
-  if (reason !== false) return reason;
-  if (existsSync(join(findPostgres()?.folder ?? "", "pg_basebackup"))) return false;
-  return "this PostgreSQL comes without pg_basebackup";
-}
