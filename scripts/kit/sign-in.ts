@@ -1,5 +1,5 @@
 import type { DaemonFile } from "./daemon-file.ts";
-import { createSignInToken, type DaemonProcess } from "./daemon-process.ts";
+import { createSignInToken, type AdminPlace, type DaemonProcess } from "./daemon-process.ts";
 
 /** The daemon whose dashboard is measured, and its file. */
 export interface DashboardPlace {
@@ -14,13 +14,15 @@ export function signIn(place: DashboardPlace): Promise<string> {
 }
 
 /** Signs the operator in; gives the session's cookie. */
-export async function signInOperator(place: DashboardPlace): Promise<string> {
+export async function signInOperator(
+  place: Pick<DashboardPlace, "daemon"> & { readonly file: AdminPlace },
+): Promise<string> {
   const token = await createSignInToken(place.file);
   return openSession(place, { path: "/v1/session/link", body: { token } });
 }
 
 async function openSession(
-  { daemon }: DashboardPlace,
+  { daemon }: Pick<DashboardPlace, "daemon">,
   { path, body }: { readonly path: string; readonly body: object },
 ): Promise<string> {
   const response = await fetch(`http://127.0.0.1:${daemon.port}${path}`, {
