@@ -22,13 +22,14 @@ test("lists its commands", async (t) => {
     `\
 Runs tasks for accounts and reports finished tasks by signed webhooks (postbackd v${version})
 
-USAGE postbackd start|admin|database|worker|config|explain-url|verify|health|completion
+USAGE postbackd start|admin|database|move|worker|config|explain-url|verify|health|completion
 
 COMMANDS
 
         start    Serve: accept tasks, run them, send their webhooks
         admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving
      database    Make and migrate the tables of a database on a server
+         move    Move everything from a file to a PostgreSQL server, or back
        worker    Claim tasks from a daemon over HTTP and run a command for each
        config    Check, show and begin a configuration
   explain-url    Tell whether a webhook to a URL would be sent, and why not
@@ -69,7 +70,7 @@ OPTIONS
         --tls-key=<PATH>    Private key (PEM) of the certificate
           --no-dashboard    Serve no dashboard
       --public-url=<URL>    URL of the dashboard, if it is not the address listened on
-             --no-notify    Send no notifications through the server, and hear none; for PgBouncer
+             --no-notify    Send no notifications through the server, and hear none: for a pooler that passes none on
       --node-name=<NAME>    Name of this daemon among those that share a server; the machine's unless given
         --node-url=<URL>    URL at which this daemon alone is reached; for people
        --run-type=<TYPE>    Type whose tasks this daemon runs itself; all unless given; may be repeated
@@ -201,7 +202,7 @@ for (const { words, commands } of allCommands(await readCommandTree(program))) {
 const WRONG: readonly [words: readonly string[], stderr: string][] = [
   [
     [],
-    "postbackd: no command given; there are start, admin, database, worker, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
+    "postbackd: no command given; there are start, admin, database, move, worker, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
   ],
   [
     ["strat"],

@@ -21,6 +21,18 @@ const PACKAGES = [
   ...["http-shutdown", "listhen", "on-exit-leak-free", "pathe", "pino", "pino-std-serializers"],
   ...["quick-format-unescaped", "rou3", "safe-stable-stringify", "smol-toml", "sonic-boom", "srvx"],
   ...["std-env"],
+  // pg, and what it brings along.
+  ...[
+    "pg",
+    "pg-cloudflare",
+    "pg-connection-string",
+    "pg-int8",
+    "pg-pool",
+    "pg-protocol",
+    "pg-types",
+  ],
+  ...["pgpass", "postgres-array", "postgres-bytea", "postgres-date", "postgres-interval", "split2"],
+  ...["xtend"],
 ];
 
 /** Words of what was left out: what starts tunnels, makes certificates, opens browsers, writes to the clipboard. */
