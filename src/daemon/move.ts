@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 
+import { isUrlLike } from "../domain/address/server-url.ts";
 import { MoveError, type MoveReport, type TellProgress } from "../store/move/report.ts";
 import { moveToFile } from "../store/move/to-file.ts";
 import { moveToServer } from "../store/move/to-server.ts";
@@ -24,6 +25,7 @@ export async function moveDatabase({ from, to, tell }: Move): Promise<MoveReport
     : moveToFile({ server: parseServerAddress(from), file: resolve(to), tell });
 }
 
+// Anything that looks like a URL may hold a password, which no message about a file must show.
 function isUrl(text: string): boolean {
-  return /^postgres(ql)?:/i.test(text);
+  return isUrlLike(text.trim());
 }

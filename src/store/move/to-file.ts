@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
+import { endExpired } from "../postgres/machine/heartbeat.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machine/connection.ts";
@@ -15,11 +16,9 @@ import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
 const DEADLINE_MS = 600_000;
 const PAGE_ROWS = 1000;
 
-const FIND_MOVE = `SELECT version, moved_to AS "movedTo" FROM schema_version FOR UPDATE`;
+const FIND_MOVE = `SELECT version, moved_to AS "movedTo" FROM schema_version`;
 const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere"`;
-const LIVING = `
-  SELECT name FROM nodes
-  WHERE ended_at IS NULL AND expires_at > extract(epoch FROM clock_timestamp()) * 1000`;
+const LIVING = `SELECT name FROM nodes WHERE ended_at IS NULL`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_to = $1`;
 
 /** What is moved, and where to. */
@@ -36,12 +35,17 @@ export interface MoveToFile {
  * error of file or server.
  */
 export async function moveToFile({ server: address, file, tell }: MoveToFile): Promise<MoveReport> {
-  if (existsSync(file)) throw new MoveError(`${file} is there already: name a file that is not`);
+  refuseTaken(file);
   const made = `${file}.moving`;
   const { connection: server } = await reachServer(address, DEADLINE_MS);
   try {
     await server.command("SET idle_in_transaction_session_timeout = 0");
+    await requireTables(server, address);
+    // Nothing of a node that has not been heard can be committed any more.
+    await endExpired(server, []);
     await server.command("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    // Before the first look: a daemon that joined meanwhile is seen, and none joins until this is over.
+    await server.command("LOCK TABLE schema_version IN EXCLUSIVE MODE");
     const movedTo = await refuseBusy(server, address);
     if (movedTo !== null) return finish({ made, file, movedTo, address });
     removeFile(made);
@@ -64,10 +68,23 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
   }
 }
 
-/** Answers where the database was moved to before; null where it was not. */
-async function refuseBusy(server: Server, address: ServerAddress): Promise<string | null> {
+// SQLite would take a -wal that another database left for that of this one.
+function refuseTaken(file: string): void {
+  const taken = [file, `${file}-wal`, `${file}-shm`, `${file}-journal`].find((each) =>
+    existsSync(each),
+  );
+  if (taken !== undefined) {
+    throw new MoveError(`${taken} is there already: name a file that is not, or move it aside`);
+  }
+}
+
+async function requireTables(server: Server, address: ServerAddress): Promise<void> {
   const tables = await server.get<{ isThere: boolean }>(HAS_TABLES);
   if (tables?.isThere !== true) throw new MoveError(`${address.shown} has no tables of postbackd`);
+}
+
+/** Answers where the database was moved to before; null where it was not. */
+async function refuseBusy(server: Server, address: ServerAddress): Promise<string | null> {
   const found = await server.get<{ version: number; movedTo: string | null }>(FIND_MOVE);
   const living = await server.all<{ name: string }>(LIVING);
   if (living.length > 0) {
@@ -92,6 +109,7 @@ function finish({ made, file, movedTo, address }: Finish): MoveReport {
   const connection = openWriter(made);
   const tasks = connection.prepare<[], number>("SELECT count(*) FROM tasks").pluck().get() ?? 0;
   connection.close();
+  refuseTaken(file);
   renameSync(made, file);
   syncToDisk(dirname(file));
   return { from: address.shown, to: file, rows: 0, tasks, wasComplete: true };

@@ -24,6 +24,8 @@ const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere
 const IS_USED = `
   SELECT EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM secrets)
     OR EXISTS (SELECT 1 FROM schema_version WHERE moved_from IS NOT NULL) AS "isUsed"`;
+// Held by the session, so until the connection ends, whatever becomes of this process.
+const LOCK_MOVES = `SELECT pg_advisory_lock(hashtext('postbackd move'))`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_from = $1`;
 
 /** Tables whose numbers the server gives itself: it goes on above those that were moved. */
@@ -80,14 +82,19 @@ class ToServer {
   async move(from: string): Promise<MoveReport> {
     const mark = findMoveMark(this.#file);
     if (mark === null) this.#refuseOtherVersion(from);
+    if (mark !== null && mark.to !== this.#address.shown) {
+      throw new MoveError(`${from} was moved to ${mark.to}: name that`);
+    }
     const { connection: server } = await reachServer(this.#address, DEADLINE_MS);
     try {
+      // An earlier move whose last answer was lost may still be under way: this waits for its end.
+      await server.command(LOCK_MOVES);
       if (mark !== null && (await this.#isThere(server, mark.id))) {
         return { ...this.#reportOf(from, 0), wasComplete: true };
       }
+      const isMade = await this.#refuseUsed(server);
       // The move that marked the file came to nothing.
       if (mark !== null) unmarkMoved(this.#file);
-      const isMade = await this.#refuseUsed(server);
       return this.#reportOf(from, await this.#copyAll(server, isMade));
     } finally {
       await server.close();

@@ -176,7 +176,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const before = contentOf(file);
     const server = parseServerAddress(await newDatabaseUrl(t));
     const connection = openWriter(file);
-    markMoved(connection, { id: "of a move that came to nothing", to: "elsewhere" });
+    markMoved(connection, { id: "of a move that came to nothing", to: server.shown });
     connection.close();
 
     assert.equal((await moveToServer({ file, server, tell })).wasComplete, false);
