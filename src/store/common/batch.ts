@@ -13,6 +13,8 @@ export interface Rejection {
   /** Its place in the batch. */
   readonly index: number;
   readonly message: string;
+  /** Why it was not written, where that is no fault of its own. */
+  readonly kind?: Exclude<BatchReply["kind"], "committed">;
 }
 
 /** How a batch ended. `committed` left something behind, and `unknown` may have. */

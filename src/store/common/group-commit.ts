@@ -195,8 +195,9 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
       return;
     }
     if (reply.hasWritten) this.#shortage = null;
-    for (const { index, message } of reply.rejected) {
-      batch[index]?.reject(new Error(`a write was rejected: ${message}`));
+    for (const { index, message, kind } of reply.rejected) {
+      const error = kind === undefined ? null : toStoreError({ kind, message });
+      batch[index]?.reject(error ?? new Error(`a write was rejected: ${message}`));
     }
     // A promise that was rejected stays so.
     batch.forEach(({ resolve, reject }, i) => {

@@ -81,7 +81,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const longReader = new SnapshotReader(connect, LONG_READERS);
   const nodeSeq = async (): Promise<number> => (await node.life()).nodeSeq;
   const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq }, clients });
-  await node.open();
+  await node.open().catch((error: unknown) => {
+    node.shut();
+    throw error;
+  });
   if (options.notify && options.role === "node") hints.start();
   let closing: Promise<void> | null = null;
   return {
@@ -115,7 +118,7 @@ const LOOK_MS = 500;
 async function close({ access, node, commit, hints, readers }: OpenParts): Promise<void> {
   const done = Promise.all([access.close(), commit.stop()]);
   while (!(await isDone(done, LOOK_MS))) {
-    if (await node.isReached()) continue;
+    if (node.isMember() && (await node.isReached())) continue;
     node.shut();
     break;
   }

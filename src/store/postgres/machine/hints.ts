@@ -125,9 +125,12 @@ export class Hints {
     while (!signal.aborted) {
       try {
         const connection = await this.#parts.dialer.reach(SESSION);
-        await this.#hear(connection);
+        await this.#hear(connection).finally(() => connection.destroy("no hints are heard"));
       } catch (error) {
-        this.#parts.log?.debug({ reason: messageOf(error) }, "no hints are heard");
+        const { clock, log } = this.#parts;
+        log?.debug({ reason: messageOf(error) }, "no hints are heard");
+        // A server or a pooler that knows no LISTEN refuses it each time.
+        await wait(ECHO_MS, { clock, signal });
       }
     }
   }
@@ -144,7 +147,6 @@ export class Hints {
       await wait(ECHO_MS, { clock, signal: end });
       if (clock.monotonic() - this.#heardAt > SILENCE_MS_MAX) break;
     }
-    connection.destroy("no hints are heard");
   }
 
   #take(payload: string): void {

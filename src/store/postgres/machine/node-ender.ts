@@ -12,7 +12,7 @@ export interface NodeEnderParts {
   readonly log: Logger | undefined;
   /** Nodes have ended: what they left can be taken up. */
   readonly ended: () => void;
-  /** It has done what it was asked for. */
+  /** Who lives is another matter now: a heartbeat tells. */
   readonly done: () => void;
 }
 
@@ -36,18 +36,17 @@ export class NodeEnder {
     const isDue = this.#also.length > 0 || nodes.some(({ expiresAt }) => expiresAt < sample.shown);
     if (!isDue || this.#isBusy) return;
     this.#isBusy = true;
-    const { log, done } = this.#parts;
+    const { log } = this.#parts;
     void this.#end()
       // The next heartbeat finds them again.
       .catch((error: unknown) => log?.debug({ reason: messageOf(error) }, "ended no nodes"))
       .finally(() => {
         this.#isBusy = false;
-        done();
       });
   }
 
   async #end(): Promise<void> {
-    const { dialer, log, ended } = this.#parts;
+    const { dialer, log, ended, done } = this.#parts;
     const also = this.#also;
     const connection = await dialer.reach(ENDER);
     try {
@@ -56,7 +55,11 @@ export class NodeEnder {
       for (const { seq, name } of nodes) {
         log?.warn({ node: String(seq), name }, "a node was not heard, and has ended");
       }
-      if (nodes.length > 0) ended();
+      // Where another node is at it, there is nothing to look at before the next heartbeat.
+      if (nodes.length > 0) {
+        ended();
+        done();
+      }
     } finally {
       await connection.close();
     }

@@ -197,11 +197,11 @@ export class ServerNode implements WriterNode, Cluster {
     this.#fenceTimer?.cancel();
     this.#wake();
     const { clock } = this.#parts;
-    const { begun } = this.#life;
-    // After its last heartbeat, which might claim duties again.
-    const left = this.#loop.then(() =>
-      begun === null ? null : this.#leave(begun).catch(() => {}),
-    );
+    // After its last heartbeat, which might claim duties again, or begin another life.
+    const left = this.#loop.then(() => {
+      const { begun } = this.#life;
+      return begun === null ? null : this.#leave(begun).catch(() => {});
+    });
     const timeout = new AbortController();
     await Promise.race([left, wait(LEAVE_MS_MAX, { clock, signal: timeout.signal })]);
     timeout.abort();
@@ -243,8 +243,10 @@ export class ServerNode implements WriterNode, Cluster {
   }
 
   async #beginAgain(): Promise<void> {
-    const connection = await this.#parts.dialer.reach(WRITER);
+    const connection = await this.#parts.dialer.reach(ENDER);
     try {
+      // After a time without the server all stripes may be those of lives that are over, this node's among them.
+      await endExpired(connection, []);
       await this.#begin(connection);
     } finally {
       await connection.close();

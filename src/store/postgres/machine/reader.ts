@@ -1,4 +1,5 @@
 import { StoreError } from "../../store-error.ts";
+import { isPassing } from "./batch.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 
@@ -98,6 +99,7 @@ class ReaderSlot {
   readonly #connect: Connect;
   #opening: Promise<Connection> | null = null;
   #open: Connection | null = null;
+  readonly #underWay = new Set<Promise<unknown>>();
   #isClosed = false;
 
   constructor(connect: Connect) {
@@ -105,6 +107,16 @@ class ReaderSlot {
   }
 
   async read<Value>(work: (connection: Connection) => Promise<Value>): Promise<Value> {
+    const reading = this.#read(work);
+    this.#underWay.add(reading);
+    try {
+      return await reading;
+    } finally {
+      this.#underWay.delete(reading);
+    }
+  }
+
+  async #read<Value>(work: (connection: Connection) => Promise<Value>): Promise<Value> {
     const until = performance.now() + PATIENCE_MS;
     for (;;) {
       try {
@@ -112,6 +124,10 @@ class ReaderSlot {
       } catch (error) {
         if (sqlStateOf(error) === TOOK_TOO_LONG) {
           throw new StoreError("busy", "the database took too long to read", { cause: error });
+        }
+        // As for a write: one that is asked for again may find room, or the lock let go.
+        if (isPassing(error) && !isLost(error)) {
+          throw new StoreError("busy", "the database cannot be read now", { cause: error });
         }
         if (!isLost(error)) throw error;
         if (this.#isClosed) throw new StoreError("closed", "the store is closed");
@@ -123,10 +139,10 @@ class ReaderSlot {
     }
   }
 
+  /** Finishes what was asked for before; where the server is gone, whoever opens connections has given up by then. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    // One that is being opened may take as long as the server is gone.
-    this.#opening?.then((connection) => connection.destroy()).catch(() => {});
+    await Promise.allSettled(this.#underWay);
     await this.#open?.close();
   }
 

@@ -1,16 +1,18 @@
 import { messageOf } from "../../../domain/message-of.ts";
-import type { BatchReply, BatchTransport, Operation } from "../../common/batch.ts";
+import type { BatchReply, BatchTransport, Operation, Rejection } from "../../common/batch.ts";
+import { StoreError } from "../../store-error.ts";
 import {
   BatchRunner,
   BatchStatements,
   Fenced,
   InDoubt,
   isPassing,
+  OneByOne,
   type BatchWork,
   type Doubt,
 } from "./batch.ts";
 import type { ClientWaits } from "./client-waits.ts";
-import { ConnectionLost, type Connection } from "./connection.ts";
+import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
 import type { BatchSql } from "./sql.ts";
 
 /** What a writer needs of the node that it writes for. */
@@ -86,17 +88,38 @@ export class Writer implements BatchTransport {
     } catch (error) {
       return { kind: "unreachable", message: messageOf(error) };
     }
-    for (;;) {
+    for (let tries = 0; ; tries++) {
+      if (tries > 0) await pause();
       try {
         const runner = await this.#runner(life);
         if (this.#node.isOver(life)) return OVER;
         return await this.#run(runner, operations);
       } catch (error) {
+        if (error instanceof OneByOne) return await this.#writeEach(operations);
         const reply = await this.#afterFailure(error, life);
         if (reply !== null) return reply;
       }
       this.#clients.undone(operations);
     }
+  }
+
+  /** Writes operations of which one fails: each as a batch of its own, whose outcome is known before the next. */
+  async #writeEach(operations: readonly Operation[]): Promise<BatchReply> {
+    const values: unknown[] = [];
+    const rejected: Rejection[] = [];
+    const changed = new Set<number>();
+    for (const [index, operation] of operations.entries()) {
+      const reply = await this.#write([operation]);
+      if (reply.kind === "committed") {
+        values.push(reply.values[0]);
+        for (const { message } of reply.rejected) rejected.push({ index, message });
+        for (const account of reply.changed) changed.add(account);
+      } else {
+        values.push(undefined);
+        rejected.push({ index, message: reply.message, kind: reply.kind });
+      }
+    }
+    return { kind: "committed", values, rejected, changed: [...changed], hasWritten: true };
   }
 
   /** Leaves out what was given up while the server did not answer. */
@@ -128,7 +151,7 @@ export class Writer implements BatchTransport {
     if (error instanceof ConnectionLost) return null;
     if (isPassing(error)) {
       // The next try meets a server that has restarted, or another one.
-      this.#open?.connection.destroy(messageOf(error));
+      if (!STAYS.test(sqlStateOf(error))) this.#open?.connection.destroy(messageOf(error));
       return null;
     }
     return { kind: "unreachable", message: messageOf(error) };
@@ -137,13 +160,15 @@ export class Writer implements BatchTransport {
   /** Finds out how a batch ended whose COMMIT was not answered. */
   async #settle({ xid, reply }: InDoubt, life: NodeLife): Promise<BatchReply | null> {
     const doubt: Doubt = { xid, locker: null };
-    for (;;) {
+    for (let tries = 0; ; tries++) {
+      if (tries > 0) await pause();
       try {
         const runner = await this.#runner(life);
         return (await runner.hasCommitted(doubt)) ? reply : null;
       } catch (error) {
         if (error instanceof Fenced) return this.#afterFailure(error, life);
-        if (error instanceof ConnectionLost || isPassing(error)) continue;
+        // Whatever else it is passes, but the end of the store.
+        if (!(error instanceof StoreError && error.kind === "closed")) continue;
         return { kind: "unknown", message: messageOf(error) };
       }
     }
@@ -173,6 +198,14 @@ export class Writer implements BatchTransport {
     this.#open = { life, connection, runner };
     return runner;
   }
+}
+
+// The connection is as good as before: nothing is gained by another one.
+const STAYS = /^(40001|40P01|55P03|57014|53[12]\d{2})$/;
+
+// What fails at once each time, such as a disk that is full, must not be tried without a pause.
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 50 + 100 * Math.random()));
 }
 
 const OVER: BatchReply = {
