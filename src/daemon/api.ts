@@ -223,9 +223,10 @@ async function notReadyReason(
   if (fault instanceof FileFault) return fault.trouble.reason;
   if (fault !== null) return "the database cannot be written";
   if (engine.isHalted) return "the engine stopped after a fault";
-  const absent = absence(store);
-  if (absent !== null) return absent;
-  return isOpen ? storage.shortage() : "starting or stopping";
+  if (!isOpen) return absence(store) ?? "starting or stopping";
+  const shortage = await storage.shortage();
+  // Asked last: where the database does not answer, the other question took its time.
+  return absence(store) ?? shortage;
 }
 
 const STATUS_AGE_MS_MAX = 1000;

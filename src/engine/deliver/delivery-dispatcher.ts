@@ -22,7 +22,7 @@ import type {
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
-import { isLifeOver, type RunDeps } from "../run/run-end.ts";
+import { isLifeOver, requireMember, type RunDeps } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
 import { logFailure, toPace } from "./attempt-end.ts";
 import {
@@ -243,6 +243,7 @@ export class DeliveryDispatcher implements Part {
       const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
         const now = clock.now();
         setMs = this.#shifts.setMs;
+        requireMember(cluster);
         life = cluster.self;
         return store.claimAttempts({ lanes: shares, now });
       };

@@ -41,6 +41,8 @@ export class LeaseEnder {
     // The type of a lease that had run out before is not known here.
     if (end.sequel.kind === "requeue") wake(type ?? undefined);
     else if (type !== null) freed(type);
+    // Another node gave the lease out: whichever type it was of has a place more.
+    else if (this.#deps.cluster.isShared) wake();
   }
 
   #tellOfRun(outcome: ObservedRun["outcome"], lease: HeldLease | null): void {

@@ -45,7 +45,12 @@ export class ProgressBoard {
 
   async #tell(): Promise<void> {
     const { store, isOwn } = this.#deps;
-    if (!store.cluster.isShared || !store.cluster.isMember()) return;
+    if (!store.cluster.isShared) return;
+    if (!store.cluster.isMember()) {
+      // By the time that this node has joined again, another lease may have taken the place of this one.
+      for (const id of this.known.keys()) if (!isOwn(id)) this.known.delete(id);
+      return;
+    }
     for (const id of this.#told.keys()) if (!this.known.has(id)) this.#told.delete(id);
     const news = [...this.known].filter(([id, progress]) => this.#told.get(id) !== progress);
     if (news.length === 0) return;

@@ -4,7 +4,7 @@ import type { Observer } from "../../domain/observer.ts";
 import { statusMessage } from "../../domain/status.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import type { RunOutcome } from "../../runners/runner.ts";
-import type { Cluster, LaneRef, RunEnd } from "../../store/store.ts";
+import { StoreError, type Cluster, type LaneRef, type RunEnd } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { LoopDeps } from "../loop.ts";
 import type { PersistDeps } from "../persist.ts";
@@ -25,6 +25,12 @@ export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly taskEnded: (id: string) => void;
   /** These lanes have an attempt due, and that is on disk. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
+}
+
+/** Throws a passing error while this node is no member: what it claimed would be somebody else's by then. */
+export function requireMember(cluster: Pick<Cluster, "isMember">): void {
+  if (!cluster.isMember())
+    throw new StoreError("unreachable", "this node is no member until it joins again");
 }
 
 /** True when what a node began in this life (its `self` then) is somebody else's now. */

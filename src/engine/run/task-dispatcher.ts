@@ -6,7 +6,7 @@ import type { Part } from "../loop.ts";
 import { persist } from "../persist.ts";
 import { Steps } from "../steps.ts";
 import { FailedRuns } from "./failed-runs.ts";
-import { isLifeOver, runMoment, toRunEnd, type RunDeps } from "./run-end.ts";
+import { isLifeOver, requireMember, runMoment, toRunEnd, type RunDeps } from "./run-end.ts";
 
 /** A type of task: its runner, and how often a failed run is tried again. */
 export interface TaskType {
@@ -125,9 +125,12 @@ export class TaskDispatcher implements Part {
 
   /** Stops the runs that are not this node's any more, after it was lost as a member; the store has given them away. */
   abandon(): void {
-    const { cluster } = this.#deps;
-    for (const { life, stopped } of this.#runs.values()) {
-      if (isLifeOver(life, cluster)) stopped.abort();
+    const { cluster, progress } = this.#deps;
+    for (const [id, { life, stopped }] of this.#runs) {
+      if (!isLifeOver(life, cluster)) continue;
+      stopped.abort();
+      // It would be told of the run that another node begins.
+      progress.delete(id);
     }
   }
 
@@ -176,6 +179,7 @@ export class TaskDispatcher implements Part {
       const order = { type: queue.type, max };
       let life = cluster.self;
       const claim = (): ReturnType<typeof store.claimTasks> => {
+        requireMember(cluster);
         life = cluster.self;
         return store.claimTasks({ ...order, now: clock.now() });
       };

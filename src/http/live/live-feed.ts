@@ -89,7 +89,7 @@ export class LiveFeed {
     const stream = new LiveStream({
       credential,
       stillAdmitted,
-      seen: lastEventId === this.#eventId(scope) ? this.#changesOf(scope) : -1,
+      seen: this.#hasSeenAll(channel, lastEventId) ? this.#changesOf(scope) : -1,
       taken: () => this.#taken(stream, channel),
       gone: () => this.#remove(stream, channel),
     });
@@ -207,6 +207,12 @@ export class LiveFeed {
     });
   }
 
+  /** Where nodes share the store, a channel that has shown nothing yet cannot tell what the others have changed. */
+  #hasSeenAll({ scope, shown }: Channel, lastEventId: string | null): boolean {
+    const isKnown = !this.#deps.store.cluster.isShared || shown !== null;
+    return isKnown && lastEventId === this.#eventId(scope);
+  }
+
   #behind({ streams, scope }: Channel): LiveStream[] {
     const changes = this.#changesOf(scope);
     return [...streams].filter((stream) => stream.seen < changes);
@@ -233,12 +239,18 @@ export class LiveFeed {
       const changes = this.#changesOf(scope);
       const id = this.#eventId(scope);
       const tasks = workDocument(await this.#deps.store.countWork(scope));
-      channel.shown = JSON.stringify(tasks);
+      const shown = JSON.stringify(tasks);
+      const isNews = channel.shown !== null && channel.shown !== shown;
+      channel.shown = shown;
       const { clock } = this.#deps;
       const data: ChangeData = { tasks, time: timeText(clock.now()) };
       const change = { id, changes, data: JSON.stringify(data), now: clock.monotonic() };
       this.#sent.set(scope, changes);
       for (const stream of admitted) stream.change(change);
+      // What another node changed is news to the streams that this was not sent to.
+      const isUnheard =
+        this.#deps.store.cluster.isShared && isNews && changes === this.#changesOf(scope);
+      if (isUnheard && admitted.length < channel.streams.size) this.#changedIn(scope);
       return true;
     } catch (error) {
       if (!(error instanceof StoreError)) {

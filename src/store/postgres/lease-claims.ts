@@ -16,8 +16,7 @@ const COUNT_HELD = `
   WHERE lease_id IS NOT NULL AND lease_ending IS NULL AND type = ANY($1::text[])
   GROUP BY type`;
 
-// As much as all other batches under way might claim.
-const NEAR_LIMIT = 63 * BATCH_WEIGHT_MAX;
+const COUNT_WRITERS = `SELECT count(*) AS writers FROM stripes WHERE node_seq IS NOT NULL`;
 
 /** Claims leases for workers. All nodes together give out no more of a type than its limit allows. */
 export class LeaseClaims {
@@ -74,12 +73,13 @@ class HeldLeases {
   /** Near its limit, whoever claims of a type waits for the others who do: until their batches have ended. */
   async count(types: readonly LeaseType[]): Promise<void> {
     this.#held.clear();
-    const isNear = (type: LeaseType): boolean => this.room(type) < NEAR_LIMIT;
-    const { near = [], far = [] } = Object.groupBy(types, (type) =>
-      isNear(type) ? "near" : "far",
-    );
-    await Promise.all([this.#countLocked(namesOf(near)), this.#count(namesOf(far))]);
-    await this.#countLocked(namesOf(far.filter(isNear)));
+    const [counted] = await Promise.all([
+      this.#sql.get<{ writers: number }>(COUNT_WRITERS),
+      this.#count(namesOf(types)),
+    ]);
+    // As much as the batches of all other writers might claim meanwhile.
+    const others = Math.max(0, (counted?.writers ?? 1) - 1) * BATCH_WEIGHT_MAX;
+    await this.#countLocked(namesOf(types.filter((type) => this.room(type) < others)));
   }
 
   /** How many more of a type may be held. */
@@ -103,6 +103,8 @@ class HeldLeases {
 
   async #count(types: readonly string[]): Promise<void> {
     if (types.length === 0) return;
+    // A type of which none is held has no row.
+    for (const type of types) this.#held.set(type, 0);
     const rows = await this.#sql.all<{ type: string; held: number }>(COUNT_HELD, [types]);
     for (const { type, held } of rows) this.#held.set(type, held);
   }

@@ -37,7 +37,7 @@ const RESUME_LEASES = `
 const FIND_OTHER_NODE = `
   SELECT EXISTS (
     SELECT 1 FROM nodes AS n JOIN nodes AS own ON own.seq = $1
-    WHERE n.seq < own.seq AND n.expires_at > own.joined_at AND coalesce(n.ended_at > own.joined_at, true)
+    WHERE n.seq < own.seq AND NOT n.is_tool AND n.expires_at > own.joined_at AND coalesce(n.ended_at > own.joined_at, true)
   ) AS found`;
 
 const HELD_COLUMNS = `

@@ -24,6 +24,9 @@ export const END_BYTES = `
 // A statement does not see what was written after it began. So each row of which something else is made is locked by a
 // statement of its own before: whoever is ending such a task, sending its webhook or sending it again has committed by
 // then, or finds nothing any more.
+const LOCK_ENDS = `
+  SELECT 1 FROM ends WHERE task_seq = ANY($1::bigint[]) ORDER BY task_seq FOR UPDATE`;
+
 const LOCK_QUEUED = `
   SELECT 1 FROM queue WHERE task_seq = ANY($1::bigint[]) ORDER BY task_seq FOR UPDATE`;
 
@@ -81,6 +84,8 @@ export function lockDeliveries(sql: BatchSql, seqs: readonly number[]): void {
 
 /** Locks tasks as they are: whoever wants to change them waits, and finds them erased. */
 function lockTasks(sql: BatchSql, seqs: readonly number[]): void {
+  // First, as the sweep does.
+  sql.send(LOCK_ENDS, [seqs]);
   sql.send(LOCK_QUEUED, [seqs]);
   sql.send(LOCK_ATTEMPTS, [seqs]);
   lockDeliveries(sql, seqs);

@@ -6,6 +6,7 @@ import type { TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { findAnswers, keepAnswers, type FoundAnswer } from "./idempotency-keys.ts";
 import type { BatchSql } from "./machine/sql.ts";
+import { storable } from "./traffic-tally.ts";
 
 const INSERT_TASKS = `
   INSERT INTO tasks (seq, id, account_seq, type, tag, marketplace, priority, created_at, data_text, input_text)
@@ -28,12 +29,15 @@ const INSERT_REFUSED = `
   FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[])
     AS a (seq, account_seq, code, message, created_at, expires_at, erase_at, error_text)`;
 
+const FIND_ACCOUNTS = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[])`;
+
 const LOCK_ACCOUNTS = `
   SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) ORDER BY seq FOR NO KEY UPDATE`;
 
 // As much as all other batches under way might add to an account: 63 of them, of 256 tasks and some megabytes.
-const NEAR_TASKS = 63 * 256;
-const NEAR_BYTES = 63 * 2 * 1024 * 1024;
+const OTHERS = 63;
+const NEAR_TASKS = OTHERS * 256;
+const NEAR_BYTES = OTHERS * 2 * 1024 * 1024;
 
 /** A post that is taken in. */
 interface Accepted {
@@ -59,10 +63,15 @@ export class PostStep {
     const accounts = [...new Set(posts.map(({ accountId }) => accountId))].toSorted(
       (a, b) => a - b,
     );
-    [this.#usage, this.#found] = await Promise.all([
+    const [usage, found, known] = await Promise.all([
       this.#changes.findUsage(accounts),
       findAnswers(this.#sql, posts),
+      this.#sql.all(FIND_ACCOUNTS, [accounts]),
     ]);
+    // An account may have been erased since its request was let in.
+    if (known.length < accounts.length) throw new Error("there is no such account");
+    this.#usage = usage;
+    this.#found = found;
     const near = accounts.filter((account) => posts.some((post) => this.#isNear(account, post)));
     if (near.length > 0) await this.#lock(near);
     const accepted: Accepted[] = [];
@@ -79,12 +88,13 @@ export class PostStep {
   }
 
   /** True where the posts of other connections might exceed the quota together with this one. */
-  #isNear(account: number, { accountId, quota }: TaskPost): boolean {
+  #isNear(account: number, post: TaskPost): boolean {
+    const { accountId, quota } = post;
     if (accountId !== account) return false;
     const used = this.#usage.get(account) ?? NOTHING;
     const bytesMax = Math.min(quota.bytes || Infinity, quota.shareBytes || Infinity);
     return (
-      used.bytes + NEAR_BYTES > bytesMax ||
+      used.bytes + NEAR_BYTES + OTHERS * bytesOf(post) > bytesMax ||
       used.openTasks + NEAR_TASKS > (quota.openTasks || Infinity)
     );
   }
@@ -148,8 +158,9 @@ function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
     tasks.map(({ seq }) => seq),
     tasks.map(({ id }) => id),
     tasks.map(({ accountId }) => accountId),
-    tasks.map(({ type }) => type),
-    tasks.map(({ tag }) => tag),
+    // A refused task is kept with the type that it was posted with, whatever that was.
+    tasks.map(({ type }) => storable(type)),
+    tasks.map(({ tag }) => storable(tag)),
     tasks.map(({ marketplace }) => marketplace),
     tasks.map(({ priority }) => priority),
     tasks.map(({ createdAt }) => createdAt),
@@ -162,7 +173,7 @@ function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
     refused.map(({ seq }) => seq),
     refused.map(({ accountId }) => accountId),
     refused.map(({ code }) => code),
-    refused.map(({ message }) => message),
+    refused.map(({ message }) => storable(message)),
     refused.map(({ createdAt }) => createdAt),
     refused.map(({ expiresAt }) => expiresAt),
     refused.map(({ eraseAt }) => eraseAt),

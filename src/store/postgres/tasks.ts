@@ -56,6 +56,13 @@ const FIND_LARGE_TASK = `
   FROM tasks AS t ${STATE_JOINS}
   WHERE t.id = $1 AND t.account_seq = $2`;
 
+interface FoundState {
+  readonly seq: number;
+  /** Its state while it has not ended. */
+  readonly open: StoredState | null;
+  readonly ended: StoredState | null;
+}
+
 export function taskWrites(sql: BatchSql, changes: BatchChanges) {
   return {
     insertTasks: (posts) => new PostStep(sql, changes).insert(posts),
@@ -77,16 +84,14 @@ function changeWrites(sql: BatchSql, changes: BatchChanges) {
     },
 
     cancelTask: each(async ({ accountId, id, ...order }) => {
-      const found = await sql.get<{
-        seq: number;
-        open: StoredState | null;
-        ended: StoredState | null;
-      }>(FIND_STATE, [toUuid(id), accountId]);
+      const found = await sql.get<FoundState>(FIND_STATE, [toUuid(id), accountId]);
       const outcome = decideCancel(found?.open ?? found?.ended ?? undefined);
       if (found === undefined || outcome !== "cancelled") return outcome;
       const cancelled = await cancel(batch, [found.seq], order);
-      // It has ended between the two statements.
-      return cancelled.has(found.seq) ? outcome : "finished";
+      if (cancelled.has(found.seq)) return outcome;
+      // It has ended between the two statements: another node may have cancelled it, too.
+      const now = await sql.get<FoundState>(FIND_STATE, [toUuid(id), accountId]);
+      return decideCancel(now?.open ?? now?.ended ?? undefined);
     }),
 
     cancelTasks: each(async ({ accountId, ids, states, ...order }) => {
