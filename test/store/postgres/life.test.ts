@@ -62,14 +62,16 @@ async function liveAtBoth(t: TestContext, { erases }: { readonly erases: boolean
     assert.deepEqual(await findFaults(url, { erases }), []);
     for (const [word, count] of Object.entries(await store.countWork(null))) see(life, word, count);
   });
-  await fc.assert(property, { numRuns: 40, seed: 4, endOnFailure: true });
-
-  assert.deepEqual(reasons, ALL_REASONS);
-  // Else the steps would have missed what this is about.
   const words = Object.keys(await store.countWork(null));
-  for (const what of [...words, ...Object.keys(erases ? ALL_OTHERS : OTHERS)]) {
-    assert((life.seen.get(what) ?? 0) > 2, `${what}: ${life.seen.get(what)}`);
+  const wanted = [...words, ...Object.keys(erases ? ALL_OTHERS : OTHERS)];
+  const missed = () => wanted.filter((what) => (life.seen.get(what) ?? 0) <= 2);
+  // Which node is faster decides what comes about: life goes on until nothing is missed that this is about.
+  for (let seed = 4; seed < 10; seed++) {
+    await fc.assert(property, { numRuns: 40, seed, endOnFailure: true });
+    if (missed().length === 0 && reasons.size === ALL_REASONS.size) break;
   }
+  assert.deepEqual(reasons, ALL_REASONS);
+  assert.deepEqual(missed(), []);
   return { url, store };
 }
 
