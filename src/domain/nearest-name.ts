@@ -19,6 +19,30 @@ export function nearestName(word: string, known: readonly string[]): string {
   return nearest;
 }
 
+/**
+ * The known name that `word` was most likely meant to be; null where none is close. It takes long words for none at once,
+ * because anybody may send them.
+ */
+export function closeName(word: string, known: readonly string[]): string | null {
+  if (word.length > CLOSE_LENGTH_MAX || known.length === 0) return null;
+  const nearest = nearestName(word, known);
+  const edits = nameDistance(word.toLowerCase(), nearest.toLowerCase());
+  // Two edits exchange two letters; in a word of two letters they make any other.
+  const most = Math.min(word.length - 1, Math.max(2, Math.floor(word.length / 3)));
+  return edits <= most ? nearest : null;
+}
+
+/** Tells a client that a name is not known, and which one it may have meant. Without a full stop. */
+export function unknownNote(name: string, known: readonly string[]): string {
+  const close = closeName(name, known);
+  return close === null
+    ? "It is not known here"
+    : `It is not known here (the nearest is '${close}')`;
+}
+
+// A misspelt name of ours is no longer.
+const CLOSE_LENGTH_MAX = 24;
+
 /** Counts the edits between two names; a name that begins with the other, such as `retry`, is close at any length. */
 function nameDistance(a: string, b: string): number {
   const isPrefix = Math.min(a.length, b.length) >= 3 && (a.startsWith(b) || b.startsWith(a));

@@ -1,5 +1,5 @@
 import type { LeaseEnding } from "./lease/lease.ts";
-import type { AttemptOutcome, DeliveryKind } from "./webhook/delivery.ts";
+import type { AttemptOutcome, DeliveryKind, EndedDeliveryState } from "./webhook/delivery.ts";
 
 /**
  * Whoever counts and times what the daemon does. It is told of each thing once, after that is on disk; what it does not
@@ -8,7 +8,11 @@ import type { AttemptOutcome, DeliveryKind } from "./webhook/delivery.ts";
 export interface Observer {
   readonly request?: Listener<ObservedRequest> | undefined;
   readonly commit?: Listener<ObservedCommit> | undefined;
+  readonly refusal?: Listener<ObservedRefusal> | undefined;
+  readonly post?: Listener<ObservedPost> | undefined;
+  readonly start?: Listener<ObservedStart> | undefined;
   readonly run?: Listener<ObservedRun> | undefined;
+  readonly end?: Listener<ObservedEnd> | undefined;
   readonly attempt?: Listener<ObservedAttempt> | undefined;
 }
 
@@ -32,6 +36,32 @@ export interface ObservedCommit {
   readonly ms: number;
 }
 
+/** A batch of writes that was not written, or may not have been. */
+export interface ObservedRefusal {
+  readonly reason: "full" | "busy" | "unreachable" | "failed" | "unknown";
+}
+
+/** Tasks that were taken in. */
+export interface ObservedPost {
+  /** By their type, which is a configured one. */
+  readonly accepted: ReadonlyMap<string, number>;
+  readonly refused: number;
+}
+
+/** A run that was begun, here or by a worker. */
+export interface ObservedStart {
+  readonly type: string;
+  /** Since the task could start; never negative. */
+  readonly waitedMs: number;
+}
+
+/** A task that ended. */
+export interface ObservedEnd {
+  /** Null where it is not known. */
+  readonly type: string | null;
+  readonly state: "completed" | "failed" | "cancelled";
+}
+
 /**
  * A run that came to an end; none that was cancelled, given back or broken off before. A lease that ran out is told of
  * as expired, and again when its worker is heard after all.
@@ -50,6 +80,10 @@ export interface ObservedAttempt {
   readonly outcome: AttemptOutcome;
   /** Null where an earlier process made it. */
   readonly ms: number | null;
+  /** How much later than due it was begun; null where an earlier process made it. */
+  readonly lagMs: number | null;
+  /** The state of the delivery after it. */
+  readonly state: EndedDeliveryState | "scheduled";
 }
 
 /** How much there is at a moment: this is asked for, and told to nobody. */
@@ -68,9 +102,11 @@ export interface QueueGauge {
 }
 
 export interface LaneGauge {
-  /** Those with an attempt scheduled or under way; of accounts that are held only the latter. */
+  /** Those with an attempt scheduled or under way; of lanes that are held only the latter. */
   readonly lanes: number;
   /** Attempts. */
   readonly underWay: number;
   readonly heldAccounts: number;
+  /** Holds of deliveries, each of everything, a host, an account or one lane. */
+  readonly holds: number;
 }

@@ -46,3 +46,17 @@ test("a standby that no commit waits for is worth a warning, and no standby is n
   assert.match(text ?? "", /a failover loses what was acknowledged last/);
   assert.deepEqual(others, []);
 });
+
+test("commits that wait for a standby which is not there are worth a warning, unless it is hidden from this user", () => {
+  const standby = { name: "east", state: "streaming", lagBytes: null, lagMs: null };
+  const of = (...states: readonly (string | null)[]): string[] => {
+    const standbys = states.map((syncState) => ({ ...standby, syncState }));
+    return textsOf({ commitsWait: true, standbys });
+  };
+  for (const states of [[], ["async"], ["potential", "async"]]) {
+    const [text, ...others] = of(...states);
+    assert.match(text ?? "", /^nothing is acknowledged: .* Start one, or name another$/);
+    assert.deepEqual(others, []);
+  }
+  for (const states of [["sync"], ["quorum", "async"], [null]]) assert.deepEqual(of(...states), []);
+});

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { durationText } from "../../src/domain/clock/time.ts";
 import type { Task } from "../../src/domain/task/task.ts";
 import { explainError } from "../../src/domain/webhook/attempt-error.ts";
+import { holdOf, type DeliveryHold } from "../../src/domain/webhook/delivery-hold.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
@@ -187,7 +188,7 @@ const FAILED = ended({
 
 function told(state: Delivery["state"], ...attempts: readonly Attempt[]): string {
   const delivery: Delivery = { kind: "postback", url: URL, state, attempts };
-  return explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER });
+  return explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER, hold: null });
 }
 
 test("says of what was given up after how many attempts, and how the last one went", () => {
@@ -269,6 +270,8 @@ const ERROR_SOURCES = [
 const NO_ERRORS = [
   "earlier life",
   "attempt failed",
+  "an attempt began",
+  "an attempt ended",
   "an attempt could not be made",
   "the machine's clock was set; scheduled work moves with it",
   "attempts that were scheduled later than any retry can be are sent sooner",
@@ -357,4 +360,51 @@ test("has advice for every error that its reader can follow", () => {
     const own = explainError(phrase, { peer, role: "operator" })?.hint ?? "";
     assert.doesNotMatch(own, /the operator/, phrase);
   }
+});
+
+const HOLD: DeliveryHold = {
+  ...{ accountId: null, login: null, host: "hooks.corp", since: T0 - 60_000 },
+  ...{ reason: "maintenance", heldBy: "root" },
+};
+
+test("says of what is held since when and what else is, and to the operator why", () => {
+  const scheduled: Delivery = {
+    kind: "postback",
+    url: URL,
+    state: "scheduled",
+    attempts: [SCHEDULED],
+  };
+  const asked = { now: T0, hold: HOLD };
+
+  const operators = explainDelivery(scheduled, { ...asked, reader: COMMAND_LINE_READER });
+  const accounts = explainDelivery(scheduled, { ...asked, reader: ACCOUNT });
+
+  assert.match(
+    operators,
+    /^held: attempt \d, due at .* UTC, waits while the operator holds webhooks to hooks\.corp since .* \(maintenance\); release them$/,
+  );
+  assert.match(accounts, /since [^()]*; ask the operator to release them$/);
+});
+
+test("a hold changes nothing about what has ended or is under way", () => {
+  const url = { kind: "postback", url: URL } as const;
+  const delivered: Delivery = { ...url, state: "given_up", attempts: [FAILED] };
+  const circumstances = { now: T0, reader: COMMAND_LINE_READER };
+
+  assert.equal(
+    explainDelivery(delivered, { ...circumstances, hold: HOLD }),
+    explainDelivery(delivered, { ...circumstances, hold: null }),
+  );
+});
+
+test("a webhook is held by the hold that covers its account and its host, whatever else is held", () => {
+  const ofAda: DeliveryHold = { ...HOLD, accountId: 1, login: "ada", host: null };
+  const ofLane: DeliveryHold = { ...HOLD, accountId: 2, login: "bob", host: "::1" };
+  const holds = [HOLD, ofAda, ofLane];
+
+  assert.equal(holdOf(holds, { login: "bob", host: "hooks.corp" }), HOLD);
+  assert.equal(holdOf(holds, { login: "ada", host: "b.corp" }), ofAda);
+  assert.equal(holdOf(holds, { login: "bob", host: "[::1]" }), ofLane);
+  assert.equal(holdOf(holds, { login: "bob", host: "b.corp" }), null);
+  assert.equal(holdOf([], { login: "bob", host: "b.corp" }), null);
 });

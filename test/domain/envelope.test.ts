@@ -178,9 +178,11 @@ test("a leased task holds its input as it was posted, and null where there was n
   const leased = {
     ...{ id: ID, type: "print", tag: 'a "b"', marketplace: null, runs: 2 },
     ...{ leaseId: "lease", leaseExpiresAt: CREATED, inputText: "[1.0,-0]" },
+    traceText: null,
   };
   const head = `{"id":"${ID}","type":"print","tag":"a \\"b\\"","marketplace":null`;
-  const lease = '"lease_id":"lease","lease_expires_at":"2030-01-31T09:00:00.000Z","run":2}';
+  const lease =
+    '"lease_id":"lease","lease_expires_at":"2030-01-31T09:00:00.000Z","run":2,"traceparent":null,"tracestate":null}';
   assert.equal(leasedTaskJson(leased), `${head},"input":[1.0,-0],${lease}`);
   assert.equal(leasedTaskJson({ ...leased, inputText: null }), `${head},"input":null,${lease}`);
 });

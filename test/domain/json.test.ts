@@ -232,10 +232,19 @@ describe("bytes", () => {
     }
   });
 
-  test("that are no JSON are refused with a reason that repeats nothing of them", () => {
-    for (const text of ["", " ", "hunter2", `{"password":"hunter2"`, `["hunter2",]`]) {
-      const fault = parseJsonBytes(Buffer.from(text));
-      assert.deepEqual(fault, { kind: "fault", reason: "not valid JSON" });
+  test("that are no JSON are refused with the place, and nothing of them is repeated", () => {
+    for (const [text, reason] of [
+      ["", "not valid JSON: it ends too early (line 1, column 1)"],
+      [" ", "not valid JSON: it ends too early (line 1, column 2)"],
+      ["hunter2", "not valid JSON (line 1, column 1)"],
+      [`{"password":"hunter2"`, "not valid JSON: it ends too early (line 1, column 22)"],
+      [`["hunter2",]`, "not valid JSON (line 1, column 12)"],
+      [`[{"ä\u{1F600}": 1,\n  'b': 2}]`, "not valid JSON (line 2, column 3)"],
+      [`{"a": "x\ny"}`, "not valid JSON (line 1, column 9)"],
+      [`{"a": 01}`, "not valid JSON (line 1, column 8)"],
+      [`{"a": 1} {`, "not valid JSON (line 1, column 10)"],
+    ] as const) {
+      assert.deepEqual(parseJsonBytes(Buffer.from(text)), { kind: "fault", reason });
     }
   });
 

@@ -383,11 +383,21 @@ describe("a refused task", () => {
 
       assert.equal(task.code, 40506);
       assert.equal(task.message, `Unknown Field: '${name}'.`);
-      const error: unknown = JSON.parse(task.errorText);
-      assert.deepEqual(error, { message: task.message, detail: { field: name } });
+      const { message, detail } = JSON.parse(task.errorText);
+      assert.deepEqual([message, detail.field], [task.message, name]);
       assert.deepEqual(task.dataText, `{"type":"echo",${JSON.stringify(name)}:1}`);
     });
   }
+
+  test("names the field that an unknown one is most like, if there is one", () => {
+    const detailOf = (name: string): unknown => JSON.parse(refused({ [name]: 1 }).errorText).detail;
+
+    assert.deepEqual(detailOf("postback"), { field: "postback", nearest: "postback_url" });
+    assert.deepEqual(detailOf("postbackUrl"), { field: "postbackUrl", nearest: "postback_url" });
+    assert.deepEqual(detailOf("prioirty"), { field: "prioirty", nearest: "priority" });
+    assert.deepEqual(detailOf("colour"), { field: "colour" });
+    assert.deepEqual(detailOf("type".repeat(20)), { field: `${"type".repeat(16)}…` });
+  });
 
   test("cuts the name of a field where no name is that long", () => {
     const name = "x".repeat(1_000_000);

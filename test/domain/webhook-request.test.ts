@@ -41,6 +41,7 @@ function facts(overrides: Partial<WebhookFacts> = {}): WebhookFacts {
     startedAt: CREATED + 5999,
     webhookSecret: SECRET,
     webhookSecretNext: null,
+    traceText: null,
     ...overrides,
   };
 }

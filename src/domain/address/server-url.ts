@@ -61,7 +61,7 @@ export function parseServerUrl(text: string): Parsed<ServerUrl> {
   }
 }
 
-/** What is wrong with the URL; the message completes "database …". */
+/** The fault of the URL; the message completes "database …". */
 class Refusal extends Error {}
 
 const FORM = "postgres://USER:PASSWORD@HOST:5432/DATABASE";
@@ -162,7 +162,7 @@ function readHost(text: string, { sslmode }: Parameters): ServerHost {
   const host = bracketed === undefined ? parseHost(name) : bracketed;
   const isHost = host !== null && (bracketed === undefined || parseAddress(host) !== null);
   if (!isHost) refuse(`has a host that is neither a name nor an address: ${quote(name)}`);
-  // What leaves this machine is read by others on its way, and answered by whoever stands there.
+  // A connection that leaves this machine is read by others on its way, and answered by whoever stands there.
   const tls = sslmode ?? (isLoopbackHost(host) ? "disable" : "verify-full");
   return Object.freeze({ host, port, tls });
 }

@@ -27,6 +27,8 @@ const END = -1;
 export class CompactFault extends Error {
   override readonly name = "CompactFault" as const;
   readonly isTooDeep: boolean;
+  /** The index of the first byte that is wrong; the length where the bytes end too early. */
+  at = 0;
 
   constructor(isTooDeep: boolean) {
     super();
@@ -71,6 +73,9 @@ class Compactor {
     try {
       this.#value(this.#next(), 0);
       if (this.#next() !== END) throw noJson();
+    } catch (error) {
+      if (error instanceof CompactFault) error.at = this.#at;
+      throw error;
     } finally {
       this.#in = EMPTY;
     }

@@ -16,6 +16,8 @@ export const JSON_DEPTH_MAX = 64;
 /** A parsed document. Numbers that a double would change are `JSON.rawJSON` objects in `value`. */
 export type JsonDocument = { readonly kind: "json"; readonly value: unknown };
 
+const LINE_FEED = 0x0a;
+
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** Options for reading a document. */
@@ -53,9 +55,23 @@ export function compactJson(
     return { kind: "text", text: utf8.decode(compactJsonBytes(bytes, depthMax)) };
   } catch (error) {
     if (!(error instanceof CompactFault) || !isUtf8(bytes)) return fault("not valid UTF-8");
-    // The text is not quoted: it may hold a secret.
-    return fault(error.isTooDeep ? `nested deeper than ${depthMax} levels` : "not valid JSON");
+    if (error.isTooDeep) return fault(`nested deeper than ${depthMax} levels`);
+    // The place is told and the text is not quoted: it may hold a secret.
+    const end = error.at >= bytes.length ? ": it ends too early" : "";
+    return fault(`not valid JSON${end} (${placeOf(bytes, error.at)})`);
   }
+}
+
+/** Where a byte of valid UTF-8 stands, in the words of an editor: both count from 1, columns are UTF-16 units. */
+function placeOf(bytes: Uint8Array, at: number): string {
+  let line = 1;
+  let start = 0;
+  for (let i = 0; i < at; i++) {
+    if (bytes[i] !== LINE_FEED) continue;
+    line++;
+    start = i + 1;
+  }
+  return `line ${line}, column ${utf8.decode(bytes.subarray(start, at)).length + 1}`;
 }
 
 function isUtf8(bytes: Uint8Array): boolean {

@@ -16,7 +16,7 @@ export interface DatabaseHealth {
   readonly deadRows: { readonly queue: number; readonly outbox: number };
 }
 
-/** What keeps the server from cleaning up what changed since: claims have to step over it. */
+/** The snapshot that keeps the server from cleaning up what changed since: claims have to step over it. */
 export interface HeldSnapshot {
   readonly holder: SnapshotHolder;
   /** The name of the session's application, of the slot, or of the prepared transaction. */
@@ -39,13 +39,13 @@ export interface Standby {
   readonly state: string | null;
   /** In the server's word: `async`, `potential`, `sync`, `quorum`. */
   readonly syncState: string | null;
-  /** What it has not replayed, in bytes of WAL. */
+  /** The WAL that it has not replayed, in bytes. */
   readonly lagBytes: number | null;
   /** How long it took it lately to replay; null also where there is nothing to replay. */
   readonly lagMs: number | null;
 }
 
-/** Something that the operator should mend, while everything still works. */
+/** Something that the operator should mend. */
 export interface DatabaseWarning {
   /** Always the same words for the same thing, and nothing in them that not everybody may know. */
   readonly text: string;
@@ -64,10 +64,25 @@ const OLD_SNAPSHOT =
 const NO_STANDBY_WAITED_FOR =
   "no commit waits for a standby: a failover loses what was acknowledged last";
 
-/** What of it the operator should mend. */
+const NO_STANDBY_ANSWERS =
+  "nothing is acknowledged: none of the standbys that synchronous_standby_names names is there. Start one, or name another";
+
+/** Why every write waits in vain for a standby; null where one answers, or may. */
+export function missingStandby({
+  standbys,
+  commitsWait,
+}: Pick<DatabaseHealth, "standbys" | "commitsWait">): DatabaseWarning | null {
+  const mayAnswer = ({ syncState }: Standby): boolean =>
+    syncState === null || syncState === "sync" || syncState === "quorum";
+  if (!commitsWait || standbys.some(mayAnswer)) return null;
+  return { text: NO_STANDBY_ANSWERS, facts: { standbys: standbys.map(({ name }) => name) } };
+}
+
+/** Sentences about what of it the operator should mend. */
 export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarning[] {
   const { oldestSnapshot, standbys, commitsWait } = health;
-  const warnings: DatabaseWarning[] = [];
+  const missing = missingStandby(health);
+  const warnings: DatabaseWarning[] = missing === null ? [] : [missing];
   if (oldestSnapshot !== null && (oldestSnapshot.ageMs ?? 0) > SNAPSHOT_MS_MAX) {
     warnings.push({ text: OLD_SNAPSHOT, facts: { ...oldestSnapshot } });
   }

@@ -2,6 +2,7 @@ import { timeText } from "../clock/time.ts";
 import { isTaskError, statusMessage, type StatusCode } from "../status.ts";
 import type { TaskProgress } from "./progress.ts";
 import type { Task, TaskSummary } from "./task.ts";
+import { readTrace } from "./trace.ts";
 
 /**
  * The bytes that clients see. They are made here and not in the HTTP ring, because a postback's body is byte for byte
@@ -105,15 +106,19 @@ export interface LeasedTaskShown {
   readonly leaseExpiresAt: number;
   /** How often the task was started, including this time. */
   readonly runs: number;
+  /** The trace it was posted in, as it is stored; null for none. */
+  readonly traceText: string | null;
 }
 
 /** A claimed task; its input as it was posted. */
 export function leasedTaskJson(task: LeasedTaskShown): string {
+  const trace = readTrace(task.traceText);
   return (
     `{"id":"${task.id}","type":${stringJson(task.type)},"tag":${stringJson(task.tag)}` +
     `,"marketplace":${stringJson(task.marketplace)},"input":${task.inputText ?? "null"}` +
     `,"lease_id":${stringJson(task.leaseId)},"lease_expires_at":${timeJson(task.leaseExpiresAt)}` +
-    `,"run":${task.runs}}`
+    `,"run":${task.runs},"traceparent":${stringJson(trace?.traceparent ?? null)}` +
+    `,"tracestate":${stringJson(trace?.tracestate ?? null)}}`
   );
 }
 

@@ -1,5 +1,6 @@
 import { INSTANT, parseTime, timeText } from "../clock/time.ts";
 import { toJsonText, toPlainNumber, type JsonObject } from "../json/json.ts";
+import { closeName } from "../nearest-name.ts";
 import { integerBetween } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
@@ -106,6 +107,12 @@ function acceptTask(posted: JsonObject, { id, now, rules }: ParseOptions): NewTa
   };
 }
 
+/** The field, and for an unknown one the name that it may have been meant to be. */
+function faultDetail({ field, reason }: FieldFault): { field: string; nearest?: string } {
+  const nearest = reason === null ? closeName(field, TASK_FIELDS) : null;
+  return nearest === null ? { field: shorten(field) } : { field: shorten(field), nearest };
+}
+
 function refuseTask(posted: JsonObject, id: string, fault: FieldFault): RefusedTask {
   const code = fault.reason === null ? 40506 : 40501;
   const message = statusMessage(code, { name: shorten(fault.field), reason: fault.reason ?? "" });
@@ -116,7 +123,7 @@ function refuseTask(posted: JsonObject, id: string, fault: FieldFault): RefusedT
     tag: tagOf(tag),
     code,
     message,
-    errorText: toJsonText({ message, detail: { field: shorten(fault.field) } }),
+    errorText: toJsonText({ message, detail: faultDetail(fault) }),
     dataText: dataText(
       posted,
       Object.keys(posted).filter((name) => name !== "input"),

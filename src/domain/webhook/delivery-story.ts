@@ -4,6 +4,7 @@ import { durationText, momentText } from "../clock/time.ts";
 import type { Task } from "../task/task.ts";
 import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
 import { explainError, type ErrorExplanation, type Peer } from "./attempt-error.ts";
+import { scopeText, type DeliveryHold } from "./delivery-hold.ts";
 import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./delivery.ts";
 import { postedUrls } from "./task-url.ts";
 import { parseUrlForm } from "./url-form.ts";
@@ -25,6 +26,12 @@ export interface StoryCircumstances {
   readonly reader: StoryReader;
 }
 
+/** The same of a delivery, and what keeps it back. */
+export interface DeliveryCircumstances extends StoryCircumstances {
+  /** The operator's hold that covers it; null where none does. */
+  readonly hold: DeliveryHold | null;
+}
+
 /** The same of an attempt, with its target. */
 export interface Circumstances extends StoryCircumstances {
   readonly url: string;
@@ -34,11 +41,17 @@ export interface Circumstances extends StoryCircumstances {
  * One sentence, without its full stop, that tells what happened to a delivery and why: the answer to "why did my
  * callback not arrive?". It never holds the URL's path or query.
  */
-export function explainDelivery(delivery: Delivery, { now, reader }: StoryCircumstances): string {
+export function explainDelivery(
+  delivery: Delivery,
+  { now, reader, hold }: DeliveryCircumstances,
+): string {
   const circumstances = { url: delivery.url, now, reader };
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "nothing is recorded of it yet";
-  const lastStory = explainAttempt(last, circumstances);
+  const isHeld = delivery.state === "scheduled" && hold !== null;
+  const lastStory = isHeld
+    ? explainHeld(last, hold, circumstances)
+    : explainAttempt(last, circumstances);
   switch (delivery.state) {
     case "delivered":
       return lastStory;
@@ -111,6 +124,18 @@ function explainScheduled({ number, dueAt }: Attempt, { now, reader }: Circumsta
     `${due} since ${reader.writeTime(dueAt)} and goes out as soon as the daemon runs and ` +
     "other attempts leave room"
   );
+}
+
+function explainHeld(
+  { number, dueAt }: Attempt,
+  hold: DeliveryHold,
+  { reader: { role, writeTime } }: Circumstances,
+): string {
+  // The operator's words are for operators.
+  const reason = role === "operator" && hold.reason !== null ? ` (${hold.reason})` : "";
+  const since = `the operator holds ${scopeText(hold)} since ${writeTime(hold.since)}${reason}`;
+  const remedy = adviceText({ operator: "release them" }, role);
+  return `held: attempt ${number}, due at ${writeTime(dueAt)}, waits while ${since}; ${remedy}`;
 }
 
 function explainInFlight(startedAt: number, { url, now, reader }: Circumstances): string {

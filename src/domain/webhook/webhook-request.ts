@@ -1,5 +1,6 @@
 import { taskEnvelope } from "../task/envelope.ts";
 import type { Task } from "../task/task.ts";
+import { traceHeaders } from "../task/trace.ts";
 import type { DeliveryKind } from "./delivery.ts";
 import { signStandardWebhook, signWebhook, type SignedMessage } from "./signature.ts";
 import type { WebhookTarget } from "./webhook-url.ts";
@@ -15,6 +16,8 @@ export interface WebhookFacts {
   readonly startedAt: number;
   readonly webhookSecret: string;
   readonly webhookSecretNext: string | null;
+  /** The trace of the task as it is stored; null for none. No signature covers it. */
+  readonly traceText: string | null;
 }
 
 /** The request of one attempt. */
@@ -59,6 +62,7 @@ export function signedRequest<Body extends SignedMessage>(
     "x-attempt": String(number),
     "webhook-id": id,
     "webhook-timestamp": String(timestamp),
+    ...traceHeaders(facts.traceText),
     "webhook-signature": signStandardWebhook({ id, timestamp, body: body ?? "" }, secrets),
   };
   return { method: isPostback ? "POST" : "GET", headers, body };

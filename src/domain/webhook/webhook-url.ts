@@ -125,9 +125,9 @@ function withoutBrackets(hostname: string): string {
 // The refusal by a rule that the operator may lift.
 function refuseBy(
   rule: string,
-  { subject, instead }: { readonly subject: string; readonly instead: string },
+  { subject, instead, entry }: { readonly [Part in "subject" | "instead" | "entry"]: string },
 ): UrlRefusal {
-  const repair = `use ${instead}, or have the operator list the target in webhooks.allow`;
+  const repair = `use ${instead}, or have the operator add "${entry}" to webhooks.allow`;
   return {
     kind: "refused",
     rule,
@@ -141,7 +141,11 @@ function judgeName({ host, port }: WebhookTarget, policy: UrlPolicy): UrlRefusal
   const isOwn = policy.ownNames.some((name) => isSameName(name, host));
   const rule = isOwn ? "name of this machine" : localNameRule(host);
   if (rule === null || allowsHost(policy.allow, host, port)) return null;
-  return refuseBy(rule, { subject: `The host ${host}`, instead: "a public host name" });
+  return refuseBy(rule, {
+    subject: `The host ${host}`,
+    instead: "a public host name",
+    entry: host,
+  });
 }
 
 function judgeLiteral(
@@ -150,7 +154,11 @@ function judgeLiteral(
 ): UrlRefusal | null {
   const rule = addressRule(address, { port, policy });
   if (rule === null) return null;
-  return refuseBy(rule, { subject: `The address ${host}`, instead: "a public address" });
+  return refuseBy(rule, {
+    subject: `The address ${host}`,
+    instead: "a public address",
+    entry: host,
+  });
 }
 
 function refuseAnswer(
@@ -160,7 +168,8 @@ function refuseAnswer(
   const subject = isAddress
     ? `The address ${host}`
     : `The host ${host} resolves to ${shown}, which`;
-  return { ...refuseBy(rule, { subject, instead: "a public address" }), address: shown };
+  const refused = refuseBy(rule, { subject, instead: "a public address", entry: shown });
+  return { ...refused, address: shown };
 }
 
 function refuseNonAddress({ host }: WebhookTarget, text: string): AddressesVerdict {

@@ -1,0 +1,62 @@
+import { plainText } from "../rule.ts";
+
+/** The lanes that a hold covers. */
+export interface HoldScope {
+  /** Null covers all accounts. */
+  readonly accountId: number | null;
+  /** Null covers all hosts. */
+  readonly host: string | null;
+}
+
+/**
+ * Webhooks that the operator holds: no attempt in a lane that it covers is begun. What is scheduled there waits, and
+ * none of that time counts: a retry that became due meanwhile goes out after the release, and no retry is used up.
+ */
+export interface DeliveryHold extends HoldScope {
+  /** The account's login; null where it covers all accounts. */
+  readonly login: string | null;
+  readonly since: number;
+  /** The operator's words. */
+  readonly reason: string | null;
+  readonly heldBy: string;
+}
+
+/** More would be a list that nobody reads, and that every node reads each second. */
+export const HOLDS_MAX = 1000;
+
+/** Why webhooks are held. */
+export const HOLD_REASON = plainText(200);
+
+/** A text for each scope, and the same for the same one. */
+export function scopeKey({ accountId, host }: HoldScope): string {
+  return `${accountId ?? ""} ${host ?? ""}`;
+}
+
+/** The scopes that cover a lane, the widest first. */
+export function scopesOf({ accountId, host }: { accountId: number; host: string }): HoldScope[] {
+  return [
+    { accountId: null, host: null },
+    { accountId: null, host },
+    { accountId, host: null },
+    { accountId, host },
+  ];
+}
+
+/** The hold that keeps an account's webhook to a host back, the oldest if there are several; null where none does. */
+export function holdOf(
+  holds: readonly DeliveryHold[],
+  of: { readonly login: string; readonly host: string },
+): DeliveryHold | null {
+  // A URL has an IPv6 address in brackets.
+  const bare = of.host.replace(/^\[(.*)\]$/, "$1");
+  const covers = ({ login, host }: DeliveryHold): boolean =>
+    (login === null || login === of.login) && (host === null || host === bare);
+  return holds.find(covers) ?? null;
+}
+
+/** Writes a scope in words: `all webhooks`, `webhooks of alice to hooks.example.com`. */
+export function scopeText({ login, host }: Pick<DeliveryHold, "login" | "host">): string {
+  if (login === null && host === null) return "all webhooks";
+  const of = login === null ? "" : ` of ${login}`;
+  return `webhooks${of}${host === null ? "" : ` to ${host}`}`;
+}
