@@ -1,5 +1,6 @@
 import type { AccessRequest, AccessRequestFields } from "../domain/account/access-request.ts";
 import type { NewAccount } from "./account.ts";
+import type { Audited } from "./audit.ts";
 
 export interface AccessRequestStore {
   /** Keeps a request unless `pendingMax` others wait for a decision already. */
@@ -16,8 +17,12 @@ export interface AccessRequestStore {
   /** Counts the requests that wait for a decision, up to `max`. */
   countPendingRequests(max: number): Promise<number>;
   /** Makes the account and decides the request, both or neither. */
-  approveAccessRequest(approval: AccessApproval): Promise<"approved" | "exists" | Undecidable>;
-  denyAccessRequest(denial: { id: string; decidedAt: number }): Promise<"denied" | Undecidable>;
+  approveAccessRequest(
+    approval: AccessApproval & Audited,
+  ): Promise<"approved" | "exists" | Undecidable>;
+  denyAccessRequest(
+    denial: { id: string; decidedAt: number } & Audited,
+  ): Promise<"denied" | Undecidable>;
 }
 
 export interface NewAccessRequest {

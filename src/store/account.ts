@@ -3,13 +3,14 @@ import type { KeyHolder } from "../domain/account/credentials.ts";
 import type { HeldWork } from "../domain/account/held-work.ts";
 import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import type { TaskState } from "../domain/task/task.ts";
+import type { Audited } from "./audit.ts";
 
 export type { HeldWork } from "../domain/account/held-work.ts";
 
 /** Remembers accounts, their keys and their webhook secrets. */
 export interface AccountStore {
   /** Makes an account with its first key. Answers `exists`, and changes nothing, when the login is taken. */
-  createAccount(account: NewAccount): Promise<"created" | "exists">;
+  createAccount(account: NewAccount & Audited): Promise<"created" | "exists">;
   /** Lists all accounts, by login. */
   listAccounts(): Promise<readonly Account[]>;
   /** True when there are at least two accounts. */
@@ -20,12 +21,16 @@ export interface AccountStore {
    * Changes the limits that an account has of its own: null removes one, and a limit that is not named stays. Answers
    * all its limits as they are then; null when there is no such account.
    */
-  changeLimits(change: { login: string; limits: Partial<OwnLimits> }): Promise<OwnLimits | null>;
+  changeLimits(
+    change: { login: string; limits: Partial<OwnLimits> } & Audited,
+  ): Promise<OwnLimits | null>;
   /**
    * Disables (a time) or enables (null) an account. Disabling it twice keeps the first time. A disabled account loses
    * its sessions for good, and none of its work is claimed from this step on until it is enabled.
    */
-  setAccountDisabled(change: { login: string; disabledAt: number | null }): Promise<Account | null>;
+  setAccountDisabled(
+    change: { login: string; disabledAt: number | null } & Audited,
+  ): Promise<Account | null>;
   /**
    * Lists the accounts that any process disabled or enabled after a given change, including those that were disabled
    * and enabled again; 0 comes before the first change. Quick when there are none.
@@ -40,20 +45,22 @@ export interface AccountStore {
    * Erases a part of a disabled account, and in the end the account itself; to be called until it answers `done`. The
    * account's numbers stay in the totals of all accounts. Runs that are still under way end without a trace.
    */
-  eraseAccountPart(order: { login: string }): Promise<ErasedPart>;
+  eraseAccountPart(order: { login: string } & Audited): Promise<ErasedPart>;
   /** Adds a key unless the account has `activeMax` active ones already; they are counted in the same step. */
-  createKey(key: NewKey): Promise<"created" | "no account" | "limit reached">;
+  createKey(key: NewKey & Audited): Promise<"created" | "no account" | "limit reached">;
   /** Lists an account's keys, oldest first; null when there is no such account. */
   listKeys(login: string): Promise<readonly Key[] | null>;
   /**
    * Revokes a key; revoking it again keeps the first time. Null when there is no such key, or when it does not belong
    * to `accountId`. A null `accountId` stands for the operator, who may revoke any key.
    */
-  revokeKey(change: {
-    keyId: string;
-    accountId: number | null;
-    revokedAt: number;
-  }): Promise<Key | null>;
+  revokeKey(
+    change: {
+      keyId: string;
+      accountId: number | null;
+      revokedAt: number;
+    } & Audited,
+  ): Promise<Key | null>;
   /** Notes when keys were last used; a time never moves back. Unknown keys are passed over. */
   touchKeys(uses: readonly KeyUse[]): Promise<void>;
   /** Finds the holder of a key. Reads what is committed now, by whichever process. */
@@ -63,12 +70,16 @@ export interface AccountStore {
   /** Finds an account's webhook secrets; null when there is no such account. */
   findSecrets(login: string): Promise<WebhookSecrets | null>;
   /** Begins a rotation: `next` signs beside the current secret until {@link finishRotation}. */
-  rotateSecret(rotation: {
-    login: string;
-    next: string;
-  }): Promise<"rotating" | "already rotating" | "no account">;
+  rotateSecret(
+    rotation: {
+      login: string;
+      next: string;
+    } & Audited,
+  ): Promise<"rotating" | "already rotating" | "no account">;
   /** Ends a rotation: only the next secret signs from now on. */
-  finishRotation(login: string): Promise<"finished" | "not rotating" | "no account">;
+  finishRotation(
+    rotation: { login: string } & Audited,
+  ): Promise<"finished" | "not rotating" | "no account">;
 }
 
 export interface NewAccount {

@@ -20,7 +20,10 @@ export interface Cluster {
    * changes.
    */
   readonly isShared: boolean;
-  /** All nodes that are alive, including this one, in the same order at each of them. Cheap. */
+  /**
+   * The nodes among which work is divided, in the same order at each of them: all that are alive, including this one,
+   * but for those that have resigned and send nothing any more. Cheap.
+   */
   membership(): readonly string[];
   /**
    * False once the other nodes may have declared this one dead, 8 s after the start of its last good heartbeat, until
@@ -41,8 +44,9 @@ export interface Cluster {
    */
   holds(duty: Duty): boolean;
   /**
-   * Gives this node's duties to others and takes no more: it begins nothing from now on. It stays a member until the
-   * store is closed, because what it has under way goes on. A node that is alone keeps them.
+   * Gives this node's duties to others and takes no more: it begins nothing from now on. Its share of what may be sent
+   * goes to them as soon as its facts say that it sends nothing. It stays a member until the store is closed, because
+   * what it has under way goes on. A node that is alone keeps them.
    */
   resign(): void;
   /**
@@ -61,7 +65,7 @@ export interface Cluster {
 /** Work that one node does for all of them. */
 export type Duty = "release" | "reap" | "orders" | "sweep" | "sample" | "fold" | "clock";
 
-/** What a node tells of itself. It is kept as JSON. */
+/** The facts that a node tells of itself. They are kept as JSON. */
 export interface NodeFacts {
   /** The URL that it listens on; null while it does not. */
   readonly url: string | null;

@@ -10,6 +10,7 @@ import type {
 } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import type { WebhookSecrets } from "./account.ts";
+import type { Audited } from "./audit.ts";
 import type { LeftWork } from "./cluster.ts";
 
 export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
@@ -62,7 +63,7 @@ export interface DeliveryStore {
    * scheduled one becomes due now, and one in flight stays. With `states`, only deliveries that ended in these states
    * begin again, and scheduled ones stay too. Answers the lanes that now have an attempt due.
    */
-  redeliver(order: Redelivery): Promise<readonly LaneRef[]>;
+  redeliver(order: Redelivery & Audited): Promise<readonly LaneRef[]>;
   /** Finds a task of any account with its deliveries; null for an unknown id. */
   findTaskDeliveries(id: string): Promise<TaskDeliveries | null>;
   /** Lists deliveries of finished tasks, those with the newest attempts first. May read the whole log of attempts. */
@@ -118,6 +119,8 @@ export interface ClaimedAttempt extends AttemptRef, WebhookSecrets {
   readonly task: Task;
   /** The size of a large postback's texts; null for any other postback, whose request is made of the fields here. */
   readonly largeBytes: number | null;
+  /** The trace its task was posted in, as it is stored; null for none. */
+  readonly traceText: string | null;
 }
 
 export interface ClaimedAttempts {
@@ -159,6 +162,8 @@ export interface Redelivery {
 export interface TaskDeliveries extends WebhookSecrets {
   readonly login: string;
   readonly task: Task;
+  /** The trace it was posted in, as it is stored; null for none. */
+  readonly traceText: string | null;
   readonly deliveries: readonly Delivery[];
 }
 

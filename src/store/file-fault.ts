@@ -12,7 +12,8 @@ export interface FileTrouble {
 /** Describes pages of the file that SQLite cannot have written. */
 export function damage(detail: string): FileTrouble {
   const remedy =
-    "stop the daemon, move the file aside together with its -wal and -shm, restore a copy in its place, then start again";
+    "stop the daemon, put a copy in its place with 'postbackd backup restore COPY', which sets the file aside, then start " +
+    "again";
   return { reason: "the database file is damaged", remedy, detail };
 }
 

@@ -1,4 +1,5 @@
 import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
+import type { Audited } from "./audit.ts";
 import type { LaneRef } from "./delivery.ts";
 
 /** Remembers orders to send many deliveries again. */
@@ -9,7 +10,7 @@ export interface RedeliveryOrderStore {
    * limit); they are counted in the same step.
    */
   orderRedelivery(
-    order: NewRedeliveryOrder & { openMax: number | null },
+    order: NewRedeliveryOrder & { openMax: number | null } & Audited,
   ): Promise<RedeliveryOrder | "busy">;
   /** Lists orders, newest first. For a login: those whose filter names it, among the newest few thousand. */
   listRedeliveryOrders(query: {

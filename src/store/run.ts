@@ -15,10 +15,10 @@ export interface RunStore {
    */
   claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
   /**
-   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Does nothing to a task that
-   * is not running. Answers the lanes that now have an attempt due.
+   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Answers the lanes that now
+   * have an attempt due; null when it has done nothing, because the task was not in that run any more.
    */
-  finishTask(finish: TaskFinish): Promise<readonly LaneRef[]>;
+  finishTask(finish: TaskFinish): Promise<readonly LaneRef[] | null>;
   /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
   retryTask(retry: RunRef & { startAt: number }): Promise<void>;
   /**
@@ -32,10 +32,10 @@ export interface RunStore {
   findEndedTasks(query: { ids: readonly string[] }): Promise<readonly string[]>;
   /**
    * Keeps the newest progress of runs, this node's own and those that workers told it of, for the other nodes to show.
-   * Passes over tasks that do not run. To be called at most once a second, and not at all in a store of one node, which
+   * Passes over what somebody else runs by now. To be called at most once a second, and not at all in a store of one node, which
    * keeps nothing.
    */
-  noteProgress(runs: readonly RunProgress[]): Promise<void>;
+  noteProgress(runs: readonly ReportedProgress[]): Promise<void>;
   /** Finds the kept progress of those of these tasks that run; nothing in a store of one node. */
   findProgress(query: { ids: readonly string[] }): Promise<readonly RunProgress[]>;
 }
@@ -44,6 +44,11 @@ export interface RunStore {
 export interface RunProgress {
   readonly id: string;
   readonly progress: TaskProgress;
+}
+
+/** Progress, and who reported it: a run of this node, by its number, or whoever holds a lease. */
+export interface ReportedProgress extends RunProgress {
+  readonly by: { readonly run: number } | { readonly leaseId: string };
 }
 
 /**
@@ -64,6 +69,10 @@ export interface ClaimedTask {
   readonly tag: string | null;
   readonly marketplace: string | null;
   readonly inputText: string | null;
+  /** The trace it was posted in, as it is stored; null for none. */
+  readonly traceText: string | null;
+  /** When it could start: when it was posted, or the later time that it was to start at. */
+  readonly queuedAt: number;
   /** How often the task was started, including this time. */
   readonly runs: number;
   /** How many of its runs failed or timed out. */

@@ -1,8 +1,9 @@
 import type { KeyHolder } from "../domain/account/credentials.ts";
+import type { Audited } from "./audit.ts";
 
 export interface SessionStore {
   /** Keeps a session; answers `refused` when its key has been revoked or its account disabled meanwhile. */
-  createSession(session: NewSession): Promise<"created" | "refused">;
+  createSession(session: NewSession & Audited): Promise<"created" | "refused">;
   /**
    * Finds a session; null for an unknown one, and for one whose key is revoked or whose account is disabled. Reads what
    * is committed now, by whichever process.
@@ -12,16 +13,18 @@ export interface SessionStore {
   touchSessions(uses: readonly SessionUse[]): Promise<void>;
   /** Ends a session; does nothing when there is none. */
   endSession(hash: string): Promise<void>;
-  createSignInLink(link: NewSignInLink): Promise<void>;
+  createSignInLink(link: NewSignInLink & Audited): Promise<void>;
   /**
    * Uses up a link and keeps the session that it opens, in the same step; answers `refused` for a link that is unknown,
    * used or expired.
    */
-  useSignInLink(use: {
-    hash: string;
-    now: number;
-    session: NewSession;
-  }): Promise<"created" | "refused">;
+  useSignInLink(
+    use: {
+      hash: string;
+      now: number;
+      session: NewSession;
+    } & Audited,
+  ): Promise<"created" | "refused">;
 }
 
 /** A session to keep. The SHA-256 of its secret stands for it. */

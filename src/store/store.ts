@@ -1,8 +1,10 @@
 import type { AccessRequestStore } from "./access-request.ts";
 import type { AccountStore } from "./account.ts";
+import type { AuditStore } from "./audit.ts";
 import type { ChangeStore } from "./change.ts";
 import type { ClockStore } from "./clock.ts";
 import type { ClusterStore } from "./cluster.ts";
+import type { DeliveryHoldStore } from "./delivery-hold.ts";
 import type { DeliveryStore } from "./delivery.ts";
 import type { LeaseStore } from "./lease.ts";
 import type { QueueStore } from "./queue.ts";
@@ -22,9 +24,11 @@ export { TASKS_EXAMINED_MAX } from "./task.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./access-request.ts";
 export type * from "./account.ts";
+export type * from "./audit.ts";
 export type * from "./change.ts";
 export type * from "./clock.ts";
 export type * from "./cluster.ts";
+export type * from "./delivery-hold.ts";
 export type * from "./delivery.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";
@@ -48,10 +52,12 @@ export interface Store
   extends
     AccessRequestStore,
     AccountStore,
+    AuditStore,
     ChangeStore,
     ClockStore,
     ClusterStore,
     DeliveryStore,
+    DeliveryHoldStore,
     LeaseStore,
     QueueStore,
     RedeliveryOrderStore,

@@ -10,6 +10,7 @@ import type {
   TaskKey,
   TaskSummary,
 } from "../domain/task/task.ts";
+import type { Audited } from "./audit.ts";
 import type { TaskCancels } from "./bulk-cancel.ts";
 import type { Scope } from "./traffic.ts";
 
@@ -48,10 +49,12 @@ export interface TaskStore {
    * Erases a task of any account, in whatever state, with everything that belongs to it. `hasWebhooks` erases it even
    * while a webhook of it is still to be sent; that webhook is then not sent.
    */
-  eraseTask(order: {
-    id: string;
-    hasWebhooks: boolean;
-  }): Promise<"erased" | "running" | "to be sent" | "unknown">;
+  eraseTask(
+    order: {
+      id: string;
+      hasWebhooks: boolean;
+    } & Audited,
+  ): Promise<"erased" | "running" | "to be sent" | "unknown">;
   /**
    * Lists tasks that pass a search, newest first, as clients see them. May take its time without holding up anything
    * else. A page that would be larger than a megabyte ends before `limit`. So does a page that found too little among
@@ -72,6 +75,8 @@ export interface TaskPost {
   /** Null when the client sent no idempotency key. */
   readonly idempotency: Idempotency | null;
   readonly quota: PostQuota;
+  /** The trace that the tasks were posted in; null for none. */
+  readonly traceText: string | null;
 }
 
 /** A client's promise that the same key is the same request, and the answer that is kept for it. */

@@ -15,7 +15,7 @@ export interface UpkeepStore {
   eraseExpired(due: { now: number; max: number }): Promise<number>;
   /**
    * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, decided access requests, ended redelivery
-   * orders, sessions and traffic from before their times.
+   * orders, sessions, entries of the audit and traffic from before their times.
    */
   eraseStale(due: StaleBefore & { max: number }): Promise<number>;
   /** How many bytes of the file are data: the space that erased tasks left does not count. */
@@ -45,6 +45,8 @@ export interface StaleBefore {
   readonly sessionsBefore: number;
   /** Sign-in links that expired before this time. */
   readonly linksBefore: number;
+  /** Entries of the audit from before this time. */
+  readonly auditBefore: number;
   /** Traffic, and failures of hosts, from before this time. */
   readonly trafficBefore: number;
   /** Requests, orders and traffic from after this time: a clock that was ahead has left them in the future. */

@@ -1,11 +1,12 @@
+import type { Audited } from "./audit.ts";
 /** Remembers workers and their tokens. */
 export interface WorkerStore {
   /** Keeps a worker's token; `exists` while an active one has the name. */
-  createWorker(worker: NewWorker): Promise<"created" | "exists">;
+  createWorker(worker: NewWorker & Audited): Promise<"created" | "exists">;
   /** Lists all workers, by name; among revoked ones with the same name the newest first. */
   listWorkers(): Promise<readonly Worker[]>;
   /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
-  revokeWorker(change: { name: string; revokedAt: number }): Promise<Worker | null>;
+  revokeWorker(change: { name: string; revokedAt: number } & Audited): Promise<Worker | null>;
   /** Notes when workers were last heard; a time never moves back. */
   touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
   /** Finds the holder of a token. Reads what is committed now, by whichever process. */

@@ -26,6 +26,7 @@ export function toClaimedAttempt(row: StartedRow): ClaimedAttempt {
     webhookSecret: row.webhookSecret,
     webhookSecretNext: row.webhookSecretNext,
     largeBytes: row.largeBytes,
+    traceText: row.traceText,
     task: toTask(row),
   };
 }

@@ -1,4 +1,4 @@
-/** What counts as the bytes of an account, beside the texts. Measured in SQLite; both stores count the same. */
+/** The bytes that an account is charged for, beside the texts. Measured in SQLite; both stores count the same. */
 
 /**
  * The size of a task beside its texts: its rows and their index entries. Measured in files of 50,000 tasks: 211 bytes

@@ -13,7 +13,7 @@ export type LongTexts<Text extends string | Uint8Array> = Pick<
 /** The parts of a large postback. */
 export type PostbackRow<Text extends string | Uint8Array> = SummaryRow &
   LongTexts<Text> &
-  WebhookSecrets & { readonly url: string };
+  WebhookSecrets & { readonly url: string; readonly traceText: string | null };
 
 /** The envelope of a task, in bytes. */
 export function envelopeBytes<Text extends string | Uint8Array>(
@@ -31,9 +31,12 @@ export function postbackRequest<Text extends string | Uint8Array>(
   row: PostbackRow<Text>,
   { number, startedAt }: Pick<AttemptRef, "number" | "startedAt">,
 ): WebhookRequest<Uint8Array> {
-  const { id, url, webhookSecret, webhookSecretNext } = row;
+  const { id, url, webhookSecret, webhookSecretNext, traceText } = row;
   const facts = { kind: "postback", url, task: { id }, number, startedAt } as const;
-  return signedRequest({ ...facts, webhookSecret, webhookSecretNext }, envelopeBytes(row));
+  return signedRequest(
+    { ...facts, webhookSecret, webhookSecretNext, traceText },
+    envelopeBytes(row),
+  );
 }
 
 function toBytes(text: string | Uint8Array): Uint8Array {

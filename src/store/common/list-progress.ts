@@ -25,7 +25,7 @@ export function accountOf(
   return named === undefined || (scope !== null && scope !== named) ? "none" : named;
 }
 
-/** What a turn has looked at. */
+/** The rows that a turn has looked at. */
 export interface LookedAt {
   readonly looked: number;
   /** When the newest of them was made. */

@@ -27,8 +27,13 @@ export function newLoneNode(clock: Clock): LoneNode {
     },
     clock,
     summary: (who) => ({
-      ...{ id: self, ...who, joinedAt, lastSeenAt: clock.now(), endedAt: null },
-      ...{ duties: DUTIES, facts: facts() },
+      id: self,
+      ...who,
+      joinedAt,
+      lastSeenAt: clock.now(),
+      endedAt: null,
+      duties: DUTIES,
+      facts: facts(),
     }),
   };
 }

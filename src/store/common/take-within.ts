@@ -1,4 +1,4 @@
-// What is erased at once keeps other writes waiting. SQLite overwrites it all (secure_delete): 100 tasks of 5 MiB took
+// Rows erased at once keep other writes waiting. SQLite overwrites it all (secure_delete): 100 tasks of 5 MiB took
 // 5.7 s (measured), and so much takes some 20 ms. PostgreSQL marks each 2 KB of a large text as gone: the 100 took 1 to
 // 4 s.
 const ERASE_BYTES_MAX = 2 * 1024 * 1024;

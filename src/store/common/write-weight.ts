@@ -13,6 +13,9 @@ export const WHOLE_TABLES: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: 
 // It counts the rows that it writes and those that it reads before: as much as half a batch.
 export const STEP_WRITE: SubmitOptions = { weight: BATCH_WEIGHT_MAX / 2, mayShed: false };
 
+// It waits for rows that nobody named before: in a batch with others it would wait while it holds theirs.
+const LOCKS_UNNAMED: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
+
 /** A write of so many rows that is never refused. */
 export function rows(weight: number): SubmitOptions {
   return { weight, mayShed: false };
@@ -65,7 +68,9 @@ const WEIGHTS = {
   cancelTasks: ({ ids }) => ({ weight: ids.length, mayShed: true }),
   claimTasks: ({ max }) => rows(max),
   releaseDelayed: ({ max }) => rows(max),
-  expireQueued: STEP_WRITE,
+  expireQueued: LOCKS_UNNAMED,
+  requeueTasks: (which) => ("of" in which ? LOCKS_UNNAMED : ONE_ROW),
+  eraseAccountPart: LOCKS_UNNAMED,
   // Workers hold what they claimed: refusing them would cost more than letting them in.
   claimLeases: ({ max }) => rows(max),
   extendLeases: ({ leases }) => rows(leases.length),
