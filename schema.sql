@@ -1,4 +1,4 @@
--- The database of postbackd, version 9. It is one SQLite file in WAL mode, and every table is STRICT. Times are
+-- The database of postbackd, version 10. It is one SQLite file in WAL mode, and every table is STRICT. Times are
 -- milliseconds since the epoch, UTC, by the machine's clock as it was. `erase_at` is a time of the steady clock, which
 -- begins with the machine's clock and runs on whatever that clock is set to (clock_readings). Columns named *_text hold
 -- JSON text exactly as clients see it. `seq` numbers rows in the order in which they were made: it joins tables and
@@ -106,7 +106,9 @@ CREATE TABLE tasks (
   -- When the sweep erases it: the same as expires_at where the clock was never set.
   erase_at       INTEGER,
   -- The newest of queue_marks when the task came into the queue; NULL when it has been there since it was posted.
-  queued_mark    INTEGER
+  queued_mark    INTEGER,
+  -- The trace it was posted in: {"traceparent": …, "tracestate": …}, as the headers were.
+  trace_text     TEXT
 ) STRICT;
 
 -- Tells how long queued tasks have waited, counted in the time for which the daemon ran: clocks that are set and pauses
@@ -299,6 +301,57 @@ CREATE TABLE redelivery_orders (
 CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS NULL;
 -- Finds what the sweep erases.
 CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;
+
+-- Webhooks that the operator holds: no attempt of a lane that a row covers is begun. A row without account and host covers
+-- everything. Few rows: the daemon reads them all, by the second.
+CREATE TABLE delivery_holds (
+  seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+  -- NULL covers all accounts.
+  account_seq INTEGER REFERENCES accounts (seq) ON DELETE CASCADE,
+  -- NULL covers all hosts.
+  host        TEXT,
+  since       INTEGER NOT NULL,
+  -- The operator's words.
+  reason      TEXT,
+  -- Who holds them, as `actor_name` in audit.
+  held_by     TEXT    NOT NULL
+) STRICT;
+
+-- Allows one hold of the same lanes.
+CREATE UNIQUE INDEX delivery_holds_scope ON delivery_holds (coalesce(account_seq, 0), coalesce(host, ''));
+
+-- Who did what of consequence, and when. Written in the transaction of what it tells of. No secret is ever in it.
+CREATE TABLE audit (
+  seq          INTEGER PRIMARY KEY AUTOINCREMENT,
+  at           INTEGER NOT NULL,
+  -- The operator at the dashboard or with its token, an account, a user at the command line, the daemon by itself, or
+  -- somebody who is not known.
+  actor_kind   TEXT    NOT NULL CHECK (actor_kind IN ('operator', 'account', 'user', 'daemon', 'nobody')),
+  -- The id of the account's key, the name of the user.
+  actor_name   TEXT,
+  -- A word of src/domain/audit/audit-entry.ts.
+  action       TEXT    NOT NULL,
+  -- The login, key, task, host or worker that it was done to.
+  subject      TEXT,
+  details_text TEXT,
+  -- The client's address.
+  address      TEXT
+) STRICT;
+
+-- Lists what was done of one kind; and finds what is too old.
+CREATE INDEX audit_by_action ON audit (action, seq);
+CREATE INDEX audit_by_age ON audit (at);
+
+-- Entries are only added. The oldest go first, so that none is missing between two others.
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+BEGIN
+  SELECT RAISE(ABORT, 'the audit is append-only');
+END;
+CREATE TRIGGER audit_is_erased_from_its_beginning BEFORE DELETE ON audit
+WHEN OLD.seq > (SELECT min(seq) FROM audit)
+BEGIN
+  SELECT RAISE(ABORT, 'the audit is erased from its beginning');
+END;
 
 -- What the machine's clocks showed when the daemon last looked, by the minute. They tell the next start how much time
 -- has passed, and whether the wall clock was set meanwhile.

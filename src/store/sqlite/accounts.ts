@@ -153,7 +153,7 @@ export function accountWrites(connection: Connection) {
       return selectSeq.get(rotation.login) === undefined ? "no account" : "already rotating";
     },
 
-    finishRotation(login) {
+    finishRotation({ login }) {
       if (finish.run(login).changes > 0) return "finished";
       return selectSeq.get(login) === undefined ? "no account" : "not rotating";
     },

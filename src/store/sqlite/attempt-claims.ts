@@ -49,7 +49,8 @@ const ATTEMPT_REF_COLUMNS = `
  */
 export const SELECT_STARTED = `
   SELECT ${ATTEMPT_REF_COLUMNS}, a.started_at AS sentAt, d.url, ${SECRET_COLUMNS},
-    ${COLUMNS_UNLESS_LARGE}, ${LARGE_BYTES} AS largeBytes
+    ${COLUMNS_UNLESS_LARGE}, ${LARGE_BYTES} AS largeBytes,
+    t.trace_text AS traceText
   FROM attempts AS a
   JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind
   JOIN tasks AS t ON t.seq = a.task_seq
@@ -153,7 +154,6 @@ export function attemptClaimWrites(connection: Connection) {
   };
 }
 
-/** Read for all accounts at a start, and for one account by a thread of its own. */
 export function laneReads(connection: Connection) {
   const lanes = laneReader(connection);
   const listAccounts = connection.prepare<[], number>(LIST_WAITING_ACCOUNTS).pluck();

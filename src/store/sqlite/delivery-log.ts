@@ -25,7 +25,7 @@ import { TASK_COLUMNS } from "./tasks.ts";
 /** The lists of deliveries that the operator is shown, of any account. */
 
 export const FIND_ANY_TASK = `
-  SELECT ${TASK_COLUMNS}, t.seq, c.login, ${SECRET_COLUMNS}
+  SELECT ${TASK_COLUMNS}, t.seq, t.trace_text AS traceText, c.login, ${SECRET_COLUMNS}
   FROM tasks AS t
   JOIN accounts AS c ON c.seq = t.account_seq
   ${TEXT_JOINS}
@@ -66,6 +66,7 @@ interface CountTurn extends DeliveryCountStep {
 }
 
 interface AnyTaskRow extends TaskRow, WebhookSecrets {
+  readonly traceText: string | null;
   readonly seq: number;
   readonly login: string;
 }
@@ -80,9 +81,10 @@ export function operatorReads(connection: Connection) {
     findTaskDeliveries: connection.transaction((id: string) => {
       const row = find.get(id);
       if (row === undefined) return null;
-      const { login, webhookSecret, webhookSecretNext } = row;
+      const { login, webhookSecret, webhookSecretNext, traceText } = row;
+      const head = { login, webhookSecret, webhookSecretNext, traceText };
       const deliveries = deliveriesOf(row.seq);
-      return { login, webhookSecret, webhookSecretNext, task: toTask(row), deliveries };
+      return { ...head, task: toTask(row), deliveries };
     }),
   } satisfies Steps;
 }

@@ -27,7 +27,7 @@ export const FIND_LARGE_TASK = `
 
 /** Reads a {@link PostbackRow}. */
 export const SELECT_LARGE_POSTBACK = `
-  SELECT ${SUMMARY_COLUMNS}, d.url, ${SECRET_COLUMNS}, ${TEXTS}
+  SELECT ${SUMMARY_COLUMNS}, d.url, t.trace_text AS traceText, ${SECRET_COLUMNS}, ${TEXTS}
   FROM tasks AS t
   JOIN deliveries AS d ON d.task_seq = t.seq AND d.kind = 'postback'
   JOIN accounts AS c ON c.seq = t.account_seq

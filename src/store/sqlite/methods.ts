@@ -144,17 +144,19 @@ export function leaseMethods({ reads, write }: FileAccess) {
 
 /** Deliveries, their attempts, and orders to send them again. */
 export function deliveryMethods(access: FileAccess) {
-  const { reads, readLong, write } = access;
-  const listOwnLanes = readLong("listLanes");
+  const { readLong, write } = access;
   const makeLargePostback = readLong("makeLargePostback", byAccount);
   const recordAttempt = write("recordAttempt");
   return {
-    listLanes: (of) => (of.accountId === "all" ? reads.listLanes(of) : listOwnLanes(of)),
+    listLanes: readLong("listLanes"),
     listDueLanes: readLong("listDueLanes"),
     claimAttempts: attemptClaims(access),
     makeLargePostback: (attempt) => makeLargePostback(onlyRef(attempt)),
     recordAttempt: (record) => recordAttempt({ ...record, attempt: onlyRef(record.attempt) }),
     redeliver: write("redeliver", { weight: 2, mayShed: true }),
+    holdDeliveries: write("holdDeliveries"),
+    releaseDeliveries: write("releaseDeliveries"),
+    countScheduled: readLong("countScheduled"),
     listAllDeliveries: readLong("listAllDeliveries"),
     countEndedDeliveries: readLong("countEndedDeliveries"),
 
@@ -223,7 +225,7 @@ export function shownMethods(access: FileAccess, { examineMax }: ListLimits) {
 
 /** The machine's clock, and the file itself. */
 export function upkeepMethods(access: FileAccess) {
-  const { write, commit, guard } = access;
+  const { readLong, write, commit, guard } = access;
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
@@ -234,6 +236,8 @@ export function upkeepMethods(access: FileAccess) {
 
     keepSecret: write("keepSecret"),
     eraseExpired: write("eraseExpired", ({ max }) => rows(max)),
+    noteAudit: write("noteAudit"),
+    listAudit: readLong("listAudit"),
     eraseStale: write("eraseStale", ({ max }) => rows(2 * max)),
     reclaimSpace: () => reclaimSpace(undefined),
     fault: () => commit.fault,

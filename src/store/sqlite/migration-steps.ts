@@ -1,7 +1,7 @@
 import type { Migration } from "./machine/migrate.ts";
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 9;
+export const SCHEMA_VERSION = 10;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -309,6 +309,45 @@ const TO_9 = `
   GROUP BY account_seq
   ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count;`;
 
+// Traces of tasks, holds of deliveries, and the audit.
+const TO_10 = `
+  ALTER TABLE tasks ADD COLUMN trace_text TEXT;
+
+  CREATE TABLE delivery_holds (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+    account_seq INTEGER REFERENCES accounts (seq) ON DELETE CASCADE,
+    host        TEXT,
+    since       INTEGER NOT NULL,
+    reason      TEXT,
+    held_by     TEXT    NOT NULL
+  ) STRICT;
+
+  CREATE UNIQUE INDEX delivery_holds_scope ON delivery_holds (coalesce(account_seq, 0), coalesce(host, ''));
+
+  CREATE TABLE audit (
+    seq          INTEGER PRIMARY KEY AUTOINCREMENT,
+    at           INTEGER NOT NULL,
+    actor_kind   TEXT    NOT NULL CHECK (actor_kind IN ('operator', 'account', 'user', 'daemon', 'nobody')),
+    actor_name   TEXT,
+    action       TEXT    NOT NULL,
+    subject      TEXT,
+    details_text TEXT,
+    address      TEXT
+  ) STRICT;
+
+  CREATE INDEX audit_by_action ON audit (action, seq);
+  CREATE INDEX audit_by_age ON audit (at);
+
+  CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+  BEGIN
+    SELECT RAISE(ABORT, 'the audit is append-only');
+  END;
+  CREATE TRIGGER audit_is_erased_from_its_beginning BEFORE DELETE ON audit
+  WHEN OLD.seq > (SELECT min(seq) FROM audit)
+  BEGIN
+    SELECT RAISE(ABORT, 'the audit is erased from its beginning');
+  END;`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
@@ -319,4 +358,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { to: 7, sql: TO_7 },
   { to: 8, sql: TO_8 },
   { to: 9, sql: TO_9 },
+  { to: 10, sql: TO_10 },
 ];

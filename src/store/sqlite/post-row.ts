@@ -15,6 +15,7 @@ export type PostRow = readonly [
   accepted: readonly AcceptedRow[],
   /** Null for a post that only has accepted tasks. */
   rest: Pick<TaskPost, "refused" | "refusedUntil" | "idempotency"> | null,
+  traceText: string | null,
 ];
 
 type AcceptedRow = readonly [
@@ -44,16 +45,18 @@ export function toPostRow(post: TaskPost): PostRow {
     quota.openTasks,
     accepted.map(toAcceptedRow),
     isPlain ? null : { refused, refusedUntil, idempotency },
+    post.traceText,
   ];
 }
 
 /** Puts them on again. */
 export function toPost(row: PostRow): TaskPost {
-  const [accountId, createdAt, bytes, shareBytes, openTasks, accepted, rest] = row;
+  const [accountId, createdAt, bytes, shareBytes, openTasks, accepted, rest, traceText] = row;
   const { refused, refusedUntil, idempotency } = rest ?? NO_REST;
   const quota = { bytes, shareBytes, openTasks };
   const tasks = accepted.map(toNewTask);
-  return { accountId, createdAt, accepted: tasks, refused, refusedUntil, idempotency, quota };
+  const times = { createdAt, refusedUntil };
+  return { accountId, ...times, accepted: tasks, refused, idempotency, quota, traceText };
 }
 
 function toAcceptedRow(task: NewTask): AcceptedRow {

@@ -2,8 +2,10 @@ import { accessRequestReads } from "./access-requests.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, laneReads } from "./attempt-claims.ts";
+import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
 import { deliveryReads } from "./deliveries.ts";
+import { deliveryHoldReads, scheduledCountReads } from "./delivery-holds.ts";
 import { deliveryLogReads, operatorReads } from "./delivery-log.ts";
 import { heldWorkReads, holdReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
@@ -39,9 +41,9 @@ export function shortReads(connection: Connection) {
     ...sessionReads(connection),
     ...idempotencyReads(connection),
     ...attemptClaimReads(connection),
-    ...laneReads(connection),
     ...provenLaneReads(connection),
     ...deliveryReads(connection),
+    ...deliveryHoldReads(connection),
     ...operatorReads(connection),
     ...redeliveryOrderReads(connection),
     ...taskCountReads(connection),
@@ -56,6 +58,7 @@ export type LongReads = ReturnType<typeof longReads>;
 /** The reads, by name, that may take long: nothing else may wait for what they wait for. */
 export function longReads(connection: Connection) {
   return {
+    ...auditReads(connection),
     ...largeTaskReads(connection),
     ...taskListReads(connection),
     ...timelineReads(connection),
@@ -69,6 +72,7 @@ export function longReads(connection: Connection) {
     ...laneReads(connection),
     ...accountOverviewReads(connection),
     ...heldWorkReads(connection),
+    ...scheduledCountReads(connection),
     ...tableCheckReads(connection),
   };
 }

@@ -51,6 +51,7 @@ export const ANY_HELD = `
 /** Counts the run that is about to begin. */
 export const NEXT_TASKS = `
   SELECT t.seq, t.id, t.account_seq AS accountId, t.type, t.tag, t.marketplace, t.runs + 1 AS runs, t.failures,
+    max(t.created_at, coalesce(t.start_at, 0)) AS queuedAt, t.trace_text AS traceText,
     (SELECT input_text FROM task_inputs WHERE task_seq = t.seq) AS inputText
   FROM tasks AS t INDEXED BY tasks_queued
   WHERE t.state = 'queued' AND t.type = @type AND t.account_seq = @accountSeq

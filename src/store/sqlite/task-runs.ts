@@ -154,7 +154,7 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
 
     finishTask(end) {
       const run = find(end);
-      return run === undefined ? [] : finish(run, end);
+      return run === undefined ? null : finish(run, end);
     },
 
     retryTask(order) {

@@ -13,7 +13,7 @@ import { SUMMARY_COLUMNS } from "./tasks.ts";
  * 0.05 ms, and 4 ms for the text.
  */
 export const FIND_TIMELINE = `
-  SELECT ${SUMMARY_COLUMNS}, t.seq, t.account_seq AS accountId, t.ready, c.login, ${SECRET_COLUMNS},
+  SELECT ${SUMMARY_COLUMNS}, t.seq, t.account_seq AS accountId, t.ready, t.trace_text AS traceText, c.login, ${SECRET_COLUMNS},
     octet_length(i.input_text) AS inputBytes, octet_length(r.result_text) AS resultBytes,
     r.error_text AS errorText, w.name AS worker, l.claimed_at AS claimedAt,
     l.expires_at AS leaseExpiresAt, l.ending
@@ -30,7 +30,13 @@ export const FIND_TEXTS = `
   ${TEXT_JOINS}
   WHERE t.seq = ?`;
 
-type RowFields = "accountId" | "login" | keyof WebhookSecrets | "inputBytes" | "resultBytes";
+type RowFields =
+  | "accountId"
+  | "login"
+  | "traceText"
+  | keyof WebhookSecrets
+  | "inputBytes"
+  | "resultBytes";
 
 interface TimelineRow extends SummaryRow, Pick<TaskTimeline, RowFields> {
   readonly seq: number;
@@ -61,8 +67,17 @@ export function timelineReads(connection: Connection) {
       const isSent = deliveries.some(({ kind }) => kind === "postback");
       const texts = (isSent ? findTexts.get(row.seq) : undefined) ?? NO_TEXTS;
       const { accountId, login, webhookSecret, webhookSecretNext, inputBytes, resultBytes } = row;
+      const { traceText } = row;
       const isReady = row.ready === 1;
-      const of = { accountId, login, webhookSecret, webhookSecretNext, isReady, inputBytes };
+      const of = {
+        accountId,
+        login,
+        webhookSecret,
+        webhookSecretNext,
+        isReady,
+        inputBytes,
+        traceText,
+      };
       const task = toTask({ ...row, ...texts });
       return { ...of, resultBytes, task, lease: toLease(row), deliveries };
     }),

@@ -1,6 +1,7 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
+import { auditEraser } from "./audit.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -76,6 +77,7 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const eraseSessions = connection.prepare(ERASE_SESSIONS);
   const eraseLinks = connection.prepare(ERASE_LINKS);
   const eraseTraffic = trafficErasure(connection);
+  const eraseAudit = auditEraser(connection);
   const insertSecret = connection.prepare<[string, string]>(INSERT_SECRET);
   const findSecret = connection.prepare<[string], string>(FIND_SECRET).pluck();
   const pragma = pragmaReader(connection);
@@ -94,15 +96,15 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
     },
 
     eraseStale(due) {
-      const { decidedBefore, trafficBefore, recordsAfter, max } = due;
-      const future = { from: recordsAfter, to: Number.MAX_SAFE_INTEGER, max };
-      const decided = [{ from: 0, to: decidedBefore, max }, future];
-      const traffic = [{ from: 0, to: trafficBefore, max }, future];
+      const { max } = due;
+      const future = { from: due.recordsAfter, to: Number.MAX_SAFE_INTEGER, max };
+      const decided = [{ from: 0, to: due.decidedBefore, max }, future];
+      const traffic = [{ from: 0, to: due.trafficBefore, max }, future];
       const erased = [
         ...decided.map((span) => eraseRequests.run(span).changes + eraseOrders.run(span).changes),
         ...traffic.map((span) => eraseTraffic(span)),
-        eraseSessions.run(due).changes,
-        eraseLinks.run(due).changes,
+        eraseSessions.run(due).changes + eraseLinks.run(due).changes,
+        eraseAudit({ before: due.auditBefore, max }),
       ].reduce((sum, count) => sum + count, 0);
       const together = takeWithin(sizeAnswers.iterate(due)).length;
       const answers = eraseAnswers.all({ ...due, max: together });

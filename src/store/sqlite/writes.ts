@@ -2,9 +2,11 @@ import { accessRequestWrites } from "./access-requests.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
+import { auditing, auditWrites } from "./audit.ts";
 import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
 import { clockWrites } from "./clock-readings.ts";
 import { deliveryWrites } from "./deliveries.ts";
+import { deliveryHoldWrites } from "./delivery-holds.ts";
 import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
@@ -24,7 +26,8 @@ import { workerWrites } from "./workers.ts";
 export type Writes = ReturnType<typeof allWrites>;
 
 function allWrites(connection: Connection, changes: BatchChanges) {
-  return {
+  return auditing(connection, {
+    ...auditWrites(connection),
     ...accountWrites(connection),
     ...accountErasureWrites(connection, changes),
     ...holdWrites(connection),
@@ -37,13 +40,14 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...sessionWrites(connection),
     ...attemptClaimWrites(connection),
     ...deliveryWrites(connection, changes),
+    ...deliveryHoldWrites(connection),
     ...clockWrites(connection),
     ...redeliveryOrderWrites(connection, changes),
     ...queueExpiryWrites(connection, changes),
     ...queueSampleWrites(connection),
     ...trafficFoldWrites(connection),
     ...upkeepWrites(connection, changes),
-  };
+  });
 }
 
 /** Makes the runner for batches of these writes on a connection. */

@@ -71,6 +71,9 @@ export class BatchRunner {
   #restartAt: number;
   /** The number of pages in the WAL after the last batch. */
   #walPages = 0;
+  /** How many of them were in the file, and since when a reader has kept the rest out, by the monotonic clock. */
+  #checkpointed = 0;
+  #heldSince = 0;
   #failure: BatchFailure | null = null;
 
   constructor(
@@ -171,6 +174,7 @@ export class BatchRunner {
       if (pages === checkpointed || pages < this.#walPages) this.#isMarkDue = true;
       this.#walPages = pages;
       if (pages < this.#options.walPagesMax) this.#restartAt = this.#options.walPagesMax;
+      this.#noteHeld(pages, checkpointed);
       const isFull = pages >= this.#restartAt;
       if (!isFull && pages - checkpointed < CHECKPOINT_PAGES) return null;
       const trouble = this.#options.fileTrouble();
@@ -186,11 +190,26 @@ export class BatchRunner {
     return null;
   }
 
+  // Notes whether the last checkpoint got any further.
+  #noteHeld(pages: number, checkpointed: number): void {
+    const isHeld = checkpointed === this.#checkpointed && pages - checkpointed >= CHECKPOINT_PAGES;
+    if (!isHeld) this.#heldSince = performance.now();
+    this.#checkpointed = checkpointed;
+  }
+
   // Makes the next batch restart the WAL. When a reader does not end in time, the next try comes when the WAL has
   // doubled.
   #restartWal(pages: number): void {
+    // A read that has taken so long already, such as a backup's, takes longer: the wait would be in vain. Short reads,
+    // one after the other, let some more pages into the file each time.
+    const now = performance.now();
+    if (now - this.#heldSince > this.#options.readersWaitMs) {
+      this.#restartAt = 2 * pages;
+      this.#connection.pragma("wal_checkpoint(PASSIVE)");
+      return;
+    }
     const before = Number(this.#connection.pragma("busy_timeout", { simple: true }));
-    const deadline = performance.now() + this.#options.readersWaitMs;
+    const deadline = now + this.#options.readersWaitMs;
     this.#connection.pragma(`busy_timeout = ${RESTART_TRY_MS}`);
     try {
       let isBusy = true;

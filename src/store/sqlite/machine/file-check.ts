@@ -1,21 +1,22 @@
-import { closeSync, fstatSync, openSync, readSync, realpathSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 
 import Database from "better-sqlite3";
 
-import { APPLICATION_ID, type Connection } from "./connection.ts";
-import { COUNTER_OFFSET, isPageSize, readWal, type Commits, type WalContent } from "./wal-file.ts";
+import type { Connection } from "./connection.ts";
+import {
+  headerFault,
+  isOurs,
+  isWalHeader,
+  pageSizeOf,
+  readFileHeader,
+  type FileHeader,
+} from "./file-header.ts";
+import { COUNTER_OFFSET, readWal, type Commits, type WalContent } from "./wal-file.ts";
 
 /** Checks of a database file that need no full read: whether it is damaged, or has a -wal that is not its own. */
 
-const MAGIC = "SQLite format 3\0";
-const HEADER_BYTES = 100;
 const TRIES = 10;
-
-/** The header of the database file, and the size of the file. */
-interface FileHeader {
-  readonly bytes: Buffer;
-  readonly fileBytes: number;
-}
 
 /**
  * Refuses a file with damage that shows without reading all of it. Also refuses a file whose -wal belongs to another
@@ -24,7 +25,15 @@ interface FileHeader {
  */
 export function refuseDamagedFile(file: string): void {
   const real = existingPath(file);
-  if (real === null) return;
+  if (real === null) {
+    const place = placeOf(file);
+    if (existsSync(restorePart(place))) throw new Error(brokenRestore(file));
+    // SQLite would make an empty file, and remove the -wal for that.
+    if (readWal(`${place}-wal`, () => null)?.wal.kind === "commits") {
+      throw new Error(missingFile(file));
+    }
+    return;
+  }
   // While another process serves the file, the -wal may restart between two looks. And a frame that is read half
   // written, with a commit behind it by then, looks like damage. Then both are looked at again: real damage stays.
   for (let triesLeft = TRIES; triesLeft > 0; triesLeft--) {
@@ -57,60 +66,62 @@ function refuse(
 }
 
 function damagedFile(file: string, fault: string): string {
-  return `${file} is damaged (${fault}): move it aside together with its -wal and -shm, and restore a copy in its place`;
+  return `${file} is damaged (${fault}): put a copy in its place with 'postbackd backup restore COPY', which sets it aside`;
 }
 
 function foreignWal(file: string, mismatch: string): string {
   return (
     `${file}-wal does not belong to ${file} (${mismatch}): it was left by another file, or the two were copied at different ` +
-    "times. If the file is a whole copy, as VACUUM INTO makes them, move its -wal and -shm aside and start again; else " +
-    "restore a whole copy"
+    "times. If the file is a whole copy, as 'postbackd backup create' makes them, move its -wal and -shm aside and start " +
+    "again; else put one in its place with 'postbackd backup restore COPY'"
   );
 }
 
 function damagedWal(file: string): string {
   return (
-    `${file}-wal is damaged: commits in it cannot be read any more. Restore a copy; or, to go on without what was ` +
-    "committed last, keep a copy of the file and its -wal, move the -wal and -shm aside and start again"
+    `${file}-wal is damaged: commits in it cannot be read any more. Put a copy in its place with 'postbackd backup restore ` +
+    "COPY'; or, to go on without what was committed last, keep a copy of the file and its -wal, move the -wal and -shm " +
+    "aside and start again"
   );
 }
 
+/** The name of a copy until it takes the place of a database, which has been set aside at that moment. */
+export function restorePart(file: string): string {
+  return `${file}.restore`;
+}
+
+function brokenRestore(file: string): string {
+  return `${file} is missing, because a restore was broken off: run 'postbackd backup restore COPY' again`;
+}
+
+function missingFile(file: string): string {
+  return (
+    `${file} is missing, and ${file}-wal holds commits of it: put the file back that belongs to it, put a copy in its place ` +
+    "with 'postbackd backup restore COPY', or move the -wal aside to begin anew"
+  );
+}
+
+/**
+ * Where SQLite keeps a database and what belongs to it: it follows symbolic links, also to a file that is missing. Throws
+ * for links that lead in a circle.
+ */
+export function placeOf(file: string): string {
+  let place = file;
+  for (let linksLeft = LINKS_MAX; linksLeft > 0; linksLeft--) {
+    if (existsSync(place)) return realpathSync(place);
+    const folder = statSync(dirname(place), { throwIfNoEntry: false });
+    if (folder?.isDirectory() !== true) return place;
+    const isLink = lstatSync(place, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+    if (!isLink) return place;
+    place = resolve(dirname(place), readlinkSync(place));
+  }
+  throw new Error(`${file} is a symbolic link that leads to no file`);
+}
+
+const LINKS_MAX = 40;
+
 function existingPath(file: string): string | null {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? realpathSync(file) : null;
-}
-
-function readFileHeader(path: string): FileHeader {
-  const descriptor = openSync(path, "r");
-  try {
-    const bytes = Buffer.alloc(HEADER_BYTES);
-    readSync(descriptor, bytes, 0, HEADER_BYTES, 0);
-    return { bytes, fileBytes: fstatSync(descriptor).size };
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-// A foreign file is refused by its opener, in other words.
-function isOurs({ bytes }: FileHeader): boolean {
-  return bytes.toString("latin1", 0, 16) === MAGIC && bytes.readUInt32BE(68) === APPLICATION_ID;
-}
-
-/** Checks the values that SQLite documents as fixed. */
-function headerFault(header: FileHeader): string | null {
-  const { bytes } = header;
-  if (!isPageSize(pageSizeOf(header))) return "its header names no page size";
-  const versions = [bytes.readUInt8(18), bytes.readUInt8(19)];
-  const isKnown = versions.every((version) => version === 1 || version === 2);
-  const fractions = [bytes.readUInt8(21), bytes.readUInt8(22), bytes.readUInt8(23)];
-  // UTF-8; 0 before the first table.
-  const isEncoded = bytes.readUInt32BE(56) <= 1;
-  const isFixed = fractions.join() === "64,32,32" && bytes.readUInt8(20) === 0;
-  return isKnown && isFixed && isEncoded ? null : "its header holds what no file has";
-}
-
-function pageSizeOf({ bytes }: FileHeader): number {
-  const written = bytes.readUInt16BE(16);
-  return written === 1 ? 65_536 : written;
 }
 
 /**
@@ -121,7 +132,7 @@ function pageSizeOf({ bytes }: FileHeader): number {
  */
 function walMismatch(header: FileHeader, { pageSize, counters }: Commits): string | null {
   if (pageSize !== pageSizeOf(header)) return "their pages differ in size";
-  if (header.bytes.readUInt8(19) !== 2) return "the file was made without one";
+  if (!isWalHeader(header)) return "the file was made without one";
   if (counters === null) return null;
   const counter = header.bytes.readUInt32BE(COUNTER_OFFSET);
   const isOfIts = counter >= counters.first && counter <= counters.last;
@@ -150,11 +161,17 @@ interface SchemaRow {
 
 const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema ORDER BY type, name';
 
-/**
- * Refuses a migrated file whose tables and indexes are not those of `schemaSql`. Tables of other programs are allowed:
- * Litestream makes some.
- */
+/** Refuses a migrated file whose tables and indexes are not those of `schemaSql`; see {@link schemaFault}. */
 export function refuseOtherSchema(connection: Connection, schemaSql: string): void {
+  const fault = schemaFault(connection, schemaSql);
+  if (fault !== null) throw new Error(damagedFile(connection.name, fault));
+}
+
+/**
+ * Tells how the tables and indexes of a migrated file differ from those of `schemaSql`; null when they do not. Tables of
+ * other programs are allowed: Litestream makes some.
+ */
+export function schemaFault(connection: Connection, schemaSql: string): string | null {
   const model = new Database(":memory:");
   try {
     model.exec(schemaSql);
@@ -163,10 +180,7 @@ export function refuseOtherSchema(connection: Connection, schemaSql: string): vo
     const found = connection.prepare<[], SchemaRow>(SCHEMA).all();
     const ours = found.filter(({ table }) => tables.has(table));
     const difference = differenceOf(wanted, ours);
-    if (difference === null) return;
-    throw new Error(
-      damagedFile(connection.name, `${difference} is not as this version of postbackd makes it`),
-    );
+    return difference && `${difference} is not as this version of postbackd makes it`;
   } finally {
     model.close();
   }

@@ -2,6 +2,7 @@ import { chmodSync, existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import { isBusy, openDatabase, type Connection } from "./connection.ts";
+import { makeForOwner } from "./file-owner.ts";
 
 /** The process that serves a database file. */
 export interface LockHolder {
@@ -51,6 +52,7 @@ export class InstanceLock {
   /** Takes the lock for a database file. Throws {@link InstanceLockError} when another process holds it. */
   static acquire(databaseFile: string): InstanceLock {
     const file = lockFileOf(databaseFile);
+    makeForOwner(file, databaseFile);
     const connection = openDatabase(file, { timeout: 0 });
     try {
       chmodSync(file, 0o600);

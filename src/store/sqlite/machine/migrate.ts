@@ -57,10 +57,16 @@ export function migrate(
     begins?.({ from: found, to: plan.version, copy: copy.path });
     if (!copy.isThere) makeMigrationCopy(connection, copy.path);
   }
+  migrateCopied(connection, plan);
+}
+
+/** Brings a file to the plan's version that is a copy itself, or has one. One of that version stays as it is. */
+export function migrateCopied(connection: Connection, plan: MigrationPlan): void {
   connection
     .transaction(() => {
       // Another process may have migrated the file between the look and the lock.
       const current = versionOf(connection);
+      if (current === plan.version) return;
       for (const sql of stepsFrom(current, plan)) connection.exec(sql);
       connection.pragma(`user_version = ${plan.version}`);
     })

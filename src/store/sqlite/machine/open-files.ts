@@ -41,7 +41,8 @@ export class OpenFiles {
 }
 
 const PUT_BACK =
-  "stop the daemon, put the file back together with the -wal that belongs to it, or restore a copy, then start again";
+  "stop the daemon, put the file back together with the -wal that belongs to it, or put a copy in its place with " +
+  "'postbackd backup restore COPY', then start again";
 
 function troubleOf({ path, name, stats }: NotedFile): FileTrouble | null {
   const now = look(path);

@@ -1,0 +1,40 @@
+import { constants, setPriority } from "node:os";
+import { parentPort, workerData } from "node:worker_threads";
+
+import { messageOf } from "../../domain/message-of.ts";
+import { makeBackup, type BackupOrder } from "./backup.ts";
+import type { CopyDocument } from "./copy-facts.ts";
+import { CopyPace } from "./machine/copy-pace.ts";
+
+/** The entry of the thread that makes one backup and ends: it waits, reads and computes for as long as that takes. */
+
+/** The order for the thread. */
+export interface BackupThreadData {
+  readonly role: "backup";
+  readonly order: BackupOrder;
+  /** See `stopCopy`. */
+  readonly stop: SharedArrayBuffer;
+}
+
+/** The thread's one message. */
+export type BackupOutcome =
+  | { readonly kind: "done"; readonly document: CopyDocument }
+  | { readonly kind: "failed"; readonly message: string };
+
+const port = parentPort;
+if (port === null) throw new Error("backup-thread.ts runs as a worker thread only");
+
+// On Linux each thread has its own priority; elsewhere this would be the whole process's.
+if (process.platform === "linux") setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+
+// backup-run.ts sets this; nothing else starts this thread.
+const { order, stop } = workerData as BackupThreadData;
+void outcomeOf().then((outcome) => port.postMessage(outcome));
+
+async function outcomeOf(): Promise<BackupOutcome> {
+  try {
+    return { kind: "done", document: await makeBackup(order, new CopyPace(stop)) };
+  } catch (error) {
+    return { kind: "failed", message: messageOf(error) };
+  }
+}

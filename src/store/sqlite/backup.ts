@@ -1,0 +1,137 @@
+import {
+  chmodSync,
+  existsSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+
+import { version } from "../../assets.ts";
+import { checkContent } from "./copy-check.ts";
+import { documentPath, documentText, sha256Of, type CopyDocument } from "./copy-facts.ts";
+import { syncToDisk } from "./machine/connection.ts";
+import type { CopyPace } from "./machine/copy-pace.ts";
+import { refuseDamagedFile } from "./machine/file-check.ts";
+import { InstanceLock, InstanceLockError } from "./machine/instance-lock.ts";
+import { refuseSecondName } from "./machine/open-files.ts";
+import { copySnapshot } from "./machine/snapshot-copy.ts";
+
+/** An order to copy a database. */
+export interface BackupOrder {
+  /** The database file, whether or not a daemon serves it. */
+  readonly database: string;
+  /** The copy. Its document lies beside it, as `FILE.json`. */
+  readonly file: string;
+  /** True to put the copy in the place of a file of that name, once it is whole. */
+  readonly mayReplace: boolean;
+  /** The time that the document names. */
+  readonly now: number;
+  /** True in the daemon that serves the database: see {@link makeBackup}. */
+  readonly isServedHere: boolean;
+}
+
+/**
+ * Makes a copy of the database as it is now, and its document: beside the file that is ordered, under another name until
+ * it is checked and on disk. Whenever this is broken off, the file of that name is the old one or whole. Resolves with
+ * the document; what is unfinished is removed when it rejects, and by the next one after a crash.
+ *
+ * A process that serves the database must not look at the file as such: when it closes it, the kernel drops SQLite's locks
+ * on it, and the next process that opens it would take itself for the only one, and remove the -wal. The daemon has
+ * looked at its start, and watches the file.
+ */
+export async function makeBackup(order: BackupOrder, pace: CopyPace): Promise<CopyDocument> {
+  const { database, file, mayReplace } = order;
+  if (!mayReplace && existsSync(file)) {
+    throw new Error(`${file} is there already: name another file, or give --replace`);
+  }
+  refuseOwnName(order);
+  refuseSecondName(database);
+  if (!order.isServedHere) refuseDamagedFile(database);
+  const lock = lockBackups(database);
+  try {
+    const document = await makeParts(order, pace);
+    // A file of that name that was made since is somebody else's.
+    if (!mayReplace && existsSync(file)) throw new Error(`${file} was made meanwhile`);
+    install(file);
+    return document;
+  } catch (error) {
+    removeUnfinished(file);
+    throw error;
+  } finally {
+    lock.release();
+  }
+}
+
+// To replace what a daemon has open would lose it.
+function refuseOwnName({ database, file }: BackupOrder): void {
+  const real = realpathSync(database);
+  const copy = join(realpathSync(dirname(file)), basename(file));
+  const own = ["", "-wal", "-shm", "-journal", ".lock"].map((suffix) => real + suffix);
+  if (!own.includes(copy)) return;
+  throw new Error(`${file} belongs to the database itself: name another file`);
+}
+
+/** Two at once would take twice as much from the daemon, and one could take the other's parts for its own. */
+function lockBackups(database: string): InstanceLock {
+  try {
+    return InstanceLock.acquire(`${database}.backup`);
+  } catch (error) {
+    if (!(error instanceof InstanceLockError)) throw error;
+    const who = error.holder === null ? "another process" : `process ${error.holder.pid}`;
+    throw new Error(`${who} makes a backup of ${database} already: wait for its end`, {
+      cause: error,
+    });
+  }
+}
+
+/** Makes the copy and its document under their other names, whole and on disk. */
+async function makeParts(
+  { database, file, now }: BackupOrder,
+  pace: CopyPace,
+): Promise<CopyDocument> {
+  removeUnfinished(file);
+  const part = partOf(file);
+  await copySnapshot({ from: database, to: part, pace });
+  const rest = (): void => pace.check();
+  const facts = checkContent(part, rest);
+  const document: CopyDocument = {
+    createdAt: now,
+    program: version,
+    schemaVersion: facts.schemaVersion,
+    bytes: statSync(part).size,
+    tasks: facts.tasks,
+    deliveries: facts.deliveries,
+    openDeliveries: facts.openDeliveries,
+    sha256: sha256Of(part, rest),
+  };
+  writeFileSync(partOf(documentPath(file)), documentText(document), { mode: 0o600 });
+  syncToDisk(partOf(documentPath(file)));
+  return document;
+}
+
+// A whole copy without its document passes a check; one beside the document of another does not.
+function install(file: string): void {
+  const folder = dirname(file);
+  rmSync(documentPath(file), { force: true });
+  syncToDisk(folder);
+  chmodSync(partOf(file), 0o600);
+  renameSync(partOf(file), file);
+  syncToDisk(folder);
+  renameSync(partOf(documentPath(file)), documentPath(file));
+  syncToDisk(folder);
+}
+
+/** Removes what a backup of this name left that did not come to its end. */
+export function removeUnfinished(file: string): void {
+  for (const part of [partOf(file), `${partOf(file)}-journal`, partOf(documentPath(file))]) {
+    rmSync(part, { force: true });
+  }
+  for (const suffix of ["-wal", "-shm"]) rmSync(partOf(file) + suffix, { force: true });
+}
+
+function partOf(path: string): string {
+  return `${path}.part`;
+}

@@ -1,0 +1,143 @@
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
+import { dirname } from "node:path";
+
+import { schemaSql } from "../../assets.ts";
+import { auditWrites } from "./audit.ts";
+import { CopyError, checkCopy, type SoundCopy } from "./copy-check.ts";
+import { sha256Of, type CopyFacts } from "./copy-facts.ts";
+import { stampOf } from "./file-stamp.ts";
+import { openDatabase, syncToDisk } from "./machine/connection.ts";
+import { placeOf, restorePart } from "./machine/file-check.ts";
+import { giveToOwner } from "./machine/file-owner.ts";
+import { InstanceLock } from "./machine/instance-lock.ts";
+import { migrateCopied } from "./machine/migrate.ts";
+import { refuseOpenElsewhere, refuseSecondName } from "./machine/open-files.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+
+/** The fate of the webhooks that wait in a copy: they are held until the operator releases them, or sent. */
+export type RestoredDeliveries = "hold" | "resume";
+
+export interface Restoration {
+  /** The copy, which stays as it is. */
+  readonly copy: string;
+  /** The database file that it becomes. */
+  readonly database: string;
+  /** Asked once the copy is known to be whole, before anything is changed. */
+  readonly decide: (facts: CopyFacts) => Promise<RestoredDeliveries>;
+  readonly now: number;
+  /** The user that the hold names. */
+  readonly user: string;
+}
+
+export interface Restored {
+  readonly facts: CopyFacts;
+  readonly deliveries: RestoredDeliveries;
+  /** Where the old file lies now; null when there was none. */
+  readonly setAside: string | null;
+}
+
+const HELD_BECAUSE = "restored from a backup";
+
+/**
+ * Puts a copy in the place of a database that nobody serves. What lies there, with its -wal and -shm, keeps its content
+ * under a name with the time. Broken off at any point, the copy has not been installed or is whole, and no start makes an
+ * empty database meanwhile. Rejects with an InstanceLockError when the database is served, with a {@link CopyError} when
+ * the copy is not whole.
+ */
+export async function restoreCopy(restoration: Restoration): Promise<Restored> {
+  const { copy, database, decide, now } = restoration;
+  if (isSame(copy, database)) throw new CopyError(`${copy} is the database itself`);
+  refuseSecondName(database);
+  refuseOpenElsewhere(database);
+  const lock = InstanceLock.acquire(database);
+  try {
+    const sound = checkCopy(copy);
+    const deliveries = await decide(sound);
+    const place = placeOf(database);
+    const part = restorePart(place);
+    makePart(part, { sound, deliveries, restoration });
+    // From here on the part stays, whatever happens: without it a start would make an empty database.
+    const setAside = putAside(place, now);
+    renameSync(part, place);
+    syncToDisk(dirname(place));
+    return { facts: sound, deliveries, setAside };
+  } finally {
+    lock.release();
+  }
+}
+
+interface Decided {
+  readonly sound: SoundCopy;
+  readonly deliveries: RestoredDeliveries;
+  readonly restoration: Restoration;
+}
+
+/** Makes what takes the place of the database, whole and on disk. */
+function makePart(part: string, { sound, deliveries, restoration }: Decided): void {
+  const { copy } = restoration;
+  try {
+    // Made anew: in a folder of another user a name that is known may lead anywhere.
+    rmSync(part, { force: true });
+    copyFileSync(copy, part, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+    chmodSync(part, 0o600);
+    if (sha256Of(part) !== sound.sha256) throw new CopyError(`${copy} changed while it was read`);
+    if (deliveries === "hold") holdDeliveries(part, restoration);
+    giveToOwner(part, restoration.database);
+    syncToDisk(part);
+  } catch (error) {
+    for (const suffix of ["", "-journal"]) rmSync(part + suffix, { force: true });
+    throw error;
+  }
+}
+
+function isSame(copy: string, database: string): boolean {
+  return existsSync(copy) && existsSync(database) && realpathSync(copy) === realpathSync(database);
+}
+
+const HOLD_ALL = `
+  INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
+  SELECT NULL, NULL, ?, ?, ?
+  WHERE NOT EXISTS (SELECT 1 FROM delivery_holds WHERE account_seq IS NULL AND host IS NULL)`;
+
+/** Holds all webhooks of a copy, which is brought to this version for that. */
+function holdDeliveries(part: string, { now, user }: Restoration): void {
+  const connection = openDatabase(part, { fileMustExist: true, timeout: 0 });
+  try {
+    connection.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;");
+    migrateCopied(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+    const hold = connection.prepare(HOLD_ALL);
+    const { noteAudit } = auditWrites(connection);
+    const actor = { kind: "user", name: user, address: null } as const;
+    const details = { reason: HELD_BECAUSE };
+    connection.transaction(() => {
+      if (hold.run(now, HELD_BECAUSE, user).changes === 0) return;
+      noteAudit({ at: now, actor, action: "delivery.held", subject: null, details });
+    })();
+  } finally {
+    connection.close();
+  }
+}
+
+/** Renames the old file and what belongs to it. The file goes first: without it, no start takes its -wal for empty. */
+function putAside(place: string, now: number): string | null {
+  const aside = freeName(`${place}.replaced-${stampOf(now)}`);
+  const found = ["", "-wal", "-shm", "-journal"].filter((suffix) => existsSync(place + suffix));
+  for (const suffix of found) renameSync(place + suffix, aside + suffix);
+  if (found.length > 0) syncToDisk(dirname(place));
+  return found.length > 0 ? aside : null;
+}
+
+function freeName(wanted: string): string {
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? wanted : `${wanted}.${number}`;
+    if (!existsSync(name) && !existsSync(`${name}-wal`)) return name;
+  }
+}
