@@ -173,7 +173,7 @@ function rotationWrites(sql: BatchSql) {
       return outcome === "changed" ? "rotating" : "already rotating";
     }),
 
-    finishRotation: each(async (login) => {
+    finishRotation: each(async ({ login }) => {
       const outcome = await change(login, FINISH_ROTATION, [login]);
       if (outcome === "no account") return outcome;
       return outcome === "changed" ? "finished" : "not rotating";

@@ -22,7 +22,7 @@ import { ENDED_HEAD_COLUMNS, TASK_TEXT_BYTES, TEXT_COLUMNS } from "./task-column
 const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND disabled_at IS NOT NULL`;
 
 /**
- * What is due at $3 in each of the lanes, of each retry count as many attempts as the lane may start of its class. Who
+ * The attempts due at $3 in each of the lanes, of each retry count as many as the lane may start of its class. Who
  * comes second passes over what the first has locked, so nobody waits and nobody gets the same attempt. What is not
  * started is locked until the batch has ended, and stays as it was.
  *
@@ -71,16 +71,18 @@ const START_ATTEMPTS = `
   RETURNING a.place, ${REF_COLUMNS}, o.started_at AS "sentAt", d.url, ${SECRET_COLUMNS}, ${ENDED_HEAD_COLUMNS},
     CASE WHEN ${IS_LARGE} THEN '{}' ELSE t.data_text END AS "dataText",
     ${ofSmallPostback("t.input_text", "inputText")}, ${ofSmallPostback("e.result_text", "resultText")},
-    ${ofSmallPostback("e.error_text", "errorText")}, CASE WHEN ${IS_LARGE} THEN ${TASK_TEXT_BYTES} END AS "largeBytes"`;
+    ${ofSmallPostback("e.error_text", "errorText")}, CASE WHEN ${IS_LARGE} THEN ${TASK_TEXT_BYTES} END AS "largeBytes",
+    t.trace_text AS "traceText"`;
 
+// Each task is looked up by itself: joined, all tasks might be read for some attempts.
 const LIST_IN_FLIGHT = `
   SELECT ${REF_COLUMNS}, o.started_at AS "startedAt"
-  FROM outbox AS o JOIN tasks AS t ON t.seq = o.task_seq
+  FROM outbox AS o CROSS JOIN LATERAL (SELECT id FROM tasks WHERE seq = o.task_seq LIMIT 1) AS t
   WHERE o.started_at IS NOT NULL AND (o.node_seq = $1 OR ${hasEnded("o.node_seq")})
   ORDER BY o.seq`;
 
 const SELECT_LARGE_POSTBACK = `
-  SELECT ${ENDED_HEAD_COLUMNS}, ${TEXT_COLUMNS}, d.url, ${SECRET_COLUMNS}
+  SELECT ${ENDED_HEAD_COLUMNS}, ${TEXT_COLUMNS}, d.url, t.trace_text AS "traceText", ${SECRET_COLUMNS}
   FROM tasks AS t
   JOIN ends AS e ON e.task_seq = t.seq
   JOIN deliveries AS d ON d.task_seq = t.seq AND d.kind = 'postback'
@@ -144,7 +146,7 @@ function decideStarts(lanes: LaneClaim["lanes"], due: readonly DueRow[]): readon
       ofLane.filter(({ retry }) => retry === 0),
       ofLane.filter(({ retry }) => retry > 0).slice(0, retries),
     ];
-    // What does not fit any more keeps back what became due after it.
+    // An attempt that does not fit any more keeps back those that became due after it.
     for (const ofClass of classes) ofClass.every((row) => attempts.start({ ...row, accountId }));
   }
   return attempts.started;
@@ -171,8 +173,8 @@ function unlessHeld(lane: Lane, held: ReadonlySet<number>): Lane {
 export function attemptClaimReads(sql: Sql, node: ReadingNode) {
   return {
     /**
-     * What other nodes left is also found as that of an earlier life: that may have had another name. What this node
-     * itself has in flight is among it too; at its start it has nothing.
+     * Attempts that other nodes left are also found as those of an earlier life: that may have had another name. What
+     * this node itself has in flight is among them too; at its start it has nothing.
      */
     async listInFlight({ of }) {
       const own = of === "earlier life" ? await node.nodeSeq() : null;

@@ -52,8 +52,10 @@ const RECORD_ATTEMPTS = `
 /** Records the ends of attempts, each named once; what is no longer in flight as it was keeps its record. */
 export async function recordAttempts(
   { sql, changes }: { readonly sql: BatchSql; readonly changes: BatchChanges },
-  records: readonly AttemptRecord[],
+  given: readonly AttemptRecord[],
 ): Promise<void> {
+  // Whoever ends or erases several attempts locks them in this order.
+  const records = given.toSorted((a, b) => a.attempt.seq - b.attempt.seq);
   const rows = await sql.all<{ seq: number }>(RECORD_ATTEMPTS, [
     sql.nodeSeq,
     ...columnsOf(records, () => sql.nextSeq()),

@@ -22,7 +22,7 @@ const CONNECTIONS = `
   WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'`;
 
 /**
- * What keeps versions of rows from being cleaned up: the one from before the most transactions. A session without a
+ * Who keeps versions of rows from being cleaned up: the one from before the most transactions. A session without a
  * database serves a standby, which tells what its own readers need. A VACUUM does not hold up another. What a slot keeps
  * of the catalog alone costs no claim.
  */

@@ -50,7 +50,7 @@ const SELECT_ATTEMPTS = `
   ORDER BY d.kind, a.seq`;
 
 const FIND_ANY_TASK = `
-  SELECT ${TASK_COLUMNS}, t.seq, c.login, ${SECRET_COLUMNS}
+  SELECT ${TASK_COLUMNS}, t.seq, t.trace_text AS "traceText", c.login, ${SECRET_COLUMNS}
   FROM tasks AS t JOIN accounts AS c ON c.seq = t.account_seq ${STATE_JOINS}
   WHERE t.id = $1`;
 
@@ -61,11 +61,12 @@ interface DeliveryRow extends AttemptRow, Pick<Delivery, "kind" | "url"> {
 }
 
 interface AnyTaskRow extends TaskRow, WebhookSecrets {
+  readonly traceText: string | null;
   readonly seq: number;
   readonly login: string;
 }
 
-/** What the steps of a batch work with. */
+/** The tools that the steps of a batch work with. */
 interface Batch {
   readonly sql: BatchSql;
   readonly changes: BatchChanges;
@@ -128,9 +129,10 @@ export function taskDeliveryReads(sql: Sql) {
     async findTaskDeliveries(id) {
       const row = await sql.get<AnyTaskRow>(FIND_ANY_TASK, [toUuid(id)]);
       if (row === undefined) return null;
-      const { login, webhookSecret, webhookSecretNext } = row;
+      const { login, webhookSecret, webhookSecretNext, traceText } = row;
+      const head = { login, webhookSecret, webhookSecretNext, traceText };
       const deliveries = await deliveriesOf(sql, row.seq);
-      return { login, webhookSecret, webhookSecretNext, task: toTask(row), deliveries };
+      return { ...head, task: toTask(row), deliveries };
     },
   } satisfies Partial<Store>;
 }

@@ -20,7 +20,7 @@ export const ALL_ATTEMPTS: AttemptRange = { from: 1, to: Number.MAX_SAFE_INTEGER
 /** The parameters of {@link PASSES_OPEN} and {@link PASSES_ENDED}. */
 export type FilterValues = NamedValues;
 
-/** What is asked of any delivery, whose newest attempt is `a`; `ended` is the row of its last one that has ended. */
+/** The condition for any delivery, whose newest attempt is `a`; `ended` is the row of its last one that has ended. */
 function passes(ended: "a" | "l", state: string): string {
   return `
     a.seq BETWEEN @from AND @to

@@ -19,7 +19,7 @@ const WORST_HOSTS = named(`
     SELECT host, attempts, succeeded FROM host_traffic WHERE ${WITHIN} ORDER BY at DESC LIMIT ${SUM_ROWS_MAX + 1}
   ), counted AS MATERIALIZED (
     SELECT host, given_up, refused, retrying FROM host_counts
-    WHERE @accountSeq = ${ALL_ACCOUNTS} OR account_seq = @accountSeq
+    WHERE account_seq BETWEEN @firstAccount::bigint AND @lastAccount::bigint
     ORDER BY account_seq, host LIMIT ${SUM_ROWS_MAX + 1}
   ), traffic AS (
     SELECT host, sum(attempts) AS attempts, sum(succeeded) AS succeeded FROM sent GROUP BY host
@@ -93,7 +93,9 @@ export function hostTrafficReads(sql: Sql) {
     async listHostTraffic({ scope, since, limit, only }) {
       const within = { accountSeq: scope ?? ALL_ACCOUNTS, from: since - (since % HOUR_MS) };
       const onlySent = only === "sent";
-      const rows = await WORST_HOSTS.all<SumRow>(sql, { ...within, onlySent, limit });
+      // A range has an index, where one account or all has none.
+      const counted = { firstAccount: scope ?? 0, lastAccount: scope ?? Number.MAX_SAFE_INTEGER };
+      const rows = await WORST_HOSTS.all<SumRow>(sql, { ...within, ...counted, onlySent, limit });
       const sums = rows.flatMap(
         ({ hostCount: _hosts, rowCount: _rows, host, ...sum }): HostSums[] =>
           host === null ? [] : [{ host, ...sum }],

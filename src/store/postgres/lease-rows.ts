@@ -248,9 +248,6 @@ export class LeaseRows {
 
 function toTaskEnd({ seq, end, ending, losses }: LeaseRow): TaskEnd | null {
   if (end === null || ending === null) return null;
-  const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
-  return {
-    ...{ seq, from: ["running"], nodeSeq: null, run: null, id: null, lease: { ending, losses } },
-    ...{ state, code, resultText, errorText, endedAt, expiresAt, eraseAt },
-  };
+  const lease = { ending, losses };
+  return { ...end, seq, from: ["running"], nodeSeq: null, run: null, id: null, lease };
 }

@@ -41,11 +41,11 @@ const FIND_OTHER_NODE = `
   ) AS found`;
 
 const HELD_COLUMNS = `
-  t.id, q.type, q.failures, q.lease_id AS "leaseId", q.losses, q.lease_until AS "expiresAt",
+  (SELECT id FROM tasks AS t WHERE t.seq = q.task_seq) AS id, q.type, q.failures, q.lease_id AS "leaseId", q.losses, q.lease_until AS "expiresAt",
   q.deadline_at AS "deadlineAt"`;
 
 const HELD_LEASES = `
-  SELECT ${HELD_COLUMNS} FROM queue AS q JOIN tasks AS t ON t.seq = q.task_seq
+  SELECT ${HELD_COLUMNS} FROM queue AS q
   WHERE ${IS_HELD}
   ORDER BY q.lease_until`;
 
@@ -54,7 +54,7 @@ const DUE_LEASES = `
   FROM (
     SELECT * FROM queue AS q WHERE ${IS_HELD} AND q.lease_until <= $1
     ORDER BY q.lease_until LIMIT $2::int
-  ) AS q JOIN tasks AS t ON t.seq = q.task_seq
+  ) AS q
   ORDER BY q.lease_until`;
 
 const FIND_LEASES = `

@@ -37,6 +37,7 @@ const WRITES = [
   "shiftTimes",
   "hastenAttempts",
   "keepSecret",
+  "noteAudit",
   "eraseExpired",
   "eraseStale",
   "insertTasks",
@@ -59,6 +60,8 @@ const WRITES = [
   "claimAttempts",
   "recordAttempt",
   "redeliver",
+  "holdDeliveries",
+  "releaseDeliveries",
   "orderRedelivery",
   "cancelRedeliveryOrder",
   "stepRedeliveryOrder",
@@ -96,6 +99,8 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     },
     findHeldWork: readLong("findHeldWork", byAccount),
     listTypeWork: readLong("listTypeWork"),
+    listAudit: readLong("listAudit"),
+    countScheduled: readLong("countScheduled"),
     findTaskDeliveries: readLong("findTaskDeliveries"),
     listAllDeliveries: readLong("listAllDeliveries"),
     countEndedDeliveries: readLong("countEndedDeliveries"),
@@ -113,7 +118,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     tryWrite: () => tryWrite(undefined),
     fault: () => commit.fault,
     shortage: () => commit.shortage,
-    // What keeps a server's files is the server's own.
+    // A server looks after its files itself.
     lookAtFile: () => {},
     async checkFile() {
       if (commit.fault !== null) throw commit.fault;

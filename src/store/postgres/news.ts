@@ -4,7 +4,7 @@ import type { Changes } from "../store.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import type { Writes } from "./writes.ts";
 
-/** What other nodes want to hear of a batch: the same that this one takes from the answers of its own steps. */
+/** The changes of a batch that others want to hear of: the same that this node takes from the answers of its steps. */
 export type News = Partial<Changes>;
 
 type NewsOf = {
@@ -18,7 +18,9 @@ const NEWS = {
     const queued = accepted.filter((task) => stateAtPost(task, createdAt) === "queued");
     return { types: [...new Set(queued.map(({ type }) => type))] };
   },
-  finishTask: ({ id }, lanes) => ({ lanes, ended: id === undefined ? [] : [id] }),
+  // Whoever hears that a task has ended lets go of it: it must not be told of one that runs somewhere else by now.
+  finishTask: ({ id }, lanes) =>
+    lanes === null ? {} : { lanes, ended: id === undefined ? [] : [id] },
   endLeases({ ends }, results) {
     const ended = ends.filter(
       ({ sequel }, i) => sequel.kind === "finish" && results[i]?.isNew === true,

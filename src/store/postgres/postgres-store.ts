@@ -14,6 +14,7 @@ import { Hints } from "./machine/hints.ts";
 import { makeSchema } from "./machine/migrate.ts";
 import { BEAT_MS, ServerNode, WRITERS } from "./machine/node.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
+import { SCHEMA } from "./machine/schema-steps.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
 import { Writer, Writers } from "./machine/writer.ts";
 import { otherMethods, writeMethods } from "./methods.ts";
@@ -51,8 +52,8 @@ const LONG_READERS = 2;
  * database. Writes go over two connections with group commit, reads over others.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { server, backlogMax, observer, examineMax } = options;
-  await makeSchema(server);
+  const { backlogMax, observer, examineMax } = options;
+  await prepareSchema(options);
   const { dialer, node } = newNode(options);
   const hints = new Hints({
     dialer,
@@ -104,6 +105,15 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
+async function prepareSchema({ server, role, log }: PostgresStoreOptions): Promise<void> {
+  const version = await makeSchema(server);
+  if (version >= SCHEMA.version || role === "tool") return;
+  log?.info(
+    { version, needed: SCHEMA.version },
+    "the tables are of the version before: run 'postbackd database migrate' once all daemons run this program",
+  );
+}
+
 interface OpenParts {
   readonly access: ServerAccess;
   readonly node: ServerNode;
@@ -112,7 +122,7 @@ interface OpenParts {
   readonly readers: readonly (Reader | SnapshotReader)[];
 }
 
-// What was asked for may take as long as it needs while the server answers.
+// A step that was asked for may take as long as it needs while the server answers.
 const LOOK_MS = 500;
 
 async function close({ access, node, commit, hints, readers }: OpenParts): Promise<void> {

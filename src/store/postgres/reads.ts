@@ -2,9 +2,11 @@ import { accessRequestReads } from "./access-requests.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
+import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
 import { databaseHealthReads } from "./database-health.ts";
 import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
+import { deliveryHoldReads, scheduledCountReads } from "./delivery-holds.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { holdReads, heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
@@ -39,6 +41,7 @@ export function shortReads(sql: Sql, node: ReadingNode) {
     ...provenLaneReads(sql),
     ...clockReads(sql),
     ...deliveryReads(sql),
+    ...deliveryHoldReads(sql),
     ...holdReads(sql),
     ...idempotencyReads(sql),
     ...leaseReads(sql),
@@ -58,11 +61,13 @@ export type LongReads = ReturnType<typeof longReads>;
 /** The reads, by name, that may take long, or that need one moment of the database for several statements. */
 export function longReads(sql: Sql) {
   return {
+    ...auditReads(sql),
     ...accountOverviewReads(sql),
     ...databaseHealthReads(sql),
     ...deliveryLogReads(sql),
     ...taskDeliveryReads(sql),
     ...heldWorkReads(sql),
+    ...scheduledCountReads(sql),
     ...hostTrafficReads(sql),
     ...largeTaskReads(sql),
     ...taskListReads(sql),

@@ -88,7 +88,7 @@ interface OrderedRow {
   readonly accountSeq: number;
 }
 
-/** What the steps of a batch work with. */
+/** The tools that the steps of a batch work with. */
 interface Batch {
   readonly sql: BatchSql;
   readonly changes: BatchChanges;

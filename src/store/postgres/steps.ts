@@ -15,7 +15,7 @@ export type ArgsOf<Name extends keyof Store> = Store[Name] extends (args: infer 
   ? Args
   : never;
 
-/** What a method of the store promises. */
+/** The value that a method of the store promises. */
 export type ValueOf<Name extends keyof Store> = Store[Name] extends (
   ...args: never
 ) => Promise<infer Value>

@@ -65,7 +65,7 @@ const GIVEN_TURNS = `
     FROM unnest($5::bigint[]) WITH ORDINALITY AS a (account_seq, turn)
   )`;
 
-/** What a claim writes besides: of parameters from $6 on. `s.place` is the place of a task in its round. */
+/** The columns that a claim writes besides: of parameters from $6 on. `s.place` is the place of a task in its round. */
 interface ClaimKind {
   readonly set: string;
   /** More columns to answer. */
@@ -95,7 +95,7 @@ function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
   ), given AS MATERIALIZED (
     SELECT max(turns) AS turns, array_agg(task_seq ORDER BY turn, priority DESC, task_seq) AS seqs FROM picked
   ), sized AS (
-    SELECT g.turns, a.task_seq, a.place, t.id, t.marketplace, t.input_text, octet_length(t.input_text) AS bytes,
+    SELECT g.turns, a.task_seq, a.place, t.id, t.marketplace, t.trace_text, t.input_text, octet_length(t.input_text) AS bytes,
       coalesce(sum(octet_length(t.input_text)) OVER (ORDER BY a.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
         AS bytes_before
     FROM given AS g CROSS JOIN LATERAL unnest(g.seqs) WITH ORDINALITY AS a (task_seq, place)
@@ -106,6 +106,7 @@ function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
   FROM sized AS s
   WHERE q.task_seq = s.task_seq AND $4::bigint + s.bytes_before < ${CLAIM_INPUT_MAX}
   RETURNING q.task_seq AS seq, s.id, q.account_seq AS "accountId", q.type, q.tag, s.marketplace, q.runs, q.failures,
+    greatest(q.created_at, q.start_at) AS "queuedAt", s.trace_text AS "traceText",
     s.input_text AS "inputText", s.place, s.turns, coalesce(s.bytes, 0) AS bytes${returning}`;
 }
 
@@ -149,7 +150,7 @@ export interface LeaseOrder extends ClaimOrder {
   readonly expiresAt: number;
 }
 
-/** What was started, in the order of the turns. */
+/** The tasks that were started, in the order of the turns. */
 interface Claimed<Task> {
   readonly tasks: readonly Task[];
   /** As in the order, together with these tasks. */

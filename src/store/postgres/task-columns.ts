@@ -1,6 +1,6 @@
 import { STATE_CODES } from "../../domain/task/task-transition.ts";
 
-/** What statements select of tasks. */
+/** The columns that statements select of tasks. */
 
 /** Finds what has become of `tasks AS t`: it has a row in `queue` until it ends, and then one in `ends`. */
 export const STATE_JOINS = `

@@ -9,6 +9,7 @@ import {
 } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
+import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 export const ADD_TO_COUNTS = `
   INSERT INTO task_counts AS c (account_seq, word, stripe, count)
@@ -24,7 +25,7 @@ const SELECT_COUNTS = `
   SELECT word, sum(count)::bigint AS count FROM task_counts WHERE account_seq = $1 GROUP BY word`;
 
 // Some rows for each account that ever posted.
-const SUM_COUNTS = `SELECT word, sum(count)::bigint AS count FROM task_counts GROUP BY word`;
+const SUM_COUNTS = `SELECT word, sum(count)::bigint AS count FROM task_counts WHERE account_seq > ${ALL_ACCOUNTS} GROUP BY word`;
 
 const SELECT_USAGE = `
   SELECT account_seq AS "accountSeq",
@@ -34,6 +35,10 @@ const SELECT_USAGE = `
   WHERE account_seq = ANY($1::bigint[]) AND word IN ('queued', 'delayed', 'running', 'bytes')
   GROUP BY account_seq`;
 
+/** How much data all accounts have, in a statement: a row for each stripe. */
+export const SUM_BYTES = `
+  (SELECT coalesce(sum(count), 0)::bigint FROM task_counts WHERE account_seq = ${ALL_ACCOUNTS} AND word = 'bytes')`;
+
 /** Sends what a batch changes. */
 export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number>): void {
   const adds: { accounts: number[]; words: CountedWord[]; counts: number[] } = {
@@ -42,12 +47,14 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
     counts: [],
   };
   const evers: { accounts: number[]; words: EverWord[] } = { accounts: [], words: [] };
+  let bytes = 0;
   tally.write(
     {
       add(accountSeq, word, count) {
         adds.accounts.push(accountSeq);
         adds.words.push(word);
         adds.counts.push(count);
+        if (word === "bytes") bytes += count;
       },
       noteEver(accountSeq, word) {
         evers.accounts.push(accountSeq);
@@ -56,6 +63,11 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
     },
     changed,
   );
+  if (bytes !== 0) {
+    adds.accounts.push(ALL_ACCOUNTS);
+    adds.words.push("bytes");
+    adds.counts.push(bytes);
+  }
   if (adds.accounts.length > 0) {
     sql.send(ADD_TO_COUNTS, [sql.stripe, adds.accounts, adds.words, adds.counts]);
   }

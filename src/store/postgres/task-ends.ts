@@ -27,7 +27,7 @@ export interface TaskEnd {
   readonly endedAt: number;
   readonly expiresAt: number;
   readonly eraseAt: number;
-  /** What becomes of its lease; undefined leaves that to what the task's end says. */
+  /** The end of its lease; undefined leaves that to what the task's end says. */
   readonly lease?: { readonly ending: LeaseEnding; readonly losses: number };
 }
 

@@ -5,7 +5,7 @@ import { STORED_STATES, type StoredState } from "../../domain/task/task.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import { each, type SetSteps } from "./steps.ts";
+import { each, type ArgsOf, type SetSteps } from "./steps.ts";
 import { STATE, STATE_JOINS, toUuid } from "./task-columns.ts";
 
 /** The size of an ended attempt `AS a`: an excerpt alone has up to 4 KiB. */
@@ -17,7 +17,7 @@ export const ATTEMPT_BYTES = `
 export const POST_BYTES = `
   (${TASK_OVERHEAD_BYTES} + octet_length(t.data_text) + coalesce(octet_length(t.input_text), 0))`;
 
-/** What the end `AS e` of a task has added to its size. */
+/** The bytes that the end `AS e` of a task has added to its size. */
 export const END_BYTES = `
   (coalesce(octet_length(e.result_text), 0) + coalesce(octet_length(e.error_text), 0))`;
 
@@ -66,10 +66,18 @@ export const ERASE_TASKS = `
   SELECT account_seq AS "accountSeq", host, word, sum(count) AS count FROM erased
   GROUP BY account_seq, host, word`;
 
+const FIND_SEQS = `SELECT seq FROM tasks WHERE id = ANY($1::uuid[])`;
+
 const FIND_TO_ERASE = `
-  SELECT ${STATE} AS state, EXISTS (SELECT 1 FROM outbox AS o WHERE o.task_seq = t.seq) AS "isOpen"
+  SELECT t.seq, ${STATE} AS state, EXISTS (SELECT 1 FROM outbox AS o WHERE o.task_seq = t.seq) AS "isOpen"
   FROM tasks AS t ${STATE_JOINS}
-  WHERE t.seq = $1`;
+  WHERE t.id = $1`;
+
+interface FoundToErase {
+  readonly seq: number;
+  readonly state: StoredState;
+  readonly isOpen: boolean;
+}
 
 /** The sum of what was erased: of a host, or of an account. */
 type ErasedSum = { readonly accountSeq: number; readonly count: number } & (
@@ -119,20 +127,24 @@ function isState(word: CountedWord): boolean {
 }
 
 export function taskErasureWrites(sql: BatchSql, changes: BatchChanges) {
+  const eraseOne = async ({ id, hasWebhooks }: ArgsOf<"eraseTask">) => {
+    const found = await sql.get<FoundToErase>(FIND_TO_ERASE, [toUuid(id)]);
+    const isToBeSent = found?.isOpen === true;
+    const outcome = decideErasure(found?.state, { isToBeSent, hasWebhooks });
+    if (found !== undefined && outcome === "erased") await eraseTasks(sql, changes, [found.seq]);
+    return outcome;
+  };
+
   return {
-    eraseTask: each(async ({ id, hasWebhooks }) => {
-      const task = await sql.get<{ seq: number }>("SELECT seq FROM tasks WHERE id = $1", [
-        toUuid(id),
-      ]);
-      const seqs = task === undefined ? [] : [task.seq];
-      lockTasks(sql, seqs);
-      const found = await sql.get<{ state: StoredState; isOpen: boolean }>(FIND_TO_ERASE, [
-        task?.seq ?? null,
-      ]);
-      const isToBeSent = found?.isOpen === true;
-      const outcome = decideErasure(found?.state, { isToBeSent, hasWebhooks });
-      if (outcome === "erased") await eraseTasks(sql, changes, seqs);
-      return outcome;
-    }),
+    async eraseTask(orders) {
+      const ids = orders.map(({ id }) => toUuid(id));
+      const tasks = await sql.all<{ seq: number }>(FIND_SEQS, [ids]);
+      // All of them before the first is erased, in the order in which others lock them.
+      lockTasks(
+        sql,
+        tasks.map(({ seq }) => seq),
+      );
+      return await each(eraseOne)(orders);
+    },
   } satisfies SetSteps;
 }

@@ -9,9 +9,9 @@ import type { BatchSql } from "./machine/sql.ts";
 import { storable } from "./traffic-tally.ts";
 
 const INSERT_TASKS = `
-  INSERT INTO tasks (seq, id, account_seq, type, tag, marketplace, priority, created_at, data_text, input_text)
+  INSERT INTO tasks (seq, id, account_seq, type, tag, marketplace, priority, created_at, data_text, input_text, trace_text)
   SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::smallint[],
-    $8::bigint[], $9::text[], $10::text[])`;
+    $8::bigint[], $9::text[], $10::text[], $11::text[])`;
 
 const INSERT_QUEUED = `
   INSERT INTO queue (task_seq, account_seq, type, tag, priority, state, start_at, created_at, pingback_host, postback_host)
@@ -143,15 +143,15 @@ function bytesOf({ accepted, refused, idempotency }: TaskPost, replacedBytes?: n
 }
 
 function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
-  const accepted = posts.flatMap(({ accountId, createdAt, accepted: tasks }) =>
-    tasks.map((task) => ({ ...task, seq: sql.nextSeq(), accountId, createdAt })),
+  const accepted = posts.flatMap(({ accountId, createdAt, traceText, accepted: tasks }) =>
+    tasks.map((task) => ({ ...task, seq: sql.nextSeq(), accountId, createdAt, traceText })),
   );
   const refused = posts.flatMap(({ accountId, createdAt, refused: tasks, refusedUntil }) =>
     tasks.map((task) => ({ ...task, ...refusedUntil, seq: sql.nextSeq(), accountId, createdAt })),
   );
   const tasks = [
     ...accepted,
-    ...refused.map((task) => ({ ...task, marketplace: null, priority: 0 })),
+    ...refused.map((task) => ({ ...task, marketplace: null, priority: 0, traceText: null })),
   ];
   if (tasks.length === 0) return;
   sql.send(INSERT_TASKS, [
@@ -166,6 +166,7 @@ function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
     tasks.map(({ createdAt }) => createdAt),
     tasks.map(({ dataText }) => dataText),
     tasks.map(({ inputText }) => inputText),
+    tasks.map(({ traceText }) => traceText),
   ]);
   queueTasks(sql, accepted);
   if (refused.length === 0) return;

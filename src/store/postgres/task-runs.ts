@@ -24,12 +24,20 @@ const PUT_BACK = `
     AND (a.of_id IS NULL OR EXISTS (SELECT 1 FROM tasks AS t WHERE t.seq = a.seq AND t.id = a.of_id))
   RETURNING q.task_seq AS seq, q.account_seq AS "accountSeq"`;
 
-// A task that a worker holds has no node.
+const IS_LEFT = `
+  q.state = 'running' AND q.node_seq IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.seq = q.node_seq AND n.ended_at IS NULL)`;
+
+// A task that a worker holds has no node. Found first and then locked in their order, which all of the queue has.
 const REQUEUE_LEFT = `
+  WITH found AS MATERIALIZED (SELECT q.task_seq FROM queue AS q WHERE ${IS_LEFT}), left_over AS MATERIALIZED (
+    SELECT q.task_seq FROM queue AS q
+    WHERE q.task_seq = ANY (ARRAY (SELECT task_seq FROM found)) AND ${IS_LEFT}
+    ORDER BY q.task_seq FOR UPDATE OF q
+  )
   UPDATE queue AS q
   SET state = 'queued', started_at = NULL, node_seq = NULL, queued_mark = ${MARK}
-  WHERE q.state = 'running' AND q.node_seq IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.seq = q.node_seq AND n.ended_at IS NULL)
+  FROM left_over AS l WHERE q.task_seq = l.task_seq
   RETURNING q.account_seq AS "accountSeq"`;
 
 export const RELEASE_DELAYED = `
@@ -83,7 +91,7 @@ export function taskRunWrites(sql: BatchSql, changes: BatchChanges) {
   } satisfies SetSteps;
 }
 
-/** What the steps of a batch work with. */
+/** The tools that the steps of a batch work with. */
 interface Batch {
   readonly sql: BatchSql;
   readonly changes: BatchChanges;
@@ -96,7 +104,7 @@ interface OfAccount {
 async function finishTasks(
   { sql, changes }: Batch,
   finishes: readonly TaskFinish[],
-): Promise<readonly (readonly LaneRef[])[]> {
+): Promise<readonly (readonly LaneRef[] | null)[]> {
   const ended = await endTasks(
     sql,
     finishes.map(({ seq, id, run, ...end }): TaskEnd => ({
@@ -111,7 +119,7 @@ async function finishTasks(
   const bySeq = new Map(ended.map((task) => [task.seq, task]));
   return finishes.map(({ seq, state, endedAt, resultText, errorText }) => {
     const task = bySeq.get(seq);
-    if (task === undefined) return [];
+    if (task === undefined) return null;
     const bytes = textBytes(resultText, errorText);
     countFinished(changes, { accountSeq: task.accountSeq, from: "running", state, endedAt, bytes });
     return lanesOf(task);

@@ -20,9 +20,16 @@ import {
 import { endTasks, type TaskEnd } from "./task-ends.ts";
 import { PostStep } from "./task-posts.ts";
 
+// In the order of their numbers, as every batch locks them.
 const COLLECT_TASKS = `
-  DELETE FROM ready AS r USING unnest($1::uuid[], $2::bigint[]) AS a (id, account_seq)
-  WHERE r.task_seq = (SELECT seq FROM tasks AS t WHERE t.id = a.id AND t.account_seq = a.account_seq)
+  WITH asked AS MATERIALIZED (
+    SELECT r.task_seq
+    FROM unnest($1::uuid[], $2::bigint[]) AS a (id, account_seq)
+      JOIN tasks AS t ON t.id = a.id AND t.account_seq = a.account_seq
+      JOIN ready AS r ON r.task_seq = t.seq
+    ORDER BY r.task_seq FOR UPDATE OF r
+  )
+  DELETE FROM ready AS r USING asked WHERE r.task_seq = asked.task_seq
   RETURNING r.account_seq AS "accountId"`;
 
 const FIND_STATE = `

@@ -8,7 +8,7 @@ import { STATE_JOINS, SUMMARY_COLUMNS, toUuid } from "./task-columns.ts";
 
 /** Lengths are read without their texts: octet_length looks only at what a row says of a text kept elsewhere. */
 const FIND_TIMELINE = `
-  SELECT ${SUMMARY_COLUMNS}, t.seq, t.account_seq AS "accountId", c.login, ${SECRET_COLUMNS},
+  SELECT ${SUMMARY_COLUMNS}, t.seq, t.account_seq AS "accountId", t.trace_text AS "traceText", c.login, ${SECRET_COLUMNS},
     EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq) AS "isReady",
     octet_length(t.input_text) AS "inputBytes", octet_length(e.result_text) AS "resultBytes",
     e.error_text AS "errorText", w.name AS worker, coalesce(q.claimed_at, e.claimed_at) AS "claimedAt",
@@ -28,6 +28,7 @@ type RowFields =
   | "accountId"
   | "isReady"
   | "login"
+  | "traceText"
   | keyof WebhookSecrets
   | "inputBytes"
   | "resultBytes";
@@ -54,9 +55,9 @@ export function timelineReads(sql: Sql) {
       // Only the body of a postback holds them.
       const isSent = deliveries.some(({ kind }) => kind === "postback");
       const texts = isSent ? await sql.get<Texts>(FIND_TEXTS, [row.seq]) : undefined;
-      const { accountId, login, webhookSecret, webhookSecretNext } = row;
+      const { accountId, login, webhookSecret, webhookSecretNext, traceText } = row;
       const { isReady, inputBytes, resultBytes } = row;
-      const of = { accountId, login, webhookSecret, webhookSecretNext };
+      const of = { accountId, login, webhookSecret, webhookSecretNext, traceText };
       const task = toTask({ ...row, ...(texts ?? NO_TEXTS) });
       return { ...of, isReady, inputBytes, resultBytes, task, lease: toLease(row), deliveries };
     },

@@ -44,7 +44,7 @@ const FOLD_TRAFFIC = `
   )
   SELECT count(*) AS count FROM gone`;
 
-// What all stripes have counted. Their histograms are added up where they are used: here it would take five times as long.
+// The sums of all stripes. Their histograms are added up where they are used: here it would take five times as long.
 const SUM_TRAFFIC = `
   SELECT at, step_ms AS "stepMs", sum(posted) AS posted, sum(completed) AS completed, sum(failed) AS failed,
     sum(cancelled) AS cancelled, sum(first_attempts) AS "firstAttempts", sum(first_delivered) AS "firstDelivered",

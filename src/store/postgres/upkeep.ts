@@ -3,10 +3,12 @@ import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import type { Store } from "../store.ts";
+import { eraseAudit } from "./audit.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql, SqlValue } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps } from "./steps.ts";
 import { TASK_TEXT_BYTES } from "./task-columns.ts";
+import { SUM_BYTES } from "./task-counts.ts";
 import { eraseTasks, lockDeliveries } from "./task-erasure.ts";
 
 const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`;
@@ -109,13 +111,11 @@ const COUNTED_TABLES = `
   'tasks', 'queue', 'ends', 'ready', 'deliveries', 'outbox', 'attempts', 'idempotency_keys'`;
 
 /**
- * What is counted of all accounts, and the size of the other tables. The size of all tables would not tell when there is
+ * The bytes that all accounts have, and the size of the other tables. The size of all tables would not tell when there is
  * room again: the server fills the space that erased rows left with new ones, but gives none of it back.
  */
-const USED_BYTES = `
-  SELECT (
-    SELECT coalesce(sum(count), 0) FROM task_counts WHERE word = 'bytes'
-  ) + (
+export const USED_BYTES = `
+  SELECT ${SUM_BYTES} + (
     SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
     WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' AND relname NOT IN (${COUNTED_TABLES})
   ) AS bytes`;
@@ -181,6 +181,7 @@ async function eraseUncounted(sql: BatchSql, due: ArgsOf<"eraseStale">): Promise
     ...run(ERASE_TRAFFIC, future),
     ...run([ERASE_SESSIONS], [sessionsBefore, max]),
     ...run([ERASE_LINKS], [linksBefore, max]),
+    eraseAudit(sql, { before: due.auditBefore, max }),
   ]);
   return erased.reduce((sum, count) => sum + count, 0);
 }

@@ -1,7 +1,7 @@
 import type { Lane, Store } from "../store.ts";
 import type { Sql } from "./machine/sql.ts";
 
-/** What other nodes left to this one, looked for once a second: with hints or without. */
+/** Work that other nodes left to this one, looked for once a second: with hints or without. */
 
 // A seek for each type.
 const FIND_WAITING_TYPES = `

@@ -2,9 +2,11 @@ import { accessRequestWrites } from "./access-requests.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
 import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempt-claims.ts";
+import { auditing, auditWrites } from "./audit.ts";
 import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
 import { clockWrites } from "./clock-readings.ts";
 import { deliveryWrites } from "./deliveries.ts";
+import { deliveryHoldWrites } from "./delivery-holds.ts";
 import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import type { BatchWork } from "./machine/batch.ts";
@@ -17,6 +19,7 @@ import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { sessionWrites } from "./sessions.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
+import { lockNamed, placeInBatch } from "./task-locks.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
@@ -29,7 +32,8 @@ export type Writes = {
 };
 
 function allWrites(sql: BatchSql, changes: BatchChanges) {
-  return {
+  return auditing(sql, {
+    ...auditWrites(sql),
     ...accessRequestWrites(sql),
     ...progressWrites(sql),
     ...accountErasureWrites(sql, changes),
@@ -37,6 +41,7 @@ function allWrites(sql: BatchSql, changes: BatchChanges) {
     ...attemptClaimWrites(sql, changes),
     ...clockWrites(sql),
     ...deliveryWrites(sql, changes),
+    ...deliveryHoldWrites(sql),
     ...holdWrites(sql),
     ...leaseWrites(sql, changes),
     ...queueExpiryWrites(sql, changes),
@@ -49,11 +54,16 @@ function allWrites(sql: BatchSql, changes: BatchChanges) {
     ...trafficFoldWrites(sql),
     ...upkeepWrites(sql, changes),
     ...workerWrites(sql),
-  };
+  });
 }
 
 /** Makes the writes of a connection. */
 export function newBatchWork(sql: BatchSql, memory: NodeMemory): BatchWork {
   const changes = new GatheredChanges(sql, memory);
-  return { writes: allWrites(sql, changes), changes };
+  return {
+    writes: allWrites(sql, changes),
+    lock: (operations) => lockNamed(sql, operations),
+    placeOf: placeInBatch,
+    changes,
+  };
 }

@@ -6,14 +6,18 @@ import type { BatchSql, SqlValue } from "./sql.ts";
 /** A write: takes the arguments of all its operations in a batch, and answers a value for each, in their order. */
 export type SetWrite = (list: readonly never[]) => Promise<readonly unknown[]>;
 
-/** What operations do, on one connection. */
+/** The work of operations, on one connection. */
 export interface BatchWork {
   /** Every write there is, by name. Each runs inside the transaction of its batch. */
   readonly writes: Readonly<Record<string, SetWrite>>;
+  /** Sends a lock of what several of these operations would lock one after the other, before any of them runs. */
+  lock(operations: readonly Operation[]): void;
+  /** The place of a write among those of its batch; those of one place run in the order of their names. */
+  placeOf(name: string): number;
   readonly changes: GatheredWork;
 }
 
-/** What operations report while they run, to be written once for their batch. */
+/** The changes that operations report while they run, to be written once for their batch. */
 export interface GatheredWork {
   /** The accounts that the batch changed. */
   readonly changed: Set<number>;
@@ -28,7 +32,7 @@ export class Fenced extends Error {
   override readonly name = "Fenced" as const;
 }
 
-/** What a write has read is no longer so, because another node came first: the batch is to be run again. */
+/** A row that a write has read is no longer so, because another node came first: the batch is to be run again. */
 export class RunAgain extends Error {
   override readonly name = "RunAgain" as const;
 }
@@ -36,6 +40,11 @@ export class RunAgain extends Error {
 /** An operation of the batch failed, and nothing of it was written: they are to be run one by one. */
 export class OneByOne extends Error {
   override readonly name = "OneByOne" as const;
+}
+
+/** A row that an operation of the batch needs is held by somebody else for longer than others should wait. */
+export class RowsLocked extends Error {
+  override readonly name = "RowsLocked" as const;
 }
 
 /** The connection was lost while the batch was being committed. Its transaction's id tells how it ended. */
@@ -53,9 +62,10 @@ export class InDoubt extends Error {
 // The stripe's row is locked by every batch: whoever comes after waits until this transaction has ended, whatever became
 // of its connection. Locking writes no new version of the row. The id is asked for here, because after the COMMIT was
 // sent it is too late. That the COMMIT waits for the disk, and for standbys, is said of this transaction by itself: a
-// pooler that hands connections out by transaction may have given it one whose session was told otherwise.
+// pooler that hands connections out by transaction may have given it one whose session was told otherwise. How long it
+// waits for a row is said here too.
 const FENCE = `
-  SELECT pg_current_xact_id()::text AS xid, set_config('synchronous_commit',
+  SELECT pg_current_xact_id()::text AS xid, set_config('lock_timeout', $3, true), set_config('synchronous_commit',
     CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)
   FROM stripes WHERE stripe = $1 AND node_seq = $2 FOR UPDATE`;
 
@@ -128,7 +138,7 @@ export class BatchStatements implements BatchSql {
     this.#sent = [];
   }
 
-  /** What was sent and is not known to have succeeded. */
+  /** The statements that were sent and are not known to have succeeded. */
   takeSent(): readonly Promise<unknown>[] {
     return this.#sent.splice(0);
   }
@@ -139,6 +149,8 @@ export interface RunnerParts {
   readonly connection: Connection;
   readonly statements: BatchStatements;
   readonly work: BatchWork;
+  /** A transaction of this id has committed. */
+  readonly committed: (xid: string) => void;
 }
 
 /**
@@ -150,9 +162,13 @@ export class BatchRunner {
   readonly #connection: Connection;
   readonly #statements: BatchStatements;
   readonly #work: BatchWork;
+  readonly #committed: RunnerParts["committed"];
   #isReplicated = true;
+  /** True once the batch under way has locked its stripe. */
+  #hasStripe = false;
 
-  constructor({ connection, statements, work }: RunnerParts) {
+  constructor({ connection, statements, work, committed }: RunnerParts) {
+    this.#committed = committed;
     this.#connection = connection;
     this.#statements = statements;
     this.#work = work;
@@ -163,15 +179,17 @@ export class BatchRunner {
 
   /**
    * Rejects with {@link ConnectionLost} when nothing of the batch was written, with {@link InDoubt} when nobody knows,
-   * with {@link OneByOne}, with {@link Fenced}, or with an error of the server that a later try may not meet.
+   * with {@link OneByOne}, with {@link Fenced}, with {@link RowsLocked} when it would have to wait longer than `lockMs`
+   * for a row, or with an error of the server that a later try may not meet.
    */
-  async run(operations: readonly Operation[]): Promise<BatchReply> {
+  async run(operations: readonly Operation[], lockMs: number): Promise<BatchReply> {
     try {
-      return await this.#transact(operations);
+      return await this.#transact(operations, lockMs);
     } catch (error) {
       if (error instanceof ConnectionLost || error instanceof InDoubt) throw error;
       await this.#undo();
-      if (error instanceof RunAgain) return await this.run(operations);
+      if (error instanceof RunAgain) return await this.run(operations, lockMs);
+      if (this.#hasStripe && sqlStateOf(error) === NOT_UNLOCKED) throw new RowsLocked();
       if (error instanceof Fenced || isPassing(error)) throw error;
       if (operations.length > 1) throw new OneByOne();
       return committed([undefined], [{ index: 0, message: messageOf(error) }], []);
@@ -186,10 +204,15 @@ export class BatchRunner {
     await this.#connection.command("BEGIN");
     try {
       // Waits until the transaction in doubt has ended. The COMMIT below waits for the standbys, which then have both.
-      const row = await this.#connection.get(FENCE, [stripe, nodeSeq]);
+      const row = await this.#connection.get(FENCE, [stripe, nodeSeq, String(SETTLE_LOCK_MS)]);
       const isCommitted = await this.#isCommitted(doubt.xid);
       await this.#connection.command("COMMIT");
-      if (isCommitted && mayBeLocker(doubt.xid, doubt.locker)) return true;
+      // Who takes the stripe away locks the row too, after the transaction: then only its status is left to go by.
+      const mayBeIts = row === undefined || mayBeLocker(doubt.xid, doubt.locker);
+      if (isCommitted && mayBeIts) {
+        this.#committed(doubt.xid);
+        return true;
+      }
       if (row === undefined) throw new Fenced();
       return false;
     } catch (error) {
@@ -203,13 +226,18 @@ export class BatchRunner {
     return known?.status === "committed";
   }
 
-  async #transact(operations: readonly Operation[]): Promise<BatchReply> {
+  async #transact(operations: readonly Operation[], lockMs: number): Promise<BatchReply> {
     const { stripe, nodeSeq } = this.#statements;
+    this.#hasStripe = false;
     const begun = this.#connection.command("BEGIN");
-    const fence = this.#connection.get<{ xid: string }>(FENCE, [stripe, nodeSeq]);
+    const fence = this.#connection.get<{ xid: string }>(FENCE, [stripe, nodeSeq, String(lockMs)]);
     // Their failures are those of the statements after them too.
     begun.catch(() => {});
-    fence.catch(() => {});
+    fence.then(
+      () => (this.#hasStripe = true),
+      () => {},
+    );
+    this.#work.lock(operations);
     let values: readonly unknown[];
     try {
       values = await this.#runSets(operations);
@@ -230,7 +258,8 @@ export class BatchRunner {
     const values: unknown[] = Array.from({ length: operations.length });
     const byName = Map.groupBy(operations.keys(), (i) => operations[i]?.name ?? "");
     // One order in all batches: what several of them lock they lock in it, and none waits for another in a circle.
-    const inOrder = [...byName].toSorted(([a], [b]) => (placeOf(a) < placeOf(b) ? -1 : 1));
+    const placeOf = (name: string): number => this.#work.placeOf(name);
+    const inOrder = [...byName].toSorted(([a], [b]) => placeOf(a) - placeOf(b) || (a < b ? -1 : 1));
     for (const [name, indices] of inOrder) {
       // GroupCommit.submit ties each name to its own arguments, so they were checked where the operation was made.
       const write = this.#work.writes[name] as
@@ -256,7 +285,10 @@ export class BatchRunner {
     if (ended.status === "rejected") throw ended.reason;
     // After a failed statement a COMMIT succeeds, and has rolled back.
     if (ended.value !== "COMMIT") throw new Error("the transaction was rolled back");
-    if (this.#isReplicated) return;
+    if (this.#isReplicated) {
+      this.#committed(xid);
+      return;
+    }
     this.#connection.destroy("a commit was not replicated");
     throw new InDoubt(xid, reply, { cause: new Error("a commit was not replicated") });
   }
@@ -268,7 +300,12 @@ export class BatchRunner {
   }
 }
 
-// What is asked for in a transaction that has failed already.
+const NOT_UNLOCKED = "55P03";
+
+// A transaction in doubt may hold its stripe for longer; then it is asked for again.
+const SETTLE_LOCK_MS = 4000;
+
+// The error of a statement in a transaction that has failed already.
 const ABORTED = "25P02";
 
 /** Why a transaction failed in which this was the answer to a statement, and these were sent before. */
@@ -277,11 +314,6 @@ async function firstFailure(before: readonly Promise<unknown>[], error: unknown)
   const settled = await Promise.allSettled(before);
   const reasons = settled.map((each) => (each.status === "rejected" ? each.reason : undefined));
   return reasons.find((reason) => reason !== undefined && sqlStateOf(reason) !== ABORTED) ?? error;
-}
-
-/** New work first, so that a claim of the same batch finds it; the others by their names. */
-function placeOf(name: string): string {
-  return name.startsWith("insert") ? ` ${name}` : name;
 }
 
 // Deadlocks and serialization failures, a disk that is full or fails, a statement that somebody broke off, a server that

@@ -225,27 +225,3 @@ export function settingsError(
     `${shown} would lose acknowledged tasks, because ${name} is off: switch it on ${where}`,
   );
 }
-
-/** Refuses a database whose tables are missing, or of a version that this program does not know; null otherwise. */
-export function schemaError(
-  found: number | null,
-  known: { readonly min: number; readonly max: number },
-  { shown, database }: Pick<AskedPlace, "shown" | "database">,
-): StoreError | null {
-  const what = `the database ${database} at ${shown}`;
-  const text = schemaText(found, known);
-  return text === null ? null : new StoreError("failed", `${what} ${text}`);
-}
-
-function schemaText(
-  found: number | null,
-  { min, max }: { readonly min: number; readonly max: number },
-): string | null {
-  if (found === null)
-    return "has no tables of postbackd: make them with 'postbackd database migrate'";
-  if (found < min) {
-    return `has the tables of an older version (${found}, needed is ${min}): run 'postbackd database migrate'`;
-  }
-  if (found <= max) return null;
-  return `has the tables of a newer version (${found}, known is ${max}): start the newer program`;
-}

@@ -104,10 +104,29 @@ export class Connection implements Sql {
     return (await this.#settle(this.#client.query(text))).command;
   }
 
-  /** The rows of a statement without values, each as the list of its columns. */
-  async table(text: string): Promise<(string | number | null)[][]> {
-    const query = this.#client.query<(string | number | null)[]>({ text, rowMode: "array" });
-    return (await this.#settle(query)).rows;
+  /**
+   * Calls back with each row of a statement without values, as the list of its columns, while those behind it are still
+   * on their way: so of many large rows a few are in memory. Rejects when `take` throws, and then calls it no more.
+   */
+  async each(text: string, take: (row: (string | number | null)[]) => void): Promise<void> {
+    const config: pg.QueryArrayConfig = { text, rowMode: "array" };
+    const query = new pg.Query<(string | number | null)[]>(config);
+    const faults: unknown[] = [];
+    const ended = new Promise<void>((resolve, reject) => {
+      query.on("end", () => resolve());
+      query.on("error", reject);
+    });
+    query.on("row", (row) => {
+      // Thrown here it would be the client's.
+      try {
+        if (faults.length === 0) take(row);
+      } catch (error) {
+        faults.push(error);
+      }
+    });
+    this.#client.query(query);
+    await this.#settle(ended);
+    if (faults.length > 0) throw faults[0];
   }
 
   /** Ends the connection at once: whatever is under way on it is lost. */

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../../../domain/clock/clock.ts";
 
-/** What the database's clock showed at a moment between two readings of the monotonic clock. */
+/** The reading of the database's clock at a moment between two readings of the monotonic clock. */
 export interface ClockSample {
   readonly shown: number;
   readonly sentAt: number;
@@ -9,7 +9,7 @@ export interface ClockSample {
 
 // A minute of heartbeats: long enough that one of them met no queue on its way, short enough that no clock drifts.
 const SAMPLES = 30;
-// What lies further apart than this is no error of measuring: the database's clock was set, or this machine slept.
+// Readings further apart than this are no error of measuring: the database's clock was set, or this machine slept.
 const STEP_MS_MIN = 1000;
 
 interface Estimate {
@@ -18,6 +18,9 @@ interface Estimate {
   /** By how much this may be wrong. */
   readonly errorMs: number;
 }
+
+/** The boot of all readings of a database's clock. */
+export const DATABASE_BOOT_ID = "database";
 
 /**
  * The database's clock, as it is known from its answers: the middle of the round trip with the least latency of the
@@ -30,6 +33,8 @@ export class DatabaseClock implements Clock {
   #aheadMs = 0;
   #uptimeAheadMs = 0;
   #last = 0;
+  /** Monotonic. */
+  #setAt = -Infinity;
 
   constructor(machine: Clock) {
     this.#machine = machine;
@@ -41,10 +46,16 @@ export class DatabaseClock implements Clock {
       errorMs: (heardAt - sentAt) / 2,
     };
     const known = this.#estimates.filter((each) => isConsistent(each, estimate));
+    if (known.length === 0 && this.#estimates.length > 0) this.#setAt = heardAt;
     // The newest is right about what has happened since.
     this.#estimates = [...known, estimate].slice(-SAMPLES);
     const best = this.#estimates.reduce((a, b) => (b.errorMs < a.errorMs ? b : a));
     this.#aheadMs = best.aheadMs;
+  }
+
+  /** How long ago it was noticed that the database's clock was set, or that this machine slept; Infinity for never. */
+  get sinceSetMs(): number {
+    return this.#machine.monotonic() - this.#setAt;
   }
 
   /**
@@ -73,7 +84,7 @@ export class DatabaseClock implements Clock {
 
   /** The database's: it has one life, however often its server or a node is started. */
   bootId(): string {
-    return "database";
+    return DATABASE_BOOT_ID;
   }
 
   setTimer(delayMs: number, fire: () => void): Timer {

@@ -13,7 +13,7 @@ export interface DutyRow {
   readonly until: number;
 }
 
-/** What a node sees of the others when it decides which duties to hold. */
+/** The view of a node of the others when it decides which duties to hold. */
 export interface DutyView {
   readonly duties: readonly DutyRow[];
   readonly self: number;
@@ -23,6 +23,8 @@ export interface DutyView {
   /** It gives its duties to others, if there are any. */
   readonly isResigning: boolean;
   readonly now: number;
+  /** False for a while after the database's clock was set: then no duty of another is taken for free. */
+  readonly isClockTrusted: boolean;
   /** How long a duty is left to those who have less than their share. */
   readonly patienceMs: number;
 }
@@ -44,7 +46,9 @@ export function planDuties(view: DutyView): DutyPlan {
   if (view.isResigning && members > 1) return { hold: [], release: own };
   const share = Math.ceil(duties.length / Math.max(1, members));
   const kept = view.hasGrown ? own.slice(0, share) : own;
-  const free = duties.filter(({ nodeSeq, until }) => nodeSeq !== self && until < now);
+  const isFree = ({ nodeSeq, until }: DutyRow): boolean =>
+    nodeSeq !== self && until < now && (nodeSeq === null || view.isClockTrusted);
+  const free = duties.filter(isFree);
   const taken = free.slice(0, Math.max(0, share - kept.length));
   const leftOver = free.filter((duty) => !taken.includes(duty) && duty.until < now - patienceMs);
   return {

@@ -3,13 +3,15 @@ import type { Connection } from "./connection.ts";
 import { DUTIES, planDuties } from "./duties.ts";
 import { holdDuties, releaseDuties, type BeatAnswer } from "./heartbeat.ts";
 
-/** What a node sees when it renews its duties. */
+/** The view of a node that renews its duties. */
 export interface DutyTurn {
   readonly nodeSeq: number;
   readonly answer: BeatAnswer;
   readonly members: readonly string[];
   /** True at the first look after a node has joined. */
   readonly hasGrown: boolean;
+  /** False for a while after the database's clock was set. */
+  readonly isClockTrusted: boolean;
 }
 
 /** The duties of a node, renewed with its heartbeats. */
@@ -28,6 +30,10 @@ export class DutyHolder {
     return this.#held;
   }
 
+  get isResigning(): boolean {
+    return this.#isResigning;
+  }
+
   /** From now on it gives its duties to others, if there are any. */
   resign(): void {
     this.#isResigning = true;
@@ -40,13 +46,15 @@ export class DutyHolder {
 
   async renew(
     connection: Connection,
-    { nodeSeq, answer, members, hasGrown }: DutyTurn,
+    { nodeSeq, answer, members, hasGrown, isClockTrusted }: DutyTurn,
   ): Promise<void> {
     const { hold, release } = planDuties({
       duties: answer.duties,
       self: nodeSeq,
-      members: members.length,
+      // One that is leaving is no longer among them.
+      members: new Set([...members, String(nodeSeq)]).size,
       hasGrown,
+      isClockTrusted,
       isResigning: this.#isResigning,
       now: answer.sample.shown,
       patienceMs: 2.5 * this.#beatMs,

@@ -3,8 +3,9 @@ import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import type { ClockSample } from "./database-clock.ts";
 import { DUTIES, type DutyRow } from "./duties.ts";
+import { SCHEMA } from "./schema-steps.ts";
 
-/** What nodes write of themselves, and what they see of one another. All of it goes by the database's clock. */
+/** The rows that nodes write of themselves, and see of one another. All of it goes by the database's clock. */
 
 const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
@@ -23,20 +24,20 @@ export interface Joining extends NodeName {
   readonly liveMs: number;
 }
 
-/** What a node has got by joining. */
+/** The life that a node has got by joining. */
 export interface Joined {
   readonly nodeSeq: number;
   /** The first of its stripes. */
   readonly stripe: number;
   /** No row of the database has a greater number. */
   readonly lastSeq: number;
-  /** What a node kept of its clocks last. */
+  /** The reading of its clocks that a node kept last. */
   readonly reading: { readonly wallAt: number; readonly uptimeMs: number } | null;
 }
 
 const JOIN = `
   INSERT INTO nodes (name, url, version, schema_min, schema_max, joined_at, expires_at, is_tool)
-  SELECT $1, $2, $3, 1, 1, at, at + $4::bigint, $5 FROM (SELECT ${NOW} AS at) AS clock
+  SELECT $1, $2, $3, $6, $7, at, at + $4::bigint, $5 FROM (SELECT ${NOW} AS at) AS clock
   RETURNING seq`;
 
 const FREE_STRIPE = `
@@ -47,8 +48,10 @@ const TAKE_STRIPES = `UPDATE stripes SET node_seq = $1 WHERE stripe IN ($2, $2 +
 
 const MAKE_DUTIES = `INSERT INTO duties (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`;
 
-// A move to a file holds this row until it is over: nobody joins meanwhile, nor afterwards.
-const FIND_MOVE = `SELECT moved_to AS "movedTo" FROM schema_version FOR SHARE`;
+// A move to a file holds this row until it is over, and a migration while it looks for older programs: nobody joins
+// meanwhile, nor afterwards who must not.
+const LOCK_SCHEMA = `
+  SELECT moved_to AS "movedTo", min_program AS "minProgram" FROM schema_version FOR SHARE`;
 
 // The database's clock may have been set back since, and no number is ever given again.
 const FIND_LAST_SEQ = `
@@ -56,22 +59,43 @@ const FIND_LAST_SEQ = `
 
 const FIND_READING = `SELECT wall_at AS "wallAt", uptime_ms AS "uptimeMs" FROM clock_readings`;
 
-// What they left has been taken up long ago; whoever names one that has no row names one that has ended.
+// Their work has been taken up long ago; whoever names one that has no row names one that has ended.
 const FORGET = `
   DELETE FROM nodes WHERE ended_at < ${NOW} - 7 * 86400000::bigint
     AND NOT EXISTS (SELECT 1 FROM stripes WHERE node_seq = nodes.seq)`;
+
+interface SchemaState {
+  readonly movedTo: string | null;
+  readonly minProgram: number;
+}
+
+/** Why this program may not join; null where it may. */
+function refusalOf(found: SchemaState | undefined): StoreError | null {
+  if (found === undefined) return null;
+  const { movedTo, minProgram } = found;
+  if (movedTo !== null) return new StoreError("failed", `this database was moved to ${movedTo}`);
+  if (minProgram <= SCHEMA.version) return null;
+  return new StoreError(
+    "failed",
+    `this database needs a program of version ${minProgram}, and this one is of ${SCHEMA.version}: start the newer one`,
+  );
+}
 
 /** Makes a row for a new life, and takes stripes for its writers. Rejects when no stripes are free. */
 export async function join(connection: Connection, who: Joining): Promise<Joined> {
   const { name, url, version, role, liveMs } = who;
   await connection.command("BEGIN");
-  const move = await connection.get<{ movedTo: string | null }>(FIND_MOVE);
-  if (move !== undefined && move.movedTo !== null) {
+  const refusal = refusalOf(await connection.get<SchemaState>(LOCK_SCHEMA));
+  if (refusal !== null) {
     await connection.command("ROLLBACK");
-    throw new StoreError("failed", `this database was moved to ${move.movedTo}`);
+    throw refusal;
   }
+  const schemas = [Math.max(1, SCHEMA.version - 1), SCHEMA.version];
   const [node, free] = await Promise.all([
-    connection.get<{ seq: number }>(JOIN, [name, url, version, liveMs, role === "tool"]),
+    connection.get<{ seq: number }>(JOIN, [
+      ...[name, url, version, liveMs, role === "tool"],
+      ...schemas,
+    ]),
     connection.get<{ stripe: number }>(FREE_STRIPE),
   ]);
   if (node === undefined || free === undefined) {
@@ -111,8 +135,20 @@ export async function leave(connection: Connection, nodeSeq: number): Promise<vo
 }
 
 const FIND_EXPIRED = `
-  SELECT seq, name FROM nodes WHERE ended_at IS NULL AND (expires_at < ${NOW} OR seq = ANY($1::bigint[]))
+  SELECT seq, name FROM nodes
+  WHERE ended_at IS NULL
+    AND (seq = ANY($1::bigint[]) OR expires_at < ${NOW} AND ($2::bigint[] IS NULL OR seq = ANY($2::bigint[])))
   ORDER BY seq FOR UPDATE SKIP LOCKED`;
+
+/** Which nodes to end. */
+interface Ending {
+  /** These, however long they have yet. */
+  readonly now: readonly number[];
+  /** Of these the ones whose time is over; null for all that there are. */
+  readonly expired: readonly number[] | null;
+}
+
+const ALL_EXPIRED: Ending = { now: [], expired: null };
 
 /** A node that was taken for dead. */
 export interface EndedNode {
@@ -121,15 +157,15 @@ export interface EndedNode {
 }
 
 /**
- * Ends the nodes whose time is over, and `also` these. First it takes their stripes away, which waits for a batch under
+ * Ends nodes: all whose time is over unless it is told which. First it takes their stripes away, which waits for a batch under
  * way: so when a node is seen to have ended, nothing of it can be committed any more.
  */
 export async function endExpired(
   connection: Connection,
-  also: readonly number[],
+  { now, expired: among } = ALL_EXPIRED,
 ): Promise<readonly EndedNode[]> {
   await connection.command("BEGIN");
-  const expired = await connection.all<EndedNode>(FIND_EXPIRED, [also]);
+  const expired = await connection.all<EndedNode>(FIND_EXPIRED, [now, among]);
   const seqs = expired.map(({ seq }) => seq);
   if (seqs.length > 0) {
     await connection.run(FREE_STRIPES, [seqs]);
@@ -152,7 +188,9 @@ const BEAT = `
   SELECT EXISTS (SELECT 1 FROM beat) AS "isAlive", extract(epoch FROM clock_timestamp()) * 1000 AS shown`;
 
 const FIND_NODES = `
-  SELECT seq, expires_at AS "expiresAt", is_tool AS "isTool" FROM nodes WHERE ended_at IS NULL ORDER BY seq`;
+  SELECT seq, expires_at AS "expiresAt", is_tool AS "isTool",
+    coalesce(facts_text::json ->> 'isLeaving', 'false') = 'true' AS "isLeaving"
+  FROM nodes WHERE ended_at IS NULL ORDER BY seq`;
 
 const FIND_DUTIES = `SELECT name, node_seq AS "nodeSeq", until FROM duties ORDER BY name`;
 
@@ -162,9 +200,11 @@ export interface NodeRow {
   /** It is taken for dead after that. */
   readonly expiresAt: number;
   readonly isTool: boolean;
+  /** It has resigned and sends nothing more: its share is the others'. */
+  readonly isLeaving: boolean;
 }
 
-/** What a node is answered to a heartbeat. */
+/** The answer to a node's heartbeat. */
 export interface BeatAnswer {
   /** False when it was taken for dead. */
   readonly isAlive: boolean;

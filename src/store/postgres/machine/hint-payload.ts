@@ -11,7 +11,7 @@ type Item =
   | readonly ["l", number, string]
   | readonly ["e", string];
 
-/** What is to be told of, each item once. */
+/** The news to be told, each item once. */
 export class GatheredHint {
   /** By their JSON text: what matters first comes first. */
   readonly #items = new Set<string>();

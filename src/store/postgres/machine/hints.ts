@@ -83,7 +83,7 @@ export class Hints {
     });
   }
 
-  /** What is gathered meanwhile goes with the next. */
+  /** Hints that are gathered meanwhile go with the next. */
   async #send(payloads: readonly string[]): Promise<void> {
     if (this.#isSending || this.#closing.signal.aborted) return;
     this.#isSending = true;

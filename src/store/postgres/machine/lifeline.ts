@@ -1,6 +1,6 @@
 import type { Clock } from "../../../domain/clock/clock.ts";
 
-/** What the machine's clocks showed at one moment. */
+/** The readings of the machine's clocks at one moment. */
 export interface Moment {
   readonly monotonic: number;
   readonly wall: number;

@@ -1,15 +1,20 @@
-import { postgresSchemaSql } from "../../../assets.ts";
+import { systemClock } from "../../../domain/clock/clock.ts";
+import { wait } from "../../../domain/clock/wait.ts";
 import { StoreError } from "../../store-error.ts";
-import { connectError, schemaError } from "./connect-error.ts";
+import { connectError } from "./connect-error.ts";
 import { ConnectionLost, sqlStateOf } from "./connection.ts";
+import { endExpired } from "./heartbeat.ts";
 import { reachServer, type Reached } from "./reach-server.ts";
+import { oldestProgramAfter, SCHEMA, type SchemaPlan, type SchemaStep } from "./schema-steps.ts";
+import { findSchemaVersion, schemaError, type SchemaVersion } from "./schema-version.ts";
 import type { ServerAddress } from "./server-address.ts";
+import { inShortTransaction, takePart } from "./step-part.ts";
 
-/** The version of the tables that this program makes, and the oldest that it works with. */
-const VERSION = { min: 1, max: 1 };
-
-// To make the tables takes a moment, and to change large ones takes longer.
-const DEADLINE_MS = 60_000;
+// To make the tables takes a moment.
+const MAKE_MS_MAX = 60_000;
+// An index of a large table takes its time.
+const STEP_MS_MAX = 24 * 3600 * 1000;
+const LOOK_AGAIN_MS = 500;
 
 /** The versions of the tables before a migration, null where there were none, and after it. */
 export interface Migrated {
@@ -18,35 +23,49 @@ export interface Migrated {
 }
 
 /**
- * Makes the tables of an empty database, and leaves those of a version that this program works with. Rejects with a
- * StoreError that names the command or the program that others need.
+ * Makes the tables of an empty database, and leaves those on which this program works: answers their version. Rejects
+ * with a StoreError that names the command or the program that others need.
  */
-export async function makeSchema(server: ServerAddress): Promise<void> {
-  await withServer(server, async (reached) => {
-    const found = (await findVersion(reached)) ?? (await makeTables(reached));
-    const fault = schemaError(found, VERSION, reached.host);
-    if (fault !== null) throw fault;
-    await refuseMoved(reached);
+export async function makeSchema(server: ServerAddress, plan = SCHEMA): Promise<number> {
+  return withServer(server, MAKE_MS_MAX, async (reached) => {
+    const found = (await findSchemaVersion(reached)) ?? (await makeTables(reached, plan));
+    return requireUsable(found, plan, reached);
   });
 }
 
-/** Makes the tables, or brings them to this program's version. Rejects with a StoreError. */
-export function migrateDatabase(server: ServerAddress): Promise<Migrated> {
-  return withServer(server, async (reached) => {
-    const from = await findVersion(reached);
-    // The first version: there is no step yet that leads to another.
-    const found = from ?? (await makeTables(reached));
-    const fault = schemaError(found, VERSION, reached.host);
-    if (fault !== null) throw fault;
-    return { from, to: VERSION.max };
+/**
+ * Makes the tables, or brings them to this program's version, step by step, while daemons serve. One migration at a time
+ * works on a database, the others wait for it. One that was broken off is continued by the next. Rejects with a
+ * StoreError where a step has to wait for daemons of an older program, and names them; the steps before it are taken.
+ */
+export async function migrateDatabase(server: ServerAddress, plan = SCHEMA): Promise<Migrated> {
+  const made = await withServer(server, MAKE_MS_MAX, async (reached) => {
+    const before = await findSchemaVersion(reached);
+    const found = before ?? (await makeTables(reached, plan));
+    if (stepsFrom(found, plan).length > 0) return null;
+    return { from: before?.version ?? null, to: requireUsable(found, plan, reached) };
+  });
+  return made ?? takeSteps(server, plan);
+}
+
+// On a connection of its own: only a step may leave it without an answer for so long.
+function takeSteps(server: ServerAddress, plan: SchemaPlan): Promise<Migrated> {
+  return withServer(server, STEP_MS_MAX, async (reached) => {
+    await lockMigrations(reached);
+    // Another migration may have been faster.
+    const found = await findSchemaVersion(reached);
+    for (const step of stepsFrom(found, plan)) await takeStep(reached, step);
+    const to = requireUsable(await findSchemaVersion(reached), plan, reached);
+    return { from: found?.version ?? null, to };
   });
 }
 
 async function withServer<T>(
   server: ServerAddress,
+  deadlineMs: number,
   use: (reached: Reached) => Promise<T>,
 ): Promise<T> {
-  const reached = await reachServer(server, DEADLINE_MS);
+  const reached = await reachServer(server, deadlineMs);
   try {
     return await use(reached);
   } catch (error) {
@@ -57,35 +76,77 @@ async function withServer<T>(
   }
 }
 
-const HAS_SCHEMA = `SELECT to_regclass('schema_version')::text AS name`;
-const FIND_VERSION = `SELECT version FROM schema_version`;
-const FIND_MOVE = `SELECT moved_to AS "movedTo" FROM schema_version`;
-
-async function findVersion({ connection }: Reached): Promise<number | null> {
-  const found = await connection.get<{ readonly name: string | null }>(HAS_SCHEMA);
-  if (found === undefined || found.name === null) return null;
-  const row = await connection.get<{ readonly version: number }>(FIND_VERSION);
-  return row?.version ?? null;
+/** Answers the version of the tables. */
+function requireUsable(found: SchemaVersion | null, plan: SchemaPlan, { host }: Reached): number {
+  const fault = schemaError(found, plan.version, host);
+  if (fault !== null) throw fault;
+  return found?.version ?? plan.version;
 }
 
-async function refuseMoved({ connection, host }: Reached): Promise<void> {
-  const found = await connection.get<{ readonly movedTo: string | null }>(FIND_MOVE);
-  if (found === undefined || found.movedTo === null) return;
-  throw new StoreError(
-    "failed",
-    `the database ${host.database} at ${host.shown} was moved to ${found.movedTo}: start postbackd with that. If the move was broken off, run it again`,
-  );
-}
-
-/** Answers the version of the tables, made by this node or by another that was faster. */
-async function makeTables(reached: Reached): Promise<number | null> {
+/** Answers what there is then, made by this process or by another that was faster. */
+async function makeTables(reached: Reached, plan: SchemaPlan): Promise<SchemaVersion | null> {
   const { connection } = reached;
   try {
-    await connection.command(`BEGIN; ${postgresSchemaSql}; COMMIT`);
+    await connection.command(`BEGIN; ${plan.schemaSql}; COMMIT`);
   } catch (error) {
     await connection.command("ROLLBACK");
     // Nodes of a new cluster start at the same moment: the second one's tables are there already.
-    if ((await findVersion(reached)) === null) throw error;
+    if ((await findSchemaVersion(reached)) === null) throw error;
   }
-  return findVersion(reached);
+  return findSchemaVersion(reached);
+}
+
+// Of the session: so it ends with it, whatever becomes of this process. Each schema of a database has its own.
+const TRY_LOCK = `
+  SELECT pg_try_advisory_lock(hashtext('postbackd migrate'), hashtext(coalesce(current_schema(), ''))) AS "isMine"`;
+
+// It asks again and again: a statement that waits has a snapshot, and an index that is made beside the traffic waits for
+// the end of all snapshots. The migration that makes it would then wait for the one that waits for it.
+async function lockMigrations({ connection }: Reached): Promise<void> {
+  await connection.command("SET lock_timeout = 0; SET statement_timeout = 0");
+  while ((await connection.get<{ isMine: boolean }>(TRY_LOCK))?.isMine !== true) {
+    await wait(LOOK_AGAIN_MS, { clock: systemClock });
+  }
+}
+
+function stepsFrom(found: SchemaVersion | null, plan: SchemaPlan): readonly SchemaStep[] {
+  // Of a database that was moved away nothing is changed any more.
+  if (found === null || found.movedTo !== null) return [];
+  return plan.steps.filter(({ to }) => to > found.version);
+}
+
+const SET_VERSION = `UPDATE schema_version SET version = $1 WHERE version = $1 - 1`;
+
+async function takeStep(reached: Reached, step: SchemaStep): Promise<void> {
+  const { connection } = reached;
+  await refuseOlderPrograms(reached, step);
+  for (const part of step.parts) await takePart(connection, part);
+  await inShortTransaction(connection, async () => {
+    await connection.run(SET_VERSION, [step.to]);
+  });
+}
+
+// Nodes that join read this row FOR SHARE: whoever comes later waits, and finds the new value.
+const RAISE_OLDEST_PROGRAM = `
+  UPDATE schema_version SET min_program = GREATEST(min_program, $1) RETURNING version`;
+
+const OLDER_NODES = `
+  SELECT name, version FROM nodes WHERE ended_at IS NULL AND schema_max < $1 ORDER BY name`;
+
+/** From now on no program joins that the step would harm. Rejects when one of them is there. */
+async function refuseOlderPrograms({ connection }: Reached, step: SchemaStep): Promise<void> {
+  // Those that are not heard any more are of no concern.
+  await endExpired(connection);
+  const oldest = oldestProgramAfter(step);
+  await inShortTransaction(connection, async () => {
+    const row = await connection.get<{ version: number }>(RAISE_OLDEST_PROGRAM, [oldest]);
+    const older = await connection.all<{ name: string; version: string }>(OLDER_NODES, [oldest]);
+    if (older.length === 0) return;
+    const names = older.map(({ name, version }) => `${name} (${version})`).join(", ");
+    throw new StoreError(
+      "failed",
+      `the tables are of version ${row?.version}, and version ${step.to} would take away what daemons of an older ` +
+        `program need: ${names}. Start them with the newer one, each in turn, and run 'postbackd database migrate' again`,
+    );
+  });
 }

@@ -4,8 +4,12 @@ import type { Dialer } from "./dialer.ts";
 import { endExpired, type BeatAnswer } from "./heartbeat.ts";
 import type { Session } from "./server-state.ts";
 
-/** To take a dead node's stripes away waits for its batch under way, which the server ends after 10 s. */
-export const ENDER: Session = { deadlineMs: 15_000, statementMs: 0, lockMs: 0, mayLose: false };
+/**
+ * Joins, leaves and ends nodes. To take a dead node's stripes away waits for its batch under way, which the server ends
+ * after 10 s. Nodes come and go while no standby answers: who is lost in a failover finds no row of itself, and what
+ * they write later is on no disk without this.
+ */
+export const ENDER: Session = { deadlineMs: 15_000, statementMs: 0, lockMs: 0, mayLose: true };
 
 export interface NodeEnderParts {
   readonly dialer: Dialer;
@@ -31,13 +35,14 @@ export class NodeEnder {
     this.#also = [...this.#also, nodeSeq];
   }
 
-  /** Looks at what a heartbeat was answered. */
-  look({ nodes, sample }: BeatAnswer): void {
-    const isDue = this.#also.length > 0 || nodes.some(({ expiresAt }) => expiresAt < sample.shown);
+  /** Looks at what a heartbeat was answered; whose time is over it believes only where the clock is trusted. */
+  look({ nodes, sample }: BeatAnswer, { isClockTrusted }: { isClockTrusted: boolean }): void {
+    const late = nodes.filter(({ expiresAt }) => isClockTrusted && expiresAt < sample.shown);
+    const isDue = this.#also.length > 0 || late.length > 0;
     if (!isDue || this.#isBusy) return;
     this.#isBusy = true;
     const { log } = this.#parts;
-    void this.#end()
+    void this.#end(late.map(({ seq }) => seq))
       // The next heartbeat finds them again.
       .catch((error: unknown) => log?.debug({ reason: messageOf(error) }, "ended no nodes"))
       .finally(() => {
@@ -45,12 +50,12 @@ export class NodeEnder {
       });
   }
 
-  async #end(): Promise<void> {
+  async #end(expired: readonly number[]): Promise<void> {
     const { dialer, log, ended, done } = this.#parts;
     const also = this.#also;
     const connection = await dialer.reach(ENDER);
     try {
-      const nodes = await endExpired(connection, also);
+      const nodes = await endExpired(connection, { now: also, expired });
       this.#also = this.#also.filter((seq) => !also.includes(seq));
       for (const { seq, name } of nodes) {
         log?.warn({ node: String(seq), name }, "a node was not heard, and has ended");

@@ -29,7 +29,13 @@ export async function listNodes(
     id: String(seq),
     lastSeenAt: expiresAt - liveMs,
     endedAt,
-    // Only nodes write this column.
-    facts: factsText === null ? null : (JSON.parse(factsText) as NodeFacts),
+    facts: toFacts(factsText),
   }));
+}
+
+// Only nodes write this column: beside their facts whether they are leaving, which those that tell nothing write too.
+function toFacts(factsText: string | null): NodeFacts | null {
+  if (factsText === null) return null;
+  const { isLeaving: _, ...facts } = JSON.parse(factsText) as NodeFacts & { isLeaving?: boolean };
+  return "sending" in facts ? facts : null;
 }

@@ -9,7 +9,9 @@ import { DatabaseClock } from "./database-clock.ts";
 import type { Dialer } from "./dialer.ts";
 import { DutyHolder } from "./duty-holder.ts";
 import { beat, endExpired, join, leave, type BeatAnswer, type NodeName } from "./heartbeat.ts";
+import { hasLostCommits } from "./last-commits.ts";
 import { Lifeline } from "./lifeline.ts";
+import { isSame, membersOf, nextExpiryMs } from "./members.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
 import { listNodes } from "./node-list.ts";
 import { SeqSource } from "./seq.ts";
@@ -90,7 +92,7 @@ export class ServerNode implements WriterNode, Cluster {
   /** Joins the others. Rejects when the server cannot be reached or cannot be used. */
   async open(): Promise<void> {
     const connection = await this.#parts.dialer.dial(ENDER);
-    await endExpired(connection, []);
+    await endExpired(connection);
     await this.#begin(connection);
     await connection.close();
     await this.#step();
@@ -148,6 +150,15 @@ export class ServerNode implements WriterNode, Cluster {
 
   fenced(life: NodeLife): void {
     if (!this.isOver(life)) this.#lose("its stripes were taken away");
+  }
+
+  hasLost(life: NodeLife): void {
+    if (this.isOver(life)) return;
+    this.#parts.log?.error(
+      { node: this.#self },
+      "the database has lost what it had acknowledged last: a standby was promoted that had not got it",
+    );
+    this.#lose("the database has lost what it was doing");
   }
 
   connect(): Promise<Connection> {
@@ -209,7 +220,7 @@ export class ServerNode implements WriterNode, Cluster {
   }
 
   async #leave({ nodeSeq }: NodeLife): Promise<void> {
-    const connection = await this.#parts.dialer.dial(WRITER);
+    const connection = await this.#parts.dialer.dial(ENDER);
     await leave(connection, nodeSeq);
     await connection.close();
   }
@@ -246,7 +257,7 @@ export class ServerNode implements WriterNode, Cluster {
     const connection = await this.#parts.dialer.reach(ENDER);
     try {
       // After a time without the server all stripes may be those of lives that are over, this node's among them.
-      await endExpired(connection, []);
+      await endExpired(connection);
       await this.#begin(connection);
     } finally {
       await connection.close();
@@ -269,6 +280,7 @@ export class ServerNode implements WriterNode, Cluster {
     const life: NodeLife = {
       nodeSeq,
       stripes: [stripe, stripe + 1],
+      lastCommits: new Map(),
       nextSeq: () => seqs.next(),
     };
     this.#life.begun = life;
@@ -279,7 +291,9 @@ export class ServerNode implements WriterNode, Cluster {
 
   #ask(connection: Connection, nodeSeq: number): Promise<BeatAnswer> {
     const facts = this.#facts();
-    const factsText = facts === null ? null : JSON.stringify(facts);
+    // While it sends, its places are taken.
+    const isLeaving = this.#duties.isResigning && (facts?.sending ?? 0) === 0;
+    const factsText = facts === null && !isLeaving ? null : JSON.stringify({ ...facts, isLeaving });
     const { clock } = this.#parts;
     return beat(connection, { nodeSeq, liveMs: this.#liveMs, factsText }, () => clock.monotonic());
   }
@@ -294,8 +308,10 @@ export class ServerNode implements WriterNode, Cluster {
     return this.#connection;
   }
 
-  /** Tells the operator which server was reached. */
+  /** Tells the operator which server was reached, and whether it has what this node did. */
   async #look(connection: Connection): Promise<void> {
+    const { begun } = this.#life;
+    if (begun !== null && (await hasLostCommits(connection, begun))) this.hasLost(begun);
     const timeline = await findTimeline(connection);
     if (timeline === null) return;
     const { log } = this.#parts;
@@ -319,17 +335,19 @@ export class ServerNode implements WriterNode, Cluster {
     if (this.isOver(life)) return;
     this.#lifeline.hold(begun);
     this.#armFence();
+    // Times that the others wrote before the clock was set say nothing, and they write anew at their next heartbeats.
+    const isClockTrusted = this.clock.sinceSetMs > this.#liveMs;
     const before = [...this.#members, ...this.#duties.held];
     const members = membersOf(answer);
     if (this.#parts.role === "node") {
       const hasGrown = members.some((each) => !this.#members.includes(each));
       const { nodeSeq } = life;
-      await this.#duties.renew(connection, { nodeSeq, answer, members, hasGrown });
+      await this.#duties.renew(connection, { nodeSeq, answer, members, hasGrown, isClockTrusted });
       if (this.isOver(life)) return this.#duties.drop();
     }
     this.#members = members;
     this.#nextExpiryMs = nextExpiryMs(answer);
-    this.#ender.look(answer);
+    this.#ender.look(answer, { isClockTrusted });
     if (!isSame(before, [...members, ...this.#duties.held])) this.#tell();
   }
 
@@ -379,18 +397,4 @@ export class ServerNode implements WriterNode, Cluster {
 
 function newAwaitedLife(): AwaitedLife {
   return { ...Promise.withResolvers<NodeLife>(), begun: null };
-}
-
-function membersOf({ nodes }: BeatAnswer): readonly string[] {
-  return nodes.filter(({ isTool }) => !isTool).map(({ seq }) => String(seq));
-}
-
-function isSame(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((each, i) => each === b[i]);
-}
-
-function nextExpiryMs({ nodes, sample: { shown } }: BeatAnswer): number {
-  const inMs = nodes.map(({ expiresAt }) => expiresAt - shown).filter((ms) => ms >= 0);
-  // It has to be over by then.
-  return Math.min(Infinity, ...inMs) + 20;
 }

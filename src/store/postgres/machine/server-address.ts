@@ -58,7 +58,10 @@ function toHostConfig(
 ): ServerHostConfig {
   const { user, password, database, applicationName, connectTimeoutMs, searchPath } = url;
   return Object.freeze({
-    ...{ host, port, user, database },
+    host,
+    port,
+    user,
+    database,
     // A function also where there is none: pg would look into PGPASSWORD and ~/.pgpass for a text that is missing.
     password: password ?? (() => ""),
     hasPassword: password !== null,
@@ -77,7 +80,7 @@ function hostPort(host: string, port: number): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** What pg hands on to `tls.connect`. Not frozen: pg redefines the key in it. */
+/** The options that pg hands on to `tls.connect`. Not frozen: pg redefines the key in it. */
 function toTls(mode: TlsMode, { ca, cert, key }: TlsMaterial): ConnectionOptions | false {
   if (mode === "disable") return false;
   // With an authority of its own, `require` is checked against that: libpq does the same.

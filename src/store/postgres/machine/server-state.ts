@@ -1,7 +1,7 @@
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 
-/** What a node expects of a session, and of the server that it reached. */
+/** The settings that a node expects of a session, and of the server that it reached. */
 
 /** How a connection is used. */
 export interface Session {

@@ -1,4 +1,4 @@
-/** What a value of a statement may be: a scalar, or a column of them for `unnest`. */
+/** A value of a statement: a scalar, or a column of them for `unnest`. */
 export type SqlValue = Scalar | readonly Scalar[];
 type Scalar = string | number | boolean | null;
 

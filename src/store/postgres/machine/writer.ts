@@ -8,14 +8,16 @@ import {
   InDoubt,
   isPassing,
   OneByOne,
+  RowsLocked,
   type BatchWork,
   type Doubt,
 } from "./batch.ts";
 import type { ClientWaits } from "./client-waits.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
+import { hasLostCommits, type LastCommits } from "./last-commits.ts";
 import type { BatchSql } from "./sql.ts";
 
-/** What a writer needs of the node that it writes for. */
+/** The part that a writer needs of the node that it writes for. */
 export interface WriterNode {
   /** Settles with the node's present life, or rejects when the store is closed. */
   life(): Promise<NodeLife>;
@@ -23,13 +25,16 @@ export interface WriterNode {
   isOver(life: NodeLife): boolean;
   /** A batch found out that a life is over. */
   fenced(life: NodeLife): void;
+  /** The server lacks what this life was told is committed. */
+  hasLost(life: NodeLife): void;
   /** Opens a connection; tries until it succeeds, or rejects when the store is closed. */
   connect(): Promise<Connection>;
 }
 
 /** A life of a node, from its joining to its end. */
-export interface NodeLife {
+export interface NodeLife extends LastCommits {
   readonly nodeSeq: number;
+  readonly lastCommits: Map<number, string>;
   /** One for each writer connection. */
   readonly stripes: readonly number[];
   nextSeq(): number;
@@ -81,7 +86,7 @@ export class Writer implements BatchTransport {
     await this.#open?.connection.close();
   }
 
-  async #write(operations: readonly Operation[]): Promise<BatchReply> {
+  async #write(operations: readonly Operation[], lockMs = LOCK_MS): Promise<BatchReply> {
     let life: NodeLife;
     try {
       life = await this.#node.life();
@@ -93,9 +98,13 @@ export class Writer implements BatchTransport {
       try {
         const runner = await this.#runner(life);
         if (this.#node.isOver(life)) return OVER;
-        return await this.#run(runner, operations);
+        return await this.#run((batch) => runner.run(batch, lockMs), operations);
       } catch (error) {
-        if (error instanceof OneByOne) return await this.#writeEach(operations);
+        if (error instanceof OneByOne) return await this.#writeEach(operations, LOCK_MS);
+        if (error instanceof RowsLocked) {
+          this.#clients.undone(operations);
+          return operations.length > 1 ? await this.#writeEach(operations, LOCK_EACH_MS) : LOCKED;
+        }
         const reply = await this.#afterFailure(error, life);
         if (reply !== null) return reply;
       }
@@ -104,12 +113,12 @@ export class Writer implements BatchTransport {
   }
 
   /** Writes operations of which one fails: each as a batch of its own, whose outcome is known before the next. */
-  async #writeEach(operations: readonly Operation[]): Promise<BatchReply> {
+  async #writeEach(operations: readonly Operation[], lockMs: number): Promise<BatchReply> {
     const values: unknown[] = [];
     const rejected: Rejection[] = [];
     const changed = new Set<number>();
     for (const [index, operation] of operations.entries()) {
-      const reply = await this.#write([operation]);
+      const reply = await this.#write([operation], lockMs);
       if (reply.kind === "committed") {
         values.push(reply.values[0]);
         for (const { message } of reply.rejected) rejected.push({ index, message });
@@ -123,16 +132,19 @@ export class Writer implements BatchTransport {
   }
 
   /** Leaves out what was given up while the server did not answer. */
-  async #run(runner: BatchRunner, operations: readonly Operation[]): Promise<BatchReply> {
+  async #run(
+    run: (batch: readonly Operation[]) => Promise<BatchReply>,
+    operations: readonly Operation[],
+  ): Promise<BatchReply> {
     const wanted = this.#clients.begin(operations);
-    if (wanted === "all") return await runner.run(operations);
+    if (wanted === "all") return await run(operations);
     const batch = operations.filter((_, i) => wanted.includes(i));
     const values: unknown[] = Array.from({ length: operations.length });
     if (batch.length === 0) {
       return { kind: "committed", values, rejected: [], changed: [], hasWritten: false };
     }
     try {
-      const reply = await runner.run(batch);
+      const reply = await run(batch);
       return inPlaces(reply, wanted, values);
     } catch (error) {
       if (!(error instanceof InDoubt)) throw error;
@@ -146,6 +158,10 @@ export class Writer implements BatchTransport {
     if (error instanceof InDoubt) return this.#settle(error, life);
     if (error instanceof Fenced) {
       this.#leave(life);
+      return OVER;
+    }
+    if (error instanceof CommitsLost) {
+      this.#node.hasLost(life);
       return OVER;
     }
     if (error instanceof ConnectionLost) return null;
@@ -166,7 +182,9 @@ export class Writer implements BatchTransport {
         const runner = await this.#runner(life);
         return (await runner.hasCommitted(doubt)) ? reply : null;
       } catch (error) {
-        if (error instanceof Fenced) return this.#afterFailure(error, life);
+        if (error instanceof Fenced || error instanceof CommitsLost) {
+          return this.#afterFailure(error, life);
+        }
         // Whatever else it is passes, but the end of the store.
         if (!(error instanceof StoreError && error.kind === "closed")) continue;
         return { kind: "unknown", message: messageOf(error) };
@@ -188,25 +206,44 @@ export class Writer implements BatchTransport {
     const connection = await this.#node.connect();
     const stripe = life.stripes[this.#index];
     if (stripe === undefined) throw new Error("a node has a stripe for each of its writers");
+    if (await hasLostCommits(connection, life)) {
+      connection.destroy("it leads to a server that has lost something");
+      throw new CommitsLost();
+    }
     const { nodeSeq } = life;
     const statements = new BatchStatements(connection, {
       stripe,
       nodeSeq,
       nextSeq: () => life.nextSeq(),
     });
-    const runner = new BatchRunner({ connection, statements, work: this.#newWork(statements) });
+    const work = this.#newWork(statements);
+    const committed = (xid: string): void => void life.lastCommits.set(stripe, xid);
+    const runner = new BatchRunner({ connection, statements, work, committed });
     this.#open = { life, connection, runner };
     return runner;
   }
 }
 
+/** The server that was reached lacks what this life was told is committed. Nothing more is to be written in it. */
+class CommitsLost extends Error {
+  override readonly name = "CommitsLost" as const;
+}
+
 // The connection is as good as before: nothing is gained by another one.
 const STAYS = /^(40001|40P01|55P03|57014|53[12]\d{2})$/;
 
-// What fails at once each time, such as a disk that is full, must not be tried without a pause.
+// A batch that fails at once each time, on a full disk for one, must not be tried without a pause.
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 50 + 100 * Math.random()));
 }
+
+// Another node's batch holds its rows for some milliseconds, and while a standby is slow for as long as that takes. A
+// process that was stopped in the middle of one holds them for up to 10 s: only what needs these rows may wait for it.
+const LOCK_MS = 1000;
+// Of a batch that met such a row each operation is tried by itself, and none holds the next one up for long.
+const LOCK_EACH_MS = 100;
+
+const LOCKED: BatchReply = { kind: "busy", message: "another process holds a row that it needs" };
 
 const OVER: BatchReply = {
   kind: "unreachable",
