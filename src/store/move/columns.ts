@@ -66,6 +66,24 @@ export const SAME: Readonly<Record<string, Columns>> = {
     answer_text: "text",
     erase_at: "bigint",
   },
+  delivery_holds: {
+    seq: "bigint",
+    account_seq: "bigint",
+    host: "text",
+    since: "bigint",
+    reason: "text",
+    held_by: "text",
+  },
+  audit: {
+    seq: "bigint",
+    at: "bigint",
+    actor_kind: "text",
+    actor_name: "text",
+    action: "text",
+    subject: "text",
+    details_text: "text",
+    address: "text",
+  },
   clock_readings: {
     one: "int",
     wall_at: "bigint",
@@ -138,3 +156,6 @@ export const TRAFFIC = {
 export const HOST_COUNTS = { given_up: "bigint", refused: "bigint", retrying: "bigint" };
 
 export const names = (columns: Columns): string => Object.keys(columns).join(", ");
+
+/** Stands for all accounts together, in both. */
+export const ALL_ACCOUNTS = 0;

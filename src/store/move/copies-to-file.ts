@@ -9,6 +9,7 @@ import {
   SAME,
   TRAFFIC,
   type Columns,
+  ALL_ACCOUNTS,
 } from "./columns.ts";
 
 /** The rows of a table of a file, as a statement on the server selects them. */
@@ -62,13 +63,14 @@ export const TO_FILE: readonly CopyToFile[] = [
       ...["seq", "id", "account_seq", "state", "status_code", "status_message", "type", "tag"],
       ...["marketplace", "priority", "start_at", "created_at", "started_at", "completed_at"],
       ...["expires_at", "runs", "failures", "ready", "data_text", "erase_at", "queued_mark"],
+      "trace_text",
     ],
     from: `
       SELECT t.seq, t.id, t.account_seq, coalesce(q.state, e.state), coalesce(e.status_code, CASE q.state
           WHEN 'running' THEN ${STATE_CODES.running} ELSE ${STATE_CODES.queued} END), e.status_message, t.type, t.tag,
         t.marketplace, t.priority, ${either("start_at")}, t.created_at, ${either("started_at")}, e.completed_at,
         e.expires_at, ${either("runs")}, ${either("failures")}, (r.task_seq IS NOT NULL)::int, t.data_text, e.erase_at,
-        q.queued_mark
+        q.queued_mark, t.trace_text
       FROM tasks AS t
       LEFT JOIN queue AS q ON q.task_seq = t.seq
       LEFT JOIN ends AS e ON e.task_seq = t.seq
@@ -123,6 +125,7 @@ export const TO_FILE: readonly CopyToFile[] = [
     columns: ["account_seq", "state", "count"],
     from: `
       SELECT account_seq, word, CASE WHEN word LIKE 'ever\\_%' THEN 1 ELSE sum(count)::bigint END FROM task_counts
+      WHERE account_seq > ${ALL_ACCOUNTS}
       GROUP BY account_seq, word`,
   },
   {

@@ -7,6 +7,7 @@ import {
   ORDERS,
   SAME,
   TRAFFIC,
+  ALL_ACCOUNTS,
 } from "./columns.ts";
 
 /** The rows of a table on the server, as a statement on a file selects them. */
@@ -51,9 +52,11 @@ export const TO_SERVER: readonly CopyToServer[] = [
       created_at: "bigint",
       data_text: "text",
       input_text: "text",
+      trace_text: "text",
     },
     from: `
-      SELECT t.seq, t.id, t.account_seq, t.type, t.tag, t.marketplace, t.priority, t.created_at, t.data_text, i.input_text
+      SELECT t.seq, t.id, t.account_seq, t.type, t.tag, t.marketplace, t.priority, t.created_at, t.data_text,
+        i.input_text, t.trace_text
       FROM tasks AS t LEFT JOIN task_inputs AS i ON i.task_seq = t.seq ORDER BY t.seq`,
   },
   {
@@ -164,7 +167,10 @@ export const TO_SERVER: readonly CopyToServer[] = [
   {
     table: "task_counts",
     columns: { account_seq: "bigint", word: "text", stripe: "smallint", count: "bigint" },
-    from: `SELECT account_seq, state, 0, count FROM task_counts`,
+    // And what the server keeps of all accounts together.
+    from: `
+      SELECT account_seq, state, 0, count FROM task_counts
+      UNION ALL SELECT ${ALL_ACCOUNTS}, 'bytes', 0, coalesce(sum(count), 0) FROM task_counts WHERE state = 'bytes'`,
   },
   {
     table: "host_counts",

@@ -10,18 +10,21 @@ import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machi
 import { migrate } from "../sqlite/machine/migrate.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "../sqlite/migration-steps.ts";
 import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
+import { continueInFile } from "./clock-reading.ts";
 import { TO_FILE, type CopyToFile } from "./copies-to-file.ts";
+import { FileWriter } from "./file-writer.ts";
 import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
+import { requireOwnVersion } from "./server-version.ts";
 
 const DEADLINE_MS = 600_000;
 const PAGE_ROWS = 1000;
 
-const FIND_MOVE = `SELECT version, moved_to AS "movedTo" FROM schema_version`;
+const FIND_MOVE = `SELECT moved_to AS "movedTo" FROM schema_version`;
 const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere"`;
 const LIVING = `SELECT name FROM nodes WHERE ended_at IS NULL`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_to = $1`;
 
-/** What is moved, and where to. */
+/** The source of a move, and where it goes. */
 export interface MoveToFile {
   readonly server: ServerAddress;
   readonly file: string;
@@ -41,8 +44,9 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
   try {
     await server.command("SET idle_in_transaction_session_timeout = 0");
     await requireTables(server, address);
+    await requireOwnVersion(server, address);
     // Nothing of a node that has not been heard can be committed any more.
-    await endExpired(server, []);
+    await endExpired(server);
     await server.command("BEGIN ISOLATION LEVEL REPEATABLE READ");
     // Before the first look: a daemon that joined meanwhile is seen, and none joins until this is over.
     await server.command("LOCK TABLE schema_version IN EXCLUSIVE MODE");
@@ -55,6 +59,7 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
       migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
       for (const copy of TO_FILE) rows += await copyTable({ server, connection, tell }, copy);
       await compare(server, connection);
+      await continueInFile(server, connection);
       connection.pragma("wal_checkpoint(TRUNCATE)");
     } finally {
       connection.close();
@@ -85,7 +90,7 @@ async function requireTables(server: Server, address: ServerAddress): Promise<vo
 
 /** Answers where the database was moved to before; null where it was not. */
 async function refuseBusy(server: Server, address: ServerAddress): Promise<string | null> {
-  const found = await server.get<{ version: number; movedTo: string | null }>(FIND_MOVE);
+  const found = await server.get<{ movedTo: string | null }>(FIND_MOVE);
   const living = await server.all<{ name: string }>(LIVING);
   if (living.length > 0) {
     const names = living.map(({ name }) => name).join(", ");
@@ -125,31 +130,26 @@ async function copyTable(
   { server, connection, tell }: Sides,
   { table, columns, from }: CopyToFile,
 ): Promise<number> {
-  const places = columns.map(() => "?").join(", ");
-  const insert = connection.prepare<Scalar[]>(
-    `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`,
-  );
-  const insertPage = connection.transaction((page: readonly Scalar[][]) => {
-    for (const row of page) insert.run(...row);
-  });
   const counted = await server.get<{ count: number }>(`SELECT count(*) FROM (${from}) AS rows`);
   const of = counted?.count ?? 0;
+  const writer = new FileWriter(connection);
+  const add = writer.into(table, columns);
   await server.command(`DECLARE moved NO SCROLL CURSOR FOR ${from}`);
   let rows = 0;
-  for (;;) {
-    const page = await server.table(`FETCH ${PAGE_ROWS} FROM moved`);
-    if (page.length === 0) break;
-    insertPage(page);
-    rows += page.length;
-    tell({ table, rows, of });
+  for (let before = -1; rows > before;) {
+    before = rows;
+    await server.each(`FETCH ${PAGE_ROWS} FROM moved`, (row) => {
+      add(row);
+      rows++;
+    });
+    if (rows > before) tell({ table, rows, of });
   }
+  writer.commit();
   await server.command("CLOSE moved");
   if (rows !== of)
     throw new MoveError(`${table} has ${of} rows on the server and ${rows} in the file`);
   return rows;
 }
-
-type Scalar = string | number | null;
 
 async function compare(server: Server, connection: File): Promise<void> {
   const ofFile = connection.prepare<[number, number], ComparedTask>(TASKS_OF_FILE);

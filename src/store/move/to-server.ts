@@ -10,8 +10,11 @@ import { InstanceLock } from "../sqlite/machine/instance-lock.ts";
 import { findMoveMark, markMoved, unmarkMoved } from "../sqlite/machine/moved.ts";
 import { SCHEMA_VERSION } from "../sqlite/migration-steps.ts";
 import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
+import { continueOnServer } from "./clock-reading.ts";
 import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";
+import type { Scalar } from "./file-writer.ts";
 import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
+import { requireOwnVersion } from "./server-version.ts";
 
 // A statement of a move takes as long as its index.
 const DEADLINE_MS = 600_000;
@@ -38,9 +41,11 @@ const NUMBERED = [
   "workers",
   "queue_marks",
   "redelivery_orders",
+  "delivery_holds",
+  "audit",
 ];
 
-/** What is moved, and where to. */
+/** The source of a move, and where it goes. */
 export interface MoveToServer {
   readonly file: string;
   readonly server: ServerAddress;
@@ -92,9 +97,9 @@ class ToServer {
       if (mark !== null && (await this.#isThere(server, mark.id))) {
         return { ...this.#reportOf(from, 0), wasComplete: true };
       }
-      const isMade = await this.#refuseUsed(server);
-      // The move that marked the file came to nothing.
+      // The move that marked the file came to nothing: whatever happens now, the file can be served.
       if (mark !== null) unmarkMoved(this.#file);
+      const isMade = await this.#refuseUsed(server);
       return this.#reportOf(from, await this.#copyAll(server, isMade));
     } finally {
       await server.close();
@@ -121,7 +126,10 @@ class ToServer {
   async #refuseUsed(server: Server): Promise<boolean> {
     if (!(await hasTables(server))) return false;
     const found = await server.get<{ isUsed: boolean }>(IS_USED);
-    if (found?.isUsed === false) return true;
+    if (found?.isUsed === false) {
+      await requireOwnVersion(server, this.#address);
+      return true;
+    }
     throw new MoveError(
       `${this.#address.shown} is in use already: name an empty database, or another schema with options=-csearch_path%3DNAME`,
     );
@@ -143,6 +151,7 @@ class ToServer {
     for (const copy of TO_SERVER) rows += await this.#copy(server, copy);
     for (const table of NUMBERED) await this.#number(server, table);
     await this.#compare(server);
+    await continueOnServer(this.#file, server);
     await server.command("ANALYZE");
     const id = randomUUID();
     await server.run(NOTE_MOVE, [id]);
@@ -209,8 +218,6 @@ class ToServer {
     if (one !== other) throw new MoveError("the tasks on the server are not those of the file");
   }
 }
-
-type Scalar = string | number | null;
 
 async function hasTables(server: Server): Promise<boolean> {
   return (await server.get<{ isThere: boolean }>(HAS_TABLES))?.isThere === true;
