@@ -31,7 +31,7 @@ const CLAIMS_MAX = 64;
  * none ends it. So a single task costs one claim, or three if it was all that was asked for, however many wait for it.
  */
 export class ClaimCredit {
-  readonly #concurrency: number;
+  #concurrency: number;
   /** How many tasks may be queued, as far as is known, besides those that claims under way will find. */
   #tasks = 0;
   /** The places that claims under way may fill. */
@@ -40,6 +40,11 @@ export class ClaimCredit {
   #wakes = 0;
 
   constructor(concurrency: number) {
+    this.#concurrency = concurrency;
+  }
+
+  /** From now on so many may be held; more that are held already stay. */
+  setConcurrency(concurrency: number): void {
     this.#concurrency = concurrency;
   }
 

@@ -10,12 +10,14 @@ import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
 import type { Loop, Part } from "./loop.ts";
 import { OtherNodes } from "./nodes/other-nodes.ts";
 import { ProgressBoard } from "./nodes/progress-board.ts";
+import { persist, type PersistDeps } from "./persist.ts";
 import { createDelayedTasks } from "./run/delayed-tasks.ts";
 import { createEndWatch } from "./run/end-watch.ts";
 import type { RunDeps } from "./run/run-end.ts";
 import { TaskDispatcher, type TaskType } from "./run/task-dispatcher.ts";
 import { Scheduler } from "./scheduler.ts";
 import { AccountWatch } from "./upkeep/account-watch.ts";
+import { HoldWatch } from "./upkeep/hold-watch.ts";
 import { Sweeper } from "./upkeep/sweeper.ts";
 import { createTrafficKeeper } from "./upkeep/traffic-keeper.ts";
 
@@ -54,6 +56,7 @@ export class Engine {
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #accounts: AccountWatch;
+  readonly #holds: HoldWatch;
   readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
@@ -65,7 +68,6 @@ export class Engine {
   /** All parts that work by themselves. */
   readonly #parts: readonly Part[];
   readonly #health = new HealthRecord();
-  readonly #cluster: Cluster;
   readonly #others: OtherNodes;
   /** Ends what the engine hears of other nodes. */
   readonly #stopHearing: (() => void)[] = [];
@@ -76,23 +78,25 @@ export class Engine {
   #isRecovered = false;
   #isHalted = false;
 
+  get #cluster(): Cluster {
+    return this.#deps.store.cluster;
+  }
+
   constructor(given: EngineDeps) {
-    const heldUp = new HeldUpSteps(given);
     const { cluster } = given.store;
-    const deps = { ...given, cluster, giveUp: this.#giveUp.signal, heldUp };
+    const means = { giveUp: this.#giveUp.signal, health: this.#health };
+    const deps = { ...given, ...means, cluster, heldUp: new HeldUpSteps(given) };
     this.#deps = given;
-    this.#cluster = cluster;
     const failed = (error: unknown): void => this.#halt(error);
     this.#scheduler = new Scheduler(deps.clock);
-    const health = this.#health;
-    this.#deliveries = new DeliveryDispatcher({ ...deps, health, failed });
+    this.#deliveries = new DeliveryDispatcher({ ...deps, failed });
     const deliveriesDue = (lanes: readonly LaneRef[]): void => {
       if (this.#isRecovered) this.#deliveries.wake(lanes);
     };
-    const isOwn = (id: string): boolean => this.#tasks.isRunning(id);
-    this.#progress = new ProgressBoard({ ...deps, failed, isOwn });
-    const progress = this.#progress.known;
-    const runs = { ...deps, health, failed, deliveriesDue, progress };
+    const runOf = (id: string): number | null => this.#tasks.runOf(id);
+    const leaseOf = (id: string): string | null => this.desk.leaseOf(id);
+    this.#progress = new ProgressBoard({ ...deps, failed, runOf, leaseOf });
+    const runs = { ...deps, failed, deliveriesDue, progress: this.#progress.known };
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
     const mayReap = (): boolean => cluster.holds("reap") && this.#others.isInReach;
@@ -111,6 +115,7 @@ export class Engine {
       disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
+    this.#holds = new HoldWatch({ ...deps, failed, deliveries: this.#deliveries });
     this.#ends = createEndWatch({
       ...deps,
       failed,
@@ -123,6 +128,7 @@ export class Engine {
     this.#traffic = createTrafficKeeper({ ...deps, failed });
     this.#parts = [
       this.#accounts.loop,
+      this.#holds.loop,
       this.#ends,
       this.#others.look,
       this.#others.change,
@@ -140,13 +146,17 @@ export class Engine {
   /** Resumes the work of an earlier process, then begins to work. */
   async start(): Promise<void> {
     await this.#accounts.start();
-    const requeued = await this.#deps.store.requeueTasks({ of: "earlier life" });
+    await this.#holds.start();
+    const left = { of: "earlier life" } as const;
+    const { store, clock, log } = this.#deps;
+    const means: PersistDeps = { clock, log, giveUp: this.#giveUp.signal };
+    const requeued = await persist(() => store.requeueTasks(left), means);
     const { interrupted } = await this.#deliveries.recover();
     this.#isRecovered = true;
     const { held } = await this.desk.recover();
     if (requeued > 0 || interrupted > 0 || held > 0) {
       const facts = { requeued, interrupted, held };
-      this.#deps.log.warn(facts, "resumed the work that was in flight at the last stop");
+      log.warn(facts, "resumed the work that was in flight at the last stop");
     }
     this.#hearOthers();
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
@@ -154,6 +164,11 @@ export class Engine {
     this.#wakeType();
     this.#tick();
     this.#tickMinute();
+  }
+
+  /** Runs these of its types in another way from now on. */
+  takeTypes(types: ReadonlyMap<string, TaskType>): void {
+    this.#tasks.takeTypes(types);
   }
 
   /** Tells that tasks of these types are queued. */
@@ -173,6 +188,11 @@ export class Engine {
    */
   accountsChanged(): void {
     this.#accounts.loop.wake();
+  }
+
+  /** Tells that this process held or released deliveries; the engine learns of other processes' changes by itself. */
+  holdsChanged(): void {
+    this.#holds.loop.wake();
   }
 
   /** The progress of a task that is running, as it was reported here; null when it is not, or nothing was. */
@@ -200,7 +220,7 @@ export class Engine {
     return this.#health.counts(this.#deps.clock.monotonic());
   }
 
-  /** What this node tells the others of itself. */
+  /** The facts that this node tells the others of itself. */
   facts(): Omit<NodeFacts, "url"> {
     return { ...this.health(), running: this.#tasks.running(), sending: this.lanes.underWay };
   }
@@ -306,6 +326,7 @@ export class Engine {
     // A process that was stopped learns so here that what it was running is somebody else's.
     if (!cluster.isMember()) this.#abandon();
     this.#accounts.loop.wake();
+    this.#holds.loop.wake();
     this.#ends.wake();
     this.#others.look.wake();
     this.#progress.tell.wake();

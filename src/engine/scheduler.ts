@@ -16,7 +16,7 @@ export class Scheduler {
     this.#clock = clock;
   }
 
-  /** Calls `tick` at every time that the pattern names (six fields, seconds first; UTC) until {@link drain}. */
+  /** Calls `tick` at every time that the pattern names (five fields, or six with the seconds first; UTC) until {@link drain}. */
   every(pattern: string, tick: () => void): void {
     // An offset is added; a time zone by its name is looked up in ICU, 20 ms for the first time and 35 µs for each.
     const cron = new Cron(pattern, { utcOffset: 0, paused: true });

@@ -1,4 +1,5 @@
 import type { LaneGauge } from "../../domain/observer.ts";
+import type { HoldScope } from "../../domain/webhook/delivery-hold.ts";
 import {
   decideDelivery,
   type AttemptResult,
@@ -171,7 +172,8 @@ export class DeliveryDispatcher implements Part {
   /** How much is scheduled and under way. */
   get gauge(): LaneGauge {
     const { size, inFlight, held } = this.#lanes;
-    return { lanes: size, underWay: inFlight, heldAccounts: held.size };
+    const { accounts, holds } = held;
+    return { lanes: size, underWay: inFlight, heldAccounts: accounts.size, holds };
   }
 
   /** Resumes what these accounts have scheduled; they were held and are enabled. */
@@ -181,6 +183,20 @@ export class DeliveryDispatcher implements Part {
       this.#lanes.release(accountId);
       this.#resumed.add(accountId);
       this.#notice(await this.#readLanes(accountId));
+    }
+  }
+
+  /**
+   * Starts nothing in the lanes of these scopes, and resumes what others have scheduled that were held before. What is in
+   * flight goes to its end.
+   */
+  async holdOnly(scopes: readonly HoldScope[]): Promise<void> {
+    const released = this.#lanes.holdOnly(scopes);
+    // Changes from now on are noted; earlier ones are read.
+    const ofAll = released.some(({ accountId }) => accountId === null);
+    const accounts = new Set(released.map(({ accountId }) => accountId ?? "all"));
+    for (const each of ofAll ? (["all"] as const) : accounts) {
+      this.#notice(await this.#readLanes(each));
     }
   }
 
@@ -270,8 +286,11 @@ export class DeliveryDispatcher implements Part {
   }
 
   async #make(attempt: ClaimedAttempt, life: string): Promise<void> {
-    const { clock } = this.#deps;
+    const { clock, log } = this.#deps;
     const startedAt = clock.monotonic();
+    const lagMs = Math.max(0, clock.now() - attempt.dueAt);
+    const { taskId: id, kind, number, host } = attempt;
+    log.debug({ id, kind, attempt: number, host }, "an attempt began");
     const result = await this.#send(attempt, life);
     const ms = clock.monotonic() - startedAt;
     const recorded = this.#record(attempt, result);
@@ -285,15 +304,17 @@ export class DeliveryDispatcher implements Part {
     // The record is in the writer's queue before the claim that the free place allows: one commit serves both, and a
     // full lane moves on one commit earlier (measured: 15 % more deliveries/s to one receiver).
     this.pump();
-    await recorded;
-    const { kind } = attempt;
-    this.#deps.observer?.attempt?.({ kind, outcome: result.outcome, ms });
+    const { state } = await recorded;
+    const { outcome } = result;
+    log.debug({ id, kind, attempt: number, outcome, delivery: state }, "an attempt ended");
+    this.#deps.observer?.attempt?.({ kind, outcome, ms, lagMs, state });
   }
 
   async #recordEarlier(attempt: AttemptRef): Promise<void> {
-    await this.#record(attempt, INTERRUPTED);
+    const { state } = await this.#record(attempt, INTERRUPTED);
     const { kind } = attempt;
-    this.#deps.observer?.attempt?.({ kind, outcome: INTERRUPTED.outcome, ms: null });
+    const { outcome } = INTERRUPTED;
+    this.#deps.observer?.attempt?.({ kind, outcome, ms: null, lagMs: null, state });
   }
 
   async #send(attempt: ClaimedAttempt, life: string): Promise<AttemptResult> {
@@ -321,7 +342,7 @@ export class DeliveryDispatcher implements Part {
     return persist(() => this.#deps.store.makeLargePostback(attempt), this.#deps);
   }
 
-  async #record(attempt: AttemptRef, result: AttemptResult): Promise<void> {
+  async #record(attempt: AttemptRef, result: AttemptResult): Promise<DeliveryDecision> {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const now = clock.now();
     const setMs = this.#shifts.setMs;
@@ -344,6 +365,7 @@ export class DeliveryDispatcher implements Part {
       this.#lanes.noteDue(attempt, { class: classOf(decision), dueAt });
     }
     if (result.outcome !== "delivered") logFailure(log, attempt, { ...result, decision });
+    return decision;
   }
 
   // A refused URL is the poster's affair, and an interrupted attempt says nothing about the receiver.

@@ -1,7 +1,9 @@
+import type { HoldScope } from "../../domain/webhook/delivery-hold.ts";
 import { ALONE, shareOfAll, type NodeView } from "../../domain/webhook/node-share.ts";
 import type { Lane, LaneRef, LaneShare } from "../../store/store.ts";
 import { RankHeap } from "../lease/rank-heap.ts";
 import type { Pace } from "./attempt-end.ts";
+import { HeldLanes } from "./held-lanes.ts";
 import {
   ATTEMPT_CLASSES,
   LanePlaces,
@@ -78,8 +80,8 @@ export class Lanes {
   readonly #proven = new ProvenLanes();
   /** Hosts that have a free place again for somebody who waits. */
   readonly #freed = new Set<HostState>();
-  /** Accounts whose attempts are held. */
-  readonly #held = new Set<number>();
+  readonly #held = new HeldLanes();
+  readonly held: Pick<HeldLanes, "accounts" | "holds"> = this.#held;
   #view = ALONE;
   #lastTurn = 0;
 
@@ -97,11 +99,6 @@ export class Lanes {
     return [...this.#accounts.values()].reduce((sum, { lanes }) => sum + lanes.size, 0);
   }
 
-  /** Accounts of which nothing is started. */
-  get held(): ReadonlySet<number> {
-    return this.#held;
-  }
-
   /** True when nothing is in flight and nothing is due at `now`. */
   isIdle(now: number): boolean {
     this.#advance(now);
@@ -110,11 +107,11 @@ export class Lanes {
   }
 
   /**
-   * Notes that a lane has an attempt due at a time; ignores it for an account that is held, and for a host of which this
-   * node has no share.
+   * Notes that a lane has an attempt due at a time; ignores it for a lane that is held, and for a host of which this node
+   * has no share.
    */
   noteDue(ref: LaneRef, due: { readonly class: AttemptClass; readonly dueAt: number }): void {
-    if (this.#held.has(ref.accountId) || this.#isLeftToOthers(ref.host)) return;
+    if (this.#held.has(ref) || this.#isLeftToOthers(ref.host)) return;
     const queue = this.#laneOf(ref)[due.class];
     if (queue.dueAt !== null && queue.dueAt <= due.dueAt) return;
     queue.dueAt = due.dueAt;
@@ -134,7 +131,7 @@ export class Lanes {
 
   /** Forgets what an account has scheduled and ignores more until {@link release}. Attempts in flight go on. */
   hold(accountId: number): void {
-    this.#held.add(accountId);
+    this.#held.addAccount(accountId);
     for (const lane of [...(this.#accounts.get(accountId)?.lanes.values() ?? [])]) {
       this.#forget(lane);
     }
@@ -142,7 +139,17 @@ export class Lanes {
 
   /** Ends {@link hold}; what the account has scheduled must then be noted again. */
   release(accountId: number): void {
-    this.#held.delete(accountId);
+    this.#held.deleteAccount(accountId);
+  }
+
+  /**
+   * Forgets what the lanes of these scopes have scheduled and ignores more. Answers the scopes that are released by that:
+   * what their lanes have scheduled must then be noted again.
+   */
+  holdOnly(scopes: readonly HoldScope[]): readonly HoldScope[] {
+    const released = this.#held.setScopes(scopes);
+    for (const lane of this.#allLanes()) if (this.#held.has(refOf(lane))) this.#forget(lane);
+    return released;
   }
 
   /**

@@ -53,6 +53,11 @@ export class HeldLeases {
     if (oldest !== undefined) this.#remove(oldest);
   }
 
+  /** The lease of a task; null when none is held. */
+  leaseOf(id: string): string | null {
+    return this.#byTask.get(id)?.leaseId ?? null;
+  }
+
   isHeld({ id, leaseId }: LeaseRef): boolean {
     return this.#byTask.get(id)?.leaseId === leaseId;
   }

@@ -36,8 +36,12 @@ export class LeaseEnder {
     const lease = end.how === "expired" ? held.lapse(end) : held.free(end);
     const type = lease?.type ?? null;
     progress.delete(end.id);
+    this.#deps.log.debug({ id: end.id, how: end.how, task: end.sequel.kind }, "a lease ended");
     if (end.how !== "released") this.#tellOfRun(end.how, lease);
-    if (end.sequel.kind === "finish") taskEnded(end.id);
+    if (end.sequel.kind === "finish") {
+      taskEnded(end.id);
+      this.#deps.observer?.end?.({ type, state: end.sequel.state });
+    }
     // The type of a lease that had run out before is not known here.
     if (end.sequel.kind === "requeue") wake(type ?? undefined);
     else if (type !== null) freed(type);

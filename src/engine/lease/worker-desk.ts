@@ -17,12 +17,19 @@ import {
 } from "../../store/store.ts";
 import type { Part } from "../loop.ts";
 import { persist } from "../persist.ts";
-import { runMoment, toCompletedEnd, toFailedEnd, type RunMoment } from "../run/run-end.ts";
+import {
+  runMoment,
+  tellStart,
+  toCompletedEnd,
+  toFailedEnd,
+  type RunMoment,
+} from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
 import { HeldLeases, type EndWatch } from "./held-leases.ts";
 import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
 import { LeaseReaper } from "./lease-reaper.ts";
 import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
+import { inTime } from "./worker-patience.ts";
 import { WorkerQueues, type WorkerType } from "./worker-queues.ts";
 
 export type { ClaimOrder } from "./lease-waiters.ts";
@@ -82,7 +89,11 @@ export class WorkerDesk implements Part {
     const { store, clock } = this.#deps;
     // Workers may already bring results.
     const watch = this.#held.watch();
-    const leases = await store.resumeLeases({ of: "earlier life", now: clock.now() });
+    const left = { of: "earlier life" } as const;
+    const leases = await persist(
+      () => store.resumeLeases({ ...left, now: clock.now() }),
+      this.#deps,
+    );
     for (const lease of leases) if (!watch.saw(lease)) this.#held.hold(lease);
     watch.close();
     return { held: leases.length };
@@ -159,6 +170,11 @@ export class WorkerDesk implements Part {
     return this.#waiters.countOf(type);
   }
 
+  /** The lease of a task, as far as it is known here; null when there is none. */
+  leaseOf(id: string): string | null {
+    return this.#held.leaseOf(id);
+  }
+
   /** True while the daemon stops. After a fault it is false, although the desk hands out nothing either. */
   get isDraining(): boolean {
     return this.#isStopping;
@@ -177,7 +193,7 @@ export class WorkerDesk implements Part {
 
   /** Extends the leases; the progress that they report is shown from now on. Those of disabled accounts are lost. */
   heartbeat(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {
-    return this.#steps.track(this.#extend(workerId, beats));
+    return inTime(this.#steps.track(this.#extend(workerId, beats)), this.#deps);
   }
 
   /** Finishes the tasks with their results. */
@@ -190,17 +206,18 @@ export class WorkerDesk implements Part {
       const end = toCompletedEnd(resultText, moment);
       return { id, leaseId, how: "completed", sequel: { kind: "finish", ...end } };
     });
-    return this.#end(ends, { workerId, moment });
+    return inTime(this.#end(ends, { workerId, moment }), this.#deps);
   }
 
   /** Queues the tasks again or finishes them as failed, as the worker wishes or as the type says. */
   fail(workerId: number, failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]> {
-    return this.#steps.track(this.#fail(workerId, failures));
+    return inTime(this.#steps.track(this.#fail(workerId, failures)), this.#deps);
   }
 
   /** Queues the tasks again as if they had not been started. */
   release(workerId: number, leases: readonly LeaseRef[]): Promise<readonly LeaseOutcome[]> {
-    return this.#end(leases.map(toRelease), { workerId, moment: this.#moment() });
+    const ends = leases.map(toRelease);
+    return inTime(this.#end(ends, { workerId, moment: this.#moment() }), this.#deps);
   }
 
   // One claim for each waiting request, in their order, as long as one may find something.
@@ -225,13 +242,20 @@ export class WorkerDesk implements Part {
   async #serve(poll: Poll, now: number): Promise<void> {
     const { workerId, types, gone } = poll.order;
     poll.isClaiming = true;
+    const claimed = this.#claim(poll.order, now);
+    let isTooLate = false;
+    inTime(claimed, this.#deps).catch((error: unknown) => {
+      isTooLate = true;
+      poll.fail(error);
+    });
     try {
-      const tasks = await this.#claim(poll.order, now);
+      const tasks = await claimed;
       poll.isClaiming = false;
-      if (gone.aborted || !this.#isOpen) poll.answer(gone.aborted ? [] : tasks);
+      const isGone = gone.aborted || isTooLate;
+      if (isGone || !this.#isOpen) poll.answer(isGone ? [] : tasks);
       else if (tasks.length > 0) poll.answer(tasks);
       this.#pump(types);
-      if (gone.aborted && tasks.length > 0) await this.#giveBack(workerId, tasks);
+      if (isGone && tasks.length > 0) await this.#giveBack(workerId, tasks);
     } catch (error) {
       // The others wait for the next tick: what the store could not do now, it can hardly do at once.
       poll.fail(error);
@@ -248,9 +272,16 @@ export class WorkerDesk implements Part {
       const tasks = await this.#deps.store.claimLeases(claim);
       this.#queues.end(claims, tasks);
       const live = tasks.filter((task) => !watch.saw(task));
-      const { observer, clock } = this.#deps;
+      const { observer, clock, progress } = this.#deps;
       const since = observer?.run === undefined ? null : clock.monotonic();
-      for (const { id, leaseId, type } of live) this.#held.hold({ id, leaseId, type, since });
+      for (const task of live) {
+        const { id, leaseId, type } = task;
+        this.#held.hold({ id, leaseId, type, since });
+        tellStart(task, this.#deps);
+        // Of an earlier lease that ended at another node.
+        progress.delete(id);
+        this.#deps.log.debug({ id, type, worker: workerId }, "a worker claimed a task");
+      }
       return live;
     } catch (error) {
       this.#queues.fail(claims);

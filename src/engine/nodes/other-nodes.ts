@@ -22,14 +22,14 @@ export interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly outOfReach: () => void;
 }
 
-// What was committed in the order of its times may be seen out of order, by as long as a commit may take.
+// Work that was committed in the order of its times may be seen out of order, by as long as a commit may take.
 const OVERLAP_MS = 10_000;
 
 /** A node that has not heard from the store for this long does not know what workers tried to tell meanwhile. */
 const GAP_MS = 5000;
 
 /**
- * What a node does about the others: it looks each second for what they queued and for attempts that became due, and
+ * The care of a node for the others: it looks each second for what they queued and for attempts that became due, and
  * takes up what ended ones left. Hints may bring the same sooner; this is what nothing is missed by. In a store of one
  * node it does nothing.
  */

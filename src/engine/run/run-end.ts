@@ -4,7 +4,13 @@ import type { Observer } from "../../domain/observer.ts";
 import { statusMessage } from "../../domain/status.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import type { RunOutcome } from "../../runners/runner.ts";
-import { StoreError, type Cluster, type LaneRef, type RunEnd } from "../../store/store.ts";
+import {
+  StoreError,
+  type ClaimedTask,
+  type Cluster,
+  type LaneRef,
+  type RunEnd,
+} from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { LoopDeps } from "../loop.ts";
 import type { PersistDeps } from "../persist.ts";
@@ -36,6 +42,14 @@ export function requireMember(cluster: Pick<Cluster, "isMember">): void {
 /** True when what a node began in this life (its `self` then) is somebody else's now. */
 export function isLifeOver(life: string, cluster: Pick<Cluster, "self" | "isMember">): boolean {
   return cluster.self !== life || !cluster.isMember();
+}
+
+/** Tells the observer of a run that a claim began. */
+export function tellStart(
+  { type, queuedAt }: Pick<ClaimedTask, "type" | "queuedAt">,
+  { observer, clock }: Pick<RunDeps, "observer" | "clock">,
+): void {
+  observer?.start?.({ type, waitedMs: Math.max(0, clock.now() - queuedAt) });
 }
 
 /** When a run ended, and how long its task is kept from then on. */

@@ -1,12 +1,25 @@
 import { decideRun } from "../../domain/task/retry.ts";
-import type { RunOptions, RunOutcome, Runner } from "../../runners/runner.ts";
+import { readTrace } from "../../domain/task/trace.ts";
+import {
+  isEndedBySupervisor,
+  type RunOptions,
+  type RunOutcome,
+  type Runner,
+} from "../../runners/runner.ts";
 import type { ClaimedTask, Store } from "../../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "../claim-credit.ts";
 import type { Part } from "../loop.ts";
 import { persist } from "../persist.ts";
 import { Steps } from "../steps.ts";
 import { FailedRuns } from "./failed-runs.ts";
-import { isLifeOver, requireMember, runMoment, toRunEnd, type RunDeps } from "./run-end.ts";
+import {
+  isLifeOver,
+  requireMember,
+  runMoment,
+  tellStart,
+  toRunEnd,
+  type RunDeps,
+} from "./run-end.ts";
 
 /** A type of task: its runner, and how often a failed run is tried again. */
 export interface TaskType {
@@ -46,8 +59,10 @@ interface RunUnderWay {
 type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
 
 /** The queue of a type, as far as claims know it, and its runs. */
-interface TypeQueue extends TaskType {
+interface TypeQueue {
   readonly type: string;
+  runner: Runner;
+  retries: number;
   running: number;
   /** Runs that have ended and are not on disk yet. */
   recording: number;
@@ -92,15 +107,26 @@ export class TaskDispatcher implements Part {
     }
   }
 
+  /** Runs these types in another way from now on; runs under way end as they were begun. Types that it has not stay out. */
+  takeTypes(types: ReadonlyMap<string, TaskType>): void {
+    for (const queue of this.#queues) {
+      const { runner, retries } = types.get(queue.type) ?? queue;
+      queue.runner = runner;
+      queue.retries = retries;
+      queue.credit.setConcurrency(runner.concurrency);
+      this.#pump(queue);
+    }
+  }
+
   /** Stops the run of a cancelled task; the result of the run is not kept. */
   cancel(id: string): void {
     this.#runs.get(id)?.stopped.abort();
     for (const { claims } of this.#queues) for (const { cancelled } of claims) cancelled.add(id);
   }
 
-  /** True for a task that runs now. */
-  isRunning(id: string): boolean {
-    return this.#runs.has(id);
+  /** The number of a task's run that is under way here; null when there is none. */
+  runOf(id: string): number | null {
+    return this.#runs.get(id)?.task.runs ?? null;
   }
 
   /** The ids of the tasks that run now. */
@@ -187,7 +213,8 @@ export class TaskDispatcher implements Part {
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
       for (const task of tasks) {
         const isHeld = underWay.held.has(task.accountId);
-        if (!underWay.cancelled.has(task.id)) this.#start({ queue, task, isHeld, life });
+        if (underWay.cancelled.has(task.id)) this.#giveBack(queue, task);
+        else this.#start({ queue, task, isHeld, life });
       }
     } finally {
       queue.credit.end(begun, finding);
@@ -196,11 +223,20 @@ export class TaskDispatcher implements Part {
     this.#pump(queue);
   }
 
+  // Whoever told that it was cancelled may have been wrong: nobody else would ever look for a task that a living node
+  // has claimed. The store does nothing to one that was.
+  #giveBack(queue: TypeQueue, task: ClaimedTask): void {
+    void this.#steps.track(this.#putBack({ queue, task, isHeld: false }).catch(this.#deps.failed));
+  }
+
   #start(begun: Pick<RunUnderWay, "queue" | "task" | "isHeld" | "life">): void {
     const { observer, clock, cluster } = this.#deps;
     const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
     const run = { ...begun, stopped: new AbortController(), startedAt };
     const { queue } = run;
+    tellStart(begun.task, this.#deps);
+    const { id, type, runs } = begun.task;
+    this.#deps.log.debug({ id, type, run: runs }, "a run began");
     // The claim brought it in after the stop, after its account was disabled, or after this node was lost as a member.
     const isOver = this.#isAborted || run.isHeld || isLifeOver(run.life, cluster);
     if (isOver) run.stopped.abort();
@@ -217,7 +253,8 @@ export class TaskDispatcher implements Part {
   async #run(run: RunUnderWay): Promise<RunOutcome> {
     const { queue, task, stopped } = run;
     const { id, type, tag, marketplace } = task;
-    const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null" };
+    const trace = readTrace(task.traceText);
+    const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null", trace };
     this.#runs.set(id, run);
     queue.running++;
     const { signal } = stopped;
@@ -231,20 +268,29 @@ export class TaskDispatcher implements Part {
     } finally {
       queue.running--;
       queue.recording++;
-      this.#runs.delete(id);
-      progress.delete(id);
+      // In another life this node may have begun the task's next run before this one had ended.
+      if (this.#runs.get(id) === run) {
+        this.#runs.delete(id);
+        progress.delete(id);
+      }
     }
   }
 
   // The place is free while the end is written, and the next task for it is claimed in the same commit: a run pays for
   // one.
   async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
-    const recorded = outcome.kind === "aborted" ? this.#putBack(run) : this.#record(run, outcome);
+    const isLost = await isEndedBySupervisor(outcome, () => this.#isDraining);
+    const recorded =
+      outcome.kind === "aborted" || isLost ? this.#putBack(run) : this.#record(run, outcome);
     this.#pump(run.queue);
     await recorded;
   }
 
-  async #putBack({ queue, task: { seq, id, runs: run }, isHeld }: RunUnderWay): Promise<void> {
+  async #putBack({
+    queue,
+    task: { seq, id, runs: run },
+    isHeld,
+  }: Pick<RunUnderWay, "queue" | "task" | "isHeld">): Promise<void> {
     const { store } = this.#deps;
     if (isHeld) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
     else await persist(() => store.requeueTasks({ seq, id, run }), this.#deps);
@@ -257,13 +303,14 @@ export class TaskDispatcher implements Part {
     const { type } = run.queue;
     health.noteRun(outcome.kind === "completed", now);
     await this.#keep(run, outcome);
+    this.#deps.log.debug({ id: run.task.id, type, outcome: outcome.kind }, "a run ended");
     observer?.run?.({ type, outcome: outcome.kind, ms: now - run.startedAt });
   }
 
   // The store does none of this to a task that was cancelled meanwhile.
   async #keep({ queue, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
     const { id, seq, runs: run, failures } = task;
-    const { store, clock, retentionMs } = this.#deps;
+    const { store, clock, retentionMs, log } = this.#deps;
     const moment = runMoment(clock, retentionMs);
     const { endedAt } = moment;
     if (outcome.kind !== "completed") {
@@ -280,7 +327,13 @@ export class TaskDispatcher implements Part {
     }
     const finish = { seq, id, run, ...toRunEnd(outcome, moment) };
     const lanes = await persist(() => store.finishTask(finish), this.#deps);
+    if (lanes === null) {
+      const facts = { type: queue.type, id, run };
+      log.info(facts, "a run's end changed nothing: its task was cancelled, or is another run's");
+      return;
+    }
     this.#deps.taskEnded(id);
+    this.#deps.observer?.end?.({ type: queue.type, state: finish.state });
     if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
   }
 }

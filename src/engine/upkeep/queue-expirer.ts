@@ -3,7 +3,7 @@ import { runMoment, toFailedEnd, type RunDeps } from "../run/run-end.ts";
 
 export interface QueueExpirerDeps extends Pick<
   RunDeps,
-  "clock" | "log" | "retentionMs" | "taskEnded" | "deliveriesDue"
+  "clock" | "log" | "retentionMs" | "taskEnded" | "deliveriesDue" | "observer"
 > {
   readonly store: Pick<Store, "markQueue" | "expireQueued">;
   readonly queueDays: number;
@@ -78,10 +78,13 @@ export class QueueExpirer {
     after: QueuePlace | null,
     expired: ExpiredTask[],
   ): Promise<QueuePlace | null> {
-    const { store, taskEnded, deliveriesDue } = this.#deps;
+    const { store, taskEnded, deliveriesDue, observer } = this.#deps;
     const page = await store.expireQueued({ mark, after, max: BATCH_MAX, end: this.#end() });
     expired.push(...page.tasks);
-    for (const { id } of page.tasks) taskEnded(id);
+    for (const { id, type } of page.tasks) {
+      taskEnded(id);
+      observer?.end?.({ type, state: "failed" });
+    }
     if (page.lanes.length > 0) deliveriesDue(page.lanes);
     return page.next;
   }

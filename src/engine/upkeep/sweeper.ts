@@ -1,4 +1,5 @@
 import { SESSION_AGE_MS } from "../../domain/account/session.ts";
+import { AUDIT_KEPT_MS } from "../../domain/audit/audit-entry.ts";
 import { readClocks } from "../../domain/clock/clock-reading.ts";
 import { StoreError, type Cluster, type Store } from "../../store/store.ts";
 import { Loop, type LoopDeps } from "../loop.ts";
@@ -88,6 +89,7 @@ export class Sweeper {
       decidedBefore: recordsBefore,
       sessionsBefore: steady - SESSION_AGE_MS,
       linksBefore: now,
+      auditBefore: Math.min(now, steady) - AUDIT_KEPT_MS,
       trafficBefore: recordsBefore,
       recordsAfter: Math.max(now, steady) + retentionMs,
       max: BATCH_MAX,
