@@ -1,5 +1,6 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
+import type { Trace } from "../domain/task/trace.ts";
 
 /**
  * The input of one run. `inputText` is the posted input as JSON text (`null` when the client posted none): it is
@@ -11,6 +12,8 @@ export interface RunRequest {
   readonly tag: string | null;
   readonly marketplace: string | null;
   readonly inputText: string;
+  /** The trace that the task was posted in; null for none. */
+  readonly trace: Trace | null;
 }
 
 /** The end of one run. A failed run is a value, not an exception. */
@@ -18,11 +21,36 @@ export type RunOutcome =
   /** `resultText` is valid JSON text, at most as deep and as long as the limits allow. */
   | { readonly kind: "completed"; readonly resultText: string }
   /** Becomes 50010; `message` is one sentence for the client, `detail` (JSON-safe) says how it failed. */
-  | { readonly kind: "failed"; readonly message: string; readonly detail: RunFailureDetail }
+  | {
+      readonly kind: "failed";
+      readonly message: string;
+      readonly detail: RunFailureDetail;
+      /** A signal that the runner did not send has ended it: see {@link isEndedBySupervisor}. */
+      readonly isKilled?: true;
+    }
   /** Ran past its timeout; becomes 50401. */
   | { readonly kind: "timed_out"; readonly message: string; readonly detail: RunFailureDetail }
   /** `signal` was aborted and the run was stopped, or the run was lost as in a crash. The task may run again. */
   | { readonly kind: "aborted" };
+
+// A signal that this process got before the run ended is in its handler by then: one turn takes it from the system, the
+// next hands it over.
+const TURNS = 3;
+
+/**
+ * Resolves to true for a run that a supervisor has ended together with this process: systemd sends SIGTERM to commands as
+ * well where `KillMode` is `control-group`, and to this process first. Such a run is like an aborted one. Looks whether
+ * this process is stopping only when the signal it got has arrived.
+ */
+export async function isEndedBySupervisor(
+  outcome: RunOutcome,
+  isStopping: () => boolean,
+): Promise<boolean> {
+  if (outcome.kind !== "failed" || outcome.isKilled !== true) return false;
+  for (let turns = 0; turns < TURNS && !isStopping(); turns++)
+    await new Promise((resolve) => setImmediate(resolve));
+  return isStopping();
+}
 
 /** Facts of a failed run, shown to the client as `error.detail`. */
 export type RunFailureDetail = Readonly<Record<string, string | number | null>>;

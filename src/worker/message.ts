@@ -3,6 +3,7 @@ import type { LeaseBeatItem, LeasedTask, LeaseFailureItem, LeaseRefItem } from "
 import { isJsonObject, toJsonText, type JsonObject } from "../domain/json/json.ts";
 import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
+import { parseTrace } from "../domain/task/trace.ts";
 import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
 
 /** The worker protocol (contract §7) as JSON: the bodies to send and the answers to read. */
@@ -88,7 +89,9 @@ function parseClaimed(given: unknown): ClaimedRun | null {
   if (Number.isNaN(expiresAt)) return null;
   const inputText = toJsonText(task.input ?? null);
   const [tag, marketplace] = [textOrNull(task.tag), textOrNull(task.marketplace)];
-  const request = { id, type, tag, marketplace, inputText };
+  const [parent, state] = [task.traceparent, task.tracestate].map(textOrNull);
+  const trace = parent ? parseTrace([parent], state ? [state] : []) : null;
+  const request = { id, type, tag, marketplace, inputText, trace };
   return { id, leaseId, leaseExpiresAt: expiresAt, request };
 }
 

@@ -3,7 +3,7 @@ import { aborted } from "node:util";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
-import type { Runner, RunOutcome } from "../runners/runner.ts";
+import { isEndedBySupervisor, type Runner, type RunOutcome } from "../runners/runner.ts";
 import { Claimer } from "./claimer.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { HeldRun } from "./held-run.ts";
@@ -102,13 +102,15 @@ export class Worker {
     if (!isWanted) return this.#giveBack(run);
     this.#running++;
     this.#heartbeat.wake();
-    const outcome = await runner.run(claimed.request, {
+    const ran = await runner.run(claimed.request, {
       signal: run.signal,
       report: (progress) => {
         run.noteProgress(progress, clock.monotonic());
         this.#heartbeat.wake();
       },
     });
+    const isLost = await isEndedBySupervisor(ran, () => this.#isEnding);
+    const outcome: RunOutcome = isLost ? { kind: "aborted" } : ran;
     run.hasEnded = true;
     this.#running--;
     this.#waker.wake();

@@ -203,7 +203,8 @@ test("a runner tells its concurrency and leaves keeping it to the caller", async
   const held = await openHeldProcesses(t);
   const runner = makeRunner(node("hold.mjs", held.socketPath), { concurrency: 1 });
   const abort = new AbortController();
-  const request = { id: "1", type: "test", tag: null, marketplace: null, inputText: "null" };
+  const none = { tag: null, marketplace: null, trace: null };
+  const request = { id: "1", type: "test", inputText: "null", ...none };
 
   const options = { signal: abort.signal, report: () => {} };
   const runs = [1, 2].map(() => runner.run(request, options));

@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { createEchoRunner } from "../../src/runners/echo.ts";
 
 const inputText = '{"n":12345678901234567890,"x":1.50,"s":"\\u0000é"}';
-const request = { id: "1", type: "echo", tag: null, marketplace: null, inputText };
+const none = { tag: null, marketplace: null, trace: null };
+const request = { id: "1", type: "echo", inputText, ...none };
 
 test("echo answers the input, character by character", async () => {
   const outcome = await createEchoRunner({ concurrency: 3 }).run(request, {

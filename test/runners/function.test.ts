@@ -14,6 +14,7 @@ const REQUEST = {
   tag: "a tag",
   marketplace: null,
   inputText: '{"n":21}',
+  trace: null,
 };
 const BYTES_MAX = 200;
 
@@ -222,7 +223,7 @@ test("a function is given a task of its own, and what it does to it changes noth
   const { signal } = new AbortController();
   for (let i = 0; i < 2; i++) await runner.run(REQUEST, { signal, report() {} });
 
-  const { inputText: _text, ...facts } = REQUEST;
+  const { inputText: _text, trace: _trace, ...facts } = REQUEST;
   assert.deepEqual(seen, [
     { ...facts, input: { n: 21 } },
     { ...facts, input: { n: 21 } },

@@ -7,8 +7,8 @@ export function runOnce(
 ): Promise<RunOutcome> {
   const { id = "t-1", type = "test", tag = null, marketplace = null } = overrides;
   const { inputText = "null", signal = new AbortController().signal } = overrides;
-  const { report = () => {} } = overrides;
-  const request = { id, type, tag, marketplace, inputText };
+  const { report = () => {}, trace = null } = overrides;
+  const request = { id, type, tag, marketplace, inputText, trace };
   return runner.run(request, { signal, report });
 }
 

@@ -19,7 +19,7 @@ test("runs a claimed task and completes it, with every digit of its result", asy
 
   const run = await worker.running(1);
   const { inputText, ...request } = run.request;
-  assert.deepEqual(request, { id: "a", type: "x", tag: null, marketplace: null });
+  assert.deepEqual(request, { id: "a", type: "x", tag: null, marketplace: null, trace: null });
   assert.equal(inputText, '{"n":1}');
   run.end(DONE);
   const { text } = await worker.whenAsked("complete");

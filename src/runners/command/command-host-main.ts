@@ -51,6 +51,8 @@ process.stdin.on("close", leave);
 process.stdout.on("error", leave);
 // A supervisor sends these signals to every process. The daemon answers them, by its messages to this one.
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => {});
+// As in main.ts: otherwise Node would open its debugger.
+process.on("SIGUSR1", () => {});
 process.title = "postbackd command-host";
 // Ends a line that something else may have begun before: see isMessage.
 process.stdout.write("\n");

@@ -72,12 +72,15 @@ export class CommandHost {
     this.#options = options;
   }
 
-  /** Like `createCommandRunner` on the machine's clock; to be called before the first run. */
+  /** Like `createCommandRunner` on the machine's clock. */
   createRunner(plan: Omit<CommandPlan, "owner">): Runner {
     const { owner } = this.#options;
     const { command, timeoutMs, concurrency, env, cwd, resultBytesMax } = plan;
     const all = { command, timeoutMs, concurrency, env, cwd, resultBytesMax, owner };
-    const runner = this.#runners.push(toLine({ kind: "runner", plan: all })) - 1;
+    const line = toLine({ kind: "runner", plan: all });
+    const runner = this.#runners.push(line) - 1;
+    // A host that runs has got the others.
+    this.#child?.stdin?.write(line);
     return {
       concurrency,
       run: (request, options) => this.#run({ runner, timeoutMs, request }, options),

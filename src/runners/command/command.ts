@@ -1,3 +1,5 @@
+import { constants } from "node:os";
+
 import type { CommandLine } from "../../domain/command-line.ts";
 import { toRunInput } from "../run-input.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest, RunBounds } from "../runner.ts";
@@ -50,7 +52,7 @@ export function createCommandRunner(options: CommandRunnerOptions): Runner {
     concurrency: options.concurrency,
     async run(request, { signal, report }) {
       if (signal.aborted) return { kind: "aborted" };
-      const envPairs = [...commonPairs, `${TASK_ID}=${request.id}`];
+      const envPairs = [...commonPairs, ...requestPairs(request)];
       const start = startProcessGroup({ command, cwd, envPairs, clock });
       if (start.kind === "not_started") {
         return startFailure(start.errorCode, { command, place: { cwd, env } });
@@ -61,6 +63,16 @@ export function createCommandRunner(options: CommandRunnerOptions): Runner {
 }
 
 const TASK_ID = "POSTBACKD_TASK_ID";
+// As OpenTelemetry's libraries read them in a process that somebody started.
+const TRACEPARENT = "TRACEPARENT";
+const TRACESTATE = "TRACESTATE";
+
+function requestPairs({ id, trace }: RunRequest): readonly string[] {
+  const pairs = [`${TASK_ID}=${id}`];
+  if (trace !== null) pairs.push(`${TRACEPARENT}=${trace.traceparent}`);
+  if (trace?.tracestate) pairs.push(`${TRACESTATE}=${trace.tracestate}`);
+  return pairs;
+}
 
 // The runner's own names come last: a mark that the operator could set would prove nothing.
 function runnerEnvironment({ env, owner }: CommandRunnerOptions): Environment {
@@ -70,6 +82,8 @@ function runnerEnvironment({ env, owner }: CommandRunnerOptions): Environment {
     [RUN_OF]: runMark(owner) ?? undefined,
     // Each run sets its own.
     [TASK_ID]: undefined,
+    [TRACEPARENT]: undefined,
+    [TRACESTATE]: undefined,
   };
 }
 
@@ -138,11 +152,23 @@ function decideOutcome(
       return failed("The command's output could not be read.");
     case null:
   }
-  if (exit.signal !== null) return failed(`The command was ended by ${exit.signal}.`);
-  if (exit.code !== 0) return failed(`The command exited with code ${exit.code}.`);
+  if (exit.code !== 0) {
+    const how =
+      exit.signal === null ? `exited with code ${exit.code}` : `was ended by ${exit.signal}`;
+    const message = `The command ${how}.`;
+    return { kind: "failed", message, detail, ...(isKilled(exit) && { isKilled: true }) };
+  }
   const result = parseCommandOutput(stdout, resultBytesMax);
   if (result.kind === "result") return { kind: "completed", resultText: result.resultText };
   return failed(`The command's output ${result.reason}.`);
+}
+
+// The signals by which supervisors end a service.
+const ENDING_SIGNALS = ["SIGHUP", "SIGINT", "SIGTERM", "SIGKILL"] as const;
+
+/** A shell whose last program was ended by a signal exits with 128 and its number. */
+function isKilled({ signal, code }: ProcessExit): boolean {
+  return ENDING_SIGNALS.some((name) => signal === name || code === 128 + constants.signals[name]);
 }
 
 async function startFailure(

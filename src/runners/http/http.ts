@@ -37,7 +37,7 @@ export function createHttpRunner(options: HttpRunnerOptions): Runner {
   const service: Service = {
     post: (request, signal) =>
       client.post(target, {
-        headers: requestHeaders(headers, request.id),
+        headers: requestHeaders(headers, request),
         body: toRunInput(request),
         bytesMax: resultBytesMax,
         signal,
@@ -68,13 +68,15 @@ interface RunContext extends HttpRunnerOptions, Pick<RunOptions, "signal"> {
 
 function requestHeaders(
   headers: HttpRunnerOptions["headers"],
-  taskId: string,
+  { id, trace }: RunRequest,
 ): Record<string, string> {
   return {
     "user-agent": "postbackd-runner/1",
     ...headers,
     "content-type": "application/json",
-    "idempotency-key": taskId,
+    "idempotency-key": id,
+    ...(trace === null ? {} : { traceparent: trace.traceparent }),
+    ...(trace?.tracestate ? { tracestate: trace.tracestate } : {}),
   };
 }
 
