@@ -36,6 +36,7 @@ export const ANSWERS = {
   ...RUNNER_ANSWERS,
   ...NODE_ANSWERS,
   ...SESSION_ANSWERS,
+  "GET /metrics": text(),
   "GET /livez": Ok,
   "GET /readyz": Ready,
   "GET /openapi.json": object(

@@ -30,6 +30,8 @@ const LeasedTask = s.named(
       minimum: 1,
       description: "How often the task was started, this time included.",
     }),
+    traceparent: s.nullable(s.text("Of the request that posted it (W3C Trace Context).")),
+    tracestate: s.nullable(s.text("Goes with it.")),
   }),
 );
 

@@ -122,6 +122,16 @@ const System = envelope({
     s.object({ p99_delay_ms: s.count(), worst_delay_ms: s.count() }),
     "How late it was in the last minute. Null where it is not watched.",
   ),
+  backups: s.nullable(
+    s.object({
+      newest: s.nullable(s.object({ file: s.text(), created_at: Time, bytes: Bytes })),
+      failure: s.nullable(
+        s.object({ at: Time, reason: s.text() }),
+        "The last that failed since the start; null once one has succeeded after it.",
+      ),
+    }),
+    "Those that the daemon makes by backup.schedule. Null without a schedule.",
+  ),
   status: s.object(SERVICE_STATUS),
   settings: s.list(Setting),
   log: s.list(LogLine, "The newest last."),

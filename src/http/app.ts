@@ -3,11 +3,13 @@ import type { IncomingMessage } from "node:http";
 import { H3, HTTPError, type H3Event } from "h3";
 
 import type { OperationInputs } from "../api/input.ts";
+import { version } from "../assets.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import { StatusError } from "../domain/status.ts";
+import { accessLogHooks, joinedHooks } from "./access-log.ts";
 import {
   bodyBytesMax,
   ClientGoneError,
@@ -22,7 +24,9 @@ import { parseFields } from "./fields.ts";
 import { arrivalOf, strictTransport } from "./guard/client-address.ts";
 import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
 import { requestHooks } from "./observed-requests.ts";
+import { openApiDocument } from "./openapi/openapi-document.ts";
 import {
+  isForHttpsAlone,
   isKeptByNobody,
   isParsedByOperation,
   takesBody,
@@ -33,8 +37,16 @@ import {
   type GivenBody,
   type Operation,
 } from "./operation.ts";
-import { addPages, servePage, serveRoot, type PageFiles } from "./page.ts";
+import {
+  addPages,
+  DASHBOARD_PATH,
+  servePage,
+  serveReference,
+  serveRoot,
+  type PageFiles,
+} from "./page.ts";
 import { checkEscapes, parseQuery } from "./query.ts";
+import { REFERENCE_PATH, referenceFiles } from "./reference/reference-files.ts";
 import {
   envelope,
   NO_STORE,
@@ -59,6 +71,8 @@ export interface AppDeps {
   /** The dashboard's files; null when it is not served. */
   readonly pages?: PageFiles | null;
   readonly observer?: Observer | undefined;
+  /** True to log a line for each request. */
+  readonly logsRequests?: boolean;
 }
 
 /**
@@ -69,7 +83,7 @@ export function createApp(given: AppDeps): H3 {
   const deps = { ...given, shared: sharedRoom(given) };
   // Silent, because h3 prints a stack for every client that disconnects; `onError` logs what is worth it.
   const app = new H3({
-    ...requestHooks(deps),
+    ...joinedHooks([requestHooks(deps), given.logsRequests ? logHooks(given) : {}]),
     silent: true,
     onError: (error, event) => answerError(error, { deps, event, ...newReply(event, deps) }),
   });
@@ -78,6 +92,10 @@ export function createApp(given: AppDeps): H3 {
   }
   servePages(app, deps);
   return app;
+}
+
+function logHooks({ gate, ...deps }: AppDeps) {
+  return accessLogHooks({ ...deps, proxies: gate.proxies });
 }
 
 interface ServingDeps extends AppDeps {
@@ -152,7 +170,7 @@ async function callOperation(
     if (!isHealthCheck && headerValues(request, "cookie").length === 0) throw noPlace();
   }
   // Health checks come from machines that know nothing of certificates, and carry no key.
-  if (operation.path.startsWith("/v1/")) requireHttps(request, gate);
+  if (isForHttpsAlone(operation)) requireHttps(request, gate);
   const came = clock.monotonic();
   const admitted = await admit(request, operation, { deps: gate, now: clock.now() });
   const { who, holder, isOperator, admitAgain } = admitted;
@@ -175,6 +193,10 @@ async function callOperation(
     gone: () => closeSignal(request),
     room,
     admitAgain,
+    audit: (action, subject, details = null) => {
+      const actor = { ...admitted.actor, address: clientKey(request, gate) };
+      return { at: clock.now(), actor, action, subject, details };
+    },
   };
   const given = await operation.handle({ ...call, ...who, query, ...body });
   const answer = "fields" in given ? toAnswer(given) : given;
@@ -208,20 +230,27 @@ function openRoom(
 const UNCHECKED_MS_MAX = 1000;
 
 function servePages(app: H3, deps: AppDeps): void {
-  const { gate, pages = null } = deps;
+  const { gate, operations, pages = null } = deps;
   const { browsers } = gate;
-  if (pages === null || browsers === null) return;
   const toRequest = (event: H3Event) => ({
     request: nodeRequest(event),
     method: event.req.method,
     pathname: event.url.pathname,
     reply: newReply(event, deps),
   });
+  const hasDashboard = pages !== null && browsers !== null;
+  const first = hasDashboard ? DASHBOARD_PATH : REFERENCE_PATH;
+  const reference = referenceFiles(() => openApiDocument(operations, version));
   addPages(app, {
-    page: (event) => servePage(toRequest(event), { files: pages, gate, browsers }),
+    dashboard: hasDashboard
+      ? (event) => servePage(toRequest(event), { files: pages, gate, browsers })
+      : null,
+    reference: (event) => serveReference(toRequest(event), reference),
     root(event) {
       const page = toRequest(event);
-      return serveRoot(page) ?? toResponse(toErrorAnswer(new StatusError(40400)), page.reply);
+      return (
+        serveRoot(page, first) ?? toResponse(toErrorAnswer(new StatusError(40400)), page.reply)
+      );
     },
   });
 }

@@ -1,5 +1,6 @@
 import type { Input, Inputs, InputValues } from "../api/input.ts";
 import { isJsonObject } from "../domain/json/json.ts";
+import { unknownNote } from "../domain/nearest-name.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
 
 /**
@@ -15,7 +16,8 @@ export function parseFields<Fields extends Inputs>(
   }
   const faults = Object.keys(body)
     .filter((name) => !Object.hasOwn(fields, name))
-    .map((name) => ({ name, reason: "It is not known here." }));
+    .slice(0, FAULTS_MAX)
+    .map((name) => ({ name, reason: `${unknownNote(name, Object.keys(fields))}.` }));
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(fields)) {
     const parsed = parseField(field, Object.hasOwn(body, name) ? body[name] : null);

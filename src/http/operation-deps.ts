@@ -3,6 +3,8 @@ import type { RunnerKind, RunnerType } from "../api/runner.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
+import type { Logger } from "../domain/log.ts";
+import type { Observer } from "../domain/observer.ts";
 import type { ServiceStatus } from "../domain/stats/service-status.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
@@ -11,6 +13,7 @@ import type { RateLimiter } from "./guard/rate-limiter.ts";
 import type { ListCursors } from "./list-cursor.ts";
 import type { LiveFeed } from "./live/live-feed.ts";
 import type { BodyParser } from "./long-parses.ts";
+import type { MetricsFormat } from "./metrics/exposition.ts";
 import type { WebhookSchedule } from "./openapi/openapi-callback.ts";
 import type { TaskWaiters } from "./task-waiters.ts";
 import type { UsageNotes } from "./usage-notes.ts";
@@ -20,6 +23,7 @@ import type { WorkerDesk } from "./worker-desk.ts";
 export interface OperationDeps extends ConfiguredFacts {
   readonly store: ApiStore;
   readonly clock: SteadyClock;
+  readonly log: Pick<Logger, "debug">;
   readonly ids: IdGenerator;
   readonly cursors: ListCursors;
   readonly waiters: TaskWaiters;
@@ -45,6 +49,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly progressOf: (id: string) => TaskProgress | null;
   /** Answers what tells the progress of these running tasks, whatever node runs them. */
   readonly findProgress: (ids: readonly string[]) => Promise<(id: string) => TaskProgress | null>;
+  /** Tells of tasks that were taken in. */
+  readonly posted: Observer["post"];
   /** Tells the engine that tasks of these types are queued. */
   readonly wake: (types: ReadonlySet<string>) => void;
   /** Tells the engine that these lanes have an attempt due. */
@@ -56,13 +62,15 @@ export interface OperationDeps extends ConfiguredFacts {
   /** False while the daemon starts, stops or is halted: it could not run what it accepted now. */
   readonly isAccepting: () => boolean;
   readonly notReadyReason: () => Promise<string | null>;
-  /** What the operator should mend in the database, in words for everybody. */
+  /** The faults that the operator should mend in the database, in words for everybody. */
   readonly databaseWarnings: () => readonly string[];
   /** The lack of room on the disk or in the database, in words for the operator; null while there is room. */
   readonly shortage: () => Promise<string | null>;
   /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */
   readonly shareBytes: () => number;
   readonly serviceStatus: () => Promise<ServiceStatus>;
+  /** Everything that is counted, as text. */
+  readonly metricsText: (format: MetricsFormat) => Promise<string>;
   readonly systemFacts: () => Promise<SystemFacts>;
 }
 
@@ -72,6 +80,7 @@ export type ApiStore = Pick<
   | ("insertTasks" | "findKeptAnswer" | "findTask" | "collectTask" | "cancelTask" | "cancelTasks")
   | ("listReady" | "listTasks" | "searchTasks" | "findTimeline" | "listDeliveries" | "redeliver")
   | ("countEndedDeliveriesStep" | "orderRedelivery")
+  | ("listDeliveryHolds" | "noteAudit")
   | ("listRedeliveryOrders" | "cancelRedeliveryOrder")
   | ("createKey" | "revokeKey" | "findAccountData" | "findKeyHolder")
   | ("createSession" | "findSession" | "endSession" | "useSignInLink")

@@ -4,7 +4,7 @@ import { INPUTS, type InputsOf } from "../api/inputs.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";
-import type { WorkerHolder } from "../store/store.ts";
+import type { AuditEntry, WorkerHolder } from "../store/store.ts";
 
 /**
  * The callers of an operation:
@@ -26,7 +26,8 @@ export interface AccountRef {
 export interface Arrival {
   /** For certain: over this server's own TLS, or because a trusted proxy says so. */
   readonly isHttps: boolean;
-  readonly port: number;
+  /** Names the daemon's sessions: its port, or what the daemons have in common that share them. */
+  readonly sessionScope: string;
 }
 
 export function takesBody({ body, json }: OperationInputs): boolean {
@@ -55,6 +56,12 @@ export interface Call {
   readonly room: CallRoom;
   /** To be called before an answer that was held: throws the refusal that the same credentials would get by now. */
   readonly admitAgain: () => Promise<void>;
+  /** The entry of the audit about what the caller does with this request. */
+  readonly audit: (
+    action: AuditEntry["action"],
+    subject: string | null,
+    details?: AuditEntry["details"],
+  ) => AuditEntry;
 }
 
 /** The room that a request occupies; see request-room.ts. */
@@ -116,13 +123,14 @@ type BodyGiven<Taken> = Taken extends ParsedByOperation
 
 type AnyCall = Call & { readonly query: InputValues<Inputs> };
 
-/** An answer to a client; `text` is JSON, or empty for 304 and beside `bytes` or a `stream`. */
+/** An answer to a client; `text` is JSON unless it has a `contentType`, or empty for 304 and beside `bytes` or a `stream`. */
 export interface WholeAnswer {
   readonly status: number;
   readonly text: string;
   /** Sent instead of the text and never copied: for large content, or content of many answers. */
   readonly bytes?: Uint8Array;
   readonly headers?: ResponseHeaders;
+  readonly contentType?: string;
   /** Sent instead of the text. */
   readonly stream?: AnswerStream;
 }
@@ -221,6 +229,11 @@ export interface Operation extends Declaration<Access> {
 type MaybePromise<Value> = Value | Promise<Value>;
 
 export type AnyFields = FieldsOf<OperationKey>;
+
+/** True for what nobody may call without HTTPS where that is served: everything but health checks and the document. */
+export function isForHttpsAlone({ access, path }: Pick<Operation, "access" | "path">): boolean {
+  return access !== "public" || path.startsWith("/v1/");
+}
 
 /** True for answers to credentials: they hold data of accounts, so no cache may keep them. */
 export function isKeptByNobody({

@@ -11,6 +11,7 @@ import { keyCreate, keyRevoke, userData } from "./operations/account.ts";
 import { deliveryList, redeliver } from "./operations/deliveries.ts";
 import { events } from "./operations/events.ts";
 import { livez, readyz } from "./operations/health.ts";
+import { metrics } from "./operations/metrics.ts";
 import { accountChanges, accountCreate, accountList } from "./operations/operator-accounts.ts";
 import { nodeList } from "./operations/operator-nodes.ts";
 import { runnerList } from "./operations/operator-runners.ts";
@@ -72,6 +73,7 @@ export function operations(deps: OperationDeps): readonly Operation[] {
     runnerList(deps),
     nodeList(deps),
     systemShow(deps),
+    metrics(deps),
     signIn(deps),
     signInByLink(deps),
     sessionGet(deps),

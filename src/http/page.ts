@@ -7,10 +7,11 @@ import type { DashboardFile } from "../assets.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { hostFault, type BrowserPolicy } from "./guard/browser-guard.ts";
 import { requireHttps, type GateDeps } from "./guard/gate.ts";
+import { REFERENCE_PATH } from "./reference/reference-files.ts";
 import { addLines, type Reply } from "./respond.ts";
 import { headerValues } from "./server/raw-headers.ts";
 
-const DASHBOARD_PATH = "/dashboard/";
+export const DASHBOARD_PATH = "/dashboard/";
 const ASSETS = `${DASHBOARD_PATH}assets/`;
 
 /** The dashboard's files as they are now; none where they were not built. */
@@ -35,29 +36,47 @@ interface PageRequest {
  */
 export function servePage(page: PageRequest, deps: PageDeps): Response {
   const { request, method, pathname, reply } = page;
-  if (method !== "GET" && method !== "HEAD") {
-    return textResponse(reply, 405, "Pages are only read.");
-  }
+  if (!isRead(method)) return textResponse(reply, 405, "Pages are only read.");
   const fault = faultOf(request, deps);
   if (fault !== null) return textResponse(reply, 403, fault);
   if (`${pathname}/` === DASHBOARD_PATH) return redirect(308, DASHBOARD_PATH, reply);
   return serveFile(page, deps.files());
 }
 
-/** Sends a browser from `/` to the dashboard; null for other clients, for whom nothing is there. */
-export function serveRoot({ request, method, reply }: PageRequest): Response | null {
-  const isRead = method === "GET" || method === "HEAD";
-  const isBrowser = headerValues(request, "accept").some((line) => /\btext\/html\b/i.test(line));
-  return isRead && isBrowser ? redirect(302, DASHBOARD_PATH, reply) : null;
+/** Answers every request at or below `/docs`. There is nothing to sign in at, so any name and plain HTTP will do. */
+export function serveReference(page: PageRequest, files: PageFiles): Response {
+  const { method, pathname, reply } = page;
+  if (!isRead(method)) return textResponse(reply, 405, "Pages are only read.");
+  if (pathname === `${REFERENCE_PATH}/`) return redirect(308, REFERENCE_PATH, reply);
+  const file = files().find(({ path }) => path === pathname);
+  return file === undefined ? textResponse(reply, 404, NO_FILE) : fileResponse(file, page);
 }
 
+/** Sends a browser from `/` to a page; null for other clients, for whom nothing is there. */
+export function serveRoot({ request, method, reply }: PageRequest, path: string): Response | null {
+  const isBrowser = headerValues(request, "accept").some((line) => /\btext\/html\b/i.test(line));
+  return isRead(method) && isBrowser ? redirect(303, path, reply) : null;
+}
+
+function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+type Handler = Parameters<H3["all"]>[1];
+
+/** Routes what browsers ask for; without a `dashboard` its paths are unknown like others. */
 export function addPages(
   app: H3,
-  { page, root }: Readonly<Record<"page" | "root", Parameters<H3["all"]>[1]>>,
+  handlers: Readonly<Record<"root" | "reference", Handler>> & {
+    readonly dashboard: Handler | null;
+  },
 ): void {
-  app.all("/", root);
-  app.all("/dashboard", page);
-  app.all("/dashboard/**", page);
+  app.all("/", handlers.root);
+  app.all(REFERENCE_PATH, handlers.reference);
+  app.all(`${REFERENCE_PATH}/**`, handlers.reference);
+  if (handlers.dashboard === null) return;
+  app.all("/dashboard", handlers.dashboard);
+  app.all(`${DASHBOARD_PATH}**`, handlers.dashboard);
 }
 
 function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string | null {
@@ -73,18 +92,22 @@ function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string
 const NOT_BUILT =
   "The dashboard is not built: run `npm run build:dashboard`, then load this page again.";
 
-function serveFile(
-  { request, pathname, reply }: PageRequest,
-  files: readonly DashboardFile[],
-): Response {
+const NO_FILE = "There is no such file.";
+
+function serveFile(page: PageRequest, files: readonly DashboardFile[]): Response {
+  const { pathname, reply } = page;
   const isAsset = pathname.startsWith(ASSETS);
   const wanted = files.find(({ path }) => path === pathname);
   const file = wanted ?? (isAsset ? undefined : files.find(({ path }) => path === DASHBOARD_PATH));
   if (file === undefined) {
     return files.length > 0
-      ? textResponse(reply, 404, "There is no such file.")
+      ? textResponse(reply, 404, NO_FILE)
       : textResponse(reply, 503, NOT_BUILT);
   }
+  return fileResponse(file, page);
+}
+
+function fileResponse(file: DashboardFile, { request, reply }: PageRequest): Response {
   const { body, encoding } = encodedBody(file, headerValues(request, "accept-encoding"));
   const headers = {
     "content-type": file.type,
@@ -106,7 +129,7 @@ function textResponse(reply: Reply, status: number, text: string): Response {
 }
 
 /** Sends a browser to another page of this daemon. */
-function redirect(status: 302 | 308, location: string, reply: Reply): Response {
+function redirect(status: 303 | 308, location: string, reply: Reply): Response {
   const headers = { location, "cache-control": "no-store", vary: "accept" };
   return toResponse({ status, headers, body: new Uint8Array() }, reply);
 }

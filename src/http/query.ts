@@ -1,4 +1,5 @@
 import type { Inputs, InputValues } from "../api/input.ts";
+import { unknownNote } from "../domain/nearest-name.ts";
 import { parseText } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
@@ -14,7 +15,7 @@ export function parseQuery<Query extends Inputs>(
   const values: Record<string, unknown> = {};
   for (const [name, text] of query) {
     const input = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
-    if (input === undefined) throw malformed(name, "It is not known here");
+    if (input === undefined) throw malformed(name, unknownNote(name, Object.keys(inputs)));
     if (Object.hasOwn(values, name)) throw malformed(name, "It may stand only once");
     const parsed = parseText(input, text);
     if (parsed.kind === "fault") throw refusedValue(name, input);

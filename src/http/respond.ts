@@ -49,8 +49,8 @@ function headerLines(
 
 const JSON_TYPE: [string, string] = ["content-type", "application/json"];
 
-function contentType({ stream }: WholeAnswer): [string, string] {
-  return stream === undefined ? JSON_TYPE : ["content-type", stream.contentType];
+function contentType({ stream, contentType: own = stream?.contentType }: WholeAnswer) {
+  return own === undefined ? JSON_TYPE : (["content-type", own] satisfies [string, string]);
 }
 
 /** Adds headers to those of a response, a line for each value. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import type { AccessRequest } from "../../src/domain/account/access-request.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { openBeside, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, type RawRequest } from "../helpers/raw-http.ts";
 import { newTaskId, openTestStore } from "../helpers/store.ts";
@@ -33,7 +33,7 @@ function askFrom({ url }: TestDaemon, address: string): Promise<Answer> {
 
 /** What the operator sees. */
 async function stored(t: TestContext, { file }: TestDaemon): Promise<readonly AccessRequest[]> {
-  const beside = await openTestStore(t, { file });
+  const beside = await openBeside(t, { file });
   return beside.listAccessRequests({ which: "all", limit: 1000 });
 }
 
@@ -73,7 +73,7 @@ test("whoever asks gets the same answer: again, or with the address of an accoun
   const { daemon } = await startAt9(t);
   const email = "tester@example.com";
   const first = await ask(daemon.url, request({ email }));
-  const beside = await openTestStore(t, { file: daemon.file });
+  const beside = await openBeside(t, daemon);
   const [waiting] = await beside.listAccessRequests({ which: "pending", limit: 1 });
   await beside.denyAccessRequest({ id: waiting?.id ?? "", decidedAt: NOW });
   const others = [

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
 import { newKey } from "../../src/domain/account/key.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
-import type { TestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { headerLines, openRaw, type RawResponse } from "../helpers/raw-http.ts";
 import { ask, askOn, complaints, JSON_TYPE, TASK_POST, taskGet, TASKS_READY } from "./answer.ts";
 
@@ -19,13 +17,6 @@ function base64(text: string | Uint8Array): string {
 
 function basic(login: string, key: string): string {
   return `Authorization: Basic ${base64(`${login}:${key}`)}`;
-}
-
-/** The file of a daemon, opened a second time as the command line does. */
-async function openBeside(t: TestContext, { file }: TestDaemon): Promise<Store> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 10 });
-  t.after(() => store.close());
-  return store;
 }
 
 async function revokeKeyOf(store: Store, login: string): Promise<void> {

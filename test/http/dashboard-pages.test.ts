@@ -184,7 +184,7 @@ test("a browser that asks for / is led to the dashboard, and everybody else is t
   for (const method of ["GET", "HEAD"]) {
     for (const target of ["/", "/?x=1"]) {
       const response = await exchange(ring.url, { method, target, headers: [html] });
-      assert.equal(response.status, 302);
+      assert.equal(response.status, 303);
       assert.equal(headerOf(response, "location"), "/dashboard/");
       assert.equal(headerOf(response, "vary"), "accept");
     }
@@ -193,6 +193,18 @@ test("a browser that asks for / is led to the dashboard, and everybody else is t
     assert.equal((await ask(ring.url, { target: "/", headers })).code, 40400);
   }
   assert.equal((await ask(ring.url, { method: "POST", target: "/", headers: [html] })).code, 40400);
+});
+
+test("without a dashboard / leads a browser to the reference", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: "dashboard = false\n" });
+  const headers = ["Accept: text/html"];
+  const response = await exchange(daemon.url, { target: "/", headers });
+
+  assert.equal(response.status, 303);
+  assert.equal(headerOf(response, "location"), "/docs");
+  assertGuarded(response, "/");
+  assert.equal((await ask(daemon.url, { target: "/" })).code, 40400);
+  assert.equal((await ask(daemon.url, { target: "/dashboard/", headers })).code, 40400);
 });
 
 test("where nothing was built the page says how to build it", async (t) => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
-import { openTestStore } from "../helpers/store.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
 
 interface ShownDelivery {
@@ -346,7 +346,7 @@ test("an account with as many bytes as it may have sends nothing again, and is t
   const daemon = await startTestDaemon(t, { clock });
   const id = await postOne(daemon, { postback_url: receiver.url("/") });
   await daemon.daemon.idle();
-  const beside = await openTestStore(t, { file: daemon.file });
+  const beside = await openBeside(t, daemon);
   const allow = (bytes: number | null) =>
     beside.changeLimits({ login: "tester", limits: { bytes } });
 

@@ -4,6 +4,7 @@ import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import { farStart } from "../helpers/far-start.ts";
+import { sessionName } from "../helpers/session-name.ts";
 import { newTaskId } from "../helpers/store.ts";
 import type { DocumentedField, PlacedOperation } from "./api-document.ts";
 import { atStore } from "./session-requests.ts";
@@ -57,7 +58,7 @@ function credentialsOf(
   if (takes("worker")) headers.set("authorization", `Bearer ${token}`);
   if (takes("bearer")) headers.set("authorization", `Bearer ${key}`);
   const isSessions = (takes("session") && !takes("bearer")) || path === "/v1/session";
-  if (isSessions) headers.set("cookie", `postbackd-${new URL(url).port}=${session}`);
+  if (isSessions) headers.set("cookie", `${sessionName(url)}=${session}`);
   return headers;
 }
 

@@ -49,6 +49,7 @@ function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest
     ["insertAccessRequest", { method: "POST", target: ACCESS, headers: json, body: access }],
     ["findSession", { target: SESSION, headers: session }],
     ["createSession", pagePost(SESSION, { login: "tester", key: ring.account.key })],
+    ["noteAudit", pagePost(SESSION, { login: "PRIVATE", key: ring.account.key })],
     ["endSession", { method: "DELETE", target: SESSION, headers: session }],
     ...operatorRequests(session),
     ["useSignInLink", pagePost(`${SESSION}/link`, { token: newSignInToken().secret })],
@@ -62,6 +63,7 @@ function searchRequests(
   const body = '{"since":"2026-01-01T00:00:00Z","host":"PRIVATE"}';
   return [
     ["searchTasks", { target: "/v1/tasks/search?q=PRIVATE", headers }],
+    ["listDeliveryHolds", { target: `/v1/tasks/timeline/${FINISHED.id}`, headers }],
     ["findTimeline", { target: `/v1/tasks/timeline/${FINISHED.id}`, headers }],
     [
       "countEndedDeliveriesStep",
@@ -132,11 +134,14 @@ const CANNOT: readonly (readonly [StoreErrorKind, number, string | null])[] = [
   ["full", 50700, null],
 ];
 
+/** Writes beside an answer, which it does not wait for or goes without. */
+const UNHEARD: ReadonlySet<keyof UsedStore> = new Set(["collectTask", "noteAudit"]);
+
 for (const [kind, code, retryAfter] of CANNOT) {
   test(`a store that is ${kind} is answered ${code} by every operation, and says nothing of why`, async (t) => {
     const methods = Object.keys(SOUND) as (keyof UsedStore)[];
     // What collecting cannot write is no reason to keep a result back: see the next test.
-    for (const method of methods.filter((each) => each !== "collectTask")) {
+    for (const method of methods.filter((each) => !UNHEARD.has(each))) {
       const error = new StoreError(kind, "SECRET: /var/lib/postbackd.db");
       const ring = await startRing(t, { store: failing(method, error) });
       const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
@@ -152,7 +157,7 @@ for (const [kind, code, retryAfter] of CANNOT) {
 
 test("what may have happened although the store broke off is never told as undone", async (t) => {
   const methods = Object.keys(SOUND) as (keyof UsedStore)[];
-  for (const method of methods.filter((each) => each !== "collectTask")) {
+  for (const method of methods.filter((each) => !UNHEARD.has(each))) {
     const error = new StoreError("unknown", "SECRET: /var/lib/postbackd.db");
     const ring = await startRing(t, { store: failing(method, error) });
     const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();

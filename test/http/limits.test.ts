@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newKey } from "../../src/domain/account/key.ts";
-import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toChunks } from "../helpers/raw-http.ts";
-import { openTestStore } from "../helpers/store.ts";
 import { KEYS, makeKey, revokeKeysOf, USER_DATA } from "./account.ts";
 import {
   ask,
@@ -156,7 +156,7 @@ const TWO_FAILURES = "[limits]\nfailed_authentications_per_minute = 2\n";
 
 test("every way to be refused counts: no key, a malformed, revoked or disabled one, another login", async (t) => {
   const { daemon, clock } = await startAt9(t, TWO_FAILURES);
-  const beside = await openTestStore(t, { file: daemon.file });
+  const beside = await openBeside(t, daemon);
   const revoked = await createTestAccount(daemon.file, "revoked");
   await revokeKeysOf(beside, "revoked");
   const disabled = await createTestAccount(daemon.file, "disabled");

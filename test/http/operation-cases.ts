@@ -217,7 +217,7 @@ function apiOperations(): readonly Operation[] {
   };
   // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
   const all = operations(values as unknown as OperationDeps);
-  // An answer without an end has tests of its own: events.test.ts.
+  // An answer that is no JSON has tests of its own: events.test.ts, metrics.test.ts.
   return all.filter(({ doc }) => doc.answerType === undefined);
 }
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { openTestStore } from "../helpers/store.ts";
 import { ask } from "./answer.ts";
 import { asked, byKey, byOperator, detailOf, postJson } from "./search-requests.ts";
 import type { Asker, Order } from "./search-requests.ts";
@@ -243,7 +243,7 @@ test("thirty orders a minute are an account's share", async (t) => {
 test("an account with as many bytes as it may have orders nothing, and the operator still may for it", async (t) => {
   const { daemon, own, clock } = await startFailed(t);
   const operator = await byOperator(daemon, clock.now());
-  const beside = await openTestStore(t, { file: daemon.file });
+  const beside = await openBeside(t, daemon);
   await beside.changeLimits({ login: "tester", limits: { bytes: 600 } });
 
   const refused = await ask(daemon.url, postJson(PATH, own.who, { since: SINCE }));

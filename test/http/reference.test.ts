@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { createApi } from "../../src/daemon/api.ts";
 import { createEngine } from "../../src/daemon/engine.ts";
+import { Meter } from "../../src/daemon/meter.ts";
 import { databaseOf } from "../../src/daemon/store.ts";
 import { policySource } from "../../src/daemon/url.ts";
 import type { Logger } from "../../src/domain/log.ts";
@@ -341,11 +342,13 @@ async function startApi(t: TestContext) {
     },
     close: () => real.close(),
   };
-  const urlPolicy = policySource(config, { clock, log: SILENT });
+  const urlPolicy = policySource(() => config.webhooks.allowList, { clock, log: SILENT });
   const parser = { bodies: inlineOffload(BODY_PARSES), results: inlineOffload(RESULT_PARSES) };
   const watch = { warnings: () => [] };
-  const parts = { config, clock, database, store, watch, log: SILENT, urlPolicy, parser };
-  const engine = await createEngine({
+  const backups = { state: () => null, warnings: () => [] };
+  const ends = { clock, database, store, watch, backups, log: SILENT, urlPolicy, parser };
+  const parts = { ...ends, config, meter: new Meter() };
+  const { engine } = await createEngine({
     ...parts,
     taskEnded() {},
     awaited: () => [],

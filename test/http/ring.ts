@@ -66,6 +66,8 @@ export const SOUND: UsedStore = {
   cancelTask: async () => "cancelled",
   cancelTasks: async () => ({ queued: [], running: [] }),
   listDeliveries: async () => [],
+  listDeliveryHolds: async () => [],
+  noteAudit: async () => {},
   redeliver: async () => [],
   listReady: async () => ({ tasks: [], next: null, examinedUntil: null }),
   listTasks: async () => ({ tasks: [FINISHED], next: null, examinedUntil: null }),
@@ -105,7 +107,7 @@ export const SOUND: UsedStore = {
   findTimeline: async () => ({
     ...{ accountId: 1, login: "tester", webhookSecret: "whsec_SECRET", webhookSecretNext: null },
     ...{ task: FINISHED, deliveries: [], isReady: true, lease: null },
-    ...{ inputBytes: null, resultBytes: 1 },
+    ...{ inputBytes: null, resultBytes: 1, traceText: null },
   }),
   countEndedDeliveriesStep: async () => {
     return { deliveries: 0, hosts: [], next: null, examinedUntil: null };
@@ -222,6 +224,7 @@ export async function startRing(
     databaseWarnings: () => given.databaseWarnings ?? [],
     isAccepting: () => given.isAccepting ?? true,
     shareBytes: () => 0,
+    posted: undefined,
     wake: (types) => void woken.push(...types),
     cancelled: (id) => void woken.push(id),
     accountsChanged() {},
@@ -229,6 +232,8 @@ export async function startRing(
     serviceStatus: () => assert.fail("nobody asks for it"),
     runnerTypes: [],
     workersWaiting: () => 0,
+    log,
+    metricsText: () => assert.fail("nobody asks for it"),
     systemFacts: () => assert.fail("nobody asks for it"),
   });
   const proxies = { trusted: [], servesTls: false, insecureHttp: true };

@@ -11,6 +11,7 @@ import {
   type TestDaemon,
 } from "../helpers/daemon.ts";
 import { exchange, headerLines, headerOf, toBytes, type RawRequest } from "../helpers/raw-http.ts";
+import { sessionName } from "../helpers/session-name.ts";
 import { fieldsOf, KEYS, USER_DATA } from "./account.ts";
 import { ask, bearer, JSON_TYPE, TASK_POST, type Answer } from "./answer.ts";
 import {
@@ -320,7 +321,7 @@ test("a session is found among other cookies, however the header is written", as
 
 test("a hostile Cookie header is no session, and costs nobody anything", async (t) => {
   const { daemon, secret } = await signIn(await startTestDaemon(t));
-  const name = `postbackd-${new URL(daemon.url).port}`;
+  const name = sessionName(daemon.url);
   const values = [
     ["", "x", `"${secret}"`, `${secret}=`, `${secret}x`, secret.slice(1), `%${secret.slice(1)}`],
     [
@@ -360,7 +361,7 @@ test("behind a proxy that says HTTPS the cookie is the host's alone and Secure, 
   const { login, key } = daemon.account;
   const https = "X-Forwarded-Proto: https";
   const { answer, secret } = await signedIn(daemon.url, pagePost(SESSION, { login, key }, [https]));
-  const name = `__Host-postbackd-${new URL(daemon.url).port}`;
+  const name = `__Host-${sessionName(daemon.url)}`;
 
   const cookie = `${name}=${secret}; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict`;
   assert.deepEqual(headerLines(answer.response, "set-cookie"), [cookie]);
@@ -398,7 +399,7 @@ test("over TLS of its own the cookie is the host's alone and Secure, and is take
   };
   const { login, key: accountKey } = daemon.account;
   const opened = await answerTo(pagePost(SESSION, { login, key: accountKey }));
-  const name = `__Host-postbackd-${new URL(daemon.url).port}`;
+  const name = `__Host-${sessionName(daemon.url)}`;
   const [, secret = ""] = new RegExp(`set-cookie: ${name}=([^;]+); `, "i").exec(opened) ?? [];
 
   assert.match(opened, /; HttpOnly; Secure; SameSite=Strict\r\n/);

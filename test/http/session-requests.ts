@@ -1,8 +1,9 @@
 import { newSessionSecret, newSignInToken } from "../../src/domain/account/session-secret.ts";
 import { SESSIONS_MAX } from "../../src/domain/account/session.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { openAdminStore } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
+import { sessionName } from "../helpers/session-name.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 
 /** A session as the API shows it. */
@@ -23,7 +24,7 @@ export const FROM_PAGE = ["Sec-Fetch-Site: same-origin", "X-Requested-With: post
 
 /** The header line of a session's cookie at a daemon. */
 export function cookieLine(url: string, secret: string): string {
-  return `Cookie: postbackd-${new URL(url).port}=${secret}`;
+  return `Cookie: ${sessionName(url)}=${secret}`;
 }
 
 /** A POST as the page makes it; `others` are further header lines. */
@@ -53,9 +54,9 @@ export function secretOf({ response }: Answer): string | null {
   return /^[^=]+=([A-Za-z0-9_-]{43});/.exec(line)?.[1] ?? null;
 }
 
-/** Does something to a database file that a daemon may serve, through a store of its own. */
+/** Does something to a database that a daemon may serve, through a store of its own. */
 export async function atStore<T>(file: string, step: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  const store = await openAdminStore(file);
   try {
     return await step(store);
   } finally {

@@ -259,7 +259,7 @@ test("a query that says anything but what is known, once and in range, is 40000 
     assert.equal(code, 40000, query);
     assert.match(
       body.errors?.[0]?.detail ?? "",
-      /^It (takes \S.+|is not known here|may stand only once): the query parameter|^A percent escape/,
+      /^It (takes \S.+|is not known here( \(the nearest is '[a-z_]+'\))?|may stand only once): the query parameter|^A percent escape/,
     );
     assert.equal(body.errors?.length, 1, query);
   }

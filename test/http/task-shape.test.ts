@@ -70,6 +70,9 @@ const task: fc.Arbitrary<Task> = fc.record({
   errorText: fc.option(error),
 });
 
+const TRACE =
+  '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=1"}';
+
 test("the envelope of any task fits the schema of task_get", () => {
   fc.assert(
     fc.property(task, progress, (each, shown) => {
@@ -101,6 +104,7 @@ test("any task that a worker is given fits the schema of a claim", () => {
     leaseId: text,
     leaseExpiresAt: time,
     runs: fc.integer({ min: 1 }),
+    traceText: fc.constantFrom(null, TRACE, "{}", "[", '{"traceparent":1}'),
   });
   fc.assert(
     fc.property(lease, (each) => {

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
+import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw } from "../helpers/raw-http.ts";
-import { newKeyToStore, openTestStore } from "../helpers/store.ts";
+import { newKeyToStore } from "../helpers/store.ts";
 import { fieldsOf, keyDelete, makeKey, USER_DATA, userDataOf } from "./account.ts";
 import type { ShownKey, UserData } from "./account.ts";
 import { ask, askOn, bearer, JSON_TYPE, TASKS_READY } from "./answer.ts";
@@ -38,7 +39,7 @@ async function startAt9(t: TestContext, toml = "") {
 
 /** When the file has it that the account's first key was last used. */
 async function lastUseInFile(t: TestContext, { file, account }: TestDaemon) {
-  const beside = await openTestStore(t, { file });
+  const beside = await openBeside(t, { file });
   const [first] = (await beside.listKeys(account.login)) ?? [];
   await beside.close();
   return first?.lastUsedAt;
@@ -130,7 +131,7 @@ test("HEAD says the same without a body, and a query parameter is refused", asyn
 
 test("lists every active key, and of the revoked ones the hundred that were revoked last, oldest first", async (t) => {
   const { daemon } = await startAt9(t);
-  const beside = await openTestStore(t, { file: daemon.file });
+  const beside = await openBeside(t, daemon);
   const { login } = daemon.account;
   const ids = [];
   for (let i = 0; i < 120; i++) {
@@ -159,7 +160,7 @@ test("lists every active key, and of the revoked ones the hundred that were revo
 
 test("a rotation by another process is shown with its next secret, until it is finished", async (t) => {
   const { daemon } = await startAt9(t);
-  const beside = await openTestStore(t, { file: daemon.file });
+  const beside = await openBeside(t, daemon);
   const { login, secret } = daemon.account;
   const next = newWebhookSecret();
   const secrets = async () => {
@@ -170,7 +171,7 @@ test("a rotation by another process is shown with its next secret, until it is f
   assert.deepEqual(await secrets(), [secret, null]);
   await beside.rotateSecret({ login, next });
   assert.deepEqual(await secrets(), [secret, next]);
-  await beside.finishRotation(login);
+  await beside.finishRotation({ login });
   assert.deepEqual(await secrets(), [next, null]);
 });
 

@@ -2,9 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newWorkerToken } from "../../src/domain/account/key.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { headerLines, openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { ask, askOn, bearer, complaints, JSON_TYPE, TASKS_READY, toAnswer } from "./answer.ts";
 import { startRing } from "./ring.ts";
@@ -24,13 +22,6 @@ async function startWorkers(t: TestContext, limits = "failed_authentications_per
   const daemon = await startTestDaemon(t, { toml: `[limits]\n${limits}\n${TYPES}` });
   const token = await createTestWorker(daemon.file, ["print"]);
   return { ...daemon, token };
-}
-
-/** The file of a daemon, opened a second time as the command line does. */
-async function openBeside(t: TestContext, { file }: Pick<TestDaemon, "file">): Promise<Store> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 10 });
-  t.after(() => store.close());
-  return store;
 }
 
 /** The same request with these lines for its credentials. */

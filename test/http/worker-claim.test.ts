@@ -18,6 +18,8 @@ const TASK: LeasedTask = {
   tag: null,
   marketplace: null,
   inputText: null,
+  queuedAt: 0,
+  traceText: null,
   runs: 2,
   failures: 0,
   leaseId: "lease-1",
@@ -89,7 +91,9 @@ test("a task is given with its input to the last digit, its lease, and which run
 
   const text = response.body.toString();
   const head = `{"id":"${TASK.id}","type":"print",`;
-  const lease = '"lease_id":"lease-1","lease_expires_at":"2030-01-31T09:00:30.000Z","run":2}';
+  const lease =
+    '"lease_id":"lease-1","lease_expires_at":"2030-01-31T09:00:30.000Z","run":2' +
+    ',"traceparent":null,"tracestate":null}';
   const items = [
     `${head}"tag":null,"marketplace":null,"input":null,${lease}`,
     `${head}"tag":"é \\"x\\"","marketplace":"de","input":${inputText},${lease}`,

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { startTestDaemon, type TestDaemonOptions } from "../helpers/daemon.ts";
+import { openAdminStore, startTestDaemon, type TestDaemonOptions } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, taskGet, TASKS_READY, toAnswer } from "./answer.ts";
@@ -162,7 +161,7 @@ test("a token that is revoked while its claim waits gets no task: the next worke
   const daemon = await startWorkers(t);
   const other = await createTestWorker(daemon.file, TYPES, "other");
   const waiting = await startClaim(t, daemon, 30);
-  const store = await openSqliteStore({ file: daemon.file, writer: "inline", backlogMax: 10 });
+  const store = await openAdminStore(daemon.file);
   t.after(() => store.close());
   await store.revokeWorker({ name: "press", revokedAt: Date.now() });
   const id = (await daemon.post({})).tasks[0]?.id;

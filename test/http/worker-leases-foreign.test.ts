@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { openAdminStore, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { claim, createTestWorker, outcomesOf, type ClaimedTask } from "./worker-requests.ts";
 
@@ -22,7 +21,7 @@ async function startHeld(t: TestContext) {
 }
 
 async function revokeWorker({ file }: TestDaemon, name: string): Promise<void> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  const store = await openAdminStore(file);
   await store.revokeWorker({ name, revokedAt: Date.now() });
   await store.close();
 }

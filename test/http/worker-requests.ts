@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 
 import { newWorkerToken } from "../../src/domain/account/key.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openAdminStore } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 
@@ -94,7 +94,7 @@ export async function createTestWorker(
   types: readonly string[],
   name = "press",
 ): Promise<string> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  const store = await openAdminStore(file);
   const { key, hash, lastFour } = newWorkerToken();
   const outcome = await store.createWorker({ name, hash, lastFour, types, createdAt: Date.now() });
   await store.close();

@@ -92,7 +92,7 @@ function facts(attempt: ShownAttempt | undefined): object {
 function refused(address: string, listed: readonly string[], rule: string): object {
   const error =
     `The host ${NAME} resolves to ${address}, which is refused by the rule '${rule}': ` +
-    "use a public address, or have the operator list the target in webhooks.allow.";
+    `use a public address, or have the operator add "${address}" to webhooks.allow.`;
   const refusal = { host: NAME, addresses: listed, rule };
   return { outcome: "refused", http_status: null, error, address: null, refusal };
 }

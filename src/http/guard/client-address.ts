@@ -21,6 +21,8 @@ export interface ProxyPolicy {
   readonly servesTls: boolean;
   /** Whether the operator accepts plain HTTP from clients that go around the proxies. */
   readonly insecureHttp: boolean;
+  /** The same at all daemons that share their sessions; null, as without it, where there are no others. */
+  readonly sessionScope?: string | null;
 }
 
 /** The parts of a request that are read here. */
@@ -34,7 +36,7 @@ type ArrivedRequest = ReceivedRequest & {
 
 export function arrivalOf(request: ArrivedRequest, policy: ProxyPolicy): Arrival {
   const isHttps = policy.servesTls || saysHttps(request, policy);
-  return { isHttps, port: request.socket.localPort ?? 0 };
+  return { isHttps, sessionScope: policy.sessionScope ?? `${request.socket.localPort ?? 0}` };
 }
 
 /** The known facts of the client behind a request. */

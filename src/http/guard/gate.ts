@@ -2,7 +2,8 @@ import type { IncomingMessage } from "node:http";
 
 import { limitsOf, type AccountLimits, type OwnLimits } from "../../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
-import type { Store, WorkerHolder } from "../../store/store.ts";
+import type { Actor, Store, WorkerHolder } from "../../store/store.ts";
+import { noteCaller } from "../access-log.ts";
 import type { AccountRef, Call, Caller, Operation } from "../operation.ts";
 import { headerValues } from "../server/raw-headers.ts";
 import type { UsageNotes } from "../usage-notes.ts";
@@ -62,11 +63,19 @@ export interface Admitted extends Pick<Call, "admitAgain"> {
   /** By whom the room of the request is counted. */
   readonly holder: string;
   readonly isOperator: boolean;
+  /** The caller, as the audit names it. */
+  readonly actor: Pick<Actor, "kind" | "name">;
   /** The headers about a limit that the answer carries. */
   readonly headers: ResponseHeaders;
 }
 
-const EVERYBODY = { who: {}, isOperator: false, headers: {}, admitAgain: async () => {} };
+const EVERYBODY = {
+  who: {},
+  isOperator: false,
+  actor: { kind: "nobody", name: null },
+  headers: {},
+  admitAgain: async () => {},
+} as const;
 
 /**
  * Admits a caller of an operation, or throws: 401xx for wrong credentials, 40301 for insufficient ones, 40400 for an
@@ -84,10 +93,14 @@ export async function admit(
   if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
   if (access === "worker") return admitWorker(request, context);
   const { account: own, credential, admitAgain } = await identify(identifyCaller, request, context);
+  noteCaller(request, credential);
   const isOperator = own === null;
   const holder = isOperator ? "operator" : `account ${own.accountId}`;
+  const actor = isOperator
+    ? ({ kind: "operator", name: credential } as const)
+    : ({ kind: "account", name: `${own.login} ${credential}` } as const);
   if (access === "operator") {
-    if (isOperator) return { who: {}, holder, isOperator, headers: {}, admitAgain };
+    if (isOperator) return { who: {}, holder, isOperator, actor, headers: {}, admitAgain };
     throw forbidden("This is the operator's: `postbackd admin link` makes a link to sign in with.");
   }
   const account = own ?? (await namedAccount(request, deps));
@@ -98,13 +111,14 @@ export async function admit(
   const headers = isOperator ? {} : countRequest(own, deps);
   const isFor = access === "account" && account !== null;
   const who = isFor ? { holder: account } : { scope: account, isOperator, credential };
-  return { who, holder, isOperator, headers, admitAgain };
+  return { who, holder, isOperator, actor, headers, admitAgain };
 }
 
 async function admitWorker(request: IncomingMessage, context: GateContext): Promise<Admitted> {
   const { deps, now } = context;
   const worker = await identify(identifyWorker, request, context);
   deps.workerUsage.note(worker.workerId, now);
+  noteCaller(request, `worker ${worker.name}`);
   return {
     ...EVERYBODY,
     who: { worker },

@@ -7,6 +7,8 @@ export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
   /** How many nodes share the limit, 1 unless given; each allows its part, so together they allow about the limit. */
   readonly nodes?: () => number;
+  /** Is told of the key of each event that is counted. */
+  readonly counted?: (key: string) => void;
   /** How many keys are remembered at once, 10,000 unless given. */
   readonly entriesMax?: number;
 }
@@ -43,6 +45,7 @@ export class RateLimiter {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #nodes: () => number;
   readonly #entriesMax: number;
+  readonly #counted: (key: string) => void;
   // In the order in which they began, which is also the order in which they end.
   readonly #windows = new Map<string, RateWindow>();
 
@@ -53,6 +56,7 @@ export class RateLimiter {
     this.#rule = { limit, windowMs };
     this.#clock = clock;
     this.#entriesMax = entriesMax;
+    this.#counted = options.counted ?? (() => {});
   }
 
   /** Counts as {@link count}, and returns the headers about the limit. Throws 42900 where the events are too many. */
@@ -66,7 +70,8 @@ export class RateLimiter {
 
   /** Counts events of this key against its present limit. A refused event does not count. */
   count(key: string, { limit = this.limit, events = 1 }: Counted = {}): RateVerdict {
-    // What comes at once and is within the limit must not be refused for ever, however many nodes there are.
+    this.#counted(key);
+    // Events that come at once and are within the limit must not be refused for ever, however many nodes there are.
     const part = Math.max(Math.ceil(limit / this.#nodes()), Math.min(limit, events));
     const rule = { ...this.#rule, limit: part };
     const moment: RateMoment = { now: this.#clock.monotonic(), rule };

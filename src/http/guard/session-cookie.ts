@@ -8,11 +8,12 @@ export interface SessionCookie {
 }
 
 /**
- * The cookie of a daemon's sessions, for one way to it. Cookies do not distinguish ports, so the port is in the name.
+ * The cookie of a daemon's sessions, for one way to it. Cookies do not distinguish ports, so the port is in the name; of
+ * daemons that share a server it is something that they all have, because a balancer sends a browser to each of them.
  * Over HTTPS the prefix keeps every other host, and everything that came in the clear, from setting it.
  */
-export function sessionCookie({ isHttps, port }: Arrival): SessionCookie {
-  return { name: `${isHttps ? "__Host-" : ""}postbackd-${port}`, isSecure: isHttps };
+export function sessionCookie({ isHttps, sessionScope }: Arrival): SessionCookie {
+  return { name: `${isHttps ? "__Host-" : ""}postbackd-${sessionScope}`, isSecure: isHttps };
 }
 
 /** Every value that the `Cookie` headers have for a name, exactly as sent: nothing is decoded. */

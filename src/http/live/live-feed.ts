@@ -55,7 +55,7 @@ interface Channel {
   nextAt: number;
   timer: Timer | null;
   isReading: boolean;
-  /** What its streams were sent last, as text; null when nothing was. */
+  /** The state that its streams were sent last, as text; null when nothing was. */
   shown: string | null;
 }
 
@@ -247,7 +247,7 @@ export class LiveFeed {
       const change = { id, changes, data: JSON.stringify(data), now: clock.monotonic() };
       this.#sent.set(scope, changes);
       for (const stream of admitted) stream.change(change);
-      // What another node changed is news to the streams that this was not sent to.
+      // A change by another node is news to the streams that this was not sent to.
       const isUnheard =
         this.#deps.store.cluster.isShared && isNews && changes === this.#changesOf(scope);
       if (isUnheard && admitted.length < channel.streams.size) this.#changedIn(scope);

@@ -3,7 +3,13 @@ import type { JsonSchema } from "../../api/schema.ts";
 import { STATUS_REASONS } from "../../api/status-doc.ts";
 import { Refusal } from "../../api/status.ts";
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../../domain/status.ts";
-import { isKeptByNobody, takesBody, type Access, type Operation } from "../operation.ts";
+import {
+  isForHttpsAlone,
+  isKeptByNobody,
+  takesBody,
+  type Access,
+  type Operation,
+} from "../operation.ts";
 
 /** Headers in the answers of several operations: the document's components. */
 export const ANSWER_HEADERS = {
@@ -65,11 +71,12 @@ export function answers(operation: Operation): Readonly<Record<string, JsonSchem
  * The codes with which a request may be refused: the operation's own, and those that follow from its rules. 40500 and
  * the 40400 of an unknown path belong to no operation.
  */
-export function errorCodes({ path, access, takes, doc }: Operation): readonly RequestStatusCode[] {
+export function errorCodes(operation: Operation): readonly RequestStatusCode[] {
+  const { access, takes, doc } = operation;
   const codes: readonly RequestStatusCode[] = [
     // Every query can have unknown names.
     40000,
-    ...(path.startsWith("/v1/") ? ([40300] as const) : []),
+    ...(isForHttpsAlone(operation) ? ([40300] as const) : []),
     ...ACCESS_CODES[access],
     ...(takesBody(takes) ? JSON_CODES : []),
     ...(takes.body === undefined ? [] : ([40501] as const)),
@@ -106,7 +113,12 @@ const REASON = "It must be a string of at most 100 characters.";
 
 const MORE: { readonly [Code in RequestStatusCode]?: JsonSchema } = {
   40000: {
-    errors: [{ pointer: "", detail: "It is not known here: the query parameter 'colect'." }],
+    errors: [
+      {
+        pointer: "",
+        detail: "It is not known here (the nearest is 'collect'): the query parameter 'colect'.",
+      },
+    ],
   },
   40501: {
     status_message: statusMessage(40501, { name: "label", reason: REASON }),

@@ -13,6 +13,7 @@ const TASK: LeasedTaskShown = {
   leaseId: "k3Vq0sYw8mXo2bTtWc9sVd",
   leaseExpiresAt: Date.parse("2026-01-31T09:00:31.000Z"),
   runs: 1,
+  traceText: null,
 };
 
 /** The names of its lease. */

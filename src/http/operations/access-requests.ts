@@ -108,11 +108,16 @@ export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
       codes: [40400, 50700],
       examples: { ada: { login: "ada" } },
     },
-    async handle({ params, body: { login }, now }) {
+    async handle({ params, body: { login }, audit, now }) {
       const minted = mintAccount(login, { createdAt: now, ids });
       const { account } = minted;
-      const approval = { id: params["request_id"] ?? "", decidedAt: now, account };
-      const outcome = await store.approveAccessRequest(approval);
+      const id = params["request_id"] ?? "";
+      const outcome = await store.approveAccessRequest({
+        id,
+        decidedAt: now,
+        account,
+        audit: audit("access.approved", login, { request: id }),
+      });
       if (outcome === "exists") throw loginTaken();
       if (outcome !== "approved") throw undecidable(outcome);
       return { fields: newAccount(minted) };
@@ -132,9 +137,10 @@ export function accessRequestDeny({ store }: OperationDeps): Operation {
       params: DECISION_PARAMS,
       codes: [40400, 50700],
     },
-    async handle({ params, now }) {
+    async handle({ params, audit, now }) {
       const id = params["request_id"] ?? "";
-      const outcome = await store.denyAccessRequest({ id, decidedAt: now });
+      const denial = { id, decidedAt: now, audit: audit("access.denied", id) };
+      const outcome = await store.denyAccessRequest(denial);
       if (outcome !== "denied") throw undecidable(outcome);
       return { fields: { id, decision: "denied", decided_at: timeText(now) } };
     },

@@ -61,7 +61,7 @@ export function keyCreate({ store, ids }: OperationDeps): Operation {
       codes: [40910, 50700],
       examples: { labelled: { label: "ci" }, plain: {} },
     },
-    async handle({ holder, body: { label }, now }) {
+    async handle({ holder, body: { label }, audit, now }) {
       const { key, toStore } = mintKey({ label, createdAt: now }, ids);
       const { keyId, lastFour } = toStore;
       const outcome = await store.createKey({
@@ -69,6 +69,7 @@ export function keyCreate({ store, ids }: OperationDeps): Operation {
         login: holder.login,
         createdAt: now,
         activeMax: ACTIVE_KEYS_MAX,
+        audit: audit("key.created", holder.login, { key: keyId }),
       });
       if (outcome !== "created") throw limitReached();
       const shown = {
@@ -108,12 +109,17 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
       },
       codes: [40400, 50700],
     },
-    async handle({ holder, params, now }) {
+    async handle({ holder, params, audit, now }) {
       const keyId = KEY_ID.parse(params["key_id"]);
       if (keyId.kind === "fault") throw new StatusError(40400);
       const { accountId } = holder;
       const lastUses = keyUsage.lastUses();
-      const key = await store.revokeKey({ keyId: keyId.value, accountId, revokedAt: now });
+      const key = await store.revokeKey({
+        keyId: keyId.value,
+        accountId,
+        revokedAt: now,
+        audit: audit("key.revoked", keyId.value),
+      });
       if (key === null) throw new StatusError(40400);
       return { fields: { key: keyDocument(key, lastUses) } };
     },

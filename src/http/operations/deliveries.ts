@@ -52,13 +52,19 @@ export function redeliver(deps: OperationDeps): Operation {
         undelivered: { states: UNDELIVERED_STATES },
       },
     },
-    async handle({ holder, params, body: { kind, states }, now }) {
+    async handle({ holder, params, body: { kind, states }, audit, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       const before = await findDeliveries(key, { deps, now });
       if (kind !== null && !before.some((each) => each.kind === kind)) throw noDelivery(kind);
       const headers = deps.redeliveries.admit(`${key.accountId} ${key.id}`, LIMIT);
       await refuseBeyondBytes(holder, deps);
-      const lanes = await deps.store.redeliver({ ...key, kind, states, now });
+      const lanes = await deps.store.redeliver({
+        ...key,
+        kind,
+        states,
+        now,
+        audit: audit("delivery.redelivered", key.id, { account: holder.login, kind }),
+      });
       if (lanes.length > 0) deps.wakeDeliveries(lanes);
       return { fields: shown(key.id, await findDeliveries(key, { deps, now })), headers };
     },

@@ -31,8 +31,8 @@ export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Ope
       group: "Health",
       summary: "Can tasks be posted",
       description:
-        "503 with the reason while they cannot. `warnings` names what the operator should mend in the database, while " +
-        "everything works. Never asks for HTTPS.",
+        "503 with the reason while they cannot at this daemon. `warnings` names what the operator should mend in the " +
+        "database that all of them share. Never asks for HTTPS.",
       otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
     },
     async handle() {

@@ -6,7 +6,7 @@ import { LOGIN } from "../../domain/account/login.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { AccountOverview } from "../../store/store.ts";
+import type { AccountOverview, Audited, AuditEntry } from "../../store/store.ts";
 import { limitsDocument, usageDocument, workDocument } from "../account-document.ts";
 import { invalidField } from "../fields.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
@@ -58,9 +58,10 @@ export function accountCreate({ store, ids }: OperationDeps): Operation {
       codes: [50700],
       examples: { alice: { login: "alice" } },
     },
-    async handle({ body: { login }, now }) {
+    async handle({ body: { login }, audit, now }) {
       const minted = mintAccount(login, { createdAt: now, ids });
-      if ((await store.createAccount(minted.account)) === "exists") throw loginTaken();
+      const account = { ...minted.account, audit: audit("account.created", login) };
+      if ((await store.createAccount(account)) === "exists") throw loginTaken();
       return { fields: newAccount(minted) };
     },
   });
@@ -103,18 +104,24 @@ function fromCursor(cursor: string): string {
   throw refusedValue("cursor", CURSOR_RULE);
 }
 
+interface MadeChange extends Required<Audited> {
+  readonly login: string;
+  readonly now: number;
+}
+
 /** A change that the operator makes to one account; answers the account's new state. */
 interface Change {
   readonly name: "disable" | "enable" | "rotate" | "finish";
   readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
+  readonly action: AuditEntry["action"];
   /** True when the account's work is held by it, or goes on. */
   readonly isOfHold?: true;
   /** Throws a StatusError when it cannot be done. */
-  readonly make: (store: ApiStore, change: { login: string; now: number }) => Promise<unknown>;
+  readonly make: (store: ApiStore, change: MadeChange) => Promise<unknown>;
 }
 
 export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
-  return CHANGES.map(({ name, doc, isOfHold, make }) =>
+  return CHANGES.map(({ name, doc, action, isOfHold, make }) =>
     defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
       access: "operator",
       doc: {
@@ -125,9 +132,9 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
         },
         codes: [40400, 50700],
       },
-      async handle({ params, now }) {
+      async handle({ params, audit, now }) {
         const login = params["login"] ?? "";
-        await make(store, { login, now });
+        await make(store, { login, now, audit: audit(action, login) });
         const account = await store.findAccount(login);
         if (account === null) throw new StatusError(40400);
         const { accountId, disabledAt, isRotating } = account;
@@ -144,6 +151,7 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
 const CHANGES: readonly Change[] = [
   {
     name: "disable",
+    action: "account.disabled",
     doc: {
       id: "disableAccount",
       summary: "Disable an account",
@@ -153,10 +161,12 @@ const CHANGES: readonly Change[] = [
         "it had not been started. `held` says how much that is. A second time changes nothing.",
     },
     isOfHold: true,
-    make: (store, { login, now }) => store.setAccountDisabled({ login, disabledAt: now }),
+    make: (store, { login, now, audit }) =>
+      store.setAccountDisabled({ login, disabledAt: now, audit }),
   },
   {
     name: "enable",
+    action: "account.enabled",
     doc: {
       id: "enableAccount",
       summary: "Enable an account",
@@ -164,10 +174,11 @@ const CHANGES: readonly Change[] = [
         "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
     },
     isOfHold: true,
-    make: (store, { login }) => store.setAccountDisabled({ login, disabledAt: null }),
+    make: (store, { login, audit }) => store.setAccountDisabled({ login, disabledAt: null, audit }),
   },
   {
     name: "rotate",
+    action: "secret.rotated",
     doc: {
       id: "rotateSecret",
       summary: "Begin to replace an account's webhook secret",
@@ -175,8 +186,8 @@ const CHANGES: readonly Change[] = [
         "Its webhooks are signed with both secrets until the rotation is finished: `X-Signature` with the current one, " +
         "`X-Signature-Next` with the next one. The account sees both in its user data.",
     },
-    async make(store, { login }) {
-      const outcome = await store.rotateSecret({ login, next: newWebhookSecret() });
+    async make(store, { login, audit }) {
+      const outcome = await store.rotateSecret({ login, next: newWebhookSecret(), audit });
       if (outcome !== "already rotating") return;
       const detail = "The secret of this account is rotating already: finish that rotation first.";
       throw new StatusError(40000, { detail });
@@ -184,6 +195,7 @@ const CHANGES: readonly Change[] = [
   },
   {
     name: "finish",
+    action: "secret.finished",
     doc: {
       id: "finishRotation",
       summary: "End the rotation of an account's webhook secret",
@@ -191,8 +203,8 @@ const CHANGES: readonly Change[] = [
         "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
         "the next one.",
     },
-    async make(store, { login }) {
-      if ((await store.finishRotation(login)) !== "not rotating") return;
+    async make(store, { login, audit }) {
+      if ((await store.finishRotation({ login, audit })) !== "not rotating") return;
       const detail = "The secret of this account is not rotating: begin a rotation first.";
       throw new StatusError(40000, { detail });
     },

@@ -35,7 +35,13 @@ export async function typesWithoutWorker(
   return types.filter((type) => type.has_worker === false).map(({ name }) => name);
 }
 
-async function lookAtTypes(deps: OperationDeps, now: number) {
+/** The part of an operation's means with which types are looked at. */
+export type TypeLook = Pick<OperationDeps, "runnerTypes" | "workerUsage" | "workersWaiting"> & {
+  readonly store: Pick<OperationDeps["store"], "listTypeWork" | "listWorkers">;
+};
+
+/** Every configured type with what waits for it, and every worker. */
+export async function lookAtTypes(deps: TypeLook, now: number) {
   const { store, runnerTypes, workerUsage } = deps;
   const names = runnerTypes.map(({ name }) => name);
   const lastUses = workerUsage.lastUses();
@@ -63,7 +69,7 @@ interface TypeFacts {
   readonly now: number;
 }
 
-function typeDocument({ type, work, workers, now }: TypeFacts, deps: OperationDeps): RunnerType {
+function typeDocument({ type, work, workers, now }: TypeFacts, deps: TypeLook): RunnerType {
   const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
   // These include workers that wait at the desk: nobody waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));

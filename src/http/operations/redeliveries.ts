@@ -78,7 +78,7 @@ function order(deps: OperationDeps): Operation {
       codes: [50700],
       examples: { host: { ...EXAMPLE, per_second: 20 } },
     },
-    async handle({ scope, body, now }) {
+    async handle({ audit, scope, body, now }) {
       const filter = await toFilter(body, { scope, store });
       const { per_second: perSecond } = body;
       if (scope !== null && perSecond > RATE_OF_ACCOUNT_MAX) throw tooFast();
@@ -86,7 +86,10 @@ function order(deps: OperationDeps): Operation {
       if (scope !== null) await refuseBeyondBytes(scope, deps);
       const openMax = scope === null ? null : 1;
       const request = { id: ids.next(now), filter, perSecond, createdAt: now, openMax };
-      const kept = await store.orderRedelivery(request);
+      const kept = await store.orderRedelivery({
+        ...request,
+        audit: audit("order.placed", request.id, { account: filter.login, host: filter.host }),
+      });
       if (kept === "busy") throw new StatusError(40000, { detail: BUSY, headers });
       return { fields: { redelivery: orderDocument(kept) }, headers };
     },

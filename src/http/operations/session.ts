@@ -8,8 +8,10 @@ import {
 import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
+import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
 import { refuseAfterMany } from "../guard/gate.ts";
+import { RateLimiter } from "../guard/rate-limiter.ts";
 import {
   cookieValues,
   givenCookie,
@@ -24,7 +26,11 @@ import { defineOperation, type Call, type Operation } from "../operation.ts";
 // Anything that sends a request here may be a browser that was talked into it.
 const RULES = { access: "public", isDashboard: true, isSignIn: true } as const;
 
+/** Refused sign-ins that the audit notes: in its 400 days they are less than what it keeps, so they push out nothing. */
+const REFUSALS_NOTED = { limit: 60, windowMs: 3_600_000 };
+
 export function signIn(deps: OperationDeps): Operation {
+  const refusals = new RateLimiter({ ...REFUSALS_NOTED, clock: deps.clock });
   return defineOperation("POST /v1/session", {
     ...RULES,
     doc: {
@@ -41,11 +47,21 @@ export function signIn(deps: OperationDeps): Operation {
     async handle({ body: { login, key }, ...call }) {
       const credentials = { kind: "basic", login, key } as const;
       const verdict = await judgeCredentials(credentials, deps.store);
-      if (verdict.kind === "refused") throw refusal(verdict.code, call, deps);
+      if (verdict.kind === "refused") {
+        const error = refusal(verdict.code, call, deps);
+        if (refusals.count("all").isAllowed) await noteRefused(login, { call, deps });
+        throw error;
+      }
       const { keyId, login: owner } = verdict.holder;
       const { secret, hash } = newSessionSecret();
       const createdAt = deps.clock.steady();
-      const session = { hash, keyId, createdAt, sessionsMax: SESSIONS_MAX };
+      const session = {
+        hash,
+        keyId,
+        createdAt,
+        sessionsMax: SESSIONS_MAX,
+        audit: by(call.audit("session.opened", owner), "account", `${owner} ${keyId}`),
+      };
       // Its key may have been revoked meanwhile, or its account disabled.
       if ((await deps.store.createSession(session)) === "refused") throw refusal(40100, call, deps);
       deps.keyUsage.note(keyId, call.now);
@@ -73,8 +89,9 @@ export function signInByLink(deps: OperationDeps): Operation {
       const { now } = call;
       const createdAt = deps.clock.steady();
       const session = { hash: newHash, keyId: null, createdAt, sessionsMax: SESSIONS_MAX };
+      const audit = by(call.audit("session.opened", null), "operator", "sign-in link");
       const outcome =
-        hash === null ? "refused" : await deps.store.useSignInLink({ hash, now, session });
+        hash === null ? "refused" : await deps.store.useSignInLink({ hash, now, session, audit });
       if (outcome === "refused") throw refusal(40100, call, deps);
       return opened(secret, { login: null, createdAt }, { call, deps });
     },
@@ -119,6 +136,22 @@ export function signOut({ store }: OperationDeps): Operation {
       return { fields: { session: null }, headers: { "set-cookie": cookie } };
     },
   });
+}
+
+/** The entry, about somebody who was nobody before. */
+function by(entry: AuditEntry, kind: Actor["kind"], name: string): AuditEntry {
+  return { ...entry, actor: { kind, name, address: entry.actor.address } };
+}
+
+// Somebody may have given a key as the login, or anything else: only a login that exists is repeated.
+async function noteRefused(given: string, { call, deps: { store } }: At): Promise<void> {
+  try {
+    const isKnown = (await store.findAccount(given)) !== null;
+    await store.noteAudit(call.audit("session.refused", isKnown ? given : null));
+  } catch (error) {
+    // A store that cannot write says so itself; who gave a wrong key is still told that.
+    if (!(error instanceof StoreError)) throw error;
+  }
 }
 
 interface At {

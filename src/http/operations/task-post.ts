@@ -6,6 +6,7 @@ import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/task/envelo
 import { IDEMPOTENCY_KEY } from "../../domain/task/idempotency-key.ts";
 import type { ParsedTask } from "../../domain/task/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
+import { parseTrace, traceText } from "../../domain/task/trace.ts";
 import type { Idempotency, KeptAnswer } from "../../store/store.ts";
 import { isLong } from "../long-parses.ts";
 import { webhookCallbacks } from "../openapi/openapi-callback.ts";
@@ -35,14 +36,27 @@ export function taskPost(deps: OperationDeps): Operation {
       const { accepted, refused } = post;
       const headers = countPosted(holder, accepted.length + refused.length, deps);
       const idempotency = promise === null ? null : { ...promise, answerText };
-      const quota = quotaOf(holder, deps);
-      const outcome = await deps.store.insertTasks({ ...post, accountId, idempotency, quota });
+      const outcome = await deps.store.insertTasks({
+        ...post,
+        accountId,
+        idempotency,
+        quota: quotaOf(holder, deps),
+        traceText: traceText(parseTrace(call.headers("traceparent"), call.headers("tracestate"))),
+      });
       if (outcome.kind === "kept") return repeat(outcome, promise?.bodyHash ?? "");
       if (outcome.kind === "over quota") throw overQuota(outcome, holder, deps);
+      for (const { id, type } of accepted) deps.log.debug({ id, type }, "a task was accepted");
+      deps.posted?.({ accepted: countTypes(accepted), refused: refused.length });
       if (accepted.length > 0) deps.wake(new Set(accepted.map(({ type }) => type)));
       return { status: 200, text: answerText, headers };
     },
   });
+}
+
+function countTypes(accepted: readonly NewTask[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { type } of accepted) counts.set(type, (counts.get(type) ?? 0) + 1);
+  return counts;
 }
 
 const DOC: Operation["doc"] = {
@@ -57,6 +71,19 @@ const DOC: Operation["doc"] = {
       description:
         "The same key and body within 24 hours get the first answer again and make no task; another body is 42200.",
       schema: IDEMPOTENCY_KEY.schema,
+    },
+    Traceparent: {
+      description:
+        "The trace that the tasks belong to (W3C Trace Context), sent on their webhooks and handed to their runners. One " +
+        "that is not valid is ignored.",
+      schema: {
+        type: "string",
+        examples: ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
+      },
+    },
+    Tracestate: {
+      description: "Goes with it, up to 512 characters.",
+      schema: { type: "string", examples: ["rojo=00f067aa0ba902b7"] },
     },
   },
   answerHeaders: {

@@ -10,6 +10,7 @@ import { isId } from "../../domain/id.ts";
 import { summaryJson } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
+import { holdOf } from "../../domain/webhook/delivery-hold.ts";
 import {
   explainAttempt,
   explainDelivery,
@@ -26,6 +27,7 @@ import {
   type WebhookRequest,
 } from "../../domain/webhook/webhook-request.ts";
 import type { TaskTimeline } from "../../store/store.ts";
+import type { DeliveryHold } from "../../store/store.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
@@ -53,9 +55,10 @@ export function timeline(deps: OperationDeps): Operation {
         role: isOperator ? "operator" : "account",
         writeTime: query.time_zone ?? momentText,
       };
+      const holds = await deps.store.listDeliveryHolds();
       const progressOf = await deps.findProgress(runningIds([found.task]));
       const progress = progressOf(found.task.id);
-      return { status: 200, text: timelineText(found, { deps, now, reader, progress }) };
+      return { status: 200, text: timelineText(found, { deps, now, reader, progress, holds }) };
     },
   });
 }
@@ -67,7 +70,8 @@ function timelineText(
     now,
     reader,
     progress,
-  }: StoryCircumstances & {
+    holds,
+  }: DeliveryReading & {
     readonly deps: OperationDeps;
     readonly progress: TaskProgress | null;
   },
@@ -76,7 +80,9 @@ function timelineText(
   const fields: Omit<Timeline, "task"> = {
     run: runDocument(found, deps),
     story: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
-    deliveries: deliveries.map((delivery) => deliveryDocument(delivery, { found, now, reader })),
+    deliveries: deliveries.map((delivery) =>
+      deliveryDocument(delivery, { found, now, reader, holds }),
+    ),
     time: timeText(now),
   };
   // A task is kept as the JSON text that clients see, and is not parsed on its way out.
@@ -100,20 +106,25 @@ function runDocument({ task, lease }: TaskTimeline, { runnerOf }: OperationDeps)
   return { by: { kind, name }, lease_expires_at: isHeld ? timeText(lease.expiresAt) : null };
 }
 
-interface DeliveryOf extends StoryCircumstances {
+interface DeliveryReading extends StoryCircumstances {
+  readonly holds: readonly DeliveryHold[];
+}
+
+interface DeliveryOf extends DeliveryReading {
   readonly found: TaskTimeline;
 }
 
 function deliveryDocument(
   delivery: Delivery,
-  { found, now, reader }: DeliveryOf,
+  { found, now, reader, holds }: DeliveryOf,
 ): TimelineDelivery {
   const { kind, url, state, attempts } = delivery;
-  const { task, webhookSecret, webhookSecretNext } = found;
-  const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext };
+  const { task, webhookSecret, webhookSecretNext, traceText } = found;
+  const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext, traceText };
   const last = attempts.at(-1);
   const isScheduled = last !== undefined && last.startedAt === null;
   const form = parseUrlForm(url);
+  const host = form.kind === "form" ? form.hostname : "";
   const newest = attempts.findLast(hasGoneOut);
   const sent = newest === undefined ? null : sentRequest(newest, facts);
   // When nothing was sent yet: the parts that every attempt would send alike.
@@ -123,9 +134,13 @@ function deliveryDocument(
     delivery_id: webhookId(task.id, kind),
     kind,
     url,
-    host: form.kind === "form" ? form.hostname : "",
+    host,
     state,
-    story: explainDelivery(delivery, { now, reader }),
+    story: explainDelivery(delivery, {
+      now,
+      reader,
+      hold: holdOf(holds, { login: found.login, host }),
+    }),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
     request: requestDocument(request, url),
     attempts: attempts.map((attempt, index) => ({

@@ -12,6 +12,7 @@ import { placeConnections, type ClientConnection } from "./client-connection.ts"
 import { followConnections, type Connections } from "./connection-drain.ts";
 import { ConnectionPlaces } from "./connection-places.ts";
 import { refuseGarbage } from "./garbage.ts";
+import { toListenError } from "./listen-error.ts";
 import type { ShortageOutcome } from "./place-shortage.ts";
 import { takeTurns } from "./request-turns.ts";
 import { cutOffSlow } from "./send-pace.ts";
@@ -54,11 +55,6 @@ export interface ConnectionLimits {
   readonly sendTimeoutMs: number;
 }
 
-/** The address cannot be listened on: taken, not this machine's, or not permitted. */
-export class ListenError extends Error {
-  override readonly name = "ListenError" as const;
-}
-
 // Longer than the idle time of common proxies and clients, which would otherwise meet a connection that is being
 // closed.
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
@@ -76,7 +72,7 @@ const QUEUE_LENGTH = 4096;
 const RANDOM_PORT_TRIES = 5;
 
 /**
- * Serves the app over HTTP, or HTTPS where there is a certificate. Throws {@link ListenError} when it
+ * Serves the app over HTTP, or HTTPS where there is a certificate. Rejects with a ListenError when it
  * cannot listen there.
  */
 export async function openServer(app: H3, options: ServerOptions): Promise<HttpServer> {
@@ -175,24 +171,6 @@ async function listenPlain(
       if (triesLeft <= 1) throw toListenError(error, { host, port });
     }
   }
-}
-
-function toListenError(
-  error: unknown,
-  { host, port }: Pick<ServerOptions, "host" | "port">,
-): ListenError {
-  const reason = listenReason(error);
-  const message = `cannot listen on ${host} port ${port}: ${reason}; choose another with --host and --port`;
-  return new ListenError(message, { cause: error });
-}
-
-function listenReason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  // listhen throws its own words, without the system's code.
-  const isUnavailable = error.name === "GetPortError";
-  return isUnavailable
-    ? "the port is taken or not permitted, or the address is not this machine's"
-    : error.message;
 }
 
 /**

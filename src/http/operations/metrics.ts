@@ -1,0 +1,33 @@
+import { CONTENT_TYPES, formatOf } from "../metrics/exposition.ts";
+import type { OperationDeps } from "../operation-deps.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+
+export function metrics(deps: OperationDeps): Operation {
+  return defineOperation("GET /metrics", {
+    access: "operator",
+    doc: {
+      id: "getMetrics",
+      group: "Operator",
+      summary: "Get metrics",
+      description:
+        "Everything that is counted, in Prometheus' text format, or as OpenMetrics where `Accept` asks for `application/openmetrics-text`. " +
+        "`metrics.listen` serves the same to a Prometheus server, at an address of its own and without credentials.",
+      answerType: CONTENT_TYPES.prometheus,
+      answerExamples: { start: EXAMPLE },
+    },
+    async handle({ headers }) {
+      const format = formatOf(headers("accept"));
+      return {
+        status: 200,
+        text: await deps.metricsText(format),
+        contentType: CONTENT_TYPES[format],
+      };
+    },
+  });
+}
+
+const EXAMPLE = [
+  "# HELP postbackd_ready 1 while tasks can be posted, as /readyz tells.",
+  "# TYPE postbackd_ready gauge",
+  "postbackd_ready 1\n",
+].join("\n");

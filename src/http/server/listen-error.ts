@@ -1,0 +1,81 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+
+import { codeOf } from "../../domain/message-of.ts";
+
+/** An address to listen on. */
+export interface ListenAddress {
+  /** Address or name. */
+  readonly host: string;
+  /** 0 for any. */
+  readonly port: number;
+}
+
+/** The address cannot be listened on: taken, not this machine's, or not permitted. The message tells how to mend it. */
+export class ListenError extends Error {
+  override readonly name = "ListenError" as const;
+}
+
+/**
+ * Listens for a moment, so that a start fails before it makes anything. Rejects with a {@link ListenError}. Between this
+ * and the real listening somebody else may still take the port.
+ */
+export async function checkAddress(address: ListenAddress): Promise<void> {
+  const server = createServer();
+  try {
+    const listening = once(server, "listening");
+    server.listen(address.port, address.host);
+    await listening;
+  } catch (error) {
+    throw toListenError(error, address);
+  }
+  const closed = once(server, "close");
+  server.close();
+  await closed;
+}
+
+export function toListenError(error: unknown, { host, port }: ListenAddress): ListenError {
+  const { reason, remedy } = faultOf(error, port);
+  const message = `cannot listen on ${host} port ${port}: ${reason}; ${remedy}`;
+  return new ListenError(message, { cause: error });
+}
+
+interface ListenFault {
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+const ANOTHER: ListenFault["remedy"] = "choose another with --host and --port";
+
+function faultOf(error: unknown, port: number): ListenFault {
+  const code = codeOf(error) ?? "";
+  switch (code) {
+    case "EADDRINUSE":
+      return {
+        reason: `another program listens there (${code})`,
+        remedy: "stop it, or choose another port with --port; 0 picks a free one",
+      };
+    case "EACCES":
+    case "EPERM":
+      return {
+        reason: `this user may not use the port (${code})`,
+        remedy:
+          port > 0 && port < 1024
+            ? "choose one from 1024 on with --port, or give the program CAP_NET_BIND_SERVICE"
+            : "choose another with --port",
+      };
+    case "EADDRNOTAVAIL":
+      return {
+        reason: `that is no address of this machine (${code})`,
+        remedy: "choose one of its own with --host",
+      };
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return {
+        reason: `the name has no address (${code})`,
+        remedy: "write an address with --host, such as 127.0.0.1",
+      };
+    default:
+      return { reason: error instanceof Error ? error.message : String(error), remedy: ANOTHER };
+  }
+}

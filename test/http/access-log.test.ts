@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { RefusedCredentials } from "../../src/http/guard/refused-credentials.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+
+const MINUTE = 60_000;
+const ON = "[log]\nrequests = true\n";
+
+type Line = Readonly<Record<string, unknown>>;
+
+function linesOf({ logLines }: Pick<TestDaemon, "logLines">, message: string): readonly Line[] {
+  const lines = logLines.map((line) => JSON.parse(line) as Line);
+  return lines.filter((line) => line["msg"] === message);
+}
+
+test("log.requests has a line for each request, with nothing in it that a client chose", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: ON });
+  const { tasks } = await daemon.post({ tag: "hidden-tag" });
+  await (await daemon.call(`/v1/tasks/task_get/${tasks[0]?.id}?collect=false`)).text();
+  await (await daemon.call("/v1/hidden-path?hidden=query")).text();
+  await (await fetch(`${daemon.url}/v1/tasks/tasks_ready`)).text();
+  // What is logged after an answer has been logged by the next one.
+  await daemon.daemon.stop();
+
+  const lines = linesOf(daemon, "request");
+  const told = lines.map(({ method, path, status, address, whole }) => {
+    return { method, path, status, address, whole };
+  });
+  const all = { address: "127.0.0.1", whole: true };
+  assert.deepEqual(told, [
+    { method: "POST", path: "/v1/tasks/task_post", status: 200, ...all },
+    { method: "GET", path: "/v1/tasks/task_get/:id", status: 200, ...all },
+    { method: "GET", path: "other", status: 404, ...all },
+    { method: "GET", path: "/v1/tasks/tasks_ready", status: 401, ...all },
+  ]);
+  const [first, , , last] = lines;
+  assert.match(String(first?.["caller"]), /^[0-9a-z_-]+$/i);
+  assert.equal(last?.["caller"], null);
+  for (const { bytes, ms } of lines) assert.ok(Number(bytes) > 100 && Number.isInteger(ms));
+  const text = daemon.logLines.join("");
+  for (const secret of ["hidden", daemon.account.key]) assert.ok(!text.includes(secret), secret);
+});
+
+test("without log.requests no request is logged", async (t) => {
+  const daemon = await startTestDaemon(t);
+  await daemon.post({});
+  await daemon.daemon.stop();
+
+  assert.deepEqual(linesOf(daemon, "request"), []);
+});
+
+test("refused credentials are one line for an address and a minute, with their number", async (t) => {
+  const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
+  const daemon = await startTestDaemon(t, { clock });
+  const refuse = () =>
+    fetch(`${daemon.url}/v1/tasks/tasks_ready`, { headers: { authorization: "Bearer x" } });
+  for (let i = 0; i < 3; i++) assert.equal((await refuse()).status, 401);
+  const told = (): readonly unknown[] =>
+    linesOf(daemon, "credentials were refused").map(({ address, refused }) => [address, refused]);
+  assert.deepEqual(told(), []);
+
+  clock.advance(MINUTE);
+  assert.deepEqual(told(), [["127.0.0.1", 3]]);
+  await refuse();
+  await daemon.daemon.stop();
+  assert.deepEqual(told(), [
+    ["127.0.0.1", 3],
+    ["127.0.0.1", 1],
+  ]);
+});
+
+test("refused credentials from many addresses are a bounded number of lines", () => {
+  const lines: unknown[] = [];
+  const clock = createFakeClock({ now: 0 });
+  const log = { info: (facts: unknown) => void lines.push(facts) };
+  const refusals = new RefusedCredentials({ clock, log });
+  for (let i = 0; i < 5000; i++) refusals.note(`address-${i}`);
+
+  clock.advance(MINUTE);
+
+  assert.equal(lines.length, 101);
+  assert.deepEqual(lines.at(-1), { refused: 4900 });
+  clock.advance(MINUTE);
+  assert.equal(lines.length, 101);
+});
+
+test("at debug level the way of a task can be followed by its id", async (t) => {
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t);
+  const { tasks } = await daemon.post({ postback_url: receiver.url("/hook?key=hidden") });
+  await daemon.daemon.idle();
+
+  const id = tasks[0]?.id ?? assert.fail();
+  const lines = daemon.logLines.filter((line) => line.includes(id));
+  const told = lines.map((line) => (JSON.parse(line) as Line)["msg"]);
+  assert.deepEqual(told, [
+    "a task was accepted",
+    "a run began",
+    "a run ended",
+    "an attempt began",
+    "an attempt ended",
+  ]);
+  assert.ok(!lines.join("").includes("hidden"));
+});

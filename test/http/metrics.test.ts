@@ -1,0 +1,243 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+
+import { Meter } from "../../src/daemon/meter.ts";
+import { CONTENT_TYPES, exposition, formatOf } from "../../src/http/metrics/exposition.ts";
+import {
+  HISTOGRAM_TYPES_MAX,
+  SERIES,
+  TYPES_MAX,
+  type SeriesKind,
+  type SeriesName,
+} from "../../src/http/metrics/series.ts";
+import { Counter, gauge, Histogram } from "../../src/http/metrics/values.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { bearer } from "./answer.ts";
+import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
+
+const ROOT = dirname(dirname(import.meta.dirname));
+const OWN = '[metrics]\nlisten = "127.0.0.1:0"\n';
+const PRINT = '[types.print]\nrunner = "worker"\n';
+
+async function scrape({ daemon }: TestDaemon, accept = "*/*"): Promise<Response> {
+  const url = daemon.metricsUrl ?? assert.fail("metrics are served nowhere");
+  return fetch(url, { headers: { accept } });
+}
+
+/** The lines of a scrape that are values, by their name and labels. */
+async function values(daemon: TestDaemon): Promise<ReadonlyMap<string, number>> {
+  const text = await (await scrape(daemon)).text();
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return new Map(
+    lines.map((line) => {
+      const at = line.lastIndexOf(" ");
+      return [line.slice(0, at), Number(line.slice(at + 1))];
+    }),
+  );
+}
+
+test("metrics are in Prometheus' text unless OpenMetrics is asked for and liked best", () => {
+  const asked: readonly (readonly [string, string])[] = [
+    ["", "prometheus"],
+    ["*/*", "prometheus"],
+    ["text/plain;version=0.0.4", "prometheus"],
+    ["application/openmetrics-text", "openmetrics"],
+    ["application/openmetrics-text; version=1.0.0; charset=utf-8, text/plain;q=0.5", "openmetrics"],
+    ["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4", "prometheus"],
+    ["application/openmetrics-text;q=0", "prometheus"],
+    ["application/openmetrics-text;version=2.0.0", "prometheus"],
+    [
+      "application/openmetrics-text;version=1.0.0;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1",
+      "openmetrics",
+    ],
+  ];
+  for (const [accept, format] of asked) assert.equal(formatOf([accept]), format, accept);
+});
+
+test("a counter, a gauge and a histogram are written as both formats have them", () => {
+  const counter = new Counter("postbackd_tasks_posted_total");
+  counter.add(['a"b\\c\nd'], 2);
+  counter.add(['a"b\\c\nd']);
+  const histogram = new Histogram("postbackd_delivery_lag_seconds");
+  histogram.observe([], 0.25);
+  histogram.observe([], 1e9);
+  const families = [counter.family, gauge("postbackd_ready", 1), histogram.family];
+
+  const plain = exposition(families, "prometheus").split("\n");
+  const open = exposition(families, "openmetrics").split("\n");
+
+  const sample = 'postbackd_tasks_posted_total{type="a\\"b\\\\c\\nd"} 3';
+  assert.equal(plain[1], "# TYPE postbackd_tasks_posted_total counter");
+  assert.equal(open[1], "# TYPE postbackd_tasks_posted counter");
+  for (const lines of [plain, open]) {
+    assert.ok(lines.includes(sample));
+    assert.ok(lines.includes("postbackd_ready 1"));
+    assert.ok(lines.includes('postbackd_delivery_lag_seconds_bucket{le="0.05"} 0'));
+    assert.ok(lines.includes('postbackd_delivery_lag_seconds_bucket{le="0.25"} 1'));
+    assert.ok(lines.includes('postbackd_delivery_lag_seconds_bucket{le="+Inf"} 2'));
+    assert.ok(lines.includes("postbackd_delivery_lag_seconds_sum 1000000000.25"));
+    assert.ok(lines.includes("postbackd_delivery_lag_seconds_count 2"));
+  }
+  assert.ok(plain.includes('postbackd_delivery_lag_seconds_bucket{le="60"} 1'));
+  assert.ok(open.includes('postbackd_delivery_lag_seconds_bucket{le="60.0"} 1'));
+  assert.deepEqual(open.slice(-2), ["# EOF", ""]);
+});
+
+test("metrics.listen serves /metrics alone, to everybody, in the format that is asked for", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: OWN });
+  const url = daemon.daemon.metricsUrl ?? assert.fail();
+
+  const plain = await scrape(daemon);
+  const open = await scrape(daemon, "application/openmetrics-text; version=1.0.0");
+
+  assert.equal(plain.headers.get("content-type"), CONTENT_TYPES.prometheus);
+  assert.match(await plain.text(), /^postbackd_ready 1$/m);
+  assert.equal(open.headers.get("content-type"), CONTENT_TYPES.openmetrics);
+  assert.match(await open.text(), /\n# EOF\n$/);
+  const head = await fetch(url, { method: "HEAD" });
+  assert.deepEqual([head.status, await head.text()], [200, ""]);
+  assert.equal((await fetch(url, { method: "POST" })).status, 405);
+  assert.equal((await fetch(new URL("/v1/user_data", url))).status, 404);
+});
+
+test("without metrics.listen there is no second address", async (t) => {
+  assert.equal((await startTestDaemon(t)).daemon.metricsUrl, null);
+});
+
+test("on the API's address the operator alone sees metrics", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const url = `${daemon.url}/metrics`;
+  const cookie = cookieLine(daemon.url, await createOperatorSession(daemon.file));
+  const lines = [cookie, ...FROM_PAGE].map((line) => line.split(/: (.*)/));
+  const headers = Object.fromEntries(lines.map(([name = "", value = ""]) => [name, value]));
+
+  const seen = await fetch(url, { headers });
+  const [, key = ""] = bearer(daemon).split(": ");
+
+  assert.equal(seen.status, 200);
+  assert.equal(seen.headers.get("content-type"), CONTENT_TYPES.prometheus);
+  assert.match(await seen.text(), /^postbackd_build_info\{version="/m);
+  assert.equal((await fetch(url)).status, 401);
+  assert.equal((await fetch(url, { headers: { authorization: key } })).status, 403);
+});
+
+test("what happens is counted: requests, tasks, runs, deliveries, commits", async (t) => {
+  const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
+  const receiver = await startReceiver(t);
+  receiver.answerNext({ kind: "status", status: 500 });
+  const toml = `${OWN}${PRINT}[types.copy]\nrunner = "echo"\n`;
+  const daemon = await startTestDaemon(t, { clock, toml });
+  await daemon.post([{ type: "copy", postback_url: receiver.url("/") }, { type: "print" }]);
+  await daemon.daemon.idle();
+  clock.advance(7000);
+
+  const seen = await values(daemon);
+
+  const expected = {
+    'postbackd_http_requests_total{operation="POST /v1/tasks/task_post",status="2xx"}': 1,
+    'postbackd_tasks_posted_total{type="copy"}': 1,
+    'postbackd_tasks_started_total{type="copy"}': 1,
+    'postbackd_tasks_ended_total{type="copy",state="completed"}': 1,
+    'postbackd_runs_total{type="copy",outcome="completed"}': 1,
+    'postbackd_queue_wait_seconds_count{type="copy"}': 1,
+    'postbackd_delivery_attempts_total{kind="postback",outcome="failed"}': 1,
+    postbackd_deliveries_retrying: 1,
+    postbackd_receivers_failing: 1,
+    postbackd_delivery_lanes: 1,
+    'postbackd_tasks{state="completed"}': 1,
+    'postbackd_tasks{state="queued"}': 1,
+    'postbackd_queue_tasks{type="print"}': 1,
+    'postbackd_queue_age_seconds{type="print"}': 7,
+    'postbackd_queue_age_seconds{type="copy"}': 0,
+    'postbackd_queue_without_worker{type="print"}': 1,
+    'postbackd_workers_waiting{type="print"}': 0,
+    postbackd_nodes: 1,
+  };
+  for (const [name, value] of Object.entries(expected)) assert.equal(seen.get(name), value, name);
+  assert.equal(seen.get('postbackd_queue_without_worker{type="copy"}'), undefined);
+  for (const name of ["postbackd_store_commit_duration_seconds_count", "process_open_fds"])
+    assert.ok((seen.get(name) ?? 0) > 0, name);
+  assert.ok((seen.get("postbackd_database_size_bytes") ?? 0) > 0);
+});
+
+test("with 5,000 types there are not more series than with 1,000", () => {
+  const meter = new Meter();
+  const happen = (type: string): void => {
+    meter.post({ accepted: new Map([[type, 1]]), refused: 1 });
+    meter.start({ type, waitedMs: 1 });
+    meter.run({ type, outcome: "completed", ms: 1 });
+    meter.end({ type, state: "completed" });
+  };
+  for (let i = 0; i < TYPES_MAX; i++) happen(`type-${i}`);
+  const before = exposition(meter.families(), "prometheus").split("\n").length;
+  for (let i = 0; i < 4000; i++) happen(`more-${i}`);
+
+  const text = exposition(meter.families(), "prometheus");
+
+  // One more for each series that has a type.
+  const counters = ["posted_total", "started_total", "ended_total", "runs_total"].length;
+  assert.equal(text.split("\n").length, before + counters);
+  assert.match(text, /^postbackd_tasks_posted_total\{type="other"\} 4000$/m);
+  assert.match(text, /^postbackd_queue_wait_seconds_count\{type="other"\} 4900$/m);
+  assert.equal(HISTOGRAM_TYPES_MAX, 100);
+});
+
+test("hosts to which was sent are numbers in the metrics, and never names", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: OWN });
+  const before = [...(await values(daemon)).keys()];
+  // Refused at once: nothing is sent, and each has a lane of its own.
+  const tasks = Array.from({ length: 100 }, (_, i) => ({
+    postback_url: `http://host-${i}.invalid/hook?key=secret-${i}`,
+  }));
+  await daemon.post(tasks);
+  await daemon.daemon.idle();
+
+  const after = [...(await values(daemon)).keys()];
+
+  assert.deepEqual(
+    after.filter((name) => /host-|invalid|secret/.test(name)),
+    [],
+  );
+  const isNew = (name: string): boolean => !before.includes(name);
+  const labels = after.filter(isNew).map((name) => name.replace(/_(bucket|sum|count)/, ""));
+  assert.ok(new Set(labels.map((name) => name.replace(/,?le="[^"]*"/, ""))).size < 20);
+});
+
+test("docs/metrics.md has every series with its kind and its labels, and no other", () => {
+  const text = readFileSync(join(ROOT, "docs", "metrics.md"), "utf8");
+  const rows = text
+    .split("\n")
+    .filter((line) => /^\| `(postbackd|process)_/.test(line))
+    .map((line) => line.split("|").map((cell) => cell.trim()));
+  const told = rows.map(([, name, kind, labels]) => [name, kind, labels]);
+
+  const table: Readonly<Record<string, SeriesKind>> = SERIES;
+  assert.deepEqual(
+    told,
+    Object.entries(table).map(([name, { kind, labels }]) => [
+      `\`${name}\``,
+      kind,
+      labels.map((label) => `\`${label}\``).join(", "),
+    ]),
+  );
+  assert.ok(rows.every((cells) => cells.length === 6 && cells[4] !== ""));
+});
+
+test("names and units follow Prometheus' rules", () => {
+  for (const name of Object.keys(SERIES) as SeriesName[]) {
+    const { kind, bounds, help } = SERIES[name];
+    assert.equal(name.endsWith("_total"), kind === "counter", name);
+    assert.match(name, /^[a-z][a-z0-9_]*$/);
+    assert.doesNotMatch(name, /_(ms|milliseconds|mb|kb|percent)(_|$)/, name);
+    assert.match(help, /\.$/, name);
+    assert.deepEqual(
+      [...bounds],
+      bounds.toSorted((a, b) => a - b),
+      name,
+    );
+  }
+});
