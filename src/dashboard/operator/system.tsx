@@ -78,7 +78,7 @@ function Status({ facts }: FactsProps) {
   );
 }
 
-function Storage({ facts: { database, disk, memory, event_loop: loop } }: FactsProps) {
+function Storage({ facts: { database, disk, memory, backups, event_loop: loop } }: FactsProps) {
   return (
     <Panel title="Storage and memory">
       <dl class="facts panel-body">
@@ -98,6 +98,11 @@ function Storage({ facts: { database, disk, memory, event_loop: loop } }: FactsP
         <Fact name="Disk">
           <Disk free={disk.free_bytes} total={disk.total_bytes} />
         </Fact>
+        {backups !== null && (
+          <Fact name="Backup">
+            <Backup {...backups} />
+          </Fact>
+        )}
         <Fact name="Memory">
           {bytesText(memory.rss_bytes)}{" "}
           <span class="hint">{bytesText(memory.heap_bytes)} of it JavaScript’s heap</span>
@@ -110,6 +115,26 @@ function Storage({ facts: { database, disk, memory, event_loop: loop } }: FactsP
         )}
       </dl>
     </Panel>
+  );
+}
+
+function Backup({ newest, failure }: NonNullable<System["backups"]>) {
+  return (
+    <>
+      {newest === null ? (
+        <None text="none yet" />
+      ) : (
+        <>
+          {absoluteText(Date.parse(newest.created_at))}{" "}
+          <span class="hint">{bytesText(newest.bytes)}</span>
+        </>
+      )}
+      {failure !== null && (
+        <p class="notice notice-warning">
+          Failed at {absoluteText(Date.parse(failure.at))}: {failure.reason}
+        </p>
+      )}
+    </>
   );
 }
 

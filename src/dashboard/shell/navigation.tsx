@@ -57,6 +57,7 @@ export function Navigation() {
       </nav>
       <div class="side-foot">
         <Live />
+        <a href="/docs">API reference</a>
         <p class="who-scope" title="All times are in your time zone">
           Times: {timeZone()}
         </p>
