@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
 import { isLoopbackHost } from "../domain/address/loopback.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { closeName, nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
@@ -16,10 +16,11 @@ import { parseTypes, type TypeConfig } from "./type.ts";
 export type { ConfigProblem } from "./layer.ts";
 export type { Marketplace } from "./marketplace.ts";
 export { readFileText } from "./file.ts";
+export { flagFault } from "./layer.ts";
 export { SETTING_LIST } from "./setting.ts";
 export type { Setting } from "./setting.ts";
 export type { TypeConfig } from "./type.ts";
-export { nearestName };
+export { closeName, nearestName };
 
 /** Everything that an operator decides, checked and frozen. config/setting.ts explains each value. */
 export interface Config extends Omit<
@@ -99,6 +100,7 @@ export function loadConfig(input: ConfigInput): ConfigVerdict {
   const read = settingReader([...layers, file.layer], { input, findings });
   const config = toConfig(readSettings(read), { input, file, findings });
   checkPlainHttp(config, findings);
+  checkBackups(config, findings);
   const { problems } = findings;
   return problems.length > 0
     ? { kind: "problems", problems, draft: config }
@@ -218,6 +220,18 @@ function checkPlainHttp(config: Config, findings: Findings): void {
       "(tls_cert and tls_key, --tls-cert F --tls-key F), or the proxy that does HTTPS " +
       "(trusted_proxies, --trusted-proxy CIDR), or say that you accept it " +
       "(insecure_http, --insecure-http)",
+  );
+}
+
+// The daemon copies files alone; an operator who asks for copies must not believe that there are some.
+function checkBackups({ server, backup }: Config, findings: Findings): void {
+  if (server === null || backup.schedule === null) return;
+  const { key } = SETTINGS.backup.schedule;
+  report(
+    findings,
+    key,
+    `${key}: the database is on a PostgreSQL server; have its own tools copy it: pg_dump by cron, or pg_basebackup with ` +
+      "archived WAL",
   );
 }
 

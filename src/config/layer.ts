@@ -53,6 +53,12 @@ export function flagLayer(
   return layer;
 }
 
+/** Tells why a flag of the command line cannot have this value; null when it can. `cwd` is absolute. */
+export function flagFault(setting: Setting, text: string, cwd: string): string | null {
+  const parsed = setting.rule.parse(flagRaw(setting, text), cwd);
+  return parsed.kind === "fault" ? parsed.reason : null;
+}
+
 // The variables that `postbackd worker` reads, and those of a command, which may call postbackd itself.
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
   ...["POSTBACKD_TOKEN", "POSTBACKD_TOKEN_FILE", "POSTBACKD_RUN_OF", "POSTBACKD_TASK_ID"],

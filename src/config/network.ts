@@ -44,6 +44,18 @@ export const NAME_SERVER: Rule<string> = textRule({
   },
 });
 
+/** An address or a name to listen on, with its port; IPv6 in brackets. */
+export const LISTEN_ADDRESS: Rule<string> = textRule({
+  takes: 'an address with its port, such as "127.0.0.1:9464" or "[::1]:9464"',
+  hint: "ADDRESS",
+  schema: { type: "string" },
+  read(text) {
+    const [, host, port = ""] = /^(\[[^\]]*\]|[^:]*):(\d{1,5})$/.exec(text) ?? [];
+    if (host === undefined || Number(port) > 65_535) return null;
+    return LISTEN_HOST.parse(host).kind === "value" ? text : null;
+  },
+});
+
 /** A network in CIDR form, or one address. */
 export const NETWORK: Rule<string> = textRule({
   takes: 'a network such as "10.0.0.0/8" or "fd00::/8"',

@@ -9,7 +9,8 @@ import {
   sizeBetween,
   TRUTH,
 } from "../domain/rule.ts";
-import { LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
+import { LISTEN_ADDRESS, LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
+import { SCHEDULE } from "./schedule.ts";
 import { DATABASE, PATH, type SettingRule } from "./setting-rule.ts";
 
 /** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
@@ -68,6 +69,11 @@ export const SETTINGS = {
     flag: "ready-file",
     default: null,
     description: "File that gets the ready line, written whole",
+  }),
+  allowNetworkFs: setting("allow_network_fs", TRUTH, {
+    flag: "allow-network-fs",
+    default: false,
+    description: "Serve a database on a network file system",
   }),
   insecureHttp: setting("insecure_http", TRUTH, {
     flag: "insecure-http",
@@ -247,6 +253,28 @@ export const SETTINGS = {
         "Size of the data in the database at which nothing new is accepted; 0 is no limit",
     }),
   },
+  backup: {
+    schedule: setting("backup.schedule", SCHEDULE, {
+      default: null,
+      description:
+        "When the daemon copies its file, in UTC, as a crontab says it; never unless given",
+    }),
+    folder: setting("backup.folder", PATH, {
+      default: null,
+      description: "Folder of those copies; backups beside the database unless given",
+    }),
+    keep: setting("backup.keep", integerBetween(1, 10_000), {
+      default: 14,
+      description: "Copies that are kept in it; the oldest go first",
+    }),
+  },
+  metrics: {
+    listen: setting("metrics.listen", LISTEN_ADDRESS, {
+      flag: "metrics",
+      default: null,
+      description: "Address to serve /metrics on, to all who reach it; off unless given",
+    }),
+  },
   log: {
     level: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
       default: "info",
@@ -255,6 +283,10 @@ export const SETTINGS = {
     format: setting("log.format", oneOf(["auto", "json", "text"]), {
       default: "auto",
       description: "Form of the log; auto is text on a terminal and JSON lines elsewhere",
+    }),
+    requests: setting("log.requests", TRUTH, {
+      default: false,
+      description: "Log a line for every request",
     }),
   },
 } as const;
@@ -302,7 +334,7 @@ export const SETTING_LIST: readonly Setting[] = Object.freeze([
   ...settingsOf(SETTINGS),
 ]);
 
-/** Sections of the file that hold settings: `webhooks`, `limits`, `limits.account`, `log`. */
+/** Sections of the file that hold settings: `webhooks`, `limits`, `limits.account`, `backup`, `log`. */
 export const SETTING_SECTIONS: readonly string[] = Object.freeze([
   ...new Set(SETTING_LIST.map(sectionOf).filter((section) => section !== "")),
 ]);

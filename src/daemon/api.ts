@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
@@ -12,17 +14,23 @@ import { toBrowserPolicy } from "../http/guard/browser-guard.ts";
 import { isTrustedProxy, toProxyPolicy } from "../http/guard/client-address.ts";
 import type { GateDeps } from "../http/guard/gate.ts";
 import { RateLimiter } from "../http/guard/rate-limiter.ts";
-import { listCursors, newCursorKey } from "../http/list-cursor.ts";
+import { RefusedCredentials } from "../http/guard/refused-credentials.ts";
+import { listCursors, newCursorKey, type ListCursors } from "../http/list-cursor.ts";
 import { LiveFeed, newBootName } from "../http/live/live-feed.ts";
 import { operations } from "../http/operations.ts";
+import { lookAtTypes } from "../http/operations/operator-runners.ts";
 import type { TaskWaiters } from "../http/task-waiters.ts";
 import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
 import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
+import type { BackupKeeper } from "./backup-keeper.ts";
 import type { Database, Watch } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
+import type { Meter } from "./meter.ts";
+import { metricsSource, toTypeSample, type MetricsParts, type MetricsSource } from "./metrics.ts";
 import { absence, healthOfAll, tellOfNode } from "./nodes.ts";
 import { StorageWatch } from "./storage.ts";
+import { StoreSample, type TypeSample } from "./store-sample.ts";
 import { runnerTypes, shownRunners, systemSource } from "./system.ts";
 
 export interface ApiParts {
@@ -32,6 +40,7 @@ export interface ApiParts {
   readonly database: Database;
   readonly store: Store;
   readonly watch: Pick<Watch, "warnings">;
+  readonly backups: Pick<BackupKeeper, "state" | "warnings">;
   readonly engine: Engine;
   readonly waiters: TaskWaiters;
   readonly urlPolicy: () => UrlPolicy;
@@ -40,10 +49,13 @@ export interface ApiParts {
   readonly recentLog?: () => readonly LogLine[];
   readonly loopDelay?: () => LoopDelay;
   readonly observer?: Observer | undefined;
+  readonly meter: Meter;
 }
 
 export interface Api {
   readonly app: ReturnType<typeof createApp>;
+  /** Everything that is counted, as text. */
+  readonly metrics: MetricsSource;
   /** True when a peer is a proxy whose word about its clients counts. */
   readonly isProxy: (address: string) => boolean;
   /** Accepts tasks from now on, at this URL. */
@@ -77,23 +89,20 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const isServing = (): boolean => state.isOpen && !state.isLeaving;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
   tellOfNode(parts, () => state.url);
-  const usage = usageNotes(parts);
-  const ids = new IdGenerator();
-  const cursorKey = { name: "cursors", fresh: newCursorKey() } as const;
-  const cursors = listCursors(await store.keepSecret(cursorKey));
+  const [usage, ids] = [usageNotes(parts), new IdGenerator()];
+  const cursors = await keptCursors(store);
   const liveFeed = new LiveFeed({ store, clock, log, boot: newBootName() });
-  const gate = createGate(parts, usage);
+  const refused = new RefusedCredentials(parts);
+  const gate = createGate(parts, { usage, refused });
+  const notReady = (): Promise<string | null> =>
+    notReadyReason(parts, { isOpen: isServing(), storage });
+  const metrics = newMetrics(parts, { usage, isReady: async () => (await notReady()) === null });
   const all = operations({
     ...configFacts(parts),
     ...engineCalls(parts),
     ...callLimits(parts),
     ...usage,
-    store,
-    clock,
-    ids,
-    cursors,
-    waiters,
-    liveFeed,
+    ...{ store, clock, log, ids, cursors, waiters, liveFeed },
     failedAuthentications: gate.failedAuthentications,
     isAccepting,
     shortage: () => storage.shortage(),
@@ -101,12 +110,16 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
     nodeId: () => store.cluster.self,
-    notReadyReason: () => notReadyReason(parts, { isOpen: isServing(), storage }),
-    databaseWarnings: () => parts.watch.warnings(),
+    notReadyReason: notReady,
+    metricsText: metrics,
+    databaseWarnings: () => [...parts.watch.warnings(), ...parts.backups.warnings()],
   });
   const pages = config.dashboard ? dashboardFiles : null;
+  const served = { operations: all, gate, clock, ids, log, limits, pages, observer };
+  const app = createApp({ ...served, logsRequests: config.log.requests });
   return {
-    app: createApp({ operations: all, gate, clock, ids, log, limits, pages, observer }),
+    app,
+    metrics,
     isProxy: (address) => isTrustedProxy(address, gate.proxies),
     open(url) {
       state.url = url;
@@ -119,11 +132,28 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       state.isOpen = false;
       waiters.abort();
       liveFeed.close();
+      refused.write();
     },
-    async close() {
-      await Promise.all(Object.values(usage).map((notes) => notes.write()));
-    },
+    close: async () => void (await Promise.all(Object.values(usage).map((each) => each.write()))),
   };
+}
+
+async function keptCursors(store: Pick<Store, "keepSecret">): Promise<ListCursors> {
+  const fresh = newCursorKey();
+  return listCursors(await store.keepSecret({ name: "cursors", fresh }));
+}
+
+function newMetrics(
+  parts: ApiParts,
+  { usage, isReady }: Pick<MetricsParts, "isReady"> & { usage: ReturnType<typeof usageNotes> },
+): MetricsSource {
+  const { config, clock, store, engine } = parts;
+  const workersWaiting = (type: string): number => engine.desk.waitingFor(type);
+  const look = { ...usage, store, runnerTypes: runnerTypes(config), workersWaiting };
+  const types = async (): Promise<readonly TypeSample[]> =>
+    (await lookAtTypes(look, clock.now())).types.map(toTypeSample);
+  const sample = new StoreSample({ ...parts, types });
+  return metricsSource({ ...UNWATCHED, ...parts, sample, isReady });
 }
 
 function newStorageWatch({ config, database, store, clock, log }: ApiParts): StorageWatch {
@@ -151,8 +181,9 @@ function configFacts(parts: ApiParts) {
 }
 
 /** The calls that operations make to the engine. */
-function engineCalls({ engine, waiters }: ApiParts) {
+function engineCalls({ engine, waiters, observer }: ApiParts) {
   return {
+    posted: observer?.post,
     desk: engine.desk,
     progressOf: (id: string) => engine.progressOf(id),
     findProgress: (ids: readonly string[]) => engine.findProgress(ids),
@@ -163,6 +194,7 @@ function engineCalls({ engine, waiters }: ApiParts) {
     cancelled(id: string) {
       engine.cancel(id);
       waiters.tell(id);
+      observer?.end?.({ type: null, state: "cancelled" });
     },
   };
 }
@@ -185,7 +217,7 @@ function callLimits({ config: { limits }, clock, store }: ApiParts) {
 
 function createGate(
   { config, clock, store }: ApiParts,
-  usage: ReturnType<typeof usageNotes>,
+  { usage, refused }: { usage: ReturnType<typeof usageNotes>; refused: RefusedCredentials },
 ): GateDeps {
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock, nodes: nodesOf({ store }) };
@@ -195,13 +227,27 @@ function createGate(
     ...usage,
     accountLimits: limits.account,
     browsers: config.dashboard ? toBrowserPolicy(config) : null,
-    proxies: toProxyPolicy({ trustedProxies, insecureHttp, servesTls: tls !== null }),
+    proxies: toProxyPolicy({
+      trustedProxies,
+      insecureHttp,
+      servesTls: tls !== null,
+      sessionScope: sessionScope(config),
+    }),
     failedAuthentications: new RateLimiter({
       ...perMinute,
       limit: limits.failedAuthenticationsPerMinute,
+      counted: (address) => refused.note(address),
     }),
     requests: new RateLimiter({ ...perMinute, limit: limits.account.requestsPerMinute }),
   };
+}
+
+/** The same at all daemons of a server's database; null where a file is served, by one daemon. */
+export function sessionScope({ server }: Pick<Config, "server">): string | null {
+  if (server === null) return null;
+  const hosts = server.hosts.map(({ host, port }) => `${host}:${port}`).toSorted();
+  const place = JSON.stringify([hosts, server.database, server.searchPath]);
+  return createHash("sha256").update(place).digest("hex").slice(0, 12);
 }
 
 function workerTypes({ types }: Config): ReadonlySet<string> {

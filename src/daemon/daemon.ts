@@ -1,4 +1,5 @@
 import type { Config } from "../config/config.ts";
+import type { AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
@@ -6,25 +7,30 @@ import type { Logger, LogLine } from "../domain/log.ts";
 import type { Gauges, Observer } from "../domain/observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
+import { checkMetricsAddress, openMetricsServer } from "../http/metrics/metrics-server.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
+import { checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
 import { openServer, type HttpServer } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
 import { newParser } from "../parser/parser.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
-import type { Store } from "../store/store.ts";
+import type { DeliveryHold, Store } from "../store/store.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
+import { BackupKeeper } from "./backup-keeper.ts";
 import { openClock } from "./clock.ts";
-import { createEngine } from "./engine.ts";
+import { createEngine, type MadeEngine } from "./engine.ts";
 import type { LoopDelay } from "./loop-watch.ts";
+import { bothObservers, Meter } from "./meter.ts";
 import { guardObserver, readGauges } from "./observer.ts";
-import { databaseOf } from "./store.ts";
-import { readTlsFiles, reloadTls, warnOfValidity, type TlsMaterial } from "./tls.ts";
+import { takeOver } from "./reload.ts";
+import { DatabaseError, databaseOf } from "./store.ts";
+import { readTlsFiles, warnOfValidity, type TlsMaterial } from "./tls.ts";
 import { policySource } from "./url.ts";
 
 export { DatabaseError } from "./store.ts";
 export { TlsFileError } from "./tls.ts";
-export { ListenError } from "../http/server/server.ts";
+export { ListenError } from "../http/server/listen-error.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 
 export interface DaemonOptions {
@@ -40,6 +46,8 @@ export interface DaemonOptions {
    * them, on the daemon's clock; `CommandHost` tells what that costs.
    */
   readonly commandHost?: CommandLine;
+  /** Holds all webhooks before the first is sent, until somebody releases them; null, as without it, holds nothing. */
+  readonly holdDeliveries?: Pick<DeliveryHold, "heldBy" | "reason"> | null;
   /** Is told what the daemon does. Whatever it throws changes nothing. */
   readonly observer?: Observer | undefined;
 }
@@ -48,17 +56,21 @@ export interface DaemonOptions {
 export interface Daemon {
   readonly url: string;
   readonly port: number;
+  /** Where metrics are served at an address of their own; null where they are not. */
+  readonly metricsUrl: string | null;
   /** False when the file held no account at the start: then nobody can use the daemon yet. */
   readonly hadAccounts: boolean;
   /** Settles at a moment when no task runs or can be started, and no delivery is in flight or due. */
   idle(): Promise<void>;
+  /** Settles when whatever writes has come to it, be it to fail. Then nothing of the daemon hangs. */
+  hasTurned(): Promise<void>;
   /** How much there is now. Rejects with a StoreError when that cannot be read. */
   gauges(): Promise<Gauges>;
   /**
-   * Reads the certificate and its key again, for connections from now on. If they cannot be served, it logs that and
-   * goes on with the old ones.
+   * Takes over what it can of a configuration that was read again: certificate, webhook targets, types. Logs what that
+   * was, and what takes a restart. A certificate that cannot be served is logged, and the old one stays.
    */
-  reload(): void;
+  reload(next: Config): void;
   /** The changes that the operator makes to the file while it is served. */
   readonly store: Pick<
     Store,
@@ -112,20 +124,32 @@ async function openDaemon(
   given: DaemonOptions,
   { tls, closings }: { readonly tls: TlsMaterial | null; readonly closings: Closings },
 ): Promise<Daemon> {
-  const { config, log, observer } = given;
-  const options = { ...given, observer: observer && guardObserver(observer, log) };
+  const { config, log } = given;
+  const targets = { allowList: config.webhooks.allowList };
+  const meter = new Meter();
+  const observer = bothObservers(
+    guardObserver(meter, log),
+    given.observer && guardObserver(given.observer, log),
+  );
+  const options = { ...given, observer, meter };
   const database = databaseOf(config);
   const lock = database.lock();
   closings.unshift(() => lock.release());
   // Connections that come in take precedence over work that can wait.
   const arrivals = new Arrivals();
+  // A start that fails for its address must not leave a new database behind.
+  await checkAddress(config);
+  if (config.metrics.listen !== null) await checkMetricsAddress(config.metrics.listen);
   const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
   const store = await database.openDaemonStore({ ...options, giveWay });
   closings.unshift(() => store.close());
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
   const watch = database.watch({ store, clock, log });
-  const { engine, api } = await openParts({ ...options, clock, database, store, watch }, closings);
+  const backups = new BackupKeeper({ config, database, clock, log });
+  closings.unshift(() => backups.close());
+  const found = { clock, database, store, watch, backups, allowList: () => targets.allowList };
+  const { engine, api, reloadTypes } = await openParts({ ...options, ...found }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
@@ -138,30 +162,74 @@ async function openDaemon(
     onShortage: (what) => shortage.note(what),
   });
   closings.unshift(() => server.abort());
+  const metricsUrl = await openMetrics(options, { api, closings });
   lock.announce(server.url);
+  if (given.holdDeliveries) await holdEverything(store, { ...given.holdDeliveries, clock, log });
   // Before the first task is accepted: tasks that it finds running were running in an earlier process.
   await engine.start();
   closings.unshift(() => watch.close());
   watch.start();
+  backups.start();
   api.open(server.url);
-  const reload = (): void => reloadTls(server, options);
+  const reloadable = { running: config, server, reloadTypes, targets, clock, log };
+  const reload = (next: Config): void => takeOver(next, reloadable);
   const types = [...config.types.keys()];
-  return toDaemon({ store, types, clock, engine, api, server, closings, hadAccounts, reload });
+  const made = { store, types, clock, engine, api, server, backups };
+  return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
+}
+
+async function holdEverything(
+  store: Store,
+  {
+    clock,
+    log,
+    ...hold
+  }: Pick<DeliveryHold, "heldBy" | "reason"> & Pick<DaemonOptions, "clock" | "log">,
+): Promise<void> {
+  const everything = { accountId: null, host: null };
+  const now = clock.now();
+  const actor = { kind: "user", name: hold.heldBy, address: null } as const;
+  const details = { reason: hold.reason };
+  const outcome = await store.holdDeliveries({
+    ...everything,
+    ...hold,
+    since: now,
+    audit: { at: now, actor, action: "delivery.held", subject: null, details },
+  });
+  if (outcome === "too many") {
+    throw new DatabaseError("there are too many holds of deliveries: release some of them first");
+  }
+  const waiting = await store.countScheduled(everything);
+  log.warn({ waiting }, "all webhooks are held; 'postbackd admin delivery release' lets them go");
+}
+
+/** Serves metrics at their own address; answers its URL, or null where there is none. */
+async function openMetrics(
+  { config, log }: DaemonOptions,
+  { api, closings }: { readonly api: Api; readonly closings: Closings },
+): Promise<string | null> {
+  const { listen } = config.metrics;
+  if (listen === null) return null;
+  const failed = (err: unknown): void => log.error({ err }, "metrics could not be answered");
+  const server = await openMetricsServer({ listen, metrics: api.metrics, failed });
+  closings.unshift(() => server.close());
+  log.info({ url: server.url }, "metrics are served");
+  return server.url;
 }
 
 /** Makes the parts behind the server; none of them has begun yet. */
 async function openParts(
-  given: Pick<ApiParts, "database" | "store" | "watch"> &
-    DaemonOptions & { readonly clock: ClockWatch },
+  given: Pick<ApiParts, "database" | "store" | "watch" | "backups" | "meter"> &
+    DaemonOptions & { readonly clock: ClockWatch; readonly allowList: () => AllowList },
   closings: Closings,
-): Promise<{ readonly engine: Engine; readonly api: Api }> {
-  const { config, clock, log } = given;
+): Promise<MadeEngine & { readonly api: Api }> {
+  const { clock, log } = given;
   const waiters = new TaskWaiters(clock);
-  const urlPolicy = policySource(config, { clock, log });
+  const urlPolicy = policySource(given.allowList, { clock, log });
   const parser = newParser(clock);
   closings.unshift(() => parser.close());
   const parts = { ...given, urlPolicy, parser };
-  const engine = await createEngine({
+  const { engine, reloadTypes } = await createEngine({
     ...parts,
     taskEnded: (id) => waiters.tell(id),
     awaited: () => waiters.ids,
@@ -175,7 +243,7 @@ async function openParts(
   clock.watch((byMs) => engine.clockWasSet(byMs));
   const api = await createApi({ ...parts, engine, waiters });
   closings.unshift(() => api.close());
-  return { engine, api };
+  return { engine, api, reloadTypes };
 }
 
 interface Parts {
@@ -186,9 +254,11 @@ interface Parts {
   readonly engine: Engine;
   readonly api: Api;
   readonly server: HttpServer;
+  readonly backups: BackupKeeper;
   readonly closings: Closings;
   readonly hadAccounts: boolean;
-  readonly reload: () => void;
+  readonly reload: (next: Config) => void;
+  readonly metricsUrl: string | null;
 }
 
 function toDaemon(parts: Parts): Daemon {
@@ -197,9 +267,11 @@ function toDaemon(parts: Parts): Daemon {
   return {
     url: server.url,
     port: server.port,
+    metricsUrl: parts.metricsUrl,
     hadAccounts: parts.hadAccounts,
     store: parts.store,
     idle: () => engine.idle(),
+    hasTurned: () => hasTurned(parts.store),
     gauges: () => readGauges(parts),
     reload: parts.reload,
     stop(drain = { ms: DRAIN_MS, clock: parts.clock }) {
@@ -209,10 +281,17 @@ function toDaemon(parts: Parts): Daemon {
   };
 }
 
-function stop({ store, engine, api, server, closings }: Parts, limit: DrainLimit): Promise<void> {
+// A writer that waits for a server is no thread of this process: a restart would not help it.
+async function hasTurned(store: Store): Promise<void> {
+  if (!store.cluster.isShared) await store.tryWrite().catch(() => {});
+}
+
+function stop(parts: Parts, limit: DrainLimit): Promise<void> {
+  const { store, engine, api, server, backups, closings } = parts;
   const leaveMs = Math.min(hasOthers(store) ? LEAVE_MS : 0, limit.ms);
   const rest = { ...limit, ms: limit.ms - leaveMs };
   return everyStep([
+    () => backups.drain(),
     () => (leaveMs === 0 ? undefined : leave({ engine, api }, { ...limit, ms: leaveMs })),
     () => api.drain(),
     () => engine.drain(),

@@ -2,7 +2,10 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
+import type { BackupRun } from "../store/sqlite/backup-run.ts";
+import type { BackupOrder } from "../store/sqlite/backup.ts";
 import type { InstanceLock, LockHolder } from "../store/sqlite/machine/instance-lock.ts";
+import type { Restoration, Restored } from "../store/sqlite/restore.ts";
 import type { Store } from "../store/store.ts";
 
 /**
@@ -36,6 +39,10 @@ export interface Database {
   sizes(): Promise<DatabaseSizes>;
   /** Empties the `-wal` of a file; false when somebody reads from it. */
   clearWal(): boolean;
+  /** Begins a copy of it as it is now, beside a running daemon or without one. Throws a {@link DatabaseError}. */
+  startBackup(order: Omit<BackupOrder, "database">): BackupRun;
+  /** Puts a copy in its place. Rejects as `restoreCopy` does, or with a {@link DatabaseError}. */
+  restore(restoration: Omit<Restoration, "database">): Promise<Restored>;
 }
 
 export interface DaemonStoreParts {
@@ -49,6 +56,8 @@ export interface AdminStore {
   readonly store: Store;
   /** True when the file was made just now. */
   readonly isNew: boolean;
+  /** The user that the process acts as from now on, because the file is that user's; null for the one it began as. */
+  readonly actsAs: string | null;
 }
 
 /** The versions of the tables before a migration, null where there were none, and after it. */
@@ -68,7 +77,7 @@ export interface WatchParts {
 
 export interface Watch {
   start(): void;
-  /** What the operator should mend, in words for everybody; everything works nevertheless. */
+  /** The faults that the operator should mend, in words for everybody; everything works nevertheless. */
   warnings(): readonly string[];
   /** Safe to call twice. */
   close(): void;

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+
 import type { Config, TypeConfig } from "../config/config.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
@@ -20,6 +22,7 @@ import type { Store } from "../store/store.ts";
 import { missingPrograms } from "./check.ts";
 import type { Database } from "./database.ts";
 import { endOrphanedCommands } from "./orphan.ts";
+import { canTakeOver } from "./reload.ts";
 import { openResolver } from "./url.ts";
 
 export interface EngineParts {
@@ -40,8 +43,14 @@ export interface EngineParts {
   readonly observer?: Observer | undefined;
 }
 
+export interface MadeEngine {
+  readonly engine: Engine;
+  /** Takes over what has changed in types that the daemon runs itself. Answers their names. */
+  reloadTypes(config: Pick<Config, "types">): readonly string[];
+}
+
 /** Makes the engine; it does nothing before its `start`. */
-export async function createEngine(parts: EngineParts): Promise<Engine> {
+export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
   const { config, clock, log, urlPolicy, commandHost: command } = parts;
   const { webhooks, retentionMs } = config;
   const { queueDays } = config.limits;
@@ -63,10 +72,28 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     else if (config.runTypes.has(name))
       types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
   }
+  const running = new Map(config.types);
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
   const resources = [sender, resolver, ...(host === null ? [] : [host])];
   const times = { retentionMs, queueDays, retryAfterMs };
-  return new Engine({ ...parts, ...times, types, workerTypes, sender, resources, limits });
+  const all = { ...parts, ...times, types, workerTypes, sender, resources, limits };
+  const engine = new Engine(all);
+  return {
+    engine,
+    reloadTypes(next) {
+      const changed = new Map<string, TaskType>();
+      for (const [name, type] of next.types) {
+        const before = running.get(name);
+        if (!types.has(name) || type.kind === "worker" || !canTakeOver(before, type)) continue;
+        if (isDeepStrictEqual(before, type)) continue;
+        running.set(name, type);
+        const runner = toRunner(type, { ...parts, owner, host });
+        changed.set(name, { runner, retries: type.retries });
+      }
+      engine.takeTypes(changed);
+      return [...changed.keys()];
+    },
+  };
 }
 
 interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser"> {

@@ -4,6 +4,8 @@ import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
+import { startBackup, type BackupRun } from "../store/sqlite/backup-run.ts";
+import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import {
   InstanceLock,
@@ -13,6 +15,7 @@ import {
 } from "../store/sqlite/machine/instance-lock.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
 import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
+import { restoreCopy, type Restoration, type Restored } from "../store/sqlite/restore.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import { DatabaseError } from "./database.ts";
@@ -24,6 +27,8 @@ import type {
   Watch,
   WatchParts,
 } from "./database.ts";
+import { becomeOwner } from "./file-owner.ts";
+import { fileSystemOf } from "./file-system.ts";
 import { FileWatch } from "./file-watch.ts";
 import { fileOwner } from "./orphan.ts";
 
@@ -31,13 +36,20 @@ import { fileOwner } from "./orphan.ts";
 export class FileDatabase implements Database {
   readonly #file: string;
   readonly #backlogMax: number;
+  readonly #mayBeOnNetwork: boolean;
 
-  constructor({ database, limits }: Pick<Config, "database" | "limits">) {
+  constructor({
+    database,
+    limits,
+    allowNetworkFs,
+  }: Pick<Config, "database" | "limits" | "allowNetworkFs">) {
     this.#file = database;
+    this.#mayBeOnNetwork = allowNetworkFs;
     this.#backlogMax = limits.writeBacklog;
   }
 
   lock(): InstanceLock {
+    if (!this.#mayBeOnNetwork) refuseNetwork(this.#file);
     try {
       refuseSecondName(this.#file);
       refuseOpenElsewhere(this.#file);
@@ -68,7 +80,9 @@ export class FileDatabase implements Database {
   /** Where it makes no file, it makes nothing beside one either. */
   async openAdminStore({ mayCreate }: { readonly mayCreate: boolean }): Promise<AdminStore> {
     const file = this.#file;
-    const isNew = !existsSync(file);
+    const actsAs = becomeOwner(file);
+    // An empty file is not one yet.
+    const isNew = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
     if (isNew && !mayCreate) {
       const fault = placeFault(file);
       throw new DatabaseError(
@@ -77,7 +91,7 @@ export class FileDatabase implements Database {
           : `${file} cannot be opened: ${fault}`,
       );
     }
-    return { store: await this.#open({ writer: "inline" }), isNew };
+    return { store: await this.#open({ writer: "inline" }), isNew, actsAs };
   }
 
   async migrate(): Promise<never> {
@@ -112,6 +126,25 @@ export class FileDatabase implements Database {
     return clearWal(this.#file);
   }
 
+  startBackup(order: Omit<BackupOrder, "database">): BackupRun {
+    const { file } = order;
+    if (!existsSync(this.#file)) {
+      throw new DatabaseError(`there is no database ${this.#file}; name one with --db`);
+    }
+    if (!isFolder(dirname(file))) {
+      throw new DatabaseError(
+        `the folder ${dirname(file)} does not exist; make it, or name another file`,
+      );
+    }
+    return startBackup({ ...order, database: this.#file });
+  }
+
+  async restore(restoration: Omit<Restoration, "database">): Promise<Restored> {
+    const fault = existsSync(this.#file) ? null : placeFault(this.#file);
+    if (fault !== null) throw new DatabaseError(`${this.#file} cannot be made: ${fault}`);
+    return restoreCopy({ ...restoration, database: this.#file });
+  }
+
   async #open(how: Omit<SqliteStoreOptions, "file" | "backlogMax">): Promise<Store> {
     const file = this.#file;
     try {
@@ -121,6 +154,18 @@ export class FileDatabase implements Database {
       throw toDatabaseError(file, error);
     }
   }
+}
+
+function refuseNetwork(file: string): void {
+  // A folder that is missing is told by whoever opens the file.
+  if (!existsSync(dirname(file))) return;
+  const { name, kind } = fileSystemOf(file);
+  if (kind !== "network") return;
+  throw new DatabaseError(
+    `${file} lies on a network file system (${name}), where no lock keeps a second daemon away, and two destroy the ` +
+      "file: move it to a disk of this machine, or use PostgreSQL (--db postgres://…); to serve it all the same, say " +
+      "--allow-network-fs",
+  );
 }
 
 // A missing file has no bytes.

@@ -39,7 +39,7 @@ export class FileWatch {
     this.#planCheck(CHECK_AFTER_MS);
   }
 
-  /** What is wrong with a file is its fault. */
+  /** A file's fault tells what is wrong with it. */
   warnings(): readonly string[] {
     return [];
   }

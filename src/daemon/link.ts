@@ -2,24 +2,38 @@ import type { Config } from "../config/config.ts";
 import { newSignInToken } from "../domain/account/session-secret.ts";
 import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/session.ts";
 import type { Clock } from "../domain/clock/clock.ts";
-import type { Store } from "../store/store.ts";
+import { REFERENCE_PATH } from "../http/reference/reference-files.ts";
+import type { AuditEntry, Store } from "../store/store.ts";
 import { findDaemonUrl, toLoopback } from "./health.ts";
 import { listenUrl } from "./listen-url.ts";
 
 /** Makes a link to the dashboard at a base URL, shown only this once. */
 export async function createSignInLink(
   baseUrl: string,
-  { store, clock }: { readonly store: Pick<Store, "createSignInLink">; readonly clock: Clock },
+  {
+    store,
+    clock,
+    audit,
+  }: {
+    readonly store: Pick<Store, "createSignInLink">;
+    readonly clock: Clock;
+    readonly audit: AuditEntry;
+  },
 ): Promise<{ readonly url: string; readonly expiresAt: number }> {
   const { secret, hash } = newSignInToken();
   const expiresAt = clock.now() + SIGN_IN_LINK_MS;
-  await store.createSignInLink({ hash, expiresAt });
+  await store.createSignInLink({ hash, expiresAt, audit });
   return { url: baseUrl + signInPath(secret), expiresAt };
 }
 
 /** The address of the dashboard in a browser, for a daemon that serves at this URL. */
 export function dashboardUrl({ publicUrl }: Pick<Config, "publicUrl">, url: string): string {
   return publicUrl ?? toLoopback(new URL(url)).origin;
+}
+
+/** The address of the API's reference in a browser, for the same daemon. */
+export function referenceUrl(config: Pick<Config, "publicUrl">, url: string): string {
+  return dashboardUrl(config, url) + REFERENCE_PATH;
 }
 
 /** The place of the dashboard, and whether a daemon answered there. */

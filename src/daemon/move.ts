@@ -8,7 +8,7 @@ import { parseServerAddress } from "../store/postgres/machine/server-address.ts"
 
 export type { MoveProgress, MoveReport } from "../store/move/report.ts";
 
-/** What is moved where: one of them is a file, the other the URL of a server. */
+/** From where to where: one of them is a file, the other the URL of a server. */
 export interface Move {
   readonly from: string;
   readonly to: string;

@@ -22,7 +22,11 @@ export function guardObserver(observer: Observer, log: Logger): Observer {
   return {
     request: guarded(observer.request?.bind(observer)),
     commit: guarded(observer.commit?.bind(observer)),
+    refusal: guarded(observer.refusal?.bind(observer)),
+    post: guarded(observer.post?.bind(observer)),
+    start: guarded(observer.start?.bind(observer)),
     run: guarded(observer.run?.bind(observer)),
+    end: guarded(observer.end?.bind(observer)),
     attempt: guarded(observer.attempt?.bind(observer)),
   };
 }

@@ -8,6 +8,7 @@ import type { Config } from "../config/config.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { nodeNameOf } from "../domain/node-name.ts";
+import { missingStandby } from "../domain/stats/database-health.ts";
 import { pidNamespace } from "../runners/command/process-table.ts";
 import { readServerAddress, type ServerAddress } from "../store/postgres/machine/server-address.ts";
 import type { PostgresStoreOptions } from "../store/postgres/postgres-store.ts";
@@ -29,6 +30,10 @@ import type {
   WatchParts,
 } from "./database.ts";
 import { ServerWatch } from "./server-watch.ts";
+
+const SERVER_BACKUP =
+  "the database is on a PostgreSQL server, whose own tools do this better: 'pg_dump --format=custom' for a copy and " +
+  "'pg_restore' to bring it back, or pg_basebackup with archived WAL to go back to any moment";
 
 type ServerConfig = Pick<Config, "node" | "notify" | "limits">;
 
@@ -62,12 +67,16 @@ export class ServerDatabase implements Database {
     return readHolder(this.#lockBase());
   }
 
-  openDaemonStore({ log, observer }: DaemonStoreParts): Promise<Store> {
-    return this.#open({ role: "node", log, observer });
+  async openDaemonStore({ log, observer }: DaemonStoreParts): Promise<Store> {
+    const store = await this.#open({ role: "node", log, observer });
+    const fault = await standbyFault(store);
+    if (fault === null) return store;
+    await store.close();
+    throw fault;
   }
 
   async openAdminStore(): Promise<AdminStore> {
-    return { store: await this.#open({ role: "tool" }), isNew: false };
+    return { store: await this.#open({ role: "tool" }), isNew: false, actsAs: null };
   }
 
   async migrate(): Promise<Migrated> {
@@ -95,6 +104,14 @@ export class ServerDatabase implements Database {
 
   clearWal(): boolean {
     return true;
+  }
+
+  startBackup(): never {
+    throw new DatabaseError(SERVER_BACKUP);
+  }
+
+  async restore(): Promise<never> {
+    throw new DatabaseError(SERVER_BACKUP);
   }
 
   async #open(how: Pick<PostgresStoreOptions, "role" | "log" | "observer">): Promise<Store> {
@@ -127,7 +144,7 @@ export class ServerDatabase implements Database {
   }
 }
 
-/** What the store says of a server, its TLS files included, becomes a {@link DatabaseError}: it names the remedy. */
+/** An error of the store about a server, or about its TLS files, becomes a {@link DatabaseError}: it names the remedy. */
 async function withServer<T>(
   url: ServerUrl,
   use: (server: ServerAddress) => Promise<T>,
@@ -138,6 +155,14 @@ async function withServer<T>(
     if (!(error instanceof StoreError)) throw error;
     throw new DatabaseError(error.message, { cause: error });
   }
+}
+
+/** A start would wait at its first write, and could tell nobody why. */
+async function standbyFault(store: Store): Promise<DatabaseError | null> {
+  // Facts that cannot be read now keep nobody from starting.
+  const health = await store.findDatabaseHealth().catch(() => null);
+  const missing = health === null ? null : missingStandby(health);
+  return missing === null ? null : new DatabaseError(missing.text);
 }
 
 type NodeConfig = Config["node"];

@@ -9,11 +9,12 @@ export interface ServerWatchDeps {
   readonly log: Logger;
 }
 
-const LOOK_MS = 60_000;
+// Posts are refused from 5 s on after the only standby that commits wait for has gone: who asks then is told why.
+const LOOK_MS = 5000;
 const TOLD_EVERY_MS = 3_600_000;
 
 /**
- * Watches the server of the database while it is served. Every node looks once a minute, because each is asked how it is;
+ * Watches the server of the database while it is served. Every node looks every few seconds, because each is asked how it is;
  * what is wrong is logged by the one that sweeps, once an hour while it lasts.
  */
 export class ServerWatch {
@@ -27,14 +28,14 @@ export class ServerWatch {
     this.#deps = deps;
   }
 
-  /** Looks at once, and then each minute until {@link close}. */
+  /** Looks at once, and then again and again until {@link close}. */
   start(): void {
     // A look is answered or given up within seconds.
     this.#timer = this.#deps.clock.setTimer(LOOK_MS, () => this.start());
     void this.#look();
   }
 
-  /** What was found at the last look. */
+  /** The findings of the last look. */
   warnings(): readonly string[] {
     return this.#warnings.map(({ text }) => text);
   }
@@ -51,7 +52,7 @@ export class ServerWatch {
       this.#warnings = health === null ? [] : databaseWarnings(health);
       if (store.cluster.holds("sweep")) this.#tell();
     } catch (error) {
-      // What was found may be long over. A server that cannot be reached is reported by whoever needs it.
+      // The last findings may be long over. A server that cannot be reached is reported by whoever needs it.
       this.#warnings = [];
       if (!(error instanceof StoreError)) {
         log.warn({ err: error }, "the health of the database could not be read");

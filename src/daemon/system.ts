@@ -10,6 +10,7 @@ import type { LogLine } from "../domain/log.ts";
 import type { ConfiguredType, ShownRunner, SystemFacts } from "../http/operation-deps.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
+import type { BackupKeeper, BackupState } from "./backup-keeper.ts";
 import type { Database } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 
@@ -20,6 +21,7 @@ export interface SystemParts {
   readonly store: Pick<Store, "usedBytes">;
   /** The URL that the daemon listens on, once it does. */
   readonly url: () => string;
+  readonly backups: Pick<BackupKeeper, "state">;
   readonly recentLog: () => readonly LogLine[];
   /** Null when the event loop is not watched. */
   readonly loopDelay: () => LoopDelay | null;
@@ -51,8 +53,22 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
       disk: { free_bytes: diskFreeBytes, total_bytes: diskTotalBytes },
       memory: { rss_bytes: rss, heap_bytes: heapUsed },
       event_loop: delay && { p99_delay_ms: delay.p99Ms, worst_delay_ms: delay.worstMs },
+      backups: shownBackups(parts.backups.state()),
       log: parts.recentLog(),
     };
+  };
+}
+
+function shownBackups(state: BackupState | null): SystemFacts["backups"] {
+  if (state === null) return null;
+  const { newest, failure } = state;
+  return {
+    newest: newest && {
+      file: newest.file,
+      created_at: timeText(newest.createdAt),
+      bytes: newest.bytes,
+    },
+    failure: failure && { at: timeText(failure.at), reason: failure.reason },
   };
 }
 

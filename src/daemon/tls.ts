@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-import type { Config, TlsFiles } from "../config/config.ts";
+import type { TlsFiles } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
@@ -82,17 +82,13 @@ export function validityFaults(
  */
 export function reloadTls(
   server: Pick<HttpServer, "reloadTls">,
-  { config, clock, log }: { readonly config: Config; readonly clock: Clock; readonly log: Logger },
+  { tls, clock, log }: { readonly tls: TlsFiles; readonly clock: Clock; readonly log: Logger },
 ): void {
-  if (config.tls === null) {
-    log.warn({}, "there is no certificate to reload; a changed configuration takes a restart");
-    return;
-  }
   try {
-    const material = readTlsFiles(config.tls);
+    const material = readTlsFiles(tls);
     server.reloadTls(material);
     const { subject, names, validTo } = material;
-    const facts = { file: config.tls.cert, subject, names, expires: toText(validTo) };
+    const facts = { file: tls.cert, subject, names, expires: toText(validTo) };
     log.info(facts, "certificate reloaded; new connections are served with it");
     warnOfValidity(material, { now: clock.now(), log });
   } catch (error) {

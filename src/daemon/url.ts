@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 
 import type { Config } from "../config/config.ts";
-import { EMPTY_ALLOW_LIST } from "../domain/address/allow-list.ts";
+import { EMPTY_ALLOW_LIST, type AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { withDeadline } from "../domain/clock/wait.ts";
 import type { Logger } from "../domain/log.ts";
@@ -23,16 +23,16 @@ import { Resolver, type Resolution, type ResolverOptions } from "../net/resolver
 const POLICY_AGE_MS_MAX = 10_000;
 
 /**
- * The policy by which URLs and addresses are judged, with the machine's own addresses read now and every 10 s; a
- * warning is logged when they cannot be read.
+ * The policy by which URLs and addresses are judged, by the list of the moment, with the machine's own addresses read
+ * now and every 10 s; a warning is logged when they cannot be read.
  */
 export function policySource(
-  { webhooks }: Config,
+  allowList: () => AllowList,
   { clock, log }: Pick<UrlCircumstances, "clock" | "log">,
 ): () => UrlPolicy {
   const own = new OwnAddresses({ log });
   const read = (): UrlPolicy => ({
-    allow: webhooks.allowList,
+    allow: allowList(),
     ownNames: [hostname()],
     ownAddresses: own.read(),
   });
@@ -40,7 +40,7 @@ export function policySource(
   let readAt = clock.monotonic();
   return () => {
     const now = clock.monotonic();
-    if (now - readAt > POLICY_AGE_MS_MAX) {
+    if (now - readAt > POLICY_AGE_MS_MAX || policy.allow !== allowList()) {
       policy = read();
       readAt = now;
     }
@@ -104,7 +104,8 @@ export async function explainUrl(
   question: UrlQuestion,
   circumstances: UrlCircumstances,
 ): Promise<UrlExplanation> {
-  const policy = policySource(circumstances.config, circumstances)();
+  const { allowList } = circumstances.config.webhooks;
+  const policy = policySource(() => allowList, circumstances)();
   const verdict = judge(question, policy);
   const use = isTemplate(question.url) ? "pingback" : "webhook";
   const steps = urlSteps(question.url, question.values);

@@ -99,3 +99,10 @@ test("takes for the name of a node what can be part of a file's name", () => {
   assert.equal(nodeNameOf("x".repeat(80)).length, 64);
   assert.equal(nodeNameOf(""), "node");
 });
+
+test("refuses a schedule of backups for a server, and names what makes them there", () => {
+  const toml = '[backup]\nschedule = "0 3 * * *"';
+  const problem = problemOf({ flags: { db: URL_OF_SERVER }, toml });
+  assert.match(problem, /backup\.schedule: .*PostgreSQL server.*pg_dump.*pg_basebackup/);
+  assert.equal(loaded({ flags: { db: "x.db" }, toml }).backup.schedule, "0 3 * * *");
+});

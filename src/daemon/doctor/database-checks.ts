@@ -1,0 +1,179 @@
+import { statSync, type Stats } from "node:fs";
+
+import type { Config } from "../../config/config.ts";
+import { messageOf } from "../../domain/message-of.ts";
+import { databaseWarnings, type DatabaseHealth } from "../../domain/stats/database-health.ts";
+import { openReader } from "../../store/sqlite/machine/connection.ts";
+import { refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
+import { readFileHeader } from "../../store/sqlite/machine/file-header.ts";
+import { tableCheckReads } from "../../store/sqlite/machine/table-check.ts";
+import { SCHEMA_VERSION } from "../../store/sqlite/migration-steps.ts";
+import { StoreError } from "../../store/store.ts";
+import { fileSystemOf } from "../file-system.ts";
+import { DatabaseError, databaseOf } from "../store.ts";
+import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
+
+/** Looks at the database: its place, its owner, its room, and all that is in it. Changes nothing. */
+export async function checkDatabase(config: Config): Promise<readonly Finding[]> {
+  if (config.server !== null) return checkServer(config);
+  const file = config.database;
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (stats === undefined) {
+    return [
+      warning(
+        "database",
+        `there is no ${file} yet`,
+        "start the daemon, or make the first account, or name another file with --db",
+      ),
+    ];
+  }
+  return [checkPlace(file), checkMode(file, stats), ...(await checkContent(config))];
+}
+
+function checkPlace(file: string): Finding {
+  const { name, kind } = fileSystemOf(file);
+  switch (kind) {
+    case "network":
+      return failure(
+        "file system",
+        `${file} lies on ${name}, where locks do not keep a second daemon away`,
+        "move it to a disk of this machine, or use PostgreSQL",
+      );
+    case "memory":
+      return warning(
+        "file system",
+        `${file} lies in memory (${name}): a reboot takes it`,
+        "move it to a disk, unless it is to be thrown away",
+      );
+    case "overlay":
+      return warning(
+        "file system",
+        `${file} lies in the container itself: it goes with it`,
+        "mount a volume for it, as with 'docker run --volume postbackd:/data'",
+      );
+    case "local":
+      return sound("file system", `${file} lies on a disk of this machine`);
+  }
+}
+
+function checkMode(file: string, { mode, uid }: Stats): Finding {
+  const bits = (mode & 0o777).toString(8);
+  if ((mode & 0o077) !== 0) {
+    return warning(
+      "owner",
+      `${file} has mode ${bits}: other users of the machine can read tasks and secrets`,
+      `chmod 600 ${file}`,
+    );
+  }
+  const own = process.geteuid?.() ?? uid;
+  if (uid === own || own === 0)
+    return sound("owner", `${file} is its owner's alone (mode ${bits})`);
+  return failure(
+    "owner",
+    `${file} belongs to user ${uid}, and this is user ${own}`,
+    "run this as that user, or as root",
+  );
+}
+
+async function checkContent(config: Config): Promise<readonly Finding[]> {
+  const file = config.database;
+  const version = schemaVersionOf(file);
+  if (version > 0 && version < SCHEMA_VERSION) {
+    const detail = `the tables have version ${version}: the next start brings them to ${SCHEMA_VERSION}, after copying the file`;
+    return [skipped("content", detail)];
+  }
+  return [checkTables(file), ...(await checkRoom(config))];
+}
+
+/** Reads everything through a connection that cannot write. */
+function checkTables(file: string): Finding {
+  try {
+    refuseDamagedFile(file);
+    const connection = openReader(file);
+    try {
+      const { listTables, checkTable } = tableCheckReads(connection);
+      const fault =
+        listTables()
+          .map(checkTable)
+          .find((each) => each !== null) ?? null;
+      if (fault !== null) return failure("content", `${file} is damaged (${fault})`, RESTORE);
+    } finally {
+      connection.close();
+    }
+  } catch (error) {
+    return failure("content", messageOf(error), RESTORE);
+  }
+  return sound("content", `every table and index is sound; ${sizeText(statSync(file).size)}`);
+}
+
+const RESTORE = "stop the daemon and put a copy in its place: postbackd backup restore COPY";
+
+/** As far as the file itself says; 0 where it is no database, or a new one whose tables are still in its -wal. */
+function schemaVersionOf(file: string): number {
+  return readFileHeader(file).bytes.readUInt32BE(60);
+}
+
+// The writer keeps it at some megabytes, unless somebody reads for long.
+const WAL_BYTES_MAX = 256 * 1024 ** 2;
+
+async function checkRoom(config: Config): Promise<readonly Finding[]> {
+  const { walBytes, diskFreeBytes: free } = await databaseOf(config).sizes();
+  return [checkWal(config.database, walBytes ?? 0), checkDisk(config, free)];
+}
+
+function checkWal(file: string, bytes: number): Finding {
+  if (bytes <= WAL_BYTES_MAX) return sound("WAL", `${file}-wal has ${sizeText(bytes)}`);
+  return warning(
+    "WAL",
+    `${file}-wal has grown to ${sizeText(bytes)}: somebody reads the file for long`,
+    "end other programs that have it open (lsof), such as a sqlite3 with an open transaction",
+  );
+}
+
+function checkDisk({ limits }: Config, free: number | null): Finding {
+  const least = limits.diskFreeBytes;
+  if (free === null) return skipped("disk", "the free space is not known");
+  if (free < least) {
+    return failure(
+      "disk",
+      `${sizeText(free)} are free, less than limits.disk_free (${sizeText(least)}): new tasks are refused (50700)`,
+      "make room, shorten retention_days, or lower limits.disk_free",
+    );
+  }
+  if (free < 2 * least) {
+    return warning(
+      "disk",
+      `${sizeText(free)} are free, and at ${sizeText(least)} new tasks are refused (50700)`,
+      "make room soon",
+    );
+  }
+  return sound("disk", `${sizeText(free)} are free`);
+}
+
+async function checkServer(config: Config): Promise<readonly Finding[]> {
+  try {
+    const { store } = await databaseOf(config).openAdminStore({ mayCreate: false });
+    try {
+      return healthFindings(await store.findDatabaseHealth());
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (!(error instanceof DatabaseError || error instanceof StoreError)) throw error;
+    return [failure("database", error.message, "mend what it says")];
+  }
+}
+
+function healthFindings(health: DatabaseHealth | null): readonly Finding[] {
+  if (health === null) return [skipped("database", "the server tells nothing of itself")];
+  const { used, max } = health.connections;
+  const found = databaseWarnings(health).map(({ text }) =>
+    warning("database", text, 'docs/scaling.md, "What a failure looks like"'),
+  );
+  const summary = `PostgreSQL ${health.version}, ${used} of ${max} connections used`;
+  return [sound("database", summary), ...found];
+}
+
+function sizeText(bytes: number): string {
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+}

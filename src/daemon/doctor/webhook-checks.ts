@@ -1,0 +1,50 @@
+import type { Config } from "../../config/config.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
+import { withDeadline } from "../../domain/clock/wait.ts";
+import { Resolver } from "../../net/resolver.ts";
+import { sound, warning, type Finding } from "./finding.ts";
+
+/** Looks at what webhooks need: names that resolve, and targets that are let in on purpose. */
+
+// Kept for documentation (RFC 2606): it exists, and asking for it tells nobody anything.
+const NAME = "example.com";
+const LOOK_UP_MS = 8000;
+
+export async function checkResolver({ webhooks }: Config, clock: Clock): Promise<Finding> {
+  const { dnsServers } = webhooks;
+  const isOwn = dnsServers.length > 0;
+  const resolver = new Resolver(isOwn ? { servers: dnsServers, clock } : { clock });
+  try {
+    const found = await withDeadline(LOOK_UP_MS, { clock }, (signal) =>
+      resolver.resolve(NAME, { signal }),
+    );
+    if (found.kind === "addresses")
+      return sound("resolver", `names resolve (${NAME} was asked for)`);
+    return warning(
+      "resolver",
+      `${NAME} does not resolve (${found.error}): webhooks to names would fail`,
+      isOwn
+        ? "mend webhooks.dns_servers, or the way to these servers"
+        : "mend /etc/resolv.conf, or name servers in webhooks.dns_servers; without a network to other names this is right",
+    );
+  } finally {
+    resolver.close();
+  }
+}
+
+export function checkTargets({ webhooks: { allow } }: Config): Finding {
+  const wide = allow.filter((entry) => entry.endsWith("/0"));
+  if (wide.length > 0) {
+    return warning(
+      "targets",
+      `webhooks.allow has ${wide.join(", ")}: whoever may post tasks reaches every service of your networks`,
+      "name the receivers' addresses or hosts instead",
+    );
+  }
+  return sound(
+    "targets",
+    allow.length === 0
+      ? "webhooks go to public addresses only"
+      : `webhooks also go to ${allow.join(", ")} (webhooks.allow)`,
+  );
+}

@@ -1,0 +1,221 @@
+import { readdir, readFile } from "node:fs/promises";
+
+import { version } from "../assets.ts";
+import type { Config } from "../config/config.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { WorkCounts } from "../domain/stats/work-counts.ts";
+import type { Engine } from "../engine/engine.ts";
+import { exposition, type MetricsFormat } from "../http/metrics/exposition.ts";
+import { TYPES_MAX } from "../http/metrics/series.ts";
+import { gauge, TypeNames, type Family, type Sample } from "../http/metrics/values.ts";
+import type { lookAtTypes } from "../http/operations/operator-runners.ts";
+import { sqliteVersion } from "../store/sqlite/machine/version.ts";
+import type { Duty, Store } from "../store/store.ts";
+import type { BackupKeeper, BackupState } from "./backup-keeper.ts";
+import type { DatabaseSizes } from "./database.ts";
+import type { LoopDelay } from "./loop-watch.ts";
+import type { Meter } from "./meter.ts";
+import type { StoreSample, TypeSample } from "./store-sample.ts";
+
+export interface MetricsParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly meter: Meter;
+  readonly sample: StoreSample;
+  readonly store: Pick<Store, "cluster">;
+  readonly engine: Pick<Engine, "lanes" | "facts" | "health">;
+  /** Null when the event loop is not watched. */
+  readonly loopDelay: () => LoopDelay | null;
+  readonly isReady: () => Promise<boolean>;
+  readonly backups: Pick<BackupKeeper, "state">;
+}
+
+/** Writes everything that there is to tell, as `/metrics` answers it. Nothing of it is read from tables meanwhile. */
+export type MetricsSource = (format: MetricsFormat) => Promise<string>;
+
+export function metricsSource(parts: MetricsParts): MetricsSource {
+  const build = buildInfo(parts.config);
+  return async (format) => {
+    const [read, machine, isReady] = await Promise.all([
+      parts.sample.look(),
+      processFamilies(),
+      parts.isReady(),
+    ]);
+    const families = [
+      build,
+      gauge("postbackd_ready", isReady ? 1 : 0),
+      ...parts.meter.families(),
+      ...engineFamilies(parts),
+      ...clusterFamilies(parts.store),
+      ...backupFamilies(parts.backups.state()),
+      ...typeFamilies(read.types),
+      ...countFamilies(read.counts),
+      ...sizeFamilies(read.sizes, read.dataBytes),
+      gauge("postbackd_disk_free_min_bytes", parts.config.limits.diskFreeBytes),
+      gauge("postbackd_sample_age_seconds", seconds(parts.clock.monotonic() - read.takenAt)),
+      ...loopFamilies(parts.loopDelay()),
+      ...machine,
+    ];
+    return exposition(families, format);
+  };
+}
+
+function buildInfo({ server }: Config): Family {
+  const database = server === null ? "sqlite" : "postgres";
+  const labels = [version, process.version, sqliteVersion(), database];
+  return gauge("postbackd_build_info", [{ labels, value: 1 }]);
+}
+
+function engineFamilies({ engine }: MetricsParts): readonly Family[] {
+  const { lanes, underWay, heldAccounts, holds } = engine.lanes;
+  const { receivers } = engine.health();
+  const running = engine.facts().running.map(({ type, runs }) => ({ type, value: runs }));
+  return [
+    gauge("postbackd_runs_active", byType(running)),
+    gauge("postbackd_delivery_attempts_active", underWay),
+    gauge("postbackd_delivery_lanes", lanes),
+    gauge("postbackd_held_accounts", heldAccounts),
+    gauge("postbackd_delivery_holds", holds),
+    gauge("postbackd_receivers", receivers.all),
+    gauge("postbackd_receivers_failing", receivers.failed),
+  ];
+}
+
+function backupFamilies(state: BackupState | null): readonly Family[] {
+  const madeAt = state?.newest?.createdAt ?? null;
+  return [
+    gauge("postbackd_backup_last_success_timestamp_seconds", madeAt && seconds(madeAt)),
+    gauge("postbackd_backup_failed", state && (state.failure === null ? 0 : 1)),
+  ];
+}
+
+const DUTIES: readonly Duty[] = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"];
+
+function clusterFamilies({ cluster }: Pick<Store, "cluster">): readonly Family[] {
+  const duties = DUTIES.map((duty) => ({ labels: [duty], value: cluster.holds(duty) ? 1 : 0 }));
+  return [
+    gauge("postbackd_nodes", cluster.membership().length),
+    gauge("postbackd_node_duty", duties),
+  ];
+}
+
+function typeFamilies(types: readonly TypeSample[]): readonly Family[] {
+  const of = (value: (type: TypeSample) => number | null): readonly Sample[] =>
+    byType(types.map((type) => ({ type: type.name, value: value(type) })));
+  const ages = types.map(({ name, oldestMs }) => ({ type: name, value: seconds(oldestMs) }));
+  return [
+    gauge(
+      "postbackd_queue_tasks",
+      of(({ waiting }) => waiting),
+    ),
+    gauge("postbackd_queue_age_seconds", byType(ages, Math.max)),
+    gauge(
+      "postbackd_running_tasks",
+      of(({ running }) => running),
+    ),
+    gauge(
+      "postbackd_workers_waiting",
+      of(({ workersWaiting }) => workersWaiting),
+    ),
+    gauge(
+      "postbackd_queue_without_worker",
+      of(({ hasWorker }) => (hasWorker === null ? null : hasWorker ? 0 : 1)),
+    ),
+  ];
+}
+
+type TypeLooked = Awaited<ReturnType<typeof lookAtTypes>>["types"][number];
+
+export function toTypeSample(type: TypeLooked): TypeSample {
+  const { name, running, waiting, oldest_waiting_ms, workers_waiting, has_worker } = type;
+  const oldestMs = oldest_waiting_ms ?? 0;
+  const workers = { workersWaiting: workers_waiting, hasWorker: has_worker };
+  return { name, running, waiting, oldestMs, ...workers };
+}
+
+interface TypeValue {
+  readonly type: string;
+  /** Null where it does not apply. */
+  readonly value: number | null;
+}
+
+const sum = (one: number, other: number): number => one + other;
+
+/** A sample for each type, of which the last stands for all that are too many. */
+function byType(values: readonly TypeValue[], join = sum): readonly Sample[] {
+  const names = new TypeNames(TYPES_MAX);
+  const samples = new Map<string, Sample>();
+  for (const { type, value } of values) {
+    if (value === null) continue;
+    const name = names.of(type);
+    const known = samples.get(name)?.value;
+    samples.set(name, { labels: [name], value: known === undefined ? value : join(known, value) });
+  }
+  return [...samples.values()];
+}
+
+const STATES = ["delayed", "queued", "running", "completed", "failed", "cancelled"] as const;
+
+function countFamilies(counts: WorkCounts | null): readonly Family[] {
+  if (counts === null) return [];
+  const states = STATES.map((state) => ({ labels: [state], value: counts[state] }));
+  return [
+    gauge("postbackd_tasks", states),
+    gauge("postbackd_tasks_ready", counts.ready),
+    gauge("postbackd_deliveries_retrying", counts.retrying),
+    gauge("postbackd_deliveries_undelivered", counts.undelivered),
+  ];
+}
+
+function sizeFamilies(sizes: DatabaseSizes, dataBytes: number | null): readonly Family[] {
+  return [
+    gauge("postbackd_database_size_bytes", sizes.bytes),
+    gauge("postbackd_database_wal_size_bytes", sizes.walBytes),
+    gauge("postbackd_database_data_bytes", dataBytes),
+    gauge("postbackd_disk_free_bytes", sizes.diskFreeBytes),
+    gauge("postbackd_disk_size_bytes", sizes.diskTotalBytes),
+  ];
+}
+
+function loopFamilies(delay: LoopDelay | null): readonly Family[] {
+  return [
+    gauge("postbackd_event_loop_delay_p99_seconds", delay && seconds(delay.p99Ms)),
+    gauge("postbackd_event_loop_delay_max_seconds", delay && seconds(delay.worstMs)),
+  ];
+}
+
+/** The process, under the names that every exporter has for these. */
+async function processFamilies(): Promise<readonly Family[]> {
+  const { user, system } = process.cpuUsage();
+  const { rss, heapUsed } = process.memoryUsage();
+  const [openFds, maxFds] = await Promise.all([countOpenFiles(), findFilesMax()]);
+  return [
+    gauge("process_cpu_seconds_total", (user + system) / 1e6),
+    gauge("process_resident_memory_bytes", rss),
+    gauge("process_heap_bytes", heapUsed),
+    gauge("process_open_fds", openFds),
+    gauge("process_max_fds", maxFds),
+    gauge("process_start_time_seconds", STARTED_AT),
+  ];
+}
+
+// Counted back from now once: a clock that is set later does not move it.
+const STARTED_AT = Math.round(Date.now() - process.uptime() * 1000) / 1000;
+
+/** Null where the system has no /proc. */
+async function countOpenFiles(): Promise<number | null> {
+  return readdir("/proc/self/fd").then(
+    ({ length }) => length,
+    () => null,
+  );
+}
+
+async function findFilesMax(): Promise<number | null> {
+  const text = await readFile("/proc/self/limits", "utf8").catch(() => "");
+  const [, found] = /^Max open files\s+(\d+)/m.exec(text) ?? [];
+  return found === undefined ? null : Number(found);
+}
+
+function seconds(ms: number): number {
+  return Math.round(ms * 1000) / 1e6;
+}
