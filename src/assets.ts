@@ -16,6 +16,15 @@ export const postgresSchemaSql: string = readFileSync(
   "utf8",
 );
 
+/** The text of `deploy/postbackd.service`: the systemd unit that the program installs. */
+export const serviceUnit: string = readFileSync(
+  new URL("../deploy/postbackd.service", import.meta.url),
+  "utf8",
+);
+
+/** The place of the executable that this is; null for the sources. */
+export const executable: string | null = null;
+
 /** A file of the dashboard. */
 export interface DashboardFile {
   /** Where it is served: `/dashboard/` is the page itself. */
@@ -38,6 +47,16 @@ export function dashboardFiles(): readonly DashboardFile[] {
 /** The version in `package.json`. */
 export const version: string = packageVersion();
 
+/** Facts of the build, which the sources do not know: null here. */
+export interface BuildFacts {
+  /** The commit of the sources; null where they were in no repository. */
+  readonly commit: string | null;
+  /** The version of SQLite in the addon. */
+  readonly sqlite: string | null;
+}
+
+export const buildFacts: BuildFacts = { commit: null, sqlite: null };
+
 /** The entry with which `new Worker(…)` starts the writer thread. */
 export const writerThreadEntry: string | URL = new URL(
   "./store/sqlite/writer-thread.ts",
@@ -47,6 +66,12 @@ export const writerThreadEntry: string | URL = new URL(
 /** The entry with which `new Worker(…)` starts the reader thread. */
 export const readerThreadEntry: string | URL = new URL(
   "./store/sqlite/reader-thread.ts",
+  import.meta.url,
+);
+
+/** The entry with which `new Worker(…)` starts the thread that makes a backup. */
+export const backupThreadEntry: string | URL = new URL(
+  "./store/sqlite/backup-thread.ts",
   import.meta.url,
 );
 

@@ -1,6 +1,6 @@
 import type { DaemonSettings, EmbeddedDaemon } from "./embedded/options.ts";
 
-/** What `import … from "postbackd"` gives. */
+/** The names that `import … from "postbackd"` gives. */
 export { verifyPingback, verifyPostback } from "./verify.ts";
 export type { RawBody, SignatureHeader, WebhookSecrets } from "./verify.ts";
 export { createVirtualClock } from "./domain/clock/virtual-clock.ts";

@@ -11,6 +11,8 @@ export interface LogOptions {
 
 /** A log that remembers its last lines. */
 export interface RecentLogger extends Logger {
+  /** From now on writes lines of this level and of those that are more severe. */
+  setLevel(level: LogOptions["level"]): void;
   /** The last {@link RECENT_LINES_MAX} lines that were written, from info up, newest last. */
   recent(): readonly LogLine[];
 }
@@ -41,6 +43,9 @@ export function createLogger({ level, format, write }: LogOptions): RecentLogger
     warn: (facts, message) => logger.warn(facts, message),
     error: (facts, message) => logger.error(facts, message),
     recent: () => [...lines],
+    setLevel(next) {
+      logger.level = next;
+    },
   };
 }
 

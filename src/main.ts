@@ -6,6 +6,9 @@ boundYoungGeneration();
 // Whatever the program makes (database, journal, lock, ready file) is for its own user only.
 process.umask(0o077);
 
+// Without a listener Node would open its debugger, to every user of the machine.
+process.on("SIGUSR1", () => {});
+
 // Without a listener a reader that went away would end the process. What was to be printed is lost, and a
 // command says so by its exit code; a daemon goes on.
 process.stdout.on("error", () => {

@@ -8,6 +8,7 @@ import type { Undecidable } from "../store/store.ts";
 import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flag, TEXT, toggle, word } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { shortText, tableLines, type Columns } from "./print.ts";
@@ -55,7 +56,10 @@ const approve = defineAdminCommand({
       const minted = mintAccountNow(login);
       const { account } = minted;
       const approval = { id, decidedAt: account.createdAt, account };
-      const outcome = await store.approveAccessRequest(approval);
+      const outcome = await store.approveAccessRequest({
+        ...approval,
+        audit: byCommand("access.approved", login, { request: id }),
+      });
       if (outcome === "exists") {
         throw new CommandFailure(
           `the login ${login} exists already and the request still waits; approve it with another --login`,
@@ -75,7 +79,11 @@ const deny = defineAdminCommand({
   args: REQUEST_ARG,
   async run({ request_id: id }, { store }) {
     const decidedAt = systemClock.now();
-    const outcome = await store.denyAccessRequest({ id, decidedAt });
+    const outcome = await store.denyAccessRequest({
+      id,
+      decidedAt,
+      audit: byCommand("access.denied", id),
+    });
     if (outcome !== "denied") throw undecidable(outcome);
     return {
       document: {

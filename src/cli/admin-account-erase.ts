@@ -1,6 +1,7 @@
 import { defineAdminCommand, LOGIN_ARG, accountNamed } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { toggle } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
 
 const NAME = "postbackd admin account";
@@ -30,7 +31,10 @@ export const eraseCommand = defineAdminCommand({
     let erased = 0;
     await bySteps(
       async () => {
-        const part = await store.eraseAccountPart({ login });
+        const part = await store.eraseAccountPart({
+          login,
+          audit: byCommand("account.erased", login),
+        });
         if (part.kind === "enabled") throw isEnabled(login);
         if (part.kind === "more") erased += part.tasks;
         return part.kind === "more";

@@ -3,6 +3,7 @@ import { limitsOf, openTasksOf, type OwnLimits } from "../domain/account/quota.t
 import { fault, quote, rawOf, type Rule } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { flag as valueFlag, type Given } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import { tableLines } from "./print.ts";
 
 const NAME = "postbackd admin account limit";
@@ -50,7 +51,13 @@ export const limit = defineAdminCommand({
     const limits = changesOf(given);
     const account = await accountNamed(login, store);
     const isChange = Object.keys(limits).length > 0;
-    const own = isChange ? await store.changeLimits({ login, limits }) : account.ownLimits;
+    const own = isChange
+      ? await store.changeLimits({
+          login,
+          limits,
+          audit: byCommand("account.limited", login, limits),
+        })
+      : account.ownLimits;
     if (own === null) throw noAccount(login);
     const counts = await store.countWork(account.accountId);
     const used = { bytes: counts.bytes, openTasks: openTasksOf(counts) };

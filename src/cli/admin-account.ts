@@ -10,6 +10,7 @@ import { limit } from "./admin-account-limit.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
 import { word } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { tableLines, type Answer, type Columns } from "./print.ts";
@@ -23,7 +24,10 @@ const create = defineAdminCommand({
   mayCreate: true,
   async run({ login }, { store }) {
     const minted = mintAccountNow(login);
-    const outcome = await store.createAccount(minted.account);
+    const outcome = await store.createAccount({
+      ...minted.account,
+      audit: byCommand("account.created", login),
+    });
     if (outcome === "exists") {
       const another = `'postbackd admin key create ${login}' makes another key for it`;
       throw new CommandFailure(`the login ${login} exists already; ${another}`);
@@ -58,7 +62,11 @@ const disable = defineAdminCommand({
     "Running tasks are told to stop, and wait as if they had not been started. A second time changes nothing.",
   args: LOGIN_ARG,
   async run({ login }, { store }) {
-    const account = await store.setAccountDisabled({ login, disabledAt: systemClock.now() });
+    const account = await store.setAccountDisabled({
+      login,
+      disabledAt: systemClock.now(),
+      audit: byCommand("account.disabled", login),
+    });
     if (account === null) throw noAccount(login);
     const held = await heldWork(store, login);
     const stopped = stoppedText(held);
@@ -79,7 +87,11 @@ const enable = defineAdminCommand({
   args: LOGIN_ARG,
   async run({ login }, { store }) {
     const before = await accountNamed(login, store);
-    const account = await store.setAccountDisabled({ login, disabledAt: null });
+    const account = await store.setAccountDisabled({
+      login,
+      disabledAt: null,
+      audit: byCommand("account.enabled", login),
+    });
     if (account === null) throw noAccount(login);
     const resumed = before.disabledAt === null ? null : await heldWork(store, login);
     return {

@@ -4,7 +4,7 @@ import { StoreError, type Store, type AccountState } from "../store/store.ts";
 import { word, type ArgumentTable, type Given } from "./arguments.ts";
 import { defineCommand, type Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, printError, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 /** The open store, and the present configuration. */
@@ -84,7 +84,9 @@ async function doWithStore(
 ): Promise<Answer> {
   const { DatabaseError, databaseOf } = await import("../daemon/store.ts");
   try {
-    const { store, isNew } = await databaseOf(config).openAdminStore({ mayCreate });
+    const { store, isNew, actsAs } = await databaseOf(config).openAdminStore({ mayCreate });
+    if (actsAs !== null)
+      printError(`acting as ${actsAs}, to whom ${config.database} belongs, and not as root`);
     try {
       const answer = await step({ store, config });
       if (!isNew) return answer;

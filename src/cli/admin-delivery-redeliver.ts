@@ -20,6 +20,7 @@ import {
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import { checkAccount, FILTER_ARGS, filterOf, filterText, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
@@ -144,7 +145,12 @@ async function placeOrder(
 ): Promise<Answer> {
   const { perSecond, createdAt } = asked;
   const id = new IdGenerator().next(createdAt);
-  const order = await store.orderRedelivery({ ...asked, id, openMax: null });
+  const order = await store.orderRedelivery({
+    ...asked,
+    id,
+    openMax: null,
+    audit: byCommand("order.placed", id, { filter: filterText(asked.filter), deliveries }),
+  });
   if (order === "busy") throw new Error("an order without a limit was refused");
   return {
     document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
@@ -163,7 +169,7 @@ function nothingOf(
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
   const reader = COMMAND_LINE_READER;
   const stories = meant.map(
-    (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader })}`,
+    (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader, hold: null })}`,
   );
   const why = stories.length === 0 ? explainNoDelivery(task, { kind, reader }) : stories.join("; ");
   return new CommandFailure(printable(`nothing that has ended is to be sent again: ${why}`));

@@ -2,6 +2,7 @@ import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { attemptDocument } from "../domain/webhook/attempt-document.ts";
+import { holdOf } from "../domain/webhook/delivery-hold.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
@@ -13,10 +14,10 @@ import { messageHash } from "../domain/webhook/signature.ts";
 import { postedUrls } from "../domain/webhook/task-url.ts";
 import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
-import type { Attempt, Delivery, TaskDeliveries } from "../store/store.ts";
+import type { Attempt, Delivery, DeliveryHold, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { TEXT, toggle, word } from "./arguments.ts";
-import { KIND_ARG, taskNamed } from "./delivery-filter.ts";
+import { hostOf, KIND_ARG, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, quotedText, type Answer } from "./print.ts";
 
@@ -43,11 +44,12 @@ export const showCommand = defineAdminCommand({
     if (message && json) throw new UsageError("--message and --json exclude each other");
     return async ({ store }) => {
       const found = await taskNamed(id, store);
+      const holds = await store.listDeliveryHolds();
       const wanted = found.deliveries.filter((each) => kind === null || each.kind === kind);
       const none = wanted.length === 0 ? explainNoDelivery(found.task, { kind, reader }) : null;
       return message
         ? messageAnswer(found, { wanted, none })
-        : deliveriesAnswer(found, { wanted, none });
+        : deliveriesAnswer(found, { wanted, none, holds });
     };
   },
 });
@@ -58,9 +60,12 @@ interface Wanted {
   readonly none: string | null;
 }
 
-function deliveriesAnswer(found: TaskDeliveries, { wanted, none }: Wanted): Answer {
+function deliveriesAnswer(
+  found: TaskDeliveries,
+  { wanted, none, holds }: Wanted & { readonly holds: readonly DeliveryHold[] },
+): Answer {
   const now = systemClock.now();
-  const shown = wanted.map((delivery) => toShown(delivery, found, now));
+  const shown = wanted.map((delivery) => toShown(delivery, found, { now, holds }));
   const { task, login } = found;
   return {
     document: {
@@ -90,11 +95,16 @@ function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answ
 }
 
 /** One delivery with everything that is shown of it. */
-function toShown(delivery: Delivery, found: TaskDeliveries, now: number) {
+function toShown(
+  delivery: Delivery,
+  found: TaskDeliveries,
+  { now, holds }: { readonly now: number; readonly holds: readonly DeliveryHold[] },
+) {
   const { kind, url } = delivery;
+  const hold = holdOf(holds, { login: found.login, host: hostOf(url) });
   return {
     delivery,
-    story: explainDelivery(delivery, { now, reader }),
+    story: explainDelivery(delivery, { now, reader, hold }),
     steps: stepsOf(delivery, found),
     /** The message that every attempt's X-Signature signs. */
     message: signedMessage({ kind, url, task: found.task }),

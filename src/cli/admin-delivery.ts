@@ -2,12 +2,11 @@ import type { Attempt, Delivery } from "../api/delivery.ts";
 import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
-import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import type { DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
+import { checkAccount, FILTER_ARGS, filterOf, hostOf } from "./delivery-filter.ts";
 import { tableLines, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin delivery";
@@ -47,7 +46,7 @@ const list = defineAdminCommand({
 });
 
 export const deliveryCommand: Command = {
-  description: "Tell what happened to webhooks, and send them again",
+  description: "Tell what happened to webhooks, send them again, and hold them",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
     list,
@@ -55,6 +54,9 @@ export const deliveryCommand: Command = {
     redeliver: async () => (await import("./admin-delivery-redeliver.ts")).redeliverCommand,
     orders: async () => (await import("./admin-delivery-redeliver.ts")).ordersCommand,
     cancel: async () => (await import("./admin-delivery-redeliver.ts")).cancelCommand,
+    hold: async () => (await import("./admin-delivery-hold.ts")).holdCommand,
+    release: async () => (await import("./admin-delivery-hold.ts")).releaseCommand,
+    holds: async () => (await import("./admin-delivery-hold.ts")).holdsCommand,
   },
 };
 
@@ -85,7 +87,7 @@ function summaryDocument(summary: DeliverySummary): SummaryShown {
     task_id: taskId,
     login: summary.login,
     kind,
-    host: hostOf(summary),
+    host: hostOf(summary.url),
     state: summary.state,
     next_attempt_at: timeOrNull(summary.nextDueAt),
     last_attempt: lastAttempt,
@@ -96,16 +98,10 @@ const COLUMNS: Columns<DeliverySummary> = {
   WHEN: ({ last }) => timeOrNull(last?.endedAt ?? null),
   TASK_ID: ({ taskId }) => taskId,
   KIND: ({ kind }) => kind,
-  HOST: hostOf,
+  HOST: ({ url }) => hostOf(url),
   STATE: ({ state }) => state,
   ATTEMPT: ({ last }) => last?.number ?? null,
   OUTCOME: ({ last }) => last?.outcome ?? null,
   STATUS: ({ last }) => last?.httpStatus ?? null,
   NEXT: ({ nextDueAt }) => timeOrNull(nextDueAt),
 };
-
-// Path and query of a URL can be as good as a password.
-function hostOf({ url }: DeliverySummary): string {
-  const form = parseUrlForm(url);
-  return form.kind === "form" ? form.hostname : "-";
-}

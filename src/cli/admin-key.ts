@@ -7,6 +7,7 @@ import { IdGenerator } from "../domain/id.ts";
 import type { Key } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import { flag, TEXT, word } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { tableLines, type Columns } from "./print.ts";
@@ -25,7 +26,8 @@ const create = defineAdminCommand({
     const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
     const { createdAt, toStore } = created;
     const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
-    const outcome = await store.createKey(key);
+    const audit = byCommand("key.created", login, { key: toStore.keyId });
+    const outcome = await store.createKey({ ...key, audit });
     if (outcome === "no account") throw noAccount(login);
     if (outcome === "limit reached") {
       throw new CommandFailure(
@@ -63,7 +65,12 @@ const revoke = defineAdminCommand({
   args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
   async run({ key_id: keyId }, { store }) {
     const revokedAt = systemClock.now();
-    const key = await store.revokeKey({ keyId, accountId: null, revokedAt });
+    const key = await store.revokeKey({
+      keyId,
+      accountId: null,
+      revokedAt,
+      audit: byCommand("key.revoked", keyId),
+    });
     if (key === null) {
       // The given text is not repeated: it may be the key itself, and messages end up in logs.
       const isKey = keyId.startsWith(KEY_PREFIX);

@@ -2,6 +2,7 @@ import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { defineAdminCommand } from "./admin-command.ts";
+import { byCommand } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
 
 export const linkCommand = defineAdminCommand({
@@ -27,7 +28,11 @@ export const linkCommand = defineAdminCommand({
         `nobody serves ${config.database}, and with port 0 it is not known where it would be; start the daemon first, or give --public-url`,
       );
     }
-    const { url, expiresAt } = await createSignInLink(place.url, { store, clock: systemClock });
+    const { url, expiresAt } = await createSignInLink(place.url, {
+      store,
+      clock: systemClock,
+      audit: byCommand("session.link_made", null),
+    });
     const minutes = SIGN_IN_LINK_MS / 60_000;
     const start = "No daemon answers there yet: start it with 'postbackd start' first.";
     return {

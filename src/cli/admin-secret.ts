@@ -2,6 +2,7 @@ import type { UserData } from "../api/account.ts";
 import { newWebhookSecret } from "../domain/account/account.ts";
 import type { Store } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
+import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText, type Answer } from "./print.ts";
@@ -23,7 +24,11 @@ const rotate = defineAdminCommand({
     "X-Signature-Next with the next one.",
   args: LOGIN_ARG,
   async run({ login }, { store }) {
-    const outcome = await store.rotateSecret({ login, next: newWebhookSecret() });
+    const outcome = await store.rotateSecret({
+      login,
+      next: newWebhookSecret(),
+      audit: byCommand("secret.rotated", login),
+    });
     if (outcome === "no account") throw noAccount(login);
     if (outcome === "already rotating") {
       throw new CommandFailure(
@@ -45,7 +50,10 @@ const finish = defineAdminCommand({
   notes: "The old secret is forgotten. Do this once every receiver knows the next one.",
   args: LOGIN_ARG,
   async run({ login }, { store }) {
-    const outcome = await store.finishRotation(login);
+    const outcome = await store.finishRotation({
+      login,
+      audit: byCommand("secret.finished", login),
+    });
     if (outcome === "no account") throw noAccount(login);
     if (outcome === "not rotating") {
       throw new CommandFailure(
@@ -69,6 +77,7 @@ async function secretsAnswer(
 ): Promise<Answer> {
   const secrets = await store.findSecrets(login);
   if (secrets === null) throw noAccount(login);
+  await store.noteAudit(byCommand("secret.shown", login));
   const { webhookSecret, webhookSecretNext } = secrets;
   const document: Pick<UserData, "login" | "webhook_secret" | "webhook_secret_next"> = {
     login,

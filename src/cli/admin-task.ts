@@ -6,6 +6,7 @@ import { cancelStep, type OpenTaskPlace } from "../store/store.ts";
 import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word, type Given } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -48,7 +49,9 @@ const erase = defineAdminCommand({
     "with-webhooks": toggle("Erase it even while a webhook of it is still to be sent"),
   },
   async run({ task_id: id, "with-webhooks": hasWebhooks }, { store, config }) {
-    const outcome = isId(id) ? await store.eraseTask({ id, hasWebhooks }) : "unknown";
+    const outcome = isId(id)
+      ? await store.eraseTask({ id, hasWebhooks, audit: byCommand("task.erased", id) })
+      : "unknown";
     if (outcome === "unknown") throw noTask();
     if (outcome === "running") {
       throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
@@ -67,9 +70,22 @@ const erase = defineAdminCommand({
 });
 
 export const taskCommand: Command = {
-  description: "Cancel tasks, and erase them",
+  description: "List, show, cancel and erase tasks, and send their webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  subCommands: { cancel, erase },
+  subCommands: {
+    list: async () => (await import("./admin-task-list.ts")).listCommand,
+    show: async () => (await import("./admin-task-list.ts")).showCommand,
+    cancel,
+    // The daemon works orders off, whichever process gave them.
+    redeliver: async () => {
+      const { redeliverCommand } = await import("./admin-delivery-redeliver.ts");
+      return {
+        ...redeliverCommand,
+        example: `${NAME} redeliver 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+      };
+    },
+    erase,
+  },
 };
 
 function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {

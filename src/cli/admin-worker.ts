@@ -8,6 +8,7 @@ import { WORKER_NAME } from "../domain/lease/worker.ts";
 import type { Worker } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { word } from "./arguments.ts";
+import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { printError, tableLines, type Columns } from "./print.ts";
@@ -31,7 +32,10 @@ const create = defineAdminCommand({
   async run({ name, type: types }, { store, config }) {
     const { key: token, hash, lastFour } = newWorkerToken();
     const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
-    if ((await store.createWorker(worker)) === "exists") {
+    if (
+      (await store.createWorker({ ...worker, audit: byCommand("worker.created", name) })) ===
+      "exists"
+    ) {
       const revoking = `revoke it first with '${NAME} revoke ${name}'`;
       throw new CommandFailure(
         `there is a worker ${name} already; choose another name, or ${revoking}`,
@@ -80,7 +84,11 @@ const revoke = defineAdminCommand({
     "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
   args: NAME_ARG,
   async run({ name }, { store }) {
-    const worker = await store.revokeWorker({ name, revokedAt: systemClock.now() });
+    const worker = await store.revokeWorker({
+      name,
+      revokedAt: systemClock.now(),
+      audit: byCommand("worker.revoked", name),
+    });
     if (worker === null) {
       throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
     }

@@ -107,8 +107,8 @@ function readAll<T>(
 }
 
 /**
- * Reads a command's arguments strictly: citty itself drops unknown flags, takes a missing value for an empty one and
- * ignores surplus arguments. Throws a {@link UsageError} for all of these, and for values that their rules refuse.
+ * Reads a command's arguments strictly: by itself `parseArgs` takes unknown flags, missing values and flags for values.
+ * Throws a {@link UsageError} for all of these, for surplus words, and for values that their rules refuse.
  */
 export function readArguments<const Args extends ArgumentTable>(
   rawArgs: readonly string[],

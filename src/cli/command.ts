@@ -1,7 +1,3 @@
-import { stripVTControlCharacters } from "node:util";
-
-import { renderUsage, type ArgsDef } from "citty";
-
 import type { ArgumentTable, Given } from "./arguments.ts";
 
 /** A command of the program, or a group of them. */
@@ -44,35 +40,4 @@ export async function subCommandsOf({
       async ([name, found]) => [name, typeof found === "function" ? await found() : found] as const,
     ),
   );
-}
-
-/**
- * The help text of the command with this full name: citty would show only its last two words, and put colours into
- * pipes and files too.
- */
-export async function helpText(name: string, command: Command): Promise<string> {
-  const below = (await subCommandsOf(command)).map(([name, meta]) => [name, { meta }] as const);
-  const { args = {}, notes, example } = command;
-  const subCommands = below.length === 0 ? {} : { subCommands: Object.fromEntries(below) };
-  const usage = await renderUsage({
-    meta: { ...command, name },
-    args: toArgsDef(args),
-    ...subCommands,
-  });
-  const text = stripVTControlCharacters(usage).replaceAll(/ +$/gm, "").trim();
-  const parts = [text, ...(notes === undefined ? [] : [notes]), `EXAMPLE\n\n  ${example}`];
-  return `${parts.join("\n\n")}\n`;
-}
-
-/** The arguments in citty's form, from which it writes the help. */
-function toArgsDef(args: ArgumentTable): ArgsDef {
-  const definitions: ArgsDef = {};
-  for (const [name, { kind, description, hint, isRequired, standard }] of Object.entries(args)) {
-    const shown = { description, ...(hint === "" ? {} : { valueHint: hint }) };
-    if (kind === "switch") definitions[name] = { type: "boolean", ...shown };
-    else if (kind === "flag") {
-      definitions[name] = { type: "string", ...shown, ...(standard && { default: standard }) };
-    } else definitions[name] = { type: "positional", required: isRequired, ...shown };
-  }
-  return definitions;
 }

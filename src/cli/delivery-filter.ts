@@ -10,6 +10,7 @@ import {
   DELIVERY_STATES,
   type DeliveryFilter,
 } from "../domain/webhook/delivery.ts";
+import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import type { Store, TaskDeliveries } from "../store/store.ts";
 import { noAccount } from "./admin-command.ts";
 import { flag, flags, type Given } from "./arguments.ts";
@@ -63,6 +64,12 @@ export async function taskNamed(
   const found = isId(id) ? await store.findTaskDeliveries(id) : null;
   if (found === null) throw noTask();
   return found;
+}
+
+/** The host of a webhook's URL: path and query can be as good as a password. */
+export function hostOf(url: string): string {
+  const form = parseUrlForm(url);
+  return form.kind === "form" ? form.hostname : "-";
 }
 
 /** A filter as the flags that would make it; empty for a filter that selects everything. */

@@ -6,6 +6,7 @@ import { tasksText } from "./admin-steps.ts";
 import { flag, TEXT } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
+import { progressTexts } from "./move-progress.ts";
 import { JSON_ARG, printAnswer, printError, type Answer } from "./print.ts";
 
 const FLAGS = {
@@ -52,9 +53,11 @@ function toAnswer({ from, to, rows, tasks, wasComplete }: MoveReport): Answer {
 /** On a terminal one line that changes, else a line for each table. */
 function progressTeller(): (progress: MoveProgress) => void {
   const isTerminal = process.stderr.isTTY;
-  return ({ table, rows, of }) => {
-    const text = `${table}: ${rows.toLocaleString("en")} of ${of.toLocaleString("en")}`;
-    if (isTerminal) process.stderr.write(`\r\u001B[K${text}${rows === of ? "\n" : ""}`);
-    else if (rows === of) printError(text);
+  const textOf = progressTexts(() => performance.now());
+  return (progress) => {
+    const text = textOf(progress);
+    const isDone = progress.rows === progress.of;
+    if (isTerminal) process.stderr.write(`\r\u001B[K${text}${isDone ? "\n" : ""}`);
+    else if (isDone) printError(text);
   };
 }

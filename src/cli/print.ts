@@ -29,8 +29,27 @@ export function printError(message: string): void {
 /** The columns of a table: the title of each, and what a row has there. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
 
-/** Rows in aligned columns, with the titles first. */
-export function tableLines<Row>(rows: readonly Row[], columns: Columns<Row>): readonly string[] {
+/**
+ * Rows in aligned columns, with the titles first. A table that is wider than the terminal has a block of lines for each
+ * row instead: broken lines cannot be read, and a part of an id is of no use.
+ */
+export function tableLines<Row>(
+  rows: readonly Row[],
+  columns: Columns<Row>,
+  width: number = process.stdout.isTTY ? process.stdout.columns : Infinity,
+): readonly string[] {
+  const lines = alignedLines(rows, columns);
+  if (lines.every((line) => widthOf(line) <= width)) return lines;
+  const titleWidth = Math.max(...Object.keys(columns).map(widthOf));
+  return rows.flatMap((row, i) => {
+    const block = Object.entries(columns).map(
+      ([title, cell]) => `${title.padEnd(titleWidth)}  ${printable(cellText(cell(row)))}`,
+    );
+    return i === 0 ? block : ["", ...block];
+  });
+}
+
+function alignedLines<Row>(rows: readonly Row[], columns: Columns<Row>): readonly string[] {
   const head = Object.keys(columns);
   const cells = Object.values(columns);
   const toCell = (value: string | number | null): string => printable(cellText(value));

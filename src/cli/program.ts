@@ -1,9 +1,10 @@
 import { inspect } from "node:util";
 
 import { version } from "../assets.ts";
-import { helpText, subCommandOf, type Command } from "./command.ts";
+import { subCommandOf, type Command } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
 import { printError } from "./print.ts";
+import { takeNoColor } from "./terminal.ts";
 
 const admin: Command = {
   description:
@@ -18,6 +19,7 @@ const admin: Command = {
     task: async () => (await import("./admin-task.ts")).taskCommand,
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
     node: async () => (await import("./admin-node.ts")).nodeCommand,
+    audit: async () => (await import("./admin-audit.ts")).auditCommand,
     link: async () => (await import("./admin-link.ts")).linkCommand,
   },
 };
@@ -27,6 +29,16 @@ const database: Command = {
   example: "postbackd database migrate",
   subCommands: {
     migrate: async () => (await import("./database-migrate.ts")).databaseMigrateCommand,
+  },
+};
+
+const backup: Command = {
+  description: "Make, check and restore copies of a database file",
+  example: "postbackd backup create /backups/postbackd.db",
+  subCommands: {
+    create: async () => (await import("./backup.ts")).createCommand,
+    check: async () => (await import("./backup.ts")).checkCommand,
+    restore: async () => (await import("./backup.ts")).restoreCommand,
   },
 };
 
@@ -49,28 +61,45 @@ export const program: Command = {
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
     admin,
+    backup,
     database,
     move: async () => (await import("./move.ts")).moveCommand,
     worker: async () => (await import("./worker.ts")).workerCommand,
     config,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
     verify: async () => (await import("./verify.ts")).verifyCommand,
+    doctor: async () => (await import("./doctor.ts")).doctorCommand,
+    service: async () => (await import("./service.ts")).serviceCommand,
     health: async () => (await import("./health.ts")).healthCommand,
-    // It describes the whole tree, so it must not import it.
+    // These describe the whole tree, so they must not import it.
     completion: async () => (await import("./completion.ts")).completionCommandFor(program),
+    man: async () => (await import("./man.ts")).manCommandFor(program),
+    version: async () => (await import("./version.ts")).versionCommand,
   },
 };
 
 /** Runs a command line, without the program's name. Answers the exit code; prints errors. */
-export async function runProgram(argv: readonly string[]): Promise<number> {
-  if (argv.length === 1 && isOneOf(argv[0], ["--version", "-v"])) return print(`${version}\n`);
-  const found = await findCommand(argv);
+export async function runProgram(given: readonly string[]): Promise<number> {
+  const argv = takeNoColor(given);
+  if (argv.length === 1 && isVersionFlag(argv[0])) return print(`${version}\n`);
+  const found = await findCommand(toCommand(argv));
   try {
-    if (asksForHelp(found.rest)) return print(await helpText(found.name, found.command));
+    if (asksForHelp(found.rest)) return await explain(found);
     return await runFound(found);
   } catch (error) {
     return reportFailure(error, found.name);
   }
+}
+
+/** The command that a usual way to ask for it means: `help admin key` is `admin key --help`. */
+function toCommand(argv: readonly string[]): readonly string[] {
+  const [first, ...others] = argv;
+  if (first === "help") return [...others, "--help"];
+  return isVersionFlag(first) ? ["version", ...others] : argv;
+}
+
+function isVersionFlag(word: string | undefined): boolean {
+  return isOneOf(word, ["--version", "-V", "-v"]);
 }
 
 interface FoundCommand {
@@ -99,6 +128,18 @@ async function runFound(found: FoundCommand): Promise<number> {
   return (await run(readArguments(found.rest, args))) ?? EXIT.done;
 }
 
+async function explain(found: FoundCommand): Promise<number> {
+  // Of `help nonsense` the unknown word is left.
+  const { command, rest } = found;
+  const [word = ""] = rest;
+  if (command.subCommands !== undefined && !word.startsWith("-")) throw await noCommand(found);
+  const [{ helpText }, { terminalLayout }] = await Promise.all([
+    import("./help-text.ts"),
+    import("./terminal.ts"),
+  ]);
+  return print(await helpText(found.name, command, terminalLayout()));
+}
+
 function asksForHelp(rest: readonly string[]): boolean {
   const end = rest.indexOf("--");
   const words = end === -1 ? rest : rest.slice(0, end);
@@ -110,7 +151,7 @@ async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
   const names = Object.keys(command.subCommands ?? {});
   const [word] = rest;
   if (word === undefined) return new UsageError(`no command given; there are ${names.join(", ")}`);
-  const [{ nearestName }, { quote }] = await Promise.all([
+  const [{ closeName }, { quote }] = await Promise.all([
     import("../config/config.ts"),
     import("../domain/rule.ts"),
   ]);
@@ -118,9 +159,35 @@ async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
     const hint = `flags stand behind the command, as in '${command.example} --db FILE'`;
     return new UsageError(`unexpected flag ${quote(word)} before the command; ${hint}`);
   }
-  const nearest = nearestName(word, [...names, "--help"]);
-  return new UsageError(`unknown command ${quote(word)}; the nearest known one is ${nearest}`);
+  const meant =
+    OTHER_WORDS.get(word)?.find((name) => names.includes(name)) ?? closeName(word, names);
+  const hint =
+    meant === null ? `there are ${names.join(", ")}` : `the nearest known one is ${meant}`;
+  return new UsageError(`unknown command ${quote(word)}; ${hint}`);
 }
+
+/** Words that other programs have for our commands. No count of letters finds these. */
+const OTHER_WORDS: ReadonlyMap<string, readonly string[]> = new Map(
+  Object.entries({
+    add: ["create"],
+    cancel: ["revoke"],
+    daemon: ["start"],
+    delete: ["revoke", "erase"],
+    get: ["show", "list"],
+    ls: ["list"],
+    make: ["create"],
+    migrate: ["database"],
+    new: ["create"],
+    ps: ["list"],
+    remove: ["revoke", "erase"],
+    resend: ["redeliver"],
+    retry: ["redeliver"],
+    rm: ["revoke", "erase"],
+    run: ["start"],
+    serve: ["start"],
+    up: ["start"],
+  }),
+);
 
 function reportFailure(error: unknown, name: string): number {
   if (error instanceof UsageError) {

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 
 import { commandHost, version } from "../assets.ts";
-import type { Config } from "../config/config.ts";
+import { problemText, type Config, type ConfigVerdict } from "../config/config.ts";
 import {
   DatabaseError,
   InstanceLockError,
@@ -9,37 +9,59 @@ import {
   startDaemon,
   TlsFileError,
   type Daemon,
+  type DaemonOptions,
 } from "../daemon/daemon.ts";
-import { createSignInLink, dashboardUrl } from "../daemon/link.ts";
+import { createSignInLink, dashboardUrl, referenceUrl } from "../daemon/link.ts";
 import { LoopWatch, type LoopDelay } from "../daemon/loop-watch.ts";
+import { ServiceManager } from "../daemon/service-manager.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
+import { byCommand, commandUser } from "./command-user.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
 
 /**
- * Serves until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when it cannot
- * start, and a {@link ConfigurationError} when its certificate cannot be served.
+ * Serves until a signal asks it to stop, with all webhooks held if that is asked for, then ends the process with 0. At
+ * SIGHUP it takes over what it can of the configuration, as `readAgain` gives it. Throws a {@link CommandFailure} when it
+ * cannot start, and a {@link ConfigurationError} when its certificate cannot be served.
  */
-export async function serve(config: Config): Promise<void> {
+export async function serve(
+  config: Config,
+  {
+    holdsDeliveries,
+    readAgain,
+  }: { readonly holdsDeliveries: boolean; readonly readAgain: () => ConfigVerdict },
+): Promise<void> {
   const log = createLogger(config.log);
   endOnFault(log);
+  const { env, pid } = process;
+  const manager = new ServiceManager({ env, pid, log, clock: systemClock });
   const started = Promise.withResolvers<Daemon>();
   // A starting daemon may have read the old files already: it reloads as soon as it runs.
-  const reload = (): void => void started.promise.then((daemon) => daemon.reload());
+  const reload = (): void =>
+    void started.promise.then(async (daemon) => {
+      await manager.reloading();
+      reloadFrom(readAgain(), { daemon, log });
+      await manager.ready(statusOf(daemon));
+    });
   // Before anything else: as the first process of a container it would not even be ended by a signal.
-  const stop = watchSignals({ log, reload: config.tls === null ? null : reload });
+  const stop = watchSignals({ log, reload });
   warnOfRisks(config, { log, env: process.env });
-  const daemon = await start(config, log);
+  const holdDeliveries = holdsDeliveries ? { heldBy: commandUser(), reason: HOLD_OF_START } : null;
+  const daemon = await start(config, { log, holdDeliveries });
   started.resolve(daemon);
+  manager.watch(() => daemon.hasTurned());
   try {
     if (!stop.isAsked) announce(daemon, { config, log });
+    if (!stop.isAsked) void manager.ready(statusOf(daemon));
+    if (!stop.isAsked) showReference(daemon, config);
     if (!stop.isAsked) await greetOperator(daemon, { config, log });
     await stop.asked;
+    void manager.stopping();
   } finally {
     // A process that waits for the next daemon must not find this one's line.
     if (config.readyFile !== null) rmSync(config.readyFile, { force: true });
@@ -50,13 +72,38 @@ export async function serve(config: Config): Promise<void> {
   process.exit(EXIT.done);
 }
 
-async function start(config: Config, log: RecentLogger): Promise<Daemon> {
+function reloadFrom(
+  verdict: ConfigVerdict,
+  { daemon, log }: { readonly daemon: Daemon; readonly log: RecentLogger },
+): void {
+  if (verdict.kind === "problems") {
+    const problems = verdict.problems.map(problemText);
+    log.error({ problems }, "configuration not reloaded; the old one stays in use");
+    return;
+  }
+  log.setLevel(verdict.config.log.level);
+  daemon.reload(verdict.config);
+}
+
+function statusOf({ url }: Daemon): string {
+  return `Serving at ${url}`;
+}
+
+const HOLD_OF_START = "start --hold-deliveries";
+
+async function start(
+  config: Config,
+  {
+    log,
+    holdDeliveries,
+  }: { readonly log: RecentLogger } & Required<Pick<DaemonOptions, "holdDeliveries">>,
+): Promise<Daemon> {
   const recentLog = log.recent;
   const watch = new LoopWatch({ now: () => systemClock.monotonic(), log });
   const loopDelay = (): LoopDelay => watch.delay();
   try {
     const parts = { config, clock: systemClock, log, recentLog, loopDelay, commandHost };
-    const daemon = await startDaemon(parts);
+    const daemon = await startDaemon({ ...parts, holdDeliveries });
     // The time of the start is nobody's delay.
     watch.start();
     return daemon;
@@ -89,6 +136,12 @@ function announce(
   process.stdout.write(line);
 }
 
+/** At a terminal, tells whoever wants to use the daemon where its API is described. */
+function showReference({ url }: Daemon, config: Config): void {
+  if (!process.stderr.isTTY) return;
+  process.stderr.write(`\nAPI reference: ${referenceUrl(config, url)}\n`);
+}
+
 /**
  * Shows an operator who starts the daemon for the first time, at a terminal, how to sign in. It is not logged, because
  * others may read the log, and it is kept.
@@ -102,6 +155,7 @@ async function greetOperator(
     const { url } = await createSignInLink(dashboardUrl(config, servedAt), {
       store,
       clock: systemClock,
+      audit: byCommand("session.link_made", null),
     });
     const minutes = SIGN_IN_LINK_MS / 60_000;
     process.stderr.write(

@@ -1,7 +1,13 @@
-import { loadConfig, problemText, readFileText, SETTING_LIST } from "../config/config.ts";
+import {
+  flagFault,
+  loadConfig,
+  problemText,
+  readFileText,
+  SETTING_LIST,
+} from "../config/config.ts";
 import type { Config, ConfigVerdict, Setting } from "../config/config.ts";
 import { flags as repeated, textOf, toggle, type Argument } from "./arguments.ts";
-import { ConfigurationError } from "./failure.ts";
+import { ConfigurationError, UsageError } from "./failure.ts";
 
 /** The values of settings' flags, as they were written. The configuration reports what is wrong with them. */
 type GivenSettings = Readonly<Record<string, unknown>>;
@@ -49,13 +55,22 @@ export function loadOfflineConfig(given: GivenSettings): Config {
   return loadCommandConfig({ ...given, "insecure-http": true });
 }
 
-function settingArg({
-  rule: { form, hint },
-  default: standard,
-  flagDescription: description,
-}: Setting): Argument<Texts> {
-  const texts = repeated(textOf(hint), description);
+function settingArg(setting: Setting): Argument<Texts> {
+  const { form, hint } = setting.rule;
+  const { default: standard, flagDescription: description } = setting;
+  const texts = { ...repeated(textOf(hint), description), read: textsOf(setting) };
   if (form === "boolean") return { ...toggle(description), read: texts.read };
   if (form === "list") return { ...texts, description: `${description}; may be repeated` };
   return standard === null ? texts : { ...texts, standard: String(standard) };
+}
+
+/** A value that the flag cannot have is wrong usage of the command, wherever the others come from. */
+function textsOf(setting: Setting): Argument<Texts>["read"] {
+  return (texts, shown) => {
+    for (const text of texts) {
+      const reason = flagFault(setting, text, process.cwd());
+      if (reason !== null) throw new UsageError(`${shown} ${reason}`);
+    }
+    return texts.length === 0 ? null : texts;
+  };
 }

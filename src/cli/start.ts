@@ -1,18 +1,28 @@
+import type { ConfigVerdict } from "../config/config.ts";
+import { toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { loadCommandConfig, settingArgs } from "./settings.ts";
+import { judgeCommandConfig, loadCommandConfig, settingArgs } from "./settings.ts";
 
 export const startCommand = defineCommand({
   description: "Serve: accept tasks, run them, send their webhooks",
   example: "postbackd start --db /var/lib/postbackd/postbackd.db --port 8787",
   notes:
     "When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it\n" +
-    "after the work under way, within 25 seconds; a second one at once. Every flag is also a variable\n" +
+    "after the work under way, within 25 seconds; a second one at once. Every setting is also a variable\n" +
     "(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last. A URL\n" +
-    "with a password is better in a file that POSTBACKD_DB_FILE names: flags are seen by all users.",
-  args: settingArgs(),
+    "with a password is better in a file that POSTBACKD_DB_FILE names: flags are seen by all users.\n" +
+    "On a copy of a database --hold-deliveries keeps the webhooks that wait there from being sent a second time:\n" +
+    "they are held, also after a restart, until 'admin delivery release'.",
+  args: {
+    ...settingArgs(),
+    "hold-deliveries": toggle(
+      "Hold all webhooks before the first is sent, until they are released",
+    ),
+  },
   async run(given) {
     const config = loadCommandConfig(given);
     const { serve } = await import("./serve.ts");
-    await serve(config);
+    const readAgain = (): ConfigVerdict => judgeCommandConfig(given);
+    await serve(config, { holdsDeliveries: given["hold-deliveries"], readAgain });
   },
 });

@@ -93,8 +93,8 @@ test("leads to public_url where that is set, in the file or by the flag", async 
   assert.equal(baseOf(byFlag), "http://other.example:8080");
   for (const wrong of ["pb.example.com", "https://pb.example.com/x", "ftp://x", "https://", "x"]) {
     const { code, stderr } = await link(t, [...db, `--public-url=${wrong}`], { cwd });
-    assert.equal(code, 78, wrong);
-    assert.match(stderr, /public_url must be a URL without path/);
+    assert.equal(code, 2, wrong);
+    assert.match(stderr, /--public-url must be a URL without path/);
   }
 });
 

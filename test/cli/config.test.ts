@@ -46,8 +46,8 @@ test("checks that nothing is wrong, and says what it read", async (t) => {
 test("lists all that is wrong, a line each, and exits with 78", async (t) => {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "postbackd.toml"), 'databse = "x.db"\n[webhooks]\ntimeout = 10\n');
-  const words = ["config", "check", "--port", "x", "--tls-cert", "no.pem", "--tls-key", "nor.pem"];
-  const options = { cwd, env: { POSTBACKD_HOTS: "::1" } };
+  const words = ["config", "check", "--tls-cert", "no.pem", "--tls-key", "nor.pem"];
+  const options = { cwd, env: { POSTBACKD_HOTS: "::1", POSTBACKD_PORT: "x" } };
 
   const text = await runProgram(t, words, options);
   const json = await runProgram(t, [...words, "--json"], options);
@@ -59,7 +59,7 @@ test("lists all that is wrong, a line each, and exits with 78", async (t) => {
       [
         "^postbackd: environment POSTBACKD_HOTS: unknown .*",
         "postbackd: file .*: unknown key .databse.*",
-        "postbackd: flag --port: .*",
+        "postbackd: environment POSTBACKD_PORT: .*",
         "postbackd: file .*: webhooks.timeout needs a unit.*",
         "postbackd: flag --tls-cert: tls_cert names .*/no.pem, which cannot be read \\(ENOENT\\)",
         "postbackd: flag --tls-key: tls_key names .*/nor.pem, which cannot be read \\(ENOENT\\)\n$",
@@ -124,7 +124,7 @@ test("warns of a program that is not there, which is no failure", async (t) => {
 
   const text = await runProgram(t, ["config", "check"], { cwd });
   const json = await runProgram(t, ["config", "check", "--json"], { cwd });
-  const both = await runProgram(t, ["config", "check", "--port", "x"], { cwd });
+  const both = await runProgram(t, ["config", "check"], { cwd, env: { POSTBACKD_PORT: "x" } });
 
   assert.deepEqual([text.code, json.code, both.code], [0, 0, 78]);
   assert.match(text.stdout, /\nwarning: tasks of type a will fail: .*no-such-program.*not found/);
@@ -132,7 +132,7 @@ test("warns of a program that is not there, which is no failure", async (t) => {
   assert.equal((documentOf(json) as { warnings: readonly string[] }).warnings.length, 2);
   assert.match(
     both.stderr,
-    /^postbackd: warning: .*\npostbackd: warning: .*\npostbackd: flag --port/,
+    /^postbackd: warning: .*\npostbackd: warning: .*\npostbackd: environment POSTBACKD_PORT/,
   );
 });
 
@@ -220,16 +220,11 @@ test("cuts a long value in the table and shows it whole in the document", async 
 });
 
 test("prints nothing of a configuration that is wrong", async (t) => {
-  const { code, stdout, stderr } = await runProgram(t, [
-    "config",
-    "print",
-    "--port",
-    "x",
-    "--json",
-  ]);
+  const words = ["config", "print", "--json"];
+  const { code, stdout, stderr } = await runProgram(t, words, { env: { POSTBACKD_PORT: "x" } });
 
   assert.deepEqual([code, stdout], [78, ""]);
-  assert.match(stderr, /^postbackd: flag --port: /);
+  assert.match(stderr, /^postbackd: environment POSTBACKD_PORT: /);
 });
 
 test("makes a file for its owner only that passes the check", async (t) => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
@@ -22,7 +22,7 @@ async function assertRefused(t: TestContext, file: string, reason: RegExp): Prom
     const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", file]);
     assert.equal(code, 1, command);
     assert.match(stderr, reason);
-    assert.match(stderr, /restore a (whole )?copy/);
+    assert.match(stderr, /postbackd backup restore COPY/);
   }
   assert.deepEqual(readFileSync(file), before);
 }
@@ -48,4 +48,23 @@ test("a -wal that stayed beside a restored copy is refused with what to do, and 
   await assertRefused(t, file, /a\.db-wal does not belong to .*a\.db /);
   assert.deepEqual(readFileSync(`${file}-wal`), wal);
   assert.equal(existsSync(`${file}-shm`), false);
+});
+
+test("a file that is missing beside a -wal with commits is not made anew", async (t) => {
+  const file = await newFile(t);
+  const connection = new Database(file);
+  connection.exec("CREATE TABLE other (a); DROP TABLE other");
+  const wal = readFileSync(`${file}-wal`);
+  connection.close();
+  rmSync(file);
+  writeFileSync(`${file}-wal`, wal);
+
+  for (const command of ["start --port 0", "admin account create bob"]) {
+    const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", file]);
+    assert.equal(code, 1, command);
+    assert.match(stderr, /a\.db is missing, and .*a\.db-wal holds commits.*backup restore COPY/);
+  }
+
+  assert.equal(existsSync(file), false);
+  assert.deepEqual(readFileSync(`${file}-wal`), wal);
 });

@@ -1,188 +1,145 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { z } from "zod";
+
 import { version } from "../../src/assets.ts";
+import { flag, optionalWord, TEXT, textOf, toggle, word } from "../../src/cli/arguments.ts";
 import { allCommands, readCommandTree } from "../../src/cli/command-tree.ts";
+import { defineCommand, subCommandOf, type Command } from "../../src/cli/command.ts";
+import { helpText } from "../../src/cli/help-text.ts";
 import { program } from "../../src/cli/program.ts";
+import { PLAIN } from "../../src/cli/terminal.ts";
+import { SETTING_LIST } from "../../src/config/config.ts";
 import { runProgram } from "../helpers/program.ts";
 
+/** A command with an argument of each kind. */
+const DEMO = defineCommand({
+  description: "Show what help looks like",
+  example: "postbackd demo alice",
+  notes: "The first note.\n\nThe second one,\nwhich the source breaks.",
+  args: {
+    login: word(TEXT, "Login of the account"),
+    file: optionalWord(TEXT, "File to write"),
+    label: flag(TEXT, "A text"),
+    size: flag(textOf("N"), "A number", { standard: "7" }),
+    fast: toggle("A switch"),
+    "a-flag-that-is-longer": flag(textOf("TEXT|OR|ANOTHER"), "One with many values"),
+  },
+});
+
+function namesBelow(group: Command | (() => Promise<Command>) | undefined): string {
+  assert.ok(typeof group === "object");
+  return Object.keys(group.subCommands ?? {}).join(", ");
+}
+
+async function startCommand(): Promise<Command> {
+  const found = await subCommandOf(program, "start");
+  assert.ok(found !== undefined);
+  return found;
+}
+
 test("prints its version", async (t) => {
-  for (const flag of ["--version", "-v"]) {
+  for (const flag of ["--version", "-V", "-v"]) {
     const { code, stdout, stderr } = await runProgram(t, [flag]);
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: `${version}\n`, stderr: "" });
   }
 });
 
-test("lists its commands", async (t) => {
-  const { code, stdout } = await runProgram(t, ["--help"]);
+test("prints the versions of its parts, for a person and for a script", async (t) => {
+  const spoken = await runProgram(t, ["version"]);
+  assert.match(spoken.stdout, new RegExp(`^postbackd +${version}$`, "mu"));
+  assert.match(spoken.stdout, new RegExp(`^node +${process.versions.node}$`, "mu"));
 
-  assert.equal(code, 0);
+  for (const words of [
+    ["version", "--json"],
+    ["--version", "--json"],
+  ]) {
+    const { stdout } = await runProgram(t, words);
+    const document = z.object({ version: z.string(), schema: z.int() }).parse(JSON.parse(stdout));
+    assert.equal(document.version, version);
+  }
+});
+
+test("explains a command in the words that people try", async (t) => {
+  const expected = await runProgram(t, ["admin", "key", "--help"]);
+  for (const words of [
+    ["help", "admin", "key"],
+    ["admin", "key", "-h"],
+    ["--no-color", "admin", "key", "--help"],
+  ]) {
+    assert.deepEqual(await runProgram(t, words), expected, words.join(" "));
+  }
+  const top = await runProgram(t, ["help"]);
+  assert.deepEqual(top, await runProgram(t, ["--help"]));
+});
+
+test("lists every command and every flag, names aligned and explanations beside them", async () => {
   assert.equal(
-    stdout,
+    await helpText("postbackd demo", DEMO, PLAIN),
     `\
-Runs tasks for accounts and reports finished tasks by signed webhooks (postbackd v${version})
+Show what help looks like (postbackd demo)
 
-USAGE postbackd start|admin|database|move|worker|config|explain-url|verify|health|completion
+USAGE postbackd demo [OPTIONS] LOGIN [FILE]
 
-COMMANDS
+ARGUMENTS
 
-        start    Serve: accept tasks, run them, send their webhooks
-        admin    Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving
-     database    Make and migrate the tables of a database on a server
-         move    Move everything from a file to a PostgreSQL server, or back
-       worker    Claim tasks from a daemon over HTTP and run a command for each
-       config    Check, show and begin a configuration
-  explain-url    Tell whether a webhook to a URL would be sent, and why not
-       verify    Check the signature of a webhook and say what is wrong with it
-       health    Tell whether the daemon accepts tasks
-   completion    Print a script that completes commands and flags in a shell
+  LOGIN  Login of the account
+  FILE   File to write
 
-Use postbackd <command> --help for more information about a command.
+OPTIONS
+
+  --label TEXT  A text
+  --size N      A number [default: 7]
+  --fast        A switch
+  --a-flag-that-is-longer TEXT|OR|ANOTHER
+                One with many values
+
+The first note.
+
+The second one, which the source breaks.
 
 EXAMPLE
 
-  postbackd start
+  postbackd demo alice
 `,
   );
+});
+
+test("breaks explanations between words where the terminal is narrow", async () => {
+  const narrow = await helpText("postbackd start", await startCommand(), { ...PLAIN, width: 60 });
+  assert.doesNotMatch(narrow, /^(?! {2}postbackd).{61}/mu);
+  assert.match(narrow, /^ {2}--no-notify +Send no notifications through the\n {24}server,/mu);
 });
 
 test("explains start with every flag of the settings", async (t) => {
   const { code, stdout } = await runProgram(t, ["start", "--host", "x", "--help"]);
 
   assert.equal(code, 0);
-  assert.equal(
-    stdout,
-    `\
-Serve: accept tasks, run them, send their webhooks (postbackd start)
-
-USAGE postbackd start [OPTIONS]
-
-OPTIONS
-
-         --config=<PATH>    Configuration file; ./postbackd.toml where there is one
-             --db=<PATH>    Database file or postgres URL (Default: ./postbackd.db)
-           --host=<HOST>    Address or name to listen on (Default: 127.0.0.1)
-              --port=<N>    Port to listen on; 0 picks a free one (Default: 8787)
-     --ready-file=<PATH>    File that gets the ready line, written whole
-         --insecure-http    Serve plain HTTP beyond loopback, keys in the clear
-  --trusted-proxy=<CIDR>    Network of a proxy that does HTTPS and may name the client; may be repeated
-       --tls-cert=<PATH>    Certificate chain (PEM) to serve HTTPS with; read again on SIGHUP
-        --tls-key=<PATH>    Private key (PEM) of the certificate
-          --no-dashboard    Serve no dashboard
-      --public-url=<URL>    URL of the dashboard, if it is not the address listened on
-             --no-notify    Send no notifications through the server, and hear none: for a pooler that passes none on
-      --node-name=<NAME>    Name of this daemon among those that share a server; the machine's unless given
-        --node-url=<URL>    URL at which this daemon alone is reached; for people
-       --run-type=<TYPE>    Type whose tasks this daemon runs itself; all unless given; may be repeated
-   --allow-target=<TEXT>    Webhook target that need not be public: CIDR, address or host, [:port]; may be repeated
-  --dns-server=<ADDRESS>    Name server for webhook hosts; the system's unless given; may be repeated
-
-When it is ready, stdout gets one line of JSON; logs go to stderr. SIGTERM and SIGINT stop it
-after the work under way, within 25 seconds; a second one at once. Every flag is also a variable
-(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last. A URL
-with a password is better in a file that POSTBACKD_DB_FILE names: flags are seen by all users.
-
-EXAMPLE
-
-  postbackd start --db /var/lib/postbackd/postbackd.db --port 8787
-`,
-  );
+  for (const { flag } of SETTING_LIST) {
+    if (flag !== null) assert.match(stdout, new RegExp(`^ {2}--${flag}( |$)`, "mu"));
+  }
 });
 
-test("explains a command of admin with its whole name", async (t) => {
-  const { code, stdout } = await runProgram(t, ["admin", "key", "create", "-h"]);
+test("prints a manual page with every command and every flag", async (t) => {
+  const { code, stdout } = await runProgram(t, ["man"]);
 
   assert.equal(code, 0);
-  assert.equal(
-    stdout,
-    `\
-Make another API key for an account (postbackd admin key create)
-
-USAGE postbackd admin key create [OPTIONS] <LOGIN>
-
-ARGUMENTS
-
-  LOGIN    Login of the account (Required)
-
-OPTIONS
-
-   --label=<TEXT>    What the key is for; at most 100 characters
-  --config=<PATH>    Configuration file; ./postbackd.toml where there is one
-      --db=<PATH>    Database file or postgres URL (Default: ./postbackd.db)
-           --json    Print one JSON document
-
-An account has at most 20 active keys.
-
-EXAMPLE
-
-  postbackd admin key create alice --label ci
-`,
-  );
+  const page = stdout.replaceAll("\\-", "-");
+  for (const { words, commands, flags } of allCommands(await readCommandTree(program))) {
+    if (commands.length > 0) continue;
+    const section = page.split(/^\.S[SH] /mu).find((each) => isAbout(each, words));
+    assert.ok(section !== undefined, words.join(" "));
+    for (const { name } of flags) assert.match(section, new RegExp(`^\\.B --${name}( |$)`, "mu"));
+  }
+  // A line that begins with a dot by accident would be an unknown macro.
+  const macros = page.match(/^\.\S+/gmu) ?? [];
+  assert.deepEqual(new Set(macros), new Set([".TH", ".SH", ".SS", ".TP", ".B", ".I", ".PP"]));
 });
 
-test("explains the command that a worker runs", async (t) => {
-  const { code, stdout } = await runProgram(t, ["worker", "--help"]);
-
-  assert.equal(code, 0);
-  assert.equal(
-    stdout,
-    `\
-Claim tasks from a daemon over HTTP and run a command for each (postbackd worker)
-
-USAGE postbackd worker [OPTIONS] <COMMAND>
-
-ARGUMENTS
-
-  COMMAND=<WORD...>    Program and arguments to run for each task, without a shell (Required)
-
-OPTIONS
-
-           --url=<URL>    Base URL of the daemon
-       --token=<TOKEN>    Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names
-         --type=<TYPE>    Type whose tasks it claims; at least one, may be repeated
-     --concurrency=<N>    Tasks at once, 1 to 100 (Default: 1)
-  --timeout=<DURATION>    Longest run; the type's own timeout counts anyway
-       --insecure-http    Use plain HTTP beyond loopback, token and tasks in the clear
-
-The command gets the task as one line of JSON on stdin; what it prints is the result. A token on the
-command line is seen by every user of the machine: give it in POSTBACKD_TOKEN, or in the file that
-POSTBACKD_TOKEN_FILE names. When the daemon has accepted it, stdout gets one line of JSON; logs go to
-stderr. SIGTERM and SIGINT stop it: runs have 25 seconds to end, what still runs then is given back.
-
-EXAMPLE
-
-  postbackd worker --url http://127.0.0.1:8787 --type resize -- node resize.js
-`,
-  );
-});
-
-test("explains an argument that may be left out", async (t) => {
-  const { code, stdout } = await runProgram(t, ["config", "init", "--help"]);
-
-  assert.equal(code, 0);
-  assert.equal(
-    stdout,
-    `\
-Make a configuration file that explains every setting (postbackd config init)
-
-USAGE postbackd config init [OPTIONS] [FILE]
-
-ARGUMENTS
-
-  FILE=<PATH>    File to make; ./postbackd.toml unless given
-
-OPTIONS
-
-  --json    Print one JSON document
-
-Every setting is in it with its default, commented out. An existing file is left as it is.
-
-EXAMPLE
-
-  postbackd config init
-`,
-  );
-});
+function isAbout(section: string, words: readonly string[]): boolean {
+  return new RegExp(`^${["postbackd", ...words].join(" ")}( [[A-Z]|\n)`, "u").test(section);
+}
 
 for (const { words, commands } of allCommands(await readCommandTree(program))) {
   const name = ["postbackd", ...words].join(" ");
@@ -190,7 +147,9 @@ for (const { words, commands } of allCommands(await readCommandTree(program))) {
     const { code, stdout, stderr } = await runProgram(t, [...words, "--help"]);
 
     assert.deepEqual([code, stderr], [0, ""]);
-    assert.ok(stdout.includes(`(${name}${words.length === 0 ? ` v${version}` : ""})\n`));
+    const [title = ""] = stdout.split("\n\nUSAGE ");
+    const full = words.length === 0 ? `${name} ${version}` : name;
+    assert.ok(title.replaceAll("\n", " ").endsWith(` (${full})`), title);
     const example = /\nEXAMPLE\n\n {2}(.+)\n$/.exec(stdout)?.[1] ?? "";
     assert.doesNotMatch(stdout, /.{121}/, "no line is wider than 120 columns");
     // A group's example is one of a command in it.
@@ -200,22 +159,33 @@ for (const { words, commands } of allCommands(await readCommandTree(program))) {
 }
 
 const WRONG: readonly [words: readonly string[], stderr: string][] = [
-  [
-    [],
-    "postbackd: no command given; there are start, admin, database, move, worker, config, explain-url, verify, health, completion\nTry 'postbackd --help'.\n",
-  ],
+  [[], `postbackd: no command given; there are ${namesBelow(program)}\nTry 'postbackd --help'.\n`],
   [
     ["strat"],
     "postbackd: unknown command \"strat\"; the nearest known one is start\nTry 'postbackd --help'.\n",
   ],
   [
     ["admin", "account", "constructor"],
-    'postbackd: unknown command "constructor"; the nearest known one is create\n' +
+    'postbackd: unknown command "constructor"; there are create, list, limit, disable, enable, erase\n' +
       "Try 'postbackd admin account --help'.\n",
   ],
   [
+    ["admin", "account", "delete", "alice"],
+    'postbackd: unknown command "delete"; the nearest known one is erase\n' +
+      "Try 'postbackd admin account --help'.\n",
+  ],
+  [
+    ["admin", "key", "delete", "k1"],
+    "postbackd: unknown command \"delete\"; the nearest known one is revoke\nTry 'postbackd admin key --help'.\n",
+  ],
+  [
+    ["serve"],
+    "postbackd: unknown command \"serve\"; the nearest known one is start\nTry 'postbackd --help'.\n",
+  ],
+  [
     ["admin"],
-    "postbackd: no command given; there are account, key, secret, access, worker, task, delivery, node, link\nTry 'postbackd admin --help'.\n",
+    `postbackd: no command given; there are ${namesBelow(program.subCommands?.["admin"])}\n` +
+      "Try 'postbackd admin --help'.\n",
   ],
   [
     ["--db", "x", "start"],

@@ -91,11 +91,16 @@ test("a start tells what the server refuses", { skip: reasonToSkipPostgres() }, 
 });
 
 test("starts with no URL that is wrong, and does not repeat it", async (t) => {
-  const ended = await runProgram(t, ["start", "--db", `${SERVER}?sslmod=require`]);
-
-  assert.equal(ended.code, 78);
-  assert.match(ended.stderr, /unknown parameter "sslmod"; the nearest known one is sslmode/);
-  assertNoSecret(ended);
+  const url = `${SERVER}?sslmod=require`;
+  for (const [words, env, code] of [
+    [["start", "--db", url], {}, 2],
+    [["start"], { POSTBACKD_DB: url }, 78],
+  ] as const) {
+    const ended = await runProgram(t, words, { env });
+    assert.equal(ended.code, code);
+    assert.match(ended.stderr, /unknown parameter "sslmod"; the nearest known one is sslmode/);
+    assertNoSecret(ended);
+  }
 });
 
 test("shows the nodes of a server, also one that has told nothing of itself", () => {

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { version } from "../../src/assets.ts";
-import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import type { Program } from "../helpers/program.ts";
+import { areAtHand } from "../peers/peer-process.ts";
 
 const START = ["start", "--port", "0"];
 
@@ -23,6 +24,17 @@ function logOf({ stderr }: Program): readonly Readonly<Record<string, unknown>>[
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
 }
+
+test("at a terminal a start says where the API is described", async (t) => {
+  if (!areAtHand(t, [{ program: "script", debianPackage: "bsdutils" }])) return;
+  const line = [...SOURCES, ...START].map((part) => `'${part}'`).join(" ");
+  const terminal = startProgram(t, ["-qefc", line, "/dev/null"], { command: ["script"] });
+  const { url, pid } = await terminal.ready;
+
+  process.kill(pid, "SIGTERM");
+  assert.equal((await terminal.exit).code, 0);
+  assert.ok(terminal.stdout.includes(`API reference: ${url}/docs\r\n`), terminal.stdout);
+});
 
 test("prints one line of JSON when it is ready, and nothing else", async (t) => {
   const daemon = startProgram(t, START);
@@ -88,7 +100,7 @@ test("goes on after SIGHUP", async (t) => {
   const { url } = await daemon.ready;
 
   daemon.kill("SIGHUP");
-  await daemon.says("nothing is reloaded");
+  await daemon.says("configuration reloaded");
 
   assert.equal((await fetch(`${url}/livez`)).status, 200);
 });
@@ -146,16 +158,44 @@ test("starts again on a file whose daemon was killed", async (t) => {
   assert.equal((await second.ready).pid, second.pid);
 });
 
-test("exits with 1 when the port is taken", async (t) => {
+test("exits with 1 when the port is taken, and makes no database", async (t) => {
   const server = createServer().listen(0, "127.0.0.1");
   t.after(() => server.close());
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
 
-  const { code, stdout, stderr } = await runProgram(t, ["start", "--port", `${port}`]);
+  const cwd = temporaryFolder(t);
+  const { code, stdout, stderr } = await runProgram(t, ["start", "--port", `${port}`], { cwd });
 
   assert.deepEqual([code, stdout], [1, ""]);
-  assert.ok(stderr.includes(`postbackd: cannot listen on 127.0.0.1 port ${port}`), stderr);
+  const message = `postbackd: cannot listen on 127.0.0.1 port ${port}: another program listens there (EADDRINUSE)`;
+  assert.ok(stderr.includes(message), stderr);
+  assert.equal(existsSync(join(cwd, "postbackd.db")), false);
+});
+
+test("exits with 1 when the port of metrics is taken, and makes no database", async (t) => {
+  const server = createServer().listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const cwd = temporaryFolder(t);
+  const words = [...START, "--metrics", `127.0.0.1:${port}`];
+
+  const { code, stderr } = await runProgram(t, words, { cwd });
+
+  assert.equal(code, 1);
+  assert.match(stderr, /cannot serve metrics on 127\.0\.0\.1:\d+: .*EADDRINUSE.*--metrics/);
+  assert.equal(existsSync(join(cwd, "postbackd.db")), false);
+});
+
+test("says that an address is not this machine's, and makes no database", async (t) => {
+  const cwd = temporaryFolder(t);
+  const words = ["start", "--host", "192.0.2.1", "--port", "0", "--insecure-http"];
+  const { code, stderr } = await runProgram(t, words, { cwd });
+
+  assert.equal(code, 1);
+  assert.match(stderr, /192\.0\.2\.1 port 0: that is no address of this machine \(EADDRNOTAVAIL\)/);
+  assert.equal(existsSync(join(cwd, "postbackd.db")), false);
 });
 
 test("exits with 1 when the database's folder does not exist", async (t) => {
@@ -183,10 +223,8 @@ test("exits with 78 and names every problem of every source", async (t) => {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "postbackd.toml"), 'databse = "x.db"\n[webhooks]\ntimeout = 10\n');
 
-  const finished = await runProgram(t, ["start", "--port", "99999"], {
-    cwd,
-    env: { POSTBACKD_HOTS: "::1" },
-  });
+  const env = { POSTBACKD_HOTS: "::1", POSTBACKD_PORT: "99999" };
+  const finished = await runProgram(t, ["start"], { cwd, env });
 
   assert.equal(finished.code, 78);
   assert.equal(finished.stdout, "");
@@ -194,9 +232,22 @@ test("exits with 78 and names every problem of every source", async (t) => {
   assert.equal(lines.length, 5, finished.stderr);
   assert.match(lines[0] ?? "", /^postbackd: environment POSTBACKD_HOTS: .*POSTBACKD_HOST/);
   assert.match(lines[1] ?? "", /^postbackd: file .*postbackd\.toml: .*databse.* is database$/);
-  assert.match(lines[2] ?? "", /^postbackd: flag --port: /);
+  assert.match(lines[2] ?? "", /^postbackd: environment POSTBACKD_PORT: /);
   assert.match(lines[3] ?? "", /^postbackd: file .*webhooks\.timeout needs a unit/);
   assert.equal(existsSync(join(cwd, "postbackd.db")), false);
+});
+
+test("exits with 2 when a flag of a setting has a value that it cannot have", async (t) => {
+  for (const [words, reason] of [
+    [["--port", "x"], "--port must be a whole number from 0 to 65535"],
+    [["--no-dashboard=maybe"], "--no-dashboard takes no value but true and false"],
+    [["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "x"], "--trusted-proxy item 1 must be"],
+  ] as const) {
+    const { code, stdout, stderr } = await runProgram(t, ["start", ...words]);
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.ok(stderr.startsWith(`postbackd: ${reason}`), stderr);
+    assert.ok(stderr.endsWith("\nTry 'postbackd start --help'.\n"), stderr);
+  }
 });
 
 test("exits with 78 when it would serve plain HTTP beyond loopback", async (t) => {

@@ -1,0 +1,171 @@
+import { resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
+
+import type { CopyFacts, CopyVerdict, Restored, RestoredDeliveries } from "../daemon/backup.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
+import { messageOf } from "../domain/message-of.ts";
+import { oneOf } from "../domain/rule.ts";
+import { tasksText } from "./admin-steps.ts";
+import { flag, TEXT, toggle, word } from "./arguments.ts";
+import { commandUser } from "./command-user.ts";
+import { defineCommand } from "./command.ts";
+import { CommandFailure, EXIT, UsageError } from "./failure.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { loadOfflineConfig, settingArgs } from "./settings.ts";
+
+export const createCommand = defineCommand({
+  description: "Copy the database to a file, also while a daemon serves it",
+  example: "postbackd backup create /backups/postbackd.db",
+  notes:
+    "The copy holds everything as it was at one moment. It is checked, and on disk, before it gets its name; beside\n" +
+    "it FILE.json says what is in it. It holds webhook secrets: whoever reads it can sign as you do.",
+  args: {
+    file: word(TEXT, "File to be made"),
+    replace: toggle("Take the place of a file of that name, once the copy is whole"),
+    ...settingArgs(["db", "config"]),
+    ...JSON_ARG,
+  },
+  async run(given) {
+    const file = resolve(given.file);
+    const config = loadOfflineConfig(given);
+    const { databaseOf } = await import("../daemon/store.ts");
+    const now = systemClock.now();
+    const order = { file, mayReplace: given.replace, now, isServedHere: false };
+    const document = await orFail(async () => {
+      const run = databaseOf(config).startBackup(order);
+      const stop = (): void => run.stop();
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
+      return run.ended;
+    });
+    const { sha256 } = document;
+    printAnswer(given, {
+      document: { file, ...factsDocument(document), sha256 },
+      lines: [`Made ${file}: ${factsText(document)}.`, `SHA-256 ${sha256}`],
+    });
+  },
+});
+
+export const checkCommand = defineCommand({
+  description: "Tell whether a copy is whole, without starting it",
+  example: "postbackd backup check /backups/postbackd.db",
+  notes:
+    "Reads all of it, and compares it with FILE.json where that is there. Writes nothing beside it. Ends with 1 when\n" +
+    "a daemon could not be started with it.",
+  args: { file: word(TEXT, "The copy"), ...JSON_ARG },
+  async run(given) {
+    const file = resolve(given.file);
+    const { judgeCopy } = await import("../daemon/backup.ts");
+    const verdict = judgeCopy(file);
+    printAnswer(given, verdictAnswer(file, verdict));
+    return verdict.kind === "whole" ? EXIT.done : EXIT.failed;
+  },
+});
+
+const DELIVERIES = ["hold", "resume"] as const satisfies readonly RestoredDeliveries[];
+
+export const restoreCommand = defineCommand({
+  description: "Put a copy in the place of the database, which no daemon may serve",
+  example: "postbackd backup restore /backups/postbackd.db --deliveries hold",
+  notes:
+    "The copy is checked first and stays as it is. The old database keeps its content under a name with the time.\n" +
+    "What the copy does not know of, it does again: tasks that ran since run again, webhooks that were sent since are\n" +
+    "sent again. With --deliveries hold none goes out until 'postbackd admin delivery release'; with resume they go\n" +
+    "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again.",
+  args: {
+    file: word(TEXT, "The copy"),
+    deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: held until released, or sent"),
+    ...settingArgs(["db", "config"]),
+    ...JSON_ARG,
+  },
+  async run(given) {
+    const { deliveries } = given;
+    const isAsked = deliveries === null && process.stdin.isTTY && process.stderr.isTTY;
+    if (deliveries === null && !isAsked) {
+      throw new UsageError(
+        "--deliveries is missing: hold keeps the webhooks that wait in the copy until 'postbackd admin delivery release', " +
+          "resume sends them at the start",
+      );
+    }
+    const config = loadOfflineConfig(given);
+    const { databaseOf } = await import("../daemon/store.ts");
+    const restored = await orFail(() =>
+      databaseOf(config).restore({
+        copy: resolve(given.file),
+        decide: async (facts) => deliveries ?? askDeliveries(facts),
+        now: systemClock.now(),
+        user: commandUser(),
+      }),
+    );
+    printAnswer(given, restoredAnswer(config.database, restored));
+  },
+});
+
+async function orFail<Value>(step: () => Promise<Value>): Promise<Value> {
+  try {
+    return await step();
+  } catch (error) {
+    throw new CommandFailure(messageOf(error), { cause: error });
+  }
+}
+
+async function askDeliveries({ openDeliveries }: CopyFacts): Promise<RestoredDeliveries> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const question = `${webhooksText(openDeliveries)} in the copy. Hold them, or resume and send them? [hold/resume] `;
+    for (;;) {
+      const answer = (await terminal.question(question)).trim();
+      const found = DELIVERIES.find((each) => each === answer);
+      if (found !== undefined) return found;
+    }
+  } finally {
+    terminal.close();
+  }
+}
+
+function verdictAnswer(file: string, verdict: CopyVerdict): Answer {
+  if (verdict.kind === "refused") {
+    const { reason } = verdict;
+    return { document: { file, is_whole: false, reason }, lines: [`Not whole: ${reason}.`] };
+  }
+  const { copy } = verdict;
+  const { document, sha256 } = copy;
+  const created_at = document === null ? null : timeText(document.createdAt);
+  const compared =
+    document === null
+      ? `There is no ${file}.json to compare it with.`
+      : `Made ${timeText(document.createdAt)} by postbackd ${document.program}, and the same since.`;
+  return {
+    document: { file, is_whole: true, ...factsDocument(copy), sha256, created_at },
+    lines: [`${file} is whole: ${factsText(copy)}.`, compared, `SHA-256 ${sha256}`],
+  };
+}
+
+function restoredAnswer(database: string, restored: Restored): Answer {
+  const { facts, deliveries, setAside } = restored;
+  const next =
+    deliveries === "hold"
+      ? "None goes out until 'postbackd admin delivery release'."
+      : "They go out at the next start.";
+  return {
+    document: { database, deliveries, set_aside: setAside, ...factsDocument(facts) },
+    lines: [
+      `Restored ${database}: ${factsText(facts)}.`,
+      ...(setAside === null ? [] : [`What was there before is ${setAside}.`]),
+      `${webhooksText(facts.openDeliveries)}. ${next}`,
+    ],
+  };
+}
+
+function factsDocument(facts: CopyFacts): Readonly<Record<string, number>> {
+  const { bytes, schemaVersion: schema_version, tasks, deliveries, openDeliveries } = facts;
+  return { bytes, schema_version, tasks, deliveries, open_deliveries: openDeliveries };
+}
+
+function factsText({ bytes, tasks }: CopyFacts): string {
+  return `${tasksText(tasks)}, ${bytes.toLocaleString("en")} bytes`;
+}
+
+function webhooksText(count: number): string {
+  return count === 1 ? "1 webhook waits" : `${count.toLocaleString("en")} webhooks wait`;
+}

@@ -1,0 +1,84 @@
+import { executable } from "../assets.ts";
+import type { ServiceStep } from "../daemon/service-install.ts";
+import { toggle } from "./arguments.ts";
+import { defineCommand, type Command } from "./command.ts";
+import { CommandFailure } from "./failure.ts";
+
+const NAME = "postbackd service";
+
+const NEXT = `
+Put your settings into /etc/postbackd/postbackd.toml, make an account, and start it:
+  postbackd admin account create LOGIN --config /etc/postbackd/postbackd.toml
+  systemctl start postbackd
+`;
+
+const LEFT = `
+The user postbackd, /etc/postbackd and /var/lib/postbackd are left as they are.
+`;
+
+const DRY_RUN = { "dry-run": toggle("Print what would be done, and do nothing") };
+
+const install = defineCommand({
+  description: "Make this executable a service of systemd: user, folders, unit",
+  example: `${NAME} install`,
+  notes:
+    "It may be repeated, after an update too. It leaves an existing user and configuration as they are, and\n" +
+    "starts nothing. Your own changes to the unit belong into a drop-in: systemctl edit postbackd",
+  args: DRY_RUN,
+  async run(given) {
+    const { installSteps } = await import("../daemon/service-install.ts");
+    const isDry = given["dry-run"];
+    if (executable === null && !isDry)
+      throw new CommandFailure(
+        "only the executable can be installed: make it with 'npm run build'",
+      );
+    await doAll(installSteps(executable ?? "/usr/local/bin/postbackd"), given);
+    if (!isDry) process.stdout.write(NEXT);
+  },
+});
+
+const uninstall = defineCommand({
+  description: "Stop the service and remove its unit; user, configuration and data stay",
+  example: `${NAME} uninstall`,
+  args: DRY_RUN,
+  async run(given) {
+    const { uninstallSteps } = await import("../daemon/service-install.ts");
+    await doAll(uninstallSteps(), given);
+    if (!given["dry-run"]) process.stdout.write(LEFT);
+  },
+});
+
+export const serviceCommand: Command = {
+  description: "Install postbackd as a service of systemd, or take it away",
+  example: `${NAME} install --dry-run`,
+  subCommands: { install, uninstall },
+};
+
+/** Does one step after the other and says each, or only says them. */
+async function doAll(
+  steps: readonly ServiceStep[],
+  { "dry-run": isDry }: { readonly "dry-run": boolean },
+): Promise<void> {
+  if (!isDry && process.geteuid?.() !== 0)
+    throw new CommandFailure("only root may do this: use sudo, or look at it with --dry-run");
+  // Units and folders of the system are for everybody to read; the steps say what is not.
+  process.umask(0o022);
+  const { doStep, ServiceError } = await import("../daemon/service-install.ts");
+  for (const step of steps) {
+    try {
+      const isDone = isDry || (await doStep(step));
+      process.stdout.write(isDone ? stepText(step, { isDry }) : `${step.says}: was so before\n`);
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      throw new CommandFailure(error.message, { cause: error });
+    }
+  }
+}
+
+function stepText(step: ServiceStep, { isDry }: { readonly isDry: boolean }): string {
+  const { says } = step;
+  if (!isDry) return `${says}: done\n`;
+  if (step.kind === "run") return `# ${says}\n${step.command.join(" ")}\n\n`;
+  if (step.kind === "remove") return `# ${says}\nrm ${step.path}\n\n`;
+  return `# ${says}${step.isKept ? ", unless it is there" : ""}:\n${step.text}\n`;
+}

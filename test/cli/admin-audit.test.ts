@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { runProgram, temporaryFolder } from "../helpers/program.ts";
+import { makeDatabase } from "../helpers/store.ts";
+
+interface Audit {
+  readonly entries: readonly {
+    readonly actor: { readonly kind: string; readonly name: string };
+    readonly action: string;
+    readonly subject: string | null;
+    readonly details: Readonly<Record<string, unknown>> | null;
+  }[];
+  readonly next_before: number | null;
+}
+
+test("the audit has what the user did by commands, the latest first, and no secret", async (t) => {
+  const cwd = temporaryFolder(t);
+  await makeDatabase(join(cwd, "postbackd.db"));
+  const admin = async (words: string) => {
+    const ended = await runProgram(t, ["admin", ...words.split(" "), "--json"], { cwd });
+    assert.equal(ended.code, 0, ended.stderr);
+    return JSON.parse(ended.stdout) as Audit & {
+      readonly key: { readonly key_id: string; readonly key: string };
+      readonly webhook_secret: string;
+    };
+  };
+  const made = await admin("account create ada");
+  const { key } = await admin("key create ada");
+  await admin(`key revoke ${key.key_id}`);
+  await admin("secret show ada");
+  await admin("delivery hold --account ada --reason maintenance");
+
+  const { entries } = await admin("audit");
+  const page = await admin("audit --action key.revoked --limit 1 --since 1h");
+
+  const { username } = userInfo();
+  assert.deepEqual(
+    entries.map(({ actor, action, subject }) => [actor.kind, actor.name, action, subject]),
+    [
+      ["user", username, "delivery.held", "ada"],
+      ["user", username, "secret.shown", "ada"],
+      ["user", username, "key.revoked", key.key_id],
+      ["user", username, "key.created", "ada"],
+      ["user", username, "account.created", "ada"],
+    ],
+  );
+  assert.deepEqual(entries[0]?.details, { host: null, reason: "maintenance" });
+  const text = JSON.stringify(entries);
+  for (const secret of [made.key.key, key.key, made.webhook_secret]) {
+    assert.ok(!text.includes(secret));
+  }
+  assert.deepEqual([page.entries.length, page.next_before], [1, null]);
+});

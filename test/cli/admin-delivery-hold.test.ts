@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+
+const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.2"]\n';
+
+interface Answer {
+  readonly login: string | null;
+  readonly host: string | null;
+  readonly held: boolean;
+  readonly waiting: number;
+  readonly holds_left: number;
+  readonly holds: readonly {
+    readonly login: string | null;
+    readonly host: string | null;
+    readonly reason: string | null;
+    readonly waiting: number;
+  }[];
+}
+
+async function delivery(t: TestContext, file: string, words: string): Promise<Answer> {
+  const command = ["admin", "delivery", ...words.split(" "), "--json", "--db", file];
+  const { code, stdout, stderr } = await runProgram(t, command);
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+  return JSON.parse(stdout) as Answer;
+}
+
+/** Settles when the daemon has as many holds: it looks once a second. */
+async function knowsOf({ daemon }: TestDaemon, holds: number): Promise<void> {
+  while ((await daemon.gauges()).lanes.holds !== holds) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+test("a running daemon sends nothing to a host that is held, and all of it after the release", async (t) => {
+  const held = await startReceiver(t);
+  const free = await startReceiver(t, { host: "127.0.0.2" });
+  const daemon = await startTestDaemon(t, { toml: TOML });
+  const { file } = daemon;
+
+  const made = await delivery(t, file, "hold --host 127.0.0.1 --reason maintenance");
+  assert.deepEqual([made.held, made.host, made.login, made.waiting], [true, "127.0.0.1", null, 0]);
+  await knowsOf(daemon, 1);
+  const { tasks } = await daemon.post([
+    { type: "echo", postback_url: held.url("/a") },
+    { type: "echo", postback_url: free.url("/b") },
+  ]);
+  await free.next();
+  await daemon.daemon.idle();
+
+  const { holds } = await delivery(t, file, "holds");
+  assert.deepEqual(
+    holds.map(({ host, reason, waiting }) => [host, reason, waiting]),
+    [["127.0.0.1", "maintenance", 1]],
+  );
+  const [story] = await storiesOf(t, file, tasks[0]?.id ?? "");
+  assert.match(story ?? "", /^held: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
+  assert.equal(held.requests.length, 0);
+
+  const released = await delivery(t, file, "release --host 127.0.0.1");
+  assert.deepEqual([released.waiting, released.holds_left], [1, 0]);
+  assert.equal((await held.next()).url, "/a");
+});
+
+async function storiesOf(t: TestContext, file: string, id: string): Promise<readonly string[]> {
+  const { stdout } = await runProgram(
+    t,
+    `admin delivery show ${id} --json --db ${file}`.split(" "),
+  );
+  const { deliveries } = JSON.parse(stdout) as { deliveries: readonly { story: string }[] };
+  return deliveries.map(({ story }) => story);
+}
+
+test("a daemon that is started on a copy sends none of the webhooks that wait there, until they are released", async (t) => {
+  const receiver = await startReceiver(t);
+  const cwd = temporaryFolder(t);
+  const file = join(cwd, "test.db");
+  const account = await createTestAccount(file);
+  const first = await startTestDaemon(t, { toml: TOML, folder: cwd, account });
+  await delivery(t, file, "hold --account tester");
+  await knowsOf(first, 1);
+  await first.post([{ type: "echo", postback_url: receiver.url("/waits") }]);
+  await first.daemon.idle();
+  await first.daemon.stop();
+  await delivery(t, file, "release --account tester");
+
+  writeFileSync(join(cwd, "postbackd.toml"), TOML);
+  const start = ["start", "--port", "0", "--db", file];
+  const rehearsal = startProgram(t, [...start, "--hold-deliveries"], { cwd });
+  await rehearsal.ready;
+  await rehearsal.says("all webhooks are held");
+  const { holds } = await delivery(t, file, "holds");
+  assert.deepEqual(
+    holds.map(({ host, login, reason, waiting }) => [host, login, reason, waiting]),
+    [[null, null, "start --hold-deliveries", 1]],
+  );
+  await rehearsal.stop();
+  // A hold outlasts the daemon that was told of it.
+  const again = startProgram(t, start, { cwd });
+  await again.ready;
+  assert.equal(receiver.requests.length, 0);
+  await delivery(t, file, "release");
+
+  assert.equal((await receiver.next()).url, "/waits");
+  assert.equal(receiver.requests.length, 1);
+  await again.stop();
+});
+
+test("says how to go on where a hold or a release changes nothing", async (t) => {
+  const cwd = temporaryFolder(t);
+  await createTestAccount(join(cwd, "postbackd.db"));
+  const run = (words: string) => runProgram(t, `admin delivery ${words}`.split(" "), { cwd });
+
+  const nothing = await run("holds");
+  const none = await run("release --host a.example");
+  const unknown = await run("hold --account nobody");
+  const once = await run("hold --account tester");
+  const twice = await run("hold --account tester");
+  const wider = await run("release");
+
+  assert.equal(nothing.stdout, "Nothing is held.\n");
+  assert.deepEqual([none.code, unknown.code, wider.code], [1, 1, 1]);
+  assert.match(none.stderr, /no hold is of exactly webhooks to a\.example; .* holds' lists all/);
+  assert.match(unknown.stderr, /there is no account nobody/);
+  assert.match(once.stdout, /^Held: webhooks of tester\.\n0 webhooks wait now\./);
+  assert.match(twice.stdout, /^Held already: webhooks of tester\./);
+  assert.match(wider.stderr, /no hold is of exactly all webhooks/);
+});

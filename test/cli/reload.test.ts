@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import { createTestAccount } from "../helpers/daemon.ts";
+import { startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { taskClient } from "../helpers/task-client.ts";
+
+interface Settings {
+  readonly level?: string;
+  readonly allow?: readonly string[];
+  readonly answer?: string;
+  readonly more?: string;
+}
+
+/** The text of a configuration with one type, whose command says `answer`. */
+function toml({ level = "warn", allow = [], answer = "first", more = "" }: Settings): string {
+  const command = JSON.stringify(["echo", answer]);
+  return `[log]\nlevel = "${level}"\n[webhooks]\nallow = ${JSON.stringify(allow)}\n[types.say]\ncommand = ${command}\n${more}`;
+}
+
+async function setUp(t: TestContext) {
+  const cwd = temporaryFolder(t);
+  const write = (text: string): void => writeFileSync(join(cwd, "postbackd.toml"), text);
+  write(toml({}));
+  const { key } = await createTestAccount(join(cwd, "postbackd.db"));
+  const program = startProgram(t, ["start", "--port", "0"], { cwd });
+  const { url } = await program.ready;
+  const client = taskClient({ url, key });
+  return {
+    program,
+    client,
+    /** What the type's command says. */
+    answer: async () => (await client.ended(await client.post({ type: "say" }))).result,
+    /** Reads this configuration, until the log says so. */
+    async reload(text: string, says: string) {
+      write(text);
+      program.kill("SIGHUP");
+      await program.says(says);
+    },
+  };
+}
+
+test("SIGHUP takes over log level, webhook targets and types", async (t) => {
+  const { program, client, answer, reload } = await setUp(t);
+  const receiver = await startReceiver(t);
+  const body = JSON.stringify([{ postback_url: receiver.url("/a") }]);
+  const refused = await client.call("/v1/tasks/task_post", { method: "POST", body });
+  assert.equal(await answer(), "first");
+  assert.doesNotMatch(await refused.text(), /20100/);
+  assert.doesNotMatch(program.stderr, /"level":"info"/);
+
+  const next = toml({ level: "info", allow: ["127.0.0.1"], answer: "second" });
+  await reload(next, "configuration reloaded");
+
+  await client.post({ postback_url: receiver.url("/b") });
+  assert.equal((await receiver.next()).url, "/b");
+  assert.equal(await answer(), "second");
+  assert.match(program.stderr, /"types":\["say"\],"targets":\["127\.0\.0\.1"\],"log_level":"info"/);
+  assert.doesNotMatch(program.stderr, /take a restart/);
+});
+
+test("SIGHUP names what takes a restart, and leaves it as it was", async (t) => {
+  const { program, client, reload } = await setUp(t);
+  const more = '[types.other]\nrunner = "echo"\n[limits]\nbody = "2MiB"\n';
+
+  await reload(toml({ more }), "these changes take a restart");
+
+  assert.match(program.stderr, /"settings":\["limits\.body","types\.other"\]/);
+  const body = JSON.stringify([{ type: "other" }]);
+  const posted = await client.call("/v1/tasks/task_post", { method: "POST", body });
+  assert.doesNotMatch(await posted.text(), /20100/);
+});
+
+test("SIGHUP with a configuration that is wrong changes nothing and says why", async (t) => {
+  const { program, answer, reload } = await setUp(t);
+
+  const wrong = toml({ answer: "second", more: "concurency = 3\n" });
+  await reload(wrong, "configuration not reloaded; the old one stays in use");
+
+  assert.match(program.stderr, /concurency.+concurrency/);
+  assert.equal(await answer(), "first");
+});

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { installSteps, unitText } from "../../src/daemon/service-install.ts";
+import { runProgram } from "../helpers/program.ts";
+
+const TEMPLATE = readFileSync(new URL("../../deploy/postbackd.service", import.meta.url), "utf8");
+
+test("'service install --dry-run' prints every step and the unit, and needs no rights", async (t) => {
+  const { code, stdout, stderr } = await runProgram(t, ["service", "install", "--dry-run"]);
+
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+  assert.ok(stdout.includes(TEMPLATE));
+  assert.match(stdout, /^useradd --system .+ postbackd$/m);
+  assert.match(stdout, /^systemctl enable postbackd$/m);
+});
+
+test("'service uninstall --dry-run' prints its steps", async (t) => {
+  const { code, stdout } = await runProgram(t, ["service", "uninstall", "--dry-run"]);
+
+  assert.equal(code, 0);
+  assert.match(stdout, /^systemctl disable --now postbackd$/m);
+  assert.match(stdout, /^rm \/etc\/systemd\/system\/postbackd\.service$/m);
+});
+
+test("'service install' of the sources is refused before anything is done", async (t) => {
+  const { code, stdout, stderr } = await runProgram(t, ["service", "install"]);
+
+  assert.deepEqual({ code, stdout }, { code: 1, stdout: "" });
+  assert.match(stderr, /only the executable can be installed/);
+});
+
+for (const [place, line] of [
+  ["/usr/bin/postbackd", "ExecStart=/usr/bin/postbackd start"],
+  ["/opt/a b/100%/$x/postbackd", 'ExecStart="/opt/a b/100%%/$$x/postbackd" start'],
+] as const) {
+  test(`the unit starts the executable at ${place}`, () => {
+    assert.ok(unitText(place).includes(`\n${line} --config /etc/postbackd/postbackd.toml\n`));
+  });
+}
+
+test("an executable where the unit hides it is copied, and the copy is started", () => {
+  const [first, ...rest] = installSteps("/home/alice/postbackd");
+
+  assert.ok(first?.kind === "run");
+  assert.deepEqual(first.command.slice(-2), ["/home/alice/postbackd", "/usr/local/bin/postbackd"]);
+  assert.ok(rest.every((step) => !JSON.stringify(step).includes("/home/alice")));
+});
