@@ -1,0 +1,139 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+
+import type { Platform } from "../executable.ts";
+import { ROOT, version } from "../manifest.ts";
+import type { PackageOrder } from "./archive.ts";
+import type { PackageParts } from "./parts.ts";
+import { runTool, stage, type PackageFile } from "./staging.ts";
+
+const DEBIAN = join(ROOT, "deploy", "debian");
+const DOC = "usr/share/doc/postbackd";
+
+/** What Debian calls the platforms. */
+const ARCHITECTURES: Readonly<Record<Platform, string>> = {
+  "linux-x64": "amd64",
+  "linux-arm64": "arm64",
+};
+
+/** Another version, for the test of an upgrade. */
+export interface DebOrder extends PackageOrder {
+  readonly debVersion?: string;
+}
+
+/** Makes `postbackd_VERSION_ARCHITECTURE.deb`; answers its path. */
+export function makeDeb(order: DebOrder): string {
+  const { platform, folder, date, isQuick = false, debVersion = version } = order;
+  const architecture = ARCHITECTURES[platform];
+  const deb = join(folder, `postbackd_${debVersion}_${architecture}.deb`);
+  const work = mkdtempSync(join(tmpdir(), "postbackd-package-"));
+  try {
+    const files = installedFiles(order);
+    const facts = { VERSION: debVersion, ARCHITECTURE: architecture, SIZE: kibibytesOf(files) };
+    stage([...files, ...controlFiles(files, facts)], work, date);
+    const packing = isQuick ? ["-Zgzip", "-z1"] : ["-Zxz"];
+    runTool(["dpkg-deb", "--root-owner-group", ...packing, "--build", work, deb], {
+      env: { SOURCE_DATE_EPOCH: String(date) },
+    });
+    return deb;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+function installedFiles(order: DebOrder): readonly PackageFile[] {
+  const { executable, parts } = order;
+  const share = "usr/share";
+  const { completion } = parts;
+  return [
+    { path: "usr/bin/postbackd", content: { file: executable }, isExecutable: true },
+    { path: "usr/lib/systemd/system/postbackd.service", content: unitOf(parts) },
+    { path: "etc/postbackd/postbackd.toml", content: configurationOf(parts) },
+    { path: `${share}/bash-completion/completions/postbackd`, content: completion.bash },
+    { path: `${share}/zsh/vendor-completions/_postbackd`, content: completion.zsh },
+    { path: `${share}/fish/vendor_completions.d/postbackd.fish`, content: completion.fish },
+    { path: `${share}/man/man1/postbackd.1.gz`, content: packed(parts.manual) },
+    { path: `${DOC}/copyright`, content: copyright(parts) },
+    { path: `${DOC}/changelog.gz`, content: packed(debianChangelog(order)) },
+    { path: `${DOC}/CHANGELOG.md.gz`, content: packed(parts.changelog) },
+    { path: `${DOC}/README.md.gz`, content: packed(parts.readme) },
+    { path: `${DOC}/THIRD-PARTY-NOTICES.gz`, content: packed(parts.notices) },
+  ];
+}
+
+/** What dpkg reads: the facts, which files are the operator's, sums, and the scripts that it runs. */
+function controlFiles(
+  files: readonly PackageFile[],
+  facts: Readonly<Record<string, string>>,
+): readonly PackageFile[] {
+  const text = (name: string) => readFileSync(join(DEBIAN, name), "utf8");
+  const control = text("control").replaceAll(/@(\w+)@/g, (_, name: string) => facts[name] ?? "");
+  const sums = files
+    .filter(({ path }) => !path.startsWith("etc/"))
+    .map(
+      ({ path, content }) =>
+        `${createHash("md5").update(bytesOf(content)).digest("hex")}  ${path}\n`,
+    );
+  return [
+    { path: "DEBIAN/control", content: Buffer.from(control) },
+    { path: "DEBIAN/conffiles", content: Buffer.from(text("conffiles")) },
+    { path: "DEBIAN/md5sums", content: Buffer.from(sums.join("")) },
+    ...["postinst", "prerm", "postrm"].map((name) => {
+      return { path: `DEBIAN/${name}`, content: Buffer.from(text(name)), isExecutable: true };
+    }),
+  ];
+}
+
+function bytesOf(content: PackageFile["content"]): Buffer {
+  return Buffer.isBuffer(content) ? content : readFileSync(content.file);
+}
+
+function kibibytesOf(files: readonly PackageFile[]): string {
+  const sizes = files.map(({ content }) =>
+    Buffer.isBuffer(content) ? content.length : statSync(content.file).size,
+  );
+  return String(sizes.reduce((sum, size) => sum + Math.ceil(size / 1024), 0));
+}
+
+/** Node writes no time into it, so it is the same each time. */
+function packed(text: Buffer): Buffer {
+  return gzipSync(text, { level: 9 });
+}
+
+function unitOf({ unit }: PackageParts): Buffer {
+  return replaced(unit, "/usr/local/bin/postbackd", "/usr/bin/postbackd");
+}
+
+function configurationOf({ sample }: PackageParts): Buffer {
+  return replaced(
+    sample,
+    '#database = "./postbackd.db"',
+    'database = "/var/lib/postbackd/postbackd.db"',
+  );
+}
+
+function replaced(text: Buffer, from: string, to: string): Buffer {
+  const before = text.toString();
+  if (!before.includes(from)) throw new Error(`what is packaged has no '${from}'`);
+  return Buffer.from(before.replaceAll(from, () => to));
+}
+
+function copyright({ licence }: PackageParts): Buffer {
+  const lines = licence.toString().trim().split("\n");
+  const indented = lines.map((line) => (line.trim() === "" ? " ." : ` ${line}`)).join("\n");
+  return replaced(readFileSync(join(DEBIAN, "copyright")), "@LICENSE@", indented);
+}
+
+function debianChangelog({ debVersion = version, date }: DebOrder): Buffer {
+  const { maintainer } = /^Maintainer: (?<maintainer>.+)$/m.exec(
+    readFileSync(join(DEBIAN, "control"), "utf8"),
+  )?.groups ?? { maintainer: "" };
+  const when = new Date(date * 1000).toUTCString().replace("GMT", "+0000");
+  return Buffer.from(
+    `postbackd (${debVersion}) stable; urgency=medium\n\n` +
+      `  * See CHANGELOG.md.gz.\n\n -- ${maintainer}  ${when}\n`,
+  );
+}

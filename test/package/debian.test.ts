@@ -1,0 +1,236 @@
+import assert from "node:assert/strict";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { version } from "../../scripts/manifest.ts";
+import { makeDeb } from "../../scripts/package/deb.ts";
+import { verifyPostback } from "../../src/verify.ts";
+import { startProgram } from "../helpers/program.ts";
+import { Machine, machineProblem, newDisk, type MachineDisk } from "../systemd/machine.ts";
+import { hasProgram, testOrder } from "./packages.ts";
+
+const RECEIVER = fileURLToPath(new URL("../fixtures/package/receiver.mjs", import.meta.url));
+const CONFIG_FILE = "/etc/postbackd/postbackd.toml";
+const DATA = "/var/lib/postbackd";
+const DATABASE = `${DATA}/postbackd.db`;
+const FIRST = "/var/cache/first.deb";
+const SECOND = "/var/cache/second.deb";
+
+/** What the package needs of Debian, and the machine under it has. */
+const NEEDED = /^Package: (?:adduser|init-system-helpers|libc6|libgcc-s1|libstdc\+\+6)$/m;
+
+const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
+const problem = await machineProblem();
+const isDebian = hasProgram("dpkg-deb") && hasProgram("adduser");
+assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
+const skip =
+  problem !== null
+    ? problem.reason
+    : isDebian
+      ? false
+      : "this is no Debian: no dpkg-deb, no adduser";
+
+interface Installed {
+  readonly machine: Machine;
+  readonly disk: MachineDisk;
+  readonly key: string;
+  readonly secret: string;
+}
+
+/** A machine with dpkg, on which nothing but what the package needs is installed, and two versions of the package. */
+async function boot(t: TestContext): Promise<{ machine: Machine; disk: MachineDisk }> {
+  const order = testOrder();
+  const disk = newDisk(t);
+  const dpkg = join(disk.state, "var", "lib", "dpkg");
+  for (const folder of ["info", "updates", "triggers"])
+    mkdirSync(join(dpkg, folder), { recursive: true });
+  const known = readFileSync("/var/lib/dpkg/status", "utf8").split("\n\n");
+  const status = known.filter((stanza) => NEEDED.test(stanza)).map((stanza) => `${stanza}\n\n`);
+  writeFileSync(join(dpkg, "status"), status.join(""));
+  mkdirSync(join(disk.state, "usr"));
+  mkdirSync(join(disk.state, "var", "cache"));
+  copyFileSync(makeDeb(order), join(disk.state, FIRST));
+  const later = { ...order, debVersion: `${version}+later` };
+  copyFileSync(makeDeb(later), join(disk.state, SECOND));
+  const machine = await Machine.boot(disk, order.executable);
+  // An image in which services are not to be started says so here.
+  await machine.does("rm", "-f", "/usr/sbin/policy-rc.d");
+  return { machine, disk };
+}
+
+test("the Debian package on a machine of its own", { skip }, async (t) => {
+  const { machine, disk } = await boot(t);
+  await isInstalled(t, machine);
+  const installed = await isUsed(t, { machine, disk });
+  await isUpgraded(t, installed);
+  await isRemoved(t, installed);
+  await isPurged(t, installed);
+  await doesWithoutSystemd(t, machine);
+});
+
+async function isInstalled(t: TestContext, machine: Machine): Promise<void> {
+  await t.test("installed, it serves, and does so after every boot", async () => {
+    await machine.does("dpkg", "--install", FIRST);
+
+    assert.equal(await machine.show("ActiveState"), "active");
+    assert.equal(await machine.does("systemctl", "is-enabled", "postbackd"), "enabled");
+    // To systemd of Debian 12 it is /lib, which leads to /usr/lib.
+    assert.match(
+      await machine.show("FragmentPath"),
+      /^(?:\/usr)?\/lib\/systemd\/system\/postbackd\.service$/,
+    );
+    assert.equal(await machine.does("postbackd", "--version"), version);
+  });
+
+  await t.test("its files are of their owners, and of nobody else's concern", async () => {
+    const format = "%U:%G %a %n";
+    const found = await machine.does("stat", "--format", format, DATA, DATABASE, CONFIG_FILE);
+
+    assert.deepEqual(found.split("\n"), [
+      `postbackd:postbackd 700 ${DATA}`,
+      `postbackd:postbackd 600 ${DATABASE}`,
+      `root:postbackd 640 ${CONFIG_FILE}`,
+    ]);
+    assert.equal(await machine.does("dpkg", "--verify", "postbackd"), "");
+  });
+
+  await t.test("bash knows how to complete it, and its manual has a page", async () => {
+    const completion = "/usr/share/bash-completion/completions/postbackd";
+    const load = `. ${completion} && complete -p postbackd`;
+    const page = await machine.does("zcat", "/usr/share/man/man1/postbackd.1.gz");
+
+    assert.match(await machine.does("bash", "-c", load), /postbackd$/);
+    assert.match(page, /^\.TH POSTBACKD 1/m);
+  });
+}
+
+async function isUsed(
+  t: TestContext,
+  { machine, disk }: Pick<Installed, "machine" | "disk">,
+): Promise<Installed> {
+  const file = join(disk.state, CONFIG_FILE);
+  const sample = readFileSync(file, "utf8");
+  const edited = sample.replace(/^#allow = .*$/m, 'allow = ["127.0.0.1"]');
+  assert.notEqual(edited, sample);
+  writeFileSync(file, edited);
+  await machine.does("systemctl", "restart", "postbackd");
+  const admin = async (...args: string[]) =>
+    machine.does("postbackd", "admin", ...args, "--config", CONFIG_FILE, "--json");
+  const key = /pbd_live_\w+/.exec(await admin("account", "create", "tester"))?.[0] ?? "none";
+  const secret = /whsec_[\w+/=]+/.exec(await admin("secret", "show", "tester"))?.[0] ?? "none";
+  const installed = { machine, disk, key, secret };
+
+  await t.test("a task ends in a callback whose signature is right", async (t) => {
+    const { headers, body } = await callback(t, installed);
+
+    const signature = headers["x-signature"] ?? "";
+    assert.ok(await verifyPostback(new TextEncoder().encode(body), signature, [secret]));
+    assert.match(body, /"state":"completed"/);
+  });
+  return installed;
+}
+
+interface Callback {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Posts a task, and waits for its webhook. */
+async function callback(t: TestContext, { machine, key }: Installed): Promise<Callback> {
+  const command = [...machine.network, process.execPath] as const;
+  const receiver = startProgram(t, [RECEIVER], { command });
+  await receiver.says("listening");
+  const body = [{ input: "hello", postback_url: "http://127.0.0.1:9100/done" }];
+  const [answer] = await machine.call([{ path: "/v1/tasks/task_post", key, body }]);
+  assert.equal(answer?.tasks[0]?.status_code, 20100);
+  await receiver.exit;
+  // Every field that the test uses is compared there.
+  return JSON.parse(receiver.stdout) as Callback;
+}
+
+async function isUpgraded(t: TestContext, installed: Installed): Promise<void> {
+  const { machine, disk } = installed;
+
+  await t.test("an upgrade restarts it, and keeps configuration and data", async (t) => {
+    const pid = await machine.show("MainPID");
+    await machine.does("dpkg", "--install", SECOND);
+
+    assert.notEqual(await machine.show("MainPID"), pid);
+    assert.equal(await machine.show("ActiveState"), "active");
+    assert.match(
+      readFileSync(join(disk.state, CONFIG_FILE), "utf8"),
+      /^allow = \["127\.0\.0\.1"\]$/m,
+    );
+    assert.match((await callback(t, installed)).body, /"result":"hello"/);
+  });
+
+  await t.test(
+    "one that the operator has stopped stays so, and one that is disabled too",
+    async () => {
+      await machine.does("systemctl", "stop", "postbackd");
+      await machine.does("dpkg", "--install", SECOND);
+      assert.equal(await machine.show("ActiveState"), "inactive");
+
+      await machine.does("systemctl", "disable", "postbackd");
+      await machine.does("dpkg", "--install", SECOND);
+      assert.equal(await machine.show("ActiveState"), "inactive");
+      assert.equal(
+        (await machine.run("systemctl", "is-enabled", "postbackd")).stdout,
+        "disabled\n",
+      );
+      await machine.does("systemctl", "enable", "--now", "postbackd");
+    },
+  );
+}
+
+async function isRemoved(t: TestContext, installed: Installed): Promise<void> {
+  const { machine } = installed;
+
+  await t.test("removed, it is stopped, and configuration and data stay", async () => {
+    await machine.does("dpkg", "--remove", "postbackd");
+
+    assert.equal(await machine.show("ActiveState"), "inactive");
+    assert.notEqual((await machine.run("test", "-e", "/usr/bin/postbackd")).code, 0);
+    await machine.does("test", "-s", CONFIG_FILE);
+    await machine.does("test", "-s", DATABASE);
+  });
+
+  await t.test("installed again, it goes on where it was", async (t) => {
+    await machine.does("dpkg", "--install", SECOND);
+    await machine.does("systemctl", "start", "postbackd");
+
+    assert.match((await callback(t, installed)).body, /"result":"hello"/);
+  });
+}
+
+async function isPurged(t: TestContext, { machine }: Installed): Promise<void> {
+  await t.test("purged, it leaves the database alone, and says where", async () => {
+    const { code, stderr } = await machine.run("dpkg", "--purge", "postbackd");
+
+    assert.equal(code, 0, stderr);
+    assert.ok(stderr.includes(`${DATA} is left with the database in it`), stderr);
+    assert.equal(await machine.does("stat", "--format", "%U %a", DATABASE), "postbackd 600");
+    assert.notEqual((await machine.run("test", "-e", "/etc/postbackd")).code, 0);
+  });
+}
+
+async function doesWithoutSystemd(t: TestContext, machine: Machine): Promise<void> {
+  await t.test("without systemd and without data it comes and goes without a trace", async () => {
+    await machine.does("rm", "-r", DATA);
+    const dpkg = async (...args: string[]) =>
+      machine.does(
+        ...(["unshare", "--mount", "sh", "-c"] as const),
+        'mount -t tmpfs none /run/systemd && exec dpkg "$@"',
+        ...["sh", ...args],
+      );
+    await dpkg("--install", FIRST);
+    assert.equal(await machine.does("stat", "--format", "%U %a", DATA), "postbackd 700");
+    assert.equal(await machine.does("postbackd", "--version"), version);
+    await dpkg("--purge", "postbackd");
+
+    assert.notEqual((await machine.run("test", "-e", DATA)).code, 0);
+    assert.notEqual((await machine.run("getent", "passwd", "postbackd")).code, 0);
+  });
+}
