@@ -9,5 +9,7 @@ await runCommands("npm run bench --", {
   deliveries: () => import("./deliveries/command.ts"),
   workers: () => import("./workers/command.ts"),
   "main-thread": () => import("./main-thread/command.ts"),
+  backups: () => import("./backups/command.ts"),
+  restores: () => import("./restores/command.ts"),
   siege: () => import("./siege/command.ts"),
 });

@@ -1,9 +1,11 @@
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { build, type BuildOptions, type Plugin } from "esbuild";
 
-import { dashboardFiles } from "../src/assets.ts";
+import { dashboardFiles, type BuildFacts } from "../src/assets.ts";
+import { sqliteVersion } from "../src/store/sqlite/machine/version.ts";
 import { ROOT, version } from "./manifest.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
@@ -16,6 +18,7 @@ const ENTRY = `
   else if (isMainThread) require("./main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
+  else if (workerData.role === "backup") require("./store/sqlite/backup-thread.ts");
   else if (workerData.role === "parser") require("./parser/parser-thread.ts");
   else throw new Error("no thread has the role " + workerData.role);
 `;
@@ -52,8 +55,19 @@ export function assetTexts(): Record<string, string> {
   return {
     POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
     POSTBACKD_POSTGRES_SCHEMA_SQL: JSON.stringify(postgresSchemaSql),
+    POSTBACKD_SERVICE_UNIT: JSON.stringify(
+      readFileSync(join(ROOT, "deploy", "postbackd.service"), "utf8"),
+    ),
     POSTBACKD_VERSION: JSON.stringify(version),
+    POSTBACKD_BUILD: JSON.stringify(buildFacts()),
   };
+}
+
+function buildFacts(): BuildFacts {
+  // Sources out of an archive are in no repository, and some machines that build have no git.
+  const git = spawnSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" });
+  const commit = git.status === 0 ? git.stdout.trim() : null;
+  return { commit, sqlite: sqliteVersion() };
 }
 
 /** The dashboard as JSON, its bytes in Base64: what `packaged-assets.ts` unpacks. It must have been built before. */

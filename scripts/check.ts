@@ -1,12 +1,12 @@
 import { spawnSync, type SpawnSyncReturns } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { findTestPostgres } from "./kit/postgres-binaries.ts";
+import { findTestPostgres, HOW_TO_GET_POSTGRES } from "./kit/postgres-binaries.ts";
 import { PostgresServer } from "./kit/postgres-server.ts";
 import { ROOT, requirePinnedNode } from "./manifest.ts";
 import { isPureTest } from "./pure-tests.ts";
-import { groupTests } from "./test-groups.ts";
+import { groupClusterTests, groupTests } from "./test-groups.ts";
 
 /**
  * Runs the named steps in order, without arguments those of `npm run check`, and ends with the first
@@ -29,6 +29,9 @@ const COMPILE_CACHE = join(ROOT, "node_modules", ".cache", "compiled");
 // What tests start as processes and as threads, made once for all of them.
 const TEST_PROGRAM = join(ROOT, "node_modules", ".cache", "program", "main.cjs");
 
+const TIMEOUT = `--test-timeout=${TEST_TIMEOUT_MS}`;
+const TEST_FLAGS = ["--test", "--test-reporter=spec", CONCURRENCY, TIMEOUT];
+
 const OWN_PACKAGE = import.meta.resolve("../test/helpers/own-package.ts");
 
 /** The command of a step: a program of node_modules with arguments, or a script. */
@@ -40,8 +43,8 @@ interface Step {
   readonly commands: () => readonly Command[];
   /** Its output is what one came for; of the others only that of a failure is shown. */
   readonly isShown?: boolean;
-  /** It runs with the URL of a PostgreSQL server, where there is one to start. */
-  readonly isOnPostgres?: boolean;
+  /** It runs with the URL of a PostgreSQL server, where there is one to start; `needed`: else it does not run. */
+  readonly postgres?: "used" | "needed";
   /** Beside the environment of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -55,6 +58,8 @@ const QUICK = new Set(["helpers", "net", "parser", "runners", "scripts", "store"
 // The one says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of
 // 287 tests; the others say it of a server.
 const NOT_QUICK = ["sqlite-thread.test.ts", "postgres"].map((name) => join("test", "store", name));
+
+const STARTS_DAEMON = /\bstartTestDaemon\b|operation-cases\.ts/;
 
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
 const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
@@ -85,6 +90,15 @@ const STEPS: Readonly<Record<string, Step>> = {
   quick: testStep("quick tests of the sources", isQuickTest),
   tests: testStep("tests of the sources", (file) => !isDistTest(file)),
   dist: testStep("tests of the executable", isDistTest),
+  cluster: {
+    title: "tests of the API on three daemons that share a database",
+    commands: () => [
+      ["--import", "tsx", "scripts/test-program.ts"],
+      ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupClusterTests(ROOT, apiTests())],
+    ],
+    isShown: true,
+    postgres: "needed",
+  },
   everything: testStep("tests of the sources and of the executable", () => true),
   postgres: {
     ...testStep("tests of the store on the PostgreSQL of npm", isPostgresTest),
@@ -114,12 +128,16 @@ async function runSteps(names: readonly string[]): Promise<number> {
 }
 
 async function hasPassed(step: Step): Promise<boolean> {
-  const { title, commands, isShown = false, isOnPostgres = false, env: own = {} } = step;
+  const { title, commands, isShown = false, postgres: use, env: own = {} } = step;
   // It decides which server is started here, too.
   Object.assign(process.env, own);
   process.stdout.write(isShown ? `▸ ${title}\n` : `▸ ${title} … `);
+  if (use === "needed" && findTestPostgres() === null) {
+    process.stdout.write(`not run: ${HOW_TO_GET_POSTGRES}\n`);
+    return process.env["POSTBACKD_TEST_PEERS"] !== "required";
+  }
   const start = performance.now();
-  await using postgres = isOnPostgres ? await startPostgres() : null;
+  await using postgres = use === undefined ? null : await startPostgres();
   const env = postgres === null ? {} : { POSTBACKD_TEST_POSTGRES: postgres.url };
   const failed = commands().reduce<SpawnSyncReturns<string> | null>(
     (before, command) => before ?? failureOf(command, { isShown, env }),
@@ -170,13 +188,11 @@ function testStep(title: string, isWanted: (file: string) => boolean): Step {
     ["test", "examples"]
       .flatMap((folder) => filesBelow(folder))
       .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
-  const timeout = `--test-timeout=${TEST_TIMEOUT_MS}`;
-  const flags = ["--test", "--test-reporter=spec", CONCURRENCY, timeout];
   const commands = () => [
     ["--import", "tsx", "scripts/test-program.ts"],
-    ["--import", OWN_PACKAGE, ...flags, ...groupTests(ROOT, wanted())],
+    ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupTests(ROOT, wanted())],
   ];
-  return { title, commands, isShown: true, isOnPostgres: true };
+  return { title, commands, isShown: true, postgres: "used" };
 }
 
 function filesBelow(folder: string): readonly string[] {
@@ -195,6 +211,16 @@ function isPostgresTest(file: string): boolean {
   return file.startsWith(join("test", "store", "postgres", sep));
 }
 
+/** Those that start a daemon by the helpers' function, themselves or for the requests of every operation. */
+function apiTests(): readonly string[] {
+  return filesBelow(join("test", "http"))
+    .filter((file) => file.endsWith(".test.ts"))
+    .filter((file) => STARTS_DAEMON.test(readFileSync(join(ROOT, file), "utf8")));
+}
+
 function isDistTest(file: string): boolean {
-  return file.startsWith(join("test", "dist", sep));
+  // A service is an executable, and packages are made of one.
+  return ["dist", "systemd", "package"].some((folder) =>
+    file.startsWith(join("test", folder, sep)),
+  );
 }

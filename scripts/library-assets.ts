@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 
-import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
+import type { BuildFacts, DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 /**
  * What the package's daemon has in the place of `src/assets.ts`: the texts put in by the build, the threads and the
@@ -10,6 +10,7 @@ import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
 declare const POSTBACKD_SCHEMA_SQL: string;
 declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
 declare const POSTBACKD_VERSION: string;
+declare const POSTBACKD_BUILD: BuildFacts;
 
 export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
 
@@ -17,8 +18,11 @@ export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
 
 export const version: string = POSTBACKD_VERSION;
 
+export const buildFacts: BuildFacts = POSTBACKD_BUILD;
+
 export const writerThreadEntry: string | URL = new URL("./writer-thread.js", import.meta.url);
 export const readerThreadEntry: string | URL = new URL("./reader-thread.js", import.meta.url);
+export const backupThreadEntry: string | URL = new URL("./backup-thread.js", import.meta.url);
 export const parserThreadEntry: string | URL = new URL("./parser-thread.js", import.meta.url);
 
 export const commandHost: readonly [string, ...string[]] = [

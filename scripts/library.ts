@@ -17,6 +17,7 @@ const DAEMON_MODULES = {
   daemon: "embedded/daemon.ts",
   "writer-thread": "store/sqlite/writer-thread.ts",
   "reader-thread": "store/sqlite/reader-thread.ts",
+  "backup-thread": "store/sqlite/backup-thread.ts",
   "parser-thread": "parser/parser-thread.ts",
   "command-host-main": "runners/command/command-host-main.ts",
 };

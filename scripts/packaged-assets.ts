@@ -2,6 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import {
   closeSync,
   constants,
+  fchmodSync,
   fstatSync,
   openSync,
   readFileSync,
@@ -12,7 +13,7 @@ import {
 import { join } from "node:path";
 import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
 
-import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
+import type { BuildFacts, DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 /**
  * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
@@ -21,7 +22,9 @@ import type { DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 declare const POSTBACKD_SCHEMA_SQL: string;
 declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
+declare const POSTBACKD_SERVICE_UNIT: string;
 declare const POSTBACKD_VERSION: string;
+declare const POSTBACKD_BUILD: BuildFacts;
 declare const POSTBACKD_DASHBOARD: readonly PackedFile[];
 
 /** A file of the dashboard, its bytes in Base64. */
@@ -49,11 +52,18 @@ export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
 
 export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
 
+export const serviceUnit: string = POSTBACKD_SERVICE_UNIT;
+
+export const executable: string | null = process.execPath;
+
 export const version: string = POSTBACKD_VERSION;
+
+export const buildFacts: BuildFacts = POSTBACKD_BUILD;
 
 // The bundle is the program and its threads: its entry looks which of them it is in.
 export const writerThreadEntry: string | URL = __filename;
 export const readerThreadEntry: string | URL = __filename;
+export const backupThreadEntry: string | URL = __filename;
 export const parserThreadEntry: string | URL = __filename;
 
 // And the process that runs commands, too.
@@ -105,7 +115,7 @@ function loadUnpacked(packedFile: string, { dataFolder, load }: Unpacking): void
   try {
     const addon = readFileSync(packedFile);
     const hash = createHash("sha256").update(addon).digest("hex").slice(0, 16);
-    const descriptor = openUnpacked(join(dataFolder, `.postbackd-sqlite-${hash}.node`), addon);
+    const descriptor = openUnpacked(join(dataFolder, `.postbackd-sqlite-${hash}`), addon);
     // By descriptor: what is executed is what was compared, whoever renames files in that folder.
     load(`/proc/self/fd/${descriptor}`);
     // Stays open as long as the process lives.
@@ -121,14 +131,33 @@ function loadUnpacked(packedFile: string, { dataFolder, load }: Unpacking): void
   }
 }
 
-function openUnpacked(file: string, addon: Buffer): number {
-  const descriptor = openVerified(file, addon);
+/** Opens the addon at this path, without `.node`; puts it there if it is missing or is not to be trusted. */
+function openUnpacked(path: string, addon: Buffer): number {
+  const common = `${path}.node`;
+  // For a user who cannot replace what another one has put there: the folder is sticky.
+  const own = `${path}-${process.geteuid?.()}.node`;
+  const descriptor = openVerified(common, addon) ?? openVerified(own, addon);
   if (descriptor !== null) return descriptor;
+  try {
+    return putAndOpen(common, addon);
+  } catch (error) {
+    if (codeOf(error) !== "EPERM") throw error;
+    return putAndOpen(own, addon);
+  }
+}
 
+function putAndOpen(file: string, addon: Buffer): number {
   // Never written in place: another process may be executing the file.
   const newFile = `${file}.${randomUUID()}`;
   try {
-    writeFileSync(newFile, addon, { flag: "wx", mode: 0o644 });
+    const descriptor = openSync(newFile, "wx");
+    try {
+      writeFileSync(descriptor, addon);
+      // Whatever the umask: it holds no secret, and root may put it there for the user who serves.
+      fchmodSync(descriptor, 0o644);
+    } finally {
+      closeSync(descriptor);
+    }
     renameSync(newFile, file);
   } finally {
     rmSync(newFile, { force: true });
@@ -140,7 +169,7 @@ function openUnpacked(file: string, addon: Buffer): number {
 
 /** Opens the file if it holds the addon and nobody but this user and root can change that. */
 function openVerified(file: string, addon: Buffer): number | null {
-  const descriptor = openIfPresent(file);
+  const descriptor = openIfReadable(file);
   if (descriptor === null) return null;
 
   const { uid, mode } = fstatSync(descriptor);
@@ -150,12 +179,16 @@ function openVerified(file: string, addon: Buffer): number | null {
   return null;
 }
 
-function openIfPresent(file: string): number | null {
+/** Null where there is no file, or one that this user cannot read: an earlier version left such files, made by root. */
+function openIfReadable(file: string): number | null {
   try {
     return openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW);
   } catch (error) {
-    const isAbsent = error instanceof Error && "code" in error && error.code === "ENOENT";
-    if (isAbsent) return null;
+    if (["ENOENT", "EACCES", "ELOOP"].includes(codeOf(error))) return null;
     throw error;
   }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
 }

@@ -136,7 +136,7 @@ export const RINGS: readonly Ring[] = [
       "assets.ts",
       "log.ts",
     ],
-    packages: ["citty"],
+    packages: [],
     node: ["readline", "tty", ...MACHINE, ...PLUMBING],
   },
   {
@@ -160,7 +160,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "config/*",
     imports: ["domain/*"],
-    packages: ["smol-toml"],
+    packages: ["croner", "smol-toml"],
     node: [...MACHINE, ...PLUMBING],
   },
   { files: "log.ts", imports: ["domain/*"], packages: ["pino"], node: ["process", ...PLUMBING] },

@@ -8,10 +8,13 @@ import type { ThreadOptions } from "../src/assets.ts";
  */
 
 export {
+  buildFacts,
   dashboardFiles,
+  executable,
   postgresSchemaSql,
   prepareNativeAddon,
   schemaSql,
+  serviceUnit,
   version,
 } from "../src/assets.ts";
 
@@ -19,6 +22,7 @@ const BUNDLES = new URL("../node_modules/.cache/program/", import.meta.url);
 
 export const writerThreadEntry: string | URL = new URL("writer-thread.cjs", BUNDLES);
 export const readerThreadEntry: string | URL = new URL("reader-thread.cjs", BUNDLES);
+export const backupThreadEntry: string | URL = new URL("backup-thread.cjs", BUNDLES);
 export const parserThreadEntry: string | URL = new URL("parser-thread.cjs", BUNDLES);
 
 /** Without the hooks of the test runner, which a bundle does not need. */

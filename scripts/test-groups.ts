@@ -1,5 +1,5 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { join, sep } from "node:path";
+import { join, relative, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /**
@@ -22,23 +22,42 @@ const GROUPS = 8;
  * tests.
  */
 export function groupTests(root: string, files: readonly string[]): readonly string[] {
+  const grouped = files.filter((file) => isGrouped(file));
+  const groups = writeGroups(root, grouped, (members) =>
+    members.map((member) => `import ${urlText(join(root, member))};\n`).join(""),
+  );
+  return [...groups, ...files.filter((file) => !isGrouped(file))];
+}
+
+/** Files that have those tests served by a cluster (`test/helpers/on-cluster.ts`), several in one process. */
+export function groupClusterTests(root: string, files: readonly string[]): readonly string[] {
+  const runner = urlText(join(root, "test", "helpers", "on-cluster.ts"));
+  return writeGroups(root, files, (members) => {
+    const places = members.map((member) => relative("test", member).replaceAll(sep, "/"));
+    return `import { testOnCluster } from ${runner};\nawait testOnCluster(${JSON.stringify(places)});\n`;
+  });
+}
+
+/** Deals the files out, and writes a file for each group. */
+function writeGroups(
+  root: string,
+  files: readonly string[],
+  textOf: (members: readonly string[]) => string,
+): readonly string[] {
   const folder = join(root, "dist", "tests");
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const grouped = files.filter((file) => isGrouped(file));
-  const groups = Array.from({ length: Math.min(GROUPS, grouped.length) }, (_, group) => {
-    const members = grouped.filter((_file, index) => index % GROUPS === group);
+  return Array.from({ length: Math.min(GROUPS, files.length) }, (_, group) => {
     const file = join(folder, `group-${group + 1}.test.mjs`);
-    writeFileSync(file, members.map((member) => importOf(join(root, member))).join(""));
+    writeFileSync(file, textOf(files.filter((_file, index) => index % GROUPS === group)));
     return file;
   });
-  return [...groups, ...files.filter((file) => !isGrouped(file))];
 }
 
 function isGrouped(file: string): boolean {
   return GROUPED.some((folder) => file.startsWith(folder)) && !ALONE.includes(file);
 }
 
-function importOf(file: string): string {
-  return `import ${JSON.stringify(pathToFileURL(file).href)};\n`;
+function urlText(file: string): string {
+  return JSON.stringify(pathToFileURL(file).href);
 }

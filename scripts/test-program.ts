@@ -18,6 +18,7 @@ const ENTRIES = [
   "runners/command/command-host-main.ts",
   "store/sqlite/writer-thread.ts",
   "store/sqlite/reader-thread.ts",
+  "store/sqlite/backup-thread.ts",
   "parser/parser-thread.ts",
 ];
 

@@ -2,7 +2,7 @@ import pg from "pg";
 import { z } from "zod";
 
 import { findFaults } from "../kit/postgres-faults.ts";
-import { explainArrivals, type RecordedAttempt } from "../soak/duplicates.ts";
+import { explainArrivals, type Explanation, type RecordedAttempt } from "../soak/duplicates.ts";
 import { judgeOwnRun, shownTask } from "../soak/ending-judge.ts";
 import type { Ledger } from "../soak/ledger.ts";
 
@@ -49,12 +49,24 @@ export async function openWork(url: string): Promise<number> {
 /** The contents of the database in the end. */
 export interface ClusterTally {
   readonly ended: number;
+  /** Acknowledged tasks that are not there; a fault unless they may be lost. */
+  readonly lost: number;
   readonly rerun: number;
   readonly interrupted: number;
   readonly duplicates: number;
+  /** Of these and of the attempts those that no interruption explains; faults unless their records may be lost. */
+  readonly unexplained: number;
   /** Lives of daemons that ended, those included that were cut off and joined again. */
   readonly nodeEnds: number;
   readonly faults: readonly string[];
+}
+
+/** What was seen from outside. */
+export interface Seen {
+  readonly ledger: Ledger;
+  readonly faultsAt: readonly number[];
+  /** Whether the server itself may have lost what it had acknowledged last. */
+  readonly mayLose: boolean;
 }
 
 /**
@@ -63,7 +75,7 @@ export interface ClusterTally {
  */
 export async function judgeCluster(
   url: string,
-  { ledger, faultsAt }: { readonly ledger: Ledger; readonly faultsAt: readonly number[] },
+  { ledger, faultsAt, mayLose }: Seen,
 ): Promise<ClusterTally> {
   const tasks = await rowsOf(url, TASKS, shownTask);
   const attempts: readonly RecordedAttempt[] = await rowsOf(url, ATTEMPTS, recordedAttempt);
@@ -74,7 +86,8 @@ export async function judgeCluster(
   const killedAt = [...faultsAt, ...nodeEnds.map(({ endedAt }) => endedAt)].toSorted(
     (a, b) => a - b,
   );
-  const explanation = explainArrivals({ arrivals: ledger.arrivals, attempts, killedAt });
+  const arrivals = ledger.arrivals.filter(({ taskId }) => !mayLose || found.has(taskId));
+  const explanation = explainArrivals({ arrivals, attempts, killedAt });
   const wrong = tasks.flatMap((task) => {
     const expected = ledger.tasks.get(task.id)?.expected ?? null;
     if (expected === null) return [`${task.id} was never acknowledged`];
@@ -96,16 +109,30 @@ export async function judgeCluster(
     interrupted: attempts.filter(({ outcome }) => outcome === "interrupted").length,
     duplicates: explanation.duplicates,
     nodeEnds: nodeEnds.length,
+    lost: lost.length,
+    unexplained: explanation.faults.length,
     faults: [
-      ...lost.map((id) => `${id} was acknowledged and is lost`),
+      ...(mayLose ? [] : lostOf({ ledger, lost, explanation })),
       ...wrong,
       ...ledger.faults,
       ...missing,
-      ...(ledger.missing === 0 ? [] : [`${ledger.missing} webhooks are missing`]),
-      ...explanation.faults,
       ...(await findFaults(url, { erases: false })),
     ],
   };
+}
+
+interface Losses {
+  readonly ledger: Ledger;
+  readonly lost: readonly string[];
+  readonly explanation: Explanation;
+}
+
+function lostOf({ ledger, lost, explanation }: Losses): readonly string[] {
+  return [
+    ...lost.map((id) => `${id} was acknowledged and is lost`),
+    ...(ledger.missing === 0 ? [] : [`${ledger.missing} webhooks are missing`]),
+    ...explanation.faults,
+  ];
 }
 
 async function rowsOf<Row>(

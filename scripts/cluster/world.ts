@@ -7,15 +7,15 @@ import { Random } from "../kit/random.ts";
 import { failingAtFirst, openReceiver, webhookUrls } from "../kit/webhook-receiver.ts";
 import { Client } from "../soak/client.ts";
 import { Ledger } from "../soak/ledger.ts";
-import { lightTasks } from "../soak/task-plan.ts";
+import { echoTasks, lightTasks } from "../soak/task-plan.ts";
 
 /** What differs between worlds. */
 export interface WorldOptions {
   readonly nodes: number;
   /** Whether the daemons reach the server through a proxy. */
   readonly hasProxy?: boolean;
-  /** Whether a standby follows the server, without which nothing is acknowledged. */
-  readonly hasStandby?: boolean;
+  /** Whether a standby follows the server: by `sync` nothing is acknowledged without it. */
+  readonly standby?: "sync" | "async";
   readonly settings?: PostgresSettings;
   readonly flags?: readonly string[];
 }
@@ -28,6 +28,9 @@ const PAUSE_MS = 20;
 // A row is about faults, not about a growing queue.
 const MISSING_MAX = 3000;
 
+// Of a standby that no commit waits for: on one machine it would hardly be behind.
+const LAG_MS = 150;
+
 // Retries and faults meet in one series.
 const statusOf = failingAtFirst(/[01]$/, 1);
 const CONFIGURATION = `\n[webhooks]\nretry_after = ["1s", "2s", "3s"]\n`;
@@ -38,10 +41,11 @@ export async function openWorld(
   options: WorldOptions,
   used: AsyncDisposableStack,
 ) {
-  const { nodes, settings, hasProxy = false, hasStandby = false, flags = [] } = options;
+  const { nodes, settings, hasProxy = false, standby: following, flags = [] } = options;
   const server = used.use(await PostgresServer.start({ ...(settings && { settings }) }));
-  const standby = hasStandby ? used.use(await PostgresServer.start({ standbyOf: server })) : null;
-  if (standby !== null) server.reload({ synchronous_standby_names: standby.name });
+  const follow = (primary: PostgresServer, port?: number): Promise<PostgresServer> =>
+    openStandby({ of: primary, port, isSync: following === "sync" }, used);
+  const standby = following === undefined ? null : await follow(server);
   const proxy = hasProxy ? used.use(await PostgresProxy.open(server.port)) : null;
   const direct = standby === null ? server.url : bothServers(server, standby);
   const url = proxy?.through(server.url) ?? direct;
@@ -56,11 +60,39 @@ export async function openWorld(
   );
   const address = new DaemonAddress();
   address.url = cluster.url;
-  const habit = { lanes: LANES, pauseMs: PAUSE_MS, plan: lightTasks, missingMax: MISSING_MAX };
+  const usual = { lanes: LANES, pauseMs: PAUSE_MS, missingMax: MISSING_MAX };
+  // What may be lost can be neither asked for again nor cancelled.
+  const habit =
+    following === "async"
+      ? { ...usual, plan: echoTasks, repeated: 0 }
+      : { ...usual, plan: lightTasks };
   const random = new Random(1);
   const webhooks = webhookUrls(receiver);
   const client = new Client({ account, address, webhooks, ledger, random, habit });
-  return { server, standby, proxy, cluster, ledger, address, client };
+  // Where the database is: elsewhere after a failover.
+  const database = { url: server.url };
+  return { server, standby, follow, proxy, cluster, ledger, address, client, database };
+}
+
+interface StandbyOptions {
+  readonly of: PostgresServer;
+  /** Where it listens; anywhere unless given. */
+  readonly port: number | undefined;
+  readonly isSync: boolean;
+}
+
+/** A standby, for which commits wait; or one that is always a little behind. */
+async function openStandby(
+  { of: primary, port, isSync }: StandbyOptions,
+  used: AsyncDisposableStack,
+): Promise<PostgresServer> {
+  const way = isSync ? null : used.use(await PostgresProxy.open(primary.port));
+  const followAt = way?.port ?? primary.port;
+  const place = { standbyOf: primary, followAt, ...(port !== undefined && { port }) };
+  const standby = used.use(await PostgresServer.start(place));
+  if (way === null) primary.reload({ synchronous_standby_names: standby.name });
+  else way.delayMs = LAG_MS;
+  return standby;
 }
 
 function bothServers(server: PostgresServer, standby: PostgresServer): string {

@@ -10,6 +10,12 @@ const HOP_BY_HOP = new Set(["connection", "keep-alive", "proxy-connection", "upg
 // As deploy/haproxy.cfg has it, but for the second look.
 const CHECK_MS = 1000;
 
+/** Where a daemon is reached. */
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
 /**
  * What stands before the daemons of a cluster, on a port of 127.0.0.1: gives each request to another of them, in turn.
  * One that says it is not ready gets none unless all say so, one that refuses the connection is passed over; a request
@@ -21,9 +27,9 @@ export class Balancer {
   refused = 0;
   readonly #server;
   readonly #sockets = new Set<Socket>();
-  #targets: readonly number[] = [];
-  /** Of these those that did not say that they are ready when they were asked last. */
-  #unready: ReadonlySet<number> = new Set();
+  #targets: readonly Target[] = [];
+  /** The addresses of those that did not say that they are ready when they were asked last. */
+  #unready: ReadonlySet<string> = new Set();
   #next = 0;
   readonly #checks: NodeJS.Timeout;
 
@@ -54,8 +60,8 @@ export class Balancer {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Who gets the requests from now on, by their ports. */
-  direct(targets: readonly number[]): void {
+  /** Who gets the requests from now on. */
+  direct(targets: readonly Target[]): void {
     this.#targets = targets;
   }
 
@@ -69,8 +75,14 @@ export class Balancer {
 
   async #check(): Promise<void> {
     const asked = this.#targets;
-    const answers = await Promise.all(asked.map((port) => isReady(port)));
-    this.#unready = new Set(asked.filter((_, i) => answers[i] === false));
+    const answers = await Promise.all(asked.map((target) => stateOf(target)));
+    const before = this.#unready;
+    const places = asked.map(placeOf);
+    this.#unready = new Set(
+      places.filter(
+        (place, i) => answers[i] === "not ready" || (answers[i] === "late" && before.has(place)),
+      ),
+    );
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -85,11 +97,12 @@ export class Balancer {
 
   /** A connection to the next daemon that takes one; null when none does. */
   async #reach(): Promise<Socket | null> {
-    const ready = this.#targets.filter((port) => !this.#unready.has(port));
+    const ready = this.#targets.filter((target) => !this.#unready.has(placeOf(target)));
     const targets = ready.length > 0 ? ready : this.#targets;
     for (const _ of targets) {
-      const port = targets[this.#next++ % targets.length] ?? 0;
-      const socket = connect({ host: "127.0.0.1", port, noDelay: true });
+      const target = targets[this.#next++ % targets.length];
+      if (target === undefined) break;
+      const socket = connect({ host: target.host, port: target.port, noDelay: true });
       try {
         await once(socket, "connect");
         return socket;
@@ -101,14 +114,20 @@ export class Balancer {
   }
 }
 
-async function isReady(port: number): Promise<boolean> {
+// Whoever directs makes new targets of the same addresses.
+function placeOf({ host, port }: Target): string {
+  return `${host}:${port}`;
+}
+
+/** One that answers late is taken for what it was: on a busy machine that is no news of it. */
+async function stateOf({ host, port }: Target): Promise<"ready" | "not ready" | "late"> {
+  const signal = AbortSignal.timeout(CHECK_MS);
   try {
-    const signal = AbortSignal.timeout(CHECK_MS);
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { signal });
+    const answer = await fetch(`http://${host}:${port}/readyz`, { signal });
     await answer.text();
-    return answer.status === 200;
+    return answer.status === 200 ? "ready" : "not ready";
   } catch {
-    return false;
+    return signal.aborted ? "late" : "not ready";
   }
 }
 
@@ -121,7 +140,7 @@ interface Forwarded {
 
 function forward({ request, response, socket }: Forwarded): void {
   const { method, url: path } = request;
-  const headers = ownHeaders(request.rawHeaders);
+  const headers = [...ownHeaders(request.rawHeaders), ...(hasBody(request) ? [] : NO_BODY)];
   const asked = ask({ method, path, headers, createConnection: () => socket });
   const breakOff = (): void => {
     asked.destroy();
@@ -140,6 +159,15 @@ function forward({ request, response, socket }: Forwarded): void {
     if (!response.writableFinished) breakOff();
   });
   request.pipe(asked);
+}
+
+// Else a request without a body would be sent on with an empty one in chunks.
+const NO_BODY = ["content-length", "0"];
+
+function hasBody({ method = "GET", headers }: IncomingMessage): boolean {
+  const isSaid =
+    headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
+  return isSaid || method === "GET" || method === "HEAD";
 }
 
 /** Names and values in turn, as they came, without those that are about one connection. */

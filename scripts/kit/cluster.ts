@@ -10,6 +10,7 @@ import {
   type AdminPlace,
   type NewAccount,
 } from "./daemon-process.ts";
+import type { Program } from "./program.ts";
 
 /** How to make a cluster. */
 export interface ClusterOptions extends DaemonSettings {
@@ -22,6 +23,10 @@ export interface ClusterOptions extends DaemonSettings {
   readonly flags?: readonly string[];
   /** Beside these, of the daemon of that place, from 0. */
   readonly flagsOf?: (index: number) => readonly string[];
+  /** How the daemon of that place reaches the database; by `url` unless given. */
+  readonly urlOf?: (index: number) => string;
+  /** What runs the daemon of that place; the place's program unless given. */
+  readonly programOf?: (index: number) => Program;
 }
 
 interface ClusterParts {
@@ -93,15 +98,16 @@ export class Cluster {
   /** Starts so many more at once, and answers them when all are ready. */
   async grow(count: number): Promise<readonly ClusterNode[]> {
     const { place, url, flags = [], flagsOf = () => [], ...settings } = this.#options;
+    const { urlOf = () => url, programOf = () => place.program } = settings;
     const { base, allowed = "127.0.0.1" } = settings;
     const target = base === undefined ? ["--allow-target", allowed] : [];
     const made = Array.from({ length: count }, (_, i) => {
       const index = this.nodes.length + i;
       const name = `node-${index + 1}`;
       const folder = configureFolder({ ...place, folder: this.#folder }, withState(settings));
-      const own = ["--db", url, "--port", "0", "--node-name", name, ...target];
+      const own = ["--db", urlOf(index), "--port", "0", "--node-name", name, ...target];
       const start = {
-        program: place.program,
+        program: programOf(index),
         folder,
         flags: [...own, ...flags, ...flagsOf(index)],
       };
@@ -123,7 +129,8 @@ export class Cluster {
   }
 
   #direct(): void {
-    this.balancer.direct(this.nodes.flatMap(({ port }) => port ?? []));
+    const ports = this.nodes.flatMap(({ port }) => port ?? []);
+    this.balancer.direct(ports.map((port) => ({ host: "127.0.0.1", port })));
   }
 }
 
@@ -145,6 +152,7 @@ export class ClusterNode {
   /** With its configuration, in which its commands run. */
   readonly folder: string;
   readonly #parts: NodeParts;
+  #program: Program;
   #daemon: DaemonProcess | null = null;
   #isPaused = false;
 
@@ -152,6 +160,7 @@ export class ClusterNode {
     this.name = parts.name;
     this.folder = parts.start.folder;
     this.#parts = parts;
+    this.#program = parts.start.program;
   }
 
   /** Its process. Throws when there is none. */
@@ -179,9 +188,11 @@ export class ClusterNode {
     return this.#daemon?.isRunning === true;
   }
 
-  /** Starts it, for the first time or again. Settles when it is ready. */
-  async start(): Promise<void> {
-    this.#daemon = await DaemonProcess.start(this.#parts.start);
+  /** Starts it, for the first time or again; as another program from now on, if one is given. Settles when it is ready. */
+  async start(program = this.#program): Promise<void> {
+    this.#program = program;
+    const { folder, flags } = this.#parts.start;
+    this.#daemon = await DaemonProcess.start({ program, folder, flags });
     this.#parts.onChange();
   }
 

@@ -2,6 +2,7 @@ import pg from "pg";
 
 import { ANSWER_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
 import { ATTEMPT_BYTES, END_BYTES, POST_BYTES } from "../../src/store/postgres/task-erasure.ts";
+import { ALL_ACCOUNTS } from "../../src/store/postgres/traffic-tally.ts";
 
 const OPEN_DELIVERIES = `
   SELECT d.task_seq, d.kind, d.host FROM deliveries AS d
@@ -12,6 +13,7 @@ const OF_TASKS = ["queue", "ends", "ready", "deliveries", "outbox", "attempts"];
 const WRONG_COUNTS = `
   SELECT account_seq, word, sum(count) AS excess FROM (
     SELECT account_seq, word, count FROM task_counts WHERE word NOT LIKE 'ever!_%' ESCAPE '!'
+    UNION ALL SELECT ${ALL_ACCOUNTS}, word, -count FROM task_counts WHERE account_seq > ${ALL_ACCOUNTS} AND word = 'bytes'
     UNION ALL SELECT account_seq, state::text, -1 FROM queue
     UNION ALL SELECT account_seq, state::text, -1 FROM ends
     UNION ALL SELECT account_seq, 'ready', -1 FROM ready

@@ -14,11 +14,16 @@ export class PostgresProxy {
   passed = 0;
   /** Connections that were cut, by {@link cutAt} or {@link cutAll}. */
   cuts = 0;
+  /** Pieces of data that were lost, by {@link lose}. */
+  losses = 0;
   readonly #server: Server;
   readonly #links = new Set<Link>();
   #serverPort: number;
   #held: PromiseWithResolvers<void> | null = null;
   #cutAt = Infinity;
+  #wantsOpen: PromiseWithResolvers<void> | null = null;
+  #isRefusing = false;
+  #loss: Loss = NO_LOSS;
 
   private constructor(server: Server, ports: { readonly own: number; readonly server: number }) {
     this.#server = server;
@@ -44,6 +49,26 @@ export class PostgresProxy {
   /** New connections go to the server at that port, as after a failover behind one name. */
   moveTo(serverPort: number): void {
     this.#serverPort = serverPort;
+  }
+
+  /** Cuts every connection, and takes none until it is told `false`: this way is closed. */
+  refuse(isRefusing: boolean): void {
+    this.#isRefusing = isRefusing;
+    if (isRefusing) this.cutAll();
+  }
+
+  /** From now on some of what passes is lost, as {@link Loss} says. */
+  lose(loss: Loss | null): void {
+    this.#loss = loss ?? NO_LOSS;
+  }
+
+  /**
+   * Holds one connection for good as soon as the server waits there for more of a transaction: between a statement and
+   * the COMMIT. Settles at that moment.
+   */
+  holdOpenTransaction(): Promise<void> {
+    this.#wantsOpen ??= Promise.withResolvers();
+    return this.#wantsOpen.promise;
   }
 
   /** Nothing passes any more, and no connection ends: a half-open network. */
@@ -80,6 +105,10 @@ export class PostgresProxy {
   }
 
   #take(client: Socket): void {
+    if (this.#isRefusing) {
+      client.destroy();
+      return;
+    }
     const server = connect({ host: "127.0.0.1", port: this.#serverPort, noDelay: true });
     const link = new Link({ client, server });
     this.#links.add(link);
@@ -91,23 +120,43 @@ export class PostgresProxy {
   #pass(link: Link, { from, to, messages }: Way): void {
     let last: Promise<void> = Promise.resolve();
     const after = (step: () => void): void => {
-      last = last.then(() => this.#wait()).then(step);
+      last = last.then(() => this.#wait(link)).then(step);
     };
     from.on("data", (chunk: Buffer) => after(() => this.#write(link, { chunk, to, messages })));
     from.once("end", () => after(() => to.end()));
   }
 
-  async #wait(): Promise<void> {
+  async #wait(link: Link): Promise<void> {
     if (this.delayMs > 0) await sleep(this.delayMs);
+    await this.#resend(link);
     while (this.#held !== null) await this.#held.promise;
+  }
+
+  /** What TCP does about a loss: it sends again, each time after twice as long, and gives the connection up at last. */
+  async #resend(link: Link): Promise<void> {
+    const { rate, resendMs, triesMax } = this.#loss;
+    for (let tries = 0; Math.random() < rate; tries++) {
+      this.losses++;
+      if (tries === triesMax) {
+        this.#cut(link);
+        return;
+      }
+      await sleep(resendMs * 2 ** tries);
+    }
   }
 
   #write(
     link: Link,
     { chunk, to, messages }: Pick<Way, "to" | "messages"> & { readonly chunk: Buffer },
   ): void {
-    if (link.isOver) return;
+    if (link.isOver || link.isHeld) return;
     for (const end of messages.ends(chunk)) {
+      if (this.#wantsOpen !== null && isOpenTransaction(chunk.subarray(0, end))) {
+        link.isHeld = true;
+        this.#wantsOpen.resolve();
+        this.#wantsOpen = null;
+        return;
+      }
       if (++this.passed < this.#cutAt) continue;
       this.#cutAt = Infinity;
       // The other side gets what has passed, and works on it.
@@ -124,6 +173,25 @@ export class PostgresProxy {
   }
 }
 
+/** What a bad network does to each piece of data, each way. */
+export interface Loss {
+  /** The chance that a piece is lost, each time that it is sent. */
+  readonly rate: number;
+  /** How long the sender waits before it sends it again; the next time twice as long. */
+  readonly resendMs: number;
+  /** A piece that was lost so often, and once more, costs its connection. */
+  readonly triesMax: number;
+}
+
+const NO_LOSS: Loss = { rate: 0, resendMs: 0, triesMax: 0 };
+
+// ReadyForQuery, inside a transaction. One that came in two pieces is missed, and the next is found.
+const OPEN_TRANSACTION = Buffer.from("Z\0\0\0\u0005T", "latin1");
+
+function isOpenTransaction(passed: Buffer): boolean {
+  return passed.subarray(-OPEN_TRANSACTION.length).equals(OPEN_TRANSACTION);
+}
+
 interface Way {
   readonly from: Socket;
   readonly to: Socket;
@@ -135,6 +203,8 @@ class Link {
   readonly ended: Promise<unknown>;
   /** Nothing passes any more. */
   isOver = false;
+  /** The same, and both sides stay connected. */
+  isHeld = false;
   readonly #sockets: readonly Socket[];
 
   constructor({ client, server }: { readonly client: Socket; readonly server: Socket }) {

@@ -44,6 +44,12 @@ export interface PostgresOptions {
    * pg_basebackup, which that of npm has not.
    */
   readonly standbyOf?: PostgresServer;
+  /** The port at which it reaches the server that it follows; that server's own unless given. */
+  readonly followAt?: number;
+  /** Where it listens: a free port unless given. */
+  readonly port?: number;
+  /** Variables of its processes, beside those that they need. */
+  readonly env?: NodeJS.ProcessEnv;
 }
 
 interface ServerParts {
@@ -51,6 +57,7 @@ interface ServerParts {
   readonly folder: string;
   readonly port: number;
   readonly password: string;
+  readonly env: NodeJS.ProcessEnv;
 }
 
 const MEMORY = "/dev/shm";
@@ -79,15 +86,17 @@ export class PostgresServer {
   readonly #user = serverUser();
   readonly #guard: PostgresGuard;
   readonly #password: string;
+  readonly #env: NodeJS.ProcessEnv;
   #child: ChildProcess | null = null;
 
-  private constructor({ binaries, folder, port, password }: ServerParts) {
+  private constructor({ binaries, folder, port, password, env }: ServerParts) {
     this.folder = folder;
     this.port = port;
     this.name = `server_${port}`;
     this.major = binaries.major;
     this.#binaries = binaries;
     this.#password = password;
+    this.#env = env;
     this.#guard = new PostgresGuard(folder);
     const credentials = `postgres://postgres:${password}@`;
     this.url = `${credentials}127.0.0.1:${port}/postgres`;
@@ -96,16 +105,16 @@ export class PostgresServer {
 
   /** Makes one and starts it. Rejects, with the end of its log, when it does not get ready. */
   static async start(options: PostgresOptions = {}): Promise<PostgresServer> {
-    const { standbyOf: primary = null, parent = defaultParent() } = options;
+    const { standbyOf: primary = null, parent = defaultParent(), env = {} } = options;
     const binaries = options.binaries ?? (primary === null ? findPostgres() : primary.#binaries);
     if (binaries === null) throw new Error(HOW_TO_GET_POSTGRES);
-    const port = await findFreePort();
+    const port = options.port ?? (await findFreePort());
     const folder = mkdtempSync(join(parent, "postbackd-postgres-"));
     // A standby has the users of its primary.
     const password = primary === null ? randomBytes(16).toString("hex") : primary.#password;
-    const server = new PostgresServer({ binaries, folder, port, password });
+    const server = new PostgresServer({ binaries, folder, port, password, env });
     try {
-      await server.#create(primary);
+      await server.#create(primary, options.followAt);
       server.#configure({ ...server.#ownSettings(), ...options.settings });
       await server.startAgain();
       return server;
@@ -129,7 +138,7 @@ export class PostgresServer {
   /** Starts it on the data that {@link kill} or {@link shutDown} left; settings that are given stay. */
   async startAgain(settings: PostgresSettings = {}): Promise<void> {
     this.#configure(settings);
-    const child = this.#spawn("postgres", ["-D", this.#data]);
+    const child = this.#spawn("postgres", ["-D", this.#data], this.#env);
     this.#child = child;
     child.unref();
     child.once("exit", () => (this.#child = null));
@@ -208,9 +217,9 @@ export class PostgresServer {
   }
 
   /** Makes its data: its own, or a copy of its primary's. */
-  async #create(primary: PostgresServer | null): Promise<void> {
+  async #create(primary: PostgresServer | null, followAt = primary?.port): Promise<void> {
     this.#giveToUser(this.folder);
-    const child = primary === null ? this.#initialize() : this.#copy(primary);
+    const child = primary === null ? this.#initialize() : this.#copy(followAt);
     const [code] = child.exitCode === null ? await once(child, "exit") : [child.exitCode];
     if (code !== 0) throw new Error(`no data for PostgreSQL, because of ${code}: ${this.log}`);
   }
@@ -227,7 +236,7 @@ export class PostgresServer {
   }
 
   /** With a slot, in which the primary keeps what it has not sent, and how to follow it in its settings. */
-  #copy({ port }: PostgresServer): ChildProcess {
+  #copy(port = this.port): ChildProcess {
     const from = ["--host=127.0.0.1", `--port=${port}`, "--username=postgres", "--no-password"];
     const slot = ["--create-slot", `--slot=${this.name}`];
     const args = ["-D", this.#data, "--no-sync", "--checkpoint=fast", "--write-recovery-conf"];

@@ -14,6 +14,8 @@ export interface Bound {
 /** How long everybody may have to wait for somebody else's request without an explanation. */
 export const UNEXPLAINED_MS_MAX = 5;
 
+const METRICS = "two megabytes of text are put together when every type has a dozen series";
+
 const LISTED = "a thousand rows come from the reader's thread and are written as JSON";
 const RECEIVED =
   "16 MiB are read from the socket: in some 300 pieces, with others' turns in between";
@@ -145,6 +147,7 @@ export const BOUNDS = {
   runners: row(["listRunners", "operator: runners", ""], 3),
   nodes: row(["listNodes", "operator: nodes", ""], 3),
   system: row(["getSystem", "operator: system", ""], 3),
+  metrics: row(["getMetrics", "operator: metrics", "1000 types"], 10, METRICS),
 
   runEcho: row(
     [null, "100 tasks run", "posted, claimed, run and recorded; 1 MB"],

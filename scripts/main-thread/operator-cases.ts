@@ -50,6 +50,7 @@ export async function operatorCases({ operator, anybody, account }: World) {
     runners: operator.get("/v1/operator/runners"),
     nodes: operator.get("/v1/operator/nodes"),
     system: operator.get("/v1/operator/system"),
+    metrics: operator.get("/metrics"),
   } as const satisfies Cases;
 }
 

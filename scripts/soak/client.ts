@@ -36,6 +36,8 @@ export interface Habit {
   readonly plan: TaskPlan;
   /** Beyond so many webhooks to come it posts no more. */
   readonly missingMax: number;
+  /** The share of posts that are sent again although they were answered; a fifth unless given. */
+  readonly repeated?: number;
 }
 
 /** As often as requests are answered, without tasks of any weight. */
@@ -56,7 +58,6 @@ export interface ClientDeps {
 }
 
 const RETRY_MS = 10;
-// So many posts are sent again although they were answered.
 const REPEATED = 0.2;
 
 /**
@@ -137,7 +138,7 @@ export class Client {
     post: Post,
     { ids, answer }: { readonly ids: readonly string[]; readonly answer: CarefulAnswer },
   ): void {
-    const { account, ledger, random, onDone } = this.#deps;
+    const { account, ledger, random, habit, onDone } = this.#deps;
     post.ids = ids;
     if (post.wasCutOff) this.repeated++;
     if (answer.isReplayed) this.replayed++;
@@ -147,7 +148,7 @@ export class Client {
       const dueAt = performance.now() + (afterMs ?? 0);
       if (afterMs !== null) this.#works.push({ kind: "cancel", id, dueAt });
     }
-    if (random.chance(REPEATED)) this.#works.push(post);
+    if (random.chance(habit.repeated ?? REPEATED)) this.#works.push(post);
     onDone?.(post, answer);
   }
 

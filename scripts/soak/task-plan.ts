@@ -39,15 +39,19 @@ export const everyRunner: TaskPlan = (random, nonce) =>
 const NEVER_MS = 300 * 24 * 3600 * 1000;
 const ALL_CANCELLED = 1 / 3;
 
+/** Two tasks that cost least. */
+export const echoTasks: TaskPlan = (_random, nonce) => {
+  const body = { type: "echo", input: { nonce } };
+  return [body, body].map((each) => ({ body: each, cancelAfterMs: null }));
+};
+
 /**
  * Tasks that cost least; or tasks to cancel before their time, in the queue or while they run, and when they run at
  * once or have run.
  */
 export const lightTasks: TaskPlan = (random, nonce) => {
+  if (!random.chance(ALL_CANCELLED)) return echoTasks(random, nonce);
   const task = { type: "echo", input: { nonce } };
-  if (!random.chance(ALL_CANCELLED)) {
-    return [task, task].map((body) => ({ body, cancelAfterMs: null }));
-  }
   const bodies = [{ ...task, start_at: startIn(NEVER_MS) }, { ...task, type: "parked" }, task];
   return bodies.map((body) => ({ body, cancelAfterMs: 0 }));
 };

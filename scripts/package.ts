@@ -1,0 +1,58 @@
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+
+import { hostPlatform, PLATFORMS, buildExecutable, type Platform } from "./executable.ts";
+import { ROOT, requirePinnedNode, version } from "./manifest.ts";
+import { makeArchive } from "./package/archive.ts";
+import { makeDeb } from "./package/deb.ts";
+import { fetchNode } from "./package/node-elsewhere.ts";
+import { packageParts } from "./package/parts.ts";
+import { billOfMaterials } from "./package/sbom.ts";
+import { sourceDate } from "./package/staging.ts";
+import { writeSums } from "./package/sums.ts";
+
+/**
+ * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, what they are made
+ * of (SBOM), and the checksums of all of it. `npm run build` must have been before: `npm run package` does both.
+ */
+
+const DIST = join(ROOT, "dist");
+const FOLDER = join(DIST, "packages");
+
+requirePinnedNode();
+const host = hostPlatform();
+const hostExecutable = join(DIST, "postbackd");
+if (!existsSync(hostExecutable))
+  throw new Error("there is no dist/postbackd: run 'npm run package'");
+
+const date = sourceDate();
+rmSync(FOLDER, { recursive: true, force: true });
+mkdirSync(FOLDER, { recursive: true });
+const parts = packageParts(hostExecutable);
+const made: string[] = [];
+for (const platform of PLATFORMS) {
+  const order = {
+    platform,
+    executable: await executableFor(platform),
+    parts,
+    folder: FOLDER,
+    date,
+  };
+  made.push(await makeArchive(order), makeDeb(order));
+}
+const bill = join(FOLDER, `postbackd-${version}.cdx.json`);
+writeFileSync(bill, billOfMaterials(date));
+made.push(bill);
+writeSums(FOLDER, made);
+for (const file of made) {
+  process.stdout.write(
+    `${(statSync(file).size / 1e6).toFixed(1).padStart(6)} MB  ${basename(file)}\n`,
+  );
+}
+
+async function executableFor(platform: Platform): Promise<string> {
+  if (platform === host) return hostExecutable;
+  const output = join(DIST, ".build", `postbackd-${platform}`);
+  await buildExecutable({ platform, node: fetchNode(platform), output });
+  return output;
+}
