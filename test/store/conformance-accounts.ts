@@ -59,7 +59,7 @@ export function exerciseAccounts(open: OpenStore): void {
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 + 5 });
     const changed = { ...fresh, isRotating: true, disabledAt: T0 + 5 };
     assert.deepEqual(await store.findAccount("ada"), changed);
-    await store.finishRotation("ada");
+    await store.finishRotation({ login: "ada" });
     assert.equal((await store.findAccount("ada"))?.isRotating, false);
     for (const login of ["", "Ada", "ad", "ada ", "a%"]) {
       assert.equal(await store.findAccount(login), null);
@@ -383,7 +383,7 @@ export function exerciseSecrets(open: OpenStore): void {
     assert.deepEqual(await secretsOf(store), ["whsec_1", null]);
     assert.equal(await store.rotateSecret({ login: "ada", next: "whsec_2" }), "rotating");
     assert.deepEqual(await secretsOf(store), ["whsec_1", "whsec_2"]);
-    assert.equal(await store.finishRotation("ada"), "finished");
+    assert.equal(await store.finishRotation({ login: "ada" }), "finished");
     assert.deepEqual(await secretsOf(store), ["whsec_2", null]);
     assert.deepEqual(await secretsOf(store, "bob"), ["whsec_b", null]);
   });
@@ -410,7 +410,7 @@ export function exerciseSecrets(open: OpenStore): void {
       from.rotateSecret({ login: "ada", next: `whsec_${i}` }),
     );
     const next = (await store.findSecrets("ada"))?.webhookSecretNext;
-    const ended = await atOnce((from) => from.finishRotation("ada"));
+    const ended = await atOnce((from) => from.finishRotation({ login: "ada" }));
 
     assert.deepEqual(
       begun.flatMap((outcome, i) => (outcome === "rotating" ? [`whsec_${i}`] : [])),
@@ -424,10 +424,10 @@ export function exerciseSecrets(open: OpenStore): void {
     const { store } = await open(t);
     await store.createAccount(newAccount({ webhookSecret: "whsec_1" }));
 
-    assert.equal(await store.finishRotation("ada"), "not rotating");
+    assert.equal(await store.finishRotation({ login: "ada" }), "not rotating");
     assert.deepEqual(await secretsOf(store), ["whsec_1", null]);
     assert.equal(await store.rotateSecret({ login: "ADA", next: "whsec_2" }), "no account");
-    assert.equal(await store.finishRotation("nobody"), "no account");
+    assert.equal(await store.finishRotation({ login: "nobody" }), "no account");
     assert.equal(await secretsOf(store, "nobody"), null);
   });
 
@@ -440,7 +440,7 @@ export function exerciseSecrets(open: OpenStore): void {
     await store.rotateSecret({ login: "ada", next: "whsec_2" });
     await seedDelivery(store, accountId);
     const during = await claimAttempt(store);
-    await store.finishRotation("ada");
+    await store.finishRotation({ login: "ada" });
 
     assert.deepEqual([during.webhookSecret, during.webhookSecretNext], ["whsec_1", "whsec_2"]);
     await seedDelivery(store, accountId);

@@ -1,16 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { ReportedProgress } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimOne,
   newAttemptResult,
   newFinish,
+  newLeaseClaim,
+  newLeaseType,
   newPost,
   newTask,
   newTaskId,
   seedAccount,
   seedDelivery,
+  seedWorker,
   T0,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
@@ -85,7 +89,9 @@ export function exerciseCluster(open: OpenStore): void {
     const [running, ended] = await store.claimTasks({ type: "echo", max: 2, now: T0 });
     assert(running !== undefined && ended !== undefined);
     const note = (progress: number) =>
-      store.noteProgress(ids.map((id) => ({ id, progress: { progress, note: "é" } })));
+      store.noteProgress(
+        ids.map((id) => ({ id, progress: { progress, note: "é" }, by: { run: 1 } })),
+      );
     await note(0.5);
     await note(0.75);
     await store.finishTask(newFinish(ended));
@@ -96,6 +102,38 @@ export function exerciseCluster(open: OpenStore): void {
     const other = await again();
     assert.deepEqual(await other.findProgress({ ids }), expected);
     assert.deepEqual(await other.findProgress({ ids: [newTaskId()] }), []);
+  });
+
+  test("keeps no progress that is told of an earlier run or of a lease that is over", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [run, leased] = [newTask(), newTask({ type: "print" })];
+    await store.insertTasks(newPost(accountId, [run, leased]));
+    const workerId = await seedWorker(store);
+    const types = [newLeaseType({ type: "print" })];
+    const lease = async () => (await store.claimLeases(newLeaseClaim(workerId, { types })))[0];
+    await store.requeueTasks(await claimOne(store));
+    await claimOne(store);
+    const first = await lease();
+    assert(first !== undefined);
+    const end = { id: first.id, leaseId: first.leaseId, how: "released" } as const;
+    const sequel = { kind: "requeue", isRunCounted: false } as const;
+    await store.endLeases({ ends: [{ ...end, sequel }], workerId, now: T0 });
+    const second = await lease();
+    assert(second !== undefined);
+    const ids = [run.id, leased.id];
+    const of = (id: string, by: ReportedProgress["by"], progress: number) =>
+      store.noteProgress([{ id, progress: { progress, note: null }, by }]);
+    await of(run.id, { run: 2 }, 0.2);
+    await of(leased.id, { leaseId: second.leaseId }, 0.3);
+
+    await of(run.id, { run: 1 }, 0.9);
+    await of(leased.id, { leaseId: first.leaseId }, 0.9);
+
+    const found = await store.findProgress({ ids });
+    const shown = ids.map((id) => found.find((each) => each.id === id)?.progress.progress);
+    const none = [undefined, undefined];
+    assert.deepEqual(shown, store.cluster.isShared ? [0.2, 0.3] : none);
   });
 
   test("records what was left in flight once, whoever records it again", async (t) => {

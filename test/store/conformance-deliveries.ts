@@ -170,6 +170,7 @@ function exerciseClaims(open: OpenStore): void {
       url: "https://a.example/p?q=1",
       webhookSecret: "whsec_test",
       webhookSecretNext: null,
+      traceText: null,
       task: (await store.findTask({ accountId, id: task.id }))?.task,
       largeBytes: null,
     });

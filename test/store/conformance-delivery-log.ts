@@ -121,6 +121,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     const key = { accountId, id: task.id };
     assert.deepEqual(found, {
       ...{ login: "bob", webhookSecret: "whsec_test", webhookSecretNext: "whsec_next" },
+      traceText: null,
       task: (await store.findTask(key))?.task,
       deliveries: await store.listDeliveries(key),
     });

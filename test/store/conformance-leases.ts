@@ -94,7 +94,7 @@ export function exerciseLeases(open: OpenStore): void {
     const { seq, leaseId } = first;
     const unknown = { id: task.id, leaseId: "x" };
     const shown = { id: task.id, accountId, type: "echo", tag: null, marketplace: null };
-    const counted = { inputText: "[1]", runs: 1, failures: 0 };
+    const counted = { inputText: "[1]", queuedAt: T0, traceText: null, runs: 1, failures: 0 };
     assert.deepEqual(first, { seq, ...shown, ...counted, leaseId, leaseExpiresAt: LATE });
     assert.equal(second.leaseExpiresAt, T0 + 5);
     assert.deepEqual(none, []);

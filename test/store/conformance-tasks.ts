@@ -5,6 +5,7 @@ import { entityTag } from "../../src/domain/entity-tag.ts";
 import { taskEnvelope } from "../../src/domain/task/envelope.ts";
 import type { FoundTask, Store } from "../../src/store/store.ts";
 import {
+  claimAttempt,
   claimOne,
   newFinish,
   newPost,
@@ -413,6 +414,8 @@ export function exerciseRunning(open: OpenStore): void {
       tag: "t",
       marketplace: "us",
       inputText: "[1]",
+      queuedAt: T0,
+      traceText: null,
       runs: 1,
       failures: 0,
     });
@@ -502,7 +505,7 @@ export function exerciseRunning(open: OpenStore): void {
     await store.requeueTasks({ seq });
     const touch = async (): Promise<void> => {
       const late = { resultText: `"late"`, endedAt: T0 + 5000 };
-      assert.deepEqual(await store.finishTask(newFinish({ seq }, late)), []);
+      assert.equal(await store.finishTask(newFinish({ seq }, late)), null);
       await store.retryTask({ seq, startAt: T0 + 5000 });
       assert.equal(await store.requeueTasks({ seq }), 0);
       assert.equal(await store.requeueTasks({ of: "earlier life" }), 0);
@@ -537,7 +540,7 @@ export function exerciseRunning(open: OpenStore): void {
     const lanes = await store.finishTask(newFinish(claimed, { endedAt: T0 + 7000 }));
 
     assert.deepEqual(
-      lanes.map((lane) => `${lane.accountId} ${lane.host}`).toSorted(),
+      lanes?.map((lane) => `${lane.accountId} ${lane.host}`).toSorted(),
       ["a.example", "b.example"].map((host) => `${accountId} ${host}`),
     );
     const deliveries = await store.listDeliveries({ accountId, id: task.id });
@@ -558,10 +561,46 @@ export function exerciseRunning(open: OpenStore): void {
 
     const lanes = await store.finishTask(newFinish(await claimOne(store)));
 
-    assert.deepEqual([...new Set(lanes.map(({ host }) => host))], ["a.example"]);
+    assert.deepEqual([...new Set(lanes?.map(({ host }) => host))], ["a.example"]);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), [
       { accountId, host: "a.example", freshDueAt: T0 + 1000, retryDueAt: null },
     ]);
+  });
+
+  test("the trace of a post stays with its tasks, for their runs and their webhooks", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const traceText = '{"traceparent":"00-x","tracestate":null}';
+    const postback = webhook("a.example");
+    const task = newTask({ postback });
+    await store.insertTasks(newPost(accountId, [task], { traceText }));
+
+    const claimed = await claimOne(store);
+    await store.finishTask(newFinish(claimed));
+    const attempt = await claimAttempt(store);
+
+    assert.equal(claimed.traceText, traceText);
+    assert.equal(attempt.traceText, traceText);
+    assert.equal((await store.findTaskDeliveries(task.id))?.traceText, traceText);
+    assert.equal((await store.findTimeline({ id: task.id, scope: null }))?.traceText, traceText);
+  });
+
+  test("a claim tells when each task could start: when it was posted, or at the time that it waited for", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const tasks = [newTask(), newTask({ startAt: T0 + 500 }), newTask({ startAt: T0 - 500 })];
+    await store.insertTasks(newPost(accountId, tasks));
+    await store.releaseDelayed({ now: T0 + 500, max: 10 });
+
+    const claimed = await store.claimTasks({ type: "echo", max: 3, now: T0 + 700 });
+    const retried = claimed[0] ?? assert.fail();
+    await store.retryTask({ seq: retried.seq, startAt: T0 + 900 });
+    await store.releaseDelayed({ now: T0 + 900, max: 10 });
+    const again = await claimOne(store);
+
+    const times = tasks.map(({ id }) => claimed.find((task) => task.id === id)?.queuedAt);
+    assert.deepEqual(times, [T0, T0 + 500, T0]);
+    assert.equal(again.queuedAt, T0 + 900);
   });
 
   test("puts a failed run back into the queue for its time, and counts the failure", async (t) => {
@@ -595,7 +634,7 @@ export function exerciseRunning(open: OpenStore): void {
     await store.requeueTasks({ seq });
     const later = await claimOne(store);
 
-    assert.deepEqual(await store.finishTask({ ...newFinish({ seq }), id, run }), []);
+    assert.equal(await store.finishTask({ ...newFinish({ seq }), id, run }), null);
     await store.retryTask({ seq, id, run, startAt: T0 });
     await store.releaseTask({ seq, id, run });
     assert.equal(await store.requeueTasks({ seq, id, run }), 0);

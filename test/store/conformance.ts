@@ -33,10 +33,12 @@ import {
 } from "../helpers/store.ts";
 import { exerciseAccess } from "./conformance-access.ts";
 import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
+import { exerciseAudit, newEntry } from "./conformance-audit.ts";
 import { exerciseClock } from "./conformance-clock.ts";
 import { exerciseCluster } from "./conformance-cluster.ts";
 import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
+import { exerciseDeliveryHolds } from "./conformance-delivery-holds.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
 import { exerciseFairness } from "./conformance-fairness.ts";
 import { exerciseHolds } from "./conformance-holds.ts";
@@ -103,6 +105,7 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   "leases as a machine of states": exerciseLeaseModel,
   deliveries: exerciseDeliveries,
   redelivery: exerciseRedelivery,
+  "deliveries that are held": exerciseDeliveryHolds,
   "what the operator sees of deliveries": exerciseDeliveryLog,
   "redelivery orders": exerciseOrders,
   "looking for tasks": exerciseSearch,
@@ -114,6 +117,7 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   "the operator's list of accounts": exerciseOverviews,
   "the nodes that share it": exerciseCluster,
   "who is told of changes": exerciseWatch,
+  "who did what": exerciseAudit,
   upkeep: exerciseUpkeep,
   "as a whole": exerciseWhole,
 };
@@ -379,7 +383,7 @@ const CALLS = {
   findAccountData: (store) => store.findAccountData({ accountId: 1, revokedMax: 1 }),
   findSecrets: (store) => store.findSecrets("ada"),
   rotateSecret: (store) => store.rotateSecret({ login: "ada", next: "whsec_x" }),
-  finishRotation: (store) => store.finishRotation("ada"),
+  finishRotation: (store) => store.finishRotation({ login: "ada" }),
   findKeyHolder: (store) => store.findKeyHolder("x"),
   insertAccessRequest: (store) => store.insertAccessRequest(newAccessRequest()),
   listAccessRequests: (store) => store.listAccessRequests({ which: "all", limit: 1 }),
@@ -436,6 +440,15 @@ const CALLS = {
     }),
   listDeliveries: (store) => store.listDeliveries(KEY),
   redeliver: (store) => store.redeliver({ ...KEY, kind: null, states: null, now: T0 }),
+  noteAudit: (store) => store.noteAudit(newEntry()),
+  listAudit: (store) => store.listAudit({ since: null, action: null, limit: 1, before: null }),
+  holdDeliveries: (store) => {
+    const scope = { accountId: null, host: null };
+    return store.holdDeliveries({ ...scope, since: T0, reason: null, heldBy: "root" });
+  },
+  releaseDeliveries: (store) => store.releaseDeliveries({ accountId: null, host: null }),
+  listDeliveryHolds: (store) => store.listDeliveryHolds(),
+  countScheduled: (store) => store.countScheduled({ accountId: null, host: null }),
   findClockReading: (store) => store.findClockReading(),
   keepClockReading: (store) => store.keepClockReading(newReading()),
   resumeClock: (store) =>

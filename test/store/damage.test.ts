@@ -54,7 +54,7 @@ async function verdictOn(t: TestContext, content: Buffer): Promise<"start" | "ch
   if (fault === null) return "never";
   assert(fault instanceof FileFault);
   assert.equal(fault.trouble.reason, "the database file is damaged");
-  assert.match(fault.message, /stop the daemon, .* restore a copy/);
+  assert.match(fault.message, /stop the daemon, .* backup restore COPY/);
   await assert.rejects(store.createAccount(newAccount({ login: "late" })), fault);
   return "check";
 }
@@ -124,6 +124,6 @@ for (const [what, meet] of [
 
     await assert.rejects(meet(store), FileFault);
 
-    assert.match(store.fault()?.message ?? "", /is damaged \(.*restore a copy/);
+    assert.match(store.fault()?.message ?? "", /is damaged \(.*backup restore COPY/);
   });
 }

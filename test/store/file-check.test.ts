@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import Database from "better-sqlite3";
 
+import {
+  placeOf,
+  refuseDamagedFile,
+  restorePart,
+} from "../../src/store/sqlite/machine/file-check.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { newAccount, newDatabaseFile, openTestStore } from "../helpers/store.ts";
 
@@ -27,7 +34,7 @@ for (const [what, sql, named] of changes) {
     for (const writer of ["thread", "inline"] as const) {
       await assert.rejects(openSqliteStore({ file, writer, backlogMax: 1 }), (error: Error) => {
         assert.ok(error.message.includes(`${file} is damaged (${named} is not as`), error.message);
-        return /restore a copy in its place/.test(error.message);
+        return /backup restore COPY/.test(error.message);
       });
     }
   });
@@ -43,4 +50,25 @@ test("a file in which another program keeps tables of its own is opened", async 
   const store = await openTestStore(t, { file });
 
   assert.equal(await store.createAccount(newAccount()), "created");
+});
+
+test("a restore that was broken off is found behind a link whose file is missing", (t) => {
+  const file = newDatabaseFile(t);
+  const folder = join(dirname(file), "elsewhere");
+  mkdirSync(folder);
+  const target = join(folder, "data.db");
+  symlinkSync(join("elsewhere", "data.db"), file);
+  refuseDamagedFile(file);
+  assert.equal(placeOf(file), target);
+
+  writeFileSync(restorePart(target), "");
+
+  assert.throws(() => refuseDamagedFile(file), /a restore was broken off/);
+});
+
+test("links that lead in a circle are refused", (t) => {
+  const file = newDatabaseFile(t);
+  symlinkSync(file, file);
+
+  assert.throws(() => refuseDamagedFile(file), /ELOOP: too many symbolic links/);
 });

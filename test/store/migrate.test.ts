@@ -81,8 +81,10 @@ test("gives a new file the whole schema and its version", async (t) => {
       "access_requests",
       "accounts",
       "attempts",
+      "audit",
       "clock_readings",
       "deliveries",
+      "delivery_holds",
       "erased_accounts",
     ],
     ...[

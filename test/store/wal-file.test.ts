@@ -175,7 +175,7 @@ test("a file that is cut short, or whose header holds what no file has, is refus
   await busy.post(2 * GENERATION_BYTES);
   const whole = busy.vacuumInto("whole.db");
   const content = readFileSync(whole);
-  const refused = /is damaged \(.*restore a copy in its place/;
+  const refused = /is damaged \(.*backup restore COPY/;
 
   for (const bytes of [1, 4096, content.length - 4096]) {
     writeFileSync(whole, content.subarray(0, content.length - bytes));

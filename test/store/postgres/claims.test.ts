@@ -3,14 +3,13 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { Connection } from "../../../src/store/postgres/machine/connection.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { setUp } from "../../../src/store/postgres/machine/server-state.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { DELAYED_TYPES } from "../../../src/store/postgres/queue-reads.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { Planner } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimOne,
@@ -122,13 +121,13 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     await post(1);
     const { id, seq, runs: run } = await claimOne(first);
 
-    await second.finishTask({ ...newFinish({ seq }), id, run });
+    assert.equal(await second.finishTask({ ...newFinish({ seq }), id, run }), null);
     await second.retryTask({ seq, id, run, startAt: T0 });
     await second.releaseTask({ seq, id, run });
     assert.equal(await second.requeueTasks({ seq, id, run }), 0);
 
     assert.equal((await first.findTask({ accountId, id }))?.task.state, "running");
-    await first.finishTask({ ...newFinish({ seq }), id, run });
+    assert.deepEqual(await first.finishTask({ ...newFinish({ seq }), id, run }), []);
     assert.equal((await second.findTask({ accountId, id }))?.task.state, "completed");
   });
 
@@ -167,14 +166,14 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
 
   test("read by indexes, though they were planned when the tables were empty", async (t) => {
     const { url } = await openNodes(t);
-    const explain = await openPlanner(t, url);
+    const planner = await Planner.open(t, url);
     const run = `'echo', 9, 0, 0, NULL, 0`;
 
     for (const { first, more } of [START_RUNS, START_LEASES]) {
       for (const text of [first, more]) {
-        const plan = await explain(
+        const plan = await planner.text(
           text,
-          first === START_RUNS.first ? run : `${run}, 0, 0, 0, NULL`,
+          first === START_RUNS.first ? `(${run})` : `(${run}, 0, 0, 0, NULL)`,
         );
         assert.doesNotMatch(plan, /Seq Scan on (queue|tasks)\b/);
       }
@@ -187,33 +186,15 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     await session.query(`
       INSERT INTO queue (task_seq, account_seq, type, priority, state, created_at, start_at)
       SELECT i, 1, 'echo', 0, 'delayed', 0, i FROM generate_series(1, 20000) AS i`);
-    const explain = await openPlanner(t, url);
+    const planner = await Planner.open(t, url);
 
     for (const [text, values] of [
       [DELAYED_TYPES, ""],
-      [RELEASE_DELAYED, "0, 9"],
+      [RELEASE_DELAYED, "(0, 9)"],
     ] as const) {
-      const plan = await explain(text, values);
+      const plan = await planner.text(text, values);
       assert.match(plan, /Index Scan using queue_delayed/);
       assert.doesNotMatch(plan, /Sort Key: \S*start_at/);
     }
   });
 });
-
-/** Answers the plan of a statement on a connection as nodes have it, whatever the values of its parameters. */
-async function openPlanner(t: TestContext, url: string) {
-  const [host] = parseServerAddress(url).hosts;
-  const connection = await Connection.open(host ?? {}, 5000);
-  await setUp(connection, { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose: false });
-  t.after(() => connection.close());
-  await connection.command("SET plan_cache_mode = force_generic_plan");
-  let plans = 0;
-
-  return async (text: string, values: string): Promise<string> => {
-    const name = `plan_${plans++}`;
-    await connection.command(`PREPARE ${name} AS ${text}`);
-    const execute = values === "" ? name : `${name} (${values})`;
-    const rows = await connection.all<Record<string, string>>(`EXPLAIN EXECUTE ${execute}`);
-    return rows.flatMap((row) => Object.values(row)).join("\n");
-  };
-}

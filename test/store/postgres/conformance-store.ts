@@ -4,14 +4,17 @@ import { parseServerAddress } from "../../../src/store/postgres/machine/server-a
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { exerciseStore, type OpenedStore, type StoreLimits } from "../conformance.ts";
+import { exercisePlans, recordStatements } from "./statement-plans.ts";
 
 const PARTS = 3;
 
 /** Holds the store on PostgreSQL to a part of the suite: in one process it would be the longest file of all. */
 export function exercisePart(part: number): void {
+  const statements = recordStatements();
   describe("the store on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
     exerciseStore("postgres", open, { part, of: PARTS });
   });
+  exercisePlans(statements);
 }
 
 async function open(t: TestContext, limits: StoreLimits = {}): Promise<OpenedStore> {

@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  connectError,
-  schemaError,
-  settingsError,
-} from "../../../src/store/postgres/machine/connect-error.ts";
+import { connectError, settingsError } from "../../../src/store/postgres/machine/connect-error.ts";
 import { StoreError } from "../../../src/store/store.ts";
 
 const PLACE = {
@@ -99,14 +95,4 @@ test("refuses a server that may lose what it has acknowledged", () => {
     String(settingsError({ ...safe, synchronous_commit: "off" }, PLACE)),
     /ALTER ROLE … SET synchronous_commit = on/,
   );
-});
-
-test("tells which program or command a database's tables need", () => {
-  const known = { min: 3, max: 4 };
-
-  assert.equal(schemaError(3, known, PLACE), null);
-  assert.equal(schemaError(4, known, PLACE), null);
-  assert.match(String(schemaError(null, known, PLACE)), /no tables .*'postbackd database migrate'/);
-  assert.match(String(schemaError(2, known, PLACE)), /older version \(2, needed is 3\): run/);
-  assert.match(String(schemaError(5, known, PLACE)), /newer version \(5, known is 4\)/);
 });

@@ -23,7 +23,7 @@ function newView({
     if (i < own + others) return { name, nodeSeq: 2, until: NOW + 10_000 };
     return { name, nodeSeq: null, until: NOW - 1 - freeMs };
   });
-  const rest = { isResigning: false, now: NOW, patienceMs: PATIENCE_MS };
+  const rest = { isResigning: false, isClockTrusted: true, now: NOW, patienceMs: PATIENCE_MS };
   return { duties, self: 1, members: 1, hasGrown: false, ...rest, ...view };
 }
 
@@ -61,4 +61,11 @@ test("a node that resigns gives all back to others, and keeps them while it is a
 
   assert.deepEqual(among, { hold: [], release: DUTIES.slice(0, 3) });
   assert.deepEqual(alone, { hold: DUTIES, release: [] });
+});
+
+test("leaves to others what they hold while a clock that was set says that their time is over", () => {
+  const view = newView({ others: 7, members: 2 });
+  const duties = view.duties.map((duty) => ({ ...duty, until: NOW - 60_000 }));
+  assert.deepEqual(planDuties({ ...view, duties }).hold, DUTIES);
+  assert.deepEqual(planDuties({ ...view, duties, isClockTrusted: false }).hold, []);
 });

@@ -6,6 +6,7 @@ import {
   PAYLOAD_BYTES_MAX,
   readHint,
 } from "../../../src/store/postgres/machine/hint-payload.ts";
+import { tellingTransport, type News } from "../../../src/store/postgres/news.ts";
 import type { Changes, Store } from "../../../src/store/store.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
@@ -142,4 +143,27 @@ test("a payload that is none, or one's own, is passed over", () => {
     assert.equal(readHint(payload, "me"), null, payload);
   }
   assert.deepEqual(readHint('{"items":[null,7,["t",7],["l","a"],["e"],["x","y"]]}', "me"), none);
+});
+
+test("an end that came too late and changed nothing is told to nobody: its task may be running", async () => {
+  const told: News[] = [];
+  const finishTask = (id: string) => ({
+    name: "finishTask",
+    args: { ...newFinish({ seq: 1 }), id },
+  });
+  const [late, inTime] = [newTaskId(), newTaskId()];
+  const transport = tellingTransport(
+    {
+      send: async () => ({
+        ...{ kind: "committed", values: [null, []], rejected: [], changed: [], hasWritten: true },
+      }),
+      close: async () => {},
+    },
+    (news) => told.push(news),
+  );
+  await transport.send([finishTask(late), finishTask(inTime)]);
+  assert.deepEqual(
+    told.flatMap(({ ended }) => ended ?? []),
+    [inTime],
+  );
 });

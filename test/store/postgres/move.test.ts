@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
-import { copyFileSync, existsSync } from "node:fs";
+import { copyFileSync, existsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 
 import fc from "fast-check";
 
-import { MoveError } from "../../../src/store/move/report.ts";
+import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
+import { messageOf } from "../../../src/domain/message-of.ts";
+import { MoveError, type TellProgress } from "../../../src/store/move/report.ts";
 import { moveToFile } from "../../../src/store/move/to-file.ts";
 import { moveToServer } from "../../../src/store/move/to-server.ts";
 import { migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
@@ -15,12 +17,14 @@ import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts
 import { openReader, openWriter } from "../../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../../src/store/sqlite/machine/instance-lock.ts";
 import { markMoved } from "../../../src/store/sqlite/machine/moved.ts";
+import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
-import { startProgram } from "../../helpers/program.ts";
+import { runProgram, startProgram } from "../../helpers/program.ts";
 import { newEmptyDatabase, newLeaseClaim, openTestStore, seedWorker } from "../../helpers/store.ts";
 import { liveRound, newWorld, randomLife } from "../random-life.ts";
 
 const tell = (): void => {};
+const MIB = 1024 * 1024;
 
 /** A file to which all kinds of things have happened. */
 async function newLivedFile(t: TestContext): Promise<string> {
@@ -32,7 +36,20 @@ async function newLivedFile(t: TestContext): Promise<string> {
   for (const round of lives.flat()) await liveRound(world, round);
   await store.claimLeases(newLeaseClaim(worker, { max: 2 }));
   await store.close();
+  seedRest(file);
   return file;
+}
+
+/** Rows and columns that no life fills. */
+function seedRest(file: string): void {
+  const connection = openWriter(file);
+  connection.exec(`
+    UPDATE tasks SET trace_text = '{"traceparent":"' || id || '"}';
+    INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
+    SELECT max(seq), 'a.example', 5, 'maintenance', 'root' FROM accounts UNION ALL SELECT NULL, NULL, 6, NULL, 'root';
+    INSERT INTO audit (at, actor_kind, actor_name, action, subject, details_text, address)
+    VALUES (7, 'user', 'root', 'delivery.held', NULL, '{"host":"a.example"}', NULL), (8, 'nobody', NULL, 'x', 'y', NULL, '::1');`);
+  connection.close();
 }
 
 /** All rows of all tables of a file, but for those that only say which numbers were given. */
@@ -78,17 +95,47 @@ async function killAt(
   await program.exit;
 }
 
+/**
+ * Has a move fail at the first table that it tells of, then at the second, and so on until it comes through; answers how
+ * often it failed.
+ */
+async function failEverywhere(move: (tellOf: TellProgress) => Promise<unknown>): Promise<number> {
+  for (let failAt = 1; ; failAt++) {
+    const tables = new Set<string>();
+    const moved = move(({ table }) => {
+      tables.add(table);
+      if (tables.size === failAt) throw new Error("broken off");
+    });
+    const error: unknown = await moved.then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    if (error === null) return failAt - 1;
+    assert.match(messageOf(error), /broken off/);
+  }
+}
+
 describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, () => {
   test("and back, and is the same as before, row by row", async (t) => {
     const file = await newLivedFile(t);
     const back = join(dirname(file), "back.db");
-    const server = parseServerAddress(await newDatabaseUrl(t));
+    const url = await newDatabaseUrl(t);
+    const server = parseServerAddress(url);
     const before = contentOf(file);
-    for (const table of ["tasks", "task_results", "attempts", "leases", "host_traffic"]) {
+    for (const table of [
+      "tasks",
+      "task_results",
+      "attempts",
+      "leases",
+      "host_traffic",
+      "audit",
+      "delivery_holds",
+    ]) {
       assert.ok((before[table]?.length ?? 0) > 1, table);
     }
 
     const there = await moveToServer({ file, server, tell });
+    assert.deepEqual(await findFaults(url, { erases: true }), []);
     const here = await moveToFile({ server, file: back, tell });
 
     assert.equal(there.tasks, before["tasks"]?.length);
@@ -150,6 +197,20 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     }
   });
 
+  test("a move that fails at any table, either way, leaves both sides as they were", async (t) => {
+    const file = await newLivedFile(t);
+    const before = contentOf(file);
+    const server = parseServerAddress(await newDatabaseUrl(t));
+    const back = join(dirname(file), "back.db");
+    const there = await failEverywhere((tellOf) => moveToServer({ file, server, tell: tellOf }));
+    assert.ok(there >= 15, `${there} tables`);
+
+    const here = await failEverywhere((tellOf) => moveToFile({ server, file: back, tell: tellOf }));
+
+    assert.ok(here >= 15, `${here} tables`);
+    assert.deepEqual(contentOf(back), before);
+  });
+
   test("goes into tables that were made for it, and into none that anybody has used", async (t) => {
     const file = await newLivedFile(t);
     const server = parseServerAddress(await newDatabaseUrl(t));
@@ -187,6 +248,62 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(contentOf(back), before);
   });
 
+  test("a file whose move was broken off can be served when the database is somebody else's by then", async (t) => {
+    const file = await newLivedFile(t);
+    const url = await newDatabaseUrl(t);
+    const server = parseServerAddress(url);
+    const connection = openWriter(file);
+    markMoved(connection, { id: "of a move that came to nothing", to: server.shown });
+    connection.close();
+    await openNode(t, url);
+
+    await assert.rejects(moveToServer({ file, server, tell }), /is in use already/);
+
+    assert.equal((await (await openTestStore(t, { file })).listAccounts()).length, 2);
+  });
+
+  test("neither to nor from tables of a version that the program is not of", async (t) => {
+    const file = await newLivedFile(t);
+    const url = await newDatabaseUrl(t);
+    const server = parseServerAddress(url);
+    await migrateDatabase(server);
+    const back = join(dirname(file), "back.db");
+
+    await askDatabase(url, "UPDATE schema_version SET version = 2");
+    const newer = /were made by a newer postbackd: move with that/;
+    await assert.rejects(moveToServer({ file, server, tell }), newer);
+    await assert.rejects(moveToFile({ server, file: back, tell }), newer);
+    await askDatabase(url, "UPDATE schema_version SET version = 0");
+    const older = /of an older version: run 'postbackd database migrate' first/;
+    await assert.rejects(moveToFile({ server, file: back, tell }), older);
+    assert.equal(existsSync(back), false);
+  });
+
+  test("the first start after a move is none after a reboot, on either side", async (t) => {
+    // Nothing waits in it that a daemon would send.
+    const file = await newEmptyDatabase(t);
+    const url = await newDatabaseUrl(t);
+    const back = join(dirname(file), "back.db");
+    const serve = async (database: string): Promise<string> => {
+      const program = startProgram(t, ["start", "--port", "0", "--db", database]);
+      await program.ready;
+      assert.equal((await program.stop()).code, 0, program.stderr);
+      return program.stderr;
+    };
+    await serve(file);
+    const [reading] = contentOf(file)["clock_readings"] ?? [];
+
+    await moveToServer({ file, server: parseServerAddress(url), tell });
+    assert.doesNotMatch(await serve(url), /rebooted|was set since/);
+    await moveToFile({ server: parseServerAddress(url), file: back, tell });
+    assert.doesNotMatch(await serve(back), /rebooted|was set since/);
+
+    // The time on the way counts.
+    const [last] = contentOf(back)["clock_readings"] ?? [];
+    const steadyAt = (text = "[]"): number => (JSON.parse(text) as number[])[2] ?? Number.NaN;
+    assert.ok(steadyAt(last) > steadyAt(reading), `${reading}, then ${last}`);
+  });
+
   test("a way back that is killed leaves no file of that name, or a complete one", async (t) => {
     const file = await newLivedFile(t);
     const before = contentOf(file);
@@ -202,6 +319,37 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     if (!existsSync(back)) await moveToFile({ server, file: back, tell });
 
     assert.deepEqual(contentOf(back), before);
+  });
+
+  test("large rows take no more memory, and no more of a -wal, than a few of them", async (t) => {
+    const file = await newLivedFile(t);
+    const connection = openWriter(file);
+    const count = connection
+      .prepare("INSERT OR REPLACE INTO task_inputs SELECT seq, ? FROM tasks LIMIT 24")
+      .run(JSON.stringify("x".repeat(4 * MIB))).changes;
+    connection.close();
+    assert.equal(count, 24);
+    const before = contentOf(file);
+    const url = await newDatabaseUrl(t);
+    const back = join(dirname(file), "back.db");
+
+    const env = { NODE_OPTIONS: "--max-old-space-size=64" };
+    const there = await runProgram(t, ["move", "--from", file, "--to", url], { env });
+    assert.equal(there.code, 0, there.stderr);
+    const wals: number[] = [];
+    await moveToFile({
+      server: parseServerAddress(url),
+      file: back,
+      tell: () => wals.push(statSync(`${back}.moving-wal`).size),
+    });
+    assert.ok(Math.max(...wals) < 80 * MIB, wals.join());
+    assert.deepEqual(contentOf(back), before);
+
+    await askDatabase(url, "UPDATE schema_version SET moved_to = NULL");
+    const again = join(dirname(file), "again.db");
+    const here = await runProgram(t, ["move", "--from", url, "--to", again], { env });
+    assert.equal(here.code, 0, here.stderr);
+    assert.deepEqual(contentOf(again), before);
   });
 
   test("a database that a daemon uses is not moved, and the daemon goes on", async (t) => {

@@ -3,11 +3,11 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { describe, test, type TestContext } from "node:test";
 
-import { StoreError, type Store } from "../../../src/store/store.ts";
+import { StoreError, type NodeFacts, type Store } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../../helpers/postgres-nodes.ts";
 import { PostgresProxy } from "../../helpers/postgres-proxy.ts";
-import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
 import { newPost, newTask, seedAccount } from "../../helpers/store.ts";
 
 const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
@@ -28,6 +28,21 @@ async function startNode(t: TestContext, url: string) {
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const said = async (): Promise<string> => String((await lines.next()).value);
   return { child, said, id: await said() };
+}
+
+/** A database whose clock is as far ahead of the server's as the test says: by a function that is found first. */
+async function newDatabaseWithClock(t: TestContext) {
+  const { url } = await startPostgres(t);
+  await askDatabase(
+    url,
+    `ALTER ROLE postgres SET search_path = public, pg_catalog;
+    CREATE TABLE test_clock (ahead_ms int); INSERT INTO test_clock VALUES (0);
+    CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+      $$ SELECT pg_catalog.clock_timestamp() + (SELECT ahead_ms FROM test_clock) * interval '1 ms' $$`,
+  );
+  const setAhead = (ms: number) =>
+    askDatabase(url, `UPDATE test_clock SET ahead_ms = ${ms}`).then(() => {});
+  return { url, setAhead };
 }
 
 describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
@@ -60,17 +75,32 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     await eventually("taken over", () => heldBy(second).length === DUTIES.length);
   });
 
-  test("a node that resigns gives its duties to the others, and stays a member", async (t) => {
+  test("a node that resigns gives its duties to the others at once, and its share once it sends nothing", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openNode(t, url);
     const second = await openNode(t, url);
     await eventually("divided", () => heldBy(second).length === 3);
+
+    const none = { all: 0, failed: 0 };
+    let sending = 1;
+    const tellFacts = (): NodeFacts => {
+      return { url: null, runs: none, receivers: none, running: [], sending };
+    };
+    first.cluster.tellFacts(tellFacts);
 
     first.cluster.resign();
 
     await eventually("taken over", () => heldBy(second).length === DUTIES.length);
     assert.deepEqual(heldBy(first), []);
     assert(seeEachOther(first, second));
+    sending = 0;
+    const { self } = second.cluster;
+    const areOthers = ({ cluster }: Store): boolean => cluster.membership().join() === self;
+    await eventually("its share is the other's", () => areOthers(first) && areOthers(second));
+    assert(first.cluster.isMember());
+    assert.deepEqual([heldBy(first), heldBy(second)], [[], [...DUTIES]]);
+    const told = (await second.listNodes()).find(({ id }) => id === first.cluster.self);
+    assert.deepEqual(told?.facts, tellFacts());
   });
 
   test("take a node that is cut off for dead, free its stripes, and take it in again under a new id", async (t) => {
@@ -195,6 +225,37 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const [gone] = await first.listNodes();
     assert.equal(gone?.id, second.cluster.self);
     assert.notEqual(gone.endedAt, null);
+  });
+
+  test("a database whose clock is set ends no node and moves no duty, and all of them see the step", async (t) => {
+    const { url, setAhead } = await newDatabaseWithClock(t);
+    const open = () => openNode(t, url, { beatMs: 1000 });
+    const stores = [await open(), await open(), await open()];
+    await eventually("members", () => seeEachOther(...stores), 30_000);
+    const held = () => stores.map(heldBy);
+    const isDivided = () => held().every(({ length }) => length > 0) && held().flat().length === 7;
+    await eventually("divided", isDivided, 30_000);
+    const before = { ids: stores.map(({ cluster }) => cluster.self), held: held() };
+    const beats = stores.map(() => 0);
+    stores.forEach(({ cluster }, i) =>
+      cluster.tellFacts(() => {
+        beats[i] = (beats[i] ?? 0) + 1;
+        const none = { all: 0, failed: 0 };
+        return { url: null, runs: none, receivers: none, running: [], sending: 0 };
+      }),
+    );
+
+    for (let minutes = 1; minutes <= 2; minutes++) {
+      await setAhead(minutes * 60_000);
+      beats.fill(0);
+      // Longer than a node is believed to live without a heartbeat.
+      await eventually("heartbeats", () => beats.every((count) => count > 6), 60_000);
+      const after = { ids: stores.map(({ cluster }) => cluster.self), held: held() };
+      assert.deepEqual(after, before);
+      for (const { cluster } of stores) {
+        assert(cluster.clock.now() - Date.now() > minutes * 60_000 - 30_000);
+      }
+    }
   });
 
   test("what a node writes after it was taken for dead changes nothing", async (t) => {

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import pg from "pg";
+
 import { StoreError, type Store } from "../../../src/store/store.ts";
+import { afterwards } from "../../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../../helpers/postgres-nodes.ts";
 import { PostgresProxy, type ProxyMessage } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
@@ -91,6 +94,43 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     await eventually("member", () => store.cluster.isMember());
     await seedAccount(store, "eve");
     assert.deepEqual(await countRows(url), { tasks: 2, open: 2, ended: 0 });
+  });
+
+  test("a batch that was committed is known to be, though others take the stripes away meanwhile", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const proxy = await PostgresProxy.start(t, url);
+    const store = await openNode(t, proxy.url);
+    const accountId = await seedAccount(store);
+    await store.insertTasks(newPost(accountId, [newTask()]));
+    const other = new pg.Client(url);
+    await other.connect();
+    afterwards(t, () => other.end());
+    const committed = Promise.withResolvers<void>();
+    proxy.judge = ({ from, type, text }) => {
+      if (from === "server" && type === "C" && text.startsWith("COMMIT")) {
+        proxy.hold();
+        committed.resolve();
+      }
+      return "pass";
+    };
+
+    const claim = store.claimTasks({ type: "echo", max: 1, now: T0 });
+    await committed.promise;
+    await other.query("BEGIN");
+    await other.query("UPDATE stripes SET node_seq = NULL WHERE node_seq IS NOT NULL");
+    proxy.judge = () => "pass";
+    proxy.cutAll();
+    proxy.release();
+    await eventually("it waits to see how the batch ended", async () => {
+      const waiting = await askDatabase(
+        url,
+        `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM stripes%FOR UPDATE%'`,
+      );
+      return waiting.length > 0;
+    });
+    await other.query("COMMIT");
+
+    assert.equal((await claim).length, 1);
   });
 
   test("a store is closed within seconds, and may be closed again", async (t) => {

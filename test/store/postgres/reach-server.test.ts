@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, test, type TestContext } from "node:test";
+import { describe, test } from "node:test";
 
-import { makeSchema, migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
 import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import {
@@ -90,32 +89,5 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
       kind: "failed",
       message: /would lose acknowledged tasks, because synchronous_commit is off/,
     });
-  });
-});
-
-describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
-  async function addressOf(t: TestContext) {
-    return parseServerAddress(await newDatabaseUrl(t));
-  }
-
-  test("are made once, also by nodes that start at the same moment", async (t) => {
-    const server = await addressOf(t);
-    const made = await Promise.all([1, 2, 3, 4].map(() => migrateDatabase(server)));
-
-    assert.deepEqual(new Set(made.map(({ to }) => to)), new Set([1]));
-    assert.deepEqual(await migrateDatabase(server), { from: 1, to: 1 });
-    await makeSchema(server);
-  });
-
-  test("are refused where a newer program has made them", async (t) => {
-    const server = await addressOf(t);
-    await makeSchema(server);
-    const { connection } = await reachServer(server, 5000);
-    await connection.run("UPDATE schema_version SET version = 99");
-    await connection.close();
-
-    const newer = { kind: "failed", message: /newer version \(99, known is 1\): start the newer/ };
-    await assert.rejects(makeSchema(server), newer);
-    await assert.rejects(migrateDatabase(server), newer);
   });
 });

@@ -88,10 +88,11 @@ describe(
       const { nodeSeq, stripe } = await join(connection, who);
       const statements = new BatchStatements(connection, { stripe, nodeSeq, nextSeq: () => 1 });
       const changes = { changed: new Set<number>(), send() {}, reset() {} };
-      const work = { writes: { nothing: async () => [undefined] }, changes };
-      const runner = new BatchRunner({ connection, statements, work });
+      const writes = { nothing: async () => [undefined] };
+      const work = { writes, lock() {}, placeOf: () => 0, changes };
+      const runner = new BatchRunner({ committed() {}, connection, statements, work });
       const lastXid = async (): Promise<string> => {
-        await runner.run([{ name: "nothing", args: null }]);
+        await runner.run([{ name: "nothing", args: null }], 1000);
         const row = await connection.get<{ xid: string }>(
           "SELECT xmax::text AS xid FROM stripes WHERE stripe = $1",
           [stripe],

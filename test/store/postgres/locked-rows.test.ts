@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { StoreError } from "../../../src/store/store.ts";
+import { afterwards } from "../../helpers/afterwards.ts";
+import { openNode } from "../../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import {
+  newPost,
+  newTask,
+  newTaskCancels,
+  RETENTION_MS,
+  retainedUntil,
+  seedAccount,
+  T0,
+} from "../../helpers/store.ts";
+
+// A client that waits for a write is told something after half of them.
+const BEAT_MS = 20_000;
+
+/** A process that was stopped in the middle of a transaction. */
+async function openOther(t: TestContext, url: string): Promise<pg.Client> {
+  const client = new pg.Client(url);
+  await client.connect();
+  afterwards(t, () => client.end());
+  await client.query("BEGIN");
+  return client;
+}
+
+describe("rows that somebody holds for long", { skip: reasonToSkipPostgres() }, () => {
+  test("hold up what needs them, and nothing else of its batch", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const store = await openNode(t, url, { beatMs: BEAT_MS });
+    const accountId = await seedAccount(store);
+    const [held, free] = [newTask({ type: "held" }), newTask({ type: "free" })];
+    await store.insertTasks(newPost(accountId, [held, free]));
+    const other = await openOther(t, url);
+    await other.query("SELECT FROM queue WHERE type = 'held' FOR UPDATE");
+    const end = { accountId, cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) };
+    const cancel = (id: string) => store.cancelTask({ ...end, id });
+    const refused = async (id: string): Promise<void> => {
+      await assert.rejects(cancel(id), (error) => {
+        assert(error instanceof StoreError);
+        return error.kind === "busy";
+      });
+    };
+
+    // Of one turn, so they are one batch.
+    const posts = Array.from({ length: 9 }, () => newPost(accountId, [newTask()]));
+    const answers = await Promise.all([
+      refused(held.id),
+      cancel(free.id),
+      store.cancelTasks(newTaskCancels(accountId, { ids: [] })),
+      ...posts.map((post) => store.insertTasks(post)),
+    ]);
+
+    assert.equal(answers[1], "cancelled");
+    assert.deepEqual(
+      answers.slice(3),
+      posts.map(() => ({ kind: "inserted" })),
+    );
+    await refused(held.id);
+    await other.query("ROLLBACK");
+    assert.equal(await cancel(held.id), "cancelled");
+  });
+});

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { makeSchema, migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
+import {
+  SCHEMA,
+  type SchemaPlan,
+  type SchemaStep,
+  type StepPart,
+} from "../../../src/store/postgres/machine/schema-steps.ts";
+import { schemaError } from "../../../src/store/postgres/machine/schema-version.ts";
+import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { afterwards } from "../../helpers/afterwards.ts";
+import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import { seedAccount } from "../../helpers/store.ts";
+
+const PLACE = { shown: "db:5432", database: "jobs" };
+const NEXT = SCHEMA.version + 1;
+
+/** What a program of a later version knows: this one's tables, and steps from them. */
+function later(...steps: readonly Pick<SchemaStep, "kind" | "parts">[]): SchemaPlan {
+  const numbered = steps.map(({ kind, parts }, i) => ({ to: NEXT + i, kind, parts }));
+  return { ...SCHEMA, version: SCHEMA.version + steps.length, steps: numbered };
+}
+
+const change = (sql: string): StepPart => ({ kind: "change", sql });
+const ADD = change("ALTER TABLE accounts ADD COLUMN IF NOT EXISTS colour text");
+const expand = (...parts: readonly StepPart[]) => ({ kind: "expand", parts }) as const;
+const contract = (...parts: readonly StepPart[]) => ({ kind: "contract", parts }) as const;
+
+async function newServer(t: TestContext) {
+  const url = await newDatabaseUrl(t);
+  return { url, server: parseServerAddress(url) };
+}
+
+async function versionOf(url: string): Promise<readonly [number, number]> {
+  const [row] = await askDatabase<{ version: number; oldest: number }>(
+    url,
+    "SELECT version, min_program AS oldest FROM schema_version",
+  );
+  return [row?.version ?? 0, row?.oldest ?? 0];
+}
+
+test("tells which program or command a database's tables need", () => {
+  const found = { version: 4, minProgram: 3, movedTo: null };
+
+  assert.equal(schemaError(found, 3, PLACE), null);
+  assert.equal(schemaError(found, 4, PLACE), null);
+  assert.equal(schemaError(found, 5, PLACE), null);
+  assert.match(String(schemaError(null, 4, PLACE)), /no tables .*'postbackd database migrate'/);
+  assert.match(
+    String(schemaError(found, 6, PLACE)),
+    /older version \(4, this program works on 5 and 6\): run 'postbackd database migrate'/,
+  );
+  assert.match(
+    String(schemaError(found, 2, PLACE)),
+    /newer version \(4\) that need a program of version 3, and this one is of 2: start the newer/,
+  );
+  assert.match(String(schemaError({ ...found, movedTo: "/a.db" }, 4, PLACE)), /moved to \/a\.db/);
+});
+
+describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
+  test("are made once, also by nodes that start at the same moment", async (t) => {
+    const { server } = await newServer(t);
+    const made = await Promise.all([1, 2, 3, 4].map(() => migrateDatabase(server)));
+
+    assert.deepEqual(new Set(made.map(({ to }) => to)), new Set([SCHEMA.version]));
+    assert.deepEqual(await migrateDatabase(server), { from: SCHEMA.version, to: SCHEMA.version });
+    assert.equal(await makeSchema(server), SCHEMA.version);
+  });
+
+  test("are expanded while a daemon of the version before works, and others of it start", async (t) => {
+    const { url, server } = await newServer(t);
+    const node = await openNode(t, url);
+    await seedAccount(node, "before");
+    const parts: readonly StepPart[] = [
+      ADD,
+      { kind: "index", name: "accounts_by_colour", on: "accounts (colour)" },
+      {
+        kind: "backfill",
+        sql: `UPDATE accounts SET colour = 'red' WHERE seq IN (
+          SELECT seq FROM accounts WHERE colour IS NULL ORDER BY seq LIMIT 1)`,
+      },
+    ];
+    await seedAccount(node, "beside");
+
+    const done = await migrateDatabase(server, later(expand(...parts)));
+
+    assert.deepEqual(done, { from: SCHEMA.version, to: NEXT });
+    await seedAccount(node, "after");
+    const other = await openNode(t, url);
+    const logins = (await other.listAccounts()).map(({ login }) => login).toSorted();
+    assert.deepEqual(logins, ["after", "before", "beside"]);
+    const rows = await askDatabase<{ colour: string | null }>(
+      url,
+      "SELECT colour FROM accounts ORDER BY seq",
+    );
+    assert.deepEqual(
+      rows.map(({ colour }) => colour),
+      ["red", "red", null],
+    );
+    assert.deepEqual(await migrateDatabase(server), { from: NEXT, to: NEXT });
+  });
+
+  test("are not contracted while a daemon needs what goes, which is named; afterwards none of it starts", async (t) => {
+    const { url, server } = await newServer(t);
+    const node = await openNode(t, url, { node: { name: "old-1", url: null, version: "0.9" } });
+    const plan = later(expand(ADD), contract(change("ALTER TABLE accounts DROP COLUMN colour")));
+
+    await assert.rejects(migrateDatabase(server, plan), {
+      kind: "failed",
+      message: /are of version 2, and version 3 would take away .*: old-1 \(0\.9\)\. Start them/,
+    });
+    assert.deepEqual(await versionOf(url), [NEXT, SCHEMA.version]);
+    await seedAccount(node, "still");
+
+    await node.close();
+    assert.deepEqual(await migrateDatabase(server, plan), { from: NEXT, to: NEXT + 1 });
+    assert.deepEqual(await versionOf(url), [NEXT + 1, NEXT + 1]);
+    await assert.rejects(openNode(t, url), /need a program of version 3, and this one is of 1/);
+    await assert.rejects(migrateDatabase(server), /start the newer postbackd/);
+  });
+
+  test("are expanded by a second version only when no daemon is left that is two behind", async (t) => {
+    const { url, server } = await newServer(t);
+    const node = await openNode(t, url);
+    const plan = later(expand(ADD), expand());
+
+    await assert.rejects(migrateDatabase(server, plan), /are of version 2, and version 3 would/);
+    await node.close();
+
+    assert.deepEqual(await migrateDatabase(server, plan), { from: NEXT, to: NEXT + 1 });
+    assert.deepEqual(await versionOf(url), [NEXT + 1, NEXT]);
+  });
+
+  test("are joined by no daemon that a contraction under way would harm", async (t) => {
+    const { url, server } = await newServer(t);
+    await migrateDatabase(server);
+    const failing = later(contract(change("SELECT 1 / 0")));
+    await assert.rejects(migrateDatabase(server, failing), /division by zero/);
+
+    assert.deepEqual(await versionOf(url), [SCHEMA.version, NEXT]);
+    await assert.rejects(openNode(t, url), /need a program of version 2/);
+    // It is broken off, and so is continued.
+    assert.equal((await migrateDatabase(server, later(contract()))).to, NEXT);
+  });
+
+  test("are changed once by migrations that begin at the same moment", async (t) => {
+    const { url, server } = await newServer(t);
+    await migrateDatabase(server);
+    const plan = later(
+      expand(change("CREATE TABLE taken (n int)"), change("INSERT INTO taken VALUES (1)")),
+    );
+
+    const done = await Promise.all([1, 2, 3].map(() => migrateDatabase(server, plan)));
+
+    assert.deepEqual(new Set(done.map(({ to }) => to)), new Set([NEXT]));
+    assert.equal(done.filter(({ from }) => from === SCHEMA.version).length, 1);
+    assert.deepEqual(await askDatabase(url, "SELECT n FROM taken"), [{ n: 1 }]);
+  });
+
+  test("get an index whose making was broken off before", async (t) => {
+    const { url, server } = await newServer(t);
+    const node = await openNode(t, url);
+    await seedAccount(node, "one");
+    await seedAccount(node, "two");
+    // Two rows have the same secret: what is made of the index stays behind.
+    const broken = "CREATE UNIQUE INDEX CONCURRENTLY made_up ON accounts (webhook_secret)";
+    await assert.rejects(askDatabase(url, broken), /could not create unique index/);
+
+    const part = { kind: "index", name: "made_up", on: "accounts (webhook_secret)" } as const;
+    await migrateDatabase(server, later(expand(part)));
+
+    const valid = await askDatabase(
+      url,
+      "SELECT indisvalid, indisunique FROM pg_index WHERE indexrelid = to_regclass('made_up')",
+    );
+    assert.deepEqual(valid, [{ indisvalid: true, indisunique: false }]);
+  });
+
+  test("let others through while a step waits for a lock", async (t) => {
+    const { url, server } = await newServer(t);
+    await migrateDatabase(server);
+    const holder = new pg.Client(url);
+    await holder.connect();
+    afterwards(t, () => holder.end());
+    await holder.query("BEGIN; SELECT count(*) FROM accounts");
+
+    const migration = migrateDatabase(server, later(expand(ADD)));
+    const isWaiting = async (): Promise<boolean> => {
+      const waiting = await askDatabase(
+        url,
+        `SELECT 1 FROM pg_locks
+         WHERE relation = 'accounts'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`,
+      );
+      return waiting.length > 0;
+    };
+    await eventually("the step waits for its lock", isWaiting, 60_000);
+    // It stands behind the step, which gives way; without that, both would wait for the holder.
+    assert.equal((await askDatabase(url, "SELECT seq FROM accounts")).length, 0);
+
+    await holder.query("COMMIT");
+    assert.equal((await migration).to, NEXT);
+  });
+});
