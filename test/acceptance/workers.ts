@@ -54,6 +54,8 @@ interface Claimed {
   readonly lease_id: string;
   readonly lease_expires_at: string;
   readonly run: number;
+  readonly traceparent: string | null;
+  readonly tracestate: string | null;
 }
 
 interface Lease {
@@ -108,6 +110,7 @@ async function claims(t: TestContext, { served, account, worker }: Parts): Promi
     const { lease_id: leaseId, lease_expires_at: expiresAt, input: _input, ...rest } = task;
     assert.deepEqual(rest, {
       ...{ id: posted.id, type: "print", tag: "t", marketplace: null, run: 1 },
+      ...{ traceparent: null, tracestate: null },
     });
     assert.ok(leaseId.length > 0);
     assert.match(task.id, UUID_V7);

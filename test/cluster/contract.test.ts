@@ -9,7 +9,7 @@ import { exerciseWebhooks } from "../acceptance/webhooks.ts";
 import { exerciseWorkers } from "../acceptance/workers.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
-import { startCluster } from "./start.ts";
+import { settled, startCluster } from "./start.ts";
 
 // A type's `concurrency` is each daemon's own. Where a row counts the runs of a type, one daemon alone runs it.
 const COUNTED = "[types.call]";
@@ -27,6 +27,8 @@ const cluster: Subject = {
       base: toml,
       flagsOf: (index) => (index > 0 && hasCounted ? UNCOUNTED : []),
     });
+    // What a limit leaves to each of them goes by how many it knows of.
+    await settled(started);
     const { login, key, webhookSecret: secret } = started.account;
     const command = (args: readonly string[]) => runProgram(t, args);
     return {

@@ -7,12 +7,13 @@ import type { Cluster } from "../../scripts/kit/cluster.ts";
 import { until } from "../../scripts/kit/until.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
-import { keepPosting } from "./posting.ts";
+import { keepPosting, notBroken } from "./posting.ts";
 import { listNodes, startCluster } from "./start.ts";
 
 const skip = reasonToSkipPostgres();
 
-const CONNECTIONS_MAX = 9;
+// As docs/scaling.md says of daemons with notifications.
+const CONNECTIONS_MAX = 8;
 
 test(
   "daemons restart one after the other under load, and no post is refused",
@@ -28,7 +29,10 @@ test(
       await node.start();
     }
     await posting.stop();
-    assert.deepEqual([posting.faults, posting.refused, cluster.balancer.refused], [[], 0, 0]);
+    assert.deepEqual(
+      [notBroken(posting.faults), posting.refused, cluster.balancer.refused],
+      [[], 0, 0],
+    );
     const tasks = await Promise.all(posting.acknowledged.map((id) => client.ended(id)));
     assert.deepEqual(
       new Set(tasks.map(({ state, runs }) => `${state} ${runs}`)),
@@ -64,13 +68,11 @@ test("nine daemons join at once and leave at once", { skip, timeout: 240_000 }, 
   await database.connect();
   afterwards(t, () => database.end());
 
-  await t.test("each of them is one of ten, with at most 9 connections", async () => {
+  await t.test("each of them is one of ten, with at most 8 connections", async () => {
     const fault = (): string => "they do not all see one another";
     await until(async () => (await aliveNodes(cluster)) === 10, { msMax: 30_000, fault });
-    const { rows } = await database.query<{ count: string }>(
-      "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
-    );
-    assert.ok(Number(rows[0]?.count) <= 10 * CONNECTIONS_MAX, rows[0]?.count);
+    const { rows } = await database.query<{ count: number }>(CONNECTIONS);
+    assert.ok((rows[0]?.count ?? 0) <= 10 * CONNECTIONS_MAX, `${rows[0]?.count}`);
     const before = posting.acknowledged.length;
     await until(() => posting.acknowledged.length > before + 20, {
       msMax: 30_000,
@@ -82,13 +84,18 @@ test("nine daemons join at once and leave at once", { skip, timeout: 240_000 }, 
     const logs = others.map(({ daemon }) => daemon);
     await Promise.all(others.map((node) => node.stop()));
     await posting.stop();
-    assert.deepEqual([posting.faults, posting.refused], [[], 0]);
+    assert.deepEqual([notBroken(posting.faults), posting.refused], [[], 0]);
     for (const { log } of logs) assert.ok(!log.includes('"level":"error"'), log);
     assert.equal(await aliveNodes(cluster), 1);
     const tasks = await Promise.all(posting.acknowledged.map((id) => client.ended(id)));
     assert.deepEqual(new Set(tasks.map(({ state }) => state)), new Set(["completed"]));
   });
 });
+
+// Without those of commands that may have ended a moment ago, and of this test.
+const CONNECTIONS = `
+  SELECT count(*)::int AS count FROM pg_stat_activity
+  WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND application_name LIKE 'postbackd%'`;
 
 /** How many nodes have not ended, as the command line lists them. */
 async function aliveNodes(cluster: Cluster): Promise<number> {

@@ -39,6 +39,14 @@ export function keepPosting(url: string, key: string) {
   };
 }
 
+/**
+ * The faults that are answers. A daemon that stops may break off what the balancer has just given it, where the machine is
+ * so busy that the balancer learns of the stop after more than 3 s.
+ */
+export function notBroken(faults: readonly string[]): readonly string[] {
+  return faults.filter((text) => !text.startsWith('{"broken"'));
+}
+
 /** The text of an answer; a JSON text of its own where there was none. */
 async function answerOf(
   url: string,
@@ -48,6 +56,6 @@ async function answerOf(
     const answer = await fetch(`${url}/v1/tasks/task_post`, { method: "POST", headers, body });
     return await answer.text();
   } catch (error) {
-    return JSON.stringify({ broken: String(error) });
+    return JSON.stringify({ broken: `${String(error)}: ${String((error as Error).cause)}` });
   }
 }

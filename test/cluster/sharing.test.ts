@@ -48,6 +48,22 @@ async function revocation(t: TestContext, { cluster, at }: Setup): Promise<void>
     }
   });
 
+  await t.test("who signs in at one is signed in at all, wherever they listen", async () => {
+    const { login, key } = cluster.account;
+    const headers = { "sec-fetch-site": "same-origin", "x-requested-with": "postbackd" };
+    const opened = await fetch(`${cluster.node(0).url}/v1/session`, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify({ login, key }),
+    });
+    const [cookie = ""] = opened.headers.getSetCookie();
+    for (const { url } of cluster.nodes) {
+      const asked = { headers: { ...headers, cookie: cookie.split(";")[0] ?? "" } };
+      const answer = await fetch(`${url}/v1/appendix/user_data`, asked);
+      assert.equal(await codeOf(answer), 20000, url);
+    }
+  });
+
   await t.test("a key that the command line revokes is refused at once", async () => {
     const made = await at(0).call("/v1/appendix/keys", { method: "POST" });
     const { key } = (await made.json()) as { readonly key: { key: string; key_id: string } };

@@ -14,7 +14,8 @@ import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 /** How a test wants its cluster: three nodes on a database of its own unless told. */
 export type Wanted = Partial<
   Pick<ClusterOptions, "url" | "nodes" | "base" | "more" | "flags" | "flagsOf" | "allowed">
->;
+> &
+  Pick<ClusterOptions, "urlOf" | "programOf">;
 
 /** A cluster, and clients of its account. */
 export interface StartedCluster {
@@ -45,10 +46,21 @@ export function nodeNamed(cluster: Cluster, folderName: string): ClusterNode {
   return node;
 }
 
+/** Settles when each node has been heard since the last one joined: then each knows of all others. */
+export async function settled(cluster: Cluster): Promise<void> {
+  for (;;) {
+    const nodes = (await listNodes(cluster)).filter(({ ended_at: endedAt }) => endedAt === null);
+    const joined = nodes.map(({ joined_at: joinedAt }) => Date.parse(joinedAt));
+    const seen = nodes.map(({ last_seen_at: seenAt }) => Date.parse(seenAt));
+    if (Math.min(...seen) > Math.max(...joined)) return;
+  }
+}
+
 /** A node as `admin node list` shows it; only what tests look at. */
 export interface ListedNode {
   readonly name: string;
   readonly joined_at: string;
+  readonly last_seen_at: string;
   readonly ended_at: string | null;
 }
 
@@ -61,7 +73,7 @@ export async function listNodes({ admin }: Cluster): Promise<readonly ListedNode
 }
 
 /** In a run of all tests the bundle that was made for it, as other tests that start the program do. */
-function testedProgram(): Program {
+export function testedProgram(): Program {
   const bundle = process.env["POSTBACKD_TEST_PROGRAM"];
   if (bundle === undefined) return sourceProgram();
   return { name: "the bundle of the tests", command: [process.execPath, bundle] };

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { findFreePort } from "../helpers/port.ts";
+import { reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { settled, startCluster } from "./start.ts";
+
+const skip = reasonToSkipPostgres();
+
+test(
+  "each daemon of a server tells how many there are, which duties it has, and what all of them have to do",
+  { skip, timeout: 240_000 },
+  async (t) => {
+    const ports = [await findFreePort(), await findFreePort()];
+    const flagsOf = (index: number) => ["--metrics", `127.0.0.1:${ports[index]}`];
+    const { client, cluster } = await startCluster(t, { nodes: 2, flagsOf });
+    await settled(cluster);
+    const id = await client.post({ type: "echo" });
+    await client.ended(id);
+
+    const texts = await Promise.all(
+      ports.map(async (port) => (await fetch(`http://127.0.0.1:${port}/metrics`)).text()),
+    );
+
+    const duties: string[] = [];
+    for (const text of texts) {
+      assert.match(text, /^postbackd_nodes 2$/m);
+      assert.match(text, /^postbackd_build_info\{.*database="postgres"\} 1$/m);
+      assert.match(text, /^postbackd_tasks\{state="completed"\} 1$/m);
+      assert.match(text, /^postbackd_database_data_bytes [1-9]/m);
+      assert.doesNotMatch(text, /^postbackd_disk_free_bytes/m);
+      const held = text.matchAll(/^postbackd_node_duty\{duty="(\w+)"\} 1$/gm);
+      duties.push(...[...held].map(([, duty = ""]) => duty));
+    }
+    const ran = texts.map((text) => /^postbackd_tasks_ended_total\{.*\} (\d+)$/m.exec(text)?.[1]);
+    assert.deepEqual(
+      ran.filter((count) => count !== undefined),
+      ["1"],
+    );
+    // While they change hands, a duty may be two nodes' or none's.
+    assert.ok(duties.length > 0 && new Set(duties).size <= 7, duties.join(" "));
+  },
+);
