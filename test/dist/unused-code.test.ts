@@ -8,16 +8,7 @@ import { BINARY } from "./binary.ts";
 const PACKAGES = [
   // What pkg starts the program with.
   ...["@roberts_lando/vfs", "balanced-match", "brace-expansion"],
-  ...[
-    "@pinojs/redact",
-    "atomic-sleep",
-    "citty",
-    "consola",
-    "croner",
-    "defu",
-    "get-port-please",
-    "h3",
-  ],
+  ...["@pinojs/redact", "atomic-sleep", "consola", "croner", "defu", "get-port-please", "h3"],
   ...["http-shutdown", "listhen", "on-exit-leak-free", "pathe", "pino", "pino-std-serializers"],
   ...["quick-format-unescaped", "rou3", "safe-stable-stringify", "smol-toml", "sonic-boom", "srvx"],
   ...["std-env"],

@@ -72,7 +72,7 @@ class Rotation {
     const outcome =
       phase === "rotating"
         ? await store.rotateSecret({ login, next: this.#next })
-        : await store.finishRotation(login);
+        : await store.finishRotation({ login });
     await store.close();
     assert.equal(outcome, phase);
     if (phase === "rotating") return { current: account.secret, next: this.#next };

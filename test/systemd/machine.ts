@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { TestContext } from "node:test";
+import { setTimeout as wait } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+const SCRIPT = fileURLToPath(new URL("../fixtures/systemd/machine.sh", import.meta.url));
+const CLIENT = fileURLToPath(new URL("../fixtures/systemd/client.mjs", import.meta.url));
+const SYSTEMD = "/usr/lib/systemd/systemd";
+const UNITS = "/usr/lib/systemd/system";
+
+/** Nothing else of a machine has to run; to leave it away saves seconds. */
+const KEPT = /^systemd-journald/;
+const WANTS = ["sysinit", "local-fs", "sockets", "timers", "multi-user", "getty"];
+
+const BOOT_MS_MAX = 60_000;
+const LOOK_AGAIN_MS = 50;
+
+/** How a command ended. */
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A request to the daemon in the machine. */
+export interface MachineRequest {
+  readonly path: string;
+  readonly key: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What a machine keeps while it is off: `/etc` and `/var`. */
+export interface MachineDisk {
+  /** A folder with both of them. */
+  readonly state: string;
+  /** How to end each machine that was booted from it. */
+  readonly ends: (() => Promise<void>)[];
+}
+
+/** A machine's disk as it comes from the factory; it is removed when the test ends, after the machines. */
+export function newDisk(t: TestContext): MachineDisk {
+  const state = mkdtempSync(join(tmpdir(), "postbackd-machine-"));
+  const ends: MachineDisk["ends"] = [];
+  t.after(async () => {
+    await Promise.all(ends.map((end) => end()));
+    rmSync(state, { recursive: true, force: true });
+  });
+  const etc = join(state, "etc");
+  const own = join(etc, "systemd", "system");
+  mkdirSync(own, { recursive: true });
+  mkdirSync(join(state, "var", "lib"), { recursive: true });
+  const files = {
+    passwd: "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n",
+    group: "root:x:0:\nnogroup:x:65534:\n",
+    shadow: "",
+    gshadow: "",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    hosts: "127.0.0.1 localhost\n",
+    "machine-id": `${"0123456789abcdef".repeat(2)}\n`,
+  };
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(etc, name), text);
+  for (const name of ["ld.so.cache", "login.defs"])
+    if (existsSync(`/etc/${name}`)) copyFileSync(`/etc/${name}`, join(etc, name));
+  symlinkSync(join(UNITS, "multi-user.target"), join(own, "default.target"));
+  for (const name of [...WANTS.flatMap(wantedBy), "systemd-remount-fs.service"]) {
+    if (!KEPT.test(name) && !existsSync(join(own, name))) symlinkSync("/dev/null", join(own, name));
+  }
+  return { state, ends };
+}
+
+function wantedBy(target: string): readonly string[] {
+  const folder = join(UNITS, `${target}.target.wants`);
+  return existsSync(folder) ? readdirSync(folder).filter((name) => !name.endsWith(".target")) : [];
+}
+
+/** Why no machine can be booted here. */
+export interface MachineProblem {
+  readonly reason: string;
+  /** True when something has to be installed. */
+  readonly isMissing: boolean;
+}
+
+/** Looks whether a machine can be booted here; null when one can. */
+export async function machineProblem(): Promise<MachineProblem | null> {
+  if (process.geteuid?.() !== 0)
+    return { reason: "only root may make namespaces", isMissing: false };
+  if (!existsSync(SYSTEMD)) {
+    const reason = "not installed: run 'apt-get install systemd dbus util-linux'";
+    return { reason, isMissing: true };
+  }
+  const args = ["--pid", "--fork", "--mount", "--net", "--ipc", "--uts", "--cgroup", "true"];
+  const { code, stderr } = await runHere(["unshare", ...args]);
+  const reason = `this machine allows no namespaces: ${stderr.trim()}`;
+  return code === 0 ? null : { reason, isMissing: false };
+}
+
+/** A booted machine; it is gone when the test ends. */
+export class Machine {
+  readonly #init: number;
+  readonly #end: () => Promise<void>;
+
+  private constructor(init: number, end: () => Promise<void>) {
+    this.#init = init;
+    this.#end = end;
+  }
+
+  /** Boots it with the executable at /opt/postbackd/postbackd, until all that it starts by itself runs. */
+  static async boot({ state, ends }: MachineDisk, executable: string): Promise<Machine> {
+    const root = mkdtempSync(join(tmpdir(), "postbackd-root-"));
+    const args = ["--mount", "sh", SCRIPT, root, state, executable];
+    const child = spawn("unshare", args, { stdio: ["pipe", "pipe", "pipe"] });
+    const closed = once(child, "close");
+    const end = async (): Promise<void> => {
+      child.stdin.end();
+      await closed;
+      rmSync(root, { recursive: true, force: true });
+    };
+    ends.push(end);
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+    const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
+    assert.ok(first.done !== true, `the machine did not boot: ${said}`);
+    const init = await until(
+      () => onlyChildOf(Number(first.value)) ?? undefined,
+      () => said,
+    );
+    const machine = new Machine(init, end);
+    await until(
+      async () => {
+        assert.ok(child.exitCode === null, `the machine ended: ${said}`);
+        const { stdout } = await machine.run("systemctl", "is-system-running");
+        return /running|degraded/.test(stdout) ? true : undefined;
+      },
+      () => said,
+    );
+    return machine;
+  }
+
+  /** Runs a command inside, as root. */
+  run(...command: readonly [string, ...string[]]): Promise<Ended> {
+    const spaces = ["--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup"];
+    const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", SYSTEMD_PAGER: "", LC_ALL: "C" };
+    return runHere(["nsenter", "--target", String(this.#init), ...spaces, "--", ...command], {
+      env,
+    });
+  }
+
+  /** The same for a command that must end well; answers what it printed. */
+  async does(...command: readonly [string, ...string[]]): Promise<string> {
+    const { code, stdout, stderr } = await this.run(...command);
+    assert.equal(code, 0, `${command.join(" ")}: ${stderr}`);
+    return stdout.trim();
+  }
+
+  /** A property of the unit. */
+  show(property: string): Promise<string> {
+    return this.does("systemctl", "show", "--value", "--property", property, "postbackd");
+  }
+
+  /** Settles as soon as the property has a value that is right. */
+  async untilShown(property: string, isRight: (value: string) => boolean): Promise<string> {
+    let value = "";
+    return until(
+      async () => {
+        value = await this.show(property);
+        return isRight(value) ? value : undefined;
+      },
+      () => `${property} is ${value}`,
+    );
+  }
+
+  /** Sends requests to the daemon, all at once; answers its envelopes in their order. */
+  async call(requests: readonly MachineRequest[]): Promise<readonly Envelope[]> {
+    const { code, stdout, stderr } = await runHere([...this.network, process.execPath, CLIENT], {
+      input: JSON.stringify(requests),
+    });
+    assert.equal(code, 0, stderr);
+    // Every field that a test uses is compared there.
+    return JSON.parse(stdout) as readonly Envelope[];
+  }
+
+  /** What to put before a command of this machine to run it on the network of the booted one. */
+  get network(): readonly [string, ...string[]] {
+    return ["nsenter", "--target", String(this.#init), "--net", "--"];
+  }
+
+  /** Takes its power away. */
+  end(): Promise<void> {
+    return this.#end();
+  }
+}
+
+/** The part of an envelope that tests read. */
+export interface Envelope {
+  readonly status_code: number;
+  readonly tasks: readonly {
+    readonly id: string;
+    readonly status_code: number;
+    readonly state: string;
+    readonly error: unknown;
+  }[];
+}
+
+function onlyChildOf(pid: number): number | null {
+  try {
+    const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
+    return child === undefined || child === "" ? null : Number(child);
+  } catch {
+    // It has ended, and whoever waits says why.
+    return null;
+  }
+}
+
+/** Asks again until there is an answer; no event tells what happens inside. */
+export async function until<Value>(
+  ask: () => Promise<Value | undefined> | Value | undefined,
+  describe: () => string,
+): Promise<Value> {
+  const end = performance.now() + BOOT_MS_MAX;
+  for (;;) {
+    const value = await ask();
+    if (value !== undefined) return value;
+    assert.ok(performance.now() < end, `not so within ${BOOT_MS_MAX} ms: ${describe()}`);
+    await wait(LOOK_AGAIN_MS);
+  }
+}
+
+/** Runs a command of this machine to its end. */
+export function runHere(
+  [file, ...args]: readonly [string, ...string[]],
+  { env, input = "" }: { readonly env?: NodeJS.ProcessEnv; readonly input?: string } = {},
+): Promise<Ended> {
+  return new Promise((resolve) => {
+    const options = { maxBuffer: 64 * 1024 ** 2, ...(env !== undefined && { env }) };
+    const child = execFile(file, args, options, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === "number" ? error.code : -1;
+      resolve({ code, stdout, stderr: stderr || (error?.message ?? "") });
+    });
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(input);
+  });
+}
