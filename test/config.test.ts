@@ -99,6 +99,7 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_HOST: "[::1]",
     POSTBACKD_PORT: "0",
     POSTBACKD_READY_FILE: "ready.json",
+    POSTBACKD_ALLOW_NETWORK_FS: "true",
     POSTBACKD_INSECURE_HTTP: "true",
     POSTBACKD_TRUSTED_PROXY: "10.0.0.0/8,fd00::/8,192.0.2.1",
     POSTBACKD_TLS_CERT: "tls/cert.pem",
@@ -134,8 +135,13 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_LIMITS_SEND_TIMEOUT: "3m",
     POSTBACKD_LIMITS_DISK_FREE: "1GiB",
     POSTBACKD_LIMITS_DATABASE_SIZE: "2GiB",
+    POSTBACKD_METRICS: "[::1]:9464",
+    POSTBACKD_BACKUP_SCHEDULE: "30  2 * * 1-5",
+    POSTBACKD_BACKUP_FOLDER: "copies",
+    POSTBACKD_BACKUP_KEEP: "3",
     POSTBACKD_LOG_LEVEL: "debug",
     POSTBACKD_LOG_FORMAT: "text",
+    POSTBACKD_LOG_REQUESTS: "true",
     POSTBACKD_CONFIG: "etc/other.toml",
   };
   const config = loaded({ env, files: { "/srv/app/etc/other.toml": "" } });
@@ -152,11 +158,14 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.equal(config.host, "::1");
   assert.equal(config.port, 0);
   assert.equal(config.readyFile, "/srv/app/ready.json");
+  assert.equal(config.allowNetworkFs, true);
   assert.equal(config.insecureHttp, true);
   assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]);
   assert.deepEqual([config.dashboard, config.publicUrl], [false, "https://pb.example.com"]);
   assert.deepEqual(config.webhooks.retryAfterMs, [1_000, 7_200_000, 86_400_000]);
   assert.equal(config.notify, false);
+  const backup = { schedule: "30 2 * * 1-5", folder: "/srv/app/copies", keep: 3 };
+  assert.deepEqual(config.backup, backup);
   const node = { name: "east-1", url: "http://10.0.0.1:8787", stateFolder: "/srv/app/state" };
   assert.deepEqual(config.node, node);
   assert.deepEqual([...config.runTypes], ["echo"]);
@@ -166,6 +175,7 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.deepEqual([...config.webhooks.allowList.hosts.keys()], ["receiver.lan"]);
   const servers = ["192.0.2.53", "127.0.0.1:5353", "[::1]:5353", "::1"];
   assert.deepEqual(config.webhooks.dnsServers, servers);
+  assert.equal(config.metrics.listen, "[::1]:9464");
   assert.equal(config.retentionMs, 86_400_000);
   assert.deepEqual(config.limits, {
     bodyBytes: 65_536,
@@ -184,7 +194,7 @@ test("takes every setting from its variable, which every setting has", () => {
     databaseBytes: 2 * 1024 ** 3,
   });
   assert.deepEqual(config.tls, { cert: "/srv/app/tls/cert.pem", key: "/etc/tls/key.pem" });
-  assert.deepEqual(config.log, { level: "debug", format: "text" });
+  assert.deepEqual(config.log, { level: "debug", format: "text", requests: true });
 });
 
 test("takes a flag that switches off for what it says, and its value for what that says", () => {
@@ -196,6 +206,15 @@ test("takes a flag that switches off for what it says, and its value for what th
   assert.deepEqual(dashboardOf({ "no-dashboard": ["true"] }), [false, "flag --no-dashboard"]);
   assert.deepEqual(dashboardOf({ "no-dashboard": ["false"] }), [true, "flag --no-dashboard"]);
   assert.deepEqual(dashboardOf({}), [true, "environment POSTBACKD_DASHBOARD"]);
+});
+
+test("takes for metrics.listen an address or a name with its port, and nothing else", () => {
+  for (const listen of ["127.0.0.1:9464", "[::1]:0", "metrics.lan:80", "0.0.0.0:65535"]) {
+    assert.equal(loaded({ flags: { metrics: listen } }).metrics.listen, listen);
+  }
+  for (const wrong of ["9464", ":9464", "::1:9464", "127.0.0.1", "127.0.0.1:65536", "a b:1", ""]) {
+    assert.match(problemOf({ flags: { metrics: wrong } }), /must be an address with its port/);
+  }
 });
 
 test("takes for a public URL nothing but scheme, host and port", () => {

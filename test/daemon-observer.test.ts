@@ -6,8 +6,12 @@ import Database from "better-sqlite3";
 import type {
   ObservedAttempt,
   ObservedCommit,
+  ObservedEnd,
+  ObservedPost,
+  ObservedRefusal,
   ObservedRequest,
   ObservedRun,
+  ObservedStart,
   Observer,
 } from "../src/domain/observer.ts";
 import { requestHooks } from "../src/http/observed-requests.ts";
@@ -33,6 +37,10 @@ class Record implements Observer {
   readonly commits: ObservedCommit[] = [];
   readonly runs: ObservedRun[] = [];
   readonly attempts: ObservedAttempt[] = [];
+  readonly posts: ObservedPost[] = [];
+  readonly starts: ObservedStart[] = [];
+  readonly ends: ObservedEnd[] = [];
+  readonly refusals: ObservedRefusal[] = [];
 
   request(request: ObservedRequest): void {
     this.requests.push(request);
@@ -48,6 +56,22 @@ class Record implements Observer {
 
   attempt(attempt: ObservedAttempt): void {
     this.attempts.push(attempt);
+  }
+
+  post(post: ObservedPost): void {
+    this.posts.push(post);
+  }
+
+  start(start: ObservedStart): void {
+    this.starts.push(start);
+  }
+
+  end(end: ObservedEnd): void {
+    this.ends.push(end);
+  }
+
+  refusal(refusal: ObservedRefusal): void {
+    this.refusals.push(refusal);
   }
 }
 
@@ -92,7 +116,60 @@ test("a request, a run and an attempt are told of once each, with the time that 
     { operation: "GET /v1/tasks/task_get/:id", status: 200, ms: 250 },
   ]);
   assert.deepEqual(observer.runs, [{ type: "call", outcome: "completed", ms: 250 }]);
-  assert.deepEqual(observer.attempts, [{ kind: "postback", outcome: "delivered", ms: 40 }]);
+  assert.deepEqual(observer.attempts, [
+    { kind: "postback", outcome: "delivered", ms: 40, lagMs: 0, state: "delivered" },
+  ]);
+});
+
+test("tasks are told of when they are posted, started and ended, with how long they waited", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const failure = { kind: "status", status: 500 } as const;
+  const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
+  service.answerNext(failure);
+  const observer = new Record();
+  const toml = `${callType(service, "retries = 1")}${PRINT}`;
+  const daemon = await startTestDaemon(t, { clock, observer, toml });
+
+  const { tasks } = await daemon.post([
+    { type: "call" },
+    { type: "print" },
+    { type: "print" },
+    { type: "nobody's" },
+  ]);
+  await pass(daemon, clock, 0);
+  const accepted = new Map(Object.entries({ call: 1, print: 2 }));
+  assert.deepEqual(observer.posts, [{ accepted, refused: 1 }]);
+  assert.deepEqual(observer.starts, [{ type: "call", waitedMs: 0 }]);
+  assert.deepEqual(observer.ends, [], "a run that is tried again ends no task");
+  await pass(daemon, clock, 3 * TICK);
+  await daemon.call(`/v1/tasks/task_cancel/${tasks[1]?.id}`, { method: "POST" });
+
+  // The second run may start a second after the failure, and did after three.
+  assert.deepEqual(observer.starts.slice(1), [{ type: "call", waitedMs: 2 * TICK }]);
+  assert.deepEqual(observer.ends, [
+    { type: "call", state: "completed" },
+    { type: null, state: "cancelled" },
+  ]);
+});
+
+test("a worker's tasks are told of when it claims them and when it ends them", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const observer = new Record();
+  const { daemon, worker } = await startWithWorker(t, { clock, observer, toml: PRINT });
+  await daemon.post([{ type: "print" }, { type: "print" }]);
+  clock.advance(500);
+
+  await worker.complete(await worker.claimOne());
+  await worker.fail(await worker.claimOne(), { retry: false });
+
+  assert.deepEqual(
+    observer.starts,
+    [1, 2].map(() => ({ type: "print", waitedMs: 500 })),
+  );
+  assert.deepEqual(observer.ends, [
+    { type: "print", state: "completed" },
+    { type: "print", state: "failed" },
+  ]);
 });
 
 test("what is told of is on disk", async (t) => {
@@ -132,10 +209,14 @@ test("failed runs and attempts are told of as such, and what is tried again once
   assert.deepEqual(observer.runs, [{ type: "call", outcome: "failed", ms: 0 }]);
   await pass(daemon, clock, TICK);
   assert.deepEqual(observer.runs.slice(1), [{ type: "call", outcome: "completed", ms: 0 }]);
-  assert.deepEqual(observer.attempts, [{ kind: "pingback", outcome: "failed", ms: 0 }]);
+  assert.deepEqual(observer.attempts, [
+    { kind: "pingback", outcome: "failed", ms: 0, lagMs: 0, state: "scheduled" },
+  ]);
   await pass(daemon, clock, MINUTE + TICK);
 
-  assert.deepEqual(observer.attempts.slice(1), [{ kind: "pingback", outcome: "delivered", ms: 0 }]);
+  assert.deepEqual(observer.attempts.slice(1), [
+    { kind: "pingback", outcome: "delivered", ms: 0, lagMs: TICK, state: "delivered" },
+  ]);
   assert.equal(observer.runs.length, 2);
 });
 
@@ -267,10 +348,10 @@ test("how much waits, and how much is under way, is told to whoever asks", async
     { type: "print", waiting: 2, isMoreWaiting: false },
     { type: "copy", waiting: 0, isMoreWaiting: false },
   ]);
-  assert.deepEqual(lanes, { lanes: 1, underWay: 1, heldAccounts: 0 });
+  assert.deepEqual(lanes, { lanes: 1, underWay: 1, heldAccounts: 0, holds: 0 });
 });
 
-test("a commit is told of with what it brought to disk, and a batch that was refused is not", async () => {
+test("a commit is told of with what it brought to disk, and a batch that was refused with the reason", async () => {
   const clock = createFakeClock({ now: NOW });
   const replies: BatchReply[] = [
     {
@@ -291,7 +372,10 @@ test("a commit is told of with what it brought to disk, and a batch that was ref
   };
   const observer = new Record();
   const transport = observedTransport(inner, {
-    observer: { commit: (each) => observer.commit(each) },
+    observer: {
+      commit: (each) => observer.commit(each),
+      refusal: (each) => observer.refusal(each),
+    },
     clock,
   });
 
@@ -299,6 +383,7 @@ test("a commit is told of with what it brought to disk, and a batch that was ref
   assert.equal((await transport.send([])).kind, "full");
 
   assert.deepEqual(observer.commits, [{ operations: 2, ms: 7 }]);
+  assert.deepEqual(observer.refusals, [{ reason: "full" }]);
 });
 
 test("where nobody listens nothing stands between", () => {

@@ -11,6 +11,8 @@ import { nodeNameOf } from "../src/domain/node-name.ts";
 import { pidNamespace } from "../src/runners/command/process-table.ts";
 import { loaded } from "./helpers/config.ts";
 import { afterwards, tempFolder } from "./helpers/daemon.ts";
+import { askDatabase, eventually } from "./helpers/postgres-nodes.ts";
+import { reasonToSkipPostgres, startPostgres } from "./helpers/postgres.ts";
 
 // Nothing listens on port 1, and none of these tests asks.
 const SERVER = "postgres://app:s3cr3t@127.0.0.1:1/jobs";
@@ -150,3 +152,29 @@ test("health asks where the node's lock leads, else where the daemon would liste
   lock.announce("http://127.0.0.1:2");
   assert.equal((await ask("1")).url, "http://127.0.0.1:2");
 });
+
+test(
+  "a daemon does not start while nothing would be acknowledged, and says why; a command still reads",
+  { skip: reasonToSkipPostgres() },
+  async (t) => {
+    const server = await startPostgres(t);
+    const database = databaseOf(configOf(tempFolder(t), { db: server.url }));
+    const log = { debug() {}, info() {}, warn() {}, error() {} };
+    const parts = { log, clock: systemClock, giveWay: () => {} };
+    await (await database.openDaemonStore(parts)).close();
+    server.reload({ synchronous_standby_names: "gone" });
+    await eventually("reloaded", async () => {
+      const [row] = await askDatabase(server.url, "SHOW synchronous_standby_names");
+      return row?.["synchronous_standby_names"] === "gone";
+    });
+
+    await assert.rejects(database.openDaemonStore(parts), (error) => {
+      assert.ok(error instanceof DatabaseError);
+      assert.match(error.message, /^nothing is acknowledged: none of the standbys/);
+      return true;
+    });
+    const { store } = await database.openAdminStore({ mayCreate: false });
+    assert.equal((await store.listNodes()).length, 2);
+    await store.close();
+  },
+);

@@ -24,6 +24,8 @@ function newTask(seq: number): ClaimedTask {
     tag: null,
     marketplace: null,
     inputText: null,
+    queuedAt: 0,
+    traceText: null,
     accountId: 1,
     runs: 1,
     failures: 0,
@@ -53,7 +55,6 @@ function startDispatcher({ concurrency = 1, retries = 0 } = {}) {
     failed: (error) => assert.fail(String(error)),
     store: {
       claimTasks: () => new Promise((resolve) => claims.push(resolve)),
-      // A store does nothing to a task that was cancelled, and says so by naming no host.
       finishTask: async ({ seq, state }: TaskFinish) => {
         written.push(`${state} ${seq}`);
         return [];

@@ -51,6 +51,7 @@ function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
     ...{ startedAt: NOW, url: `http://${HOST}/`, webhookSecret: "whsec_AAAA" },
     webhookSecretNext: null,
     largeBytes: null,
+    traceText: null,
     task: {
       ...{ id: "018e2f1c-0a00-7abc-8def-0123456789ab", state: "completed", statusCode: 20000 },
       ...{ statusMessage: null, type: "echo", createdAt: NOW, startedAt: NOW, completedAt: NOW },
@@ -282,6 +283,45 @@ test("nothing of an account that is held is claimed, until it is resumed and its
   assert.equal(dispatcher.gauge.heldAccounts, 0);
   (await claims.next()).resolve(EMPTY);
   await dispatcher.quiet();
+});
+
+test("nothing is claimed in lanes that the operator holds, and all of it once they are released", async () => {
+  const { clock, dispatcher, claims, records, sends, reads } = setUp();
+  const other = { accountId: 2, host: "b.example" };
+  await dispatcher.holdOnly([{ accountId: null, host: HOST }]);
+  assert.equal(dispatcher.gauge.holds, 1);
+  dispatcher.wake([LANE, other]);
+
+  // Another host is not held, until everything is.
+  const claim = await claims.next();
+  claim.resolve({ attempts: [attempt(other)], lanes: [lane(other)], held: [] });
+  const send = await sends.next();
+  const account = { accountId: 1, host: null };
+  const everything = { accountId: null, host: null };
+  await dispatcher.holdOnly([{ accountId: null, host: HOST }, account, everything]);
+  send.resolve(newAttemptResult());
+  (await records.next()).resolve();
+  await dispatcher.quiet();
+  clock.advance(MINUTE);
+  dispatcher.wake([LANE, other]);
+  assert.deepEqual([claims.waiting, dispatcher.isIdle(), dispatcher.gauge.lanes], [0, true, 0]);
+
+  const released = dispatcher.holdOnly([account]);
+  const read = await reads.next();
+  assert.equal(read.argument, "all");
+  read.resolve([lane({ freshDueAt: NOW }), lane({ ...other, retryDueAt: NOW + MINUTE })]);
+  await released;
+  (await claims.next()).resolve({ attempts: [], lanes: [lane(other)], held: [] });
+  await dispatcher.quiet();
+
+  const last = dispatcher.holdOnly([]);
+  const own = await reads.next();
+  assert.equal(own.argument, 1);
+  own.resolve([lane({ freshDueAt: NOW })]);
+  await last;
+  (await claims.next()).resolve(EMPTY);
+  await dispatcher.quiet();
+  assert.equal(dispatcher.gauge.holds, 0);
 });
 
 test("an account that the store calls disabled at a claim is held, and the others go on", async () => {

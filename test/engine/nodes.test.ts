@@ -55,6 +55,8 @@ class Node {
   /** Ends the attempts that are under way. */
   endSends: () => void = () => {};
   abortedSends = 0;
+  /** True while runs do not end when they are stopped. */
+  areDeaf = false;
 
   constructor(
     other: Store,
@@ -82,8 +84,11 @@ class Node {
               concurrency: 9,
               run: ({ id }, { signal }) =>
                 new Promise<RunOutcome>((resolve) => {
-                  if (signal.aborted) return resolve({ kind: "aborted" });
-                  signal.addEventListener("abort", () => resolve({ kind: "aborted" }));
+                  const stop = (): void => {
+                    if (!this.areDeaf) resolve({ kind: "aborted" });
+                  };
+                  if (signal.aborted) return stop();
+                  signal.addEventListener("abort", stop);
                   this.runs.push({ id, signal, end: resolve });
                 }),
             },
@@ -340,6 +345,71 @@ test("what was claimed by a life that is over when the answer comes is neither r
   await turns();
 
   assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+});
+
+test("a claim is kept or given back, whatever another node said of its task meanwhile", async (t) => {
+  const store = await openTestStore(t);
+  let answered = Promise.resolve();
+  const overrides: Partial<Store> = {
+    claimTasks: async (claim) => {
+      const tasks = await store.claimTasks(claim);
+      await answered;
+      return tasks;
+    },
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  const answer = Promise.withResolvers<void>();
+  answered = answer.promise;
+  const task = newTask();
+  await store.insertTasks(newPost(accountId, [task]));
+  await node.pass(1);
+  node.cluster.hint({ ended: [task.id] });
+
+  answered = Promise.resolve();
+  answer.resolve();
+  await turns();
+
+  assert.deepEqual(
+    node.runs.map(({ id, signal }) => [id, signal.aborted]),
+    [[task.id, false]],
+  );
+});
+
+test("an end that comes late is told to nobody who waits for the task", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const task = newTask();
+  await store.insertTasks(newPost(accountId, [task]));
+  await node.pass(1);
+  // As the other nodes do once this one is taken for dead.
+  await store.requeueTasks({ of: "earlier life" });
+  const again = await claimOne(store);
+
+  node.runs[0]?.end({ kind: "completed", resultText: "1" });
+  await turns();
+
+  assert.deepEqual(node.told, []);
+  assert.equal((await store.findTask({ accountId, id: task.id }))?.task.state, "running");
+  assert.deepEqual(await store.finishTask(newFinish(again)), []);
+});
+
+test("a run that ends after its task was begun again here takes nothing from the new run", async (t) => {
+  const { node, store, accountId } = await startNode(t);
+  const task = newTask();
+  await store.insertTasks(newPost(accountId, [task]));
+  await node.pass(1);
+  node.areDeaf = true;
+  node.cluster.change({ isIn: false });
+  await store.requeueTasks({ of: "earlier life" });
+  node.cluster.change({ isIn: true, self: "node-1b", members: ["node-1b"] });
+  await turns();
+  const [first, second] = node.runs;
+  assert(first !== undefined && second !== undefined);
+
+  first.end({ kind: "aborted" });
+  await turns();
+  node.engine.cancel(task.id);
+
+  assert.deepEqual([first.signal.aborted, second.signal.aborted], [true, true]);
 });
 
 test("a duty is done where it is held, and nowhere else", async (t) => {

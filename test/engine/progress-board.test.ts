@@ -17,7 +17,8 @@ function newBoard({ isShared = true } = {}) {
   const asked: (readonly string[])[] = [];
   const state = { isReachable: true };
   const board = new ProgressBoard({
-    isOwn: (id) => id === "own",
+    runOf: (id) => (id === "own" ? 1 : null),
+    leaseOf: (id) => (id === "leased" ? "its lease" : null),
     failed: (error) => assert.fail(String(error)),
     store: {
       cluster,

@@ -51,7 +51,15 @@ async function startRun() {
 }
 
 function newTask(): ClaimedTask {
-  const none = { tag: null, marketplace: null, inputText: null, runs: 1, failures: 0 };
+  const none = {
+    tag: null,
+    marketplace: null,
+    inputText: null,
+    queuedAt: 0,
+    traceText: null,
+    runs: 1,
+    failures: 0,
+  };
   return { seq: 1, id: "a", type: "hold", accountId: 7, ...none };
 }
 

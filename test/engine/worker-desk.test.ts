@@ -16,6 +16,7 @@ import {
   type LeaseEnds,
   type LeaseStore,
 } from "../../src/store/store.ts";
+import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -47,14 +48,20 @@ class Setup {
   due: readonly Lease[] = [];
   duePolls = 0;
   resumed: readonly Lease[] = [];
+  /** Ends of leases are answered after this. */
+  endsHeld: Promise<void> = Promise.resolve();
   readonly desk: WorkerDesk;
 
-  constructor(types: Readonly<Record<string, Partial<WorkerType>>> = { print: {} }) {
+  constructor(
+    types: Readonly<Record<string, Partial<WorkerType>>> = { print: {} },
+    { isShared = false } = {},
+  ) {
     const entries = Object.entries(types).map(([name, of]) => [name, { ...TYPE, ...of }] as const);
     this.desk = new WorkerDesk({
       ...{ clock: this.clock, log, giveUp: new AbortController().signal, store: this.#store() },
       ...{ types: new Map(entries), retentionMs: 1000, progress: this.progress },
-      ...{ cluster: newLoneNode(this.clock), mayReap: () => true },
+      cluster: isShared ? new FakeCluster(this.clock) : newLoneNode(this.clock),
+      mayReap: () => true,
       health: { noteRun: (isFine) => void this.told.push(isFine ? "fine" : "not fine") },
       taskEnded: (id) => void this.told.push(`ended ${id}`),
       deliveriesDue: (lanes) => void this.told.push(`due ${lanes.map(({ host }) => host).join()}`),
@@ -80,6 +87,7 @@ class Setup {
       },
       endLeases: async (ends) => {
         this.ends.push(...ends.ends);
+        await this.endsHeld;
         return this.endOutcome(ends);
       },
       findLeases: async ({ leases }) =>
@@ -115,7 +123,15 @@ function task(
   id: string,
   { type = "print", accountId = 1, leaseId = `lease of ${id}` } = {},
 ): LeasedTask {
-  const none = { tag: null, marketplace: null, inputText: null, runs: 1, failures: 0 };
+  const none = {
+    tag: null,
+    marketplace: null,
+    inputText: null,
+    queuedAt: 0,
+    traceText: null,
+    runs: 1,
+    failures: 0,
+  };
   return { ...none, leaseId, leaseExpiresAt: 0, id, type, accountId, seq: 1 };
 }
 
@@ -578,4 +594,44 @@ test("leases that were read as run out before the clock was set are read again a
   tellMoved();
   await turn();
   assert.deepEqual([setup.duePolls, setup.ends.length], [2, 0]);
+});
+
+test("where nodes share the store a worker is told after 5 s that nobody knows, and what was claimed too late is given back", async () => {
+  const setup = new Setup({ print: {} }, { isShared: true });
+  const held = Promise.withResolvers<void>();
+  setup.beatsHeld = held.promise;
+  setup.endsHeld = held.promise;
+  const { desk, clock } = setup;
+  desk.wake();
+  const poll = setup.poll();
+  const [a, b] = [task("a"), task("b")];
+  const told: unknown[] = [];
+  const asked = [
+    desk.heartbeat(WORKER, [{ ...a, progress: null }]),
+    desk.complete(WORKER, [{ ...a, resultText: "1" }]),
+    desk.fail(WORKER, [{ ...a, message: "", detailText: "null", retry: false }]),
+    desk.release(WORKER, [a]),
+  ];
+  for (const answer of asked) answer.catch((error: unknown) => told.push(error));
+  await turn();
+  clock.advance(4999);
+  await turn();
+  assert.equal(poll.fault, null);
+
+  clock.advance(1);
+  await turn();
+
+  assert.equal(told.length, 4);
+  for (const reason of [...told, poll.fault]) {
+    assert(reason instanceof StoreError && reason.kind === "unknown", String(reason));
+  }
+  setup.ends.length = 0;
+  await setup.next().bring(b);
+  assert.deepEqual(
+    setup.ends.map(({ id, how }) => [id, how]),
+    [["b", "released"]],
+  );
+  held.resolve();
+  await desk.quiet();
+  assert.deepEqual(setup.faults, []);
 });

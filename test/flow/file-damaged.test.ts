@@ -48,5 +48,8 @@ test("damage that nothing reads is found in the background within minutes of a s
   assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50300);
   const said = daemon.logLines.filter((line) => /nothing is acknowledged/.test(line));
   assert.equal(said.length, 1);
-  assert.match(said[0] ?? "", /the database file is damaged \(.*restore a copy in its place/);
+  assert.match(
+    said[0] ?? "",
+    /the database file is damaged \(.*put a copy in its place with .postbackd backup restore COPY/,
+  );
 });

@@ -7,12 +7,15 @@ import { loadConfig, problemText, type Config } from "../../src/config/config.ts
 import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { newKey, newKeyId } from "../../src/domain/account/key.ts";
+import { isUrlLike } from "../../src/domain/address/server-url.ts";
 import { systemClock, type Clock } from "../../src/domain/clock/clock.ts";
 import type { CommandLine } from "../../src/domain/command-line.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import type { Observer } from "../../src/domain/observer.ts";
 import { createLogger } from "../../src/log.ts";
+import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "./afterwards.ts";
 
 export { afterwards } from "./afterwards.ts";
@@ -98,9 +101,12 @@ interface Template {
 /** By login: a copy of a file takes a tenth of the time of making it anew, and most daemons of tests begin with one. */
 const templates = new Map<string, Template>();
 
-/** Makes an account in a database file that may not exist yet; in new files of one process it has the same key. */
+/**
+ * Makes an account in a database on a server, or in a file that may not exist yet: in new files of one process it has
+ * the same key.
+ */
 export async function createTestAccount(file: string, login = "tester"): Promise<TestAccount> {
-  if (existsSync(file)) return addTestAccount(file, login);
+  if (isUrlLike(file) || existsSync(file)) return addTestAccount(file, login);
   const template = templates.get(login);
   if (template !== undefined) {
     writeFileSync(file, template.bytes, { mode: 0o600 });
@@ -111,8 +117,8 @@ export async function createTestAccount(file: string, login = "tester"): Promise
   return account;
 }
 
-async function addTestAccount(file: string, login: string): Promise<TestAccount> {
-  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+async function addTestAccount(database: string, login: string): Promise<TestAccount> {
+  const store = await openAdminStore(database);
   const { key, hash, lastFour } = newKey();
   const secret = newWebhookSecret();
   const now = Date.now();
@@ -122,39 +128,88 @@ async function addTestAccount(file: string, login: string): Promise<TestAccount>
   return { login, key, secret };
 }
 
+/** Opens a daemon's database a second time, as the command line does, and closes it after the test. */
+export async function openBeside(
+  t: TestContext,
+  { file }: Pick<TestDaemon, "file">,
+): Promise<Store> {
+  const store = await openAdminStore(file);
+  afterwards(t, () => store.close());
+  return store;
+}
+
+/** The same until the caller closes it. */
+export async function openAdminStore(database: string): Promise<Store> {
+  if (!isUrlLike(database)) {
+    return openSqliteStore({ file: database, writer: "inline", backlogMax: 100 });
+  }
+  const { openPostgresStore } = await import("../../src/store/postgres/postgres-store.ts");
+  const server = parseServerAddress(database);
+  return openPostgresStore({ server, role: "tool", notify: true, backlogMax: 100 });
+}
+
+/** What {@link startTestDaemon} asks for. */
+export interface ServeOptions extends TestDaemonOptions {
+  readonly folder: string;
+  /** Takes the lines of the log. */
+  readonly write: (line: string) => void;
+}
+
+/** What serves a test's requests. */
+export interface Served extends Pick<TestDaemon, "daemon" | "file" | "account"> {
+  /** Ends it after the test. */
+  readonly end: () => Promise<void>;
+}
+
+type Serve = (t: TestContext, options: ServeOptions) => Promise<Served>;
+
+let serve: Serve = serveFile;
+
+/** From now on every {@link startTestDaemon} of this process is served by something else than a daemon on a file. */
+export function serveTestsBy(other: Serve): void {
+  serve = other;
+}
+
 /** Starts the real daemon in this process on a port of its own; stopped after the test. */
 export async function startTestDaemon(
   t: TestContext,
   options: TestDaemonOptions = {},
 ): Promise<TestDaemon> {
   const folder = options.folder ?? tempFolder(t);
-  const config = testConfig(folder, options);
-  const account = options.account ?? (await createTestAccount(config.database));
   const logLines: string[] = [];
   const write = (line: string): void => void logLines.push(line);
+  const { daemon, file, account, end } = await serve(t, { ...options, folder, write });
+  afterwards(t, end);
+  return toTestDaemon(daemon, { folder, file, account, logLines });
+}
+
+async function serveFile(_t: TestContext, options: ServeOptions): Promise<Served> {
+  const config = testConfig(options.folder, options);
+  const account = options.account ?? (await createTestAccount(config.database));
+  const daemon = await startOn(config, options);
+  return { daemon, file: config.database, account, end: () => daemon.stop() };
+}
+
+/** Starts a daemon in this process with that configuration. */
+export function startOn(
+  config: Config,
+  { clock = systemClock, commandHost, observer, write }: Omit<ServeOptions, "folder">,
+): Promise<Daemon> {
   const log = createLogger({ level: "debug", format: "json", write });
-  const { clock = systemClock, commandHost, observer } = options;
   const host = commandHost === undefined ? {} : { commandHost };
-  const daemon = await startDaemon({
-    config,
-    clock,
-    log,
-    observer,
-    recentLog: () => log.recent(),
-    ...host,
-  });
-  afterwards(t, () => daemon.stop());
-  return toTestDaemon(daemon, { folder, file: config.database, account, logLines });
+  const recentLog = () => log.recent();
+  return startDaemon({ config, clock, log, observer, recentLog, ...host });
 }
 
 /** The configuration of a test's daemon in this folder. */
 export function testConfig(
   folder: string,
   { toml = "", port = 0 }: Pick<TestDaemonOptions, "toml" | "port"> = {},
+  flags: Readonly<Record<string, string>> = {},
 ): Config {
   const allow = /^\s*allow\s*=/m.test(toml) ? {} : { "allow-target": ["127.0.0.1"] };
   const verdict = loadConfig({
-    flags: { port: String(port), db: join(folder, "test.db"), ...allow },
+    flags: { port: String(port), db: join(folder, "test.db"), ...allow, ...flags },
     env: {},
     cwd: folder,
     readFile: (path) => (path === join(folder, "postbackd.toml") ? toml : null),

@@ -63,7 +63,7 @@ const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 /**
  * The sources, in a run of all tests as the bundle that was made of them for it: it starts in two thirds of the time.
  */
-const SOURCES: readonly [string, ...string[]] = [
+export const SOURCES: readonly [string, ...string[]] = [
   process.execPath,
   process.env["POSTBACKD_TEST_PROGRAM"] ?? MAIN,
 ];

@@ -186,6 +186,7 @@ export function newPost(
     refusedUntil: retainedUntil(T0 + RETENTION_MS),
     idempotency: null,
     quota: NO_QUOTA,
+    traceText: null,
     ...overrides,
   };
 }
@@ -421,7 +422,14 @@ export function newStale(
   overrides: Partial<StaleBefore & { max: number }> = {},
 ): StaleBefore & { max: number } {
   return {
-    ...{ answersBefore: 0, decidedBefore: 0, sessionsBefore: 0, linksBefore: 0, trafficBefore: 0 },
+    ...{
+      answersBefore: 0,
+      decidedBefore: 0,
+      sessionsBefore: 0,
+      linksBefore: 0,
+      trafficBefore: 0,
+      auditBefore: 0,
+    },
     ...{ recordsAfter: Number.MAX_SAFE_INTEGER, max: 100, ...overrides },
   };
 }

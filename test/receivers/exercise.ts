@@ -148,7 +148,7 @@ function describeRotation(start: Start): void {
     assert.deepEqual(await statusesOf(daemon, receivers), [200, 200, 401]);
     await withStore(daemon, (store) => store.rotateSecret({ login, next }));
     assert.deepEqual(await statusesOf(daemon, receivers), [200, 200, 200]);
-    await withStore(daemon, (store) => store.finishRotation(login));
+    await withStore(daemon, (store) => store.finishRotation({ login }));
     assert.deepEqual(await statusesOf(daemon, receivers), [401, 200, 200]);
   });
 }

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { startProgram, temporaryFolder } from "../helpers/program.ts";
+import { areAtHand } from "../peers/peer-process.ts";
+import { jsonValues, unlikeShown } from "./shown-answer.ts";
+
+const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "api.md");
+const PROGRAMS = ["bash", "curl", "jq"].map((program) => ({ program, debianPackage: program }));
+
+interface Step {
+  readonly heading: string;
+  readonly script: string;
+  /** The JSON that the document shows below the script. */
+  readonly shown: string;
+}
+
+/** Each block of commands with the block of answers that follows it. */
+function steps(text: string): readonly Step[] {
+  return text.split(/^## /m).flatMap((section) => {
+    const heading = section.split("\n", 1).join("");
+    const blocks = [...section.matchAll(/^```(sh|json)\n(.*?)^```$/gms)];
+    const kinds = blocks.map(([, kind]) => kind).join(" ");
+    assert.match(kinds, /^(sh json ?)*$/, `${heading}: every command is followed by its answer`);
+    return blocks
+      .map(([, , content = ""]) => content)
+      .flatMap((script, at, all) =>
+        at % 2 === 0 ? [{ heading, script, shown: all[at + 1] ?? "" }] : [],
+      );
+  });
+}
+
+const MARK = "--- the next block ---";
+
+test("docs/api.md has commands for each part of a client's day", () => {
+  const headings = new Set(steps(readFileSync(DOCUMENT, "utf8")).map(({ heading }) => heading));
+
+  const parts = ["Post a task", "Wait for its result", "List tasks", "Cancel a task", "Errors"];
+  assert.deepEqual([...headings], [...parts, "Post again without doubling"]);
+});
+
+test("docs/api.md: each command works, in order, and answers as it is written there", async (t) => {
+  if (!areAtHand(t, PROGRAMS)) return;
+  const all = steps(readFileSync(DOCUMENT, "utf8"));
+  const daemon = await startTestDaemon(t, { toml: "webhooks.allow = []\n" });
+  const script = all.map((step) => `${step.script}\necho; echo '${MARK}'\n`).join("");
+  const shell = startProgram(t, ["-euo", "pipefail", "-c", script], {
+    command: ["bash"],
+    cwd: temporaryFolder(t),
+    env: { URL: daemon.url, KEY: daemon.account.key },
+  });
+
+  const { code } = await shell.exit;
+  const said = `${shell.stdout}\n${shell.stderr}`;
+  assert.equal(code, 0, said);
+  const answers = shell.stdout.split(MARK);
+  assert.equal(answers.length, all.length + 1, said);
+  for (const [at, { heading, script: run, shown }] of all.entries()) {
+    const came = jsonValues(answers[at] ?? "");
+    assert.deepEqual(
+      unlikeShown(jsonValues(shown), came, ""),
+      [],
+      `${heading}\n${run}\n${answers[at]}`,
+    );
+  }
+});
+
+test("what a document shows of an answer is held against all of it", () => {
+  const [came] = jsonValues('{"id": "x", "tasks": [{"state": "queued"}], "more": 1}');
+  assert.deepEqual(unlikeShown({ id: "…", tasks: [{ state: "queued" }] }, came, ""), []);
+  assert.deepEqual(unlikeShown({ id: "y" }, came, ""), ["/id"]);
+  assert.deepEqual(unlikeShown({ tasks: [] }, came, ""), ["/tasks"]);
+  assert.deepEqual(unlikeShown({ tasks: [{ state: "failed" }] }, came, ""), ["/tasks/0/state"]);
+  assert.deepEqual(unlikeShown({ missing: "…" }, came, ""), ["/missing"]);
+  assert.deepEqual(unlikeShown({ more: null }, came, ""), ["/more"]);
+});

@@ -1,0 +1,11 @@
+import assert from "node:assert/strict";
+
+import { findFakeTime, HOW_TO_GET_FAKE_TIME } from "../../scripts/kit/fake-time.ts";
+import { reasonToSkipPostgres } from "./postgres.ts";
+
+/** Why no process of a cluster can be given a wrong clock here, or false. */
+export function reasonToSkipFakeTime(): string | false {
+  if (findFakeTime() !== null) return reasonToSkipPostgres();
+  assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", HOW_TO_GET_FAKE_TIME);
+  return HOW_TO_GET_FAKE_TIME;
+}

@@ -1,0 +1,75 @@
+import type { TestContext } from "node:test";
+
+import { z } from "zod";
+
+import { Connection } from "../../src/store/postgres/machine/connection.ts";
+import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
+import { setUp } from "../../src/store/postgres/machine/server-state.ts";
+
+const DEADLINE_MS = 60_000;
+
+/** What is read here of a step of a plan, as the server names it. */
+export interface PlanStep {
+  readonly "Node Type": string;
+  readonly "Plan Rows": number;
+  readonly "Relation Name"?: string | undefined;
+  readonly "Index Name"?: string | undefined;
+  readonly "Index Cond"?: string | undefined;
+  readonly Filter?: string | undefined;
+  readonly Plans?: readonly PlanStep[] | undefined;
+}
+
+const planStep: z.ZodType<PlanStep> = z.lazy(() =>
+  z.object({
+    "Node Type": z.string(),
+    "Plan Rows": z.number(),
+    "Relation Name": z.string().optional(),
+    "Index Name": z.string().optional(),
+    "Index Cond": z.string().optional(),
+    Filter: z.string().optional(),
+    Plans: z.array(planStep).optional(),
+  }),
+);
+
+const plans = z.tuple([z.object({ Plan: planStep })]);
+
+/** Asks for plans of statements as nodes have them, one for each whatever its values are; these are written as in SQL. */
+export class Planner {
+  readonly #connection: Connection;
+  #statements = 0;
+
+  private constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  static async open(t: TestContext, url: string): Promise<Planner> {
+    const [host] = parseServerAddress(url).hosts;
+    const connection = await Connection.open(host ?? {}, DEADLINE_MS);
+    await setUp(connection, { deadlineMs: DEADLINE_MS, statementMs: 0, lockMs: 0, mayLose: false });
+    t.after(() => connection.close());
+    await connection.command("SET plan_cache_mode = force_generic_plan");
+    return new Planner(connection);
+  }
+
+  /** The plan as people read it. */
+  async text(statement: string, values: string): Promise<string> {
+    const lines = await this.#explain(statement, `EXECUTE @ ${values}`);
+    return lines.join("\n");
+  }
+
+  /** The plan's last step, with those before it below. */
+  async tree(statement: string, values: string): Promise<PlanStep> {
+    const [json] = await this.#explain(statement, `(FORMAT JSON) EXECUTE @ ${values}`);
+    return plans.parse(json)[0].Plan;
+  }
+
+  async #explain(statement: string, how: string): Promise<readonly unknown[]> {
+    const name = `plan_${this.#statements++}`;
+    await this.#connection.command(`PREPARE ${name} AS ${statement}`);
+    const rows = await this.#connection.all<Record<string, unknown>>(
+      `EXPLAIN ${how.replace("@", name)}`,
+    );
+    await this.#connection.command(`DEALLOCATE ${name}`);
+    return rows.flatMap((row) => Object.values(row));
+  }
+}
