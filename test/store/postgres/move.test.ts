@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 
 import fc from "fast-check";
+import pg from "pg";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { messageOf } from "../../../src/domain/message-of.ts";
@@ -231,6 +232,25 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const other = await newLivedFile(t);
     await assert.rejects(moveToServer({ file: other, server: used, tell }), /is in use already/);
   });
+
+  // A move that waited for the table would wait until this time is over.
+  test(
+    "leaves the tables of other schemas alone, whoever holds them",
+    { timeout: 60_000 },
+    async (t) => {
+      const holder = new pg.Client({ connectionString: await newDatabaseUrl(t) });
+      await holder.connect();
+      t.after(() => holder.end());
+      await holder.query("CREATE TABLE held (number int)");
+      await holder.query("BEGIN; LOCK TABLE held");
+      const file = await newLivedFile(t);
+      const server = parseServerAddress(await newDatabaseUrl(t));
+
+      const { tasks } = await moveToServer({ file, server, tell });
+
+      assert.ok(tasks > 0);
+    },
+  );
 
   test("a move that was broken off just before its last step is begun again", async (t) => {
     const file = await newLivedFile(t);
