@@ -19,13 +19,14 @@ export interface FleetOptions {
   readonly processes: number;
   /** Claims under way at once, in each process. */
   readonly loops: number;
-  /** The settings of each process, in turn. */
+  /** The processes work with these in turn; who replaces a killed one works with the same. */
   readonly tokens: readonly WorkerToken[];
 }
 
 interface Member {
   readonly child: ChildProcess;
   readonly kill: () => void;
+  readonly given: WorkerToken;
   readonly work: Omit<WorkerOrder, "url" | "isHonest">;
 }
 
@@ -47,7 +48,8 @@ export class WorkerFleet {
   /** Tells every worker where the daemon is; the first time it starts them. */
   moveTo(url: string): void {
     this.#now = { ...this.#now, url };
-    while (this.#members.length < this.#options.processes) this.#start();
+    const { processes, tokens } = this.#options;
+    while (this.#members.length < processes) this.#start(tokens[this.#started % tokens.length]);
     this.#members.forEach((member) => this.#order(member));
   }
 
@@ -58,7 +60,8 @@ export class WorkerFleet {
     if (member === undefined) return;
     this.kills++;
     await end(member);
-    this.#start();
+    // Otherwise nobody might be left who may work on some type, and its tasks would wait for ever.
+    this.#start(member.given);
   }
 
   /** From now on they complete whatever they are given. */
@@ -75,9 +78,8 @@ export class WorkerFleet {
     if (child.connected) child.send({ ...work, ...this.#now } satisfies WorkerOrder);
   }
 
-  #start(): void {
-    const { ledger, random, loops, tokens } = this.#options;
-    const given = tokens[this.#started % tokens.length];
+  #start(given: WorkerToken | undefined): void {
+    const { ledger, random, loops } = this.#options;
     if (given === undefined) throw new Error("there is no token to work with");
     const name = `worker-${this.#started++}`;
     // Without options of this process such as tsx: Node runs TypeScript by itself, and starts faster.
@@ -91,7 +93,7 @@ export class WorkerFleet {
       if (signal === "SIGKILL") return;
       ledger.take(name, { kind: "fault", text: `${name} ended by itself, with ${code ?? signal}` });
     });
-    const member = { child, kill, work: { ...given, loops, seed: random.fork() } };
+    const member = { child, kill, given, work: { ...given, loops, seed: random.fork() } };
     this.#members.push(member);
     this.#order(member);
   }
