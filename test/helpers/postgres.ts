@@ -15,7 +15,6 @@ const SHARED_URL = process.env["POSTBACKD_TEST_POSTGRES"];
 
 // What a test that has ended has left open must not hold the others up for long.
 const DROP_MS_MAX = 10_000;
-const DROPS_MAX = 5;
 
 /**
  * Why tests on PostgreSQL cannot run here, or false: `{ skip: reasonToSkipPostgres() }`. Throws where the environment
@@ -93,26 +92,7 @@ const ended: string[] = [];
 async function dropEnded(): Promise<void> {
   if (ended.length === 0) return;
   const { admin } = await server();
-  for (const schema of ended.splice(0)) await drop(admin, schema);
-}
-
-/**
- * A drop locks a schema's tables one after the other, in an order of its own. The server's autovacuum may hold one of
- * them and wait for another; the server then ends the drop with a deadlock, and autovacuum is soon done.
- */
-async function drop(admin: pg.Pool, schema: string): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      await admin.query(`DROP SCHEMA ${schema} CASCADE`);
-      return;
-    } catch (error) {
-      if (attempt === DROPS_MAX || !isDeadlock(error)) throw error;
-    }
-  }
-}
-
-function isDeadlock(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && error.code === "40P01";
+  for (const schema of ended.splice(0)) await admin.query(`DROP SCHEMA ${schema} CASCADE`);
 }
 
 after(dropEnded);
