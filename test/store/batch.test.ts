@@ -367,13 +367,13 @@ test("the WAL begins again although somebody reads without a pause", async (t) =
   const ended = once(thread, "exit");
   await once(thread, "message");
 
-  for (let i = 0; i < 60; i++) runner.run([postTasks(JSON.stringify("x".repeat(400_000)))]);
+  for (let i = 0; i < 120; i++) runner.run([postTasks(JSON.stringify("x".repeat(400_000)))]);
 
   Atomics.store(stop, 0, 1);
   await ended;
-  // 60 batches write 24 MB.
+  // 120 batches write 48 MB. On a busy machine the reader's thread is slow to let go.
   const { size } = statSync(`${file}-wal`);
-  assert(size < 12_000_000, `${size} bytes`);
+  assert(size < 24_000_000, `${size} bytes`);
 });
 
 test("a reader that does not end holds up few batches, and none for good", (t) => {
