@@ -70,8 +70,8 @@ function buildFacts(): BuildFacts {
   return { commit, sqlite: sqliteVersion() };
 }
 
-/** The dashboard as JSON, its bytes in Base64: what `packaged-assets.ts` unpacks. It must have been built before. */
-function packedDashboard(): string {
+/** The dashboard as JSON, its bytes in Base64: what `packed-dashboard.ts` unpacks. It must have been built before. */
+export function packedDashboard(): string {
   const files = dashboardFiles();
   if (files.length === 0) throw new Error("the dashboard is not built: npm run build:dashboard");
   const base64 = (bytes: Uint8Array | null) => bytes && Buffer.from(bytes).toString("base64");

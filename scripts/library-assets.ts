@@ -1,10 +1,10 @@
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 
 import type { BuildFacts, DashboardFile, ThreadOptions } from "../src/assets.ts";
 
 /**
- * What the package's daemon has in the place of `src/assets.ts`: the texts put in by the build, the threads and the
- * command host as modules beside it.
+ * What `createDaemon` has in the place of `src/assets.ts`: the texts put in by the build, the threads and the command
+ * host as modules beside it.
  */
 
 declare const POSTBACKD_SCHEMA_SQL: string;
@@ -20,14 +20,14 @@ export const version: string = POSTBACKD_VERSION;
 
 export const buildFacts: BuildFacts = POSTBACKD_BUILD;
 
-export const writerThreadEntry: string | URL = new URL("./writer-thread.js", import.meta.url);
-export const readerThreadEntry: string | URL = new URL("./reader-thread.js", import.meta.url);
-export const backupThreadEntry: string | URL = new URL("./backup-thread.js", import.meta.url);
-export const parserThreadEntry: string | URL = new URL("./parser-thread.js", import.meta.url);
+export const writerThreadEntry: string | URL = join(__dirname, "writer-thread.cjs");
+export const readerThreadEntry: string | URL = join(__dirname, "reader-thread.cjs");
+export const backupThreadEntry: string | URL = join(__dirname, "backup-thread.cjs");
+export const parserThreadEntry: string | URL = join(__dirname, "parser-thread.cjs");
 
 export const commandHost: readonly [string, ...string[]] = [
   process.execPath,
-  fileURLToPath(new URL("./command-host-main.js", import.meta.url)),
+  join(__dirname, "command-host-main.cjs"),
 ];
 
 /** A daemon in somebody's program serves no dashboard. */
@@ -39,5 +39,5 @@ export function dashboardFiles(): readonly DashboardFile[] {
 // hook of `--import` would run in each of them.
 export const threadOptions: ThreadOptions = { execArgv: [], env: {} };
 
-/** SQLite's addon is a file of node_modules, as any other package's. */
+/** SQLite's addon is a file of the package, where better-sqlite3 looks for it: `prebuilds` beside the modules' folder. */
 export function prepareNativeAddon(_dataFolder: string): void {}

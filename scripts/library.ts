@@ -1,17 +1,30 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Plugin } from "esbuild";
 
-import { assetsFrom, assetTexts, buildSound } from "./bundle.ts";
+import { assetsFrom, assetTexts, buildSound, packedDashboard } from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
+import { withoutUnusedCode } from "./unused-code.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
 const MODULES = ["index.ts", "verify.ts"];
 
-/** The folder of what `createDaemon` loads, beside the modules above. */
-const DAEMON_FOLDER = "embedded";
+/** The folder of what `require` gives. */
+const REQUIRED_FOLDER = "cjs";
+
+/** Where better-sqlite3 looks for its addon. */
+const ADDONS_FOLDER = "prebuilds";
+
+/** The systems that npm's package has an addon for: where there is no `/proc`, some of the daemon's care is missing. */
+const ADDONS = ["linux", "linuxmusl", "darwin"].flatMap((system) => [
+  `${system}-x64`,
+  `${system}-arm64`,
+]);
+
+/** The folder of what runs the daemon, beside the modules above. */
+const DAEMON_FOLDER = "daemon";
 
 const DAEMON_MODULES = {
   daemon: "embedded/daemon.ts",
@@ -22,43 +35,99 @@ const DAEMON_MODULES = {
   "command-host-main": "runners/command/command-host-main.ts",
 };
 
-/** Makes the modules that other programs import, and their types. Rejects on warnings too. */
+/**
+ * Makes the modules that other programs import, as ES modules and for `require`, their types, and the command of npm's
+ * package. Rejects on warnings too.
+ *
+ * Nothing of node_modules is needed beside them. better-sqlite3 least of all: where a lock names it, `npm ci` does not
+ * see its `gypfile: false` and compiles it, which ends the installation where there is no Python, `make` or network.
+ * In CommonJS it finds its addon by its own place: `prebuilds` above the folder it is bundled into.
+ */
 export async function buildLibrary(outFolder: string): Promise<void> {
-  const common = { bundle: true, format: "esm" } as const;
+  await bundleModules(outFolder, "esm");
+  await bundleModules(join(outFolder, REQUIRED_FOLDER), "cjs");
+  await bundleCommand(outFolder);
+  const daemonFolder = join(outFolder, DAEMON_FOLDER);
+  await bundleForNode(daemonFolder, { assets: "library-assets.ts", modules: DAEMON_MODULES });
+  const main = { main: "main.ts" };
+  await bundleForNode(daemonFolder, { assets: "command-assets.ts", modules: main });
+  copyAddons(join(outFolder, ADDONS_FOLDER));
+  declareTypes(outFolder);
+  // Of another format than those outside, they need a package.json that says so; so do their types.
+  const required = join(outFolder, REQUIRED_FOLDER);
+  writeFileSync(join(required, "package.json"), '{"type":"commonjs"}\n');
+  declareTypes(required);
+}
+
+/** What an import or a `require` of the package gives. */
+async function bundleModules(outdir: string, format: "esm" | "cjs"): Promise<void> {
+  const folder = format === "esm" ? `./${DAEMON_FOLDER}` : `../${DAEMON_FOLDER}`;
   await buildSound({
-    ...common,
     entryPoints: MODULES.map((name) => join(ROOT, "src", name)),
-    outdir: outFolder,
+    outdir,
+    format,
+    bundle: true,
     // No global and no module of any runtime is taken for granted, before a daemon is asked for.
     platform: "neutral",
     target: "es2022",
-    plugins: [DAEMON_APART],
+    plugins: [apart(/^\.\/embedded\/daemon\.ts$/, `${folder}/daemon.cjs`)],
   });
-  await buildSound({
-    ...common,
-    entryPoints: Object.entries(DAEMON_MODULES).map(([out, name]) => {
-      return { in: join(ROOT, "src", name), out };
-    }),
-    outdir: join(outFolder, DAEMON_FOLDER),
-    platform: "node",
-    target: "node24",
-    packages: "external",
-    define: assetTexts(),
-    plugins: [assetsFrom("library-assets.ts")],
-  });
-  declareTypes(outFolder);
 }
 
-/** Leaves the daemon to a module of its own: who checks signatures alone never loads it. */
-const DAEMON_APART: Plugin = {
-  name: "daemon-apart",
-  setup(setup) {
-    setup.onResolve({ filter: /^\.\/embedded\/daemon\.ts$/ }, () => ({
-      path: `./${DAEMON_FOLDER}/daemon.js`,
-      external: true,
-    }));
-  },
-};
+/** What npm puts into the path. It is for older versions of Node too: they are told so. */
+async function bundleCommand(outdir: string): Promise<void> {
+  await buildSound({
+    entryPoints: [join(ROOT, "src", "command.ts")],
+    outdir,
+    outExtension: { ".js": ".cjs" },
+    format: "cjs",
+    bundle: true,
+    platform: "node",
+    target: "node14",
+    banner: { js: "#!/usr/bin/env node" },
+    plugins: [apart(/^\.\/main\.ts$/, `./${DAEMON_FOLDER}/main.cjs`)],
+  });
+}
+
+interface NodeModules {
+  /** The file of `scripts` in the place of `src/assets.ts`. */
+  readonly assets: string;
+  /** The sources by the name of what is made of them. */
+  readonly modules: Readonly<Record<string, string>>;
+}
+
+async function bundleForNode(outdir: string, { assets, modules }: NodeModules): Promise<void> {
+  await buildSound({
+    entryPoints: Object.entries(modules).map(([out, name]) => {
+      return { in: join(ROOT, "src", name), out };
+    }),
+    outdir,
+    outExtension: { ".js": ".cjs" },
+    format: "cjs",
+    bundle: true,
+    platform: "node",
+    target: "node24",
+    define: { ...assetTexts(), POSTBACKD_DASHBOARD: packedDashboard() },
+    plugins: [assetsFrom(assets), withoutUnusedCode()],
+  });
+}
+
+/** Leaves a module to a file of its own, which is loaded when it is asked for: who checks signatures needs no daemon. */
+function apart(filter: RegExp, path: string): Plugin {
+  return {
+    name: "apart",
+    setup(setup) {
+      setup.onResolve({ filter }, () => ({ path, external: true }));
+    },
+  };
+}
+
+function copyAddons(folder: string): void {
+  const prebuilds = join(ROOT, "node_modules", "better-sqlite3", "prebuilds");
+  mkdirSync(folder, { recursive: true });
+  for (const name of ADDONS)
+    copyFileSync(join(prebuilds, `${name}.node`), join(folder, `${name}.node`));
+}
 
 /** Makes the types of the exported modules and of what these name: the daemon itself is not among it. */
 function declareTypes(outFolder: string): void {

@@ -13,40 +13,20 @@ import {
 import { join } from "node:path";
 import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
 
-import type { BuildFacts, DashboardFile, ThreadOptions } from "../src/assets.ts";
+import type { BuildFacts, ThreadOptions } from "../src/assets.ts";
 
 /**
  * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
  * build (`scripts/bundle.ts`).
  */
 
+export { dashboardFiles } from "./packed-dashboard.ts";
+
 declare const POSTBACKD_SCHEMA_SQL: string;
 declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
 declare const POSTBACKD_SERVICE_UNIT: string;
 declare const POSTBACKD_VERSION: string;
 declare const POSTBACKD_BUILD: BuildFacts;
-declare const POSTBACKD_DASHBOARD: readonly PackedFile[];
-
-/** A file of the dashboard, its bytes in Base64. */
-type PackedFile = Pick<DashboardFile, "path" | "type" | "isImmutable"> &
-  Readonly<Record<"body", string>> &
-  Readonly<Record<"gzip" | "brotli", string | null>>;
-
-let unpacked: readonly DashboardFile[] | null = null;
-
-export function dashboardFiles(): readonly DashboardFile[] {
-  unpacked ??= POSTBACKD_DASHBOARD.map(({ body, gzip, brotli, ...file }) => ({
-    ...file,
-    body: Buffer.from(body, "base64"),
-    gzip: bytesOrNull(gzip),
-    brotli: bytesOrNull(brotli),
-  }));
-  return unpacked;
-}
-
-function bytesOrNull(text: string | null): Uint8Array | null {
-  return text === null ? null : Buffer.from(text, "base64");
-}
 
 export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
 

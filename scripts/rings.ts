@@ -171,12 +171,19 @@ export const RINGS: readonly Ring[] = [
     packages: [],
     node: ["process"],
   },
+  {
+    files: "command.ts",
+    imports: ["main.ts", "node-version.ts"],
+    packages: [],
+    node: ["process"],
+  },
+  { files: "node-version.ts", imports: [], packages: [], node: [] },
   { files: "young-generation.ts", imports: [], packages: [], node: ["perf_hooks", "v8"] },
   // For receivers, in any runtime that knows Web Crypto.
   { files: "verify.ts", imports: [], packages: [], node: [] },
   {
     files: "index.ts",
-    imports: ["verify.ts", "embedded/*", "domain/*"],
+    imports: ["verify.ts", "embedded/*", "domain/*", "node-version.ts"],
     packages: [],
     node: [],
   },

@@ -1,4 +1,5 @@
 import type { DaemonSettings, EmbeddedDaemon } from "./embedded/options.ts";
+import { nodeProblem } from "./node-version.ts";
 
 /** The names that `import … from "postbackd"` gives. */
 export { verifyPingback, verifyPostback } from "./verify.ts";
@@ -23,19 +24,9 @@ export type {
  * already; with a DatabaseError or a ListenError when file or port cannot be had.
  */
 export async function createDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
-  requireNode();
+  const problem = nodeProblem("createDaemon");
+  if (problem !== null) throw new Error(problem);
   // Not before it is asked for: most who import this package only check signatures, some where there is no Node.
   const { startEmbeddedDaemon } = await import("./embedded/daemon.ts");
   return startEmbeddedDaemon(settings);
-}
-
-const NODE_MIN = 24;
-
-// Older ones would end at SQLite's addon, and not with an exception.
-function requireNode(): void {
-  // No runtime is taken for granted, whatever the types say.
-  const { process: found }: { readonly process?: Partial<NodeJS.Process> } = globalThis;
-  const version = found?.versions?.node ?? "none";
-  if (Number.parseInt(version, 10) >= NODE_MIN) return;
-  throw new Error(`createDaemon needs Node ${NODE_MIN} or newer, and here it is ${version}`);
 }

@@ -30,7 +30,7 @@ const install = defineCommand({
     const isDry = given["dry-run"];
     if (executable === null && !isDry)
       throw new CommandFailure(
-        "only the executable can be installed: make it with 'npm run build'",
+        "only the executable can be installed: take the one of an archive, or make it with 'npm run build'",
       );
     await doAll(installSteps(executable ?? "/usr/local/bin/postbackd"), given);
     if (!isDry) process.stdout.write(NEXT);

@@ -89,8 +89,10 @@ const REFUSED = [
   ["assets.ts", 'import Database from "better-sqlite3";', "a package"],
   ["embedded/daemon.ts", 'import { openServer } from "../http/server.ts";', "a part of the daemon"],
   ["main.ts", 'import { createDaemon } from "./daemon/daemon.ts";', "more than the command line"],
+  ["command.ts", 'import { run } from "./cli/run.ts";', "what an older Node cannot parse"],
   ["index.ts", 'import { send } from "./net/send.ts";', "a ring that it does not show"],
   ["young-generation.ts", 'import { readFileSync } from "node:fs";', "files"],
+  ["node-version.ts", 'import { readFileSync } from "node:fs";', "files"],
   ["verify.ts", 'import { createHmac } from "node:crypto";', "what not every runtime has"],
   ["net/d.ts", 'import { startDaemon } from "../helpers/daemon.ts";', "tests"],
   ["parser/c.ts", 'import { openServer } from "../http/server.ts";', "what listens"],
@@ -143,6 +145,7 @@ const ALLOWED = [
   ["log.ts", 'import pino from "pino";'],
   ["assets.ts", 'import { readFileSync } from "node:fs";'],
   ["main.ts", 'import { run } from "./cli/run.ts";'],
+  ["command.ts", 'export const late = import("./main.ts");'],
   ["index.ts", 'export { createDaemon } from "./embedded/daemon.ts";'],
 ] as const;
 
