@@ -6,14 +6,15 @@ import { ROOT, requirePinnedNode, version } from "./manifest.ts";
 import { makeArchive } from "./package/archive.ts";
 import { makeDeb } from "./package/deb.ts";
 import { fetchNode } from "./package/node-elsewhere.ts";
+import { makeNpmPackage } from "./package/npm.ts";
 import { packageParts } from "./package/parts.ts";
 import { billOfMaterials } from "./package/sbom.ts";
 import { sourceDate } from "./package/staging.ts";
 import { writeSums } from "./package/sums.ts";
 
 /**
- * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, what they are made
- * of (SBOM), and the checksums of all of it. `npm run build` must have been before: `npm run package` does both.
+ * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, npm's package, what
+ * they are made of (SBOM), and the checksums of all of it. `npm run build` must have been before: `npm run package` does both.
  */
 
 const DIST = join(ROOT, "dist");
@@ -40,6 +41,7 @@ for (const platform of PLATFORMS) {
   };
   made.push(await makeArchive(order), makeDeb(order));
 }
+made.push(await makeNpmPackage({ notices: parts.notices, folder: FOLDER, date }));
 const bill = join(FOLDER, `postbackd-${version}.cdx.json`);
 writeFileSync(bill, billOfMaterials(date));
 made.push(bill);

@@ -7,11 +7,11 @@ import { nodeLicence, npmComponents, type Component } from "./components.ts";
 
 const RULE = `\n${"=".repeat(78)}\n\n`;
 
-/** The licences of everything that is in the executable and is not ours, in full. */
+/** The licences of everything that is in a package and is not ours, in full. */
 export function thirdPartyNotices(): string {
   const head =
-    "postbackd is one executable that contains the software below, each under its own\n" +
-    "licence. SQLite is in the public domain.\n";
+    "postbackd contains the software below, each under its own licence: the executable all of\n" +
+    "it, npm's package all but Node.js and @yao-pkg/pkg. SQLite is in the public domain.\n";
   const sections = npmComponents().map(
     (component) =>
       `${component.name} ${component.version} (${component.license})\n\n${licenceText(component)}`,

@@ -1,22 +1,13 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import manifest from "../../package.json" with { type: "json" };
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { temporaryFolder } from "../helpers/program.ts";
 import { exchange } from "../helpers/raw-http.ts";
+import { folderWith, testPackage } from "../package/npm-package.ts";
 import { TYPESCRIPT } from "../receivers/languages.ts";
 import { pathOf, startReceiverProcess } from "../receivers/receiver-process.ts";
 
@@ -48,31 +39,11 @@ const CHECK = `
 `;
 const VERDICTS = [true, true, false, false, false, true, false, "TypeError"];
 
-/** The package as its users have it: nothing but the files that package.json names. */
-function install(t: TestContext): string {
-  const folder = temporaryFolder(t);
-  const home = join(folder, "node_modules", manifest.name);
-  mkdirSync(home, { recursive: true });
-  for (const file of ["package.json", ...manifest.files]) {
-    assert.ok(existsSync(join(ROOT, file)), `There is no ${file}: run 'npm run build' first.`);
-    cpSync(join(ROOT, file), join(home, file), { recursive: true });
-  }
-  return folder;
-}
+const ARCHIVE = await testPackage();
 
-/** The package as npm packs it, with the packages it depends on beside it. */
-function installPacked(t: TestContext): string {
-  const folder = temporaryFolder(t);
-  const modules = join(folder, "node_modules");
-  const home = join(modules, manifest.name);
-  mkdirSync(home, { recursive: true });
-  run("npm", ["pack", "--offline", "--pack-destination", folder], ROOT);
-  const [archive = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
-  run("tar", ["-xzf", join(folder, archive), "-C", home, "--strip-components=1"], folder);
-  for (const name of Object.keys(manifest.dependencies)) {
-    symlinkSync(join(ROOT, "node_modules", name), join(modules, name));
-  }
-  return folder;
+/** The package as its users have it. */
+function install(t: TestContext): string {
+  return folderWith(t, ARCHIVE);
 }
 
 function run(program: string, args: readonly string[], cwd: string): string {
@@ -158,17 +129,22 @@ test("dist/verify.js runs where there is nothing but Web Crypto and TextEncoder"
   assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS);
 });
 
+/** How compilers look for types, and from what: a file that imports, and one that requires. */
 const RESOLUTIONS = [
-  ["--module", "nodenext"],
-  ["--module", "esnext", "--moduleResolution", "bundler"],
-];
+  ["user.mts", "--module", "nodenext"],
+  ["user.cts", "--module", "nodenext"],
+  ["user.mts", "--module", "node16"],
+  ["user.cts", "--module", "node16"],
+  ["user.ts", "--module", "esnext", "--moduleResolution", "bundler"],
+  ["user.cts", "--module", "commonjs", "--moduleResolution", "bundler"],
+] as const;
 
-for (const options of RESOLUTIONS) {
-  test(`its types are found with ${options.join(" ")}, and refuse a parsed body`, (t) => {
+for (const [file, ...options] of RESOLUTIONS) {
+  test(`${file} finds the types with ${options.join(" ")}, and they refuse a parsed body`, (t) => {
     const folder = install(t);
     writeFileSync(join(folder, "package.json"), '{"type":"module"}');
     writeFileSync(
-      join(folder, "user.ts"),
+      join(folder, file),
       `import { verifyPingback, verifyPostback, type RawBody } from "postbackd";
        import { verifyPostback as only } from "postbackd/verify";
        const body: RawBody = new Uint8Array(1);
@@ -181,7 +157,7 @@ for (const options of RESOLUTIONS) {
        void verifyPostback({ tasks: [] }, "", "a");`,
     );
     const tsc = join(ROOT, "node_modules", ".bin", "tsc");
-    const args = ["--ignoreConfig", "--noEmit", "--strict", "--target", "es2022", "user.ts"];
+    const args = ["--ignoreConfig", "--noEmit", "--strict", "--target", "es2022", file];
 
     // A runtime without Node's types, and nothing of the package is left unchecked.
     const { status, stdout } = spawnSync(process.execPath, [tsc, ...options, ...args], {
@@ -192,6 +168,22 @@ for (const options of RESOLUTIONS) {
     assert.equal(status, 0, stdout);
   });
 }
+
+test("a program that requires the package verifies webhooks", (t) => {
+  const folder = install(t);
+  for (const specifier of ["postbackd", "postbackd/verify"]) {
+    const script = `
+      const library = require("${specifier}");
+      const main = async () => {${CHECK}console.log(JSON.stringify(verdicts));};
+      void main();
+    `;
+    writeFileSync(join(folder, "check.cjs"), script);
+
+    // Without this flag it would do with the module that an import gives.
+    const args = ["--no-experimental-require-module", "check.cjs"];
+    assert.deepEqual(JSON.parse(run(process.execPath, args, folder)), VERDICTS, specifier);
+  }
+});
 
 test("the receiver in TypeScript runs on the built package without any other tool", async (t) => {
   const command = [process.execPath, pathOf(TYPESCRIPT)] as const;
@@ -211,7 +203,7 @@ test("the receiver in TypeScript runs on the built package without any other too
 const EXAMPLES = join(ROOT, "examples", "embedded");
 
 test("a program with the packed package runs a function's tasks, to a signed postback, under plain node", (t) => {
-  const folder = installPacked(t);
+  const folder = install(t);
   writeFileSync(join(folder, "package.json"), '{"type":"module"}');
   cpSync(EXAMPLES, join(folder, "examples"), { recursive: true });
 
@@ -227,7 +219,7 @@ test("a program with the packed package runs a function's tasks, to a signed pos
 });
 
 test("a program in CommonJS starts a daemon of the packed package, and threads read its lists and parse its long bodies", (t) => {
-  const folder = installPacked(t);
+  const folder = install(t);
   const script = `
     const { createDaemon } = require("postbackd");
     const main = async () => {
@@ -249,7 +241,7 @@ test("a program in CommonJS starts a daemon of the packed package, and threads r
 });
 
 test("the commands of the packed package's daemon are started by a process beside the program", (t) => {
-  const folder = installPacked(t);
+  const folder = install(t);
   const script = `
     import { createDaemon } from "postbackd";
     const command = [process.execPath, "--print", "process.ppid"];
@@ -270,7 +262,7 @@ test("the commands of the packed package's daemon are started by a process besid
 });
 
 test("the options that a program was started with are not for the daemon's threads", (t) => {
-  const folder = installPacked(t);
+  const folder = install(t);
   writeFileSync(join(folder, "hook.mjs"), 'console.log("hook");');
   const script = `
     import { createDaemon } from "postbackd";
@@ -283,7 +275,7 @@ test("the options that a program was started with are not for the daemon's threa
 });
 
 test("its types describe createDaemon to a strict program, with Node's types and nothing left unchecked", (t) => {
-  const folder = installPacked(t);
+  const folder = install(t);
   writeFileSync(join(folder, "package.json"), '{"type":"module"}');
   cpSync(EXAMPLES, join(folder, "examples"), { recursive: true });
   mkdirSync(join(folder, "node_modules", "@types"));
