@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { test, type TestContext } from "node:test";
+
+import { ROOT } from "../../scripts/manifest.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { findFreePort } from "../helpers/port.ts";
+import { exchange } from "../helpers/raw-http.ts";
+import { EventReader } from "../http/event-stream.ts";
+import { makeCertificate } from "../net/certificate.ts";
+import { areAtHand, OWN_ADDRESS, type PeerProgram } from "./peer-process.ts";
+
+/** The name that the files of deploy/ have for the site. */
+export const SITE_NAME = "postbackd.example.com";
+
+export const SITE_CERTIFICATE = makeCertificate({ commonName: SITE_NAME, names: [SITE_NAME] });
+
+/** A file of deploy/, with a test's places in the stead of the ones in it. */
+export function siteFile(name: string, places: Readonly<Record<string, string>>): string {
+  return Object.entries(places).reduce(
+    (all, [from, to]) => {
+      assert.equal(all.split(from).length, 2, `deploy/${name} has '${from}' once`);
+      return all.replace(from, () => to);
+    },
+    readFileSync(join(ROOT, "deploy", name), "utf8"),
+  );
+}
+
+/** A server that a file of deploy/ makes a proxy in front of a daemon. */
+export interface SiteServer {
+  /** The file, below deploy/. */
+  readonly file: string;
+  readonly program: PeerProgram;
+  /** Starts it in front of what listens at `upstream`, for the site's name at OWN_ADDRESS. */
+  start(t: TestContext, upstream: string, ports: SitePorts): Promise<void>;
+}
+
+/** Ports of a site, both free. */
+export interface SitePorts {
+  readonly tls: number;
+  readonly plain: number;
+}
+
+interface Asked {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+async function startSite(t: TestContext, server: SiteServer, upstream: string) {
+  const ports = await freePorts();
+  await server.start(t, upstream, ports);
+  const ask = ({ path, method = "GET", headers = {}, body }: Asked) => {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const tls = { ca: SITE_CERTIFICATE.cert, servername: SITE_NAME };
+    const to = { host: OWN_ADDRESS, port: ports.tls, path, method };
+    const sent = { ...to, headers: { host: SITE_NAME, ...headers } };
+    const asked = request({ ...sent, ...tls }, resolve).once("error", reject);
+    t.after(() => void asked.destroy());
+    asked.end(body);
+    return promise;
+  };
+  const call = async (asked: Asked) => {
+    const answer = await ask(asked);
+    // What it has is for each test to say.
+    const fields = JSON.parse(await text(answer)) as {
+      readonly status_code: number;
+      readonly tasks?: readonly { readonly id: string; readonly state: string }[];
+    };
+    return { status: answer.statusCode, fields };
+  };
+  return { ask, call, plain: `http://${OWN_ADDRESS}:${ports.plain}` };
+}
+
+/** Two, at OWN_ADDRESS. */
+export async function freePorts(): Promise<SitePorts> {
+  return { tls: await findFreePort(OWN_ADDRESS), plain: await findFreePort(OWN_ADDRESS) };
+}
+
+/** What every such server has to let through, and to say itself. */
+export function exerciseSite(server: SiteServer): void {
+  const { file, program } = server;
+
+  test(`through ${program.program} with deploy/${file} come a post, a wait and the stream of changes`, async (t) => {
+    if (!areAtHand(t, [program])) return;
+    const daemon = await startTestDaemon(t, { toml: 'trusted_proxies = ["127.0.0.0/8"]\n' });
+    const { ask, call, plain } = await startSite(t, server, new URL(daemon.url).host);
+    const authorization = `Bearer ${daemon.account.key}`;
+    const headers = { authorization, "content-type": "application/json" };
+
+    const stream = await ask({ path: "/v1/events", headers: { authorization } });
+    assert.equal(stream.statusCode, 200);
+    const events = new EventReader(Readable.toWeb(stream) as ReadableStream<Uint8Array>);
+    assert.notEqual(await events.block(), null);
+
+    const post = { method: "POST", path: "/v1/tasks/task_post", headers };
+    const posted = await call({ ...post, body: '[{"input": 1}]' });
+    const [task] = posted.fields.tasks ?? [];
+    assert.deepEqual([posted.status, task?.state], [200, "queued"]);
+    const path = `/v1/tasks/task_get/${task?.id}`;
+    const ended = await call({ path, headers: { authorization, prefer: "wait=60" } });
+    assert.equal(ended.fields.tasks?.[0]?.state, "completed");
+    assert.notEqual(await events.block(), null);
+
+    const large = await call({ ...post, body: `[{"input": "${"x".repeat(6_000_000)}"}]` });
+    assert.deepEqual([large.status, large.fields.status_code], [413, 41300]);
+    const inTheClear = { headers: [`Host: ${SITE_NAME}`], host: false } as const;
+    assert.equal((await exchange(plain, inTheClear)).status, 403);
+  });
+
+  test(`while no daemon is there, deploy/${file} answers as the daemon would`, async (t) => {
+    if (!areAtHand(t, [program])) return;
+    const upstream = `${OWN_ADDRESS}:${await findFreePort(OWN_ADDRESS)}`;
+    const { call } = await startSite(t, server, upstream);
+
+    const { status, fields } = await call({ path: "/v1/tasks" });
+
+    assert.deepEqual([status, fields.status_code], [503, 50300]);
+  });
+}
