@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { hostPlatform, PLATFORMS, buildExecutable, type Platform } from "./executable.ts";
 import { ROOT, requirePinnedNode, version } from "./manifest.ts";
 import { makeArchive } from "./package/archive.ts";
-import { makeDeb } from "./package/deb.ts";
+import { givenMaintainer, makeDeb } from "./package/deb.ts";
 import { fetchNode } from "./package/node-elsewhere.ts";
 import { makeNpmPackage } from "./package/npm.ts";
 import { packageParts } from "./package/parts.ts";
@@ -30,6 +30,7 @@ const date = sourceDate();
 rmSync(FOLDER, { recursive: true, force: true });
 mkdirSync(FOLDER, { recursive: true });
 const parts = packageParts(hostExecutable);
+const maintainer = givenMaintainer();
 const made: string[] = [];
 for (const platform of PLATFORMS) {
   const order = {
@@ -39,7 +40,7 @@ for (const platform of PLATFORMS) {
     folder: FOLDER,
     date,
   };
-  made.push(await makeArchive(order), makeDeb(order));
+  made.push(await makeArchive(order), makeDeb({ ...order, maintainer }));
 }
 made.push(await makeNpmPackage({ notices: parts.notices, folder: FOLDER, date }));
 const bill = join(FOLDER, `postbackd-${version}.cdx.json`);
@@ -51,6 +52,8 @@ for (const file of made) {
     `${(statSync(file).size / 1e6).toFixed(1).padStart(6)} MB  ${basename(file)}\n`,
   );
 }
+if (maintainer === undefined)
+  process.stdout.write("The Debian packages name no maintainer: set DEBFULLNAME and DEBEMAIL.\n");
 
 async function executableFor(platform: Platform): Promise<string> {
   if (platform === host) return hostExecutable;

@@ -19,20 +19,38 @@ const ARCHITECTURES: Readonly<Record<Platform, string>> = {
   "linux-arm64": "arm64",
 };
 
-/** Another version, for the test of an upgrade. */
+/** A Debian package to make. */
 export interface DebOrder extends PackageOrder {
+  /** Another version, for the test of an upgrade. */
   readonly debVersion?: string;
+  /** Who answers for it, as `NAME <ADDRESS>`; see `givenMaintainer`. */
+  readonly maintainer?: string | undefined;
+}
+
+/** Where nobody is named: an address that leads nowhere else. */
+const NO_MAINTAINER = "postbackd <postbackd@localhost>";
+
+/** Who builds packages says it as Debian's own tools are told, by `DEBFULLNAME` and `DEBEMAIL`; undefined without them. */
+export function givenMaintainer(): string | undefined {
+  const { DEBFULLNAME: name, DEBEMAIL: address } = process.env;
+  return name && address ? `${name} <${address}>` : undefined;
 }
 
 /** Makes `postbackd_VERSION_ARCHITECTURE.deb`; answers its path. */
 export function makeDeb(order: DebOrder): string {
-  const { platform, folder, date, isQuick = false, debVersion = version } = order;
+  const { platform, folder, date, isQuick = false } = order;
+  const { debVersion = version, maintainer = NO_MAINTAINER } = order;
   const architecture = ARCHITECTURES[platform];
   const deb = join(folder, `postbackd_${debVersion}_${architecture}.deb`);
   const work = mkdtempSync(join(tmpdir(), "postbackd-package-"));
   try {
     const files = installedFiles(order);
-    const facts = { VERSION: debVersion, ARCHITECTURE: architecture, SIZE: kibibytesOf(files) };
+    const facts = {
+      VERSION: debVersion,
+      ARCHITECTURE: architecture,
+      SIZE: kibibytesOf(files),
+      MAINTAINER: maintainer,
+    };
     stage([...files, ...controlFiles(files, facts)], work, date);
     const packing = isQuick ? ["-Zgzip", "-z1"] : ["-Zxz"];
     runTool(["dpkg-deb", "--root-owner-group", ...packing, "--build", work, deb], {
@@ -56,6 +74,7 @@ function installedFiles(order: DebOrder): readonly PackageFile[] {
     { path: `${share}/zsh/vendor-completions/_postbackd`, content: completion.zsh },
     { path: `${share}/fish/vendor_completions.d/postbackd.fish`, content: completion.fish },
     { path: `${share}/man/man1/postbackd.1.gz`, content: packed(parts.manual) },
+    { path: `${share}/lintian/overrides/postbackd`, content: lintianOverrides() },
     { path: `${DOC}/copyright`, content: copyright(parts) },
     { path: `${DOC}/changelog.gz`, content: packed(debianChangelog(order)) },
     { path: `${DOC}/CHANGELOG.md.gz`, content: packed(parts.changelog) },
@@ -121,16 +140,19 @@ function replaced(text: Buffer, from: string, to: string): Buffer {
   return Buffer.from(before.replaceAll(from, () => to));
 }
 
+/** Its findings that are not ours to mend, with the reason. */
+function lintianOverrides(): Buffer {
+  return readFileSync(join(DEBIAN, "lintian-overrides"));
+}
+
 function copyright({ licence }: PackageParts): Buffer {
   const lines = licence.toString().trim().split("\n");
   const indented = lines.map((line) => (line.trim() === "" ? " ." : ` ${line}`)).join("\n");
   return replaced(readFileSync(join(DEBIAN, "copyright")), "@LICENSE@", indented);
 }
 
-function debianChangelog({ debVersion = version, date }: DebOrder): Buffer {
-  const { maintainer } = /^Maintainer: (?<maintainer>.+)$/m.exec(
-    readFileSync(join(DEBIAN, "control"), "utf8"),
-  )?.groups ?? { maintainer: "" };
+function debianChangelog(order: DebOrder): Buffer {
+  const { debVersion = version, maintainer = NO_MAINTAINER, date } = order;
   const when = new Date(date * 1000).toUTCString().replace("GMT", "+0000");
   return Buffer.from(
     `postbackd (${debVersion}) stable; urgency=medium\n\n` +

@@ -76,6 +76,23 @@ test(
   },
 );
 
+const noLintian = hasProgram("lintian") ? noDpkg : "lintian is not installed";
+
+test(
+  "lintian has no error and no warning for a Debian package whose builder says who maintains it",
+  { skip: noLintian },
+  async (t) => {
+    const maintainer = "A Builder <builder@debian.org>";
+    const deb = makeDeb({ ...order, maintainer, folder: folderIn(t, "made") });
+
+    const { code, stdout } = await runHere(["lintian", "--fail-on", "error,warning", deb]);
+    const named = await does("dpkg-deb", "--field", deb, "Maintainer");
+
+    assert.deepEqual({ code, stdout }, { code: 0, stdout: "" });
+    assert.equal(named, `${maintainer}\n`);
+  },
+);
+
 test("sha256sum finds every file as SHA256SUMS has it, and a changed one not", async (t) => {
   const archive = await makeArchive({ ...order, folder: folderIn(t, "made") });
   writeSums(dirname(archive), [archive]);
