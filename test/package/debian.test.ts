@@ -62,8 +62,11 @@ async function boot(t: TestContext): Promise<{ machine: Machine; disk: MachineDi
 
 test("the Debian package on a machine of its own", { skip }, async (t) => {
   const { machine, disk } = await boot(t);
+  const start = performance.now();
   await isInstalled(t, machine);
   const installed = await isUsed(t, { machine, disk });
+  const seconds = (performance.now() - start) / 1000;
+  t.diagnostic(`from dpkg --install to a verified callback: ${seconds.toFixed(1)} s`);
   await isUpgraded(t, installed);
   await isRemoved(t, installed);
   await isPurged(t, installed);
