@@ -1,4 +1,6 @@
 import { ACCOUNT_ANSWERS } from "./account.ts";
+import { AUDIT_ANSWERS } from "./audit.ts";
+import { DELIVERY_HOLD_ANSWERS } from "./delivery-hold.ts";
 import { DELIVERY_ANSWERS } from "./delivery.ts";
 import type { OwnFields } from "./envelope.ts";
 import { LEASE_ANSWERS } from "./lease.ts";
@@ -35,6 +37,8 @@ export const ANSWERS = {
   ...OPERATOR_ANSWERS,
   ...RUNNER_ANSWERS,
   ...NODE_ANSWERS,
+  ...DELIVERY_HOLD_ANSWERS,
+  ...AUDIT_ANSWERS,
   ...SESSION_ANSWERS,
   "GET /metrics": text(),
   "GET /livez": Ok,

@@ -1,5 +1,7 @@
 import { ACCOUNT_INPUTS } from "./account.ts";
 import type { OperationKey } from "./answers.ts";
+import { AUDIT_INPUTS } from "./audit.ts";
+import { DELIVERY_HOLD_INPUTS } from "./delivery-hold.ts";
 import { DELIVERY_INPUTS } from "./delivery.ts";
 import type { Inputs, Nothing, WrittenInputs } from "./input.ts";
 import { LEASE_INPUTS } from "./lease.ts";
@@ -26,6 +28,8 @@ export const INPUTS = {
   ...TIMELINE_INPUTS,
   ...REDELIVERY_INPUTS,
   ...OPERATOR_INPUTS,
+  ...DELIVERY_HOLD_INPUTS,
+  ...AUDIT_INPUTS,
   ...SESSION_INPUTS,
 };
 

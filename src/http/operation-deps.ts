@@ -59,6 +59,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly cancelled: (id: string) => void;
   /** Tells that an account was disabled or enabled, and that is on disk. */
   readonly accountsChanged: () => void;
+  /** Tells that webhooks were held or released, and that is on disk. */
+  readonly holdsChanged: () => void;
   /** False while the daemon starts, stops or is halted: it could not run what it accepted now. */
   readonly isAccepting: () => boolean;
   readonly notReadyReason: () => Promise<string | null>;
@@ -80,7 +82,8 @@ export type ApiStore = Pick<
   | ("insertTasks" | "findKeptAnswer" | "findTask" | "collectTask" | "cancelTask" | "cancelTasks")
   | ("listReady" | "listTasks" | "searchTasks" | "findTimeline" | "listDeliveries" | "redeliver")
   | ("countEndedDeliveriesStep" | "orderRedelivery")
-  | ("listDeliveryHolds" | "noteAudit")
+  | ("listDeliveryHolds" | "holdDeliveries" | "releaseDeliveries" | "countScheduled")
+  | ("noteAudit" | "listAudit")
   | ("listRedeliveryOrders" | "cancelRedeliveryOrder")
   | ("createKey" | "revokeKey" | "findAccountData" | "findKeyHolder")
   | ("createSession" | "findSession" | "endSession" | "useSignInLink")

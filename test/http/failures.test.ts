@@ -113,6 +113,10 @@ function operatorRequests(
     ["listTypeWork", get("/runners")],
     ["listWorkers", get("/runners")],
     ["listNodes", get("/nodes")],
+    ["holdDeliveries", post("/delivery_holds", { host: "PRIVATE" })],
+    ["releaseDeliveries", post("/delivery_holds/release", { host: "PRIVATE" })],
+    ["countScheduled", post("/delivery_holds", {})],
+    ["listAudit", get("/audit")],
     ["findDatabaseHealth", get("/nodes")],
   ];
 }

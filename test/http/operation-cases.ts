@@ -110,6 +110,11 @@ const SOUND: Readonly<Record<string, Sound>> = {
   denyAccessRequest: { status: 400 },
   listRunners: {},
   listNodes: {},
+  listDeliveryHolds: {},
+  holdDeliveries: { body: { host: "hooks.example.com", reason: "maintenance" } },
+  // The hold of an account is never made here.
+  releaseDeliveries: { body: { login: "tester" }, status: 404 },
+  listAudit: {},
   getSystem: {},
   isAlive: {},
   isReady: {},
@@ -125,6 +130,7 @@ const SOUND_VALUES: Readonly<Record<string, string>> = {
   tag: "t",
   type: "echo",
   state: "queued",
+  action: "key.created",
   collect: "false",
   from: new Date(Date.now() - 3_600_000).toISOString(),
   to: new Date().toISOString(),
@@ -269,6 +275,7 @@ async function makeCursors({ file, account }: TestDaemon): Promise<Cursors> {
       listReadyTasks: seal(place, { list: "ready", scope }),
       listTasks: seal(place, { list: "tasks", scope }),
       searchTasks: seal(place, { list: "search", scope }),
+      listAudit: seal(place, { list: "audit", scope: null }),
     };
   });
 }

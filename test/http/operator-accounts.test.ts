@@ -24,9 +24,19 @@ function withKey(url: string, key: string): Promise<Answer> {
   });
 }
 
-const READS = ["/accounts", "/access_requests", "/runners", "/nodes", "/system"];
+const READS = [
+  "/accounts",
+  "/access_requests",
+  "/runners",
+  "/nodes",
+  "/system",
+  "/delivery_holds",
+  "/audit",
+];
 
 const CHANGES = [
+  ["/delivery_holds", {}],
+  ["/delivery_holds/release", {}],
   ["/accounts", { login: "mallory" }],
   ["/accounts/disable/tester"],
   ["/accounts/enable/tester"],

@@ -32,10 +32,12 @@ export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 /** An action, wherever it is written. */
 export const AUDIT_ACTION = oneOf(AUDIT_ACTIONS);
 
+/** The operator at the dashboard, an account by a key or a session, a user at the command line, or nobody known. */
+export const ACTOR_KINDS = ["operator", "account", "user", "daemon", "nobody"] as const;
+
 /** Who did it. */
 export interface Actor {
-  /** The operator at the dashboard, an account by a key or a session, a user at the command line, or nobody known. */
-  readonly kind: "operator" | "account" | "user" | "daemon" | "nobody";
+  readonly kind: (typeof ACTOR_KINDS)[number];
   /** The account's login with its key or session, the name of the user; null where there is none. */
   readonly name: string | null;
   /** The client's address; null for what came by no connection. */
