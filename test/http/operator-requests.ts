@@ -64,6 +64,27 @@ export interface ShownNode {
   readonly sending: number | null;
 }
 
+export interface ShownHold {
+  readonly login: string | null;
+  readonly host: string | null;
+  readonly since: string;
+  readonly reason: string | null;
+  readonly held_by: string;
+  readonly waiting: number | null;
+}
+
+export interface ShownAuditEntry {
+  readonly at: string;
+  readonly actor: {
+    readonly kind: string;
+    readonly name: string | null;
+    readonly address: string | null;
+  };
+  readonly action: string;
+  readonly subject: string | null;
+  readonly details: Readonly<Record<string, unknown>> | null;
+}
+
 export interface ShownLogLine {
   readonly time: string;
   readonly level: string;
@@ -92,6 +113,12 @@ export interface OperatorFields {
   readonly workers: readonly ShownWorker[];
   readonly nodes: readonly ShownNode[];
   readonly database: unknown;
+  readonly holds: readonly ShownHold[];
+  readonly hold: ShownHold;
+  readonly host: string | null;
+  readonly waiting: number;
+  readonly holds_left: number;
+  readonly entries: readonly ShownAuditEntry[];
   readonly settings: readonly ShownSetting[];
   readonly log: readonly ShownLogLine[];
 }

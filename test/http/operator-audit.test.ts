@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { AuditEntry } from "../../src/store/store.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { signInOperator, type OperatorAnswer } from "./operator-requests.ts";
+import { atStore } from "./session-requests.ts";
+
+const T0 = Date.parse("2030-01-31T09:00:00.000Z");
+const MINUTE_MS = 60_000;
+
+async function start(t: TestContext, entries: readonly Partial<AuditEntry>[] = []) {
+  const daemon = await startTestDaemon(t);
+  const operator = await signInOperator(daemon);
+  const actor = { kind: "user", name: "root", address: null } as const;
+  const standard = { at: T0, actor, action: "key.created", subject: null, details: null } as const;
+  await atStore(daemon.file, async (store) => {
+    for (const entry of entries) await store.noteAudit({ ...standard, ...entry });
+  });
+  return { daemon, operator };
+}
+
+const six = Array.from({ length: 6 }, (_, i) => ({
+  at: T0 + i * MINUTE_MS,
+  subject: `${i}`,
+  action: i % 2 === 0 ? ("key.created" as const) : ("key.revoked" as const),
+}));
+
+const subjects = ({ fields }: OperatorAnswer): string =>
+  fields.entries.map(({ subject }) => subject ?? "-").join("");
+
+test("a parameter that is wrong, or a cursor of another list, is 40000", async (t) => {
+  const { daemon, operator } = await start(t, six);
+  const { next_cursor: foreign } = (await operator.get("/accounts?limit=1")).fields;
+  await daemon.post([{ type: "none" }, { type: "none" }]);
+  const tasks = await daemon.call("/v1/tasks?limit=1");
+  const { next_cursor: ofTasks } = (await tasks.json()) as { next_cursor: string | null };
+  const queries = [
+    ...["limit=0", "limit=201", "limit=-1", "limit=1e1", "limit=", "limit=1&limit=2"],
+    ...["action=", "action=key", "action=KEY.CREATED", "action=key.created%00", "action='"],
+    ...["since=1h", "since=yesterday", "since=2030-02-30T00:00:00Z", "before=3", "subject=ada"],
+    ...["cursor=", "cursor=3", `cursor=${"A".repeat(59)}`, `cursor=${foreign ?? "x"}`],
+    `cursor=${ofTasks ?? assert.fail("there is one page of tasks")}`,
+  ];
+  for (const query of queries)
+    assert.equal((await operator.get(`/audit?${query}`)).code, 40000, query);
+});
+
+test("the audit is listed newest first, page by page, of one action and since a time", async (t) => {
+  const { operator } = await start(t, six);
+  const since = encodeURIComponent("2030-01-31T09:03:00+00:00");
+
+  assert.equal(subjects(await operator.get("/audit?limit=6")), "543210");
+  assert.equal(subjects(await operator.get("/audit?action=key.revoked")), "531");
+  assert.equal(subjects(await operator.get(`/audit?since=${since}`)), "543");
+  assert.equal(subjects(await operator.get(`/audit?since=${since}&action=key.created`)), "4");
+
+  const pages: string[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const more: string = cursor === "" ? "" : `&cursor=${cursor}`;
+    const page = await operator.get(`/audit?action=key.created&limit=2${more}`);
+    pages.push(subjects(page));
+    cursor = page.fields.next_cursor;
+  }
+  assert.deepEqual(pages, ["42", "0"]);
+});
+
+test("an entry is shown as it is kept, whatever is in it, and no secret with it", async (t) => {
+  const actor = { kind: "account", name: "ada key_1", address: "203.0.113.7" } as const;
+  const details = { label: '<b> "\u202e', count: 3, is: true, no: null, __proto: "x" };
+  const { daemon, operator } = await start(t, [{ actor, details, subject: "ада" }]);
+  const created = await operator.post("/accounts", { login: "ada" });
+
+  const { response, fields } = await operator.get("/audit");
+
+  const [newest, oldest] = fields.entries;
+  assert.deepEqual(oldest, {
+    at: "2030-01-31T09:00:00.000Z",
+    ...{ actor, action: "key.created", subject: "ада", details },
+  });
+  assert.deepEqual([newest?.action, newest?.subject], ["account.created", "ada"]);
+  assert.deepEqual([newest?.actor.kind, newest?.actor.address], ["operator", "127.0.0.1"]);
+  assert.equal(fields.next_cursor, null);
+  const text = response.body.toString();
+  for (const secret of [created.fields.key, created.fields.webhook_secret, daemon.account.key]) {
+    assert.ok(!text.includes(secret));
+  }
+});

@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { ask } from "./answer.ts";
+import { OPERATOR, operatorPost, signInOperator } from "./operator-requests.ts";
+import { startRing } from "./ring.ts";
+import { FROM_PAGE } from "./session-requests.ts";
+
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const AT = "2030-01-31T09:00:00.000Z";
+const HOLDS = "/delivery_holds";
+const RELEASE = `${HOLDS}/release`;
+const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.2"]\n';
+
+async function start(t: TestContext) {
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml: TOML });
+  return { daemon, operator: await signInOperator(daemon, NOW) };
+}
+
+test("what is no account, host or reason is 40501, and a body that is no object 40503: nothing is held or released", async (t) => {
+  const { operator } = await start(t);
+  await operator.post(HOLDS, { host: "kept.example.com" });
+  const faults: readonly (readonly [field: string, values: readonly unknown[]])[] = [
+    [
+      "login",
+      ["nobody", "", "a b", "x".repeat(65), "__proto__", "\u0000", 7, ["tester"], {}, true],
+    ],
+    [
+      "host",
+      ["", "a b", "http://a.example", "a.example:80", "a..b", "x".repeat(256), "*", 7, [], {}],
+    ],
+    ["reason", ["\u0000", "\u001b[2J", "\ud800", "x".repeat(201), 7, {}]],
+    ["logins", ["tester"]],
+    ["__proto__x", [null]],
+  ];
+  for (const [field, values] of faults) {
+    for (const value of values) {
+      for (const path of [HOLDS, RELEASE]) {
+        const { code, body } = await operator.post(path, { [field]: value });
+        assert.equal(code, 40501, `${path} ${field} ${JSON.stringify(value)}`);
+        assert.equal(body.errors?.[0]?.pointer, `/${field}`);
+      }
+    }
+  }
+  for (const path of [HOLDS, RELEASE]) {
+    for (const [text, code] of [
+      ["", 40502],
+      ["[]", 40503],
+      ["null", 40503],
+      ["{", 40503],
+    ] as const) {
+      assert.equal((await operator.post(path, text)).code, code, `${path} ${text}`);
+    }
+    // All webhooks are named by an object without members, and never by nothing.
+    assert.equal((await operator.post(path)).code, 41500);
+  }
+
+  const { holds } = (await operator.get(HOLDS)).fields;
+  assert.deepEqual(
+    holds.map(({ login, host }) => [login, host]),
+    [[null, "kept.example.com"]],
+  );
+  const { entries } = (await operator.get("/audit?action=delivery.held")).fields;
+  assert.equal(entries.length, 1);
+});
+
+test("nothing goes out to a host that is held, what waits is counted, and it goes out after the release", async (t) => {
+  const held = await startReceiver(t);
+  const free = await startReceiver(t, { host: "127.0.0.2" });
+  const { daemon, operator } = await start(t);
+
+  const made = await operator.post(HOLDS, { host: "127.1", reason: "maintenance" });
+  await daemon.daemon.idle();
+  const hold = { login: null, host: "127.0.0.1", since: AT, reason: "maintenance" };
+  assert.deepEqual(made.fields.hold, { ...hold, held_by: "operator", waiting: 0 });
+  await daemon.post([
+    { type: "echo", postback_url: held.url("/a") },
+    { type: "echo", postback_url: free.url("/b") },
+  ]);
+  await free.next();
+  await daemon.daemon.idle();
+
+  const { holds } = (await operator.get(HOLDS)).fields;
+  assert.deepEqual(holds, [{ ...hold, held_by: "operator", waiting: 1 }]);
+  assert.equal(held.requests.length, 0);
+
+  const { fields } = await operator.post(RELEASE, { host: "127.0.0.1" });
+  const { login, host, waiting, holds_left } = fields;
+  assert.deepEqual(
+    { login, host, waiting, holds_left },
+    {
+      login: null,
+      host: "127.0.0.1",
+      waiting: 1,
+      holds_left: 0,
+    },
+  );
+  assert.equal((await held.next()).url, "/a");
+});
+
+test("holds of an account, a host, both and all are apart: each is released by naming it exactly", async (t) => {
+  const { daemon, operator } = await start(t);
+  await createTestAccount(daemon.file, "ada");
+  const [ada, host] = [{ login: "ada" }, { host: "a.example.com" }];
+  const scopes = [{}, ada, host, { ...ada, ...host }];
+  for (const scope of scopes) assert.equal((await operator.post(HOLDS, scope)).code, 20000);
+  const listed = async () =>
+    (await operator.get(HOLDS)).fields.holds.map(({ login, host }) => [login, host]);
+  const shown = [
+    [null, null],
+    ["ada", null],
+    [null, "a.example.com"],
+    ["ada", "a.example.com"],
+  ];
+  assert.deepEqual(await listed(), shown);
+
+  for (const [i, scope] of scopes.entries()) {
+    const { fields } = await operator.post(RELEASE, scope);
+    assert.equal(fields.holds_left, 3 - i);
+    assert.deepEqual(await listed(), shown.slice(i + 1));
+    const again = await operator.post(RELEASE, scope);
+    assert.equal(again.code, 40400);
+    assert.match(again.body.errors?.[0]?.detail ?? "", /No hold is of exactly /);
+  }
+});
+
+test("what is held already keeps its first reason, and one entry of the audit says who held it", async (t) => {
+  const { operator } = await start(t);
+  const first = await operator.post(HOLDS, { login: "tester", reason: "incident" });
+  const second = await operator.post(HOLDS, { login: "tester", reason: "another" });
+  await operator.post(RELEASE, { login: "tester" });
+
+  assert.deepEqual(second.fields.hold, first.fields.hold);
+  const { entries } = (await operator.get("/audit")).fields;
+  assert.deepEqual(
+    // Before them the operator signed in.
+    entries
+      .slice(0, -1)
+      .map(({ actor, action, subject, details }) => [
+        ...[actor.kind, actor.address, action],
+        ...[subject, details],
+      ]),
+    [
+      ["operator", "127.0.0.1", "delivery.released", "tester", { host: null }],
+      ["operator", "127.0.0.1", "delivery.held", "tester", { host: null, reason: "incident" }],
+    ],
+  );
+});
+
+test("beyond a hundred holds nothing is counted, and one too many is refused with what to do", async (t) => {
+  const hold = { since: NOW, reason: null, heldBy: "ada", accountId: null, login: null };
+  const holds = Array.from({ length: 101 }, (_, i) => ({ ...hold, host: `h${i}.example.com` }));
+  const { url, cookie } = await startRing(t, {
+    store: {
+      listDeliveryHolds: async () => holds,
+      countScheduled: async () => 7,
+      holdDeliveries: async () => "too many",
+    },
+  });
+  const credentials = [cookie];
+
+  const list = await ask(url, { target: OPERATOR + HOLDS, headers: [...FROM_PAGE, cookie] });
+  const refused = await ask(url, operatorPost(HOLDS, { body: {}, credentials }));
+
+  const { holds: listed } = Object(list.body) as { holds: { waiting: number | null }[] };
+  assert.deepEqual(
+    listed.map(({ waiting }) => waiting),
+    holds.map((_, i) => (i < 100 ? 7 : null)),
+  );
+  assert.equal(refused.code, 40000);
+  assert.match(refused.body.errors?.[0]?.detail ?? "", /There are 1000 holds: release some/);
+});
