@@ -2,17 +2,14 @@ import { useEffect } from "preact/hooks";
 
 import { HostsScreen } from "./hosts/hosts.tsx";
 import { KeysScreen } from "./keys/keys.tsx";
-import { AccessRequestsScreen } from "./operator/access-requests.tsx";
-import { AccountsScreen } from "./operator/accounts.tsx";
-import { NodesScreen } from "./operator/nodes.tsx";
-import { RunnersScreen } from "./operator/runners.tsx";
-import { SystemScreen } from "./operator/system.tsx";
 import { OverviewScreen } from "./overview/overview.tsx";
 import { Announcer } from "./part/announcer.tsx";
+import { Problem } from "./part/notice.tsx";
 import { KeyHelp } from "./shell/key-help.tsx";
 import { startLive } from "./shell/live.ts";
 import { Navigation, watchTitle } from "./shell/navigation.tsx";
 import { NotFoundScreen } from "./shell/not-found.tsx";
+import { operatorScript, operatorScriptProblem, watchOperator } from "./shell/operator-script.ts";
 import { actsFor, pathParts } from "./shell/route.ts";
 import { isOperator, session } from "./shell/session.ts";
 import { SignInScreen } from "./shell/sign-in.tsx";
@@ -23,6 +20,7 @@ import { TasksScreen } from "./tasks/tasks.tsx";
 export function App() {
   useEffect(startLive, []);
   useEffect(watchTitle, []);
+  useEffect(watchOperator, []);
   if (session.value === null) return <SignInScreen />;
   return (
     <>
@@ -64,19 +62,11 @@ function Screen() {
   }
 }
 
+/** The operator's screen, once its script is there. */
 function OperatorScreen({ name }: { readonly name: string }) {
-  switch (name) {
-    case "accounts":
-      return <AccountsScreen />;
-    case "access":
-      return <AccessRequestsScreen />;
-    case "runners":
-      return <RunnersScreen />;
-    case "nodes":
-      return <NodesScreen />;
-    case "system":
-      return <SystemScreen />;
-    default:
-      return <NotFoundScreen />;
-  }
+  const script = operatorScript.value;
+  if (script !== null) return <script.OperatorScreen name={name} />;
+  const problem = operatorScriptProblem.value;
+  if (problem === null) return <p class="loading">Loading…</p>;
+  return <Problem text={problem} retry={() => globalThis.location.reload()} />;
 }

@@ -1,0 +1,27 @@
+import { NotFoundScreen } from "../shell/not-found.tsx";
+import { AccessRequestsScreen } from "./access-requests.tsx";
+import { AccountsScreen } from "./accounts.tsx";
+import { NodesScreen } from "./nodes.tsx";
+import { RunnersScreen } from "./runners.tsx";
+import { SystemScreen } from "./system.tsx";
+
+/**
+ * The operator's screens, by the first part of their path. They are a script of their own, which account holders never
+ * load: nothing else may import this file but by `import()`.
+ */
+export function OperatorScreen({ name }: { readonly name: string }) {
+  switch (name) {
+    case "accounts":
+      return <AccountsScreen />;
+    case "access":
+      return <AccessRequestsScreen />;
+    case "runners":
+      return <RunnersScreen />;
+    case "nodes":
+      return <NodesScreen />;
+    case "system":
+      return <SystemScreen />;
+    default:
+      return <NotFoundScreen />;
+  }
+}
