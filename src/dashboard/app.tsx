@@ -29,12 +29,18 @@ export function App() {
       </a>
       <Navigation />
       <main id="main" tabIndex={-1}>
+        <Banner />
         <Screen />
       </main>
       <KeyHelp />
       <Announcer />
     </>
   );
+}
+
+function Banner() {
+  const script = operatorScript.value;
+  return isOperator.value && script !== null ? <script.HoldBanner /> : null;
 }
 
 function Screen() {

@@ -23,8 +23,10 @@ const FULL = (taskId: string): Screens => ({
   keys: ["keys?account=tester", "billing server"],
   accounts: ["accounts", "globex"],
   access: ["access", "Ada Lovelace"],
+  holds: ["holds", "moves to another machine"],
   runners: ["runners", "transcoder-1"],
   nodes: ["nodes", "Daemons of this database"],
+  audit: ["audit", "reason=moves to another machine"],
   system: ["system", "Up for"],
 });
 
@@ -37,8 +39,10 @@ const EMPTY: Screens = {
   "keys-of-all": ["keys", "Keys and secret belong to an account."],
   accounts: ["accounts?q=nobody", "No login contains"],
   access: ["access", "No request waits for a decision."],
+  holds: ["holds", "Nothing is held."],
   runners: ["runners", "There is no worker, and no type needs one."],
   nodes: ["nodes", "answers you"],
+  audit: ["audit?action=task.erased", "Nothing of this was done in that time."],
   system: ["system", "Up for"],
   nowhere: ["nowhere", "There is nothing at this address."],
 };
@@ -56,6 +60,8 @@ const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], d
     ["accounts", ["Enable initech"], "Enable initech?"],
     ["access", ["Approve someone@example.com"], "Make the account"],
     ["access", ["Deny someone@example.com"], "Deny this request?"],
+    ["holds", ["Hold webhooks"], "Hold webhooks"],
+    ["holds", ["Release webhooks to old.billing"], "Release webhooks to old.billing.example?"],
     ["hosts", ["Redeliver failed", "Count them"], "Redeliver failed deliveries"],
   ];
 

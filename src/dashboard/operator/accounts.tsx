@@ -17,10 +17,11 @@ import { bytesText, countText, percentText } from "../shell/format.ts";
 import { useIdCursor } from "../shell/id-cursor.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
-import { go, hrefOf, route, setQuery } from "../shell/route.ts";
+import { go, hrefOf, route } from "../shell/route.ts";
 import { AccountChange, type ChangeName } from "./account-change.tsx";
 import { AccountCreation } from "./account-creation.tsx";
 import { NewAccountShown } from "./new-account.tsx";
+import { Pages } from "./pages.tsx";
 
 type Accounts = AnswerOf<"GET /v1/operator/accounts">;
 
@@ -96,7 +97,12 @@ function Accounts({ page, ask }: AccountsProps) {
         keyOf={loginOf}
         current={current}
       />
-      <Pages next={next} />
+      <Pages next={next}>
+        <p class="hint">
+          Posted, delivered and success cover the last 24 hours.{" "}
+          <code>postbackd admin account limit LOGIN</code> changes the limits of an account.
+        </p>
+      </Pages>
     </section>
   );
 }
@@ -119,20 +125,6 @@ function NoAccounts() {
       ) : (
         <Empty title={`No login contains “${part}”.`} />
       )}
-    </div>
-  );
-}
-
-function Pages({ next }: { readonly next: string | null }) {
-  const isFirst = route.value.query.get("cursor") === null;
-  return (
-    <div class="pages">
-      <p class="hint">
-        Posted, delivered and success cover the last 24 hours.{" "}
-        <code>postbackd admin account limit LOGIN</code> changes the limits of an account.
-      </p>
-      {!isFirst && <Button press={() => setQuery({ cursor: null })}>First page</Button>}
-      {next !== null && <Button press={() => setQuery({ cursor: next })}>Next page</Button>}
     </div>
   );
 }

@@ -22,8 +22,10 @@ const PLACES: readonly Place[] = [
 const OPERATOR_PLACES: readonly Place[] = [
   { path: "/accounts", name: "Accounts" },
   { path: "/access", name: "Access requests" },
+  { path: "/holds", name: "Holds" },
   { path: "/runners", name: "Runners & workers" },
   { path: "/nodes", name: "Nodes" },
+  { path: "/audit", name: "Audit" },
   { path: "/system", name: "System" },
 ];
 
