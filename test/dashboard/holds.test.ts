@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { signInOperator } from "../http/operator-requests.ts";
+import { openPage, signIn } from "./browser.ts";
+import { forgive, goTo, mark, signInAsOperator, takeSteps } from "./visit.ts";
+
+const HOSTILE = `<img src=x onerror=alert(1)>`;
+
+const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1"]\n';
+
+test("what the operator holds", (t) =>
+  takeSteps(
+    t,
+    {
+      "waits from the dialog to the release, and every screen of the operator says so":
+        holdsAndReleases,
+      "is asked about before it is held: all webhooks where nothing is named": holdsAll,
+      "is listed, walked through and released by keys alone": releasesByKeys,
+      "is in the audit, which is filtered by action and leafed through": isInAudit,
+    },
+    { toml: TOML },
+  ));
+
+test("the operator's script", (t) =>
+  takeSteps(t, {
+    "is loaded by an operator and never by an account": loadsForOperators,
+    "that cannot be loaded leaves the other screens, and says what to do": saysItIsMissing,
+  }));
+
+const banner = (page: Page) => page.getByRole("region", { name: "Held webhooks" });
+
+const DIALOG = { name: "Hold webhooks" };
+
+async function holdsAndReleases(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const receiver = await startReceiver(t);
+  const opened = await openPage(t, daemon.url);
+  const { page } = opened;
+  await signInAsOperator(page, daemon);
+  await goTo(page, "Holds");
+  await page.getByText("Nothing is held.").waitFor();
+  const isSame = await mark(page);
+
+  await page.getByRole("button", { name: "Hold webhooks…" }).click();
+  const dialog = page.getByRole("dialog", DIALOG);
+  await dialog.getByLabel("Host").fill("a b");
+  await dialog.getByRole("button", { name: "Hold them" }).click();
+  await dialog.getByRole("alert").filter({ hasText: "It must be a host name" }).waitFor();
+  // The browser complains of every refusal.
+  forgive(opened, /status of 400/);
+  await dialog.getByLabel("Host").fill("127.0.0.1");
+  await dialog.getByLabel("Reason").fill(HOSTILE);
+  await dialog.getByText("This holds webhooks to 127.0.0.1.").waitFor();
+  await dialog.getByRole("button", { name: "Hold them" }).click();
+  await page.getByRole("status").filter({ hasText: "Held: webhooks to 127.0.0.1." }).waitFor();
+  await banner(page).getByText(`because: ${HOSTILE}`).waitFor();
+  for (const screen of ["Overview", "Tasks", "Hosts", "Accounts", "System"]) {
+    await goTo(page, screen);
+    await banner(page).getByText("Held: webhooks to 127.0.0.1").waitFor();
+  }
+  await daemon.daemon.idle();
+  const [task] = (await daemon.post([{ type: "echo", postback_url: receiver.url("/a") }])).tasks;
+  await daemon.daemon.idle();
+
+  await seesHeld(t, daemon, task?.id ?? "");
+  await banner(page).getByRole("link", { name: "Holds" }).click();
+  const row = page.getByRole("row").filter({ hasText: "webhooks to 127.0.0.1" });
+  await row.getByText("1", { exact: true }).waitFor();
+  assert.equal(receiver.requests.length, 0);
+  await row.getByRole("button", { name: "Release webhooks to 127.0.0.1" }).click();
+  const question = page.getByRole("dialog", { name: "Release webhooks to 127.0.0.1?" });
+  await question.getByText("1 waiting webhook will be sent").waitFor();
+  await question.getByRole("button", { name: "Release them" }).click();
+  await page.getByText("Nothing is held.").waitFor();
+  await banner(page).waitFor({ state: "detached" });
+  assert.equal((await receiver.next()).url, "/a");
+  await isSame();
+}
+
+/** The account sees that its webhook is held, and neither why nor what else is. */
+async function seesHeld(t: TestContext, daemon: TestDaemon, id: string): Promise<void> {
+  const { page, context } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.goto(`/dashboard/tasks/${id}`);
+  await page.getByText("waits while the operator holds webhooks to 127.0.0.1").waitFor();
+  assert.equal(await banner(page).count(), 0);
+  assert.equal(await page.getByText("onerror").count(), 0);
+  await context.close();
+}
+
+async function holdsAll(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signInAsOperator(page, daemon);
+  await page.goto("/dashboard/holds?account=tester");
+  await page.getByRole("button", { name: "Hold webhooks…" }).click();
+  const dialog = page.getByRole("dialog", DIALOG);
+  await dialog.getByText("This holds webhooks of tester.").waitFor();
+  await dialog.getByLabel("Account").fill("");
+  await dialog.getByText("This holds all webhooks.").waitFor();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual(await heldOf(daemon), []);
+}
+
+async function heldOf(daemon: TestDaemon) {
+  const operator = await signInOperator(daemon);
+  const { holds } = (await operator.get("/delivery_holds")).fields;
+  return holds.map(({ host }) => host);
+}
+
+async function releasesByKeys(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const operator = await signInOperator(daemon);
+  const hosts = ["a", "b", "c", "d"].map((name) => `${name}.example.com`);
+  for (const host of hosts) await operator.post("/delivery_holds", { host });
+  const { page } = await openPage(t, daemon.url);
+  await signInAsOperator(page, daemon);
+  await banner(page).getByText("; and 1 more").waitFor();
+  await goTo(page, "Holds");
+  await page.getByRole("link", { name: "webhooks to b.example.com" }).waitFor();
+
+  for (const key of ["j", "j", "j", "k", "r"]) await page.keyboard.press(key);
+  await page.getByRole("dialog", { name: "Release webhooks to b.example.com?" }).waitFor();
+  for (const key of ["Tab", "Enter"]) await page.keyboard.press(key);
+  await page.getByRole("status").filter({ hasText: "Released" }).waitFor();
+
+  assert.deepEqual(
+    await heldOf(daemon),
+    ["a", "c", "d"].map((name) => `${name}.example.com`),
+  );
+}
+
+async function isInAudit(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const operator = await signInOperator(daemon);
+  await operator.post("/delivery_holds", { host: "audit.example.com", reason: HOSTILE });
+  for (let i = 0; i < 60; i++) await operator.post("/accounts", { login: `account-${i}` });
+  const { page } = await openPage(t, daemon.url);
+  await signInAsOperator(page, daemon);
+  await goTo(page, "Audit");
+  const rows = page.getByRole("group", { name: "Entries" }).getByRole("row");
+  await rows.filter({ hasText: "session.opened" }).first().waitFor();
+
+  await page.getByLabel("Action").selectOption("account.created");
+  await rows.filter({ hasText: "account-59" }).waitFor();
+  // The head and a page.
+  assert.equal(await rows.count(), 51);
+  await page.getByRole("button", { name: "Next page" }).click();
+  await rows.filter({ hasText: "account-0" }).waitFor();
+  await page.getByLabel("Action").selectOption("delivery.held");
+  await rows.filter({ hasText: `host=audit.example.com reason=${HOSTILE}` }).waitFor();
+  assert.equal(new URL(page.url()).search, "?action=delivery.held");
+  await page.getByRole("button", { name: "24 h" }).click();
+  await rows.filter({ hasText: `host=audit.example.com reason=${HOSTILE}` }).waitFor();
+  await page.getByLabel("Action").selectOption("task.erased");
+  await page.getByText("Nothing of this was done in that time.").waitFor();
+}
+
+async function loadsForOperators(t: TestContext, daemon: TestDaemon): Promise<void> {
+  for (const isOperator of [false, true]) {
+    const { page } = await openPage(t, daemon.url);
+    const scripts: string[] = [];
+    page.on("request", (request) => {
+      if (request.resourceType() === "script") scripts.push(new URL(request.url()).pathname);
+    });
+    if (isOperator) await signInAsOperator(page, daemon);
+    else await signIn(page, daemon.account);
+    // An operator's script has this screen.
+    await page.goto("/dashboard/system");
+    await page
+      .getByText(isOperator ? "Up for" : "There is nothing at this address.")
+      .first()
+      .waitFor();
+    const ofOperator = scripts.filter((path) => path.includes("/screens-"));
+    assert.equal(ofOperator.length > 0, isOperator, scripts.join(" "));
+  }
+}
+
+async function saysItIsMissing(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, complaints } = await openPage(t, daemon.url);
+  await page.route("**/assets/screens-*", (route) => route.abort());
+  await signInAsOperator(page, daemon);
+  await goTo(page, "Tasks");
+  await page.getByRole("link", { name: "Nodes", exact: true }).click();
+  await page.getByRole("alert").filter({ hasText: "Load the page again." }).waitFor();
+  await page.unroute("**/assets/screens-*");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText("answers you").waitFor();
+  for (const complaint of complaints.splice(0)) assert.match(complaint, /ERR_FAILED/);
+}
