@@ -36,6 +36,7 @@ export const BOUNDS = {
   openapi: row(["getOpenApi", "GET /openapi.json", ""], 3),
   page: row([null, "GET /dashboard/", ""], 2),
   pageScript: row([null, "GET /dashboard/assets", "its largest file, as it is"], 3),
+  reference: row([null, "GET /docs", "the page, made before"], 3),
   statusCodes: row(["listStatusCodes", "status_codes", ""], 2),
   marketplaces: row(["listMarketplaces", "marketplaces", ""], 2),
   status: row(["getStatus", "status", ""], 2),

@@ -23,6 +23,7 @@ export async function readCases(world: World) {
     openapi: anybody.get("/openapi.json"),
     page: anybody.get("/dashboard/"),
     pageScript: plain(anybody.get(await largestAsset(world))),
+    reference: plain(anybody.get("/docs")),
     statusCodes: anybody.get("/v1/appendix/status_codes"),
     marketplaces: anybody.get("/v1/appendix/marketplaces"),
     status: anybody.get("/v1/appendix/status"),

@@ -121,9 +121,12 @@ export function memberNames(schema: JsonSchema): readonly string[] {
 /** Every named schema that a part of the document refers to, by its name. */
 export function namedSchemas(part: unknown): Readonly<Record<string, JsonSchema>> {
   const found: Record<string, JsonSchema> = {};
+  // Many parts are the same object in many places.
+  const known = new Set<object>();
   const look = (value: unknown): void => {
-    if (typeof value !== "object" || value === null) return;
-    const { $ref, [DEFINITION]: definition }: JsonSchema = { ...value };
+    if (typeof value !== "object" || value === null || known.has(value)) return;
+    known.add(value);
+    const { $ref, [DEFINITION]: definition }: JsonSchema = Object(value);
     if (definition !== undefined) add(String($ref).replace(COMPONENT, ""), definition);
     Object.values(value).forEach(look);
   };

@@ -23,6 +23,7 @@ import {
 import { parseFields } from "./fields.ts";
 import { arrivalOf, strictTransport } from "./guard/client-address.ts";
 import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
+import { inTurns } from "./in-turns.ts";
 import { requestHooks } from "./observed-requests.ts";
 import { openApiDocument } from "./openapi/openapi-document.ts";
 import {
@@ -240,7 +241,7 @@ function servePages(app: H3, deps: AppDeps): void {
   });
   const hasDashboard = pages !== null && browsers !== null;
   const first = hasDashboard ? DASHBOARD_PATH : REFERENCE_PATH;
-  const reference = referenceFiles(() => openApiDocument(operations, version));
+  const reference = referenceFiles(() => inTurns(openApiDocument(operations, version)));
   addPages(app, {
     dashboard: hasDashboard
       ? (event) => servePage(toRequest(event), { files: pages, gate, browsers })

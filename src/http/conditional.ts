@@ -32,16 +32,16 @@ export function withEntityTag(
  * them.
  */
 export function constantAnswer(
-  makeText: () => string,
+  makeText: () => string | Promise<string>,
   headers: ResponseHeaders,
-): (call: Pick<Call, "headers">) => WholeAnswer {
-  let made: { readonly bytes: Uint8Array; readonly tag: string } | null = null;
-  const make = () => {
-    const bytes = Buffer.from(makeText());
+): (call: Pick<Call, "headers">) => Promise<WholeAnswer> {
+  let made: Promise<{ readonly bytes: Uint8Array; readonly tag: string }> | null = null;
+  const make = async () => {
+    const bytes = Buffer.from(await makeText());
     return { bytes, tag: entityTag(bytes) };
   };
-  return (call) => {
-    made ??= make();
-    return withEntityTag(call, { status: 200, text: "", bytes: made.bytes, headers }, made.tag);
+  return async (call) => {
+    const { bytes, tag } = await (made ??= make());
+    return withEntityTag(call, { status: 200, text: "", bytes, headers }, tag);
   };
 }

@@ -44,11 +44,14 @@ export function servePage(page: PageRequest, deps: PageDeps): Response {
 }
 
 /** Answers every request at or below `/docs`. There is nothing to sign in at, so any name and plain HTTP will do. */
-export function serveReference(page: PageRequest, files: PageFiles): Response {
+export async function serveReference(
+  page: PageRequest,
+  files: () => Promise<ReturnType<PageFiles>>,
+): Promise<Response> {
   const { method, pathname, reply } = page;
   if (!isRead(method)) return textResponse(reply, 405, "Pages are only read.");
   if (pathname === `${REFERENCE_PATH}/`) return redirect(308, REFERENCE_PATH, reply);
-  const file = files().find(({ path }) => path === pathname);
+  const file = (await files()).find(({ path }) => path === pathname);
   return file === undefined ? textResponse(reply, 404, NO_FILE) : fileResponse(file, page);
 }
 

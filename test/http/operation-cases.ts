@@ -215,7 +215,7 @@ export function assertQuiet({ daemon, token }: Pick<Tested, "daemon" | "token">)
 }
 
 /** The table that the daemon serves. */
-function apiOperations(): readonly Operation[] {
+export function apiOperations(): readonly Operation[] {
   const values = {
     ...{ marketplaces: [], retentionDays: 30, limits: { tasksPerPost: 100 } },
     servesDashboard: true,

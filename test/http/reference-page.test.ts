@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { referencePage } from "../../src/http/reference/reference-page.ts";
+import { referencePieces } from "../../src/http/reference/reference-page.ts";
 import type { ShownDocument } from "../../src/http/reference/shown-document.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
@@ -158,7 +158,8 @@ test("whatever text is in the document, the reference shows it as text", async (
   const daemon = await startTestDaemon(t);
   const document: unknown = await (await fetch(`${daemon.url}/openapi.json`)).json();
   // Only texts differ from what the daemon serves.
-  const page = referencePage(poisoned(document) as ShownDocument, "/docs/style.css");
+  const shown = poisoned(document) as ShownDocument;
+  const page = [...referencePieces(shown, "/docs/style.css")].join("");
 
   assert.doesNotMatch(page, /<(script|img)/);
   assert.equal(page.match(/<\/title>/g)?.length, 1);

@@ -9,9 +9,15 @@ import {
   isConditional,
 } from "./openapi-answer.ts";
 
-/** The OpenAPI 3.1 document of these operations, made from their rules and docs. */
-export function openApiDocument(operations: readonly Operation[], version: string): JsonSchema {
+/** The OpenAPI 3.1 document of these operations, made from their rules and docs in steps of some milliseconds. */
+export function* openApiDocument(
+  operations: readonly Operation[],
+  version: string,
+): Generator<void, JsonSchema> {
   const shown = paths(operations);
+  yield;
+  const schemas = namedSchemas(shown);
+  yield;
   return {
     openapi: "3.1.0",
     info: { title: "postbackd", version, license: LICENSE, description: DESCRIPTION },
@@ -20,7 +26,7 @@ export function openApiDocument(operations: readonly Operation[], version: strin
     paths: shown,
     components: {
       securitySchemes: SECURITY_SCHEMES,
-      schemas: namedSchemas(shown),
+      schemas,
       headers: ANSWER_HEADERS,
       examples: errorExamples(operations.flatMap(errorCodes)),
     },

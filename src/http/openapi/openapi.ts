@@ -1,5 +1,6 @@
 import { version } from "../../assets.ts";
 import { CACHED_HEADERS, constantAnswer } from "../conditional.ts";
+import { inTurns } from "../in-turns.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { openApiDocument } from "./openapi-document.ts";
 
@@ -7,7 +8,8 @@ const HEADERS = { "cache-control": "public, max-age=300" };
 
 export function openApi(others: readonly Operation[]): Operation {
   // Made at the first request: most daemons never serve it.
-  const text = (): string => JSON.stringify(openApiDocument([...others, self], version));
+  const text = async (): Promise<string> =>
+    JSON.stringify(await inTurns(openApiDocument([...others, self], version)));
   const self = defineOperation("GET /openapi.json", {
     access: "public",
     doc: {

@@ -1,13 +1,38 @@
 import { line, markup, prose, textOf, type Markup, type Piece } from "./markup.ts";
 import { commonMarkup, operationMarkup, type PlacedOperation } from "./operation-markup.ts";
 import { fieldsMarkup, schemaAnchor, typeMarkup } from "./schema-markup.ts";
-import type { ShownDocument } from "./shown-document.ts";
+import type { ShownDocument, ShownSchema } from "./shown-document.ts";
 
-/** The document as a page for people: HTML without scripts and without styles of its own. */
-export function referencePage(document: ShownDocument, stylePath: string): string {
+/**
+ * The document as a page for people: HTML without scripts and without styles of its own, in pieces of an operation or a
+ * schema each.
+ */
+export function* referencePieces(document: ShownDocument, stylePath: string): Generator<string> {
   const groups = groupsOf(document);
-  const { info, components } = document;
-  const page = markup`<!doctype html>
+  const { schemas } = document.components;
+  yield textOf(headMarkup(document, { groups, stylePath }));
+  for (const { name, description, placed } of groups) {
+    yield textOf(markup`<section id="group-${name}">
+<h2><a href="#group-${name}">${name}</a></h2>
+${prose(description)}`);
+    for (const each of placed) yield textOf(operationMarkup(each));
+    yield "</section>\n";
+  }
+  yield textOf(commonMarkup(document.components));
+  yield `<section id="schemas">\n<h2><a href="#schemas">Schemas</a></h2>\n`;
+  for (const [name, schema] of Object.entries(schemas)) yield textOf(schemaMarkup(name, schema));
+  yield "</section>\n</main>\n</body>\n</html>\n";
+}
+
+interface HeadParts {
+  readonly groups: readonly Group[];
+  readonly stylePath: string;
+}
+
+/** Everything before the first group. */
+function headMarkup(document: ShownDocument, { groups, stylePath }: HeadParts): Markup {
+  const { info } = document;
+  return markup`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -29,15 +54,7 @@ ${groups.map(groupLinks)}<p class="group"><a href="#headers">Headers of answers<
 ${prose(info.description)}<p>The same for programs: <a href="/openapi.json"><code>/openapi.json</code></a> (OpenAPI 3.1).
 In the commands <code>$URL</code> stands for this daemon's address, <code>$KEY</code> for an API key, <code>$TOKEN</code>
 for a worker's token and <code>$COOKIE</code> for the operator's session, as <code>postbackd-8787=…</code>.</p>
-${schemesMarkup(document)}${groups.map(
-    ({ name, description, placed }) => markup`<section id="group-${name}">
-<h2><a href="#group-${name}">${name}</a></h2>
-${prose(description)}${placed.map((each) => operationMarkup(each))}</section>\n`,
-  )}${commonMarkup(components)}${schemasMarkup(document)}</main>
-</body>
-</html>
-`;
-  return textOf(page);
+${schemesMarkup(document)}`;
 }
 
 interface Group {
@@ -76,15 +93,10 @@ function schemesMarkup({ components }: ShownDocument): Piece {
 ${rows}</tbody></table>\n`;
 }
 
-function schemasMarkup({ components }: ShownDocument): Markup {
-  const all = Object.entries(components.schemas).map(([name, schema]) => {
-    const fields = fieldsMarkup(schema);
-    const { description = "" } = schema;
-    return markup`<article id="${schemaAnchor(name)}">
+function schemaMarkup(name: string, schema: ShownSchema): Markup {
+  const fields = fieldsMarkup(schema);
+  const { description = "" } = schema;
+  return markup`<article id="${schemaAnchor(name)}">
 <h3><a href="#${schemaAnchor(name)}">${name}</a></h3>
 ${prose(description)}${fields ?? markup`<p>${typeMarkup(schema)}</p>\n`}</article>\n`;
-  });
-  return markup`<section id="schemas">
-<h2><a href="#schemas">Schemas</a></h2>
-${all}</section>\n`;
 }
