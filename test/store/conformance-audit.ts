@@ -61,6 +61,23 @@ export function exerciseAudit(open: OpenStore): void {
     assert.deepEqual(await entriesOf(store), []);
   });
 
+  test("lists all since a time, also what was recorded before the clock was set back", async (t) => {
+    const { store } = await open(t);
+    for (const at of [0, 5, 1, 2, 3]) {
+      await store.noteAudit(newEntry({ at: T0 + at, subject: `${at}` }));
+    }
+    const since = async (at: number, action: AuditEntry["action"] | null = null) => {
+      const found = await store.listAudit({ since: T0 + at, action, limit: 99, before: null });
+      return found.map(({ subject }) => subject).join("");
+    };
+
+    assert.equal(await since(2), "325");
+    assert.equal(await since(2, "key.created"), "325");
+    assert.equal(await since(4), "5");
+    assert.equal(await since(6), "");
+    assert.equal(await since(0, "key.revoked"), "");
+  });
+
   test("lists those of one action, those since a time, and page by page", async (t) => {
     const { store } = await open(t);
     for (let i = 0; i < 6; i++) {

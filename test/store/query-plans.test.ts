@@ -7,6 +7,7 @@ import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
+import * as audit from "../../src/store/sqlite/audit.ts";
 import * as clockReadings from "../../src/store/sqlite/clock-readings.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
@@ -76,6 +77,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...taskErasure, ...accountErasure }),
   ...statementsOf({ ...accessRequests }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
+  ...statementsOf(prefixed("LIST_ENTRIES", audit.LIST_ENTRIES)),
 };
 
 /** A walk through the attempts of a range, with what is looked up for each; the states asked for are a list. */
@@ -407,6 +409,16 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   COUNT_QUEUED: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=?)", "SCAN (subquery-1)"],
   COUNT_RUNNING: ["SCAN tasks USING INDEX tasks_running", "USE TEMP B-TREE FOR GROUP BY"],
   DENY_REQUEST: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
+  LIST_ENTRIES_all: ["SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"],
+  LIST_ENTRIES_ofAction: ["SEARCH audit USING INDEX audit_by_action (action=? AND seq<?)"],
+  LIST_ENTRIES_since: [
+    "SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    "SEARCH audit USING COVERING INDEX audit_by_age (at>?)",
+  ],
+  LIST_ENTRIES_ofActionSince: [
+    "SEARCH audit USING INDEX audit_by_action (action=? AND seq>? AND seq<?)",
+    "SEARCH audit USING COVERING INDEX audit_by_age (at>?)",
+  ],
   LIST_REQUESTS_all: ["SCAN r", "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"],
   LIST_REQUESTS_pending: [
     "SCAN r USING INDEX access_requests_pending",

@@ -6,20 +6,35 @@ import {
   toAuditRow,
   type AuditRow,
 } from "../common/audited.ts";
-import type { AuditEntry } from "../store.ts";
+import type { AuditEntry, AuditQuery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
+import { prepareEach } from "./prepare-each.ts";
 import type { Steps } from "./steps.ts";
 
 const INSERT_ENTRY = `
   INSERT INTO audit (at, actor_kind, actor_name, address, action, subject, details_text)
   VALUES (@at, @actorKind, @actorName, @address, @action, @subject, @detailsText)`;
 
-const LIST_ENTRIES = `
+const listEntries = (filter: string): string => `
   SELECT seq, at, actor_kind AS actorKind, actor_name AS actorName, address, action, subject,
     details_text AS detailsText
   FROM audit
-  WHERE seq < @before AND at >= @since AND (@action IS NULL OR action = @action)
+  WHERE seq < @before ${filter}
   ORDER BY seq DESC LIMIT @limit`;
+
+const OF_ACTION = `AND action = @action`;
+// The clock may have been set: the first entry is looked for among all since that time. Without it a list that ends
+// before its limit would go through the whole table.
+const SINCE = `
+  AND at >= @since AND seq >= (SELECT min(seq) FROM audit INDEXED BY audit_by_age WHERE at >= @since)`;
+
+/** A list by what is asked for: each goes by an index. */
+export const LIST_ENTRIES = {
+  all: listEntries(""),
+  ofAction: listEntries(OF_ACTION),
+  since: listEntries(SINCE),
+  ofActionSince: listEntries(OF_ACTION + SINCE),
+};
 
 const NEWEST = `SELECT max(seq) FROM audit`;
 // One that is not old enough keeps back those after it.
@@ -74,12 +89,21 @@ export function auditEraser(
 }
 
 export function auditReads(connection: Connection) {
-  const list = connection.prepare<[object], AuditRow & { seq: number }>(LIST_ENTRIES);
+  const list = prepareEach<AuditRow & { seq: number }, ListName>(connection, LIST_ENTRIES);
 
   return {
-    listAudit: ({ since, action, limit, before }) =>
-      list
-        .all({ since: since ?? 0, action, limit, before: before ?? Number.MAX_SAFE_INTEGER })
-        .map(toAuditEntry),
+    listAudit(query) {
+      const before = query.before ?? Number.MAX_SAFE_INTEGER;
+      return list(listName(query))
+        .all({ ...query, before })
+        .map(toAuditEntry);
+    },
   } satisfies Steps;
+}
+
+type ListName = keyof typeof LIST_ENTRIES;
+
+function listName({ action, since }: AuditQuery): ListName {
+  if (action === null) return since === null ? "all" : "since";
+  return since === null ? "ofAction" : "ofActionSince";
 }
