@@ -148,7 +148,7 @@ export const BOUNDS = {
   deny: row(["denyAccessRequest", "operator: deny a request", ""], 3),
   runners: row(["listRunners", "operator: runners", ""], 3),
   nodes: row(["listNodes", "operator: nodes", ""], 3),
-  holds: row(["listDeliveryHolds", "operator: holds", "1000"], 15, HOLDS),
+  holds: row(["listDeliveryHolds", "operator: holds", "1000"], 10, HOLDS),
   holdMake: row(["holdDeliveries", "operator: hold", "a host, 999 others"], 5),
   holdRelease: row(["releaseDeliveries", "operator: release", "a host, 999 others"], 5),
   audit: row(["listAudit", "operator: audit", "200 entries"], 5),

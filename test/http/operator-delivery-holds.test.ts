@@ -16,8 +16,8 @@ const RELEASE = `${HOLDS}/release`;
 const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.2"]\n';
 
 async function start(t: TestContext) {
-  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml: TOML });
-  return { daemon, operator: await signInOperator(daemon, NOW) };
+  const daemon = await startTestDaemon(t, { toml: TOML });
+  return { daemon, operator: await signInOperator(daemon) };
 }
 
 test("what is no account, host or reason is 40501, and a body that is no object 40503: nothing is held or released", async (t) => {
@@ -70,7 +70,8 @@ test("what is no account, host or reason is 40501, and a body that is no object 
 test("nothing goes out to a host that is held, what waits is counted, and it goes out after the release", async (t) => {
   const held = await startReceiver(t);
   const free = await startReceiver(t, { host: "127.0.0.2" });
-  const { daemon, operator } = await start(t);
+  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml: TOML });
+  const operator = await signInOperator(daemon, NOW);
 
   const made = await operator.post(HOLDS, { host: "127.1", reason: "maintenance" });
   await daemon.daemon.idle();
