@@ -82,7 +82,9 @@ function operatorRequests(): readonly PageRequest[] {
     ...ofAll.map((each) => ({ ...each, screen: "all accounts" })),
     fixed("Accounts", "operator/accounts"),
     fixed("Access requests", "operator/access_requests"),
+    fixed("Holds", "operator/delivery_holds"),
     fixed("Runners", "operator/runners"),
+    fixed("Audit", "operator/audit"),
     fixed("System", "operator/system"),
   ];
 }

@@ -9,15 +9,21 @@ test("the executable has the dashboard in it, compressed, and its assets may be 
   const { url } = await startService(t, emptyPlace(t));
   const page = await exchange(url, { target: "/dashboard/" });
   assert.equal(page.status, 200);
-  const assets = [...page.body.toString().matchAll(/(?:src|href)="([^"]+)"/g)].map(([, at]) => at);
-  assert.equal(assets.length, 3);
-  for (const target of assets) {
-    assert.match(target ?? "", /^\/dashboard\/assets\/[a-z]+-[\dA-Za-z]{8,}\.(js|css|svg)$/);
+  const assets = [...page.body.toString().matchAll(/(?:src|href)="([^"]+)"/g)].map(
+    ([, at = ""]) => at,
+  );
+  assert.equal(assets.length, 4);
+  // The page does not name the operator's script: the first one does.
+  const app = assets.find((at) => at.includes("/app-")) ?? "";
+  const { body: script } = await exchange(url, { target: app });
+  const [operators = ""] = /screens-\w{8}\.js/.exec(script.toString()) ?? [];
+  for (const target of [...assets, `/dashboard/assets/${operators}`]) {
+    assert.match(target, /^\/dashboard\/assets\/[a-z]+-[\dA-Za-z]{8,}\.(js|css|svg)$/);
     const headers = ["Accept-Encoding: br"];
-    const asset = await exchange(url, { target: target ?? "", headers });
+    const asset = await exchange(url, { target, headers });
     assert.equal(asset.status, 200, target);
     assert.equal(headerOf(asset, "cache-control"), "public, max-age=31536000, immutable");
-    const isText = !target?.endsWith(".svg");
+    const isText = !target.endsWith(".svg");
     if (isText) assert.equal(headerOf(asset, "content-encoding"), "br", target);
     assert(asset.body.length > 0 && asset.body.length < 64 * 1024, target);
   }
