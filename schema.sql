@@ -313,7 +313,7 @@ CREATE TABLE delivery_holds (
   since       INTEGER NOT NULL,
   -- The operator's words.
   reason      TEXT,
-  -- Who holds them, as `actor_name` in audit.
+  -- The user of the machine, or `operator` for a request; audit has the session and the address.
   held_by     TEXT    NOT NULL
 ) STRICT;
 
