@@ -8,35 +8,59 @@ import { newReading, T0 } from "./helpers/store.ts";
 
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} };
 
-/**
- * Opens the clock an hour after a reading, on a store that cannot write; the wall clock was set by `stepMs` meanwhile.
- */
-async function openUnable(kind: StoreErrorKind, stepMs: number) {
+interface Unable {
+  readonly kind: StoreErrorKind;
+  /** By how much the wall clock was set since the reading. */
+  readonly stepMs: number;
+  /** For how long the store cannot write; for ever unless given. */
+  readonly ms?: number;
+}
+
+/** Opens the clock an hour after a reading, on a store that cannot write. */
+async function openUnable({ kind, stepMs, ms = Infinity }: Unable) {
   const machine = createFakeClock({ now: T0 });
   const last = newReading({ uptimeMs: 0, bootId: machine.bootId(), steadyAt: T0 + 5000 });
   machine.jump(3_600_000);
   machine.step(stepMs);
+  const ableAt = machine.monotonic() + ms;
+  const moved: number[] = [];
   const store = {
     findClockReading: async () => last,
-    resumeClock: async () => Promise.reject(new StoreError(kind, "no room")),
+    async resumeClock({ stepMs: by }: { readonly stepMs: number }) {
+      if (machine.monotonic() < ableAt) throw new StoreError(kind, "no room");
+      return moved.push(by);
+    },
   };
-  return openClock({ machine, store, log: QUIET });
+  let isOpen = false;
+  const opened = openClock({ machine, store, log: QUIET }).finally(() => (isOpen = true));
+  // Whatever it waits for comes.
+  while (!isOpen) {
+    await Promise.race([opened, machine.whenPending(1)]).catch(() => {});
+    machine.advance(machine.pending()[0] ?? 0);
+  }
+  return { clock: await opened, machine, moved };
 }
 
 for (const kind of ["full", "busy", "unreachable"] as const) {
   test(`a store that is ${kind} keeps no daemon from starting, whose time goes on all the same`, async () => {
-    const clock = await openUnable(kind, 0);
+    const { clock, machine } = await openUnable({ kind, stepMs: 0 });
 
-    assert.equal(clock.steady(), T0 + 5000 + 3_600_000);
+    assert.equal(clock.steady(), T0 + 5000 + machine.monotonic());
   });
 
   test(`but nothing starts before what waits has moved with a clock that was set (${kind})`, async () => {
-    await assert.rejects(openUnable(kind, -86_400_000), { kind });
+    await assert.rejects(openUnable({ kind, stepMs: -86_400_000 }), { kind });
   });
 }
 
+test("what another process holds for some seconds is waited for", async () => {
+  const { moved } = await openUnable({ kind: "busy", stepMs: -86_400_000, ms: 12_000 });
+
+  assert.deepEqual(moved, [-86_400_000]);
+});
+
 test("a store that has failed keeps the daemon from starting", async () => {
   for (const kind of ["failed", "unknown", "closed"] as const) {
-    await assert.rejects(openUnable(kind, 0), { kind });
+    await assert.rejects(openUnable({ kind, stepMs: 0 }), { kind });
   }
 });

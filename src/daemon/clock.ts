@@ -1,5 +1,6 @@
 import { decideResumption, readClocks } from "../domain/clock/clock-reading.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { wait } from "../domain/clock/wait.ts";
 import type { Logger } from "../domain/log.ts";
 import { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { StoreError, type Store } from "../store/store.ts";
@@ -11,9 +12,14 @@ export interface ClockParts {
   readonly log: Logger;
 }
 
+// Another daemon's batch holds its rows for some milliseconds; one that stands still, for the 10 s that the server gives it.
+const BUSY_MS_MAX = 30_000;
+const BUSY_PAUSE_MS = 100;
+
 /**
  * Opens the daemon's clock, and moves what waits in the store by the amount that the machine's clock was set since the
- * last reading. To be called before anything else reads or writes times.
+ * last reading. To be called before anything else reads or writes times. Waits up to 30 s for rows that another process
+ * holds.
  */
 export async function openClock({ machine, store, log }: ClockParts): Promise<ClockWatch> {
   const clock = new ClockWatch(machine);
@@ -22,7 +28,9 @@ export async function openClock({ machine, store, log }: ClockParts): Promise<Cl
   clock.resumeSteady(steadyAt);
   const { stepMs, isElapsedKnown } = resumption;
   try {
-    await store.resumeClock({ ...resumption, reading: readClocks(clock) });
+    await whileBusy(machine, () =>
+      store.resumeClock({ ...resumption, reading: readClocks(clock) }),
+    );
   } catch (error) {
     // A full disk must not keep a daemon from serving what there is. But nothing may start before what waits has moved.
     if (!(error instanceof StoreError) || !error.isPassing || stepMs !== 0) throw error;
@@ -42,4 +50,18 @@ export async function openClock({ machine, store, log }: ClockParts): Promise<Cl
     );
   }
   return clock;
+}
+
+async function whileBusy(clock: Clock, step: () => Promise<unknown>): Promise<void> {
+  const since = clock.monotonic();
+  for (;;) {
+    try {
+      await step();
+      return;
+    } catch (error) {
+      const isBusy = error instanceof StoreError && error.kind === "busy";
+      if (!isBusy || clock.monotonic() - since > BUSY_MS_MAX) throw error;
+      await wait(BUSY_PAUSE_MS, { clock });
+    }
+  }
 }
