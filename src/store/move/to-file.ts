@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
-import { endExpired } from "../postgres/machine/heartbeat.ts";
+import { endSilent } from "../postgres/machine/heartbeat.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machine/connection.ts";
@@ -46,7 +46,7 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
     await requireTables(server, address);
     await requireOwnVersion(server, address);
     // Nothing of a node that has not been heard can be committed any more.
-    await endExpired(server);
+    await endSilent(server);
     await server.command("BEGIN ISOLATION LEVEL REPEATABLE READ");
     // Before the first look: a daemon that joined meanwhile is seen, and none joins until this is over.
     await server.command("LOCK TABLE schema_version IN EXCLUSIVE MODE");

@@ -258,6 +258,21 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     }
   });
 
+  test("who joins just after the database's clock was set ends no node that lives, and each that does not", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const first = await openNode(t, url, { beatMs: 1000 });
+    const { self } = first.cluster;
+    const { child } = await startNode(t, url);
+    child.kill("SIGKILL");
+
+    // So a clock that was set forward leaves them until their next heartbeats.
+    await askDatabase(url, "UPDATE nodes SET expires_at = expires_at - 300000");
+    const second = await openNode(t, url, { beatMs: 1000 });
+
+    await eventually("members", () => seeEachOther(first, second));
+    assert.equal(first.cluster.self, self);
+  });
+
   test("what a node writes after it was taken for dead changes nothing", async (t) => {
     const url = await newDatabaseUrl(t);
     const store = await openNode(t, url);

@@ -1,3 +1,5 @@
+import { systemClock } from "../../../domain/clock/clock.ts";
+import { wait } from "../../../domain/clock/wait.ts";
 import type { Duty } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
@@ -6,6 +8,11 @@ import { DUTIES, type DutyRow } from "./duties.ts";
 import { SCHEMA } from "./schema-steps.ts";
 
 /** The rows that nodes write of themselves, and see of one another. All of it goes by the database's clock. */
+
+/** Time between heartbeats. */
+export const BEAT_MS = 2000;
+/** How many of them a node is taken for alive. */
+export const BEATS_TO_LIVE = 5;
 
 const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
@@ -137,18 +144,16 @@ export async function leave(connection: Connection, nodeSeq: number): Promise<vo
 const FIND_EXPIRED = `
   SELECT seq, name FROM nodes
   WHERE ended_at IS NULL
-    AND (seq = ANY($1::bigint[]) OR expires_at < ${NOW} AND ($2::bigint[] IS NULL OR seq = ANY($2::bigint[])))
+    AND (seq = ANY($1::bigint[]) OR expires_at < ${NOW} AND seq = ANY($2::bigint[]))
   ORDER BY seq FOR UPDATE SKIP LOCKED`;
 
 /** Which nodes to end. */
 interface Ending {
   /** These, however long they have yet. */
   readonly now: readonly number[];
-  /** Of these the ones whose time is over; null for all that there are. */
-  readonly expired: readonly number[] | null;
+  /** Of these the ones whose time is over. */
+  readonly expired: readonly number[];
 }
-
-const ALL_EXPIRED: Ending = { now: [], expired: null };
 
 /** A node that was taken for dead. */
 export interface EndedNode {
@@ -157,12 +162,12 @@ export interface EndedNode {
 }
 
 /**
- * Ends nodes: all whose time is over unless it is told which. First it takes their stripes away, which waits for a batch under
- * way: so when a node is seen to have ended, nothing of it can be committed any more.
+ * Ends nodes. First it takes their stripes away, which waits for a batch under way: so when a node is seen to have ended,
+ * nothing of it can be committed any more.
  */
 export async function endExpired(
   connection: Connection,
-  { now, expired: among } = ALL_EXPIRED,
+  { now, expired: among }: Ending,
 ): Promise<readonly EndedNode[]> {
   await connection.command("BEGIN");
   const expired = await connection.all<EndedNode>(FIND_EXPIRED, [now, among]);
@@ -173,6 +178,22 @@ export async function endExpired(
   }
   await commit(connection);
   return expired;
+}
+
+const FIND_SILENT = `SELECT seq FROM nodes WHERE ended_at IS NULL AND expires_at < ${NOW}`;
+
+/**
+ * Ends the nodes whose time is over for whoever has not heard them until now: those of them that are not heard for
+ * `liveMs` either. Until their next heartbeats all seem dead after the database's clock was set forward.
+ */
+export async function endSilent(
+  connection: Connection,
+  liveMs = BEATS_TO_LIVE * BEAT_MS,
+): Promise<void> {
+  const silent = await connection.all<{ seq: number }>(FIND_SILENT);
+  if (silent.length === 0) return;
+  await wait(liveMs, { clock: systemClock });
+  await endExpired(connection, { now: [], expired: silent.map(({ seq }) => seq) });
 }
 
 // After a failed statement a COMMIT succeeds, and has rolled back.

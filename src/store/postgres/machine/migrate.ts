@@ -3,7 +3,7 @@ import { wait } from "../../../domain/clock/wait.ts";
 import { StoreError } from "../../store-error.ts";
 import { connectError } from "./connect-error.ts";
 import { ConnectionLost, sqlStateOf } from "./connection.ts";
-import { endExpired } from "./heartbeat.ts";
+import { endSilent } from "./heartbeat.ts";
 import { reachServer, type Reached } from "./reach-server.ts";
 import { oldestProgramAfter, SCHEMA, type SchemaPlan, type SchemaStep } from "./schema-steps.ts";
 import { findSchemaVersion, schemaError, type SchemaVersion } from "./schema-version.ts";
@@ -136,7 +136,7 @@ const OLDER_NODES = `
 /** From now on no program joins that the step would harm. Rejects when one of them is there. */
 async function refuseOlderPrograms({ connection }: Reached, step: SchemaStep): Promise<void> {
   // Those that are not heard any more are of no concern.
-  await endExpired(connection);
+  await endSilent(connection);
   const oldest = oldestProgramAfter(step);
   await inShortTransaction(connection, async () => {
     const row = await connection.get<{ version: number }>(RAISE_OLDEST_PROGRAM, [oldest]);

@@ -30,6 +30,11 @@ export class NodeEnder {
     this.#parts = parts;
   }
 
+  /** The lives of this node that are over and not known to be ended. */
+  get also(): readonly number[] {
+    return this.#also;
+  }
+
   /** A life of this node is over: nobody need wait until it is taken for dead. */
   endAlso(nodeSeq: number): void {
     this.#also = [...this.#also, nodeSeq];

@@ -8,7 +8,8 @@ import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import type { Dialer } from "./dialer.ts";
 import { DutyHolder } from "./duty-holder.ts";
-import { beat, endExpired, join, leave, type BeatAnswer, type NodeName } from "./heartbeat.ts";
+import { BEATS_TO_LIVE, beat, endExpired, endSilent, join, leave } from "./heartbeat.ts";
+import type { BeatAnswer, NodeName } from "./heartbeat.ts";
 import { hasLostCommits } from "./last-commits.ts";
 import { Lifeline } from "./lifeline.ts";
 import { isSame, membersOf, nextExpiryMs } from "./members.ts";
@@ -22,11 +23,7 @@ import type { NodeLife, WriterNode } from "./writer.ts";
 /** How many connections of a node write. */
 export const WRITERS = 2;
 
-/** Time between heartbeats. */
-export const BEAT_MS = 2000;
-// A node is taken for dead after five of them, and stops by itself after four: what it began last has then a little
-// time to end.
-const BEATS_TO_LIVE = 5;
+// A node stops by itself before the others take it for dead: what it began last has then a little time to end.
 const BEATS_TO_FENCE = 4;
 const BEATS_TO_WAIT = 2.5;
 
@@ -92,7 +89,7 @@ export class ServerNode implements WriterNode, Cluster {
   /** Joins the others. Rejects when the server cannot be reached or cannot be used. */
   async open(): Promise<void> {
     const connection = await this.#parts.dialer.dial(ENDER);
-    await endExpired(connection);
+    await endSilent(connection, this.#liveMs);
     await this.#begin(connection);
     await connection.close();
     await this.#step();
@@ -256,8 +253,8 @@ export class ServerNode implements WriterNode, Cluster {
   async #beginAgain(): Promise<void> {
     const connection = await this.#parts.dialer.reach(ENDER);
     try {
-      // After a time without the server all stripes may be those of lives that are over, this node's among them.
-      await endExpired(connection);
+      // After a time without the server many join again at once, and there are stripes for one life of each.
+      await endExpired(connection, { now: this.#ender.also, expired: [] });
       await this.#begin(connection);
     } finally {
       await connection.close();
@@ -267,9 +264,9 @@ export class ServerNode implements WriterNode, Cluster {
 
   async #begin(connection: Connection): Promise<void> {
     const { name, role, log } = this.#parts;
-    const begun = this.#lifeline.begin();
     const joined = await join(connection, { ...name, role, liveMs: this.#liveMs });
     const { nodeSeq, stripe, lastSeq, reading } = joined;
+    const begun = this.#lifeline.begin();
     const answer = await this.#ask(connection, nodeSeq);
     this.clock.learn(answer.sample);
     this.clock.anchorUptime(reading);
