@@ -328,7 +328,7 @@ test("what was claimed by a life that is over when the answer comes is neither r
       return claimed;
     },
     // The store knows that they are another life's.
-    requeueTasks: async () => 0,
+    releaseTask: async () => {},
     recordAttempt: async () => {},
   };
   const { node, accountId } = await startNode(t, { store, overrides });
@@ -345,6 +345,36 @@ test("what was claimed by a life that is over when the answer comes is neither r
   await turns();
 
   assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+});
+
+test("a claim that waited while its life ended, and was made in the next, counts as no run", async (t) => {
+  const store = await openTestStore(t);
+  let begun = Promise.resolve();
+  const claimed: number[] = [];
+  const overrides: Partial<Store> = {
+    claimTasks: async (claim) => {
+      await begun;
+      const tasks = await store.claimTasks(claim);
+      claimed.push(...tasks.map(({ runs }) => runs));
+      return tasks;
+    },
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  const gate = Promise.withResolvers<void>();
+  begun = gate.promise;
+  const task = newTask();
+  await store.insertTasks(newPost(accountId, [task]));
+  await node.pass(1);
+
+  node.cluster.change({ self: "node-1b", members: ["node-1b"] });
+  gate.resolve();
+  await node.pass(1);
+
+  assert.deepEqual(
+    node.runs.map(({ id }) => id),
+    [task.id],
+  );
+  assert.deepEqual(claimed, [1, 1]);
 });
 
 test("a claim is kept or given back, whatever another node said of its task meanwhile", async (t) => {

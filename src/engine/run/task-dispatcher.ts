@@ -52,8 +52,8 @@ interface RunUnderWay {
   readonly life: string;
   /** Monotonic; 0 where nobody wants to know. */
   readonly startedAt: number;
-  /** True when it was stopped because its account is disabled: then it counts as not started. */
-  isHeld: boolean;
+  /** True when it goes back to the queue as if it had not been started: by its account's hold, or because it never was. */
+  isUncounted: boolean;
 }
 
 type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
@@ -141,7 +141,7 @@ export class TaskDispatcher implements Part {
   hold(accountIds: ReadonlySet<number>): void {
     for (const run of this.#runs.values()) {
       if (!accountIds.has(run.task.accountId)) continue;
-      run.isHeld = true;
+      run.isUncounted = true;
       run.stopped.abort();
     }
     for (const { claims } of this.#queues) {
@@ -212,9 +212,9 @@ export class TaskDispatcher implements Part {
       const tasks = await persist(claim, this.#deps);
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
       for (const task of tasks) {
-        const isHeld = underWay.held.has(task.accountId);
+        const isUncounted = underWay.held.has(task.accountId);
         if (underWay.cancelled.has(task.id)) this.#giveBack(queue, task);
-        else this.#start({ queue, task, isHeld, life });
+        else this.#start({ queue, task, isUncounted, life });
       }
     } finally {
       queue.credit.end(begun, finding);
@@ -226,10 +226,12 @@ export class TaskDispatcher implements Part {
   // Whoever told that it was cancelled may have been wrong: nobody else would ever look for a task that a living node
   // has claimed. The store does nothing to one that was.
   #giveBack(queue: TypeQueue, task: ClaimedTask): void {
-    void this.#steps.track(this.#putBack({ queue, task, isHeld: false }).catch(this.#deps.failed));
+    void this.#steps.track(
+      this.#putBack({ queue, task, isUncounted: false }).catch(this.#deps.failed),
+    );
   }
 
-  #start(begun: Pick<RunUnderWay, "queue" | "task" | "isHeld" | "life">): void {
+  #start(begun: Pick<RunUnderWay, "queue" | "task" | "isUncounted" | "life">): void {
     const { observer, clock, cluster } = this.#deps;
     const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
     const run = { ...begun, stopped: new AbortController(), startedAt };
@@ -238,8 +240,8 @@ export class TaskDispatcher implements Part {
     const { id, type, runs } = begun.task;
     this.#deps.log.debug({ id, type, run: runs }, "a run began");
     // The claim brought it in after the stop, after its account was disabled, or after this node was lost as a member.
-    const isOver = this.#isAborted || run.isHeld || isLifeOver(run.life, cluster);
-    if (isOver) run.stopped.abort();
+    run.isUncounted ||= this.#isAborted || isLifeOver(run.life, cluster);
+    if (run.isUncounted) run.stopped.abort();
     const ended = this.#run(run)
       .then((outcome) => this.#end(run, outcome))
       .catch(this.#deps.failed)
@@ -289,10 +291,10 @@ export class TaskDispatcher implements Part {
   async #putBack({
     queue,
     task: { seq, id, runs: run },
-    isHeld,
-  }: Pick<RunUnderWay, "queue" | "task" | "isHeld">): Promise<void> {
+    isUncounted,
+  }: Pick<RunUnderWay, "queue" | "task" | "isUncounted">): Promise<void> {
     const { store } = this.#deps;
-    if (isHeld) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
+    if (isUncounted) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
     else await persist(() => store.requeueTasks({ seq, id, run }), this.#deps);
     this.wake(queue.type);
   }
