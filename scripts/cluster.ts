@@ -9,16 +9,16 @@ const standbys = () => import("./cluster/standby-rows.ts");
  * each row is one way in which a daemon, the server or the network between them fails.
  */
 await runCommands("node --import tsx scripts/cluster.ts", {
-  "kill9-node": async () => ({ command: (await nodes()).killNodes }),
-  "kill9-postgres": async () => ({ command: (await nodes()).killServer }),
-  "stop-cont": async () => ({ command: (await nodes()).stopNodes }),
-  "proxy-cut": async () => ({ command: (await network()).cutConnections }),
-  "proxy-halt": async () => ({ command: (await network()).haltNetwork }),
-  "proxy-loss": async () => ({ command: (await network()).loseData }),
-  failover: async () => ({ command: (await standbys()).failOver }),
-  "failover-async": async () => ({ command: (await standbys()).failOverAsync }),
-  "standby-gone": async () => ({ command: (await standbys()).loseStandby }),
-  "join-leave": async () => ({ command: (await nodes()).joinAndLeave }),
-  "pinned-snapshot": async () => ({ command: (await nodes()).pinSnapshot }),
-  "revoke-key": async () => ({ command: (await nodes()).revokeKey }),
+  "kill9-node": async () => (await nodes()).killNodes,
+  "kill9-postgres": async () => (await nodes()).killServer,
+  "stop-cont": async () => (await nodes()).stopNodes,
+  "proxy-cut": async () => (await network()).cutConnections,
+  "proxy-halt": async () => (await network()).haltNetwork,
+  "proxy-loss": async () => (await network()).loseData,
+  failover: async () => (await standbys()).failOver,
+  "failover-async": async () => (await standbys()).failOverAsync,
+  "standby-gone": async () => (await standbys()).loseStandby,
+  "join-leave": async () => (await nodes()).joinAndLeave,
+  "pinned-snapshot": async () => (await nodes()).pinSnapshot,
+  "revoke-key": async () => (await nodes()).revokeKey,
 });

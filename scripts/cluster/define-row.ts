@@ -1,4 +1,4 @@
-import { defineCommand, type Command } from "../kit/command.ts";
+import { defineCommand, type Bench, type Command } from "../kit/command.ts";
 import { toggle, type Flags, type Values } from "../kit/flags.ts";
 import { runRow, type Fact, type Row } from "./run-row.ts";
 import type { World } from "./world.ts";
@@ -21,24 +21,28 @@ interface OwnRow<Own extends Flags> extends Omit<Row, "damage" | "flags" | "node
   ) => Promise<readonly Fact[]>;
 }
 
-/** A row of the failures of a cluster, as a command. */
-export function defineRow<Own extends Flags>({
-  about,
-  flags,
-  nodes = NODES,
-  damage,
-  ...row
-}: OwnRow<Own>): Command {
-  const all = { ...flags, ...NO_NOTIFY };
-  return defineCommand({
+/** A row of the failures of a cluster. */
+export interface DefinedRow<Own extends Flags> {
+  /** Of `scripts/cluster.ts`. */
+  readonly command: Command;
+  /** The same with these values of its flags: rejects when the verdict is not clean. */
+  readonly run: (bench: Bench, values: Values<Own>) => Promise<void>;
+}
+
+/** Makes one. */
+export function defineRow<Own extends Flags>(given: OwnRow<Own>): DefinedRow<Own> {
+  const { about, flags, nodes = NODES, damage, ...row } = given;
+  const run = (bench: Bench, values: Values<Own>, daemonFlags: readonly string[] = []) =>
+    runRow(bench, {
+      ...row,
+      nodes,
+      flags: daemonFlags,
+      damage: (world, fault) => damage(world, fault, values),
+    });
+  const command = defineCommand({
     about,
-    flags: all,
-    run: (values, bench) =>
-      runRow(bench, {
-        ...row,
-        nodes,
-        flags: values["no-notify"] ? ["--no-notify"] : [],
-        damage: (world, fault) => damage(world, fault, values),
-      }),
+    flags: { ...flags, ...NO_NOTIFY },
+    run: (values, bench) => run(bench, values, values["no-notify"] ? ["--no-notify"] : []),
   });
+  return { command, run };
 }

@@ -57,3 +57,17 @@ export async function countConnections({ url }: PostgresServer): Promise<number>
   await client.end();
   return Number(rows[0]?.count);
 }
+
+// A daemon looks at its server every five seconds.
+const WARNING_MS_MAX = 30_000;
+
+/** Settles when a daemon warns of something at its `/readyz`. */
+export async function requireWarning(url: string, warning: RegExp): Promise<void> {
+  let told = "";
+  const isWarned = async (): Promise<boolean> => {
+    told = await (await fetch(`${url}/readyz`)).text();
+    return warning.test(told);
+  };
+  const fault = (): string => `${url}/readyz does not warn of ${String(warning)}: ${told}`;
+  await until(isWarned, { msMax: WARNING_MS_MAX, everyMs: 100, fault });
+}

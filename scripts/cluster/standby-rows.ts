@@ -6,7 +6,14 @@ import { toggle, whole } from "../kit/flags.ts";
 import type { PostgresServer } from "../kit/postgres-server.ts";
 import { until } from "../kit/until.ts";
 import { defineRow } from "./define-row.ts";
-import { backFacts, msToProgress, progress, requireAll } from "./measures.ts";
+import {
+  BACK_MS_MAX,
+  backFacts,
+  msToProgress,
+  progress,
+  requireAll,
+  requireWarning,
+} from "./measures.ts";
 import type { Fact } from "./run-row.ts";
 import type { World } from "./world.ts";
 
@@ -53,6 +60,7 @@ async function failOverAgain(given: Failovers): Promise<readonly Fact[]> {
     back.push(await msToProgress(ledger));
     // What the old server may have told last is told again.
     fault();
+    if (!isSync) await isLossLogged(cluster);
     const { port } = primary;
     await primary.stop();
     primary = standby;
@@ -64,6 +72,13 @@ async function failOverAgain(given: Failovers): Promise<readonly Fact[]> {
   requireAll(cluster);
   const what = how === "stop" ? "the server was stopped" : "kill -9 of the server";
   return [[what, rounds], ...backFacts(back)];
+}
+
+/** Settles when a daemon has told its operator. */
+async function isLossLogged({ nodes }: World["cluster"]): Promise<void> {
+  const isLogged = () =>
+    nodes.some(({ daemon }) => daemon.log.includes("has lost what it had acknowledged"));
+  await until(isLogged, { msMax: BACK_MS_MAX, fault: () => "no daemon tells of the loss" });
 }
 
 /** Settles when a standby has all that the server has. */
@@ -94,8 +109,8 @@ export const loseStandby = defineRow({
       await progress(ledger);
       await standby.kill();
       fault();
-      // What had reached it is acknowledged still.
-      await sleep(1000);
+      // What had reached it is acknowledged still, long before all of them say why they acknowledge nothing.
+      for (const { url } of cluster.nodes) await requireWarning(url, /nothing is acknowledged/);
       const before = ledger.tasks.size;
       await sleep(values.seconds * 1000);
       if (ledger.tasks.size > before) throw new Error("acknowledged without the standby");

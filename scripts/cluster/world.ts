@@ -50,7 +50,7 @@ export async function openWorld(
   const direct = standby === null ? server.url : bothServers(server, standby);
   const url = proxy?.through(server.url) ?? direct;
   const cluster = used.use(await Cluster.start({ place, url, nodes, flags, more: CONFIGURATION }));
-  const ledger = new Ledger();
+  const ledger = new Ledger({ mayForget: following === "async" });
   const { account } = cluster;
   const { webhookSecret: secret } = account;
   const receiver = used.use(

@@ -46,7 +46,13 @@ export class Ledger {
   readonly #signed = new Map<string, string>();
   /** Deliveries that the receiver accepted. */
   readonly #accepted = new Set<string>();
+  readonly #mayForget: boolean;
   #missing = 0;
+
+  /** `mayForget`: ends that were told may be lost with their server; those tasks run again, and end at another time. */
+  constructor({ mayForget = false }: { readonly mayForget?: boolean } = {}) {
+    this.#mayForget = mayForget;
+  }
 
   /** A task was accepted. */
   acknowledge(taskId: string, task: PromisedTask): void {
@@ -102,6 +108,7 @@ export class Ledger {
     const hash = createHash("sha256").update(signed).digest("base64");
     const first = this.#signed.get(delivery);
     if (first === undefined) this.#signed.set(delivery, hash);
-    else if (first !== hash) this.faults.push(`${delivery} came again with another content`);
+    else if (first !== hash && !this.#mayForget)
+      this.faults.push(`${delivery} came again with another content`);
   }
 }
