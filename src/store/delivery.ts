@@ -39,8 +39,8 @@ export interface DeliveryStore {
    */
   claimAttempts(claim: LaneClaim): Promise<ClaimedAttempts>;
   /**
-   * Makes the request of a large postback under way, in another thread because that takes milliseconds. Null when the
-   * task is erased.
+   * Makes the request of a large postback under way: of a file in another thread, because that takes milliseconds. Null
+   * when the task is erased.
    */
   makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
   /**
