@@ -158,7 +158,10 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     await eventually("members", () => store.cluster.membership().includes(id));
 
     child.kill("SIGSTOP");
+    const stoppedAt = performance.now();
     await eventually("dead", () => seeEachOther(store));
+    // A shorter stop is none to it, and its last heartbeat may have been long before.
+    await eventually("stopped for a while", () => performance.now() - stoppedAt > 1500);
     child.kill("SIGCONT");
 
     assert.equal(await said(), "no member");
