@@ -43,7 +43,7 @@ export const RINGS: readonly Ring[] = [
     files: "store/sqlite/machine/*",
     imports: [
       ...["store/common/*", "store/store-error.ts", "store/file-fault.ts"],
-      ...["domain/message-of.ts", "assets.ts"],
+      ...["domain/message-of.ts", "domain/work-progress.ts", "assets.ts"],
     ],
     packages: ["better-sqlite3"],
     node: ["perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],

@@ -39,7 +39,7 @@ export const eraseCommand = defineAdminCommand({
         if (part.kind === "more") erased += part.tasks;
         return part.kind === "more";
       },
-      () => `erased ${erased.toLocaleString("en")} of ${tasksText(total)}`,
+      () => ({ part: "tasks erased", done: erased, of: total }),
     );
     const { document, lines } = await giveRoomBack(store, config);
     return {

@@ -2,33 +2,31 @@ import type { Config } from "../config/config.ts";
 import { decideResumption } from "../domain/clock/clock-reading.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
+import type { WorkProgress } from "../domain/work-progress.ts";
 import type { Store } from "../store/store.ts";
-import { printError, type Answer } from "./print.ts";
+import type { Answer } from "./print.ts";
+import { withProgress } from "./progress.ts";
 
 /** Helpers for commands that write in many small steps beside a daemon. */
 
 const PAUSE_MS_MIN = 5;
-const TOLD_EVERY_MS = 2000;
 
 /**
- * Does steps until one answers false. Between two of them it waits as long as the last one took, so that a daemon that
- * serves the same file has its turn. Reports its progress on stderr when it takes long.
+ * Does steps until one answers false, and shows how far they are. Between two of them it waits as long as the last one
+ * took, so that a daemon that serves the same file has its turn.
  */
 export async function bySteps(
   step: () => Promise<boolean>,
-  progressText: () => string,
+  progress: () => WorkProgress,
 ): Promise<void> {
-  let toldAt = performance.now();
-  for (;;) {
-    const begunAt = performance.now();
-    if (!(await step())) return;
-    const endedAt = performance.now();
-    if (endedAt - toldAt >= TOLD_EVERY_MS) {
-      printError(progressText());
-      toldAt = endedAt;
+  await withProgress(async (tell) => {
+    for (;;) {
+      const begunAt = performance.now();
+      if (!(await step())) return;
+      tell(progress());
+      pause(Math.max(PAUSE_MS_MIN, performance.now() - begunAt));
     }
-    pause(Math.max(PAUSE_MS_MIN, endedAt - begunAt));
-  }
+  });
 }
 
 // The process has nothing else to do, and timers of the clock would let it end.
@@ -41,9 +39,10 @@ function pause(ms: number): void {
  * that could not be emptied, because somebody reads from it.
  */
 export async function giveRoomBack(store: Store, config: Config): Promise<Answer> {
+  let steps = 0;
   await bySteps(
     async () => (await store.reclaimSpace()) === "more",
-    () => "giving the room back to the file system",
+    () => ({ part: "steps of giving the room back", done: ++steps, of: null }),
   );
   const { databaseOf } = await import("../daemon/store.ts");
   const isEmpty = databaseOf(config).clearWal();

@@ -110,7 +110,7 @@ function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
         after = page.next;
         return after !== null;
       },
-      () => `cancelled so far: ${tasksText(total.queued + total.running)}`,
+      () => ({ part: "tasks cancelled", done: total.queued + total.running, of: null }),
     );
     const running = hasRunning ? `, and ${tasksText(total.running)} that ran` : "";
     const what = `${tasksText(total.queued)} in the queue${running}`;

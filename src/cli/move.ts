@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 
-import type { MoveProgress, MoveReport } from "../daemon/move.ts";
+import type { MoveReport } from "../daemon/move.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { tasksText } from "./admin-steps.ts";
 import { flag, TEXT } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { progressTexts } from "./move-progress.ts";
-import { JSON_ARG, printAnswer, printError, type Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { withProgress } from "./progress.ts";
 
 const FLAGS = {
   from: flag(TEXT, "File or postgres:// URL that has everything now"),
@@ -29,8 +29,9 @@ export const moveCommand = defineCommand({
     if (to === null) throw new UsageError("--to is missing");
     const { moveDatabase } = await import("../daemon/move.ts");
     try {
-      const move = { from: valueOf(from), to: valueOf(to), tell: progressTeller() };
-      printAnswer(given, toAnswer(await moveDatabase(move)));
+      const sides = { from: valueOf(from), to: valueOf(to) };
+      const report = await withProgress((tell) => moveDatabase({ ...sides, tell }));
+      printAnswer(given, toAnswer(report));
     } catch (error) {
       throw new CommandFailure(messageOf(error), { cause: error });
     }
@@ -48,16 +49,4 @@ function toAnswer({ from, to, rows, tasks, wasComplete }: MoveReport): Answer {
     ? `Everything was in ${to} already: ${tasksText(tasks)}.`
     : `Moved ${tasksText(tasks)}, ${rows.toLocaleString("en")} rows in all, to ${to}, and compared them.`;
   return { document, lines: [done, `${from} starts no more: start postbackd with --db ${to}`] };
-}
-
-/** On a terminal one line that changes, else a line for each table. */
-function progressTeller(): (progress: MoveProgress) => void {
-  const isTerminal = process.stderr.isTTY;
-  const textOf = progressTexts(() => performance.now());
-  return (progress) => {
-    const text = textOf(progress);
-    const isDone = progress.rows === progress.of;
-    if (isTerminal) process.stderr.write(`\r\u001B[K${text}${isDone ? "\n" : ""}`);
-    else if (isDone) printError(text);
-  };
 }

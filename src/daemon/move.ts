@@ -1,12 +1,13 @@
 import { resolve } from "node:path";
 
 import { isUrlLike } from "../domain/address/server-url.ts";
-import { MoveError, type MoveReport, type TellProgress } from "../store/move/report.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
+import { MoveError, type MoveReport } from "../store/move/report.ts";
 import { moveToFile } from "../store/move/to-file.ts";
 import { moveToServer } from "../store/move/to-server.ts";
 import { parseServerAddress } from "../store/postgres/machine/server-address.ts";
 
-export type { MoveProgress, MoveReport } from "../store/move/report.ts";
+export type { MoveReport } from "../store/move/report.ts";
 
 /** From where to where: one of them is a file, the other the URL of a server. */
 export interface Move {

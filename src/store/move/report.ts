@@ -1,13 +1,3 @@
-/** How far a move has come. */
-export interface MoveProgress {
-  readonly table: string;
-  readonly rows: number;
-  /** The rows of this table in all. */
-  readonly of: number;
-}
-
-export type TellProgress = (progress: MoveProgress) => void;
-
 export interface MoveReport {
   readonly from: string;
   readonly to: string;

@@ -2,6 +2,7 @@ import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
+import type { TellProgress } from "../../domain/work-progress.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
 import { endSilent } from "../postgres/machine/heartbeat.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";
@@ -13,7 +14,7 @@ import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from ".
 import { continueInFile } from "./clock-reading.ts";
 import { TO_FILE, type CopyToFile } from "./copies-to-file.ts";
 import { FileWriter } from "./file-writer.ts";
-import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
+import { MoveError, type MoveReport } from "./report.ts";
 import { requireOwnVersion } from "./server-version.ts";
 
 const DEADLINE_MS = 600_000;
@@ -142,7 +143,7 @@ async function copyTable(
       add(row);
       rows++;
     });
-    if (rows > before) tell({ table, rows, of });
+    if (rows > before) tell({ part: table, done: rows, of });
   }
   writer.commit();
   await server.command("CLOSE moved");

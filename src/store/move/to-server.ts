@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 
 import { postgresSchemaSql } from "../../assets.ts";
+import type { TellProgress } from "../../domain/work-progress.ts";
 import { ConnectionLost, type Connection as Server } from "../postgres/machine/connection.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
@@ -13,7 +14,7 @@ import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from ".
 import { continueOnServer } from "./clock-reading.ts";
 import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";
 import type { Scalar } from "./file-writer.ts";
-import { MoveError, type MoveReport, type TellProgress } from "./report.ts";
+import { MoveError, type MoveReport } from "./report.ts";
 import { requireOwnVersion } from "./server-version.ts";
 
 // A statement of a move takes as long as its index.
@@ -191,7 +192,7 @@ class ToServer {
         names.map((_, i) => page.map((row) => row[i] ?? null)),
       );
       rows += page.length;
-      this.#tell({ table, rows, of });
+      this.#tell({ part: table, done: rows, of });
     }
     const there = await server.get<{ count: number }>(`SELECT count(*) FROM ${table}`);
     if (there?.count !== of) {

@@ -8,7 +8,8 @@ import pg from "pg";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { messageOf } from "../../../src/domain/message-of.ts";
-import { MoveError, type TellProgress } from "../../../src/store/move/report.ts";
+import type { TellProgress } from "../../../src/domain/work-progress.ts";
+import { MoveError } from "../../../src/store/move/report.ts";
 import { moveToFile } from "../../../src/store/move/to-file.ts";
 import { moveToServer } from "../../../src/store/move/to-server.ts";
 import { migrateDatabase } from "../../../src/store/postgres/machine/migrate.ts";
@@ -103,8 +104,8 @@ async function killAt(
 async function failEverywhere(move: (tellOf: TellProgress) => Promise<unknown>): Promise<number> {
   for (let failAt = 1; ; failAt++) {
     const tables = new Set<string>();
-    const moved = move(({ table }) => {
-      tables.add(table);
+    const moved = move(({ part }) => {
+      tables.add(part);
       if (tables.size === failAt) throw new Error("broken off");
     });
     const error: unknown = await moved.then(
