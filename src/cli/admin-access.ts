@@ -16,7 +16,7 @@ import { shortText, tableLines, type Columns } from "./print.ts";
 const NAME = "postbackd admin access";
 
 /** Twice the number that may wait at once; beyond it the list tells that it ends too early. */
-const LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
+export const REQUESTS_LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
 
 /** Cells of the table are cut after so many characters; `--json` shows everything. */
 const CELL_LENGTHS_MAX = { name: 20, message: 40 } as const;
@@ -30,10 +30,12 @@ const list = defineAdminCommand({
   args: { all: toggle("Also list the requests that were decided") },
   async run({ all }, { store }) {
     const which = all ? "all" : "pending";
-    const found = await store.listAccessRequests({ which, limit: LISTED_MAX + 1 });
-    const requests = found.slice(0, LISTED_MAX);
-    const hasMore = found.length > LISTED_MAX;
-    const end = hasMore ? ["", `There are more; only the oldest ${LISTED_MAX} are shown.`] : [];
+    const found = await store.listAccessRequests({ which, limit: REQUESTS_LISTED_MAX + 1 });
+    const requests = found.slice(0, REQUESTS_LISTED_MAX);
+    const hasMore = found.length > REQUESTS_LISTED_MAX;
+    const end = hasMore
+      ? ["", `There are more; only the oldest ${REQUESTS_LISTED_MAX} are shown.`]
+      : [];
     return {
       document: { requests: requests.map(requestDocument), has_more: hasMore },
       lines:
@@ -119,7 +121,8 @@ type Decision = Pick<AccessRequestShown, "decision" | "decided_at"> & {
   readonly login: string | null;
 };
 
-function requestDocument(
+/** A request as JSON shows it. */
+export function requestDocument(
   request: AccessRequest,
 ): Omit<AccessRequestShown, "id"> & Decision & { readonly request_id: string } {
   const { id, email, name, company, message, createdAt, decision } = request;

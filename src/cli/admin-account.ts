@@ -105,7 +105,7 @@ const enable = defineAdminCommand({
 });
 
 export const accountCommand: Command = {
-  description: "Make, list, limit, disable, enable and erase accounts",
+  description: "Make, list, limit, disable, enable, export and erase accounts",
   example: `${NAME} create alice`,
   subCommands: {
     create,
@@ -113,6 +113,7 @@ export const accountCommand: Command = {
     limit,
     disable,
     enable,
+    export: async () => (await import("./admin-account-export.ts")).exportCommand,
     erase: async () => (await import("./admin-account-erase.ts")).eraseCommand,
   },
 };

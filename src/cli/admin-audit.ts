@@ -41,7 +41,8 @@ export const auditCommand = defineAdminCommand({
   },
 });
 
-function entryDocument({ at, actor, action, subject, details }: ListedAuditEntry) {
+/** An entry as JSON shows it. */
+export function entryDocument({ at, actor, action, subject, details }: ListedAuditEntry) {
   return { at: timeText(at), actor, action, subject, details };
 }
 

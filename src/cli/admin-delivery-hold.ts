@@ -81,7 +81,7 @@ export const holdsCommand = defineAdminCommand({
       holds.push({ ...hold, waiting: await store.countScheduled(hold) });
     }
     return {
-      document: { holds: holds.map(holdDocument) },
+      document: { holds: holds.map((hold) => ({ ...holdDocument(hold), waiting: hold.waiting })) },
       lines: holds.length === 0 ? ["Nothing is held."] : tableLines(holds, COLUMNS),
     };
   },
@@ -110,8 +110,9 @@ function waitingText(count: number): string {
   return count === 1 ? "1 webhook waits" : `${count.toLocaleString("en")} webhooks wait`;
 }
 
-function holdDocument({ login, host, since, reason, heldBy, waiting }: ListedHold) {
-  return { login, host, since: timeText(since), reason, held_by: heldBy, waiting };
+/** A hold as JSON shows it. */
+export function holdDocument({ login, host, since, reason, heldBy }: DeliveryHold) {
+  return { login, host, since: timeText(since), reason, held_by: heldBy };
 }
 
 const COLUMNS: Columns<ListedHold> = {

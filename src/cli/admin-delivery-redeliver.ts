@@ -210,7 +210,8 @@ type OrderShown = Omit<RedeliveryOrderShown, "id" | "filter" | "is_cancelled"> &
     Pick<DeliveryFilter, "outcome"> & { readonly task_id: string | null };
 };
 
-function orderDocument(order: RedeliveryOrder): OrderShown {
+/** An order as JSON shows it. */
+export function orderDocument(order: RedeliveryOrder): OrderShown {
   const { filter } = order;
   return {
     order_id: order.id,

@@ -103,7 +103,8 @@ export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey 
   };
 }
 
-function keyDocument(key: Key): KeyShown {
+/** A key as JSON shows it: never the key itself. */
+export function keyDocument(key: Key): KeyShown {
   return {
     key_id: key.keyId,
     prefix: KEY_PREFIX,

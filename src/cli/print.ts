@@ -97,6 +97,14 @@ function jsonText(document: Answer["document"]): string {
   return JSON.stringify(document).replace(UNPRINTABLE, escaped);
 }
 
+// White space between the values of JSON: characters that a string has only as escapes.
+const WHITE_SPACE = /[\t\r\n]/g;
+
+/** A line of JSON Lines with this value, of which no character changes for whoever parses it. */
+export function jsonLine(json: string): string {
+  return `${json.replace(WHITE_SPACE, " ").replace(UNPRINTABLE, escaped)}\n`;
+}
+
 function escaped(text: string): string {
   const units = Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");

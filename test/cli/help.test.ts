@@ -166,7 +166,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin", "account", "constructor"],
-    'postbackd: unknown command "constructor"; there are create, list, limit, disable, enable, erase\n' +
+    'postbackd: unknown command "constructor"; there are create, list, limit, disable, enable, export, erase\n' +
       "Try 'postbackd admin account --help'.\n",
   ],
   [

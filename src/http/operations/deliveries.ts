@@ -1,9 +1,8 @@
 import type { Delivery as DeliveryShown } from "../../api/delivery.ts";
-import { timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
-import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
+import { deliveryDocument } from "../../domain/webhook/attempt-document.ts";
 import { UNDELIVERED_STATES, type DeliveryKind } from "../../domain/webhook/delivery.ts";
 import type { Delivery } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
@@ -91,18 +90,5 @@ function noDelivery(kind: DeliveryKind): StatusError {
 }
 
 function shown(id: string, deliveries: readonly Delivery[]) {
-  return { deliveries: deliveries.map((each) => deliveryDocument(id, each)) };
-}
-
-function deliveryDocument(id: string, { kind, url, state, attempts }: Delivery): DeliveryShown {
-  const next = attempts.at(-1);
-  const isScheduled = next !== undefined && next.startedAt === null;
-  return {
-    delivery_id: `${id}-${kind}`,
-    kind,
-    url,
-    state,
-    next_attempt_at: isScheduled ? timeText(next.dueAt) : null,
-    attempts: attempts.map(attemptDocument),
-  };
+  return { deliveries: deliveries.map((each): DeliveryShown => deliveryDocument(id, each)) };
 }

@@ -1,0 +1,172 @@
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import { isId } from "../domain/id.ts";
+import { taskJson } from "../domain/task/envelope.ts";
+import { ANY_TASK } from "../domain/task/task-search.ts";
+import { traceHeaders } from "../domain/task/trace.ts";
+import { deliveryDocument } from "../domain/webhook/attempt-document.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
+import type {
+  AccountState,
+  AuditEntry,
+  ListedAuditEntry,
+  Store,
+  TaskDeliveries,
+  TaskPlace,
+} from "../store/store.ts";
+import { REQUESTS_LISTED_MAX, requestDocument } from "./admin-access.ts";
+import { entryDocument } from "./admin-audit.ts";
+import { holdDocument } from "./admin-delivery-hold.ts";
+import { orderDocument } from "./admin-delivery-redeliver.ts";
+import { keyDocument } from "./admin-key.ts";
+import { jsonLine } from "./print.ts";
+
+/** Everything that belongs to one account, as lines of JSON. */
+
+type Kind = "account" | "key" | "access_request" | "hold" | "order" | "task" | "audit";
+
+/** How many lines of each kind there are so far; the last one is not counted. */
+export class LineCounts {
+  readonly #counts = new Map<Kind, number>();
+
+  add(kind: Kind): void {
+    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
+  }
+
+  get byKind(): Readonly<Partial<Record<Kind, number>>> {
+    return Object.fromEntries(this.#counts);
+  }
+}
+
+interface LineParts {
+  readonly store: Store;
+  readonly counts: LineCounts;
+  readonly tell: TellProgress;
+}
+
+const PAGE_TASKS = 500;
+const PAGE_ENTRIES = 1000;
+const ORDERS_MAX = 10_000;
+
+/**
+ * The lines, each with its line end. Reads a page of tasks and one whole task at a time, each at one moment of the
+ * database. Newest tasks come first, so a task that was there at the beginning and is not erased meanwhile comes once.
+ */
+export async function* accountLines(
+  account: AccountState,
+  { store, counts, tell }: LineParts,
+): AsyncGenerator<string> {
+  const line = (kind: Kind, document: object): string => {
+    counts.add(kind);
+    return jsonLine(JSON.stringify({ kind, ...document }));
+  };
+  const { login, accountId } = account;
+  const orders = await store.listRedeliveryOrders({ login, limit: ORDERS_MAX });
+  const keys = (await store.listKeys(login)) ?? [];
+  const holds = (await store.listDeliveryHolds()).filter((hold) => hold.login === login);
+
+  yield line("account", accountDocument(account));
+  for (const key of keys) yield line("key", keyDocument(key));
+  for (const request of await requestsOf(login, store)) {
+    yield line("access_request", requestDocument(request));
+  }
+  for (const hold of holds) yield line("hold", holdDocument(hold));
+  for (const order of orders) yield line("order", orderDocument(order));
+  const total = await countTasks(accountId, store);
+  let done = 0;
+  for await (const found of tasksOf(accountId, store)) {
+    counts.add("task");
+    yield taskLine(found);
+    tell({ part: "tasks", done: ++done, of: total });
+  }
+  const names = [...keys.map(({ keyId }) => keyId), ...orders.map(({ id }) => id)];
+  for await (const entry of entriesOf(account, { store, names: new Set([login, ...names]) })) {
+    yield line("audit", entryDocument(entry));
+  }
+  const end = { kind: "end", ended_at: timeText(systemClock.now()), lines: counts.byKind };
+  yield jsonLine(JSON.stringify(end));
+}
+
+function accountDocument({ login, createdAt, disabledAt, ownLimits, isRotating }: AccountState) {
+  const { bytes, openTasks, requestsPerMinute, tasksPerMinute } = ownLimits;
+  return {
+    login,
+    created_at: timeText(createdAt),
+    disabled_at: timeOrNull(disabledAt),
+    own_limits: {
+      bytes,
+      open_tasks: openTasks,
+      requests_per_minute: requestsPerMinute,
+      tasks_per_minute: tasksPerMinute,
+    },
+    is_rotating_secret: isRotating,
+  };
+}
+
+async function requestsOf(login: string, store: Store) {
+  const all = await store.listAccessRequests({ which: "all", limit: REQUESTS_LISTED_MAX });
+  return all.filter(({ decision }) => decision?.login === login);
+}
+
+async function countTasks(accountId: number, store: Store): Promise<number> {
+  const { queued, delayed, running, ...ended } = await store.countWork(accountId);
+  return queued + delayed + running + ended.completed + ended.failed + ended.cancelled;
+}
+
+async function* tasksOf(accountId: number, store: Store): AsyncGenerator<TaskDeliveries> {
+  let after: TaskPlace | null = null;
+  do {
+    const query = { scope: accountId, search: ANY_TASK, limit: PAGE_TASKS, after };
+    const page = await store.listTasks(query);
+    for (const { id } of page.tasks) {
+      const found = await store.findTaskDeliveries(id);
+      // It may have been erased since the page was read.
+      if (found !== null) yield found;
+    }
+    after = page.next;
+  } while (after !== null);
+}
+
+/** As `task_get` and `deliveries` show it: input and result are the stored text, of which nothing may change. */
+function taskLine({ task, traceText, deliveries }: TaskDeliveries): string {
+  const shown = deliveries.map((each) => deliveryDocument(task.id, each));
+  const trace = `"trace":${JSON.stringify(traceHeaders(traceText))}`;
+  const fields = `${taskJson(task).slice(1, -1)},${trace},"deliveries":${JSON.stringify(shown)}`;
+  return jsonLine(`{"kind":"task",${fields}}`);
+}
+
+interface About {
+  readonly store: Store;
+  /** The login, and the ids of the account's keys and orders. */
+  readonly names: ReadonlySet<string>;
+}
+
+/** The entries about an account, or about what is its own, and those of what it did itself; newest first. */
+async function* entriesOf(
+  account: AccountState,
+  { store, names }: About,
+): AsyncGenerator<ListedAuditEntry> {
+  let before: number | null = null;
+  for (;;) {
+    const query = { since: null, action: null, limit: PAGE_ENTRIES, before };
+    const page: readonly ListedAuditEntry[] = await store.listAudit(query);
+    for (const entry of page) {
+      if (await concerns(entry, account, { store, names })) yield entry;
+    }
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_ENTRIES) return;
+    before = last.seq;
+  }
+}
+
+async function concerns(
+  { actor, subject }: AuditEntry,
+  { login, accountId }: AccountState,
+  { store, names }: About,
+): Promise<boolean> {
+  if (actor.kind === "account" && actor.name?.split(" ", 1)[0] === login) return true;
+  if (subject === null) return false;
+  if (names.has(subject)) return true;
+  // The rest have ids of tasks, of whichever account.
+  return isId(subject) && (await store.findTask({ accountId, id: subject })) !== null;
+}

@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import type { Store } from "../../src/store/store.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { seedEnded } from "../helpers/delivery.ts";
+import { openNode } from "../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
+import { runProgram, SOURCES, temporaryFolder } from "../helpers/program.ts";
+import {
+  newAccessRequest,
+  newAccount,
+  newDatabaseFile,
+  newKeyToStore,
+  newPost,
+  newRefusedTask,
+  newTask,
+  newTaskId,
+  openTestStore,
+  seedAccount,
+  T0,
+} from "../helpers/store.ts";
+
+interface Line extends Readonly<Record<string, unknown>> {
+  readonly kind: string;
+  /** Of a task, and of its deliveries. */
+  readonly deliveries?: readonly Line[];
+  readonly attempts?: readonly Line[];
+}
+
+function linesOf(text: string): readonly Line[] {
+  assert.ok(text.endsWith("\n"), "the last line is whole");
+  return text
+    .slice(0, -1)
+    .split("\n")
+    .map((line) => JSON.parse(line) as Line);
+}
+
+function ofKind(lines: readonly Line[], kind: string): readonly Line[] {
+  return lines.filter((line) => line.kind === kind);
+}
+
+function exportAccount(t: TestContext, database: string, words: readonly string[]) {
+  return runProgram(t, ["admin", "account", "export", ...words, "--db", database]);
+}
+
+const HASH = createHash("sha256").update("a key").digest("hex");
+
+/** Fills a store with everything that the account ada can have, and with tasks of bob. Answers ada's tasks. */
+async function seedAda(store: Store): Promise<readonly string[]> {
+  const request = newAccessRequest();
+  await store.insertAccessRequest(request);
+  const firstKey = newKeyToStore({ hash: HASH, label: "first" });
+  const account = newAccount({ firstKey, webhookSecret: "whsec_of_ada" });
+  const approval = { id: request.id, decidedAt: T0, account };
+  assert.equal(await store.approveAccessRequest(approval), "approved");
+  const { accountId } = (await store.findAccount("ada")) ?? assert.fail("there is no ada");
+  const [sent] = await seedEnded(store, accountId, { hosts: ["hooks.example.com"] });
+  const waiting = newTask({ inputText: '{"n":12345678901234567890.10}', tag: "\u202e" });
+  const refused = newRefusedTask();
+  const traceText = JSON.stringify({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` });
+  await store.insertTasks(newPost(accountId, [waiting], { refused: [refused], traceText }));
+  await store.holdDeliveries({ accountId, host: null, since: T0, reason: "a move", heldBy: "eve" });
+  const filter = { kind: null, host: null, states: null, outcome: null, since: null, until: null };
+  await store.orderRedelivery({
+    ...{ id: newTaskId(), perSecond: 5, createdAt: T0, openMax: null },
+    filter: { ...filter, login: "ada", taskId: null },
+  });
+  const actor = { kind: "account", name: `ada ${firstKey.keyId}`, address: "192.0.2.1" } as const;
+  const action = "delivery.redelivered" as const;
+  await store.noteAudit({ at: T0, actor, action, subject: sent?.id ?? "", details: null });
+  const bob = await seedAccount(store, "bob");
+  await store.insertTasks(newPost(bob, [newTask({ inputText: '"of bob"' })]));
+  return [sent?.id ?? "", waiting.id, refused.id];
+}
+
+interface OpenDatabase {
+  readonly database: string;
+  readonly store: Store;
+}
+
+const STORES: Readonly<Record<string, (t: TestContext) => Promise<OpenDatabase>>> = {
+  async "a file"(t) {
+    const database = newDatabaseFile(t);
+    return { database, store: await openTestStore(t, { file: database }) };
+  },
+  async "a server"(t) {
+    const database = await newDatabaseUrl(t);
+    return { database, store: await openNode(t, database) };
+  },
+};
+
+for (const [where, open] of Object.entries(STORES)) {
+  const skip = where === "a server" && reasonToSkipPostgres();
+
+  test(
+    `an export from ${where} has all of an account, and nothing of another`,
+    { skip },
+    async (t) => {
+      const { database, store } = await open(t);
+      const [sent, waiting, refused] = await seedAda(store);
+
+      const { code, stdout, stderr } = await exportAccount(t, database, ["ada"]);
+
+      assert.deepEqual([code, stderr], [0, ""]);
+      const lines = linesOf(stdout);
+      const kinds = { account: 1, key: 1, access_request: 1, hold: 1, order: 1, task: 3, audit: 2 };
+      const end = lines.at(-1);
+      assert.deepEqual([end?.kind, end?.["lines"]], ["end", kinds]);
+      for (const [kind, count] of Object.entries(kinds)) {
+        assert.equal(ofKind(lines, kind).length, count, kind);
+      }
+      assert.equal(ofKind(lines, "access_request")[0]?.["email"], "eve@example.org");
+      const tasks = new Map(ofKind(lines, "task").map((task) => [task["id"], task]));
+      assert.deepEqual(new Set(tasks.keys()), new Set([sent, waiting, refused]));
+      const [delivery] = tasks.get(sent)?.deliveries ?? [];
+      assert.equal(delivery?.["state"], "given_up");
+      assert.equal(delivery?.attempts?.length, 1);
+      assert.equal(tasks.get(sent)?.["result"], 1);
+      // Digits as they were posted, and nothing that a terminal would act on.
+      assert.match(stdout, /"input":\{"n":12345678901234567890\.10\}/);
+      assert.ok(!stdout.includes("\u202e"));
+      for (const secret of [HASH, "whsec_of_ada", "whsec_test", "of bob"]) {
+        assert.ok(!stdout.includes(secret), secret);
+      }
+      const [entry] = await store.listAudit({ since: null, action: null, limit: 1, before: null });
+      assert.deepEqual([entry?.action, entry?.subject], ["account.exported", "ada"]);
+    },
+  );
+}
+
+test("an export beside a serving daemon has large inputs and results whole, page after page", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const large = "x".repeat(600_000);
+  for (let i = 0; i < 3; i++)
+    await daemon.post([{ type: "echo", input: large, tag: `large ${i}` }]);
+  for (let i = 0; i < 6; i++) {
+    await daemon.post(Array.from({ length: 100 }, () => ({ type: "echo", input: i })));
+  }
+  await daemon.daemon.idle();
+
+  const { code, stdout } = await exportAccount(t, daemon.file, ["tester"]);
+
+  assert.equal(code, 0);
+  const tasks = ofKind(linesOf(stdout), "task");
+  assert.equal(new Set(tasks.map(({ id }) => id)).size, 603);
+  const whole = tasks.filter(({ result, data }) => {
+    return result === large && (data as { readonly input: unknown }).input === large;
+  });
+  assert.equal(whole.length, 3);
+});
+
+test("an export to a file is for its user only, and takes the place of none", async (t) => {
+  const folder = temporaryFolder(t);
+  const database = join(folder, "test.db");
+  const store = await openTestStore(t, { file: database });
+  await seedAccount(store, "ada");
+  const output = join(folder, "ada.jsonl");
+
+  const made = await exportAccount(t, database, ["ada", "--output", output, "--json"]);
+  const text = readFileSync(output, "utf8");
+  const again = await exportAccount(t, database, ["ada", "--output", output]);
+  const nowhere = await exportAccount(t, database, ["ada", "--output", join(folder, "no", "x")]);
+
+  const counts = { account: 1, key: 1, audit: 1 };
+  assert.deepEqual(JSON.parse(made.stdout), { login: "ada", file: output, lines: counts });
+  assert.equal(statSync(output).mode & 0o777, 0o600);
+  assert.equal(linesOf(text).at(-1)?.kind, "end");
+  assert.deepEqual([again.code, nowhere.code], [1, 1]);
+  assert.match(again.stderr, /ada\.jsonl is there already: name another file/);
+  assert.match(nowhere.stderr, /cannot be made: ENOENT/);
+  assert.equal(readFileSync(output, "utf8"), text);
+});
+
+test("an export of an account that there is not makes no file", async (t) => {
+  const folder = temporaryFolder(t);
+  const database = join(folder, "test.db");
+  const store = await openTestStore(t, { file: database });
+  await store.close();
+  const output = join(folder, "nobody.jsonl");
+
+  const { code, stderr } = await exportAccount(t, database, ["nobody", "--output", output]);
+
+  assert.equal(code, 1);
+  assert.match(stderr, /there is no account nobody/);
+  assert.equal(existsSync(output), false);
+});
+
+test("an export that finds no room for its file leaves none", async (t) => {
+  const folder = temporaryFolder(t);
+  const database = join(folder, "test.db");
+  const store = await openTestStore(t, { file: database });
+  const accountId = await seedAccount(store, "ada");
+  const inputText = JSON.stringify("x".repeat(900_000));
+  const tasks = Array.from({ length: 4 }, () => newTask({ inputText }));
+  await store.insertTasks(newPost(accountId, tasks));
+  await store.close();
+  const output = join(folder, "ada.jsonl");
+  // A file of this process may have 2 MiB: the database is not written beyond that.
+  const limited = join(folder, "limited");
+  const words = 'exec "$@"';
+  writeFileSync(limited, `#!/bin/sh\nulimit -f 4096\n${words}\n`, { mode: 0o700 });
+
+  const { code, stderr } = await runProgram(
+    t,
+    ["admin", "account", "export", "ada", "--output", output, "--db", database],
+    { command: [limited, ...SOURCES] },
+  );
+
+  assert.equal(code, 1);
+  assert.match(stderr, /the export was broken off: EFBIG/);
+  assert.equal(existsSync(output), false);
+});
