@@ -1,6 +1,7 @@
 import { defineAdminCommand, LOGIN_ARG, accountNamed } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { toggle } from "./arguments.ts";
+import { canAsk, confirm } from "./ask.ts";
 import { byCommand } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
 
@@ -15,19 +16,17 @@ export const eraseCommand = defineAdminCommand({
     "interrupted. Copies of the database are not touched.",
   args: {
     ...LOGIN_ARG,
-    yes: toggle("Erase it; otherwise only tell how much there is"),
+    yes: toggle("Erase it without asking; needed where no terminal can be asked"),
   },
   async run({ login, yes }, { store, config }) {
     const account = await accountNamed(login, store);
     if (account.disabledAt === null) throw isEnabled(login);
     const { queued, delayed, running, ...ended } = await store.countWork(account.accountId);
-    const { completed, failed, cancelled } = ended;
+    const { completed, failed, cancelled, bytes } = ended;
     const total = queued + delayed + running + completed + failed + cancelled;
-    if (!yes) {
-      throw new CommandFailure(
-        `this erases the account ${login} with ${tasksText(total)} for good; say --yes to do it`,
-      );
-    }
+    const loss = `this erases the account ${login} with ${tasksText(total)} for good`;
+    if (!yes && !canAsk()) throw new CommandFailure(`${loss}; say --yes to do it`);
+    await confirm({ yes }, () => `${loss}: ${bytes.toLocaleString("en")} bytes.`);
     let erased = 0;
     await bySteps(
       async () => {

@@ -1,11 +1,18 @@
 import { LOGIN } from "../domain/account/login.ts";
 import { isId } from "../domain/id.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
-import { OPEN_STATES, TAG } from "../domain/task/task.ts";
-import { cancelStep, type OpenTaskPlace } from "../store/store.ts";
+import { OPEN_STATES, TAG, type OpenState } from "../domain/task/task.ts";
+import {
+  cancelStep,
+  type BulkFilter,
+  type BulkStep,
+  type OpenTaskPlace,
+  type Store,
+} from "../store/store.ts";
 import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word, type Given } from "./arguments.ts";
+import { confirm, YES_ARG } from "./ask.ts";
 import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
@@ -27,9 +34,13 @@ const cancel = defineAdminCommand({
   notes:
     "A cancelled task never runs and sends nothing. A worker that runs one is told at its next heartbeat;\n" +
     "tasks that the daemon itself runs stop within a second.",
-  args: { task_id: optionalWord(TEXT, "Id of a task; else give --account"), ...BULK_ARGS },
-  plan({ task_id: id, ...bulk }) {
-    if (id === null) return cancelMany(bulk);
+  args: {
+    task_id: optionalWord(TEXT, "Id of a task; else give --account"),
+    ...BULK_ARGS,
+    ...YES_ARG,
+  },
+  plan({ task_id: id, yes, ...bulk }) {
+    if (id === null) return cancelMany(bulk, { yes });
     const other = Object.entries(bulk).find(([, value]) => value !== null && value !== false);
     if (other === undefined) return cancelOne(id);
     throw new UsageError(
@@ -47,8 +58,10 @@ const erase = defineAdminCommand({
   args: {
     task_id: word(TEXT, "Id of the task"),
     "with-webhooks": toggle("Erase it even while a webhook of it is still to be sent"),
+    ...YES_ARG,
   },
-  async run({ task_id: id, "with-webhooks": hasWebhooks }, { store, config }) {
+  async run({ task_id: id, "with-webhooks": hasWebhooks, yes }, { store, config }) {
+    await confirm({ yes }, () => erasedText(id, store));
     const outcome = isId(id)
       ? await store.eraseTask({ id, hasWebhooks, audit: byCommand("task.erased", id) })
       : "unknown";
@@ -88,7 +101,18 @@ export const taskCommand: Command = {
   },
 };
 
-function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
+/** Tells what is lost with a task. */
+async function erasedText(id: string, store: Store): Promise<string> {
+  const found = isId(id) ? await store.findTimeline({ scope: null, id }) : null;
+  if (found === null) throw noTask();
+  const { task, login, inputBytes, resultBytes, deliveries } = found;
+  const bytes = ((inputBytes ?? 0) + (resultBytes ?? 0)).toLocaleString("en");
+  const webhooks = deliveries.map(({ kind, state }) => `${kind} ${state}`);
+  const what = [`${bytes} bytes of input and result`, ...webhooks].join(", ");
+  return `this erases the ${task.state} task ${id} of ${login} for good: ${what}.`;
+}
+
+function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_ARG>): AdminStep {
   const { account: login, type, tag, running: hasRunning, "dry-run": isDry } = given;
   if (login === null) {
     throw new UsageError(
@@ -99,26 +123,45 @@ function cancelMany(given: Given<typeof BULK_ARGS>): AdminStep {
     const { accountId } = await accountNamed(login, store);
     const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
     const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
-    const total = { queued: 0, running: 0 };
-    let after: OpenTaskPlace | null = null;
-    await bySteps(
-      async () => {
-        const end = isDry ? null : await endNow(store, config);
-        const page = await cancelStep(store, { filter, after, end });
-        total.queued += page.queued;
-        total.running += page.running;
-        after = page.next;
-        return after !== null;
-      },
-      () => ({ part: "tasks cancelled", done: total.queued + total.running, of: null }),
-    );
-    const running = hasRunning ? `, and ${tasksText(total.running)} that ran` : "";
-    const what = `${tasksText(total.queued)} in the queue${running}`;
-    return {
-      document: { login, dry_run: isDry, ...total },
-      lines: [isDry ? `Would be cancelled: ${what}. Nothing was done.` : `Cancelled: ${what}.`],
-    };
+    const countText = ({ queued, running }: OpenCounts): string =>
+      `${tasksText(queued)} in the queue${hasRunning ? `, and ${tasksText(running)} that ran` : ""}`;
+    const count = (): Promise<OpenCounts> => walkOpen({ store, filter, end: async () => null });
+    if (isDry) {
+      const total = await count();
+      const lines = [`Would be cancelled: ${countText(total)}. Nothing was done.`];
+      return { document: { login, dry_run: true, ...total }, lines };
+    }
+    await confirm({ yes }, async () => `this cancels for good: ${countText(await count())}.`);
+    const total = await walkOpen({ store, filter, end: () => endNow(store, config) });
+    const lines = [`Cancelled: ${countText(total)}.`];
+    return { document: { login, dry_run: false, ...total }, lines };
   };
+}
+
+type OpenCounts = Readonly<Record<OpenState, number>>;
+
+interface OpenWalk {
+  readonly store: Store;
+  readonly filter: BulkFilter;
+  /** How long what is cancelled now is kept; null only counts. */
+  readonly end: () => Promise<BulkStep["end"]>;
+}
+
+/** Cancels, or counts, the open tasks that a filter selects. */
+async function walkOpen({ store, filter, end }: OpenWalk): Promise<OpenCounts> {
+  const total = { queued: 0, running: 0 };
+  let after: OpenTaskPlace | null = null;
+  await bySteps(
+    async () => {
+      const page = await cancelStep(store, { filter, after, end: await end() });
+      total.queued += page.queued;
+      total.running += page.running;
+      after = page.next;
+      return after !== null;
+    },
+    () => ({ part: "tasks", done: total.queued + total.running, of: null }),
+  );
+  return total;
 }
 
 function cancelOne(id: string): AdminStep {

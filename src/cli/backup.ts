@@ -1,13 +1,20 @@
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { createInterface } from "node:readline/promises";
 
-import type { CopyFacts, CopyVerdict, Restored, RestoredDeliveries } from "../daemon/backup.ts";
+import type {
+  CopyFacts,
+  CopyVerdict,
+  Restored,
+  RestoredDeliveries,
+  SoundCopy,
+} from "../daemon/backup.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { oneOf } from "../domain/rule.ts";
 import { tasksText } from "./admin-steps.ts";
-import { flag, TEXT, toggle, word } from "./arguments.ts";
+import { flag, TEXT, toggle, word, type Given } from "./arguments.ts";
+import { ask, canAsk, confirm, YES_ARG } from "./ask.ts";
 import { commandUser } from "./command-user.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
@@ -75,13 +82,13 @@ export const restoreCommand = defineCommand({
   args: {
     file: word(TEXT, "The copy"),
     deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: held until released, or sent"),
+    ...YES_ARG,
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
   },
   async run(given) {
     const { deliveries } = given;
-    const isAsked = deliveries === null && process.stdin.isTTY && process.stderr.isTTY;
-    if (deliveries === null && !isAsked) {
+    if (deliveries === null && !canAsk()) {
       throw new UsageError(
         "--deliveries is missing: hold keeps the webhooks that wait in the copy until 'postbackd admin delivery release', " +
           "resume sends them at the start",
@@ -92,7 +99,10 @@ export const restoreCommand = defineCommand({
     const restored = await orFail(() =>
       databaseOf(config).restore({
         copy: resolve(given.file),
-        decide: async (facts) => deliveries ?? askDeliveries(facts),
+        async decide(copy) {
+          await confirmReplacement(given, { copy, database: config.database });
+          return deliveries ?? askDeliveries(copy);
+        },
         now: systemClock.now(),
         user: commandUser(),
       }),
@@ -109,18 +119,26 @@ async function orFail<Value>(step: () => Promise<Value>): Promise<Value> {
   }
 }
 
-async function askDeliveries({ openDeliveries }: CopyFacts): Promise<RestoredDeliveries> {
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const question = `${webhooksText(openDeliveries)} in the copy. Hold them, or resume and send them? [hold/resume] `;
-    for (;;) {
-      const answer = (await terminal.question(question)).trim();
-      const found = DELIVERIES.find((each) => each === answer);
-      if (found !== undefined) return found;
-    }
-  } finally {
-    terminal.close();
-  }
+function askDeliveries({ openDeliveries }: CopyFacts): Promise<RestoredDeliveries> {
+  const question = `${webhooksText(openDeliveries)} in the copy. Hold them, or resume and send them? [hold/resume]`;
+  return ask(question, (answer) => DELIVERIES.find((each) => each === answer) ?? null);
+}
+
+/** Where no database is, none is replaced, and nobody is asked. */
+async function confirmReplacement(
+  given: Given<typeof YES_ARG>,
+  { copy, database }: { readonly copy: SoundCopy; readonly database: string },
+): Promise<void> {
+  const old = statSync(database, { throwIfNoEntry: false });
+  if (old === undefined) return;
+  const { document } = copy;
+  const since = document === null ? "since the copy" : `since ${timeText(document.createdAt)}`;
+  await confirm(
+    given,
+    () =>
+      `this puts ${factsText(copy)} in the place of ${database} (${old.size.toLocaleString("en")} bytes): ` +
+      `what happened ${since} is not in it, and stays in the old file alone.`,
+  );
 }
 
 function verdictAnswer(file: string, verdict: CopyVerdict): Answer {

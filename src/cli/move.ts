@@ -4,6 +4,7 @@ import type { MoveReport } from "../daemon/move.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { tasksText } from "./admin-steps.ts";
 import { flag, TEXT } from "./arguments.ts";
+import { confirm, YES_ARG } from "./ask.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
@@ -22,11 +23,12 @@ export const moveCommand = defineCommand({
     "refuse. Tasks that were running are queued again, and webhooks that were under way are sent again. A move\n" +
     "that was broken off is begun again by the same command. A URL with a password is better in a file that only\n" +
     "you can read: --to @FILE. Other users of the machine see what is on a command line.",
-  args: { ...FLAGS, ...JSON_ARG },
+  args: { ...FLAGS, ...YES_ARG, ...JSON_ARG },
   async run(given) {
     const { from, to } = given;
     if (from === null) throw new UsageError("--from is missing");
     if (to === null) throw new UsageError("--to is missing");
+    await confirm(given, () => LOSS);
     const { moveDatabase } = await import("../daemon/move.ts");
     try {
       const sides = { from: valueOf(from), to: valueOf(to) };
@@ -37,6 +39,9 @@ export const moveCommand = defineCommand({
     }
   },
 });
+
+const LOSS =
+  "once everything is moved and compared, the old database makes every later start refuse.";
 
 /** The value itself, or what the file holds that is named after an @. */
 function valueOf(text: string): string {

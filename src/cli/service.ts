@@ -1,6 +1,7 @@
 import { executable } from "../assets.ts";
 import type { ServiceStep } from "../daemon/service-install.ts";
-import { toggle } from "./arguments.ts";
+import { toggle, type Given } from "./arguments.ts";
+import { confirm, YES_ARG } from "./ask.ts";
 import { defineCommand, type Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 
@@ -32,6 +33,7 @@ const install = defineCommand({
       throw new CommandFailure(
         "only the executable can be installed: take the one of an archive, or make it with 'npm run build'",
       );
+    requireRoot(given);
     await doAll(installSteps(executable ?? "/usr/local/bin/postbackd"), given);
     if (!isDry) process.stdout.write(NEXT);
   },
@@ -40,9 +42,13 @@ const install = defineCommand({
 const uninstall = defineCommand({
   description: "Stop the service and remove its unit; user, configuration and data stay",
   example: `${NAME} uninstall`,
-  args: DRY_RUN,
+  args: { ...DRY_RUN, ...YES_ARG },
   async run(given) {
+    requireRoot(given);
     const { uninstallSteps } = await import("../daemon/service-install.ts");
+    const loss =
+      "this stops the service: nothing is served, run or sent until it is installed again.";
+    if (!given["dry-run"]) await confirm(given, () => loss);
     await doAll(uninstallSteps(), given);
     if (!given["dry-run"]) process.stdout.write(LEFT);
   },
@@ -54,13 +60,16 @@ export const serviceCommand: Command = {
   subCommands: { install, uninstall },
 };
 
+function requireRoot({ "dry-run": isDry }: Given<typeof DRY_RUN>): void {
+  if (isDry || process.geteuid?.() === 0) return;
+  throw new CommandFailure("only root may do this: use sudo, or look at it with --dry-run");
+}
+
 /** Does one step after the other and says each, or only says them. */
 async function doAll(
   steps: readonly ServiceStep[],
-  { "dry-run": isDry }: { readonly "dry-run": boolean },
+  { "dry-run": isDry }: Given<typeof DRY_RUN>,
 ): Promise<void> {
-  if (!isDry && process.geteuid?.() !== 0)
-    throw new CommandFailure("only root may do this: use sudo, or look at it with --dry-run");
   // Units and folders of the system are for everybody to read; the steps say what is not.
   process.umask(0o022);
   const { doStep, ServiceError } = await import("../daemon/service-install.ts");

@@ -1,5 +1,6 @@
 import { checkCopy, CopyError, type SoundCopy } from "../store/sqlite/copy-check.ts";
 
+export type { SoundCopy } from "../store/sqlite/copy-check.ts";
 export type { RestoredDeliveries, Restored } from "../store/sqlite/restore.ts";
 export type { CopyDocument, CopyFacts } from "../store/sqlite/copy-facts.ts";
 

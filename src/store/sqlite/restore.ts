@@ -31,7 +31,7 @@ export interface Restoration {
   /** The database file that it becomes. */
   readonly database: string;
   /** Asked once the copy is known to be whole, before anything is changed. */
-  readonly decide: (facts: CopyFacts) => Promise<RestoredDeliveries>;
+  readonly decide: (copy: SoundCopy) => Promise<RestoredDeliveries>;
   readonly now: number;
   /** The user that the hold names. */
   readonly user: string;

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import type { TestContext } from "node:test";
+
+import { afterwards } from "./afterwards.ts";
+import { SOURCES } from "./program.ts";
+
+/** A program on a terminal, which has one stream for all that it writes. */
+export interface TerminalProgram {
+  /** All that the terminal has shown so far. */
+  readonly shown: string;
+  /** Settles when the text stands on the terminal; rejects when the program ends before. */
+  shows(text: string): Promise<void>;
+  /** Types as a person does: `\n` is the Enter key, `\u0003` is Ctrl-C, `\u0004` Ctrl-D. */
+  type(text: string): void;
+  /** The exit code, once it has ended. */
+  readonly exit: Promise<number | null>;
+}
+
+/** Why nothing can be run on a terminal here, or false. */
+export function reasonToSkipTerminal(): string | false {
+  const { status } = spawnSync("script", ["--version"]);
+  if (status === 0) return false;
+  assert.notEqual(process.env["POSTBACKD_TEST_PEERS"], "required", NO_SCRIPT);
+  return NO_SCRIPT;
+}
+
+const NO_SCRIPT = "there is no 'script' of util-linux, which makes a terminal";
+
+/** Runs the real program on a terminal of its own; ended after the test. */
+export function startOnTerminal(t: TestContext, args: readonly string[]): TerminalProgram {
+  const line = [...SOURCES, ...args].map(quoted).join(" ");
+  const options = ["--quiet", "--return", "--flush", "--command", line, "/dev/null"];
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined, SHELL: "/bin/sh", TERM: "xterm" };
+  const child = spawn("script", options, { env, stdio: ["pipe", "pipe", "inherit"] });
+  const looks = new Set<() => void>();
+  let shown = "";
+  let hasEnded = false;
+  const lookAll = (): void => {
+    for (const look of looks) look();
+  };
+  child.stdout.setEncoding("utf8");
+  child.stdout.on("data", (part: string) => {
+    shown += part;
+    lookAll();
+  });
+  const exit = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => {
+      hasEnded = true;
+      lookAll();
+      resolve(code);
+    });
+  });
+  afterwards(t, async () => {
+    // With its terminal the program ends, too.
+    child.kill("SIGKILL");
+    await exit;
+  });
+  return {
+    get shown() {
+      return shown;
+    },
+    shows: (text) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          if (shown.includes(text)) resolve();
+          else if (hasEnded) reject(new Error(`it ended without showing ${text}:\n${shown}`));
+          else return;
+          looks.delete(look);
+        };
+        looks.add(look);
+        look();
+      }),
+    type: (text) => void child.stdin.write(text),
+    exit,
+  };
+}
+
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
