@@ -12,6 +12,7 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { oneOf } from "../domain/rule.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
 import { tasksText } from "./admin-steps.ts";
 import { flag, TEXT, toggle, word, type Given } from "./arguments.ts";
 import { ask, canAsk, confirm, YES_ARG } from "./ask.ts";
@@ -19,6 +20,7 @@ import { commandUser } from "./command-user.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { withProgress } from "./progress.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 export const createCommand = defineCommand({
@@ -39,8 +41,8 @@ export const createCommand = defineCommand({
     const { databaseOf } = await import("../daemon/store.ts");
     const now = systemClock.now();
     const order = { file, mayReplace: given.replace, now, isServedHere: false };
-    const document = await orFail(async () => {
-      const run = databaseOf(config).startBackup(order);
+    const document = await orFail((tell) => {
+      const run = databaseOf(config).startBackup(order, tell);
       const stop = (): void => run.stop();
       for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
       return run.ended;
@@ -63,7 +65,7 @@ export const checkCommand = defineCommand({
   async run(given) {
     const file = resolve(given.file);
     const { judgeCopy } = await import("../daemon/backup.ts");
-    const verdict = judgeCopy(file);
+    const verdict = await withProgress((tell) => judgeCopy(file, tell));
     printAnswer(given, verdictAnswer(file, verdict));
     return verdict.kind === "whole" ? EXIT.done : EXIT.failed;
   },
@@ -96,8 +98,9 @@ export const restoreCommand = defineCommand({
     }
     const config = loadOfflineConfig(given);
     const { databaseOf } = await import("../daemon/store.ts");
-    const restored = await orFail(() =>
+    const restored = await orFail((tell) =>
       databaseOf(config).restore({
+        tell,
         copy: resolve(given.file),
         async decide(copy) {
           await confirmReplacement(given, { copy, database: config.database });
@@ -111,9 +114,9 @@ export const restoreCommand = defineCommand({
   },
 });
 
-async function orFail<Value>(step: () => Promise<Value>): Promise<Value> {
+async function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Value> {
   try {
-    return await step();
+    return await withProgress(step);
   } catch (error) {
     throw new CommandFailure(messageOf(error), { cause: error });
   }

@@ -1,3 +1,4 @@
+import type { TellProgress } from "../domain/work-progress.ts";
 import { checkCopy, CopyError, type SoundCopy } from "../store/sqlite/copy-check.ts";
 
 export type { SoundCopy } from "../store/sqlite/copy-check.ts";
@@ -9,10 +10,10 @@ export type CopyVerdict =
   | { readonly kind: "whole"; readonly copy: SoundCopy }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Checks a copy; see {@link checkCopy}. */
-export function judgeCopy(file: string): CopyVerdict {
+/** Checks a copy, and tells how far it is; see {@link checkCopy}. */
+export function judgeCopy(file: string, tell: TellProgress = () => {}): CopyVerdict {
   try {
-    return { kind: "whole", copy: checkCopy(file) };
+    return { kind: "whole", copy: checkCopy(file, { check() {}, tell }) };
   } catch (error) {
     if (!(error instanceof CopyError)) throw error;
     return { kind: "refused", reason: error.message };

@@ -1,6 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { BackupRun } from "../store/sqlite/backup-run.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
@@ -40,7 +41,7 @@ export interface Database {
   /** Empties the `-wal` of a file; false when somebody reads from it. */
   clearWal(): boolean;
   /** Begins a copy of it as it is now, beside a running daemon or without one. Throws a {@link DatabaseError}. */
-  startBackup(order: Omit<BackupOrder, "database">): BackupRun;
+  startBackup(order: Omit<BackupOrder, "database">, tell?: TellProgress): BackupRun;
   /** Puts a copy in its place. Rejects as `restoreCopy` does, or with a {@link DatabaseError}. */
   restore(restoration: Omit<Restoration, "database">): Promise<Restored>;
 }

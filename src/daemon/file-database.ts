@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
 import { startBackup, type BackupRun } from "../store/sqlite/backup-run.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
@@ -126,7 +127,7 @@ export class FileDatabase implements Database {
     return clearWal(this.#file);
   }
 
-  startBackup(order: Omit<BackupOrder, "database">): BackupRun {
+  startBackup(order: Omit<BackupOrder, "database">, tell?: TellProgress): BackupRun {
     const { file } = order;
     if (!existsSync(this.#file)) {
       throw new DatabaseError(`there is no database ${this.#file}; name one with --db`);
@@ -136,7 +137,7 @@ export class FileDatabase implements Database {
         `the folder ${dirname(file)} does not exist; make it, or name another file`,
       );
     }
-    return startBackup({ ...order, database: this.#file });
+    return startBackup({ ...order, database: this.#file }, tell);
   }
 
   async restore(restoration: Omit<Restoration, "database">): Promise<Restored> {

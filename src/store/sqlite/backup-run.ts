@@ -2,7 +2,8 @@ import { Worker } from "node:worker_threads";
 
 import { backupThreadEntry, threadOptions } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
-import type { BackupOutcome, BackupThreadData } from "./backup-thread.ts";
+import type { TellProgress } from "../../domain/work-progress.ts";
+import type { BackupMessage, BackupOutcome, BackupThreadData } from "./backup-thread.ts";
 import type { BackupOrder } from "./backup.ts";
 import type { CopyDocument } from "./copy-facts.ts";
 import { newStopFlag, stopCopy } from "./machine/copy-pace.ts";
@@ -15,18 +16,21 @@ export interface BackupRun {
   stop(): void;
 }
 
-/** Makes a backup in a thread of its own. */
-export function startBackup(order: BackupOrder): BackupRun {
+/** Makes a backup in a thread of its own, and tells how far it is. */
+export function startBackup(order: BackupOrder, tell: TellProgress = () => {}): BackupRun {
   const stop = newStopFlag();
   const workerData: BackupThreadData = { role: "backup", order, stop };
   const worker = new Worker(backupThreadEntry, { ...threadOptions, workerData });
-  return { ended: endOf(worker), stop: () => stopCopy(stop) };
+  return { ended: endOf(worker, tell), stop: () => stopCopy(stop) };
 }
 
-async function endOf(worker: Worker): Promise<CopyDocument> {
+async function endOf(worker: Worker, tell: TellProgress): Promise<CopyDocument> {
   const outcome = await new Promise<BackupOutcome>((resolve) => {
     const fail = (message: string): void => resolve({ kind: "failed", message });
-    worker.once("message", resolve);
+    worker.on("message", (message: BackupMessage) => {
+      if (message.kind === "progress") tell(message.progress);
+      else resolve(message);
+    });
     worker.once("error", (error) => fail(messageOf(error)));
     worker.once("exit", () => fail("the backup's thread was lost"));
   });

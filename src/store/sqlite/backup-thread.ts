@@ -2,6 +2,7 @@ import { constants, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 
 import { messageOf } from "../../domain/message-of.ts";
+import type { WorkProgress } from "../../domain/work-progress.ts";
 import { makeBackup, type BackupOrder } from "./backup.ts";
 import type { CopyDocument } from "./copy-facts.ts";
 import { CopyPace } from "./machine/copy-pace.ts";
@@ -16,7 +17,11 @@ export interface BackupThreadData {
   readonly stop: SharedArrayBuffer;
 }
 
-/** The thread's one message. */
+/** The thread's messages: how far it is, again and again, and in the end its outcome. */
+export type BackupMessage =
+  | { readonly kind: "progress"; readonly progress: WorkProgress }
+  | BackupOutcome;
+
 export type BackupOutcome =
   | { readonly kind: "done"; readonly document: CopyDocument }
   | { readonly kind: "failed"; readonly message: string };
@@ -29,11 +34,13 @@ if (process.platform === "linux") setPriority(constants.priority.PRIORITY_BELOW_
 
 // backup-run.ts sets this; nothing else starts this thread.
 const { order, stop } = workerData as BackupThreadData;
-void outcomeOf().then((outcome) => port.postMessage(outcome));
+const say = (message: BackupMessage): void => port.postMessage(message);
+void outcomeOf().then(say);
 
 async function outcomeOf(): Promise<BackupOutcome> {
   try {
-    return { kind: "done", document: await makeBackup(order, new CopyPace(stop)) };
+    const pace = new CopyPace(stop, (progress) => say({ kind: "progress", progress }));
+    return { kind: "done", document: await makeBackup(order, pace) };
   } catch (error) {
     return { kind: "failed", message: messageOf(error) };
   }

@@ -95,8 +95,7 @@ async function makeParts(
   removeUnfinished(file);
   const part = partOf(file);
   await copySnapshot({ from: database, to: part, pace });
-  const rest = (): void => pace.check();
-  const facts = checkContent(part, rest);
+  const facts = checkContent(part, pace);
   const document: CopyDocument = {
     createdAt: now,
     program: version,
@@ -105,7 +104,7 @@ async function makeParts(
     tasks: facts.tasks,
     deliveries: facts.deliveries,
     openDeliveries: facts.openDeliveries,
-    sha256: sha256Of(part, rest),
+    sha256: sha256Of(part, pace),
   };
   writeFileSync(partOf(documentPath(file)), documentText(document), { mode: 0o600 });
   syncToDisk(partOf(documentPath(file)));

@@ -7,6 +7,7 @@ import { messageOf } from "../../domain/message-of.ts";
 import { countFacts, documentPath, readDocument, sha256Of } from "./copy-facts.ts";
 import type { CopyDocument, CopyFacts } from "./copy-facts.ts";
 import { isDamage, type Connection } from "./machine/connection.ts";
+import { UNWATCHED, type CopyWatch } from "./machine/copy-pace.ts";
 import { schemaFault } from "./machine/file-check.ts";
 import { headerFault, isDatabase, isOurs, isWalHeader } from "./machine/file-header.ts";
 import {
@@ -33,18 +34,18 @@ export interface SoundCopy extends CopyFacts {
 }
 
 /**
- * Checks a copy from its header to its last page, without starting it, and without writing to it or beside it; `rest` is
- * called again and again meanwhile. Throws a {@link CopyError}.
+ * Checks a copy from its header to its last page, without starting it, and without writing to it or beside it. Throws a
+ * {@link CopyError}.
  */
-export function checkCopy(file: string, rest: () => void = () => {}): SoundCopy {
+export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy {
   const document = readDocument(file);
   if (document === "unreadable") {
     throw new CopyError(
       `${documentPath(file)} is not what 'postbackd backup create' wrote; without it the copy is checked by itself`,
     );
   }
-  const facts = checkContent(file, rest);
-  const sha256 = sha256Of(file, rest);
+  const facts = checkContent(file, watch);
+  const sha256 = sha256Of(file, watch);
   if (document !== null && document.sha256 !== sha256) {
     throw new CopyError(
       `${file} is not the copy that ${documentPath(file)} describes: its SHA-256 is ${sha256}, not ${document.sha256}`,
@@ -62,18 +63,18 @@ export function checkCopy(file: string, rest: () => void = () => {}): SoundCopy 
 }
 
 /** Checks what is in a copy, and counts it. Throws a {@link CopyError}. */
-export function checkContent(file: string, rest: () => void = () => {}): CopyFacts {
+export function checkContent(file: string, watch: CopyWatch = UNWATCHED): CopyFacts {
   const header = readHeader(file);
   requireSoundHeader(file, header);
   requireWhole(file);
-  if (!isWalHeader(header)) return checkOpened({ file, path: file, rest });
+  if (!isWalHeader(header)) return checkOpened({ file, path: file, watch });
   // SQLite would make a -wal and a -shm beside it.
   const folder = mkdtempSync(join(tmpdir(), "postbackd-check-"));
   try {
     const path = join(folder, "copy.db");
     copyFileSync(file, path, constants.COPYFILE_FICLONE);
     leaveWal(path);
-    return checkOpened({ file, path, rest });
+    return checkOpened({ file, path, watch });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -83,15 +84,15 @@ interface Opened {
   /** The name that messages have. */
   readonly file: string;
   readonly path: string;
-  readonly rest: () => void;
+  readonly watch: CopyWatch;
 }
 
-function checkOpened({ file, path, rest }: Opened): CopyFacts {
+function checkOpened({ file, path, watch }: Opened): CopyFacts {
   try {
     const copy = openCopy(path);
     try {
       const schemaVersion = requireKnownVersion(file, copy);
-      requireSoundTables(file, copy, rest);
+      requireSoundTables(file, copy, watch);
       if (schemaVersion === SCHEMA_VERSION) requireSchema(file, copy);
       const { tasks, deliveries, openDeliveries } = countFacts(copy);
       const bytes = statSync(file).size;
@@ -153,12 +154,14 @@ function requireKnownVersion(file: string, copy: Connection): number {
 }
 
 // Table by table, so that it can be broken off between two.
-function requireSoundTables(file: string, copy: Connection, rest: () => void): void {
+function requireSoundTables(file: string, copy: Connection, { check, tell }: CopyWatch): void {
   const reads = tableCheckReads(copy);
-  for (const table of reads.listTables()) {
+  const tables = reads.listTables();
+  for (const [i, table] of tables.entries()) {
     const fault = reads.checkTable(table);
     if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
-    rest();
+    check();
+    tell({ part: "tables checked", done: i + 1, of: tables.length });
   }
 }
 

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from "node:fs";
 
 import { timeText } from "../../domain/clock/time.ts";
 import { codeOf } from "../../domain/message-of.ts";
 import type { Connection } from "./machine/connection.ts";
+import { MIB_BYTES, UNWATCHED, type CopyWatch } from "./machine/copy-pace.ts";
 
 /** Facts about the content of a copy. */
 export interface CopyFacts {
@@ -39,19 +40,19 @@ export function countFacts(copy: Connection): Omit<CopyFacts, "bytes" | "schemaV
   };
 }
 
-const CHUNK_BYTES = 1024 ** 2;
-
-/** The SHA-256 of a file; `rest` is called after each MiB. The file must not be open in this process otherwise. */
-export function sha256Of(file: string, rest: () => void = () => {}): string {
+/** The SHA-256 of a file; looks at its watch after each MiB. The file must not be open in this process otherwise. */
+export function sha256Of(file: string, { check, tell }: CopyWatch = UNWATCHED): string {
   const hash = createHash("sha256");
-  const chunk = Buffer.alloc(CHUNK_BYTES);
+  const chunk = Buffer.alloc(MIB_BYTES);
   const descriptor = openSync(file, "r");
   try {
-    for (;;) {
+    const of = Math.ceil(fstatSync(descriptor).size / MIB_BYTES);
+    for (let done = 1; ; done++) {
       const length = readSync(descriptor, chunk);
       if (length === 0) return hash.digest("hex");
       hash.update(chunk.subarray(0, length));
-      rest();
+      check();
+      tell({ part: "MiB read", done, of });
     }
   } finally {
     closeSync(descriptor);

@@ -10,11 +10,13 @@ import {
 import { dirname } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
+import type { TellProgress } from "../../domain/work-progress.ts";
 import { auditWrites } from "./audit.ts";
 import { CopyError, checkCopy, type SoundCopy } from "./copy-check.ts";
 import { sha256Of, type CopyFacts } from "./copy-facts.ts";
 import { stampOf } from "./file-stamp.ts";
 import { openDatabase, syncToDisk } from "./machine/connection.ts";
+import type { CopyWatch } from "./machine/copy-pace.ts";
 import { placeOf, restorePart } from "./machine/file-check.ts";
 import { giveToOwner } from "./machine/file-owner.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
@@ -35,6 +37,7 @@ export interface Restoration {
   readonly now: number;
   /** The user that the hold names. */
   readonly user: string;
+  readonly tell?: TellProgress;
 }
 
 export interface Restored {
@@ -59,7 +62,7 @@ export async function restoreCopy(restoration: Restoration): Promise<Restored> {
   refuseOpenElsewhere(database);
   const lock = InstanceLock.acquire(database);
   try {
-    const sound = checkCopy(copy);
+    const sound = checkCopy(copy, watchOf(restoration));
     const deliveries = await decide(sound);
     const place = placeOf(database);
     const part = restorePart(place);
@@ -88,7 +91,8 @@ function makePart(part: string, { sound, deliveries, restoration }: Decided): vo
     rmSync(part, { force: true });
     copyFileSync(copy, part, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
     chmodSync(part, 0o600);
-    if (sha256Of(part) !== sound.sha256) throw new CopyError(`${copy} changed while it was read`);
+    if (sha256Of(part, watchOf(restoration)) !== sound.sha256)
+      throw new CopyError(`${copy} changed while it was read`);
     if (deliveries === "hold") holdDeliveries(part, restoration);
     giveToOwner(part, restoration.database);
     syncToDisk(part);
@@ -96,6 +100,10 @@ function makePart(part: string, { sound, deliveries, restoration }: Decided): vo
     for (const suffix of ["", "-journal"]) rmSync(part + suffix, { force: true });
     throw error;
   }
+}
+
+function watchOf({ tell = () => {} }: Restoration): CopyWatch {
+  return { check() {}, tell };
 }
 
 function isSame(copy: string, database: string): boolean {

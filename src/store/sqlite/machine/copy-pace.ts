@@ -1,3 +1,17 @@
+import type { TellProgress } from "../../../domain/work-progress.ts";
+
+/** Whoever waits for long work on a copy. */
+export interface CopyWatch {
+  /** Called again and again; it may throw to break the work off. */
+  readonly check: () => void;
+  readonly tell: TellProgress;
+}
+
+/** For work that nobody breaks off or looks at. */
+export const UNWATCHED: CopyWatch = { check() {}, tell() {} };
+
+export const MIB_BYTES = 1024 ** 2;
+
 /** Thrown where a copy is broken off. */
 export class CopyStopped extends Error {
   override readonly name = "CopyStopped" as const;
@@ -7,12 +21,14 @@ export class CopyStopped extends Error {
 }
 
 /** Keeps a copy from taking a busy daemon's time, and can break it off. It occupies its thread while it waits. */
-export class CopyPace {
+export class CopyPace implements CopyWatch {
   readonly #stop: Int32Array;
+  readonly tell: TellProgress;
 
   /** `stop` is shared with whoever may break the copy off; see {@link stopCopy}. */
-  constructor(stop: SharedArrayBuffer) {
+  constructor(stop: SharedArrayBuffer, tell: TellProgress = () => {}) {
     this.#stop = new Int32Array(stop);
+    this.tell = tell;
   }
 
   /** Waits. Throws {@link CopyStopped} when the copy was broken off. */
@@ -22,9 +38,9 @@ export class CopyPace {
   }
 
   /** Throws {@link CopyStopped} when the copy was broken off. */
-  check(): void {
+  readonly check = (): void => {
     if (Atomics.load(this.#stop, 0) !== 0) throw new CopyStopped();
-  }
+  };
 }
 
 /** The memory through which {@link stopCopy} reaches a {@link CopyPace}. */

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 
 import { openDatabase, syncToDisk, type Connection } from "./connection.ts";
-import type { CopyPace } from "./copy-pace.ts";
+import { MIB_BYTES, type CopyPace } from "./copy-pace.ts";
 
 // 256 KiB. Between two steps the copy rests for as long as a step took, at least a millisecond.
 const STEP_PAGES = 64;
@@ -33,7 +33,12 @@ export async function copySnapshot({ from, to, pace }: SnapshotCopy): Promise<vo
     try {
       source.exec("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;");
       source.exec("BEGIN; SELECT count(*) FROM sqlite_schema;");
-      await source.backup(to, { progress: pacing(pace, descriptor) });
+      const pageBytes = Number(source.pragma("page_size", { simple: true }));
+      const tell = copyTeller(pace, pageBytes);
+      const { totalPages } = await source.backup(to, {
+        progress: pacing(pace, { descriptor, tell }),
+      });
+      tell({ totalPages, remainingPages: 0 });
       source.exec("COMMIT");
       source.pragma("wal_checkpoint(PASSIVE)");
     } finally {
@@ -46,13 +51,36 @@ export async function copySnapshot({ from, to, pace }: SnapshotCopy): Promise<vo
   syncToDisk(to);
 }
 
+interface CopiedPages {
+  readonly totalPages: number;
+  readonly remainingPages: number;
+}
+
+function copyTeller({ tell }: CopyPace, pageBytes: number): (pages: CopiedPages) => void {
+  const toMib = (pages: number): number => Math.ceil((pages * pageBytes) / MIB_BYTES);
+  let done = -1;
+  return ({ totalPages, remainingPages }) => {
+    const of = toMib(totalPages);
+    // The last pages are told with the last of them.
+    const copied = remainingPages === 0 ? of : Math.min(toMib(totalPages - remainingPages), of - 1);
+    if (copied === done) return;
+    done = copied;
+    tell({ part: "MiB copied", done, of });
+  };
+}
+
 function pacing(
   pace: CopyPace,
-  descriptor: number,
-): (progress: { readonly remainingPages: number }) => number {
+  {
+    descriptor,
+    tell,
+  }: { readonly descriptor: number; readonly tell: (pages: CopiedPages) => void },
+): (pages: CopiedPages) => number {
   let syncedAt: number | null = null;
   let begunAt = performance.now();
-  return ({ remainingPages }) => {
+  return (pages) => {
+    const { remainingPages } = pages;
+    tell(pages);
     if ((syncedAt ??= remainingPages) - remainingPages >= SYNC_PAGES) {
       fsyncSync(descriptor);
       syncedAt = remainingPages;
