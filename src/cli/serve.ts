@@ -21,6 +21,7 @@ import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
 import { byCommand, commandUser } from "./command-user.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
+import { withProgress } from "./progress.ts";
 import { writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
 
@@ -103,7 +104,7 @@ async function start(
   const loopDelay = (): LoopDelay => watch.delay();
   try {
     const parts = { config, clock: systemClock, log, recentLog, loopDelay, commandHost };
-    const daemon = await startDaemon({ ...parts, holdDeliveries });
+    const daemon = await withProgress((tell) => startDaemon({ ...parts, holdDeliveries, tell }));
     // The time of the start is nobody's delay.
     watch.start();
     return daemon;

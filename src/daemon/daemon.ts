@@ -5,6 +5,7 @@ import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
 import type { Gauges, Observer } from "../domain/observer.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { checkMetricsAddress, openMetricsServer } from "../http/metrics/metrics-server.ts";
@@ -50,6 +51,8 @@ export interface DaemonOptions {
   readonly holdDeliveries?: Pick<DeliveryHold, "heldBy" | "reason"> | null;
   /** Is told what the daemon does. Whatever it throws changes nothing. */
   readonly observer?: Observer | undefined;
+  /** Is told how far a start is that takes long, because it migrates the file. */
+  readonly tell?: TellProgress | undefined;
 }
 
 /** A running daemon. */

@@ -14,6 +14,8 @@ import {
   readHolder,
   type LockHolder,
 } from "../store/sqlite/machine/instance-lock.ts";
+import type { MigrationStart } from "../store/sqlite/machine/migrate.ts";
+import { unfinishedCopy } from "../store/sqlite/machine/migration-copy.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
 import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
 import { restoreCopy, type Restoration, type Restored } from "../store/sqlite/restore.ts";
@@ -66,16 +68,22 @@ export class FileDatabase implements Database {
   }
 
   /** Logs when it migrates the file. */
-  openDaemonStore({ log, ...parts }: DaemonStoreParts): Promise<Store> {
-    return this.#open({
-      writer: "thread",
-      ...parts,
-      migrating: ({ from, to, copy }) =>
-        log.warn(
-          { from, to, copy },
-          "migrating the database to a newer version, after copying it; a large one takes minutes",
-        ),
-    });
+  async openDaemonStore({ log, tell = () => {}, ...parts }: DaemonStoreParts): Promise<Store> {
+    let timer: NodeJS.Timeout | undefined;
+    const begins = ({ from, to, copy }: MigrationStart): void => {
+      log.warn(
+        { from, to, copy },
+        "migrating the database to a newer version, after copying it; a large one takes minutes",
+      );
+      // The thread that makes the copy can say nothing meanwhile.
+      const look = (): void => tellCopied(this.#file, { copy, tell });
+      timer = setInterval(look, COPY_LOOK_MS);
+    };
+    try {
+      return await this.#open({ writer: "thread", ...parts, migrating: { begins, tell } });
+    } finally {
+      clearInterval(timer);
+    }
   }
 
   /** Where it makes no file, it makes nothing beside one either. */
@@ -155,6 +163,20 @@ export class FileDatabase implements Database {
       throw toDatabaseError(file, error);
     }
   }
+}
+
+const COPY_LOOK_MS = 250;
+const MIB_BYTES = 1024 ** 2;
+
+function tellCopied(
+  file: string,
+  { copy, tell }: { readonly copy: string; readonly tell: TellProgress },
+): void {
+  const copied = statSync(unfinishedCopy(copy), { throwIfNoEntry: false });
+  // It has its own name by now.
+  if (copied === undefined) return;
+  const of = Math.ceil(statSync(file).size / MIB_BYTES);
+  tell({ part: "MiB copied", done: Math.min(Math.floor(copied.size / MIB_BYTES), of - 1), of });
 }
 
 function refuseNetwork(file: string): void {

@@ -17,6 +17,7 @@ import Database from "better-sqlite3";
 
 import { IDEMPOTENCY_MS } from "../../src/domain/clock/retention.ts";
 import type { TaskState } from "../../src/domain/task/task.ts";
+import type { WorkProgress } from "../../src/domain/work-progress.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
@@ -557,17 +558,26 @@ test("what a file of the sixth version has scheduled stands in the lanes of its 
 test("a store with a writer thread tells before it migrates a file, and only then", async (t) => {
   const file = seedFirstVersion(t);
   const told: unknown[] = [];
+  const steps: WorkProgress[] = [];
   const open = () =>
     openSqliteStore({
       ...{ file, writer: "thread", backlogMax: 1 },
-      migrating: ({ from, to }) => told.push({ from, to }),
+      migrating: {
+        begins: ({ from, to }) => told.push({ from, to }),
+        tell: (progress) => steps.push(progress),
+      },
     });
 
   await (await open()).close();
   assert.deepEqual(told, [{ from: 1, to: SCHEMA_VERSION }]);
+  const of = SCHEMA_VERSION - 1;
+  assert.deepEqual(
+    steps,
+    Array.from({ length: of }, (_, i) => ({ part: "migration steps", done: i + 1, of })),
+  );
 
   await (await open()).close();
-  assert.equal(told.length, 1);
+  assert.deepEqual([told.length, steps.length], [1, of]);
 });
 
 // It would go on writing as its own version does: without counts, for one.
@@ -690,7 +700,7 @@ test("takes the copy that an earlier try made for the copy, and says so", (t) =>
   const before = statSync(copy);
   const told: unknown[] = [];
 
-  migrate(connection, planTo(3), (start) => told.push(start));
+  migrate(connection, planTo(3), { begins: (start) => told.push(start), tell() {} });
 
   assert.deepEqual(told, [{ from: 1, to: 3, copy }]);
   assert.deepEqual([statSync(copy).ino, statSync(copy).mtimeMs], [before.ino, before.mtimeMs]);
@@ -732,7 +742,7 @@ for (const [what, spoil] of others) {
     const before = readFileSync(first);
     const told: unknown[] = [];
 
-    migrate(connection, planTo(3), (start) => told.push(start));
+    migrate(connection, planTo(3), { begins: (start) => told.push(start), tell() {} });
 
     assert.deepEqual(told, [{ from: 1, to: 3, copy: second }]);
     assert.deepEqual(readFileSync(first), before);

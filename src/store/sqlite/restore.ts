@@ -116,11 +116,12 @@ const HOLD_ALL = `
   WHERE NOT EXISTS (SELECT 1 FROM delivery_holds WHERE account_seq IS NULL AND host IS NULL)`;
 
 /** Holds all webhooks of a copy, which is brought to this version for that. */
-function holdDeliveries(part: string, { now, user }: Restoration): void {
+function holdDeliveries(part: string, { now, user, tell }: Restoration): void {
   const connection = openDatabase(part, { fileMustExist: true, timeout: 0 });
   try {
     connection.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;");
-    migrateCopied(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+    const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
+    migrateCopied(connection, plan, tell);
     const hold = connection.prepare(HOLD_ALL);
     const { noteAudit } = auditWrites(connection);
     const actor = { kind: "user", name: user, address: null } as const;

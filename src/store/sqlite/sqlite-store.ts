@@ -9,7 +9,7 @@ import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
-import type { MigrationStart } from "./machine/migrate.ts";
+import type { MigrationWatch } from "./machine/migrate.ts";
 import {
   accountMethods,
   clusterMethods,
@@ -33,8 +33,8 @@ export interface SqliteStoreOptions {
   readonly writer: "thread" | "inline";
   /** Client writes are refused while this many rows wait. */
   readonly backlogMax: number;
-  /** Called before a file that an older program made is migrated, which may take a while; only with `thread`. */
-  readonly migrating?: (start: MigrationStart) => void;
+  /** Is told of the migration of a file that an older program made; only with `thread`. */
+  readonly migrating?: MigrationWatch;
   /** The machine's clock unless given. */
   readonly clock?: Clock;
   readonly observer?: Observer | undefined;

@@ -2,6 +2,7 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { schemaSql } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
+import type { WorkProgress } from "../../domain/work-progress.ts";
 import type { BatchReply, Operation } from "../common/batch.ts";
 import { openWriter } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
@@ -16,11 +17,12 @@ import { newBatchRunner } from "./writes.ts";
  */
 
 /**
- * The thread's messages: `migrating` at most once, `ready` or `unusable` once, then one reply for each batch, with its
+ * The thread's messages: `migrating` at most once, `progress` of that, `ready` or `unusable` once, then one reply for each batch, with its
  * id.
  */
 export type WriterMessage =
   | ({ readonly kind: "migrating" } & MigrationStart)
+  | { readonly kind: "progress"; readonly progress: WorkProgress }
   | { readonly kind: "ready" }
   | { readonly kind: "unusable"; readonly message: string }
   | {
@@ -46,7 +48,10 @@ try {
   const { file } = workerData as { readonly file: string };
   const connection = openWriter(file);
   const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
-  migrate(connection, plan, (start) => say({ kind: "migrating", ...start }));
+  migrate(connection, plan, {
+    begins: (start) => say({ kind: "migrating", ...start }),
+    tell: (progress) => say({ kind: "progress", progress }),
+  });
   refuseOtherSchema(connection, schemaSql);
   const files = new OpenFiles(file);
   const runner = newBatchRunner(connection, { fileTrouble: () => files.trouble() });

@@ -7,24 +7,24 @@ import type { BatchRunner } from "./machine/batch.ts";
 import { openWriter, type Connection } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
-import { isOutdated, migrate, type MigrationStart } from "./machine/migrate.ts";
+import { isOutdated, migrate, type MigrationWatch } from "./machine/migrate.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 import { newBatchRunner } from "./writes.ts";
 
 /**
- * Starts the writer thread on the file and waits until the file is open and migrated; `migrating` is called before it
- * migrates a file that an older program made. Rejects with the reason when that fails.
+ * Starts the writer thread on the file and waits until the file is open and migrated; `watch` is told of the migration
+ * of a file that an older program made. Rejects with the reason when that fails.
  */
 export async function startWriterThread(
   file: string,
-  migrating?: (start: MigrationStart) => void,
+  watch?: MigrationWatch,
 ): Promise<BatchTransport> {
   const worker = new Worker(writerThreadEntry, {
     ...threadOptions,
     workerData: { role: "writer", file },
   });
-  const thread = new WriterThread(worker, migrating);
+  const thread = new WriterThread(worker, watch);
   await thread.ready;
   return thread;
 }
@@ -50,13 +50,14 @@ export class WriterThread implements BatchTransport {
   #lost: Extract<BatchReply, { kind: "failed" }> | null = null;
   readonly ready: Promise<void>;
 
-  constructor(worker: WriterWorker, migrating?: (start: MigrationStart) => void) {
+  constructor(worker: WriterWorker, watch?: MigrationWatch) {
     this.#worker = worker;
     this.ready = new Promise((resolve, reject) => {
       worker.on("message", (message: WriterMessage) => {
         if (message.kind === "ready") resolve();
         else if (message.kind === "unusable") reject(new Error(message.message));
-        else if (message.kind === "migrating") migrating?.(message);
+        else if (message.kind === "migrating") watch?.begins(message);
+        else if (message.kind === "progress") watch?.tell(message.progress);
         else this.#settle(message);
       });
       worker.on("messageerror", (error) => this.#lose(`a reply was lost: ${messageOf(error)}`));

@@ -27,7 +27,7 @@ export function findMigrationCopy(connection: Connection, version: number): Migr
 /** Makes the copy, as a whole or not at all. */
 export function makeMigrationCopy(connection: Connection, path: string): void {
   // It has another name until it is whole.
-  const part = `${path}.part`;
+  const part = unfinishedCopy(path);
   rmSync(part, { force: true });
   try {
     connection.prepare("VACUUM INTO ?").run(part);
@@ -41,6 +41,11 @@ export function makeMigrationCopy(connection: Connection, path: string): void {
     rmSync(part, { force: true });
     throw new Error(toCopyMessage(path, error), { cause: error });
   }
+}
+
+/** Where the copy is while it is made. */
+export function unfinishedCopy(path: string): string {
+  return `${path}.part`;
 }
 
 function toCopyMessage(path: string, error: unknown): string {
