@@ -24,6 +24,7 @@ import { byCommand } from "./command-user.ts";
 import { checkAccount, FILTER_ARGS, filterOf, filterText, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
+import { withProgress } from "./progress.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -31,6 +32,7 @@ const RATE_STANDARD = 20;
 const RATE = integerBetween(1, RATE_MAX);
 const ORDERS_LISTED_MAX = 100;
 const HOSTS_LISTED_MAX = 50;
+const LOOK_MS = 500;
 
 const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
@@ -48,8 +50,9 @@ export const redeliverCommand = defineAdminCommand({
     state: { ...FILTER_ARGS.state, hint: ENDED.join("|") },
     rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
     "dry-run": toggle("Say how many there are, and send nothing"),
+    wait: toggle("Wait until a daemon has begun all of them, and show how far it is"),
   },
-  plan({ task_id: taskId, rate, "dry-run": isDry, ...filter }) {
+  plan({ task_id: taskId, rate, "dry-run": isDry, wait: mustWait, ...filter }) {
     const meant = meantBy(taskId, filter);
     const perSecond = rate ?? RATE_STANDARD;
     return async ({ store }) => {
@@ -60,8 +63,11 @@ export const redeliverCommand = defineAdminCommand({
       const none = { order: null, deliveries, hosts, per_second: perSecond };
       if (isDry) return { document: none, lines: dryRunLines(count, perSecond) };
       const now = systemClock.now();
-      if (deliveries > 0)
-        return placeOrder({ filter: meant, perSecond, createdAt: now }, count, store);
+      if (deliveries > 0) {
+        const asked = { filter: meant, perSecond, createdAt: now };
+        const placed = await placeOrder(asked, count, store);
+        return mustWait ? waitForEnd(placed, count, store) : placedAnswer(placed, count);
+      }
       if (found !== null) throw nothingOf(found, { kind: meant.kind, now });
       const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
       return { document: none, lines };
@@ -140,10 +146,10 @@ function dryRunLines(count: DeliveryCount, perSecond: number): readonly string[]
 
 async function placeOrder(
   asked: Pick<RedeliveryOrder, "filter" | "perSecond" | "createdAt">,
-  { deliveries, hosts }: DeliveryCount,
+  { deliveries }: DeliveryCount,
   store: Store,
-): Promise<Answer> {
-  const { perSecond, createdAt } = asked;
+): Promise<RedeliveryOrder> {
+  const { createdAt } = asked;
   const id = new IdGenerator().next(createdAt);
   const order = await store.orderRedelivery({
     ...asked,
@@ -152,6 +158,37 @@ async function placeOrder(
     audit: byCommand("order.placed", id, { filter: filterText(asked.filter), deliveries }),
   });
   if (order === "busy") throw new Error("an order without a limit was refused");
+  return order;
+}
+
+/** Waits for the end of an order, in whichever process. Who ends the command ends the waiting alone. */
+async function waitForEnd(
+  { id }: RedeliveryOrder,
+  { deliveries, hosts }: DeliveryCount,
+  store: Store,
+): Promise<Answer> {
+  const order = await withProgress(async (tell) => {
+    let done = -1;
+    for (;;) {
+      const orders = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX });
+      const now = orders.find((each) => each.id === id);
+      if (now === undefined) throw new CommandFailure(`order ${id} is no longer among the newest`);
+      const { redelivered } = now;
+      if (redelivered !== done) tell({ part: "webhooks begun", done: redelivered, of: deliveries });
+      if (now.endedAt !== null) return now;
+      done = redelivered;
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  });
+  const { redelivered, perSecond } = order;
+  return {
+    document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
+    lines: [`Order ${id} is ${stateOf(order)}, with ${deliveriesText(redelivered)} sent again.`],
+  };
+}
+
+function placedAnswer(order: RedeliveryOrder, { deliveries, hosts }: DeliveryCount): Answer {
+  const { id, perSecond } = order;
   return {
     document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
     lines: [

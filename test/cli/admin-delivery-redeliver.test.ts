@@ -7,6 +7,7 @@ import type { TestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
+import { reasonToSkipTerminal, startOnTerminal } from "../helpers/terminal.ts";
 
 const ONE_ATTEMPT = "webhooks.retry_after = []";
 
@@ -89,6 +90,23 @@ test("sends again what was given up, all of it and nothing that was delivered", 
   const [order] = await orders(t, daemon);
   assert.deepEqual([order?.redelivered, order?.per_second], [30, 1000]);
   assert.deepEqual(order?.filter.states, ["given_up", "refused"]);
+});
+
+test("waits for the end of an order when told to, and shows on a terminal how far it is", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  await postAll(daemon, receiver, ["/bad/1", "/bad/2", "/bad/3"]);
+  const filter = "redeliver --host 127.0.0.1 --rate 1000 --wait";
+
+  const { order } = await document<RedeliverDocument>(t, daemon, filter);
+  assert.deepEqual([order?.state, order?.redelivered], ["done", 3]);
+
+  await daemon.daemon.idle();
+  if (reasonToSkipTerminal() !== false) return;
+  const words = ["admin", "delivery", ...filter.split(" "), "--db", daemon.file];
+  const program = startOnTerminal(t, words);
+  assert.equal(await program.exit, 0, program.shown);
+  assert.match(program.shown, /webhooks begun: 3 of 3\D/);
+  assert.match(program.shown, /Order [0-9a-f-]{36} is done, with 3 deliveries sent again\./);
 });
 
 test("says at which rate it goes and how long that takes", async (t) => {
