@@ -25,6 +25,7 @@ export function reasonToSkipTerminal(): string | false {
   return NO_SCRIPT;
 }
 
+const END_MS_MAX = 10_000;
 const NO_SCRIPT = "there is no 'script' of util-linux, which makes a terminal";
 
 /** Runs the real program on a terminal of its own; ended after the test. */
@@ -39,6 +40,8 @@ export function startOnTerminal(t: TestContext, args: readonly string[]): Termin
   const lookAll = (): void => {
     for (const look of looks) look();
   };
+  // Nobody takes what is typed after the end.
+  child.stdin.on("error", () => {});
   child.stdout.setEncoding("utf8");
   child.stdout.on("data", (part: string) => {
     shown += part;
@@ -53,9 +56,11 @@ export function startOnTerminal(t: TestContext, args: readonly string[]): Termin
     });
   });
   afterwards(t, async () => {
-    // With its terminal the program ends, too.
-    child.kill("SIGKILL");
+    // The program ends by the key; a daemon would outlive its terminal.
+    child.stdin.write("\u0003\u0003");
+    const late = setTimeout(() => child.kill("SIGKILL"), END_MS_MAX);
     await exit;
+    clearTimeout(late);
   });
   return {
     get shown() {
