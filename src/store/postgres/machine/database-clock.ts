@@ -34,7 +34,7 @@ export class DatabaseClock implements Clock {
   #uptimeAheadMs = 0;
   #last = 0;
   /** Monotonic. */
-  #setAt = -Infinity;
+  #steadyAt = Infinity;
 
   constructor(machine: Clock) {
     this.#machine = machine;
@@ -46,16 +46,16 @@ export class DatabaseClock implements Clock {
       errorMs: (heardAt - sentAt) / 2,
     };
     const known = this.#estimates.filter((each) => isConsistent(each, estimate));
-    if (known.length === 0 && this.#estimates.length > 0) this.#setAt = heardAt;
+    if (known.length === 0) this.#steadyAt = heardAt;
     // The newest is right about what has happened since.
     this.#estimates = [...known, estimate].slice(-SAMPLES);
     const best = this.#estimates.reduce((a, b) => (b.errorMs < a.errorMs ? b : a));
     this.#aheadMs = best.aheadMs;
   }
 
-  /** How long ago it was noticed that the database's clock was set, or that this machine slept; Infinity for never. */
-  get sinceSetMs(): number {
-    return this.#machine.monotonic() - this.#setAt;
+  /** For how long the database's clock has been seen to go on, without being set, and this machine without sleeping. */
+  get steadyMs(): number {
+    return this.#machine.monotonic() - this.#steadyAt;
   }
 
   /**

@@ -88,8 +88,21 @@ function refusalOf(found: SchemaState | undefined): StoreError | null {
   );
 }
 
-/** Makes a row for a new life, and takes stripes for its writers. Rejects when no stripes are free. */
+/**
+ * Makes a row for a new life, and takes stripes for its writers: at once where some are free, else when lives that ended
+ * without a word are known to be over. Rejects when no stripes are free then either.
+ */
 export async function join(connection: Connection, who: Joining): Promise<Joined> {
+  const joined = await joinNow(connection, who);
+  if (joined !== null) return joined;
+  await endSilent(connection, who.liveMs);
+  const late = await joinNow(connection, who);
+  if (late === null) throw new Error("too many nodes share this database: 32 may");
+  return late;
+}
+
+/** Answers null when no stripes are free. */
+async function joinNow(connection: Connection, who: Joining): Promise<Joined | null> {
   const { name, url, version, role, liveMs } = who;
   await connection.command("BEGIN");
   const refusal = refusalOf(await connection.get<SchemaState>(LOCK_SCHEMA));
@@ -107,7 +120,7 @@ export async function join(connection: Connection, who: Joining): Promise<Joined
   ]);
   if (node === undefined || free === undefined) {
     await connection.command("ROLLBACK");
-    throw new Error("too many nodes share this database: 32 may");
+    return null;
   }
   const [last, reading] = await Promise.all([
     connection.get<{ seq: number }>(FIND_LAST_SEQ),

@@ -8,7 +8,7 @@ import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import type { Dialer } from "./dialer.ts";
 import { DutyHolder } from "./duty-holder.ts";
-import { BEATS_TO_LIVE, beat, endExpired, endSilent, join, leave } from "./heartbeat.ts";
+import { BEATS_TO_LIVE, beat, endExpired, join, leave } from "./heartbeat.ts";
 import type { BeatAnswer, NodeName } from "./heartbeat.ts";
 import { hasLostCommits } from "./last-commits.ts";
 import { Lifeline } from "./lifeline.ts";
@@ -90,7 +90,6 @@ export class ServerNode implements WriterNode, Cluster {
   /** Joins the others. Rejects when the server cannot be reached or cannot be used. */
   async open(): Promise<void> {
     const connection = await this.#parts.dialer.dial(ENDER);
-    await endSilent(connection, this.#liveMs);
     await this.#begin(connection);
     await connection.close();
     await this.#step();
@@ -334,7 +333,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.#lifeline.hold(begun);
     this.#armFence();
     // Times that the others wrote before the clock was set say nothing, and they write anew at their next heartbeats.
-    const isClockTrusted = this.clock.sinceSetMs > this.#liveMs;
+    const isClockTrusted = this.clock.steadyMs > this.#liveMs;
     const before = [...this.#members, ...this.#duties.held];
     const members = membersOf(answer);
     if (this.#parts.role === "node") {
