@@ -139,6 +139,8 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_BACKUP_SCHEDULE: "30  2 * * 1-5",
     POSTBACKD_BACKUP_FOLDER: "copies",
     POSTBACKD_BACKUP_KEEP: "3",
+    POSTBACKD_EVENTS_URL: "https://ops.example.com/told?by=postbackd",
+    POSTBACKD_EVENTS_SECRET: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
     POSTBACKD_LOG_LEVEL: "debug",
     POSTBACKD_LOG_FORMAT: "text",
     POSTBACKD_LOG_REQUESTS: "true",
@@ -166,6 +168,8 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.equal(config.notify, false);
   const backup = { schedule: "30 2 * * 1-5", folder: "/srv/app/copies", keep: 3 };
   assert.deepEqual(config.backup, backup);
+  assert.equal(config.events.url, "https://ops.example.com/told?by=postbackd");
+  assert.equal(config.events.secret, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
   const node = { name: "east-1", url: "http://10.0.0.1:8787", stateFolder: "/srv/app/state" };
   assert.deepEqual(config.node, node);
   assert.deepEqual([...config.runTypes], ["echo"]);

@@ -5,6 +5,7 @@ import { isLoopbackHost } from "../domain/address/loopback.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
 import { closeName, nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
+import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
 import type { ConfigProblem, Findings, Layer } from "./layer.ts";
@@ -101,6 +102,7 @@ export function loadConfig(input: ConfigInput): ConfigVerdict {
   const config = toConfig(readSettings(read), { input, file, findings });
   checkPlainHttp(config, findings);
   checkBackups(config, findings);
+  checkEvents(config, findings);
   const { problems } = findings;
   return problems.length > 0
     ? { kind: "problems", problems, draft: config }
@@ -233,6 +235,23 @@ function checkBackups({ server, backup }: Config, findings: Findings): void {
     `${key}: the database is on a PostgreSQL server; have its own tools copy it: pg_dump by cron, or pg_basebackup with ` +
       "archived WAL",
   );
+}
+
+/** By the rules of webhook URLs; the machine's own addresses, which may change, are judged at each attempt. */
+function checkEvents({ events, webhooks }: Config, findings: Findings): void {
+  if (events.url === null) return;
+  const wrong = new Set(findings.problems.map(({ key }) => key));
+  const { url, secret } = SETTINGS.events;
+  if (events.secret === null && !wrong.has(secret.key)) {
+    const make = "make one with: echo whsec_$(openssl rand -base64 32)";
+    const message = `${url.key} needs ${secret.key} (${secret.env}), which signs what is sent there; ${make}`;
+    report(findings, url.key, message);
+  }
+  // Without a part of the list the verdict would mislead.
+  if (wrong.has(SETTINGS.webhooks.allow.key)) return;
+  const policy = { allow: webhooks.allowList, ownNames: [], ownAddresses: [] };
+  const verdict = judgeWebhookUrl(events.url, policy);
+  if (verdict.kind === "refused") report(findings, url.key, `${url.key}: ${verdict.reason}`);
 }
 
 /** Reports what is wrong with the value of a setting. */

@@ -9,6 +9,7 @@ import {
   sizeBetween,
   TRUTH,
 } from "../domain/rule.ts";
+import { EVENTS_SECRET, EVENTS_URL } from "./events.ts";
 import { LISTEN_ADDRESS, LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
 import { SCHEDULE } from "./schedule.ts";
 import { DATABASE, PATH, type SettingRule } from "./setting-rule.ts";
@@ -275,6 +276,19 @@ export const SETTINGS = {
       description: "Address to serve /metrics on, to all who reach it; off unless given",
     }),
   },
+  events: {
+    url: setting("events.url", EVENTS_URL, {
+      flag: "events-url",
+      mayBeInFile: true,
+      default: null,
+      description: "URL that is told what the operator should mend, by signed webhooks",
+    }),
+    secret: setting("events.secret", EVENTS_SECRET, {
+      mayBeInFile: true,
+      default: null,
+      description: "Secret that signs these webhooks, whsec_ and the Base64 of 32 random bytes",
+    }),
+  },
   log: {
     level: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
       default: "info",
@@ -372,8 +386,10 @@ function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting
 function orNone<T>(rule: SettingRule<T>): SettingRule<T | null> {
   const parse: SettingRule<T | null>["parse"] = (raw, folder) =>
     raw === null ? { kind: "value", value: null } : rule.parse(raw, folder);
-  const { takes, hint, form, schema } = rule;
-  return { takes, hint, form, schema, parse };
+  const { takes, hint, form, schema, shown } = rule;
+  const all = { takes, hint, form, schema, parse };
+  if (shown === undefined) return all;
+  return { ...all, shown: (value) => (value === null ? null : shown(value)) };
 }
 
 /** `--allow-target` is POSTBACKD_ALLOW_TARGET, `log.level` is POSTBACKD_LOG_LEVEL. */

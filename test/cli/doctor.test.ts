@@ -13,6 +13,7 @@ import { test, type TestContext } from "node:test";
 
 import { z } from "zod";
 
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
@@ -31,9 +32,13 @@ const EXAMINED = z.object({
 });
 
 /** Runs the doctor in a folder, and answers `CHECK VERDICT` of all findings. Names are looked up in the test alone. */
-async function examine(t: TestContext, cwd: string, { names = true } = {}) {
+async function examine(
+  t: TestContext,
+  cwd: string,
+  { names = { "example.com": "93.184.216.34" } }: { names?: Readonly<Record<string, string>> } = {},
+) {
   const dns = await startDnsServer(t);
-  if (names) dns.script("example.com", { A: addresses("93.184.216.34") });
+  for (const [name, address] of Object.entries(names)) dns.script(name, { A: addresses(address) });
   const words = ["doctor", "--json", ...dns.servers.flatMap((each) => ["--dns-server", each])];
   const { code, stdout, stderr } = await runProgram(t, words, { cwd });
   assert.equal(stderr, "");
@@ -68,8 +73,8 @@ test("finds nothing to mend where a daemon serves", async (t) => {
 test("takes a missing database for a warning, and makes none", async (t) => {
   const cwd = temporaryFolder(t);
 
-  const first = await examine(t, cwd, { names: false });
-  const second = await examine(t, cwd, { names: false });
+  const first = await examine(t, cwd, { names: {} });
+  const second = await examine(t, cwd, { names: {} });
 
   assert.equal(first.ok, true);
   assert.deepEqual(first.verdicts, second.verdicts);
@@ -109,6 +114,29 @@ test("names everything that is wrong at once: configuration, mode, program, cert
     assert.ok(examined.verdicts.includes(expected), examined.verdicts.join());
   }
   assert.match(detailOf(examined, "configuration"), /databse.*database/);
+});
+
+test("judges the address to which the host of events.url resolves, and sends nothing there", async (t) => {
+  const cwd = temporaryFolder(t);
+  const secret = newWebhookSecret();
+  const toml = `[events]\nurl = "https://ops.example.com/5ecret"\nsecret = "${secret}"\n`;
+  writeFileSync(join(cwd, "postbackd.toml"), toml);
+  const verdictFor = async (names: Readonly<Record<string, string>>): Promise<string> => {
+    const { findings } = await examine(t, cwd, { names });
+    const found = findings.filter(({ check }) => check === "events");
+    assert.doesNotMatch(JSON.stringify(found), /5ecret/);
+    return found.map(({ verdict, detail }) => `${verdict}: ${detail}`).join();
+  };
+
+  assert.equal(
+    await verdictFor({ "ops.example.com": "93.184.216.34" }),
+    "ok: they go to https://ops.example.com",
+  );
+  assert.match(
+    await verdictFor({ "ops.example.com": "169.254.169.254" }),
+    /^failed: .* is refused/,
+  );
+  assert.match(await verdictFor({}), /^warning: .* does not resolve .* nobody is told/);
 });
 
 test("warns of a schedule that has made no backup, and of one whose newest is old", async (t) => {

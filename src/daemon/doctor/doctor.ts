@@ -9,7 +9,7 @@ import { databaseOf } from "../store.ts";
 import { checkDatabase } from "./database-checks.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 import { checkClock, checkLimits, type LimitedProcess } from "./machine-checks.ts";
-import { checkResolver, checkTargets } from "./webhook-checks.ts";
+import { checkEvents, checkResolver, checkTargets } from "./webhook-checks.ts";
 
 export type { Finding, Verdict } from "./finding.ts";
 
@@ -32,6 +32,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   commands: checkCommands,
   targets: ({ config }) => checkTargets(config),
   resolver: async ({ config, clock }) => [await checkResolver(config, clock)],
+  events: ({ config, clock }) => checkEvents(config, clock),
   clock: ({ clock }) => checkClock(clock.now()),
   limits: ({ config }) => checkLimits(config, limitedProcess(config)),
 };

@@ -2,7 +2,8 @@ import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
 import { withDeadline } from "../../domain/clock/wait.ts";
 import { Resolver } from "../../net/resolver.ts";
-import { sound, warning, type Finding } from "./finding.ts";
+import { explainUrl } from "../url.ts";
+import { failure, sound, warning, type Finding } from "./finding.ts";
 
 /** Looks at what webhooks need: names that resolve, and targets that are let in on purpose. */
 
@@ -47,4 +48,24 @@ export function checkTargets({ webhooks: { allow } }: Config): Finding {
       ? "webhooks go to public addresses only"
       : `webhooks also go to ${allow.join(", ")} (webhooks.allow)`,
   );
+}
+
+/** Judges the URL of events with all that its host resolves to. Sends nothing there. */
+export async function checkEvents(config: Config, clock: Clock): Promise<readonly Finding[]> {
+  const { url } = config.events;
+  if (url === null) return [];
+  const log = { warn: () => {} };
+  const question = { url, values: { id: "", tag: null } };
+  const { target, outcome } = await explainUrl(question, { config, clock, log });
+  const where = target === null ? "events.url" : `${target.scheme}://${target.hostHeader}`;
+  switch (outcome.kind) {
+    case "allowed":
+      return [sound("events", `they go to ${where}`)];
+    case "refused":
+      return [failure("events", `${where} is refused (${outcome.rule})`, outcome.reason)];
+    case "unresolved": {
+      const detail = `the host of ${where} does not resolve (${outcome.error}): nobody is told of anything`;
+      return [warning("events", detail, "mend events.url, or the way to the name servers")];
+    }
+  }
 }

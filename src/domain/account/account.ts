@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 
 import type { IdGenerator } from "../id.ts";
+import { textRule, type Rule } from "../rule.ts";
 import { mintKey, type CreatedKey } from "./key.ts";
 
 /** An account as the operator sees it. */
@@ -36,3 +37,14 @@ export function mintAccount(
 export function newWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString("base64")}`;
 }
+
+const SECRET = /^whsec_[0-9A-Za-z+/]{43}=$/;
+
+/** As {@link newWebhookSecret} makes them. */
+export const WEBHOOK_SECRET: Rule<string> = textRule({
+  takes: "whsec_ and the Base64 of 32 random bytes",
+  hint: "SECRET",
+  schema: { type: "string", pattern: SECRET.source },
+  isSecret: true,
+  read: (text) => (SECRET.test(text) ? text : null),
+});
