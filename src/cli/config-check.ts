@@ -31,7 +31,11 @@ async function inspect(verdict: ConfigVerdict) {
   return {
     config,
     problems: [...found, ...checkServerFiles(config), ...certificate.problems],
-    warnings: [...certificate.warnings, ...programs, ...(retention === null ? [] : [retention])],
+    warnings: [
+      ...certificate.warnings,
+      ...programs,
+      ...(retention === null ? [] : [`${retention.text}; ${retention.remedy}`]),
+    ],
   };
 }
 

@@ -69,14 +69,20 @@ export async function missingPrograms(
   return warnings;
 }
 
-/** A sentence when tasks are kept for a shorter time than their webhooks may take; null otherwise. */
-export function retentionWarning({ retentionMs, retentionDays, webhooks }: Config): string | null {
+/** A sentence when tasks are kept for a shorter time than their webhooks may take, and what to do; null otherwise. */
+export function retentionWarning({
+  retentionMs,
+  retentionDays,
+  webhooks,
+}: Config): { readonly text: string; readonly remedy: string } | null {
   const waitsMs = webhooks.retryAfterMs.reduce((sum, waitMs) => sum + waitMs, 0);
   if (waitsMs < retentionMs) return null;
-  return (
-    `retention_days = ${retentionDays} is shorter than the waits of webhooks.retry_after together: a task whose ` +
-    "webhook fails is kept until that has ended; raise retention_days or shorten webhooks.retry_after"
-  );
+  return {
+    text:
+      `retention_days = ${retentionDays} is shorter than the waits of webhooks.retry_after together: a task whose ` +
+      "webhook fails is kept until that has ended",
+    remedy: "raise retention_days or shorten webhooks.retry_after",
+  };
 }
 
 function readFault(file: string): string | null {

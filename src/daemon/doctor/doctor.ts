@@ -62,8 +62,7 @@ function checkConfiguration({ config, problems }: Patient): readonly Finding[] {
   }
   const retention = retentionWarning(config);
   if (retention !== null) {
-    const [detail = retention, remedy = ""] = retention.split("; ");
-    return [warning("configuration", detail, remedy)];
+    return [warning("configuration", retention.text, retention.remedy)];
   }
   return [sound("configuration", config.file === null ? "no file; all defaults" : config.file)];
 }

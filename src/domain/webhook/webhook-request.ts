@@ -48,10 +48,18 @@ export function signedRequest<Body extends SignedMessage>(
   facts: Omit<WebhookFacts, "task"> & { readonly task: Pick<Task, "id"> },
   message: Body,
 ): WebhookRequest<Body> {
-  const { kind, task, number, webhookSecret: secret, webhookSecretNext: next } = facts;
+  return namedRequest(webhookId(facts.task.id, facts.kind), facts, message);
+}
+
+/** As {@link signedRequest}, for whatever is named by that id to its receiver. */
+export function namedRequest<Body extends SignedMessage>(
+  id: string,
+  facts: Omit<WebhookFacts, "task" | "url">,
+  message: Body,
+): WebhookRequest<Body> {
+  const { kind, number, webhookSecret: secret, webhookSecretNext: next } = facts;
   const isPostback = kind === "postback";
   const body = isPostback ? message : null;
-  const id = webhookId(task.id, kind);
   const timestamp = Math.floor(facts.startedAt / 1000);
   const secrets = next === null ? [secret] : [secret, next];
   const headers = {
