@@ -22,6 +22,7 @@ import { startTestDaemon, type TestDaemon } from "./helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "./helpers/fake-clock.ts";
 import { createGate, startReceiver, type Receiver } from "./helpers/receiver.ts";
 
+const host = "127.0.0.1";
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const TICK = 1000;
 const MINUTE = 60_000;
@@ -117,7 +118,7 @@ test("a request, a run and an attempt are told of once each, with the time that 
   ]);
   assert.deepEqual(observer.runs, [{ type: "call", outcome: "completed", ms: 250 }]);
   assert.deepEqual(observer.attempts, [
-    { kind: "postback", outcome: "delivered", ms: 40, lagMs: 0, state: "delivered" },
+    { kind: "postback", host, outcome: "delivered", ms: 40, lagMs: 0, state: "delivered" },
   ]);
 });
 
@@ -210,12 +211,12 @@ test("failed runs and attempts are told of as such, and what is tried again once
   await pass(daemon, clock, TICK);
   assert.deepEqual(observer.runs.slice(1), [{ type: "call", outcome: "completed", ms: 0 }]);
   assert.deepEqual(observer.attempts, [
-    { kind: "pingback", outcome: "failed", ms: 0, lagMs: 0, state: "scheduled" },
+    { kind: "pingback", host, outcome: "failed", ms: 0, lagMs: 0, state: "scheduled" },
   ]);
   await pass(daemon, clock, MINUTE + TICK);
 
   assert.deepEqual(observer.attempts.slice(1), [
-    { kind: "pingback", outcome: "delivered", ms: 0, lagMs: TICK, state: "delivered" },
+    { kind: "pingback", host, outcome: "delivered", ms: 0, lagMs: TICK, state: "delivered" },
   ]);
   assert.equal(observer.runs.length, 2);
 });

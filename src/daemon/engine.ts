@@ -45,6 +45,8 @@ export interface EngineParts {
 
 export interface MadeEngine {
   readonly engine: Engine;
+  /** Sends its webhooks, and others by the same rules, until the engine is closed. */
+  readonly sender: Pick<Sender, "send">;
   /** Takes over what has changed in types that the daemon runs itself. Answers their names. */
   reloadTypes(config: Pick<Config, "types">): readonly string[];
 }
@@ -80,6 +82,7 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
   const engine = new Engine(all);
   return {
     engine,
+    sender,
     reloadTypes(next) {
       const changed = new Map<string, TaskType>();
       for (const [name, type] of next.types) {

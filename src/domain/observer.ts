@@ -77,6 +77,7 @@ export interface ObservedRun {
 /** An attempt of a delivery that came to an end. */
 export interface ObservedAttempt {
   readonly kind: DeliveryKind;
+  readonly host: string;
   readonly outcome: AttemptOutcome;
   /** Null where an earlier process made it. */
   readonly ms: number | null;

@@ -307,14 +307,14 @@ export class DeliveryDispatcher implements Part {
     const { state } = await recorded;
     const { outcome } = result;
     log.debug({ id, kind, attempt: number, outcome, delivery: state }, "an attempt ended");
-    this.#deps.observer?.attempt?.({ kind, outcome, ms, lagMs, state });
+    this.#deps.observer?.attempt?.({ kind, host, outcome, ms, lagMs, state });
   }
 
   async #recordEarlier(attempt: AttemptRef): Promise<void> {
     const { state } = await this.#record(attempt, INTERRUPTED);
-    const { kind } = attempt;
+    const { kind, host } = attempt;
     const { outcome } = INTERRUPTED;
-    this.#deps.observer?.attempt?.({ kind, outcome, ms: null, lagMs: null, state });
+    this.#deps.observer?.attempt?.({ kind, host, outcome, ms: null, lagMs: null, state });
   }
 
   async #send(attempt: ClaimedAttempt, life: string): Promise<AttemptResult> {

@@ -1,0 +1,170 @@
+import type { Clock, Timer } from "../domain/clock/clock.ts";
+import type { Logger } from "../domain/log.ts";
+import {
+  LOGGED_ELSEWHERE,
+  SEEN_BY_ALL,
+  type Condition,
+  type ConditionName,
+  type StandingCondition,
+} from "../domain/stats/condition.ts";
+import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
+import type { Cluster } from "../store/store.ts";
+import type { GivenUp } from "./receiver-watch.ts";
+
+export interface ConditionBoardDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly cluster: Pick<Cluster, "holds">;
+  /** Finds the conditions of this moment. */
+  readonly find: () => Promise<readonly Condition[]>;
+  readonly takeGivenUp: () => GivenUp | null;
+  readonly tell: (event: OperatorEvent) => void;
+}
+
+interface Entry {
+  readonly since: number;
+  condition: Condition;
+  /** When it was found last, by the monotonic clock. */
+  foundAt: number;
+  /** True once this node has told of its beginning. */
+  isTold: boolean;
+}
+
+const LOOK_MS = 15_000;
+// Whatever comes and goes is told once.
+const OVER_AFTER_MS = 5 * 60_000;
+// Clients name the hosts: however many fail, no more are told of at a time.
+const OF_A_NAME_MAX = 20;
+
+/**
+ * The list of what the operator should mend, looked at every few seconds. The log, the dashboard and the operator's
+ * webhooks tell of it: once when a condition begins, and once when it has not been found for five minutes. Of what all
+ * nodes see, the one that sweeps tells. All of it is in memory: what still lasts after a restart, or when another node
+ * sweeps, is told again.
+ */
+export class ConditionBoard {
+  readonly #deps: ConditionBoardDeps;
+  readonly #entries = new Map<string, Entry>();
+  #timer: Timer | null = null;
+  #isLooking = false;
+  #isClosed = false;
+
+  constructor(deps: ConditionBoardDeps) {
+    this.#deps = deps;
+  }
+
+  /** Looks at once, and then again and again until {@link close}. */
+  start(): void {
+    this.#timer = this.#deps.clock.setTimer(LOOK_MS, () => this.start());
+    void this.#look();
+  }
+
+  /** The conditions that have not ended, the oldest first. */
+  standing(): readonly StandingCondition[] {
+    return [...this.#entries.values()].map(({ condition, since }) => ({ ...condition, since }));
+  }
+
+  /** Tells somebody new of all that has not ended. */
+  tellAgain(): void {
+    for (const entry of this.#entries.values()) {
+      if (entry.isTold) this.#deps.tell(toEvent(entry, "began", this.#deps.clock.now()));
+    }
+  }
+
+  /** Stops looking, and tells nothing more. Safe to call twice. */
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      const found = await this.#deps.find();
+      if (!this.#isClosed) this.#compare(found);
+    } catch (error) {
+      this.#deps.log.error({ err: error }, "the conditions of the daemon could not be looked at");
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #compare(found: readonly Condition[]): void {
+    const now = this.#deps.clock.monotonic();
+    for (const condition of found) this.#note(condition, now);
+    for (const [key, entry] of this.#entries) {
+      if (now - entry.foundAt < OVER_AFTER_MS) this.#begin(entry);
+      else {
+        this.#entries.delete(key);
+        this.#end(entry);
+      }
+    }
+    this.#tellGivenUp();
+  }
+
+  #note(condition: Condition, now: number): void {
+    const key = `${condition.name} ${condition.subject ?? ""}`;
+    const known = this.#entries.get(key);
+    if (known !== undefined) {
+      known.condition = condition;
+      known.foundAt = now;
+    } else if (this.#countOf(condition.name) < OF_A_NAME_MAX) {
+      const since = this.#deps.clock.now();
+      this.#entries.set(key, { since, condition, foundAt: now, isTold: false });
+    }
+  }
+
+  #countOf(name: ConditionName): number {
+    return [...this.#entries.values()].filter(({ condition }) => condition.name === name).length;
+  }
+
+  #begin(entry: Entry): void {
+    if (entry.isTold || !this.#mayTell(entry)) return;
+    entry.isTold = true;
+    const { log, clock, tell } = this.#deps;
+    const { name, text, remedy } = entry.condition;
+    if (!LOGGED_ELSEWHERE.has(name)) log.warn({ ...factsOf(entry), remedy }, text);
+    tell(toEvent(entry, "began", clock.now()));
+  }
+
+  #end(entry: Entry): void {
+    if (!entry.isTold || !this.#mayTell(entry)) return;
+    const { log, clock, tell } = this.#deps;
+    const { name, text } = entry.condition;
+    if (!LOGGED_ELSEWHERE.has(name)) log.info(factsOf(entry), `no longer so: ${text}`);
+    tell(toEvent(entry, "ended", clock.now()));
+  }
+
+  #mayTell({ condition }: Entry): boolean {
+    return !SEEN_BY_ALL.has(condition.name) || this.#deps.cluster.holds("sweep");
+  }
+
+  #tellGivenUp(): void {
+    const { log, clock, tell, takeGivenUp } = this.#deps;
+    const givenUp = takeGivenUp();
+    if (givenUp === null) return;
+    const { count, hosts, hostsInAll } = givenUp;
+    const what =
+      `${count} ${count === 1 ? "webhook was" : "webhooks were"} given up after all retries, to ` +
+      `${hostsInAll} ${hostsInAll === 1 ? "host" : "hosts"}`;
+    const remedy = "fix the receivers, then send them again: postbackd admin delivery redeliver";
+    log.warn({ hosts, remedy }, what);
+    const about = { time: clock.now(), since: null, subject: null, what, remedy, hosts };
+    tell({ type: "delivery.given_up", status: "happened", ...about });
+  }
+}
+
+function factsOf({ condition: { name, subject }, since }: Entry) {
+  const facts = { condition: name, since: new Date(since).toISOString() };
+  return subject === null ? facts : { ...facts, subject };
+}
+
+function toEvent(
+  { condition, since }: Entry,
+  status: "began" | "ended",
+  time: number,
+): OperatorEvent {
+  const { name: type, subject, text: what, remedy } = condition;
+  return { type, status, time, since, subject, what, remedy, hosts: null };
+}

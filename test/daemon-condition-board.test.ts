@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+
+import { ConditionBoard } from "../src/daemon/condition-board.ts";
+import { ReceiverWatch } from "../src/daemon/receiver-watch.ts";
+import type { Condition, ConditionName } from "../src/domain/stats/condition.ts";
+import type { OperatorEvent } from "../src/domain/webhook/operator-event.ts";
+import { createLogger } from "../src/log.ts";
+import { createFakeClock } from "./helpers/fake-clock.ts";
+
+const LOOK_MS = 15_000;
+const MINUTE_MS = 60_000;
+
+function condition(name: ConditionName, subject: string | null = null): Condition {
+  return { name, subject, text: `${name} holds`, remedy: "end it" };
+}
+
+async function startBoard({ holds = true } = {}) {
+  const clock = createFakeClock();
+  const logged: string[] = [];
+  const told: OperatorEvent[] = [];
+  const state: { found: readonly Condition[] | Error; holds: boolean } = { found: [], holds };
+  const board = new ConditionBoard({
+    clock,
+    log: createLogger({ level: "info", format: "json", write: (line) => void logged.push(line) }),
+    cluster: { holds: () => state.holds },
+    async find() {
+      if (state.found instanceof Error) throw state.found;
+      return state.found;
+    },
+    takeGivenUp: () => null,
+    tell: (event) => void told.push(event),
+  });
+  /** Lets time pass, with every look that falls due in it. */
+  const pass = async (ms: number): Promise<void> => {
+    for (let passed = 0; passed < ms; passed += LOOK_MS) {
+      clock.advance(LOOK_MS);
+      await setImmediate();
+    }
+  };
+  const lines = (): string[] =>
+    told.map(({ type, status, subject }) => `${type} ${status} ${subject ?? "-"}`);
+  board.start();
+  await setImmediate();
+  return { board, clock, logged, state, pass, lines };
+}
+
+test("a condition is told once when it begins, and once when it has been over for five minutes", async () => {
+  const { board, state, pass, lines, logged } = await startBoard();
+  state.found = [condition("disk.low")];
+  await pass(60 * MINUTE_MS);
+  assert.deepEqual(lines(), ["disk.low began -"]);
+  assert.equal(board.standing().length, 1);
+
+  // It comes and goes.
+  for (let i = 0; i < 10; i++) {
+    state.found = [];
+    await pass(4 * MINUTE_MS);
+    state.found = [condition("disk.low")];
+    await pass(LOOK_MS);
+  }
+  assert.deepEqual(lines(), ["disk.low began -"]);
+
+  state.found = [];
+  await pass(5 * MINUTE_MS);
+  assert.deepEqual(lines(), ["disk.low began -", "disk.low ended -"]);
+  assert.deepEqual(board.standing(), []);
+  assert.deepEqual(
+    logged.map((line) => (JSON.parse(line) as Record<string, string>)["msg"]),
+    ["disk.low holds", "no longer so: disk.low holds"],
+  );
+});
+
+test("of hosts that fail twenty are told of at a time, however many there are", async () => {
+  const { state, pass, lines } = await startBoard();
+  const hosts = Array.from({ length: 500 }, (_, i) => condition("host.failing", `${i}.example`));
+  state.found = hosts;
+  await pass(MINUTE_MS);
+  state.found = [...hosts.toReversed(), condition("disk.low")];
+  await pass(10 * MINUTE_MS);
+
+  assert.equal(lines().length, 21);
+  assert(lines().includes("disk.low began -"));
+});
+
+test("of what all nodes see the one that sweeps tells, and goes on when another one did before", async () => {
+  const { board, state, pass, lines, logged } = await startBoard({ holds: false });
+  state.found = [condition("worker.missing", "print"), condition("certificate.expiring")];
+  await pass(10 * MINUTE_MS);
+  assert.deepEqual(lines(), ["certificate.expiring began -"]);
+  assert.equal(logged.length, 1);
+  assert.equal(board.standing().length, 2);
+
+  state.holds = true;
+  await pass(LOOK_MS);
+  assert.deepEqual(lines().slice(1), ["worker.missing began print"]);
+
+  state.holds = false;
+  state.found = [];
+  await pass(6 * MINUTE_MS);
+  assert.deepEqual(lines().slice(2), ["certificate.expiring ended -"]);
+});
+
+test("a look that fails ends nothing, and the next one goes on", async () => {
+  const { state, pass, lines } = await startBoard();
+  state.found = [condition("disk.low")];
+  await pass(LOOK_MS);
+
+  state.found = new Error("out of reach");
+  await pass(10 * MINUTE_MS);
+  state.found = [condition("disk.low")];
+  await pass(LOOK_MS);
+
+  assert.deepEqual(lines(), ["disk.low began -"]);
+});
+
+test("who is new is told of all that has not ended, and after its end a board tells nothing", async () => {
+  const { board, state, pass, lines, clock } = await startBoard();
+  state.found = [condition("disk.low"), condition("host.failing", "a.example")];
+  await pass(LOOK_MS);
+
+  board.tellAgain();
+  assert.deepEqual(lines().slice(2), ["disk.low began -", "host.failing began a.example"]);
+
+  board.close();
+  state.found = [];
+  await pass(10 * MINUTE_MS);
+  assert.equal(lines().length, 4);
+  assert.deepEqual(clock.pending(), []);
+});
+
+type Attempt = Parameters<ReceiverWatch["attempt"]>[0];
+
+function attempt(host: string, outcome: Attempt["outcome"], state: Attempt["state"]): Attempt {
+  return { host, outcome, state };
+}
+
+test("a host fails when nothing has reached it for five minutes and three attempts, until one does", () => {
+  const clock = createFakeClock();
+  const watch = new ReceiverWatch(clock);
+  const fail = (host: string): void => watch.attempt(attempt(host, "timed_out", "scheduled"));
+  for (let i = 0; i < 100; i++) fail("a.example");
+  fail("b.example");
+  // Neither says anything of a receiver.
+  watch.attempt(attempt("c.example", "refused", "refused"));
+  for (let i = 0; i < 5; i++) watch.attempt(attempt("c.example", "interrupted", "scheduled"));
+  assert.deepEqual(watch.failing(), []);
+
+  const since = clock.now();
+  clock.advance(5 * MINUTE_MS);
+  assert.deepEqual(watch.failing(), [{ host: "a.example", failures: 100, since }]);
+  for (let i = 0; i < 2; i++) fail("b.example");
+  assert.equal(watch.failing().length, 2);
+
+  watch.attempt(attempt("a.example", "delivered", "delivered"));
+  assert.deepEqual(watch.failing(), [{ host: "b.example", failures: 3, since }]);
+  clock.advance(60 * MINUTE_MS + 1);
+  assert.deepEqual(watch.failing(), []);
+});
+
+test("hosts without number take no memory without end, and what was given up to them is counted all the same", () => {
+  const clock = createFakeClock();
+  const watch = new ReceiverWatch(clock);
+  for (let i = 0; i < 5000; i++) watch.attempt(attempt(`${i}.example`, "failed", "given_up"));
+  for (let i = 0; i < 3; i++) watch.attempt(attempt("7.example", "failed", "given_up"));
+  assert.equal(watch.takeGivenUp(), null);
+
+  clock.advance(5 * MINUTE_MS);
+  const givenUp = watch.takeGivenUp();
+
+  assert.equal(givenUp?.count, 5003);
+  assert.equal(givenUp.hosts.length, 20);
+  assert.deepEqual(givenUp.hosts.slice(0, 2), [
+    { host: "others", count: 4000 },
+    { host: "7.example", count: 4 },
+  ]);
+  assert.equal(watch.takeGivenUp(), null);
+});
