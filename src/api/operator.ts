@@ -1,6 +1,7 @@
 import { NEW_LOGIN } from "../domain/account/login.ts";
 import { LOG_LINE_LEVELS } from "../domain/log.ts";
 import { oneOf } from "../domain/rule.ts";
+import { CONDITION_NAMES } from "../domain/stats/condition.ts";
 import { LIMITS, Usage, WebhookSecret, WholeKey } from "./account.ts";
 import { envelope, NextCursor, type OwnFields } from "./envelope.ts";
 import {
@@ -101,6 +102,14 @@ const LogLine = s.object({
 });
 export type LogLine = s.Static<typeof LogLine>;
 
+const Condition = s.object({
+  name: s.word(CONDITION_NAMES),
+  subject: s.nullable(s.text(), "The host, the type or the account that it is about."),
+  since: Time,
+  text: s.text(),
+  remedy: s.text(),
+});
+
 const System = envelope({
   version: s.text(),
   node: s.text(),
@@ -133,6 +142,7 @@ const System = envelope({
     "Those that the daemon makes by backup.schedule. Null without a schedule.",
   ),
   status: s.object(SERVICE_STATUS),
+  conditions: s.list(Condition, "Those that the operator should end, the oldest first."),
   settings: s.list(Setting),
   log: s.list(LogLine, "The newest last."),
 });

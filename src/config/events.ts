@@ -16,4 +16,4 @@ export const EVENTS_URL: SettingRule<string> = {
 };
 
 /** The secret of the operator's own webhooks, in the form of an account's. */
-export const EVENTS_SECRET: SettingRule<string> = { ...WEBHOOK_SECRET, shown: () => "whsec_…" };
+export const EVENTS_SECRET: SettingRule<string> = { ...WEBHOOK_SECRET, shown: () => "…" };

@@ -9,10 +9,12 @@ import type { Observer } from "../domain/observer.ts";
 import { decideServiceStatus, type ServiceStatus } from "../domain/stats/service-status.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { Engine } from "../engine/engine.ts";
-import { createApp } from "../http/app.ts";
+import { createApp, type AppDeps } from "../http/app.ts";
 import { toBrowserPolicy } from "../http/guard/browser-guard.ts";
 import { isTrustedProxy, toProxyPolicy } from "../http/guard/client-address.ts";
+import { FloodWatch } from "../http/guard/flood-watch.ts";
 import type { GateDeps } from "../http/guard/gate.ts";
+import { ProxyWatch } from "../http/guard/proxy-watch.ts";
 import { RateLimiter } from "../http/guard/rate-limiter.ts";
 import { RefusedCredentials } from "../http/guard/refused-credentials.ts";
 import { listCursors, newCursorKey, type ListCursors } from "../http/list-cursor.ts";
@@ -24,11 +26,15 @@ import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
 import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
+import { ConditionBoard } from "./condition-board.ts";
+import { conditionSource, type ConditionParts } from "./condition-source.ts";
 import type { Database, Watch } from "./database.ts";
+import type { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import type { Meter } from "./meter.ts";
 import { metricsSource, toTypeSample, type MetricsParts, type MetricsSource } from "./metrics.ts";
 import { absence, healthOfAll, tellOfNode } from "./nodes.ts";
+import type { ReceiverWatch } from "./receiver-watch.ts";
 import { StorageWatch } from "./storage.ts";
 import { StoreSample, type TypeSample } from "./store-sample.ts";
 import { runnerTypes, shownRunners, systemSource } from "./system.ts";
@@ -50,12 +56,18 @@ export interface ApiParts {
   readonly loopDelay?: () => LoopDelay;
   readonly observer?: Observer | undefined;
   readonly meter: Meter;
+  readonly receivers: Pick<ReceiverWatch, "failing" | "takeGivenUp">;
+  /** The certificate that is served; null without one. */
+  readonly certificate: ConditionParts["certificate"];
+  readonly events: Pick<EventSender, "tell">;
 }
 
 export interface Api {
   readonly app: ReturnType<typeof createApp>;
   /** Everything that is counted, as text. */
   readonly metrics: MetricsSource;
+  /** The list of what the operator should mend; it looks once it is started, until the API drains. */
+  readonly conditions: ConditionBoard;
   /** True when a peer is a proxy whose word about its clients counts. */
   readonly isProxy: (address: string) => boolean;
   /** Accepts tasks from now on, at this URL. */
@@ -78,8 +90,7 @@ const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
-  const { config, clock, log, store, engine, waiters, observer } = parts;
-  const { limits } = config;
+  const { clock, log, store, engine, waiters } = parts;
   const storage = newStorageWatch(parts);
   // Makes a start without room write that to the log.
   await storage.shortage();
@@ -93,33 +104,32 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const cursors = await keptCursors(store);
   const liveFeed = new LiveFeed({ store, clock, log, boot: newBootName() });
   const refused = new RefusedCredentials(parts);
-  const gate = createGate(parts, { usage, refused });
+  const [floods, proxyWatch] = [new FloodWatch(clock), new ProxyWatch(clock)];
+  const gate = createGate(parts, { usage, refused, floods, proxyWatch });
   const notReady = (): Promise<string | null> =>
     notReadyReason(parts, { isOpen: isServing(), storage });
-  const metrics = newMetrics(parts, { usage, isReady: async () => (await notReady()) === null });
+  const isReady = (): Promise<boolean> => notReady().then((reason) => reason === null);
+  const metrics = newMetrics(parts, { usage, isReady });
+  const conditions = newBoard(parts, { usage, storage, floods, proxies: proxyWatch });
   const all = operations({
     ...configFacts(parts),
     ...engineCalls(parts),
     ...callLimits(parts),
+    ...troubleCalls(parts, { storage, conditions }),
     ...usage,
-    ...{ store, clock, log, ids, cursors, waiters, liveFeed },
+    ...{ store, clock, log, ids, cursors, waiters, liveFeed, floods },
     failedAuthentications: gate.failedAuthentications,
     isAccepting,
-    shortage: () => storage.shortage(),
-    shareBytes: () => storage.shareBytes,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
-    systemFacts: systemSource({ ...UNWATCHED, ...parts, url: () => state.url }),
+    systemFacts: systemSource({ ...UNWATCHED, ...parts, conditions, url: () => state.url }),
     nodeId: () => store.cluster.self,
     notReadyReason: notReady,
     metricsText: metrics,
-    databaseWarnings: () => [...parts.watch.warnings(), ...parts.backups.warnings()],
   });
-  const pages = config.dashboard ? dashboardFiles : null;
-  const served = { operations: all, gate, clock, ids, log, limits, pages, observer };
-  const app = createApp({ ...served, logsRequests: config.log.requests });
   return {
-    app,
+    app: newApp(parts, { operations: all, gate, ids }),
     metrics,
+    conditions,
     isProxy: (address) => isTrustedProxy(address, gate.proxies),
     open(url) {
       state.url = url;
@@ -130,6 +140,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     },
     drain() {
       state.isOpen = false;
+      conditions.close();
       waiters.abort();
       liveFeed.close();
       refused.write();
@@ -138,22 +149,60 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   };
 }
 
+function newApp(
+  { config, clock, log, observer }: ApiParts,
+  made: Pick<AppDeps, "operations" | "gate" | "ids">,
+): Api["app"] {
+  const { limits, dashboard } = config;
+  const pages = dashboard ? dashboardFiles : null;
+  const logsRequests = config.log.requests;
+  return createApp({ ...made, clock, log, limits, pages, observer, logsRequests });
+}
+
 async function keptCursors(store: Pick<Store, "keepSecret">): Promise<ListCursors> {
   const fresh = newCursorKey();
   return listCursors(await store.keepSecret({ name: "cursors", fresh }));
 }
 
-function newMetrics(
+function newBoard(
   parts: ApiParts,
-  { usage, isReady }: Pick<MetricsParts, "isReady"> & { usage: ReturnType<typeof usageNotes> },
-): MetricsSource {
+  {
+    usage,
+    storage,
+    ...watches
+  }: Pick<ConditionParts, "floods" | "proxies"> &
+    Pick<MetricsMeans, "usage"> & { readonly storage: StorageWatch },
+): ConditionBoard {
+  const { clock, log, store, receivers, events } = parts;
+  const fault = (): string | null => brokenReason(parts) ?? absence(store);
+  const shortage = (): Promise<string | null> => storage.shortageNow();
+  // Its own: for /metrics it would be read ahead by as much as the time between two looks.
+  const sample = newSample(parts, usage);
+  return new ConditionBoard({
+    clock,
+    log,
+    cluster: store.cluster,
+    find: conditionSource({ ...parts, ...watches, sample, fault, shortage }),
+    takeGivenUp: () => receivers.takeGivenUp(),
+    tell: (event) => events.tell(event),
+  });
+}
+
+interface MetricsMeans extends Pick<MetricsParts, "isReady"> {
+  readonly usage: ReturnType<typeof usageNotes>;
+}
+
+function newMetrics(parts: ApiParts, { usage, isReady }: MetricsMeans): MetricsSource {
+  return metricsSource({ ...UNWATCHED, ...parts, sample: newSample(parts, usage), isReady });
+}
+
+function newSample(parts: ApiParts, usage: ReturnType<typeof usageNotes>): StoreSample {
   const { config, clock, store, engine } = parts;
   const workersWaiting = (type: string): number => engine.desk.waitingFor(type);
   const look = { ...usage, store, runnerTypes: runnerTypes(config), workersWaiting };
   const types = async (): Promise<readonly TypeSample[]> =>
     (await lookAtTypes(look, clock.now())).types.map(toTypeSample);
-  const sample = new StoreSample({ ...parts, types });
-  return metricsSource({ ...UNWATCHED, ...parts, sample, isReady });
+  return new StoreSample({ ...parts, types });
 }
 
 function newStorageWatch({ config, database, store, clock, log }: ApiParts): StorageWatch {
@@ -200,6 +249,19 @@ function engineCalls({ engine, waiters, observer }: ApiParts) {
   };
 }
 
+/** Whatever the operator should mend, as operations ask for it. */
+function troubleCalls(
+  { watch, backups }: ApiParts,
+  { storage, conditions }: { readonly storage: StorageWatch; readonly conditions: ConditionBoard },
+) {
+  return {
+    shortage: () => storage.shortage(),
+    shareBytes: () => storage.shareBytes,
+    conditions: () => conditions.standing(),
+    databaseWarnings: () => [...watch.warnings(), ...backups.warnings()],
+  };
+}
+
 /** How many nodes share a limit that each of them counts by itself. */
 function nodesOf({ store: { cluster } }: Pick<ApiParts, "store">): () => number {
   return () => Math.max(1, cluster.membership().length);
@@ -218,7 +280,14 @@ function callLimits({ config: { limits }, clock, store }: ApiParts) {
 
 function createGate(
   { config, clock, store }: ApiParts,
-  { usage, refused }: { usage: ReturnType<typeof usageNotes>; refused: RefusedCredentials },
+  {
+    usage,
+    refused,
+    ...watches
+  }: Pick<GateDeps, "floods" | "proxyWatch"> & {
+    readonly usage: ReturnType<typeof usageNotes>;
+    readonly refused: RefusedCredentials;
+  },
 ): GateDeps {
   const { trustedProxies, insecureHttp, tls, limits } = config;
   const perMinute = { windowMs: MINUTE_MS, clock, nodes: nodesOf({ store }) };
@@ -226,6 +295,7 @@ function createGate(
     store,
     clock,
     ...usage,
+    ...watches,
     accountLimits: limits.account,
     browsers: config.dashboard ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({
@@ -266,14 +336,20 @@ async function notReadyReason(
   { store, engine }: ApiParts,
   { isOpen, storage }: { readonly isOpen: boolean; readonly storage: StorageWatch },
 ): Promise<string | null> {
-  const fault = store.fault();
-  if (fault instanceof FileFault) return fault.trouble.reason;
-  if (fault !== null) return "the database cannot be written";
-  if (engine.isHalted) return "the engine stopped after a fault";
+  const broken = brokenReason({ store, engine });
+  if (broken !== null) return broken;
   if (!isOpen) return absence(store) ?? "starting or stopping";
   const shortage = await storage.shortage();
   // Asked last: where the database does not answer, the other question took its time.
   return absence(store) ?? shortage;
+}
+
+/** Why nothing is accepted until a restart; null while nothing of that kind has happened. */
+function brokenReason({ store, engine }: Pick<ApiParts, "store" | "engine">): string | null {
+  const fault = store.fault();
+  if (fault instanceof FileFault) return fault.trouble.reason;
+  if (fault !== null) return "the database cannot be written";
+  return engine.isHalted ? "the engine stopped after a fault" : null;
 }
 
 const STATUS_AGE_MS_MAX = 1000;

@@ -1,10 +1,15 @@
+import { hostname } from "node:os";
+
+import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
+import { nodeNameOf } from "../domain/node-name.ts";
 import type { Gauges, Observer } from "../domain/observer.ts";
+import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
@@ -21,9 +26,11 @@ import { createApi, type Api, type ApiParts } from "./api.ts";
 import { BackupKeeper } from "./backup-keeper.ts";
 import { openClock } from "./clock.ts";
 import { createEngine, type MadeEngine } from "./engine.ts";
+import { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { bothObservers, Meter } from "./meter.ts";
 import { guardObserver, readGauges } from "./observer.ts";
+import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
 import { DatabaseError, databaseOf } from "./store.ts";
 import { readTlsFiles, warnOfValidity, type TlsMaterial } from "./tls.ts";
@@ -129,12 +136,8 @@ async function openDaemon(
 ): Promise<Daemon> {
   const { config, log } = given;
   const targets = { allowList: config.webhooks.allowList };
-  const meter = new Meter();
-  const observer = bothObservers(
-    guardObserver(meter, log),
-    given.observer && guardObserver(given.observer, log),
-  );
-  const options = { ...given, observer, meter };
+  const certificate = { served: tls };
+  const options = { ...given, ...observersOf(given), certificate: () => certificate.served };
   const database = databaseOf(config);
   const lock = database.lock();
   closings.unshift(() => lock.release());
@@ -152,7 +155,7 @@ async function openDaemon(
   const backups = new BackupKeeper({ config, database, clock, log });
   closings.unshift(() => backups.close());
   const found = { clock, database, store, watch, backups, allowList: () => targets.allowList };
-  const { engine, api, reloadTypes } = await openParts({ ...options, ...found }, closings);
+  const { engine, api, reloadTypes, events } = await openParts({ ...options, ...found }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const server = await openServer(api.app, {
@@ -174,11 +177,24 @@ async function openDaemon(
   watch.start();
   backups.start();
   api.open(server.url);
-  const reloadable = { running: config, server, reloadTypes, targets, clock, log };
-  const reload = (next: Config): void => takeOver(next, reloadable);
+  events.tell(startEvent(clock.now()));
+  api.conditions.start();
+  const aimEvents = (target: Config["events"]): void => {
+    if (events.aim(target)) api.conditions.tellAgain();
+  };
+  const served = { server, reloadTypes, targets, certificate, aimEvents };
+  const reload = (next: Config): void => takeOver(next, { ...served, running: config, clock, log });
   const types = [...config.types.keys()];
-  const made = { store, types, clock, engine, api, server, backups };
+  const made = { store, types, clock, engine, api, server, backups, events };
   return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
+}
+
+/** Everybody who is told what the daemon does, as one. */
+function observersOf({ observer, clock, log }: DaemonOptions) {
+  const [meter, receivers] = [new Meter(), new ReceiverWatch(clock)];
+  const own = bothObservers(guardObserver(meter, log), guardObserver(receivers, log));
+  const all = bothObservers(own, observer && guardObserver(observer, log));
+  return { meter, receivers, observer: all };
 }
 
 async function holdEverything(
@@ -222,17 +238,17 @@ async function openMetrics(
 
 /** Makes the parts behind the server; none of them has begun yet. */
 async function openParts(
-  given: Pick<ApiParts, "database" | "store" | "watch" | "backups" | "meter"> &
+  given: Omit<ApiParts, "clock" | "engine" | "waiters" | "urlPolicy" | "parser" | "events"> &
     DaemonOptions & { readonly clock: ClockWatch; readonly allowList: () => AllowList },
   closings: Closings,
-): Promise<MadeEngine & { readonly api: Api }> {
-  const { clock, log } = given;
+): Promise<Omit<MadeEngine, "sender"> & { readonly api: Api; readonly events: EventSender }> {
+  const { clock, log, config } = given;
   const waiters = new TaskWaiters(clock);
   const urlPolicy = policySource(given.allowList, { clock, log });
   const parser = newParser(clock);
   closings.unshift(() => parser.close());
   const parts = { ...given, urlPolicy, parser };
-  const { engine, reloadTypes } = await createEngine({
+  const { engine, reloadTypes, sender } = await createEngine({
     ...parts,
     taskEnded: (id) => waiters.tell(id),
     awaited: () => waiters.ids,
@@ -244,9 +260,21 @@ async function openParts(
     () => engine.close(),
   );
   clock.watch((byMs) => engine.clockWasSet(byMs));
-  const api = await createApi({ ...parts, engine, waiters });
+  const events = new EventSender({
+    ...{ clock, log, sender, urlPolicy, target: config.events },
+    retryAfterMs: config.webhooks.retryAfterMs,
+    node: config.node.name ?? nodeNameOf(hostname()),
+  });
+  closings.unshift(() => events.drain());
+  const api = await createApi({ ...parts, engine, waiters, events });
   closings.unshift(() => api.close());
-  return { engine, api, reloadTypes };
+  return { engine, api, reloadTypes, events };
+}
+
+function startEvent(time: number): OperatorEvent {
+  const what = `postbackd ${version} has started: what it told before is over, unless it is told again`;
+  const about = { subject: null, what, remedy: null, hosts: null };
+  return { type: "daemon.started", status: "happened", time, since: null, ...about };
 }
 
 interface Parts {
@@ -258,6 +286,7 @@ interface Parts {
   readonly api: Api;
   readonly server: HttpServer;
   readonly backups: BackupKeeper;
+  readonly events: EventSender;
   readonly closings: Closings;
   readonly hadAccounts: boolean;
   readonly reload: (next: Config) => void;
@@ -290,12 +319,13 @@ async function hasTurned(store: Store): Promise<void> {
 }
 
 function stop(parts: Parts, limit: DrainLimit): Promise<void> {
-  const { store, engine, api, server, backups, closings } = parts;
+  const { store, engine, api, server, backups, events, closings } = parts;
   const leaveMs = Math.min(hasOthers(store) ? LEAVE_MS : 0, limit.ms);
   const rest = { ...limit, ms: limit.ms - leaveMs };
   return everyStep([
     () => backups.drain(),
     () => (leaveMs === 0 ? undefined : leave({ engine, api }, { ...limit, ms: leaveMs })),
+    () => events.drain(),
     () => api.drain(),
     () => engine.drain(),
     () => server.drain(),

@@ -5,7 +5,7 @@ import type { AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { HttpServer } from "../http/server/server.ts";
-import { reloadTls } from "./tls.ts";
+import { reloadTls, type TlsMaterial } from "./tls.ts";
 
 /** Settings that a running daemon takes over from a configuration that was read again. */
 const RELOADED: ReadonlySet<string> = new Set([
@@ -13,6 +13,8 @@ const RELOADED: ReadonlySet<string> = new Set([
   "tls_key",
   "log.level",
   "webhooks.allow",
+  "events.url",
+  "events.secret",
 ]);
 
 /**
@@ -42,6 +44,10 @@ export interface ReloadParts {
   readonly reloadTypes: (next: Config) => readonly string[];
   /** Whom webhooks may go to from now on. */
   readonly targets: { allowList: AllowList };
+  /** The certificate that is served; null without one. */
+  readonly certificate: { served: TlsMaterial | null };
+  /** Where the operator is told from now on. */
+  readonly aimEvents: (target: Config["events"]) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -51,7 +57,11 @@ export function takeOver(next: Config, parts: ReloadParts): void {
   const { running, server, targets, clock, log } = parts;
   const types = parts.reloadTypes(next);
   targets.allowList = next.webhooks.allowList;
-  if (running.tls !== null && next.tls !== null) reloadTls(server, { clock, log, tls: next.tls });
+  parts.aimEvents(next.events);
+  if (running.tls !== null && next.tls !== null) {
+    const served = reloadTls(server, { clock, log, tls: next.tls });
+    if (served !== null) parts.certificate.served = served;
+  }
   const facts = { types, targets: next.webhooks.allow, log_level: next.log.level };
   log.info(facts, "configuration reloaded");
   const needs = restartNeeds(running, next);

@@ -58,6 +58,12 @@ export class StorageWatch {
     return this.#shortage;
   }
 
+  /** The same, looked at now, and without sparing those who ask after it a look of their own. */
+  async shortageNow(): Promise<string | null> {
+    await this.#lookNow();
+    return this.#shortage;
+  }
+
   /**
    * The bytes that one account may take while there are others: half of the room for data, so that an account that
    * fills its half leaves the others theirs. 0 is no limit. As of the last look.

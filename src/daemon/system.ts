@@ -7,10 +7,12 @@ import { shownRows, typeKey } from "../config/shown-setting.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { LogLine } from "../domain/log.ts";
+import type { StandingCondition } from "../domain/stats/condition.ts";
 import type { ConfiguredType, ShownRunner, SystemFacts } from "../http/operation-deps.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
 import type { BackupKeeper, BackupState } from "./backup-keeper.ts";
+import type { ConditionBoard } from "./condition-board.ts";
 import type { Database } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 
@@ -22,6 +24,7 @@ export interface SystemParts {
   /** The URL that the daemon listens on, once it does. */
   readonly url: () => string;
   readonly backups: Pick<BackupKeeper, "state">;
+  readonly conditions: Pick<ConditionBoard, "standing">;
   readonly recentLog: () => readonly LogLine[];
   /** Null when the event loop is not watched. */
   readonly loopDelay: () => LoopDelay | null;
@@ -53,10 +56,15 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
       disk: { free_bytes: diskFreeBytes, total_bytes: diskTotalBytes },
       memory: { rss_bytes: rss, heap_bytes: heapUsed },
       event_loop: delay && { p99_delay_ms: delay.p99Ms, worst_delay_ms: delay.worstMs },
+      conditions: parts.conditions.standing().map(shownCondition),
       backups: shownBackups(parts.backups.state()),
       log: parts.recentLog(),
     };
   };
+}
+
+function shownCondition({ since, ...condition }: StandingCondition) {
+  return { ...condition, since: timeText(since) };
 }
 
 function shownBackups(state: BackupState | null): SystemFacts["backups"] {

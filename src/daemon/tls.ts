@@ -77,13 +77,13 @@ export function validityFaults(
 }
 
 /**
- * Reads the files again and serves new connections with them. If that fails it logs so, and serves the old certificate.
- * Never throws.
+ * Reads the files again and serves new connections with them. Answers the certificate; if that fails, logs so, answers
+ * null, and serves the old one. Never throws.
  */
 export function reloadTls(
   server: Pick<HttpServer, "reloadTls">,
   { tls, clock, log }: { readonly tls: TlsFiles; readonly clock: Clock; readonly log: Logger },
-): void {
+): TlsMaterial | null {
   try {
     const material = readTlsFiles(tls);
     server.reloadTls(material);
@@ -91,8 +91,10 @@ export function reloadTls(
     const facts = { file: tls.cert, subject, names, expires: toText(validTo) };
     log.info(facts, "certificate reloaded; new connections are served with it");
     warnOfValidity(material, { now: clock.now(), log });
+    return material;
   } catch (error) {
     log.error({ reason: messageOf(error) }, "certificate not reloaded; the old one stays in use");
+    return null;
   }
 }
 

@@ -172,6 +172,8 @@ async function callOperation(
   }
   // Health checks come from machines that know nothing of certificates, and carry no key.
   if (isForHttpsAlone(operation)) requireHttps(request, gate);
+  // Health checks need not come by way of a proxy.
+  if (!isHealthCheck) gate.proxyWatch.look(request, gate.proxies);
   const came = clock.monotonic();
   const admitted = await admit(request, operation, { deps: gate, now: clock.now() });
   const { who, holder, isOperator, admitAgain } = admitted;

@@ -5,10 +5,12 @@ import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
+import type { StandingCondition } from "../domain/stats/condition.ts";
 import type { ServiceStatus } from "../domain/stats/service-status.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
 import type { LaneRef, Store } from "../store/store.ts";
+import type { FloodWatch } from "./guard/flood-watch.ts";
 import type { RateLimiter } from "./guard/rate-limiter.ts";
 import type { ListCursors } from "./list-cursor.ts";
 import type { LiveFeed } from "./live/live-feed.ts";
@@ -40,6 +42,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly postedTasks: RateLimiter;
   /** By account and task: each call may send the whole result to somebody else's receiver. Orders count here too. */
   readonly redeliveries: RateLimiter;
+  /** Learns of accounts that are refused for their limits. */
+  readonly floods: Pick<FloodWatch, "note">;
   readonly desk: WorkerDesk;
   /** How many requests of workers wait for tasks of a type now. */
   readonly workersWaiting: (type: string) => number;
@@ -66,6 +70,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly notReadyReason: () => Promise<string | null>;
   /** The faults that the operator should mend in the database, in words for everybody. */
   readonly databaseWarnings: () => readonly string[];
+  /** The states that the operator should end, in words for the operator. */
+  readonly conditions: () => readonly StandingCondition[];
   /** The lack of room on the disk or in the database, in words for the operator; null while there is room. */
   readonly shortage: () => Promise<string | null>;
   /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */

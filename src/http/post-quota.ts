@@ -14,11 +14,13 @@ const TASKS: RatePolicy = {
 
 /** Counts the tasks of a post; throws 42900 when they are too many for this minute. */
 export function countPosted(
-  { accountId, limits: { tasksPerMinute: limit } }: AccountRef,
+  { accountId, login, limits: { tasksPerMinute: limit } }: AccountRef,
   events: number,
-  { postedTasks }: OperationDeps,
+  { postedTasks, floods }: OperationDeps,
 ): ResponseHeaders {
-  return limit === 0 ? {} : postedTasks.admit(String(accountId), TASKS, { limit, events });
+  if (limit === 0) return {};
+  const refused = (): void => floods.note(login);
+  return postedTasks.admit(String(accountId), TASKS, { limit, events, refused });
 }
 
 /** The limits within which the store must keep this account's posts. */
@@ -42,20 +44,22 @@ export async function refuseBeyondBytes(holder: AccountRef, deps: OperationDeps)
   const used = { bytes, openTasks: 0 };
   const excess = excessOf({ bytes: 1, openTasks: 0 }, { used, quota: quotaOf(holder, deps) });
   if (excess !== null) {
-    const adds = "each attempt adds some";
-    throw overQuota(excess, holder, { retentionDays: deps.retentionDays, adds });
+    const { retentionDays, floods } = deps;
+    throw overQuota(excess, holder, { retentionDays, floods, adds: "each attempt adds some" });
   }
 }
 
-/** 42900 or 50700, for the account that would have exceeded its quota. `adds` says what would have. */
+/** 42900 or 50700, for the account that would have exceeded its quota; it is noted. `adds` says what would have. */
 export function overQuota(
   { quota, limit, used, asked }: QuotaExcess,
   { login }: AccountRef,
   {
     retentionDays,
+    floods,
     adds = `this post adds ${asked}`,
-  }: Pick<OperationDeps, "retentionDays"> & { readonly adds?: string },
+  }: Pick<OperationDeps, "retentionDays" | "floods"> & { readonly adds?: string },
 ): StatusError {
+  floods.note(login);
   const raise = (flag: string): string =>
     `the operator can raise the limit: postbackd admin account limit ${login} ${flag}`;
   const kept = `To collect tasks frees nothing: they are kept for ${retentionDays} days after they have finished`;

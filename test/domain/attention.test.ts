@@ -11,6 +11,7 @@ const CALM: AttentionFacts = {
     role: "operator",
     now: NOW,
     shortage: null,
+    conditions: [],
     typesWithoutWorker: [],
     hosts: [],
     undelivered: 0,

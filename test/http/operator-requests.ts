@@ -92,6 +92,14 @@ export interface ShownLogLine {
   readonly facts: string;
 }
 
+export interface ShownCondition {
+  readonly name: string;
+  readonly subject: string | null;
+  readonly since: string;
+  readonly text: string;
+  readonly remedy: string;
+}
+
 export interface ShownSetting {
   readonly key: string;
   readonly value: string | null;
@@ -119,6 +127,7 @@ export interface OperatorFields {
   readonly waiting: number;
   readonly holds_left: number;
   readonly entries: readonly ShownAuditEntry[];
+  readonly conditions: readonly ShownCondition[];
   readonly settings: readonly ShownSetting[];
   readonly log: readonly ShownLogLine[];
 }

@@ -4,6 +4,7 @@ import { test, type TestContext } from "node:test";
 import { createApi } from "../../src/daemon/api.ts";
 import { createEngine } from "../../src/daemon/engine.ts";
 import { Meter } from "../../src/daemon/meter.ts";
+import { ReceiverWatch } from "../../src/daemon/receiver-watch.ts";
 import { databaseOf } from "../../src/daemon/store.ts";
 import { policySource } from "../../src/daemon/url.ts";
 import type { Logger } from "../../src/domain/log.ts";
@@ -347,7 +348,12 @@ async function startApi(t: TestContext) {
   const watch = { warnings: () => [] };
   const backups = { state: () => null, warnings: () => [] };
   const ends = { clock, database, store, watch, backups, log: SILENT, urlPolicy, parser };
-  const parts = { ...ends, config, meter: new Meter() };
+  const told = {
+    receivers: new ReceiverWatch(clock),
+    certificate: () => null,
+    events: { tell() {} },
+  };
+  const parts = { ...ends, ...told, config, meter: new Meter() };
   const { engine } = await createEngine({
     ...parts,
     taskEnded() {},

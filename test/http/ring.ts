@@ -226,6 +226,8 @@ export async function startRing(
     rules: () => ({ types: new Set(["echo"]), marketplaces: new Set(), urlPolicy: policy }),
     notReadyReason: async () => given.notReadyReason?.() ?? null,
     databaseWarnings: () => given.databaseWarnings ?? [],
+    floods: { note() {} },
+    conditions: () => [],
     isAccepting: () => given.isAccepting ?? true,
     shareBytes: () => 0,
     posted: undefined,
@@ -249,6 +251,8 @@ export async function startRing(
     ...{ store, clock: steadyClock, proxies, browsers, accountLimits },
     ...usage,
     ...limiters,
+    floods: { note() {} },
+    proxyWatch: { look() {} },
   };
   const pages = given.pages ?? null;
   const app = createApp({ operations: all, gate, clock, ids, log, limits, pages });

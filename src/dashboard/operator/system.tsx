@@ -7,6 +7,7 @@ import { None, Panel, ScreenHead } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
 import { absoluteText, bytesText, durationText, percentText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
+import { ConditionPanel } from "./condition-panel.tsx";
 import { LogPanel } from "./log-panel.tsx";
 import { SettingsPanel } from "./settings-panel.tsx";
 
@@ -24,6 +25,7 @@ export function SystemScreen() {
       <Loaded resource={system}>
         {(facts) => (
           <div class="stack">
+            <ConditionPanel conditions={facts.conditions} />
             <div class="columns">
               <Status facts={facts} />
               <Storage facts={facts} />

@@ -1,10 +1,12 @@
 import { durationText } from "../clock/time.ts";
 import { adviceText, type ReaderRole } from "../webhook/advice.ts";
+import type { Condition, ConditionName } from "./condition.ts";
 
 /** Things that an operator or an account should look at. */
 export type AttentionWord =
   | "no_storage"
   | "no_worker"
+  | "condition"
   | "host_fails"
   | "undelivered"
   | "waits_long"
@@ -30,6 +32,8 @@ export interface AttentionFacts {
   readonly shortage: string | null;
   /** Types with waiting work although no worker was heard lately. */
   readonly typesWithoutWorker: readonly string[];
+  /** What else the operator should mend. */
+  readonly conditions: readonly Pick<Condition, "name" | "text" | "remedy">[];
   /** Hosts with recent attempts. */
   readonly hosts: readonly HostFacts[];
   /** Deliveries that are given up or refused now. */
@@ -60,6 +64,7 @@ export function decideAttention(facts: AttentionFacts): readonly Attention[] {
   const all = [
     ...noStorage(facts),
     ...noWorker(facts),
+    ...conditions(facts),
     ...failingHosts(facts),
     ...undelivered(facts),
     ...waitsLong(facts),
@@ -86,6 +91,26 @@ function noWorker({ typesWithoutWorker }: AttentionFacts): Attention[] {
       "Start one, or see why it cannot reach this daemon.",
     link: "/runners",
   }));
+}
+
+// These have words of their own, as of this moment.
+const SAID_OTHERWISE: ReadonlySet<ConditionName> = new Set([
+  ...(["storage.full", "worker.missing", "host.failing"] as const),
+]);
+
+function conditions({ conditions: all }: AttentionFacts): Attention[] {
+  return all
+    .filter(({ name }) => !SAID_OTHERWISE.has(name))
+    .map(({ text, remedy }) => ({
+      level: "problem",
+      what: "condition",
+      text: `${sentence(text)} ${sentence(remedy)}`,
+      link: "/system",
+    }));
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 function failingHosts({ hosts, now }: AttentionFacts): Attention[] {

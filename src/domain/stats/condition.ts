@@ -108,7 +108,7 @@ const DISK_FLOORS_MIN = 4;
 function diskLow({ disk }: ConditionFacts): Condition[] {
   if (disk === null || disk.freeBytes >= DISK_FLOORS_MIN * disk.freeBytesMin) return [];
   const [free, min] = [disk.freeBytes, disk.freeBytesMin].map((bytes) => Math.floor(bytes / 1e6));
-  const text = `${free} MB of the disk are free, and below ${min} MB no new task is accepted (50700)`;
+  const text = `${free} MB of the disk are free, and below ${min} MB (limits.disk_free) new tasks are refused`;
   const remedy = "make room soon, or shorten retention_days";
   return [{ name: "disk.low", subject: null, text, remedy }];
 }

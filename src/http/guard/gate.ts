@@ -15,6 +15,8 @@ import {
 } from "./authenticate.ts";
 import { guardBrowser, guardSession, isFromPage, type BrowserPolicy } from "./browser-guard.ts";
 import { addressKey, arrivalOf, clientFacts, type ProxyPolicy } from "./client-address.ts";
+import type { FloodWatch } from "./flood-watch.ts";
+import type { ProxyWatch } from "./proxy-watch.ts";
 import { tooManyRequests, type RateLimiter, type RatePolicy } from "./rate-limiter.ts";
 import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
 import { findLiveSession, noteActivity, type SessionLookup } from "./session-lookup.ts";
@@ -32,6 +34,10 @@ export interface GateDeps extends SessionLookup {
   readonly failedAuthentications: RateLimiter;
   /** By account. */
   readonly requests: RateLimiter;
+  /** Learns of accounts that are refused for that limit. */
+  readonly floods: Pick<FloodWatch, "note">;
+  /** Looks for proxies that are not trusted. */
+  readonly proxyWatch: Pick<ProxyWatch, "look">;
 }
 
 /** The context of every check at the gate, beside the request. */
@@ -255,9 +261,14 @@ const REQUESTS: RatePolicy = {
   detail: ({ limit }) => `This account may send ${limit} requests a minute.`,
 };
 
-function countRequest({ accountId, limits }: AccountRef, { requests }: GateDeps): ResponseHeaders {
+function countRequest(
+  { accountId, login, limits }: AccountRef,
+  { requests, floods }: GateDeps,
+): ResponseHeaders {
   const limit = limits.requestsPerMinute;
-  return limit === 0 ? {} : requests.admit(String(accountId), REQUESTS, { limit });
+  if (limit === 0) return {};
+  const refused = (): void => floods.note(login);
+  return requests.admit(String(accountId), REQUESTS, { limit, refused });
 }
 
 function forbidden(detail: string): StatusError {

@@ -27,6 +27,8 @@ export interface RatePolicy {
 interface Counted {
   readonly limit?: number;
   readonly events?: number;
+  /** Called when they are too many. */
+  readonly refused?: () => void;
 }
 
 /**
@@ -64,6 +66,7 @@ export class RateLimiter {
     const verdict = this.count(key, counted);
     const headers = rateLimitHeaders(name, verdict);
     if (verdict.isAllowed) return headers;
+    counted.refused?.();
     const reason = detail(verdict, counted.events ?? 1);
     throw tooManyRequests(verdict.resetSeconds, { detail: reason, headers });
   }

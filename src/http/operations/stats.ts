@@ -128,13 +128,14 @@ async function ofOperator({ deps, now }: At): Promise<OwnFacts> {
     typesWithoutWorker(deps, now),
     deps.store.countPendingRequests(ACCESS_REQUESTS_COUNTED_MAX),
   ]);
-  return { shortage, typesWithoutWorker: unworked, accessRequests: requests, keys: null };
+  const found = { shortage, typesWithoutWorker: unworked, accessRequests: requests };
+  return { ...found, conditions: deps.conditions(), keys: null };
 }
 
 async function ofAccount(accountId: number, { store }: OperationDeps): Promise<OwnFacts> {
   const data = await store.findAccountData({ accountId, revokedMax: 0 });
   const keys = data === null ? null : { active: data.keys.length, max: ACTIVE_KEYS_MAX };
-  return { shortage: null, typesWithoutWorker: [], accessRequests: 0, keys };
+  return { shortage: null, typesWithoutWorker: [], conditions: [], accessRequests: 0, keys };
 }
 
 function dayDocument(day: SeriesCounts): DayCounts {
