@@ -1,6 +1,5 @@
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
-import type { ErasedPart } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
@@ -13,9 +12,6 @@ const LOCK_HOLD_CHANGES = `LOCK TABLE hold_changes IN ROW EXCLUSIVE MODE`;
 /** Nobody enables the account until the batch has ended. */
 const LOCK_ACCOUNT = `
   SELECT seq, disabled_at IS NOT NULL AS "isDisabled" FROM accounts WHERE login = $1 FOR NO KEY UPDATE`;
-
-// Every batch locks its stripe first: those under way have ended when this is granted, and later ones find no account.
-const LOCK_BATCHES = `SELECT FROM stripes WHERE node_seq IS NOT NULL ORDER BY stripe FOR UPDATE`;
 
 const ATTEMPTS_BYTES = `
   (SELECT coalesce(sum(${ATTEMPT_BYTES}), 0) FROM attempts AS a WHERE a.task_seq = t.seq)`;
@@ -53,9 +49,9 @@ const ERASE_ANSWERS = `
   RETURNING octet_length(answer_text) AS bytes`;
 
 const ERASE_STATISTICS = [
-  eraseRows("traffic", "account_seq, step_ms, at"),
-  eraseRows("host_traffic", "account_seq, at, host"),
-  eraseRows("host_failures", "account_seq, host"),
+  eraseSome("traffic", "account_seq, step_ms, at"),
+  eraseSome("host_traffic", "account_seq, at, host"),
+  eraseSome("host_failures", "account_seq, host"),
 ] as const;
 
 const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text::json ->> 'login' = $1`;
@@ -70,7 +66,7 @@ const LAST = [
 ];
 
 /** Erases rows in the order of the primary key, by their places: a place is valid within the statement. */
-function eraseRows(table: string, order: string): string {
+function eraseSome(table: string, order: string): string {
   return `
     DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM ${table} WHERE ${OF_ACCOUNT} ORDER BY ${order} LIMIT ${ROWS_MAX}
@@ -86,28 +82,14 @@ export function accountErasureWrites(sql: BatchSql, changes: BatchChanges) {
       if (account === undefined) return { kind: "unknown" };
       if (!account.isDisabled) return { kind: "enabled" };
       const { seq: accountSeq } = account;
-      const erased = await eraseSome(sql, changes, accountSeq);
-      if (erased !== null) return erased;
-      // A post that was let in before the account was disabled may be about to be committed.
-      await sql.all(LOCK_BATCHES);
-      const late = await eraseSome(sql, changes, accountSeq);
-      if (late !== null) return late;
+      const tasks = await eraseSomeTasks(sql, changes, accountSeq);
+      if (tasks > 0) return { kind: "more", tasks };
+      if ((await eraseSomeRows(sql, changes, accountSeq)) > 0) return { kind: "more", tasks: 0 };
       sql.send(ERASE_ORDERS, [login]);
       for (const erase of LAST) sql.send(erase, [accountSeq]);
       return { kind: "done" };
     }),
   } satisfies SetSteps;
-}
-
-/** Erases a part of what there is; answers null when nothing is left. */
-async function eraseSome(
-  sql: BatchSql,
-  changes: BatchChanges,
-  accountSeq: number,
-): Promise<ErasedPart | null> {
-  const tasks = await eraseSomeTasks(sql, changes, accountSeq);
-  if (tasks > 0) return { kind: "more", tasks };
-  return (await eraseSomeRows(sql, changes, accountSeq)) > 0 ? { kind: "more", tasks: 0 } : null;
 }
 
 async function eraseSomeTasks(

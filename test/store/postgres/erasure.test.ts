@@ -7,8 +7,6 @@ import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { until } from "../../../scripts/kit/until.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimAttempt,
@@ -97,31 +95,6 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal(await store.eraseExpired(LATE), 0, "it is looked at again after an hour");
   });
 
-  test("an account's erasure waits for posts of other nodes that were let in before, and erases them, too", async (t) => {
-    const { url, store, rows, other, isWaited } = await open(t);
-    const accountId = await seedAccount(store);
-    const node = await openNode(t, url);
-    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
-
-    await other.query("BEGIN");
-    await other.query(`SELECT FROM stripes WHERE node_seq = ${node.cluster.self} FOR UPDATE`);
-    await other.query(`
-      INSERT INTO tasks (seq, id, account_seq, type, created_at, priority, data_text)
-      VALUES (1, gen_random_uuid(), ${accountId}, 'echo', ${T0}, 0, 'null');
-      INSERT INTO queue (task_seq, account_seq, type, priority, state, created_at)
-      VALUES (1, ${accountId}, 'echo', 0, 'queued', ${T0});
-      INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, erase_at)
-      VALUES (${accountId}, 'k', '', '', ${T0})`);
-    const erased = eraseAccount(store, "ada");
-    await isWaited();
-    await other.query("COMMIT");
-
-    assert.equal(await erased, 1);
-    assert.deepEqual(await rows(), NONE);
-    const { rows: kept } = await other.query("SELECT FROM idempotency_keys");
-    assert.equal(kept.length, 0);
-  });
-
   test("what another node is erasing is passed over, and nobody waits", async (t) => {
     const { store, other } = await open(t);
     const accountId = await seedAccount(store);
@@ -141,15 +114,6 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal(await store.reclaimSpace(), "done");
   });
 });
-
-/** Answers how many tasks it had. */
-async function eraseAccount(store: Store, login: string): Promise<number> {
-  for (let tasks = 0; ;) {
-    const part = await store.eraseAccountPart({ login });
-    if (part.kind !== "more") return tasks;
-    tasks += part.tasks;
-  }
-}
 
 const NONE = { tasks: 0, queue: 0, ends: 0, ready: 0, deliveries: 0, outbox: 0, attempts: 0 };
 
