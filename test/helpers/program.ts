@@ -154,7 +154,8 @@ function programsOf(t: TestContext): (() => Promise<void>)[] {
   return known;
 }
 
-function cleanEnvironment(): NodeJS.ProcessEnv {
+/** The variables of this process, without those of the product and of the test runner. */
+export function cleanEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("POSTBACKD_"));
   // The test runner's own variable would make a child report to it.
   return { ...Object.fromEntries(kept), NODE_TEST_CONTEXT: undefined };

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import type { TestContext } from "node:test";
 
 import { afterwards } from "./afterwards.ts";
-import { SOURCES } from "./program.ts";
+import { cleanEnvironment, SOURCES } from "./program.ts";
 
 /** A program on a terminal, which has one stream for all that it writes. */
 export interface TerminalProgram {
@@ -32,7 +32,7 @@ const NO_SCRIPT = "there is no 'script' of util-linux, which makes a terminal";
 export function startOnTerminal(t: TestContext, args: readonly string[]): TerminalProgram {
   const line = [...SOURCES, ...args].map(quoted).join(" ");
   const options = ["--quiet", "--return", "--flush", "--command", line, "/dev/null"];
-  const env = { ...process.env, NODE_TEST_CONTEXT: undefined, SHELL: "/bin/sh", TERM: "xterm" };
+  const env = { ...cleanEnvironment(), SHELL: "/bin/sh", TERM: "xterm" };
   const child = spawn("script", options, { env, stdio: ["pipe", "pipe", "inherit"] });
   const looks = new Set<() => void>();
   let shown = "";
