@@ -45,9 +45,9 @@ export class Planner {
   static async open(t: TestContext, url: string): Promise<Planner> {
     const [host] = parseServerAddress(url).hosts;
     const connection = await Connection.open(host ?? {}, DEADLINE_MS);
-    const limits = { deadlineMs: DEADLINE_MS, statementMs: 0, lockMs: 0 };
-    await setUp(connection, { ...limits, mayLose: false, plansOnce: true });
+    await setUp(connection, { deadlineMs: DEADLINE_MS, statementMs: 0, lockMs: 0, mayLose: false });
     t.after(() => connection.close());
+    await connection.command("SET plan_cache_mode = force_generic_plan");
     return new Planner(connection);
   }
 

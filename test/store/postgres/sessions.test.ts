@@ -13,8 +13,7 @@ import type { Session } from "../../../src/store/postgres/machine/server-state.t
 import { StoreError } from "../../../src/store/store-error.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 
-const WRITES = { statementMs: 0, lockMs: 4000, mayLose: false, plansOnce: true };
-const WRITER: Session = { deadlineMs: 5000, ...WRITES };
+const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
 
 function newDialer(t: TestContext, url: string): Dialer {
   const server = parseServerAddress(url);
@@ -27,7 +26,7 @@ function newDialer(t: TestContext, url: string): Dialer {
 async function settingsOf(connection: Connection): Promise<Readonly<Record<string, string>>> {
   const names = [
     ...["application_name", "synchronous_commit", "statement_timeout", "lock_timeout"],
-    ...["idle_in_transaction_session_timeout", "plan_cache_mode"],
+    "idle_in_transaction_session_timeout",
   ];
   const rows = await connection.all<{ name: string; value: string }>(
     "SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name",
@@ -37,7 +36,7 @@ async function settingsOf(connection: Connection): Promise<Readonly<Record<strin
 }
 
 describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
-  test("has its node's name, waits for the disk unless it may lose, plans once if told, and ends when it is stopped in a transaction", async (t) => {
+  test("has its node's name, waits for the disk unless it may lose, and ends when it is stopped in a transaction", async (t) => {
     const dialer = newDialer(t, await newDatabaseUrl(t));
     const idle = { idle_in_transaction_session_timeout: "10s" };
 
@@ -47,9 +46,9 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
 
     const name = { application_name: "postbackd here", ...idle };
     const kept = { synchronous_commit: "on", statement_timeout: "0", lock_timeout: "4s" };
-    assert.deepEqual(writer, { ...name, ...kept, plan_cache_mode: "force_generic_plan" });
+    assert.deepEqual(writer, { ...name, ...kept });
     const lossy = { synchronous_commit: "off", statement_timeout: "5s", lock_timeout: "0" };
-    assert.deepEqual(reader, { ...name, ...lossy, plan_cache_mode: "auto" });
+    assert.deepEqual(reader, { ...name, ...lossy });
   });
 
   test("leads to the host that is there, of several", async (t) => {

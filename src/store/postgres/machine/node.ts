@@ -27,8 +27,7 @@ export const WRITERS = 2;
 const BEATS_TO_FENCE = 4;
 const BEATS_TO_WAIT = 2.5;
 
-const WRITES = { statementMs: 0, lockMs: 4000, mayLose: false, plansOnce: true };
-const WRITER: Session = { deadlineMs: 5000, ...WRITES };
+const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
 
 const READER: Session = { deadlineMs: 6000, statementMs: 5000, lockMs: 0, mayLose: false };
 

@@ -16,8 +16,6 @@ export interface Session {
    * heartbeat must not stop because a standby does.
    */
   readonly mayLose: boolean;
-  /** True where a statement has one plan, whatever its values are; else the server makes one for these where it seems cheaper. */
-  readonly plansOnce?: boolean;
 }
 
 const OLDEST_VERSION = 140_000;
@@ -33,9 +31,7 @@ const IDLE_MS_MAX = 10_000;
 // its plan: that took 100 ms and more (measured), for a statement that runs in 1.
 const SET_UP = `
   SELECT set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
-    set_config('jit', 'off', false),
-    set_config('plan_cache_mode', CASE WHEN $4 THEN 'force_generic_plan' ELSE 'auto' END, false),
-    set_config('idle_in_transaction_session_timeout', '${IDLE_MS_MAX}', false),
+    set_config('jit', 'off', false), set_config('idle_in_transaction_session_timeout', '${IDLE_MS_MAX}', false),
     set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
     set_config('default_transaction_isolation', 'read committed', false),
     set_config('synchronous_commit',
@@ -51,10 +47,10 @@ const FIND_VERSION = `
  */
 export async function setUp(
   connection: Connection,
-  { statementMs, lockMs, mayLose, plansOnce = false }: Session,
+  { statementMs, lockMs, mayLose }: Session,
 ): Promise<void> {
   const [, state] = await Promise.all([
-    connection.run(SET_UP, [String(statementMs), String(lockMs), mayLose, plansOnce]),
+    connection.run(SET_UP, [String(statementMs), String(lockMs), mayLose]),
     connection.get<{ version: number; commits: string }>(FIND_VERSION),
   ]);
   const { version = 0, commits = "" } = state ?? {};
