@@ -40,8 +40,14 @@ export function constantAnswer(
     const bytes = Buffer.from(await makeText());
     return { bytes, tag: entityTag(bytes) };
   };
+  const makeOnce = () =>
+    (made ??= make().catch((error: unknown) => {
+      // The next request tries again.
+      made = null;
+      throw error;
+    }));
   return async (call) => {
-    const { bytes, tag } = await (made ??= make());
+    const { bytes, tag } = await makeOnce();
     return withEntityTag(call, { status: 200, text: "", bytes, headers }, tag);
   };
 }

@@ -73,7 +73,7 @@ async function startSite(t: TestContext, server: SiteServer, upstream: string) {
       readonly status_code: number;
       readonly tasks?: readonly { readonly id: string; readonly state: string }[];
     };
-    return { status: answer.statusCode, fields };
+    return { status: answer.statusCode, retryAfter: answer.headers["retry-after"], fields };
   };
   return { ask, call, plain: `http://${OWN_ADDRESS}:${ports.plain}` };
 }
@@ -110,6 +110,7 @@ export function exerciseSite(server: SiteServer): void {
 
     const large = await call({ ...post, body: `[{"input": "${"x".repeat(6_000_000)}"}]` });
     assert.deepEqual([large.status, large.fields.status_code], [413, 41300]);
+    assert.equal(large.retryAfter, undefined);
     const inTheClear = { headers: [`Host: ${SITE_NAME}`], host: false } as const;
     assert.equal((await exchange(plain, inTheClear)).status, 403);
   });
@@ -119,8 +120,8 @@ export function exerciseSite(server: SiteServer): void {
     const upstream = `${OWN_ADDRESS}:${await findFreePort(OWN_ADDRESS)}`;
     const { call } = await startSite(t, server, upstream);
 
-    const { status, fields } = await call({ path: "/v1/tasks" });
+    const { status, retryAfter, fields } = await call({ path: "/v1/tasks" });
 
-    assert.deepEqual([status, fields.status_code], [503, 50300]);
+    assert.deepEqual([status, retryAfter, fields.status_code], [503, "1", 50300]);
   });
 }

@@ -94,7 +94,7 @@ function Entries({ entries, next }: EntriesProps) {
     <section class="panel" aria-label="Entries">
       <Table label="Entries" columns={COLUMNS} rows={entries.map(toRow)} keyOf={({ id }) => id} />
       <Pages next={next}>
-        <p class="hint">Kept for 400 days. Nothing changes an entry.</p>
+        <p class="hint">Kept for 400 days, the last million of them. Nothing changes an entry.</p>
       </Pages>
     </section>
   );

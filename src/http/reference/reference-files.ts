@@ -20,7 +20,13 @@ export function referenceFiles(
   document: () => Promise<JsonSchema>,
 ): () => Promise<readonly DashboardFile[]> {
   let made: Promise<readonly DashboardFile[]> | null = null;
-  return () => (made ??= document().then(makeFiles));
+  const make = async () => makeFiles(await document());
+  return () =>
+    (made ??= make().catch((error: unknown) => {
+      // The next request tries again.
+      made = null;
+      throw error;
+    }));
 }
 
 async function makeFiles(document: JsonSchema): Promise<readonly DashboardFile[]> {
