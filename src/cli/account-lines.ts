@@ -8,6 +8,7 @@ import { deliveryDocument } from "../domain/webhook/attempt-document.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import type {
   AccountState,
+  AuditAction,
   AuditEntry,
   ListedAuditEntry,
   Store,
@@ -141,7 +142,10 @@ interface About {
   readonly names: ReadonlySet<string>;
 }
 
-/** The entries about an account, or about what is its own, and those of what it did itself; newest first. */
+/**
+ * The entries about an account, or about what is its own, and those of what it did itself; newest first. None is of an
+ * earlier account with the same login: entries are in the order in which they were made, whatever the clock showed.
+ */
 async function* entriesOf(
   account: AccountState,
   { store, names }: About,
@@ -151,7 +155,10 @@ async function* entriesOf(
     const query = { since: null, action: null, limit: PAGE_ENTRIES, before };
     const page: readonly ListedAuditEntry[] = await store.listAudit(query);
     for (const entry of page) {
+      const isOfLogin = entry.subject === account.login;
+      if (isOfLogin && entry.action === "account.erased") return;
       if (await concerns(entry, account, { store, names })) yield entry;
+      if (isOfLogin && MAKES_ACCOUNT.has(entry.action)) return;
     }
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE_ENTRIES) return;
@@ -159,13 +166,16 @@ async function* entriesOf(
   }
 }
 
+const MAKES_ACCOUNT: ReadonlySet<AuditAction> = new Set(["account.created", "access.approved"]);
+
 async function concerns(
-  { actor, subject }: AuditEntry,
+  { actor, action, subject }: AuditEntry,
   { login, accountId }: AccountState,
   { store, names }: About,
 ): Promise<boolean> {
   if (actor.kind === "account" && actor.name?.split(" ", 1)[0] === login) return true;
-  if (subject === null) return false;
+  // A worker may have the login as its name.
+  if (subject === null || action.startsWith("worker.")) return false;
   if (names.has(subject)) return true;
   // The rest have ids of tasks, of whichever account.
   return isId(subject) && (await store.findTask({ accountId, id: subject })) !== null;

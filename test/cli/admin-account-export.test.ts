@@ -4,7 +4,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import type { Store } from "../../src/store/store.ts";
+import type { AuditEntry, Store } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { seedEnded } from "../helpers/delivery.ts";
 import { openNode } from "../helpers/postgres-nodes.ts";
@@ -130,6 +130,37 @@ for (const [where, open] of Object.entries(STORES)) {
       assert.deepEqual([entry?.action, entry?.subject], ["account.exported", "ada"]);
     },
   );
+}
+
+const YEAR_MS = 365 * 24 * 3600 * 1000;
+
+for (const madeBy of ["account.created", "access.approved", null] as const) {
+  const how = madeBy === null ? "without an entry" : `with ${madeBy}`;
+
+  test(`an export of an account made ${how} has nothing of an earlier one with its login`, async (t) => {
+    const database = newDatabaseFile(t);
+    const store = await openTestStore(t, { file: database });
+    await seedAccount(store, "ada");
+    const actor = { kind: "account", name: "ada key_old", address: "192.0.2.9" } as const;
+    const eve = { kind: "user", name: "eve", address: null } as const;
+    const note = (entry: Pick<AuditEntry, "action"> & Partial<AuditEntry>) =>
+      store.noteAudit({ at: T0, actor: eve, subject: "ada", details: null, ...entry });
+    // The clock was a year ahead then.
+    await note({ action: "key.created", actor, at: T0 + YEAR_MS, details: { key: "key_older" } });
+    await note({ action: madeBy ?? "account.erased" });
+    await note({ action: "worker.created" });
+    await note({ action: "secret.shown" });
+
+    const { code, stdout, stderr } = await exportAccount(t, database, ["ada"]);
+
+    assert.deepEqual([code, stderr], [0, ""]);
+    const own = ["account.exported", "secret.shown", ...(madeBy === null ? [] : [madeBy])];
+    const entries = ofKind(linesOf(stdout), "audit");
+    assert.deepEqual(
+      entries.map(({ action }) => action),
+      own,
+    );
+  });
 }
 
 test("an export beside a serving daemon has large inputs and results whole, page after page", async (t) => {
