@@ -26,17 +26,19 @@ export const exportCommand = defineAdminCommand({
     ...LOGIN_ARG,
     output: flag(textOf("FILE"), "File to be made, for this user only; stdout unless given"),
   },
-  async run({ login, output: file }, { store }) {
+  async run({ login, output: file }, { store, actsAs }) {
     const account = await accountNamed(login, store);
     const counts = new LineCounts();
-    // Before anything is shown: an export that is broken off has shown something, too.
     const audit = byCommand("account.exported", login, { file });
-    const write = async (tell: TellProgress): Promise<void> => {
-      const opened = file === null ? null : openNew(file);
+    async function* auditedLines(tell: TellProgress): AsyncGenerator<string> {
+      // Before anything is shown: an export that is broken off has shown something, too.
       await store.noteAudit(audit);
-      const lines = accountLines(account, { store, counts, tell });
-      await (opened === null ? writeToStdout(lines) : writeToFile(lines, opened));
-    };
+      yield* accountLines(account, { store, counts, tell });
+    }
+    const write = (tell: TellProgress): Promise<void> =>
+      file === null
+        ? writeToStdout(auditedLines(tell))
+        : writeToFile(auditedLines(tell), openNew(file, actsAs));
     // On a terminal that shows the lines themselves a line of progress would stand between them.
     const isShown = file === null && process.stdout.isTTY;
     await (isShown ? write(() => {}) : withProgress(write));
@@ -56,14 +58,16 @@ interface OpenFile {
   readonly descriptor: number;
 }
 
-function openNew(path: string): OpenFile {
+function openNew(path: string, actsAs: string | null): OpenFile {
   try {
     return { path, descriptor: openSync(path, "wx", 0o600) };
   } catch (error) {
+    const hint =
+      actsAs === null ? "" : `; ${actsAs} would write it, not root: use '> FILE' in its place`;
     const reason =
       codeOf(error) === "EEXIST"
         ? "is there already: name another file"
-        : `cannot be made: ${messageOf(error)}`;
+        : `cannot be made: ${messageOf(error)}${hint}`;
     throw new CommandFailure(`${path} ${reason}`, { cause: error });
   }
 }

@@ -11,6 +11,8 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 interface AdminParts {
   readonly store: Store;
   readonly config: Config;
+  /** The user that a command of root acts as, to whom the database belongs; null where it acts as whoever gave it. */
+  readonly actsAs: string | null;
 }
 
 /** The command's work, once its arguments are known to be right. */
@@ -88,7 +90,7 @@ async function doWithStore(
     if (actsAs !== null)
       printError(`acting as ${actsAs}, to whom ${config.database} belongs, and not as root`);
     try {
-      const answer = await step({ store, config });
+      const answer = await step({ store, config, actsAs });
       if (!isNew) return answer;
       // The operator may have meant another file, or misspelt its name: this shows it.
       const { database } = config;

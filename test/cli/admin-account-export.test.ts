@@ -4,6 +4,8 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import Database from "better-sqlite3";
+
 import type { AuditEntry, Store } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { seedEnded } from "../helpers/delivery.ts";
@@ -243,5 +245,27 @@ test("an export that finds no room for its file leaves none", async (t) => {
 
   assert.equal(code, 1);
   assert.match(stderr, /the export was broken off: EFBIG/);
+  assert.equal(existsSync(output), false);
+});
+
+test("an export that the audit cannot record leaves no file, and shows nothing", async (t) => {
+  const folder = temporaryFolder(t);
+  const database = join(folder, "test.db");
+  const store = await openTestStore(t, { file: database });
+  await seedAccount(store, "ada");
+  await store.close();
+  const connection = new Database(database);
+  // The last number is taken: SQLite refuses a further entry as it does on a full disk.
+  connection.exec("INSERT INTO sqlite_sequence VALUES ('audit', 9223372036854775807)");
+  connection.close();
+  const output = join(folder, "ada.jsonl");
+
+  const toFile = await exportAccount(t, database, ["ada", "--output", output]);
+  const toStdout = await exportAccount(t, database, ["ada"]);
+
+  for (const { code, stdout, stderr } of [toFile, toStdout]) {
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.match(stderr, /full/);
+  }
   assert.equal(existsSync(output), false);
 });

@@ -89,6 +89,24 @@ test(
   },
 );
 
+test(
+  "an export of root to a folder of root's names the user who would write it, and another way",
+  { skip },
+  async (t) => {
+    const { asRoot, data } = setUp(t);
+    await asRoot("admin", "account", "create", "ada");
+    const output = join(data, "..", "ada.jsonl");
+
+    const ended = await asRoot("admin", "account", "export", "ada", "--output", output);
+
+    assert.equal(ended.code, 1);
+    assert.match(
+      ended.stderr,
+      /ada\.jsonl cannot be made: EACCES.*; user 61234 would write it, not root: use '> FILE'/,
+    );
+  },
+);
+
 test("an addon that root left unreadable is made anew", { skip }, async (t) => {
   const { start, data } = setUp(t);
   const first = start();
