@@ -5,6 +5,7 @@ import { taskJson } from "../domain/task/envelope.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { traceHeaders } from "../domain/task/trace.ts";
 import { deliveryDocument } from "../domain/webhook/attempt-document.ts";
+import { ORDERS_LISTED_MAX } from "../domain/webhook/redelivery-order.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import type {
   AccountState,
@@ -15,7 +16,7 @@ import type {
   TaskDeliveries,
   TaskPlace,
 } from "../store/store.ts";
-import { REQUESTS_LISTED_MAX, requestDocument } from "./admin-access.ts";
+import { requestDocument } from "./admin-access.ts";
 import { entryDocument } from "./admin-audit.ts";
 import { holdDocument } from "./admin-delivery-hold.ts";
 import { orderDocument } from "./admin-delivery-redeliver.ts";
@@ -26,9 +27,10 @@ import { jsonLine } from "./print.ts";
 
 type Kind = "account" | "key" | "access_request" | "hold" | "order" | "task" | "audit";
 
-/** How many lines of each kind there are so far; the last one is not counted. */
+/** How many lines of each kind there are so far; the last one is not counted. And of which kinds there may be more. */
 export class LineCounts {
   readonly #counts = new Map<Kind, number>();
+  readonly #truncated: Kind[] = [];
 
   add(kind: Kind): void {
     this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
@@ -36,6 +38,14 @@ export class LineCounts {
 
   get byKind(): Readonly<Partial<Record<Kind, number>>> {
     return Object.fromEntries(this.#counts);
+  }
+
+  truncate(kind: Kind): void {
+    this.#truncated.push(kind);
+  }
+
+  get truncated(): readonly Kind[] {
+    return this.#truncated;
   }
 }
 
@@ -47,7 +57,6 @@ interface LineParts {
 
 const PAGE_TASKS = 500;
 const PAGE_ENTRIES = 1000;
-const ORDERS_MAX = 10_000;
 
 /**
  * The lines, each with its line end. Reads a page of tasks and one whole task at a time, each at one moment of the
@@ -62,15 +71,16 @@ export async function* accountLines(
     return jsonLine(JSON.stringify({ kind, ...document }));
   };
   const { login, accountId } = account;
-  const orders = await store.listRedeliveryOrders({ login, limit: ORDERS_MAX });
+  const listed = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX });
+  if (listed.length === ORDERS_LISTED_MAX) counts.truncate("order");
+  const orders = listed.filter(({ filter }) => filter.login === login);
   const keys = (await store.listKeys(login)) ?? [];
   const holds = (await store.listDeliveryHolds()).filter((hold) => hold.login === login);
 
   yield line("account", accountDocument(account));
   for (const key of keys) yield line("key", keyDocument(key));
-  for (const request of await requestsOf(login, store)) {
-    yield line("access_request", requestDocument(request));
-  }
+  const request = await store.findApprovedRequest(accountId);
+  if (request !== null) yield line("access_request", requestDocument(request));
   for (const hold of holds) yield line("hold", holdDocument(hold));
   for (const order of orders) yield line("order", orderDocument(order));
   const total = await countTasks(accountId, store);
@@ -84,7 +94,8 @@ export async function* accountLines(
   for await (const entry of entriesOf(account, { store, names: new Set([login, ...names]) })) {
     yield line("audit", entryDocument(entry));
   }
-  const end = { kind: "end", ended_at: timeText(systemClock.now()), lines: counts.byKind };
+  const { byKind: lines, truncated } = counts;
+  const end = { kind: "end", ended_at: timeText(systemClock.now()), lines, truncated };
   yield jsonLine(JSON.stringify(end));
 }
 
@@ -102,11 +113,6 @@ function accountDocument({ login, createdAt, disabledAt, ownLimits, isRotating }
     },
     is_rotating_secret: isRotating,
   };
-}
-
-async function requestsOf(login: string, store: Store) {
-  const all = await store.listAccessRequests({ which: "all", limit: REQUESTS_LISTED_MAX });
-  return all.filter(({ decision }) => decision?.login === login);
 }
 
 async function countTasks(accountId: number, store: Store): Promise<number> {
@@ -169,11 +175,13 @@ async function* entriesOf(
 const MAKES_ACCOUNT: ReadonlySet<AuditAction> = new Set(["account.created", "access.approved"]);
 
 async function concerns(
-  { actor, action, subject }: AuditEntry,
+  { actor, action, subject, details }: AuditEntry,
   { login, accountId }: AccountState,
   { store, names }: About,
 ): Promise<boolean> {
   if (actor.kind === "account" && actor.name?.split(" ", 1)[0] === login) return true;
+  // Also of what is gone: a task that was erased, an old order.
+  if (details?.["account"] === login) return true;
   // A worker may have the login as its name.
   if (subject === null || action.startsWith("worker.")) return false;
   if (names.has(subject)) return true;

@@ -16,7 +16,7 @@ import { shortText, tableLines, type Columns } from "./print.ts";
 const NAME = "postbackd admin access";
 
 /** Twice the number that may wait at once; beyond it the list tells that it ends too early. */
-export const REQUESTS_LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
+const REQUESTS_LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
 
 /** Cells of the table are cut after so many characters; `--json` shows everything. */
 const CELL_LENGTHS_MAX = { name: 20, message: 40 } as const;

@@ -20,8 +20,9 @@ export const exportCommand = defineAdminCommand({
   notes:
     "One object on each line, whose `kind` says what it is: the account, its keys, its request for access, holds,\n" +
     "orders, tasks with input, result, webhooks and their attempts, and its entries of the audit. The last line is\n" +
-    "of kind `end`, with how many there are of each: a file without it is not whole. Each task is as it was at one\n" +
-    "moment, and tasks that are posted meanwhile are left out. Disable the account first for one state of all.",
+    "of kind `end`, with how many there are of each: a file without it is not whole. Its `truncated` names kinds that\n" +
+    "may have more. Each task is as it was at one moment, and tasks that are posted meanwhile are left out. Disable the\n" +
+    "account first for one state of all.",
   args: {
     ...LOGIN_ARG,
     output: flag(textOf("FILE"), "File to be made, for this user only; stdout unless given"),
@@ -44,9 +45,13 @@ export const exportCommand = defineAdminCommand({
     await (isShown ? write(() => {}) : withProgress(write));
     const { task = 0, ...others } = counts.byKind;
     const rest = Object.values(others).reduce((sum, count) => sum + count, 0);
+    const { truncated } = counts;
+    const cut = truncated.map(
+      (kind) => `There may be more of kind ${kind}: the oldest are left out.`,
+    );
     const answer = {
-      document: { login, file, lines: counts.byKind },
-      lines: [`Exported ${login} to ${file}: ${tasksText(task)}, and ${rest} other lines.`],
+      document: { login, file, lines: counts.byKind, truncated },
+      lines: [`Exported ${login} to ${file}: ${tasksText(task)}, and ${rest} other lines.`, ...cut],
     };
     // stdout holds the lines, and nothing else.
     return file === null ? { ...answer, exact: "" } : answer;

@@ -14,6 +14,8 @@ export interface AccessRequestStore {
     limit: number;
     lettersMax?: number;
   }): Promise<readonly AccessRequest[]>;
+  /** Finds the request that was approved by making this account; null for none. It looks through all requests. */
+  findApprovedRequest(accountId: number): Promise<AccessRequest | null>;
   /** Counts the requests that wait for a decision, up to `max`. */
   countPendingRequests(max: number): Promise<number>;
   /** Makes the account and decides the request, both or neither. */

@@ -12,7 +12,7 @@ export interface RedeliveryOrderStore {
   orderRedelivery(
     order: NewRedeliveryOrder & { openMax: number | null } & Audited,
   ): Promise<RedeliveryOrder | "busy">;
-  /** Lists orders, newest first. For a login: those whose filter names it, among the newest few thousand. */
+  /** Lists orders, newest first, among the newest `ORDERS_LISTED_MAX`. For a login: those whose filter names it. */
   listRedeliveryOrders(query: {
     login: string | null;
     limit: number;

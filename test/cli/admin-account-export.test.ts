@@ -6,9 +6,10 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
+import { ORDERS_LISTED_MAX } from "../../src/domain/webhook/redelivery-order.ts";
 import type { AuditEntry, Store } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
-import { seedEnded } from "../helpers/delivery.ts";
+import { deliveryFilter, seedEnded } from "../helpers/delivery.ts";
 import { openNode } from "../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, temporaryFolder } from "../helpers/program.ts";
@@ -51,6 +52,11 @@ function exportAccount(t: TestContext, database: string, words: readonly string[
 
 const HASH = createHash("sha256").update("a key").digest("hex");
 
+function placeOrder(store: Store, login: string) {
+  const order = { id: newTaskId(), perSecond: 5, createdAt: T0, openMax: null };
+  return store.orderRedelivery({ ...order, filter: deliveryFilter({ login }) });
+}
+
 /** Fills a store with everything that the account ada can have, and with tasks of bob. Answers ada's tasks. */
 async function seedAda(store: Store): Promise<readonly string[]> {
   const request = newAccessRequest();
@@ -66,14 +72,21 @@ async function seedAda(store: Store): Promise<readonly string[]> {
   const traceText = JSON.stringify({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` });
   await store.insertTasks(newPost(accountId, [waiting], { refused: [refused], traceText }));
   await store.holdDeliveries({ accountId, host: null, since: T0, reason: "a move", heldBy: "eve" });
-  const filter = { kind: null, host: null, states: null, outcome: null, since: null, until: null };
-  await store.orderRedelivery({
-    ...{ id: newTaskId(), perSecond: 5, createdAt: T0, openMax: null },
-    filter: { ...filter, login: "ada", taskId: null },
-  });
+  await placeOrder(store, "ada");
   const actor = { kind: "account", name: `ada ${firstKey.keyId}`, address: "192.0.2.1" } as const;
   const action = "delivery.redelivered" as const;
   await store.noteAudit({ at: T0, actor, action, subject: sent?.id ?? "", details: null });
+  const [eve, details] = [
+    { kind: "user", name: "eve", address: null } as const,
+    { account: "ada" },
+  ];
+  await store.noteAudit({
+    at: T0,
+    actor: eve,
+    action: "task.erased",
+    subject: newTaskId(),
+    details,
+  });
   const bob = await seedAccount(store, "bob");
   await store.insertTasks(newPost(bob, [newTask({ inputText: '"of bob"' })]));
   return [sent?.id ?? "", waiting.id, refused.id];
@@ -109,9 +122,9 @@ for (const [where, open] of Object.entries(STORES)) {
 
       assert.deepEqual([code, stderr], [0, ""]);
       const lines = linesOf(stdout);
-      const kinds = { account: 1, key: 1, access_request: 1, hold: 1, order: 1, task: 3, audit: 2 };
+      const kinds = { account: 1, key: 1, access_request: 1, hold: 1, order: 1, task: 3, audit: 3 };
       const end = lines.at(-1);
-      assert.deepEqual([end?.kind, end?.["lines"]], ["end", kinds]);
+      assert.deepEqual([end?.kind, end?.["lines"], end?.["truncated"]], ["end", kinds, []]);
       for (const [kind, count] of Object.entries(kinds)) {
         assert.equal(ofKind(lines, kind).length, count, kind);
       }
@@ -165,6 +178,21 @@ for (const madeBy of ["account.created", "access.approved", null] as const) {
   });
 }
 
+test("an export says so when there may be more orders than it lists", async (t) => {
+  const database = newDatabaseFile(t);
+  const store = await openTestStore(t, { file: database });
+  await seedAccount(store, "ada");
+  await placeOrder(store, "ada");
+  await Promise.all(Array.from({ length: ORDERS_LISTED_MAX }, () => placeOrder(store, "bob")));
+  const output = `${database}.jsonl`;
+
+  const { code, stdout } = await exportAccount(t, database, ["ada", "--output", output]);
+
+  assert.equal(code, 0);
+  assert.match(stdout, /\nThere may be more of kind order: the oldest are left out\.\n$/);
+  assert.deepEqual(linesOf(readFileSync(output, "utf8")).at(-1)?.["truncated"], ["order"]);
+});
+
 test("an export beside a serving daemon has large inputs and results whole, page after page", async (t) => {
   const daemon = await startTestDaemon(t);
   const large = "x".repeat(600_000);
@@ -199,7 +227,12 @@ test("an export to a file is for its user only, and takes the place of none", as
   const nowhere = await exportAccount(t, database, ["ada", "--output", join(folder, "no", "x")]);
 
   const counts = { account: 1, key: 1, audit: 1 };
-  assert.deepEqual(JSON.parse(made.stdout), { login: "ada", file: output, lines: counts });
+  assert.deepEqual(JSON.parse(made.stdout), {
+    login: "ada",
+    file: output,
+    lines: counts,
+    truncated: [],
+  });
   assert.equal(statSync(output).mode & 0o777, 0o600);
   assert.equal(linesOf(text).at(-1)?.kind, "end");
   assert.deepEqual([again.code, nowhere.code], [1, 1]);

@@ -121,6 +121,9 @@ export function exerciseAccess(open: OpenStore): void {
     const decision = { kind: "approved", decidedAt: T0 + 1000, login: "grace" };
     assert.deepEqual(listed?.decision, decision);
     assert.deepEqual(await idsOf(store, "pending"), []);
+    const { accountId } = holder ?? assert.fail("no holder");
+    assert.deepEqual(await store.findApprovedRequest(accountId), listed);
+    assert.equal(await store.findApprovedRequest(accountId + 1), null);
   });
 
   test("denies a request, which makes no account", async (t) => {

@@ -387,6 +387,7 @@ const CALLS = {
   findKeyHolder: (store) => store.findKeyHolder("x"),
   insertAccessRequest: (store) => store.insertAccessRequest(newAccessRequest()),
   listAccessRequests: (store) => store.listAccessRequests({ which: "all", limit: 1 }),
+  findApprovedRequest: (store) => store.findApprovedRequest(1),
   countPendingRequests: (store) => store.countPendingRequests(1),
   approveAccessRequest: (store) =>
     store.approveAccessRequest({ id: "x", decidedAt: T0, account: newAccount() }),

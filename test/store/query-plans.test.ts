@@ -419,6 +419,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH audit USING INDEX audit_by_action (action=? AND seq>? AND seq<?)",
     "SEARCH audit USING COVERING INDEX audit_by_age (at>?)",
   ],
+  FIND_APPROVED_REQUEST: ["SCAN r", "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"],
   LIST_REQUESTS_all: ["SCAN r", "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"],
   LIST_REQUESTS_pending: [
     "SCAN r USING INDEX access_requests_pending",

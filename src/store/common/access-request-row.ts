@@ -27,7 +27,8 @@ export function takeRequests(
   return requests;
 }
 
-function toAccessRequest({
+/** A request as the store answers it. */
+export function toAccessRequest({
   decision: kind,
   decidedAt,
   login,

@@ -1,6 +1,10 @@
 import { whyUndecidable, type AccessDecision } from "../../domain/account/access-request.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import { takeRequests, type AccessRequestRow } from "../common/access-request-row.ts";
+import {
+  takeRequests,
+  toAccessRequest,
+  type AccessRequestRow,
+} from "../common/access-request-row.ts";
 import type { Store } from "../store.ts";
 import { makeAccount } from "./accounts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
@@ -33,6 +37,8 @@ const LIST_REQUESTS = {
   pending: `${LIST} WHERE r.decision IS NULL ORDER BY r.seq LIMIT $1`,
   all: `${LIST} ORDER BY r.seq LIMIT $1`,
 } as const;
+
+const FIND_APPROVED_REQUEST = `${LIST} WHERE r.account_seq = $1`;
 
 export function accessRequestWrites(sql: BatchSql) {
   async function reasonNotToDecide(id: string) {
@@ -72,6 +78,11 @@ export function accessRequestWrites(sql: BatchSql) {
 export function accessRequestReads(sql: Sql) {
   return {
     countPendingRequests: (max) => countPending(sql, max),
+
+    async findApprovedRequest(accountId) {
+      const row = await sql.get<AccessRequestRow>(FIND_APPROVED_REQUEST, [accountId]);
+      return row === undefined ? null : toAccessRequest(row);
+    },
 
     async listAccessRequests({ which, limit, lettersMax }) {
       const rows = await sql.all<AccessRequestRow>(LIST_REQUESTS[which], [limit]);

@@ -3,6 +3,7 @@ import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import {
   examinedBy,
   isWorkedOff,
+  ORDERS_LISTED_MAX,
   STEP_EXAMINED_MAX,
   stepSize,
 } from "../../domain/webhook/redelivery-order.ts";
@@ -50,12 +51,9 @@ const LIST_OPEN_ORDERS = `
   ORDER BY seq
   LIMIT $1`;
 
-// The owner of an order is in its filter: so many orders are looked at.
-const LISTED_MAX = 5000;
-
 const LIST_ORDERS = `
   SELECT ${ORDER_COLUMNS}
-  FROM (SELECT * FROM redelivery_orders ORDER BY seq DESC LIMIT ${LISTED_MAX}) AS o
+  FROM (SELECT * FROM redelivery_orders ORDER BY seq DESC LIMIT ${ORDERS_LISTED_MAX}) AS o
   WHERE ${OF_LOGIN}
   ORDER BY seq DESC
   LIMIT $1`;

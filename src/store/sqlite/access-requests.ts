@@ -1,6 +1,10 @@
 import { whyUndecidable, type AccessDecision } from "../../domain/account/access-request.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import { takeRequests, type AccessRequestRow } from "../common/access-request-row.ts";
+import {
+  takeRequests,
+  toAccessRequest,
+  type AccessRequestRow,
+} from "../common/access-request-row.ts";
 import { accountWrites } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -34,6 +38,8 @@ export const LIST_REQUESTS = {
   pending: `${LIST} WHERE r.decision IS NULL ORDER BY r.seq LIMIT ?`,
   all: `${LIST} ORDER BY r.seq LIMIT ?`,
 } as const;
+
+export const FIND_APPROVED_REQUEST = `${LIST} WHERE r.account_seq = ?`;
 
 export function accessRequestWrites(connection: Connection) {
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
@@ -75,9 +81,15 @@ export function accessRequestReads(connection: Connection) {
     pending: connection.prepare<[number], AccessRequestRow>(LIST_REQUESTS.pending),
     all: connection.prepare<[number], AccessRequestRow>(LIST_REQUESTS.all),
   };
+  const find = connection.prepare<[number], AccessRequestRow>(FIND_APPROVED_REQUEST);
   const countPending = connection.prepare<[number], number>(COUNT_PENDING_REQUESTS).pluck();
 
   return {
+    findApprovedRequest(accountId) {
+      const row = find.get(accountId);
+      return row === undefined ? null : toAccessRequest(row);
+    },
+
     countPendingRequests: (max) => countPending.get(max) ?? 0,
 
     listAccessRequests: ({ which, limit, lettersMax }) =>

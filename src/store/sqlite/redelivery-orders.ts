@@ -2,6 +2,7 @@ import { hasRoomBeside } from "../../domain/account/quota.ts";
 import {
   examinedBy,
   isWorkedOff,
+  ORDERS_LISTED_MAX,
   STEP_EXAMINED_MAX,
   stepSize,
 } from "../../domain/webhook/redelivery-order.ts";
@@ -38,12 +39,9 @@ export const LIST_OPEN_ORDERS = `
 export const COUNT_OPEN_ORDERS = `
   SELECT count(*) FROM redelivery_orders WHERE ended_at IS NULL AND filter_text ->> '$.login' = ?`;
 
-// The owner of an order is in its filter: so many orders are looked at, in 1 ms (measured).
-const LISTED_MAX = 5000;
-
 export const LIST_ORDERS = `
   SELECT ${ORDER_COLUMNS}
-  FROM (SELECT * FROM redelivery_orders ORDER BY seq DESC LIMIT ${LISTED_MAX})
+  FROM (SELECT * FROM redelivery_orders ORDER BY seq DESC LIMIT ${ORDERS_LISTED_MAX})
   WHERE ${OF_LOGIN}
   ORDER BY seq DESC
   LIMIT @limit`;
