@@ -155,7 +155,11 @@ async function placeOrder(
     ...asked,
     id,
     openMax: null,
-    audit: byCommand("order.placed", id, { filter: filterText(asked.filter), deliveries }),
+    audit: byCommand("order.placed", id, {
+      account: asked.filter.login,
+      filter: filterText(asked.filter),
+      deliveries,
+    }),
   });
   if (order === "busy") throw new Error("an order without a limit was refused");
   return order;

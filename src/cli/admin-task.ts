@@ -8,6 +8,7 @@ import {
   type BulkStep,
   type OpenTaskPlace,
   type Store,
+  type TaskTimeline,
 } from "../store/store.ts";
 import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
@@ -62,9 +63,9 @@ const erase = defineAdminCommand({
   },
   async run({ task_id: id, "with-webhooks": hasWebhooks, yes }, { store, config }) {
     await confirm({ yes }, () => erasedText(id, store));
-    const outcome = isId(id)
-      ? await store.eraseTask({ id, hasWebhooks, audit: byCommand("task.erased", id) })
-      : "unknown";
+    const found = await timelineOf(id, store);
+    const audit = byCommand("task.erased", id, { account: found.login });
+    const outcome = await store.eraseTask({ id, hasWebhooks, audit });
     if (outcome === "unknown") throw noTask();
     if (outcome === "running") {
       throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
@@ -103,13 +104,17 @@ export const taskCommand: Command = {
 
 /** Tells what is lost with a task. */
 async function erasedText(id: string, store: Store): Promise<string> {
-  const found = isId(id) ? await store.findTimeline({ scope: null, id }) : null;
-  if (found === null) throw noTask();
-  const { task, login, inputBytes, resultBytes, deliveries } = found;
+  const { task, login, inputBytes, resultBytes, deliveries } = await timelineOf(id, store);
   const bytes = ((inputBytes ?? 0) + (resultBytes ?? 0)).toLocaleString("en");
   const webhooks = deliveries.map(({ kind, state }) => `${kind} ${state}`);
   const what = [`${bytes} bytes of input and result`, ...webhooks].join(", ");
   return `this erases the ${task.state} task ${id} of ${login} for good: ${what}.`;
+}
+
+async function timelineOf(id: string, store: Store): Promise<TaskTimeline> {
+  const found = isId(id) ? await store.findTimeline({ scope: null, id }) : null;
+  if (found === null) throw noTask();
+  return found;
 }
 
 function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_ARG>): AdminStep {
