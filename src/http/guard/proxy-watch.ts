@@ -5,16 +5,19 @@ import { isTrustedProxy, type ProxyPolicy, type ReceivedRequest } from "./client
 
 // To look costs a microsecond, and a proxy puts its headers on every request.
 const LOOK_MS = 1000;
-// Somebody who tries such a header once is no proxy.
+// Somebody who tries such a header once is no proxy, nor is one who tries it again half an hour later.
 const LASTS_MS = 60_000;
-const OVER_AFTER_MS = 3_600_000;
+const SHOWN_MS = 3_600_000;
+// A daemon has fewer proxies, and anybody may come from an address of his own.
+const STREAKS_MAX = 16;
 
 /** Finds a proxy that nobody has named: a peer that is not trusted and sends X-Forwarded-* for longer than a minute. */
 export class ProxyWatch {
   readonly #clock: Pick<Clock, "monotonic">;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #seen: { readonly address: string; readonly firstAt: number; readonly lastAt: number } | null =
-    null;
+  /** By address, the one that came last at the end: its requests with less than a minute between them. */
+  readonly #streaks = new Map<string, { readonly firstAt: number; readonly lastAt: number }>();
+  #found: { readonly address: string; readonly at: number } | null = null;
 
   constructor(clock: Pick<Clock, "monotonic">) {
     this.#clock = clock;
@@ -28,19 +31,24 @@ export class ProxyWatch {
     const peer = parseAddress(request.socket.remoteAddress ?? "");
     if (peer === null || !isForwarded(request)) return;
     const address = addressText(peer);
-    if (isTrustedProxy(address, policy)) return;
-    const firstAt = this.#recent(now)?.firstAt ?? now;
-    this.#seen = { address, firstAt, lastAt: now };
+    if (!isTrustedProxy(address, policy)) this.#note(address, now);
   }
 
   /** The address of the last such peer; null when there was none within the hour. */
   address(): string | null {
-    const seen = this.#recent(this.#clock.monotonic());
-    return seen !== null && seen.lastAt - seen.firstAt >= LASTS_MS ? seen.address : null;
+    if (this.#found === null) return null;
+    return this.#clock.monotonic() - this.#found.at <= SHOWN_MS ? this.#found.address : null;
   }
 
-  #recent(now: number) {
-    return this.#seen !== null && now - this.#seen.lastAt <= OVER_AFTER_MS ? this.#seen : null;
+  #note(address: string, now: number): void {
+    const known = this.#streaks.get(address);
+    const goesOn = known !== undefined && now - known.lastAt <= LASTS_MS;
+    const firstAt = goesOn ? known.firstAt : now;
+    this.#streaks.delete(address);
+    this.#streaks.set(address, { firstAt, lastAt: now });
+    const [oldest] = this.#streaks.keys();
+    if (this.#streaks.size > STREAKS_MAX && oldest !== undefined) this.#streaks.delete(oldest);
+    if (now - firstAt >= LASTS_MS) this.#found = { address, at: now };
   }
 }
 
