@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
 
 import { EventSender } from "../src/daemon/event-sender.ts";
 import { newWebhookSecret } from "../src/domain/account/account.ts";
@@ -16,6 +17,12 @@ const MINUTE_MS = 60_000;
 const EVENT: OperatorEvent = {
   ...{ type: "disk.low", status: "began", time: 0, since: 0, subject: null, hosts: null },
   ...{ what: "the disk is low", remedy: "make room" },
+};
+
+const FAILED: AttemptResult = {
+  ...{ outcome: "failed", httpStatus: null, error: null, address: null },
+  ...{ phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null } },
+  ...{ responseExcerpt: null, refusal: null, retryAfter: null },
 };
 
 /** A sender of events, whose log can be waited for. */
@@ -60,18 +67,21 @@ test("an event is retried after 1, 5 and 15 minutes, the same each time, until i
   const down = { kind: "status", status: 503 } as const;
   const receiver = await startReceiver(t, { reply: down });
   const { clock, events, said, lines } = startEvents(t, receiver.url("/5ecret?token=5ecret"));
+  // A connection that is kept open has timers of some seconds.
+  const retries = () => clock.pending().filter((ms) => ms >= MINUTE_MS);
 
   events.tell(EVENT);
   await said(AGAIN);
   for (const [index, minutes] of [1, 5].entries()) {
-    clock.advance(minutes * MINUTE_MS - 1);
-    assert.equal(receiver.requests.length, index + 1);
-    clock.advance(1);
+    assert.deepEqual(retries(), [minutes * MINUTE_MS]);
+    clock.advance(minutes * MINUTE_MS);
     await said(AGAIN, index + 2);
   }
+  assert.deepEqual(retries(), [15 * MINUTE_MS]);
   receiver.answer({ kind: "status", status: 200 });
   clock.advance(15 * MINUTE_MS);
   await said("an event was delivered");
+  assert.deepEqual(retries(), []);
 
   const told = await Promise.all(receiver.requests.map((request) => readEvent(request, SECRET)));
   assert.deepEqual(
@@ -95,8 +105,97 @@ test("after four attempts an event is given up, which is logged and told to nobo
   const [line = ""] = await said(GIVEN_UP);
 
   assert.match(line, /"level":"warn".*"number":4/);
-  clock.advance(60 * MINUTE_MS);
   assert.equal(receiver.requests.length, 4);
+  // Nothing is left that could send it again.
+  assert.deepEqual(clock.pending(), []);
+});
+
+/** A sender whose attempts end as the test says, in the order in which they were begun. */
+function startAnswered(t: TestContext) {
+  const begun: PromiseWithResolvers<AttemptResult>[] = [];
+  const send = (): Promise<AttemptResult> => {
+    const result = Promise.withResolvers<AttemptResult>();
+    begun.push(result);
+    return result.promise;
+  };
+  const made = startEvents(t, "http://127.0.0.1:9/", { send });
+  const end = async (outcome: AttemptResult["outcome"]): Promise<void> => {
+    // The clock may have been moved just now.
+    await setImmediate();
+    begun.at(-1)?.resolve({ ...FAILED, outcome });
+    await setImmediate();
+  };
+  return { ...made, begun, end };
+}
+
+test("the end of what the receiver never heard of is not told, nor is its beginning any more", async (t) => {
+  const { clock, events, begun, end } = startAnswered(t);
+  events.tell(EVENT);
+  await end("failed");
+  assert.deepEqual(clock.pending(), [MINUTE_MS]);
+
+  events.tell({ ...EVENT, status: "ended" });
+  await setImmediate();
+
+  assert.equal(begun.length, 1);
+  assert.deepEqual(clock.pending(), []);
+});
+
+for (const outcome of ["delivered", "timed_out"] as const) {
+  test(`an end waits for the attempt to tell the beginning, and is told when that was ${outcome}`, async (t) => {
+    const { clock, events, begun, end } = startAnswered(t);
+    events.tell(EVENT);
+    events.tell({ ...EVENT, status: "ended" });
+    await setImmediate();
+    assert.equal(begun.length, 1);
+
+    await end(outcome);
+    assert.equal(begun.length, 2);
+    await end("delivered");
+    assert.equal(begun.length, 2);
+    assert.deepEqual(clock.pending(), []);
+  });
+}
+
+test("what begins again takes the place of its end that waits, and ends for a receiver that knew it before", async (t) => {
+  const { clock, events, begun, end } = startAnswered(t);
+  events.tell(EVENT);
+  await end("delivered");
+  events.tell({ ...EVENT, status: "ended" });
+  await end("failed");
+  events.tell({ ...EVENT, time: 1, since: 1 });
+  await setImmediate();
+  await end("failed");
+  assert.equal(begun.length, 3);
+  assert.deepEqual(clock.pending(), [MINUTE_MS]);
+
+  events.tell({ ...EVENT, time: 2, since: 1, status: "ended" });
+  await setImmediate();
+  await end("delivered");
+
+  assert.equal(begun.length, 4);
+  assert.deepEqual(clock.pending(), []);
+});
+
+test("an event that is given up or dropped is lost, one whose place another takes is not", async (t) => {
+  const { clock, events, end } = startAnswered(t);
+  const lost: string[] = [];
+  const tell = (name: string, event = EVENT): void => events.tell(event, () => lost.push(name));
+  tell("replaced");
+  await end("failed");
+  tell("given up");
+  await setImmediate();
+  for (const minutes of [1, 5, 15]) {
+    await end("failed");
+    assert.deepEqual(lost, []);
+    clock.advance(minutes * MINUTE_MS);
+  }
+  await end("failed");
+  assert.deepEqual(lost, ["given up"]);
+
+  for (let i = 0; i < 100; i++) tell("waits", { ...EVENT, subject: `${i}.example` });
+  tell("dropped");
+  assert.deepEqual(lost, ["given up", "dropped"]);
 });
 
 test("an address that webhooks may not go to is refused at the attempt, and nothing is sent", async (t) => {
@@ -111,17 +210,11 @@ test("an address that webhooks may not go to is refused at the attempt, and noth
 });
 
 test("of a flood a hundred events wait, the others are dropped, and that is logged once", async (t) => {
-  const results: PromiseWithResolvers<AttemptResult>[] = [];
-  const send = (): Promise<AttemptResult> => {
-    const result = Promise.withResolvers<AttemptResult>();
-    results.push(result);
-    return result.promise;
-  };
-  const { events, lines } = startEvents(t, "http://127.0.0.1:9/", { send });
+  const { events, begun, lines } = startAnswered(t);
 
-  for (let i = 0; i < 1000; i++) events.tell(EVENT);
+  for (let i = 0; i < 1000; i++) events.tell({ ...EVENT, subject: `${i}.example` });
 
-  assert.equal(results.length, 100);
+  assert.equal(begun.length, 100);
   assert.equal(lines.filter((line) => line.includes("events are dropped")).length, 1);
 });
 

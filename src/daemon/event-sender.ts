@@ -23,9 +23,13 @@ export interface EventSenderDeps {
 
 /** An event on its way, whatever becomes of the target meanwhile. */
 interface Pending {
-  readonly type: OperatorEvent["type"];
+  readonly event: OperatorEvent;
   readonly id: string;
   readonly body: string;
+  /** Aborted when it is not to be attempted any more. */
+  readonly end: AbortController;
+  /** True when the receiver may take the condition for standing. */
+  mayStand: boolean;
 }
 
 /** How an attempt ended, and the host that it went to. */
@@ -38,14 +42,16 @@ const PENDING_MAX = 100;
 
 /**
  * Sends the operator's events by the rules of webhooks: judged, resolved and signed anew at every attempt, and retried
- * as long. They are kept in memory alone.
+ * as long. They are kept in memory alone. Of a condition only the newest event is sent, and not before the attempt that
+ * is under way has ended: none overtakes another one. What the receiver never heard of does not end for it either.
  */
 export class EventSender {
   readonly #deps: EventSenderDeps;
   readonly #ids = new IdGenerator();
-  readonly #end = new AbortController();
+  /** Each with the promise of its end, the newest last. */
+  readonly #pending = new Map<Pending, Promise<void>>();
   #target: Config["events"];
-  #pending = 0;
+  #isDrained = false;
   /** True while events are dropped, which is logged once. */
   #isDropping = false;
 
@@ -61,49 +67,85 @@ export class EventSender {
     return isOther;
   }
 
-  /** Sends an event, unless nobody wants to be told or there are too many already. */
-  tell(event: OperatorEvent): void {
+  /**
+   * Sends an event, unless nobody wants to be told. Calls `lost` when it is given up, or dropped because there are too
+   * many already; not when a newer event of the same condition takes its place.
+   */
+  tell(event: OperatorEvent, lost: () => void = () => {}): void {
     const { clock, log, node } = this.#deps;
-    if (this.#target.url === null || this.#end.signal.aborted) return;
-    const { type } = event;
-    if (this.#pending >= PENDING_MAX) {
+    if (this.#target.url === null || this.#isDrained) return;
+    const { type, status, subject } = event;
+    const before = [...this.#pending.keys()].findLast((each) => isOfSame(each.event, event));
+    // One that takes the place of another waits for no more than an attempt to end.
+    if (this.#pending.size >= (before === undefined ? PENDING_MAX : 2 * PENDING_MAX)) {
       if (!this.#isDropping) log.warn({ type }, "events are dropped: too many wait for a retry");
       this.#isDropping = true;
-      return;
+      return lost();
     }
     this.#isDropping = false;
-    this.#pending++;
     const id = this.#ids.next(clock.now());
-    log.debug({ id, type, status: event.status, subject: event.subject }, "an event is told");
-    void this.#deliver({ type, id, body: eventBody(event, { id, node }) })
+    log.debug({ id, type, status, subject }, "an event is told");
+    const body = eventBody(event, { id, node });
+    const end = new AbortController();
+    const pending: Pending = { event, id, body, end, mayStand: status === "ended" };
+    const ended = this.#deliver(pending, before)
+      .then((isLost) => (isLost ? lost() : undefined))
       .catch((err: unknown) => log.error({ err, type }, "an event could not be sent"))
-      .finally(() => this.#pending--);
+      .finally(() => this.#pending.delete(pending));
+    this.#pending.set(pending, ended);
   }
 
   /** Begins no more attempts. Those under way are the sender's. */
   drain(): void {
-    this.#end.abort();
+    this.#isDrained = true;
+    for (const { end } of this.#pending.keys()) end.abort();
   }
 
-  async #deliver(event: Pending): Promise<void> {
+  /** Answers whether the event was lost. */
+  async #deliver(pending: Pending, before: Pending | undefined): Promise<boolean> {
+    if (before !== undefined) {
+      before.end.abort();
+      await this.#pending.get(before);
+      pending.mayStand = before.mayStand;
+    }
+    const { id, event, end } = pending;
+    if (end.signal.aborted) return false;
+    if (event.status === "ended" && !pending.mayStand) {
+      this.#deps.log.debug(
+        { id, type: event.type },
+        "an end is not told, as its beginning was not",
+      );
+      return false;
+    }
+    return this.#attemptAll(pending);
+  }
+
+  async #attemptAll(pending: Pending): Promise<boolean> {
     const { clock, log, retryAfterMs } = this.#deps;
-    const { signal } = this.#end;
+    const { id, event, end } = pending;
+    const { signal } = end;
     let retriesUsed = 0;
-    for (let number = 1; ; number++) {
-      const attempted = await this.#attempt(event, number);
-      if (attempted === null || signal.aborted) return;
-      const facts = { id: event.id, type: event.type, number, ...attempted };
+    for (let number = 1; !signal.aborted; number++) {
+      const attempted = await this.#attempt(pending, number);
+      if (attempted === null) return false;
+      noteAttempt(pending, attempted);
+      const facts = { id, type: event.type, number, ...attempted };
       const endedAt = clock.now();
       const decision = decideDelivery(attempted.outcome, { endedAt, retriesUsed, retryAfterMs });
-      if (decision.state === "delivered") return log.debug(facts, "an event was delivered");
+      if (decision.state === "delivered") {
+        log.debug(facts, "an event was delivered");
+        return false;
+      }
+      if (signal.aborted) return false;
       if (decision.state !== "scheduled") {
-        return log.warn(facts, "an event was not delivered, and is not sent again");
+        log.warn(facts, "an event was not delivered, and is not sent again");
+        return true;
       }
       log.info(facts, "an event was not delivered, and is sent again");
       retriesUsed = decision.retry;
       await wait(decision.dueAt - endedAt, { clock, signal });
-      if (signal.aborted) return;
     }
+    return false;
   }
 
   /** Null when nobody wants to be told any more. */
@@ -120,4 +162,16 @@ export class EventSender {
     const { outcome, httpStatus, error } = await sender.send({ ...request, target });
     return { outcome, httpStatus, error, host: target.host };
   }
+}
+
+/** True for two events of one condition. */
+function isOfSame(one: OperatorEvent, other: OperatorEvent): boolean {
+  if (one.status === "happened" || other.status === "happened") return false;
+  return one.type === other.type && one.subject === other.subject;
+}
+
+// A receiver that did not answer in time may have taken it all the same.
+function noteAttempt(pending: Pending, { outcome }: Attempted): void {
+  if (pending.event.status === "ended") pending.mayStand &&= outcome !== "delivered";
+  else pending.mayStand ||= outcome === "delivered" || outcome === "timed_out";
 }
