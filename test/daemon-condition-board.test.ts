@@ -20,6 +20,7 @@ async function startBoard({ holds = true } = {}) {
   const clock = createFakeClock();
   const logged: string[] = [];
   const told: OperatorEvent[] = [];
+  const losses: (() => void)[] = [];
   const state: { found: readonly Condition[] | Error; holds: boolean } = { found: [], holds };
   const board = new ConditionBoard({
     clock,
@@ -30,7 +31,10 @@ async function startBoard({ holds = true } = {}) {
       return state.found;
     },
     takeGivenUp: () => null,
-    tell: (event) => void told.push(event),
+    tell(event, lost = () => {}) {
+      told.push(event);
+      losses.push(lost);
+    },
   });
   /** Lets time pass, with every look that falls due in it. */
   const pass = async (ms: number): Promise<void> => {
@@ -43,7 +47,9 @@ async function startBoard({ holds = true } = {}) {
     told.map(({ type, status, subject }) => `${type} ${status} ${subject ?? "-"}`);
   board.start();
   await setImmediate();
-  return { board, clock, logged, state, pass, lines };
+  /** Lets the event that was told last be lost. */
+  const lose = (): void => losses.at(-1)?.();
+  return { board, clock, logged, state, pass, lines, lose };
 }
 
 test("a condition is told once when it begins, and once when it has been over for five minutes", async () => {
@@ -128,6 +134,36 @@ test("who is new is told of all that has not ended, and after its end a board te
   await pass(10 * MINUTE_MS);
   assert.equal(lines().length, 4);
   assert.deepEqual(clock.pending(), []);
+});
+
+test("what still holds an hour after its event was lost is told again, and its end when that was not", async () => {
+  const { state, pass, lines, lose, logged } = await startBoard();
+  state.found = [condition("disk.low")];
+  await pass(LOOK_MS);
+  lose();
+  await pass(60 * MINUTE_MS - LOOK_MS);
+  assert.equal(lines().length, 1);
+  await pass(LOOK_MS);
+  assert.deepEqual(lines(), ["disk.low began -", "disk.low began -"]);
+  assert.equal(logged.length, 1);
+
+  await pass(120 * MINUTE_MS);
+  assert.equal(lines().length, 2);
+  state.found = [];
+  await pass(6 * MINUTE_MS);
+  assert.deepEqual(lines().slice(2), ["disk.low ended -"]);
+});
+
+test("the end of what was over before it was told again is logged, and told to nobody", async () => {
+  const { state, pass, lines, lose, logged } = await startBoard();
+  state.found = [condition("disk.low")];
+  await pass(LOOK_MS);
+  lose();
+  state.found = [];
+  await pass(120 * MINUTE_MS);
+
+  assert.deepEqual(lines(), ["disk.low began -"]);
+  assert.equal(logged.length, 2);
 });
 
 type Attempt = Parameters<ReceiverWatch["attempt"]>[0];

@@ -184,7 +184,7 @@ function newBoard(
     cluster: store.cluster,
     find: conditionSource({ ...parts, ...watches, sample, fault, shortage }),
     takeGivenUp: () => receivers.takeGivenUp(),
-    tell: (event) => events.tell(event),
+    tell: (event, lost) => events.tell(event, lost),
   });
 }
 

@@ -18,7 +18,8 @@ export interface ConditionBoardDeps {
   /** Finds the conditions of this moment. */
   readonly find: () => Promise<readonly Condition[]>;
   readonly takeGivenUp: () => GivenUp | null;
-  readonly tell: (event: OperatorEvent) => void;
+  /** Calls `lost` when the event can no longer arrive. */
+  readonly tell: (event: OperatorEvent, lost?: () => void) => void;
 }
 
 interface Entry {
@@ -28,11 +29,15 @@ interface Entry {
   foundAt: number;
   /** True once this node has told of its beginning. */
   isTold: boolean;
+  /** When the event that told so was lost, by the monotonic clock; null while it is not known to be. */
+  lostAt: number | null;
 }
 
 const LOOK_MS = 15_000;
 // Whatever comes and goes is told once.
 const OVER_AFTER_MS = 5 * 60_000;
+// Whoever is away for long is told of what still holds within that time.
+const LOST_AGAIN_MS = 60 * 60_000;
 // Clients name the hosts: however many fail, no more are told of at a time.
 const OF_A_NAME_MAX = 20;
 
@@ -40,7 +45,7 @@ const OF_A_NAME_MAX = 20;
  * The list of what the operator should mend, looked at every few seconds. The log, the dashboard and the operator's
  * webhooks tell of it: once when a condition begins, and once when it has not been found for five minutes. Of what all
  * nodes see, the one that sweeps tells. All of it is in memory: what still lasts after a restart, or when another node
- * sweeps, is told again.
+ * sweeps, is told again. So is, an hour later, that of which the event was lost.
  */
 export class ConditionBoard {
   readonly #deps: ConditionBoardDeps;
@@ -67,7 +72,7 @@ export class ConditionBoard {
   /** Tells somebody new of all that has not ended. */
   tellAgain(): void {
     for (const entry of this.#entries.values()) {
-      if (entry.isTold) this.#deps.tell(toEvent(entry, "began", this.#deps.clock.now()));
+      if (entry.isTold) this.#tellBegan(entry);
     }
   }
 
@@ -94,7 +99,7 @@ export class ConditionBoard {
     const now = this.#deps.clock.monotonic();
     for (const condition of found) this.#note(condition, now);
     for (const [key, entry] of this.#entries) {
-      if (now - entry.foundAt < OVER_AFTER_MS) this.#begin(entry);
+      if (now - entry.foundAt < OVER_AFTER_MS) this.#begin(entry, now);
       else {
         this.#entries.delete(key);
         this.#end(entry);
@@ -111,7 +116,7 @@ export class ConditionBoard {
       known.foundAt = now;
     } else if (this.#countOf(condition.name) < OF_A_NAME_MAX) {
       const since = this.#deps.clock.now();
-      this.#entries.set(key, { since, condition, foundAt: now, isTold: false });
+      this.#entries.set(key, { since, condition, foundAt: now, isTold: false, lostAt: null });
     }
   }
 
@@ -119,13 +124,22 @@ export class ConditionBoard {
     return [...this.#entries.values()].filter(({ condition }) => condition.name === name).length;
   }
 
-  #begin(entry: Entry): void {
-    if (entry.isTold || !this.#mayTell(entry)) return;
-    entry.isTold = true;
-    const { log, clock, tell } = this.#deps;
+  #begin(entry: Entry, now: number): void {
+    if (!this.#mayTell(entry)) return;
     const { name, text, remedy } = entry.condition;
-    if (!LOGGED_ELSEWHERE.has(name)) log.warn({ ...factsOf(entry), remedy }, text);
-    tell(toEvent(entry, "began", clock.now()));
+    if (!entry.isTold) {
+      if (!LOGGED_ELSEWHERE.has(name)) this.#deps.log.warn({ ...factsOf(entry), remedy }, text);
+      this.#tellBegan(entry);
+    } else if (entry.lostAt !== null && now - entry.lostAt >= LOST_AGAIN_MS) {
+      this.#tellBegan(entry);
+    }
+  }
+
+  #tellBegan(entry: Entry): void {
+    const { clock, tell } = this.#deps;
+    entry.isTold = true;
+    entry.lostAt = null;
+    tell(toEvent(entry, "began", clock.now()), () => (entry.lostAt = clock.monotonic()));
   }
 
   #end(entry: Entry): void {
@@ -133,7 +147,8 @@ export class ConditionBoard {
     const { log, clock, tell } = this.#deps;
     const { name, text } = entry.condition;
     if (!LOGGED_ELSEWHERE.has(name)) log.info(factsOf(entry), `no longer so: ${text}`);
-    tell(toEvent(entry, "ended", clock.now()));
+    // Nobody has heard of its beginning otherwise.
+    if (entry.lostAt === null) tell(toEvent(entry, "ended", clock.now()));
   }
 
   #mayTell({ condition }: Entry): boolean {
