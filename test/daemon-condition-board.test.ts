@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
 import { ConditionBoard } from "../src/daemon/condition-board.ts";
-import { ReceiverWatch } from "../src/daemon/receiver-watch.ts";
+import { ReceiverWatch, type GivenUp } from "../src/daemon/receiver-watch.ts";
 import type { Condition, ConditionName } from "../src/domain/stats/condition.ts";
 import type { OperatorEvent } from "../src/domain/webhook/operator-event.ts";
 import { createLogger } from "../src/log.ts";
@@ -16,21 +16,32 @@ function condition(name: ConditionName, subject: string | null = null): Conditio
   return { name, subject, text: `${name} holds`, remedy: "end it" };
 }
 
+/** How the daemon of a board is. */
+interface State {
+  found: readonly Condition[] | Error;
+  holds: boolean;
+  /** Holds up every look. */
+  delay: Promise<void> | null;
+  /** What was given up just now. */
+  givenUp: GivenUp | null;
+}
+
 async function startBoard({ holds = true } = {}) {
   const clock = createFakeClock();
   const logged: string[] = [];
   const told: OperatorEvent[] = [];
   const losses: (() => void)[] = [];
-  const state: { found: readonly Condition[] | Error; holds: boolean } = { found: [], holds };
+  const state: State = { found: [], holds, delay: null, givenUp: null };
   const board = new ConditionBoard({
     clock,
     log: createLogger({ level: "info", format: "json", write: (line) => void logged.push(line) }),
     cluster: { holds: () => state.holds },
     async find() {
+      await state.delay;
       if (state.found instanceof Error) throw state.found;
       return state.found;
     },
-    takeGivenUp: () => null,
+    takeGivenUp: (when) => (when === "at once" ? state.givenUp : null),
     tell(event, lost = () => {}) {
       told.push(event);
       losses.push(lost);
@@ -129,11 +140,30 @@ test("who is new is told of all that has not ended, and after its end a board te
   board.tellAgain();
   assert.deepEqual(lines().slice(2), ["disk.low began -", "host.failing began a.example"]);
 
-  board.close();
+  board.drain();
   state.found = [];
   await pass(10 * MINUTE_MS);
   assert.equal(lines().length, 4);
   assert.deepEqual(clock.pending(), []);
+});
+
+test("a board that closes waits for its look, and logs what was given up but not what that look finds", async () => {
+  const { board, clock, state, logged, lines } = await startBoard();
+  const { promise, reject } = Promise.withResolvers<void>();
+  state.delay = promise;
+  state.givenUp = { count: 2, hosts: [{ host: "a.example", count: 2 }], hostsInAll: 1 };
+  clock.advance(LOOK_MS);
+
+  let isClosed = false;
+  const closed = board.close().then(() => (isClosed = true));
+  await setImmediate();
+  assert.equal(isClosed, false);
+  reject(new Error("the store is closed"));
+  await closed;
+
+  assert.equal(logged.length, 1);
+  assert.match(logged[0] ?? "", /2 webhooks were given up after all retries, to 1 host/);
+  assert.deepEqual(lines(), ["delivery.given_up happened -"]);
 });
 
 test("what still holds an hour after its event was lost is told again, and its end when that was not", async () => {
@@ -200,10 +230,10 @@ test("hosts without number take no memory without end, and what was given up to 
   const watch = new ReceiverWatch(clock);
   for (let i = 0; i < 5000; i++) watch.attempt(attempt(`${i}.example`, "failed", "given_up"));
   for (let i = 0; i < 3; i++) watch.attempt(attempt("7.example", "failed", "given_up"));
-  assert.equal(watch.takeGivenUp(), null);
+  assert.equal(watch.takeGivenUp("in time"), null);
 
   clock.advance(5 * MINUTE_MS);
-  const givenUp = watch.takeGivenUp();
+  const givenUp = watch.takeGivenUp("in time");
 
   assert.equal(givenUp?.count, 5003);
   assert.equal(givenUp.hosts.length, 20);
@@ -211,5 +241,9 @@ test("hosts without number take no memory without end, and what was given up to 
     { host: "others", count: 4000 },
     { host: "7.example", count: 4 },
   ]);
-  assert.equal(watch.takeGivenUp(), null);
+  assert.equal(watch.takeGivenUp("in time"), null);
+
+  watch.attempt(attempt("7.example", "failed", "given_up"));
+  assert.equal(watch.takeGivenUp("at once")?.count, 1);
+  assert.equal(watch.takeGivenUp("at once"), null);
 });

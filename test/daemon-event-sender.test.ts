@@ -228,9 +228,13 @@ test("where nobody wants to be told, and after a stop has begun, nothing is sent
   events.tell(EVENT);
   await said(AGAIN);
   events.drain();
+  events.drain();
   events.tell(EVENT);
   clock.advance(60 * MINUTE_MS);
 
+  const dropped = lines.filter((line) => line.includes("the daemon stops"));
+  assert.equal(dropped.length, 1);
+  assert.match(dropped[0] ?? "", /"types":\["disk\.low"\]/);
   assert.equal(lines.filter((line) => line.includes("an event is told")).length, 1);
   assert.deepEqual(clock.pending(), []);
 });

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
+import { everyStep } from "../domain/every-step.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
@@ -76,7 +77,7 @@ export interface Api {
   leave(): void;
   /** Accepts no more tasks and releases the requests that wait for one. */
   drain(): void;
-  /** Writes what it keeps in memory. To be called before the store is closed. */
+  /** Writes what it keeps in memory. To be called when no more webhooks are sent, before the store is closed. */
   close(): Promise<void>;
 }
 
@@ -140,13 +141,17 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     },
     drain() {
       state.isOpen = false;
-      conditions.close();
+      conditions.drain();
       waiters.abort();
       liveFeed.close();
       refused.write();
     },
-    close: async () => void (await Promise.all(Object.values(usage).map((each) => each.write()))),
+    close: () => everyStep([() => conditions.close(), () => writeNotes(usage)]),
   };
+}
+
+async function writeNotes(usage: MetricsMeans["usage"]): Promise<void> {
+  await Promise.all(Object.values(usage).map((each) => each.write()));
 }
 
 function newApp(
@@ -183,7 +188,7 @@ function newBoard(
     log,
     cluster: store.cluster,
     find: conditionSource({ ...parts, ...watches, sample, fault, shortage }),
-    takeGivenUp: () => receivers.takeGivenUp(),
+    takeGivenUp: (when) => receivers.takeGivenUp(when),
     tell: (event, lost) => events.tell(event, lost),
   });
 }

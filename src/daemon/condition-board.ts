@@ -17,7 +17,8 @@ export interface ConditionBoardDeps {
   readonly cluster: Pick<Cluster, "holds">;
   /** Finds the conditions of this moment. */
   readonly find: () => Promise<readonly Condition[]>;
-  readonly takeGivenUp: () => GivenUp | null;
+  /** Takes what was given up: once it is some minutes old, or whatever there is. */
+  readonly takeGivenUp: (when: "in time" | "at once") => GivenUp | null;
   /** Calls `lost` when the event can no longer arrive. */
   readonly tell: (event: OperatorEvent, lost?: () => void) => void;
 }
@@ -51,17 +52,17 @@ export class ConditionBoard {
   readonly #deps: ConditionBoardDeps;
   readonly #entries = new Map<string, Entry>();
   #timer: Timer | null = null;
-  #isLooking = false;
-  #isClosed = false;
+  #looking: Promise<void> | null = null;
+  #isDrained = false;
 
   constructor(deps: ConditionBoardDeps) {
     this.#deps = deps;
   }
 
-  /** Looks at once, and then again and again until {@link close}. */
+  /** Looks at once, and then again and again until {@link drain}. */
   start(): void {
     this.#timer = this.#deps.clock.setTimer(LOOK_MS, () => this.start());
-    void this.#look();
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
   }
 
   /** The conditions that have not ended, the oldest first. */
@@ -76,22 +77,29 @@ export class ConditionBoard {
     }
   }
 
-  /** Stops looking, and tells nothing more. Safe to call twice. */
-  close(): void {
-    this.#isClosed = true;
+  /** Begins no more looks, and tells nothing of the one under way. Safe to call twice. */
+  drain(): void {
+    this.#isDrained = true;
     this.#timer?.cancel();
   }
 
+  /**
+   * Logs what was given up since the last look, and waits for a look under way: to be called when no more webhooks are
+   * sent, and before the store is closed. Safe to call twice.
+   */
+  async close(): Promise<void> {
+    this.drain();
+    this.#tellGivenUp("at once");
+    await this.#looking;
+  }
+
   async #look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
     try {
       const found = await this.#deps.find();
-      if (!this.#isClosed) this.#compare(found);
+      if (!this.#isDrained) this.#compare(found);
     } catch (error) {
+      if (this.#isDrained) return;
       this.#deps.log.error({ err: error }, "the conditions of the daemon could not be looked at");
-    } finally {
-      this.#isLooking = false;
     }
   }
 
@@ -105,7 +113,7 @@ export class ConditionBoard {
         this.#end(entry);
       }
     }
-    this.#tellGivenUp();
+    this.#tellGivenUp("in time");
   }
 
   #note(condition: Condition, now: number): void {
@@ -155,9 +163,9 @@ export class ConditionBoard {
     return !SEEN_BY_ALL.has(condition.name) || this.#deps.cluster.holds("sweep");
   }
 
-  #tellGivenUp(): void {
+  #tellGivenUp(when: "in time" | "at once"): void {
     const { log, clock, tell, takeGivenUp } = this.#deps;
-    const givenUp = takeGivenUp();
+    const givenUp = takeGivenUp(when);
     if (givenUp === null) return;
     const { count, hosts, hostsInAll } = givenUp;
     const what =

@@ -97,6 +97,10 @@ export class EventSender {
 
   /** Begins no more attempts. Those under way are the sender's. */
   drain(): void {
+    if (!this.#isDrained && this.#pending.size > 0) {
+      const types = [...this.#pending.keys()].map(({ event }) => event.type);
+      this.#deps.log.warn({ types }, "the daemon stops: these events may not have been delivered");
+    }
     this.#isDrained = true;
     for (const { end } of this.#pending.keys()) end.abort();
   }

@@ -60,10 +60,10 @@ export class ReceiverWatch implements Observer {
     );
   }
 
-  /** Takes what was given up, once the first of it is some minutes old; null before, and when there is nothing. */
-  takeGivenUp(): GivenUp | null {
+  /** Takes what was given up: all of it, or once the first is some minutes old. Null when there is nothing to take. */
+  takeGivenUp(when: "in time" | "at once"): GivenUp | null {
     if (this.#givenUp.size === 0) return null;
-    if (this.#clock.monotonic() - this.#givenUpAt < GROUP_MS) return null;
+    if (when === "in time" && this.#clock.monotonic() - this.#givenUpAt < GROUP_MS) return null;
     const all = [...this.#givenUp].map(([host, count]) => ({ host, count }));
     this.#givenUp.clear();
     const count = all.reduce((sum, each) => sum + each.count, 0);
