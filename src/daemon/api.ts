@@ -112,13 +112,14 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const isReady = (): Promise<boolean> => notReady().then((reason) => reason === null);
   const metrics = newMetrics(parts, { usage, isReady });
   const conditions = newBoard(parts, { usage, storage, floods, proxies: proxyWatch });
+  const common = { store, clock, log, ids, cursors, waiters, liveFeed, floods };
   const all = operations({
     ...configFacts(parts),
     ...engineCalls(parts),
     ...callLimits(parts),
     ...troubleCalls(parts, { storage, conditions }),
     ...usage,
-    ...{ store, clock, log, ids, cursors, waiters, liveFeed, floods },
+    ...common,
     failedAuthentications: gate.failedAuthentications,
     isAccepting,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),

@@ -261,7 +261,11 @@ async function openParts(
   );
   clock.watch((byMs) => engine.clockWasSet(byMs));
   const events = new EventSender({
-    ...{ clock, log, sender, urlPolicy, target: config.events },
+    clock,
+    log,
+    sender,
+    urlPolicy,
+    target: config.events,
     retryAfterMs: config.webhooks.retryAfterMs,
     node: config.node.name ?? nodeNameOf(hostname()),
   });

@@ -86,7 +86,7 @@ export class ReceiverWatch implements Observer {
   #noteGivenUp(host: string): void {
     if (this.#givenUp.size === 0) this.#givenUpAt = this.#clock.monotonic();
     const isKnown = this.#givenUp.has(host);
-    // What is beyond that is counted together.
+    // Hosts beyond that are counted together.
     const name = isKnown || this.#givenUp.size < HOSTS_MAX ? host : "others";
     this.#givenUp.set(name, (this.#givenUp.get(name) ?? 0) + 1);
   }

@@ -39,7 +39,7 @@ export function HoldCreation({ close, done }: HoldCreationProps) {
 
 interface FieldProps {
   readonly name: string;
-  /** What is meant where nothing is written. */
+  /** Its meaning where nothing is written. */
   readonly empty: string;
   readonly value: string;
   readonly change: (value: string) => void;

@@ -32,7 +32,7 @@ export interface AttentionFacts {
   readonly shortage: string | null;
   /** Types with waiting work although no worker was heard lately. */
   readonly typesWithoutWorker: readonly string[];
-  /** What else the operator should mend. */
+  /** Conditions that the operator should mend, beside those. */
   readonly conditions: readonly Pick<Condition, "name" | "text" | "remedy">[];
   /** Hosts with recent attempts. */
   readonly hosts: readonly HostFacts[];
