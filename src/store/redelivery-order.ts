@@ -17,6 +17,7 @@ export interface RedeliveryOrderStore {
     login: string | null;
     limit: number;
   }): Promise<readonly RedeliveryOrder[]>;
+  findRedeliveryOrder(id: string): Promise<RedeliveryOrder | null>;
   /**
    * Ends an order before its time; what it has sent stays sent. Null for an unknown id, and for an order whose filter
    * does not name the login. An order that has ended stays as it is.

@@ -117,6 +117,8 @@ export function exerciseOrders(open: OpenStore): void {
       expected.toReversed(),
     );
     assert.deepEqual(await store.listRedeliveryOrders({ login: null, limit: 1 }), [expected[2]]);
+    assert.deepEqual(await store.findRedeliveryOrder(given[0]?.id ?? ""), expected[0]);
+    assert.equal(await store.findRedeliveryOrder(newTaskId()), null);
     assert.deepEqual(await firstOpen(store), expected[0]);
     await store.close();
     const reopened = await again();

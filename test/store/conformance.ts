@@ -462,6 +462,7 @@ const CALLS = {
   countEndedDeliveries: (store) => store.countEndedDeliveries(deliveryFilter()),
   orderRedelivery: (store) => store.orderRedelivery({ ...newOrder(), openMax: null }),
   listRedeliveryOrders: (store) => store.listRedeliveryOrders({ login: null, limit: 1 }),
+  findRedeliveryOrder: (store) => store.findRedeliveryOrder("x"),
   cancelRedeliveryOrder: (store) => store.cancelRedeliveryOrder({ id: "x", login: null, now: T0 }),
   countEndedDeliveriesStep: (store) =>
     store.countEndedDeliveriesStep({ filter: deliveryFilter(), before: null }),

@@ -170,6 +170,10 @@ async function firstOf(sql: Sql, { from, to }: AttemptRange): Promise<AttemptRan
 
 export function redeliveryOrderReads(sql: Sql) {
   return {
+    async findRedeliveryOrder(id) {
+      const row = await sql.get<OrderRow>(FIND_ORDER, [id]);
+      return row === undefined ? null : toOrder(row);
+    },
     async listRedeliveryOrders({ login, limit }) {
       return (await sql.all<OrderRow>(LIST_ORDERS, [limit, login])).map(toOrder);
     },

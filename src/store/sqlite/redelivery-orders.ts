@@ -140,9 +140,15 @@ function orderSearch(connection: Connection) {
 
 export function redeliveryOrderReads(connection: Connection) {
   const list = connection.prepare<[object], OrderRow>(LIST_ORDERS);
+  const find = connection.prepare<[string], OrderRow>(FIND_ORDER);
   const listOpen = connection.prepare<[object], OrderRow>(LIST_OPEN_ORDERS);
 
   return {
+    findRedeliveryOrder(id) {
+      const row = find.get(id);
+      return row === undefined ? null : toOrder(row);
+    },
+
     listRedeliveryOrders: (query) => list.all(query).map(toOrder),
     listOpenRedeliveryOrders: (query) => listOpen.all(query).map(toOrder),
   } satisfies Steps;
