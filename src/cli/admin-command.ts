@@ -8,7 +8,7 @@ import { JSON_ARG, printAnswer, printError, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 /** The open store, and the present configuration. */
-interface AdminParts {
+export interface AdminParts {
   readonly store: Store;
   readonly config: Config;
   /** The user that a command of root acts as, to whom the database belongs; null where it acts as whoever gave it. */

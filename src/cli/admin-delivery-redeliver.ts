@@ -18,13 +18,13 @@ import {
   type DeliveryKind,
 } from "../domain/webhook/delivery.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
-import { defineAdminCommand } from "./admin-command.ts";
+import { defineAdminCommand, type AdminParts } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
 import { byCommand } from "./command-user.ts";
 import { checkAccount, FILTER_ARGS, filterOf, filterText, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
+import { waitForOrder } from "./order-wait.ts";
 import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
-import { withProgress } from "./progress.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -32,7 +32,6 @@ const RATE_STANDARD = 20;
 const RATE = integerBetween(1, RATE_MAX);
 const ORDERS_LISTED_MAX = 100;
 const HOSTS_LISTED_MAX = 50;
-const LOOK_MS = 500;
 
 const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
@@ -50,12 +49,12 @@ export const redeliverCommand = defineAdminCommand({
     state: { ...FILTER_ARGS.state, hint: ENDED.join("|") },
     rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
     "dry-run": toggle("Say how many there are, and send nothing"),
-    wait: toggle("Wait until a daemon has begun all of them, and show how far it is"),
+    wait: toggle("Wait until a daemon has begun all of them; a cancelled order fails"),
   },
   plan({ task_id: taskId, rate, "dry-run": isDry, wait: mustWait, ...filter }) {
     const meant = meantBy(taskId, filter);
     const perSecond = rate ?? RATE_STANDARD;
-    return async ({ store }) => {
+    return async ({ store, config }) => {
       const found = taskId === null ? null : await taskNamed(taskId, store);
       await checkAccount(store, meant);
       const count = await store.countEndedDeliveries(meant);
@@ -66,7 +65,9 @@ export const redeliverCommand = defineAdminCommand({
       if (deliveries > 0) {
         const asked = { filter: meant, perSecond, createdAt: now };
         const placed = await placeOrder(asked, count, store);
-        return mustWait ? waitForEnd(placed, count, store) : placedAnswer(placed, count);
+        return mustWait
+          ? endedAnswer(placed, count, { store, config })
+          : placedAnswer(placed, count);
       }
       if (found !== null) throw nothingOf(found, { kind: meant.kind, now });
       const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
@@ -165,29 +166,19 @@ async function placeOrder(
   return order;
 }
 
-/** Waits for the end of an order, in whichever process. Who ends the command ends the waiting alone. */
-async function waitForEnd(
-  { id }: RedeliveryOrder,
-  { deliveries, hosts }: DeliveryCount,
-  store: Store,
+async function endedAnswer(
+  placed: RedeliveryOrder,
+  count: DeliveryCount,
+  parts: Pick<AdminParts, "store" | "config">,
 ): Promise<Answer> {
-  const order = await withProgress(async (tell) => {
-    let done = -1;
-    for (;;) {
-      const orders = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX });
-      const now = orders.find((each) => each.id === id);
-      if (now === undefined) throw new CommandFailure(`order ${id} is no longer among the newest`);
-      const { redelivered } = now;
-      if (redelivered !== done) tell({ part: "webhooks begun", done: redelivered, of: deliveries });
-      if (now.endedAt !== null) return now;
-      done = redelivered;
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-    }
-  });
-  const { redelivered, perSecond } = order;
+  const order = await waitForOrder(placed, count, parts);
+  const { id, redelivered, perSecond } = order;
+  const { deliveries, hosts } = count;
+  const told = `${id} is ${stateOf(order)}, with ${deliveriesText(redelivered)} sent again`;
+  if (order.isCancelled) throw new CommandFailure(`order ${told}`);
   return {
     document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
-    lines: [`Order ${id} is ${stateOf(order)}, with ${deliveriesText(redelivered)} sent again.`],
+    lines: [`Order ${told}.`],
   };
 }
 

@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
-import { runProgram } from "../helpers/program.ts";
+import { runProgram, startProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
 import { reasonToSkipTerminal, startOnTerminal } from "../helpers/terminal.ts";
@@ -97,8 +97,10 @@ test("waits for the end of an order when told to, and shows on a terminal how fa
   await postAll(daemon, receiver, ["/bad/1", "/bad/2", "/bad/3"]);
   const filter = "redeliver --host 127.0.0.1 --rate 1000 --wait";
 
-  const { order } = await document<RedeliverDocument>(t, daemon, filter);
-  assert.deepEqual([order?.state, order?.redelivered], ["done", 3]);
+  const { code, stdout, stderr } = await delivery(t, daemon, `${filter} --json`);
+  const { order } = JSON.parse(stdout) as RedeliverDocument;
+  assert.deepEqual([code, order?.state, order?.redelivered], [0, "done", 3]);
+  assert.ok(stderr.startsWith(`postbackd: order ${order?.order_id} placed; waiting for its end\n`));
 
   await daemon.daemon.idle();
   if (reasonToSkipTerminal() !== false) return;
@@ -107,6 +109,55 @@ test("waits for the end of an order when told to, and shows on a terminal how fa
   assert.equal(await program.exit, 0, program.shown);
   assert.match(program.shown, /webhooks begun: 3 of 3\D/);
   assert.match(program.shown, /Order [0-9a-f-]{36} is done, with 3 deliveries sent again\./);
+});
+
+test("who waits is told that no daemon serves, and fails when the order is cancelled", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  await postAll(daemon, receiver, ["/bad/1"]);
+  await daemon.daemon.stop();
+  const filter = "redeliver --host 127.0.0.1 --wait";
+  const words = ["admin", "delivery", ...filter.split(" "), "--db", daemon.file];
+
+  const waiting = startProgram(t, words);
+  await waiting.says("answers: the order begins when one serves it");
+  const [, id = ""] = /order (\S+) placed; waiting for its end/.exec(waiting.stderr) ?? [];
+  const cancelled = await delivery(t, daemon, `cancel ${id}`);
+  const { code } = await waiting.exit;
+
+  assert.equal(cancelled.code, 0, cancelled.stderr);
+  assert.deepEqual([code, waiting.stdout], [1, ""]);
+  assert.match(
+    waiting.stderr,
+    new RegExp(`postbackd: order ${id} is cancelled, with 0 deliveries sent again\n$`),
+  );
+});
+
+test("who waits is told what is held, and of no hold that covers nothing of the order", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  await postAll(daemon, receiver, ["/bad/1"]);
+  await delivery(t, daemon, "hold --host 127.0.0.1");
+  await delivery(t, daemon, "hold --host hooks.example.com");
+
+  const ended = await delivery(t, daemon, "redeliver --host 127.0.0.1 --wait");
+
+  assert.equal(ended.code, 0);
+  assert.match(ended.stderr, /^postbackd: held: webhooks to 127\.0\.0\.1; what the order begins /m);
+  assert.ok(!ended.stderr.includes("hooks.example.com"));
+});
+
+test("who waits for an order of a disabled account is told that it rests", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  await postAll(daemon, receiver, ["/bad/1"]);
+  const account = (words: string) =>
+    runProgram(t, ["admin", "account", ...words.split(" "), "--db", daemon.file]);
+  await account("disable tester");
+  const filter = "redeliver --account tester --wait";
+  const waiting = startProgram(t, ["admin", "delivery", ...filter.split(" "), "--db", daemon.file]);
+
+  await waiting.says("tester is disabled: the order rests until");
+  await account("enable tester");
+
+  assert.equal((await waiting.exit).code, 0, waiting.stderr);
 });
 
 test("says at which rate it goes and how long that takes", async (t) => {
