@@ -4,9 +4,13 @@ import type { TestContext } from "node:test";
 
 import { startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
+import { seedEnded } from "../helpers/delivery.ts";
+import { openNode } from "../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
+import { seedAccount } from "../helpers/store.ts";
 import { reasonToSkipTerminal, startOnTerminal } from "../helpers/terminal.ts";
 
 const ONE_ATTEMPT = "webhooks.retry_after = []";
@@ -131,6 +135,25 @@ test("who waits is told that no daemon serves, and fails when the order is cance
     new RegExp(`postbackd: order ${id} is cancelled, with 0 deliveries sent again\n$`),
   );
 });
+
+test(
+  "who waits for an order on a server is told that no daemon serves it",
+  { skip: reasonToSkipPostgres() },
+  async (t) => {
+    const database = await newDatabaseUrl(t);
+    const store = await openNode(t, database);
+    await seedEnded(store, await seedAccount(store), { hosts: ["hooks.example.com"] });
+    await store.close();
+    const words = ["admin", "delivery", "redeliver", "--state", "given_up", "--wait"];
+
+    const waiting = startProgram(t, [...words, "--db", database]);
+    await waiting.says("no daemon serves postgres");
+    const [, id = ""] = /order (\S+) placed/.exec(waiting.stderr) ?? [];
+    await delivery(t, { file: database }, `cancel ${id}`);
+
+    assert.equal((await waiting.exit).code, 1, waiting.stderr);
+  },
+);
 
 test("who waits is told what is held, and of no hold that covers nothing of the order", async (t) => {
   const { receiver, daemon } = await startPair(t);
