@@ -89,16 +89,23 @@ test("a condition is told once when it begins, and once when it has been over fo
   );
 });
 
-test("of hosts that fail twenty are told of at a time, however many there are", async () => {
-  const { state, pass, lines } = await startBoard();
+test("of hosts that fail twenty are told of at a time, and how many more there are", async () => {
+  const { board, state, pass, lines } = await startBoard();
   const hosts = Array.from({ length: 500 }, (_, i) => condition("host.failing", `${i}.example`));
   state.found = hosts;
   await pass(MINUTE_MS);
   state.found = [...hosts.toReversed(), condition("disk.low")];
   await pass(10 * MINUTE_MS);
 
-  assert.equal(lines().length, 21);
+  assert.equal(lines().length, 22);
   assert(lines().includes("disk.low began -"));
+  assert(lines().includes("host.failing began -"));
+  const rest = board.standing().find(({ name, subject }) => name === "host.failing" && !subject);
+  assert.equal(rest?.text, "host.failing: and 480 more, besides the 20 that were told of");
+
+  state.found = hosts.slice(0, 20);
+  await pass(6 * MINUTE_MS);
+  assert.deepEqual(lines().slice(22).toSorted(), ["disk.low ended -", "host.failing ended -"]);
 });
 
 test("of what all nodes see the one that sweeps tells, and goes on when another one did before", async () => {
@@ -211,18 +218,48 @@ test("a host fails when nothing has reached it for five minutes and three attemp
   // Neither says anything of a receiver.
   watch.attempt(attempt("c.example", "refused", "refused"));
   for (let i = 0; i < 5; i++) watch.attempt(attempt("c.example", "interrupted", "scheduled"));
-  assert.deepEqual(watch.failing(), []);
+  assert.deepEqual(watch.failing({ isAlone: true }), []);
 
   const since = clock.now();
   clock.advance(5 * MINUTE_MS);
-  assert.deepEqual(watch.failing(), [{ host: "a.example", failures: 100, since }]);
+  assert.deepEqual(watch.failing({ isAlone: true }), [{ host: "a.example", failures: 100, since }]);
   for (let i = 0; i < 2; i++) fail("b.example");
-  assert.equal(watch.failing().length, 2);
+  assert.equal(watch.failing({ isAlone: true }).length, 2);
 
   watch.attempt(attempt("a.example", "delivered", "delivered"));
-  assert.deepEqual(watch.failing(), [{ host: "b.example", failures: 3, since }]);
+  assert.deepEqual(watch.failing({ isAlone: true }), [{ host: "b.example", failures: 3, since }]);
   clock.advance(60 * MINUTE_MS + 1);
-  assert.deepEqual(watch.failing(), []);
+  assert.deepEqual(watch.failing({ isAlone: true }), []);
+});
+
+test("where others attempt, too, a host that was not tried for twenty minutes is forgotten", () => {
+  const clock = createFakeClock();
+  const watch = new ReceiverWatch(clock);
+  for (let i = 0; i < 4; i++) {
+    watch.attempt(attempt("a.example", "failed", "scheduled"));
+    clock.advance(5 * MINUTE_MS);
+  }
+  clock.advance(15 * MINUTE_MS);
+
+  assert.equal(watch.failing({ isAlone: false }).length, 1);
+  clock.advance(1);
+  assert.equal(watch.failing({ isAlone: true }).length, 1);
+  assert.deepEqual(watch.failing({ isAlone: false }), []);
+});
+
+test("a thousand dead names keep no host from being found that fails after them", () => {
+  const clock = createFakeClock();
+  const watch = new ReceiverWatch(clock);
+  for (let i = 0; i < 1000; i++) watch.attempt(attempt(`${i}.example`, "failed", "given_up"));
+  for (let i = 0; i < 3; i++) {
+    watch.attempt(attempt("a.example", "failed", "scheduled"));
+    clock.advance(5 * MINUTE_MS);
+  }
+
+  assert.deepEqual(
+    watch.failing({ isAlone: true }).map(({ host }) => host),
+    ["a.example"],
+  );
 });
 
 test("hosts without number take no memory without end, and what was given up to them is counted all the same", () => {

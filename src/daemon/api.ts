@@ -188,7 +188,7 @@ function newBoard(
     clock,
     log,
     cluster: store.cluster,
-    find: conditionSource({ ...parts, ...watches, sample, fault, shortage }),
+    find: conditionSource({ ...parts, ...watches, sample, fault, shortage, nodes: nodesOf(parts) }),
     takeGivenUp: (when) => receivers.takeGivenUp(when),
     tell: (event, lost) => events.tell(event, lost),
   });

@@ -105,7 +105,15 @@ export class ConditionBoard {
 
   #compare(found: readonly Condition[]): void {
     const now = this.#deps.clock.monotonic();
-    for (const condition of found) this.#note(condition, now);
+    const hasPlace = (condition: Condition): boolean =>
+      this.#entries.has(keyOf(condition)) || this.#countOf(condition.name) < OF_A_NAME_MAX;
+    const beyond = new Map<ConditionName, number>();
+    for (const condition of found) {
+      const { name } = condition;
+      if (hasPlace(condition)) this.#note(condition, now);
+      else beyond.set(name, (beyond.get(name) ?? 0) + 1);
+    }
+    for (const [name, count] of beyond) this.#note(toRest(name, count), now);
     for (const [key, entry] of this.#entries) {
       if (now - entry.foundAt < OVER_AFTER_MS) this.#begin(entry, now);
       else {
@@ -117,19 +125,20 @@ export class ConditionBoard {
   }
 
   #note(condition: Condition, now: number): void {
-    const key = `${condition.name} ${condition.subject ?? ""}`;
+    const key = keyOf(condition);
     const known = this.#entries.get(key);
     if (known !== undefined) {
       known.condition = condition;
       known.foundAt = now;
-    } else if (this.#countOf(condition.name) < OF_A_NAME_MAX) {
+    } else {
       const since = this.#deps.clock.now();
       this.#entries.set(key, { since, condition, foundAt: now, isTold: false, lostAt: null });
     }
   }
 
   #countOf(name: ConditionName): number {
-    return [...this.#entries.values()].filter(({ condition }) => condition.name === name).length;
+    const standing = [...this.#entries.values()].map(({ condition }) => condition);
+    return standing.filter((each) => each.name === name && each.subject !== null).length;
   }
 
   #begin(entry: Entry, now: number): void {
@@ -176,6 +185,16 @@ export class ConditionBoard {
     const about = { time: clock.now(), since: null, subject: null, what, remedy, hosts };
     tell({ type: "delivery.given_up", status: "happened", ...about });
   }
+}
+
+function keyOf({ name, subject }: Condition): string {
+  return `${name} ${subject ?? ""}`;
+}
+
+/** Stands for those that have no place. */
+function toRest(name: ConditionName, count: number): Condition {
+  const text = `${name}: and ${count} more, besides the ${OF_A_NAME_MAX} that were told of`;
+  return { name, subject: null, text, remedy: "mend those: then the others are told of" };
 }
 
 function factsOf({ condition: { name, subject }, since }: Entry) {

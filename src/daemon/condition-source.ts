@@ -4,13 +4,13 @@ import {
   decideConditions,
   type Condition,
   type ConditionFacts,
-  type FailingHost,
 } from "../domain/stats/condition.ts";
 import type { FloodWatch } from "../http/guard/flood-watch.ts";
 import type { ProxyWatch } from "../http/guard/proxy-watch.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
 import { retentionWarning } from "./check.ts";
 import type { Watch } from "./database.ts";
+import type { ReceiverWatch } from "./receiver-watch.ts";
 import type { Sampled, StoreSample } from "./store-sample.ts";
 import type { TlsMaterial } from "./tls.ts";
 
@@ -20,7 +20,7 @@ export interface ConditionParts {
   readonly watch: Pick<Watch, "warnings">;
   readonly backups: Pick<BackupKeeper, "state">;
   readonly sample: StoreSample;
-  readonly receivers: { failing(): readonly FailingHost[] };
+  readonly receivers: Pick<ReceiverWatch, "failing">;
   readonly floods: Pick<FloodWatch, "accounts">;
   readonly proxies: Pick<ProxyWatch, "address">;
   /** The certificate that is served; null without one. */
@@ -28,6 +28,8 @@ export interface ConditionParts {
   /** Why nothing is accepted, unless for lack of room; null while tasks are. */
   readonly fault: () => string | null;
   readonly shortage: () => Promise<string | null>;
+  /** How many daemons share the database. */
+  readonly nodes: () => number;
 }
 
 // Until then no worker that lives need have been heard after a start.
@@ -43,6 +45,7 @@ export function conditionSource(parts: ConditionParts): () => Promise<readonly C
     // The fault is asked for last: where the database does not answer, the questions before took their time.
     const shortage = await parts.shortage();
     const areWorkersHeard = clock.monotonic() - startedAt >= WORKERS_HEARD_MS;
+    const isAlone = parts.nodes() === 1;
     return decideConditions({
       now: clock.now(),
       fault: parts.fault(),
@@ -51,7 +54,8 @@ export function conditionSource(parts: ConditionParts): () => Promise<readonly C
       backupFailure: parts.backups.state()?.failure ?? null,
       certificate: validityOf(parts.certificate()),
       typesWithoutWorker: areWorkersHeard ? withoutWorker(sampled) : [],
-      failingHosts: parts.receivers.failing(),
+      failingHosts: parts.receivers.failing({ isAlone }),
+      isAlone,
       limitedAccounts: parts.floods.accounts(),
       untrustedProxy: parts.proxies.address(),
       retention,

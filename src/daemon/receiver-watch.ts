@@ -8,6 +8,8 @@ const MINUTE_MS = 60_000;
 const FAILING_MS = 5 * MINUTE_MS;
 const FAILURES_MIN = 3;
 const FORGOTTEN_MS = 60 * MINUTE_MS;
+// The next attempt, which may have succeeded, may be another daemon's. The longest wait of the default is 15 minutes.
+const FORGOTTEN_OF_SEVERAL_MS = 20 * MINUTE_MS;
 // Those who post tasks name the hosts.
 const HOSTS_MAX = 1000;
 
@@ -33,7 +35,7 @@ export interface GivenUp {
 /** Follows how this node's attempts go: to which hosts they all fail, and how many webhooks are given up. */
 export class ReceiverWatch implements Observer {
   readonly #clock: Clock;
-  /** By host: its attempts since the last that succeeded. */
+  /** By host, the one that was tried last at the end: its attempts since the last that succeeded. */
   readonly #streaks = new Map<string, Streak>();
   readonly #givenUp = new Map<string, number>();
   /** When the first of those was given up, by the monotonic clock. */
@@ -51,10 +53,10 @@ export class ReceiverWatch implements Observer {
     if (state === "given_up") this.#noteGivenUp(host);
   }
 
-  /** The hosts to which every attempt has failed for some minutes. */
-  failing(): readonly FailingHost[] {
+  /** The hosts to which every attempt has failed for some minutes. Where others attempt, too, they are forgotten sooner. */
+  failing({ isAlone }: { readonly isAlone: boolean }): readonly FailingHost[] {
     const now = this.#clock.monotonic();
-    this.#forget(now);
+    this.#forget(now - (isAlone ? FORGOTTEN_MS : FORGOTTEN_OF_SEVERAL_MS));
     return [...this.#streaks].flatMap(([host, { failures, since, firstAt }]) =>
       failures >= FAILURES_MIN && now - firstAt >= FAILING_MS ? [{ host, failures, since }] : [],
     );
@@ -74,13 +76,16 @@ export class ReceiverWatch implements Observer {
   #noteFailure(host: string): void {
     const now = this.#clock.monotonic();
     const known = this.#streaks.get(host);
-    if (known === undefined && this.#streaks.size >= HOSTS_MAX) return;
     const { since, firstAt, failures } = known ?? {
       since: this.#clock.now(),
       firstAt: now,
       failures: 0,
     };
+    this.#streaks.delete(host);
     this.#streaks.set(host, { since, firstAt, lastAt: now, failures: failures + 1 });
+    // Dead names of long ago keep no place from hosts that fail now.
+    const [oldest] = this.#streaks.keys();
+    if (this.#streaks.size > HOSTS_MAX && oldest !== undefined) this.#streaks.delete(oldest);
   }
 
   #noteGivenUp(host: string): void {
@@ -91,9 +96,9 @@ export class ReceiverWatch implements Observer {
     this.#givenUp.set(name, (this.#givenUp.get(name) ?? 0) + 1);
   }
 
-  #forget(now: number): void {
+  #forget(before: number): void {
     for (const [host, { lastAt }] of this.#streaks) {
-      if (now - lastAt > FORGOTTEN_MS) this.#streaks.delete(host);
+      if (lastAt < before) this.#streaks.delete(host);
     }
   }
 }

@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000;
 const CALM: ConditionFacts = {
   ...{ now: NOW, fault: null, shortage: null, disk: null, backupFailure: null, certificate: null },
   ...{ typesWithoutWorker: [], failingHosts: [], limitedAccounts: [], untrustedProxy: null },
-  ...{ retention: null, databaseWarnings: [] },
+  ...{ isAlone: true, retention: null, databaseWarnings: [] },
 };
 
 function found(facts: Partial<ConditionFacts>): string[] {
@@ -34,7 +34,7 @@ test("everything that is wrong is a condition of its own, with a remedy, and no 
     certificate: { from: NOW - 90 * DAY_MS, to: NOW - 1 },
     typesWithoutWorker: [{ type: "print", waiting: 2, oldestMs: 60_000 }],
     failingHosts: [{ host: "a.example", failures: 3, since: NOW }],
-    ...{ limitedAccounts: ["ada"], untrustedProxy: "10.0.0.1" },
+    ...{ isAlone: true, limitedAccounts: ["ada"], untrustedProxy: "10.0.0.1" },
     retention: { text: "it is short", remedy: "make it longer" },
     databaseWarnings: ["one", "two"],
   });
@@ -47,6 +47,15 @@ test("everything that is wrong is a condition of its own, with a remedy, and no 
     assert.doesNotMatch(`${text}\n${remedy}`, /\.$/m);
     assert(remedy !== "");
   }
+});
+
+test("of several daemons each says that it speaks of its own attempts", () => {
+  const failingHosts = [{ host: "a.example", failures: 3, since: NOW }];
+  const [told] = decideConditions({ ...CALM, failingHosts, isAlone: false });
+  assert.match(
+    told?.text ?? "",
+    /^3 attempts to reach a\.example from this node have failed since/,
+  );
 });
 
 test("a certificate runs out soon two weeks before its end, or a quarter of its life where that is shorter", () => {

@@ -50,6 +50,8 @@ export interface ConditionFacts {
   readonly certificate: { readonly from: number; readonly to: number } | null;
   readonly typesWithoutWorker: readonly WaitingType[];
   readonly failingHosts: readonly FailingHost[];
+  /** False where other daemons send webhooks to the same hosts. */
+  readonly isAlone: boolean;
   /** Accounts of which many requests are refused for their limits. */
   readonly limitedAccounts: readonly string[];
   /** The address of a peer that sends X-Forwarded-* and is no trusted proxy; null when there is none. */
@@ -149,11 +151,12 @@ function workerMissing({ typesWithoutWorker }: ConditionFacts): Condition[] {
   }));
 }
 
-function hostFailing({ failingHosts }: ConditionFacts): Condition[] {
+function hostFailing({ failingHosts, isAlone }: ConditionFacts): Condition[] {
+  const from = isAlone ? "" : " from this node";
   return failingHosts.map(({ host, failures, since }) => ({
     name: "host.failing",
     subject: host,
-    text: `${failures} attempts to reach ${host} have failed since ${timeText(since)}, and none succeeded`,
+    text: `${failures} attempts to reach ${host}${from} have failed since ${timeText(since)}, and none succeeded`,
     remedy: `fix the receiver; 'postbackd admin delivery list --host ${host}' shows what was sent and why it failed`,
   }));
 }
