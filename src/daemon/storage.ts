@@ -30,7 +30,7 @@ export class StorageWatch {
   readonly #deps: StorageWatchDeps;
   #lookedAt = 0;
   #look: Promise<void> | null = null;
-  #isLooking = false;
+  #underWay: Promise<void> | null = null;
   #shortage: string | null = null;
   #shareBytes = 0;
   /** The shortage that was logged last, and when by the monotonic clock. */
@@ -49,7 +49,7 @@ export class StorageWatch {
   async shortage(): Promise<string | null> {
     const now = this.#deps.clock.monotonic();
     const isNews =
-      !this.#isLooking && this.#shortage === null && this.#deps.store.shortage() !== null;
+      this.#underWay === null && this.#shortage === null && this.#deps.store.shortage() !== null;
     if (this.#look === null || isNews || now - this.#lookedAt >= AGE_MS_MAX) {
       this.#lookedAt = now;
       this.#look = this.#lookNow();
@@ -58,7 +58,7 @@ export class StorageWatch {
     return this.#shortage;
   }
 
-  /** The same, looked at now, and without sparing those who ask after it a look of their own. */
+  /** The same, looked at now or under way, and without sparing those who ask after it a look of their own. */
   async shortageNow(): Promise<string | null> {
     await this.#lookNow();
     return this.#shortage;
@@ -72,8 +72,13 @@ export class StorageWatch {
     return this.#shareBytes;
   }
 
-  async #lookNow(): Promise<void> {
-    this.#isLooking = true;
+  /** One look at a time: an older one that ends later would say again what is over. */
+  #lookNow(): Promise<void> {
+    this.#underWay ??= this.#lookOnce().finally(() => (this.#underWay = null));
+    return this.#underWay;
+  }
+
+  async #lookOnce(): Promise<void> {
     try {
       const room = { used: await this.#deps.store.usedBytes(), free: this.#freeBytes() };
       this.#shareBytes = await this.#share(room);
@@ -81,8 +86,6 @@ export class StorageWatch {
     } catch (error) {
       // A store that cannot be read reports that itself.
       if (!(error instanceof StoreError)) throw error;
-    } finally {
-      this.#isLooking = false;
     }
   }
 
