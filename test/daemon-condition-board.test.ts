@@ -19,6 +19,7 @@ function condition(name: ConditionName, subject: string | null = null): Conditio
 /** How the daemon of a board is. */
 interface State {
   found: readonly Condition[] | Error;
+  unknown: readonly ConditionName[];
   holds: boolean;
   /** Holds up every look. */
   delay: Promise<void> | null;
@@ -31,7 +32,7 @@ async function startBoard({ holds = true } = {}) {
   const logged: string[] = [];
   const told: OperatorEvent[] = [];
   const losses: (() => void)[] = [];
-  const state: State = { found: [], holds, delay: null, givenUp: null };
+  const state: State = { found: [], unknown: [], holds, delay: null, givenUp: null };
   const board = new ConditionBoard({
     clock,
     log: createLogger({ level: "info", format: "json", write: (line) => void logged.push(line) }),
@@ -39,7 +40,7 @@ async function startBoard({ holds = true } = {}) {
     async find() {
       await state.delay;
       if (state.found instanceof Error) throw state.found;
-      return state.found;
+      return { conditions: state.found, unknown: new Set(state.unknown) };
     },
     takeGivenUp: (when) => (when === "at once" ? state.givenUp : null),
     tell(event, lost = () => {}) {
@@ -137,6 +138,21 @@ test("a look that fails ends nothing, and the next one goes on", async () => {
   await pass(LOOK_MS);
 
   assert.deepEqual(lines(), ["disk.low began -"]);
+});
+
+test("what cannot be looked at is not over, and what can is", async () => {
+  const { state, pass, lines } = await startBoard();
+  state.found = [condition("disk.low"), condition("proxy.untrusted")];
+  await pass(LOOK_MS);
+
+  state.found = [];
+  state.unknown = ["disk.low"];
+  await pass(60 * MINUTE_MS);
+  assert.deepEqual(lines().slice(2), ["proxy.untrusted ended -"]);
+
+  state.unknown = [];
+  await pass(5 * MINUTE_MS);
+  assert.deepEqual(lines().slice(3), ["disk.low ended -"]);
 });
 
 test("who is new is told of all that has not ended, and after its end a board tells nothing", async () => {

@@ -9,6 +9,7 @@ import {
 } from "../domain/stats/condition.ts";
 import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
 import type { Cluster } from "../store/store.ts";
+import type { Looked } from "./condition-source.ts";
 import type { GivenUp } from "./receiver-watch.ts";
 
 export interface ConditionBoardDeps {
@@ -16,7 +17,7 @@ export interface ConditionBoardDeps {
   readonly log: Logger;
   readonly cluster: Pick<Cluster, "holds">;
   /** Finds the conditions of this moment. */
-  readonly find: () => Promise<readonly Condition[]>;
+  readonly find: () => Promise<Looked>;
   /** Takes what was given up: once it is some minutes old, or whatever there is. */
   readonly takeGivenUp: (when: "in time" | "at once") => GivenUp | null;
   /** Calls `lost` when the event can no longer arrive. */
@@ -26,7 +27,7 @@ export interface ConditionBoardDeps {
 interface Entry {
   readonly since: number;
   condition: Condition;
-  /** When it was found last, by the monotonic clock. */
+  /** When it was found last, or could not be looked at, by the monotonic clock. */
   foundAt: number;
   /** True once this node has told of its beginning. */
   isTold: boolean;
@@ -103,8 +104,11 @@ export class ConditionBoard {
     }
   }
 
-  #compare(found: readonly Condition[]): void {
+  #compare({ conditions: found, unknown }: Looked): void {
     const now = this.#deps.clock.monotonic();
+    for (const entry of this.#entries.values()) {
+      if (unknown.has(entry.condition.name)) entry.foundAt = now;
+    }
     const hasPlace = (condition: Condition): boolean =>
       this.#entries.has(keyOf(condition)) || this.#countOf(condition.name) < OF_A_NAME_MAX;
     const beyond = new Map<ConditionName, number>();

@@ -4,14 +4,15 @@ import {
   decideConditions,
   type Condition,
   type ConditionFacts,
+  type ConditionName,
 } from "../domain/stats/condition.ts";
 import type { FloodWatch } from "../http/guard/flood-watch.ts";
 import type { ProxyWatch } from "../http/guard/proxy-watch.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
 import { retentionWarning } from "./check.ts";
-import type { Watch } from "./database.ts";
+import type { DatabaseSizes, Watch } from "./database.ts";
 import type { ReceiverWatch } from "./receiver-watch.ts";
-import type { Sampled, StoreSample } from "./store-sample.ts";
+import type { StoreSample, TypeSample } from "./store-sample.ts";
 import type { TlsMaterial } from "./tls.ts";
 
 export interface ConditionParts {
@@ -19,7 +20,7 @@ export interface ConditionParts {
   readonly clock: Clock;
   readonly watch: Pick<Watch, "warnings">;
   readonly backups: Pick<BackupKeeper, "state">;
-  readonly sample: StoreSample;
+  readonly sample: Pick<StoreSample, "look">;
   readonly receivers: Pick<ReceiverWatch, "failing">;
   readonly floods: Pick<FloodWatch, "accounts">;
   readonly proxies: Pick<ProxyWatch, "address">;
@@ -32,28 +33,42 @@ export interface ConditionParts {
   readonly nodes: () => number;
 }
 
+/** What a look found. */
+export interface Looked {
+  readonly conditions: readonly Condition[];
+  /** The names of the conditions that could not be looked at: whatever was known of these still is. */
+  readonly unknown: ReadonlySet<ConditionName>;
+}
+
 // Until then no worker that lives need have been heard after a start.
 const WORKERS_HEARD_MS = 60_000;
+// A worker asks again within that time. So one that lives is heard again after the wall clock was set forward.
+const MISSING_MS = 30_000;
 
 /** Looks at everything that the operator may have to mend. What cannot be read is no condition of its own. */
-export function conditionSource(parts: ConditionParts): () => Promise<readonly Condition[]> {
+export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
   const { config, clock } = parts;
   const startedAt = clock.monotonic();
   const retention = retentionWarning(config);
+  const missing = new MissingWorkers(clock);
   return async () => {
-    const sampled = await parts.sample.look();
+    const { types, sizes } = await parts.sample.look();
     // The fault is asked for last: where the database does not answer, the questions before took their time.
     const shortage = await parts.shortage();
+    const withoutWorker = types === null ? [] : missing.among(types);
     const areWorkersHeard = clock.monotonic() - startedAt >= WORKERS_HEARD_MS;
     const isAlone = parts.nodes() === 1;
-    return decideConditions({
+    const unknown = new Set<ConditionName>();
+    if (types === null) unknown.add("worker.missing");
+    if (sizes.diskFreeBytes === null) unknown.add("disk.low");
+    const conditions = decideConditions({
       now: clock.now(),
       fault: parts.fault(),
       shortage,
-      disk: diskOf(sampled, config),
+      disk: diskOf(sizes, config),
       backupFailure: parts.backups.state()?.failure ?? null,
       certificate: validityOf(parts.certificate()),
-      typesWithoutWorker: areWorkersHeard ? withoutWorker(sampled) : [],
+      typesWithoutWorker: areWorkersHeard ? withoutWorker : [],
       failingHosts: parts.receivers.failing({ isAlone }),
       isAlone,
       limitedAccounts: parts.floods.accounts(),
@@ -61,18 +76,36 @@ export function conditionSource(parts: ConditionParts): () => Promise<readonly C
       retention,
       databaseWarnings: parts.watch.warnings(),
     });
+    return { conditions, unknown };
   };
 }
 
-function diskOf({ sizes }: Sampled, { limits }: Config): ConditionFacts["disk"] {
-  if (sizes.diskFreeBytes === null) return null;
-  return { freeBytes: sizes.diskFreeBytes, freeBytesMin: limits.diskFreeBytes };
+/** The types that have had no worker for some looks. */
+class MissingWorkers {
+  readonly #clock: Pick<Clock, "monotonic">;
+  /** By name: when it had none first, by the monotonic clock. */
+  #since: ReadonlyMap<string, number> = new Map();
+
+  constructor(clock: Pick<Clock, "monotonic">) {
+    this.#clock = clock;
+  }
+
+  among(types: readonly TypeSample[]): ConditionFacts["typesWithoutWorker"] {
+    const now = this.#clock.monotonic();
+    const without = types.filter(({ hasWorker }) => hasWorker === false);
+    const since = new Map(without.map(({ name }) => [name, this.#since.get(name) ?? now]));
+    this.#since = since;
+    return without
+      .filter(({ name }) => now - (since.get(name) ?? now) >= MISSING_MS)
+      .map(({ name: type, waiting, oldestMs }) => ({ type, waiting, oldestMs }));
+  }
 }
 
-function withoutWorker({ types }: Sampled): ConditionFacts["typesWithoutWorker"] {
-  return types
-    .filter(({ hasWorker }) => hasWorker === false)
-    .map(({ name: type, waiting, oldestMs }) => ({ type, waiting, oldestMs }));
+function diskOf(
+  { diskFreeBytes: freeBytes }: DatabaseSizes,
+  { limits }: Config,
+): ConditionFacts["disk"] {
+  return freeBytes === null ? null : { freeBytes, freeBytesMin: limits.diskFreeBytes };
 }
 
 function validityOf(certificate: ReturnType<ConditionParts["certificate"]>) {

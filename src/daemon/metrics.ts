@@ -48,7 +48,7 @@ export function metricsSource(parts: MetricsParts): MetricsSource {
       ...engineFamilies(parts),
       ...clusterFamilies(parts.store),
       ...backupFamilies(parts.backups.state()),
-      ...typeFamilies(read.types),
+      ...typeFamilies(read.types ?? []),
       ...countFamilies(read.counts),
       ...sizeFamilies(read.sizes, read.dataBytes),
       gauge("postbackd_disk_free_min_bytes", parts.config.limits.diskFreeBytes),

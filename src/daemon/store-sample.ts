@@ -26,11 +26,11 @@ export interface TypeSample {
   readonly hasWorker: boolean | null;
 }
 
-/** Numbers read from the database at a moment; one that could not be read is null, or empty. */
+/** Numbers read from the database at a moment; what could not be read is null. */
 export interface Sampled {
   /** Monotonic. */
   readonly takenAt: number;
-  readonly types: readonly TypeSample[];
+  readonly types: readonly TypeSample[] | null;
   readonly counts: WorkCounts | null;
   readonly sizes: DatabaseSizes;
   readonly dataBytes: number | null;
@@ -74,7 +74,7 @@ export class StoreSample {
       database.sizes(),
       unlessUnreadable(store.usedBytes()),
     ]);
-    this.#last = { takenAt, types: sampledTypes ?? [], counts, sizes, dataBytes };
+    this.#last = { takenAt, types: sampledTypes, counts, sizes, dataBytes };
     return this.#last;
   }
 }

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { loadConfig } from "../src/config/config.ts";
+import { conditionSource } from "../src/daemon/condition-source.ts";
+import type { TypeSample } from "../src/daemon/store-sample.ts";
+import { createFakeClock } from "./helpers/fake-clock.ts";
+
+const MINUTE_MS = 60_000;
+const PRINT: TypeSample = {
+  ...{ name: "print", running: 0, waiting: 1, oldestMs: 2 * MINUTE_MS },
+  ...{ workersWaiting: 0, hasWorker: false },
+};
+
+function startSource() {
+  const verdict = loadConfig({ flags: {}, env: {}, cwd: "/", readFile: () => null });
+  assert(verdict.kind === "config");
+  const clock = createFakeClock();
+  const state: { types: readonly TypeSample[] | null; diskFreeBytes: number | null } = {
+    types: [],
+    diskFreeBytes: 1e12,
+  };
+  const look = conditionSource({
+    ...{ config: verdict.config, clock, certificate: () => null, fault: () => null },
+    ...{ watch: { warnings: () => [] }, backups: { state: () => null }, nodes: () => 1 },
+    ...{ receivers: { failing: () => [] }, floods: { accounts: () => [] } },
+    proxies: { address: () => null },
+    shortage: async () => null,
+    sample: {
+      async look() {
+        const { types, diskFreeBytes } = state;
+        const sizes = { bytes: 0, walBytes: 0, diskFreeBytes, diskTotalBytes: null };
+        return { takenAt: clock.monotonic(), types, counts: null, sizes, dataBytes: null };
+      },
+    },
+  });
+  const names = async () => (await look()).conditions.map(({ name }) => name);
+  return { clock, state, look, names };
+}
+
+test("a worker is missing when none was heard for half a minute of looks, whatever the wall clock is set to", async () => {
+  const { clock, state, names } = startSource();
+  clock.advance(MINUTE_MS);
+  assert.deepEqual(await names(), []);
+
+  // The clock was set forward, and each worker is heard a moment later.
+  state.types = [PRINT];
+  for (let i = 0; i < 2; i++) {
+    assert.deepEqual(await names(), []);
+    clock.advance(15_000);
+  }
+  state.types = [{ ...PRINT, hasWorker: true }];
+  assert.deepEqual(await names(), []);
+
+  state.types = [PRINT];
+  assert.deepEqual(await names(), []);
+  clock.advance(15_000);
+  assert.deepEqual(await names(), []);
+  clock.advance(15_000);
+  assert.deepEqual(await names(), ["worker.missing"]);
+});
+
+test("types and a disk that cannot be read are unknown, and none of their conditions is found or over", async () => {
+  const { state, look } = startSource();
+  assert.deepEqual(await look(), { conditions: [], unknown: new Set() });
+
+  state.types = null;
+  state.diskFreeBytes = null;
+  const { conditions, unknown } = await look();
+
+  assert.deepEqual(conditions, []);
+  assert.deepEqual([...unknown].toSorted(), ["disk.low", "worker.missing"]);
+});
