@@ -4,7 +4,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
+import {
+  createTestAccount,
+  startTestDaemon,
+  tempFolder,
+  type TestDaemon,
+} from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { ask } from "../http/answer.ts";
@@ -19,6 +24,9 @@ const SECRET = newWebhookSecret();
 const LOOK_MS = 15_000;
 // An hour.
 const LOOKS_MAX = 240;
+
+// Some seconds at least, of a receiver in this process.
+const ASKED_MAX = 10_000;
 
 /** A daemon on a virtual clock whose operator is told. */
 class Told {
@@ -57,7 +65,13 @@ class Told {
     // An attempt that is under way would run out of time at once.
     const isOnWay = (): boolean =>
       this.logged(/an event was (not )?delivered/).length < this.logged(/an event is told/).length;
-    while (isOnWay()) await ask(this.daemon.url, { target: "/livez" });
+    for (let asked = 0; isOnWay(); asked++) {
+      assert(
+        asked < ASKED_MAX,
+        `an event is on its way for ever: ${this.daemon.logLines.join("")}`,
+      );
+      await ask(this.daemon.url, { target: "/livez" });
+    }
   }
 
   /** All that were told, `TYPE STATUS SUBJECT` each. */
@@ -148,10 +162,17 @@ test("tasks that wait for a worker that nobody has started are told of once, and
   assert.equal(told.logged(/no worker for it was heard/).length, 2);
 });
 
-test("an account that goes on over its limits is told of once, another one never", async (t) => {
+test("an account that goes on over its limits is told of once, one that is refused now and then never", async (t) => {
   const told = await startTold(t, "limits.requests_per_minute = 5");
+  const { key } = await createTestAccount(told.daemon.file, "other");
+  const headers = { authorization: `Bearer ${key}` };
   const flood = async (): Promise<void> => {
     for (let i = 0; i < 70; i++) await told.daemon.call("/v1/tasks/tasks_ready");
+    const statuses: number[] = [];
+    for (let i = 0; i < 10; i++) {
+      statuses.push((await told.daemon.call("/v1/tasks/tasks_ready", { headers })).status);
+    }
+    assert(statuses.includes(429), statuses.join());
   };
 
   await flood();
