@@ -33,10 +33,11 @@ test(
     ];
 
     const onTerminal = startOnTerminal(t, backup("create", `${database}.one`));
+    // One at a time: the other is refused meanwhile.
+    assert.equal(await onTerminal.exit, 0, onTerminal.shown);
     const inScript = await runProgram(t, backup("create", `${database}.two`));
     const restore = [...backup("restore", `${database}.two`), "--deliveries", "hold", "--yes"];
 
-    assert.equal(await onTerminal.exit, 0, onTerminal.shown);
     assert.match(onTerminal.shown, /MiB copied: (\d+) of \1\D/);
     assert.match(onTerminal.shown, /tables checked: (\d+) of \1\D/);
     assert.match(onTerminal.shown, /MiB read: (\d+) of \1\D/);
