@@ -12,7 +12,7 @@ import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createTestAccount, startOn, testConfig } from "./daemon.ts";
 import type { Served, ServeOptions } from "./daemon.ts";
 import { newDatabaseUrl } from "./postgres.ts";
-import { nameSessions } from "./session-name.ts";
+import { forgetSessions, nameSessions } from "./session-name.ts";
 
 // The tasks and attempts that the daemons themselves would start now, or have under way.
 const OPEN_WORK = `
@@ -50,6 +50,7 @@ export async function serveByCluster(t: TestContext, options: ServeOptions): Pro
   for (const config of configs) nameSessions(balancer.url, sessionScope(config) ?? "");
   const end = async (): Promise<void> => {
     await daemon.stop({ ms: 0, clock: systemClock });
+    forgetSessions(balancer.url);
     await balancer[Symbol.asyncDispose]();
     await database.end();
   };
