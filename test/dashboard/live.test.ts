@@ -70,12 +70,13 @@ async function changesInPlace(t: TestContext, daemon: TestDaemon): Promise<void>
 
 async function pausesWhenHidden(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openTasks(t, daemon);
-  const requests: string[] = [];
-  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
   const closed = page.waitForEvent("requestfailed", (each) => each.url().endsWith(EVENTS));
   await setVisibility(page, "hidden");
   await page.getByText("Paused", { exact: true }).waitFor();
   await closed;
+  // The list that the page asked for when it went live may be on its way until now.
+  const requests: string[] = [];
+  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
   await daemon.post([{ tag: "tag-hidden" }]);
   // Whatever the change would have set off is there before the answer to a question of our own.
   await page.evaluate("fetch('/livez').then((response) => response.text())");
