@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 
 import { build } from "esbuild";
 
 import { assetsFrom } from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
+import { TEST_BUNDLE } from "./test-bundle.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
 /**
@@ -22,20 +22,11 @@ const ENTRIES = [
   "parser/parser-thread.ts",
 ];
 
-// Of the sources' assets; it serves those of `scripts` as well, because both folders are beside each other.
-const ASSETS_URL = pathToFileURL(join(ROOT, "src", "assets.ts")).href;
-
 await build({
+  ...TEST_BUNDLE,
   entryPoints: ENTRIES.map((file) => join(ROOT, "src", file)),
   entryNames: "[name]",
   outdir: join(ROOT, "node_modules", ".cache", "program"),
   outExtension: { ".js": ".cjs" },
-  bundle: true,
-  platform: "node",
-  target: "node24",
-  format: "cjs",
-  external: ["better-sqlite3"],
-  define: { "import.meta.url": JSON.stringify(ASSETS_URL) },
   plugins: [assetsFrom("test-assets.ts"), withoutUnusedCode()],
-  logLevel: "warning",
 });

@@ -33,7 +33,7 @@ export interface ConditionParts {
   readonly nodes: () => number;
 }
 
-/** What a look found. */
+/** The findings of one look. */
 export interface Looked {
   readonly conditions: readonly Condition[];
   /** The names of the conditions that could not be looked at: whatever was known of these still is. */

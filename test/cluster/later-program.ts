@@ -1,19 +1,18 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { TestContext } from "node:test";
-import { pathToFileURL } from "node:url";
 
 import { build, type Plugin } from "esbuild";
 
 import type { Program } from "../../scripts/kit/program.ts";
 import { ROOT } from "../../scripts/manifest.ts";
+import { TEST_BUNDLE } from "../../scripts/test-bundle.ts";
 import { withoutUnusedCode } from "../../scripts/unused-code.ts";
 import type { SchemaStep } from "../../src/store/postgres/machine/schema-steps.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 
 // From there it finds the packages that are not bundled.
 const PLACE = join(ROOT, "node_modules", ".cache");
-const ASSETS_URL = pathToFileURL(join(ROOT, "src", "assets.ts")).href;
 
 /** A copy of the program that knows more steps of the schema than there are, and so is of a later version. */
 export async function newLaterProgram(
@@ -25,16 +24,10 @@ export async function newLaterProgram(
   afterwards(t, () => rmSync(folder, { recursive: true, force: true }));
   const outfile = join(folder, "main.cjs");
   await build({
+    ...TEST_BUNDLE,
     entryPoints: [join(ROOT, "src", "main.ts")],
     outfile,
-    bundle: true,
-    platform: "node",
-    target: "node24",
-    format: "cjs",
-    external: ["better-sqlite3"],
-    define: { "import.meta.url": JSON.stringify(ASSETS_URL) },
     plugins: [withSteps(steps), withoutUnusedCode()],
-    logLevel: "warning",
   });
   const name = `a program with ${steps.length} more steps`;
   return { name, command: [process.execPath, outfile] };

@@ -7,6 +7,7 @@ import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOutcome, Runner } from "../../src/runners/runner.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import type { ClaimedTask, TaskFinish } from "../../src/store/store.ts";
+import { newClaimedTask } from "../helpers/claimed-task.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -20,17 +21,7 @@ interface Run {
 }
 
 function newTask(seq: number): ClaimedTask {
-  const none = {
-    tag: null,
-    marketplace: null,
-    inputText: null,
-    queuedAt: 0,
-    traceText: null,
-    accountId: 1,
-    runs: 1,
-    failures: 0,
-  };
-  return { seq, id: `task-${seq}`, type: "hold", ...none };
+  return newClaimedTask({ seq, id: `task-${seq}` });
 }
 
 /** A dispatcher of one type, whose claims and runs end when the test says so. */

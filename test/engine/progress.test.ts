@@ -6,7 +6,8 @@ import type { TaskProgress } from "../../src/domain/task/progress.ts";
 import { TaskDispatcher } from "../../src/engine/run/task-dispatcher.ts";
 import type { RunOptions, RunOutcome } from "../../src/runners/runner.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
-import type { ClaimedTask, TaskClaim } from "../../src/store/store.ts";
+import type { TaskClaim } from "../../src/store/store.ts";
+import { newClaimedTask } from "../helpers/claimed-task.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -36,7 +37,8 @@ async function startRun() {
     ...{ retentionMs: 1000, health: { noteRun() {} }, taskEnded() {}, deliveriesDue() {} },
     failed: (error) => assert.fail(String(error)),
     store: {
-      claimTasks: async (claim) => (claims.push(claim) > 1 ? [] : [newTask()]),
+      claimTasks: async (claim) =>
+        claims.push(claim) > 1 ? [] : [newClaimedTask({ accountId: 7 })],
       finishTask: async () => [],
       retryTask: async () => {},
       requeueTasks: async () => 0,
@@ -48,19 +50,6 @@ async function startRun() {
   const [run] = runs;
   assert(run);
   return { dispatcher, progress, claims, ...run };
-}
-
-function newTask(): ClaimedTask {
-  const none = {
-    tag: null,
-    marketplace: null,
-    inputText: null,
-    queuedAt: 0,
-    traceText: null,
-    runs: 1,
-    failures: 0,
-  };
-  return { seq: 1, id: "a", type: "hold", accountId: 7, ...none };
 }
 
 test("what a run reports last is known until it ends, however it ends", async () => {

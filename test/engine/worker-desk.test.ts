@@ -16,6 +16,7 @@ import {
   type LeaseEnds,
   type LeaseStore,
 } from "../../src/store/store.ts";
+import { newClaimedTask } from "../helpers/claimed-task.ts";
 import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -123,16 +124,7 @@ function task(
   id: string,
   { type = "print", accountId = 1, leaseId = `lease of ${id}` } = {},
 ): LeasedTask {
-  const none = {
-    tag: null,
-    marketplace: null,
-    inputText: null,
-    queuedAt: 0,
-    traceText: null,
-    runs: 1,
-    failures: 0,
-  };
-  return { ...none, leaseId, leaseExpiresAt: 0, id, type, accountId, seq: 1 };
+  return { ...newClaimedTask({ id, type, accountId }), leaseId, leaseExpiresAt: 0 };
 }
 
 function lease(id: string, facts: Partial<Lease> = {}): Lease {
