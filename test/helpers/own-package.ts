@@ -4,7 +4,10 @@ import { registerHooks } from "node:module";
  * For `node --import`: `postbackd` is the sources, as it is for the type checker. What package.json
  * names is there only after a build, and of the sources as they were then.
  */
-const INDEX = new URL("../../src/index.ts", import.meta.url).href;
+const SOURCES: Readonly<Record<string, string>> = {
+  postbackd: new URL("../../src/index.ts", import.meta.url).href,
+  "postbackd/worker": new URL("../../src/worker.ts", import.meta.url).href,
+};
 
 const ASSETS = new URL("../../src/assets.ts", import.meta.url).href;
 
@@ -15,7 +18,7 @@ const isBundled = process.env["POSTBACKD_TEST_PROGRAM"] !== undefined;
 
 registerHooks({
   resolve: (specifier, context, nextResolve) => {
-    const found = nextResolve(specifier === "postbackd" ? INDEX : specifier, context);
+    const found = nextResolve(SOURCES[specifier] ?? specifier, context);
     const isReplaced = isBundled && found.url === ASSETS && context.parentURL !== TEST_ASSETS;
     return isReplaced ? { ...found, url: TEST_ASSETS } : found;
   },
