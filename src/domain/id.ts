@@ -1,4 +1,4 @@
-import { randomBytes, randomFillSync } from "node:crypto";
+import { fillRandom, randomBytes } from "./random.ts";
 
 const COUNTER_MAX = 0xfff;
 // Counters start in the lower half, so that 2,048 ids fit into a millisecond before it must be borrowed from the next.
@@ -37,7 +37,7 @@ export class IdGenerator {
   // One draw of 4 KiB serves 409 ids: a draw per id costs more than the rest of the id.
   #random(): Uint8Array {
     if (this.#used + BYTES_PER_ID > POOL_BYTES) {
-      randomFillSync(this.#pool);
+      fillRandom(this.#pool);
       this.#used = 0;
     }
     const random = this.#pool.subarray(this.#used, this.#used + BYTES_PER_ID);

@@ -20,3 +20,29 @@ export interface Logger {
   warn(facts: LogFacts, message: string): void;
   error(facts: LogFacts, message: string): void;
 }
+
+/** Writes nothing. */
+export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** True for what a program may give as its logger. */
+export function isLogger(value: unknown): value is Logger {
+  if (typeof value !== "object" || value === null) return false;
+  return Object.keys(SILENT).every((level) => typeof Reflect.get(value, level) === "function");
+}
+
+/**
+ * A program's own logger, which cannot bring anything down: it reads what it is given, and something that a function has
+ * thrown may throw again when it is read.
+ */
+export function guarded(logger: Logger): Logger {
+  const at =
+    (level: keyof Logger): Logger["info"] =>
+    (facts, message) => {
+      try {
+        logger[level](facts, message);
+      } catch {
+        // Nobody is left to be told.
+      }
+    };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}

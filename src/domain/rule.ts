@@ -192,7 +192,7 @@ export const UNIT_MS: ReadonlyMap<string, number> = new Map([
 const DURATION_MS_MAX = 365 * 86_400_000;
 
 /** A length of time such as `"10s"`, from 1 ms to 365 days; the value is in milliseconds. */
-export const DURATION: Rule<number> = textRule({
+export const DURATION: Rule<number, string> = textRule({
   takes:
     `a whole number and a unit, such as "500ms", "10s", "5m", "2h" or "1d", ` +
     `from "1ms" to "365d"`,
@@ -233,7 +233,9 @@ export function sizeBetween(minBytes: number, maxBytes: number): Rule<number> {
 }
 
 /** A list of such values. Flags repeat it, variables separate it with commas. */
-export function listOf<T>(item: Rule<T>): Rule<readonly T[]> {
+export function listOf<T, Written = unknown>(
+  item: Rule<T, Written>,
+): Rule<readonly T[], readonly Written[]> {
   return {
     takes: "a list",
     hint: item.hint,

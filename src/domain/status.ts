@@ -29,6 +29,7 @@ export const STATUS_TABLE = {
   40506: { message: "Unknown Field: 'NAME'.", http: null },
   40601: { message: "Task In Progress.", http: null },
   40602: { message: "Task In Queue.", http: null },
+  40800: { message: "Wait Timed Out.", http: 408 },
   40901: { message: "Task Cancelled.", http: null },
   40902: { message: "Task Not Cancellable.", http: 409 },
   40910: { message: "Active Key Limit Reached.", http: 409 },

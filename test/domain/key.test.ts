@@ -5,12 +5,12 @@ import { crc32 } from "node:zlib";
 
 import fc from "fast-check";
 
+import { KEY_PREFIX } from "../../src/domain/account/key-form.ts";
 import { KEY_LABEL } from "../../src/domain/account/key-label.ts";
 import {
   ACTIVE_KEYS_MAX,
   hashKey,
   isWellFormedKey,
-  KEY_PREFIX,
   newKey,
   newKeyId,
 } from "../../src/domain/account/key.ts";

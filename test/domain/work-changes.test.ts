@@ -15,7 +15,7 @@ import {
   countPost,
   type WorkChanges,
 } from "../../src/domain/stats/work-changes.ts";
-import { toFirstSteps, toWorkCounts, type KeptCount } from "../../src/domain/stats/work-counts.ts";
+import { toWorkCounts } from "../../src/domain/stats/work-counts.ts";
 import type { NewTask } from "../../src/domain/task/task.ts";
 import { isUndelivered, type DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 
@@ -25,7 +25,6 @@ const ACCOUNT = { accountSeq: 7 };
 /** Writes down what is told. */
 function told(tell: (changes: WorkChanges) => void) {
   const counts: Record<string, number> = {};
-  const ever: string[] = [];
   const tasks: TasksChange[] = [];
   const attempts: EndedAttempt[] = [];
   const add = (accountSeq: number, word: string, count: number): void => {
@@ -38,7 +37,6 @@ function told(tell: (changes: WorkChanges) => void) {
       add(accountSeq, from, -1);
       add(accountSeq, to, 1);
     },
-    noteEver: (_accountSeq, word) => void ever.push(word),
   };
   tell({
     counts: countChanges,
@@ -48,7 +46,7 @@ function told(tell: (changes: WorkChanges) => void) {
       addAttempt: (record) => void attempts.push(record),
     },
   });
-  return { counts, ever, tasks, attempts };
+  return { counts, tasks, attempts };
 }
 
 function newTask(fields: Partial<NewTask> = {}): NewTask {
@@ -73,18 +71,10 @@ test("a post counts each task as what it begins as, and all of them as posted", 
     told((changes) => countPost(changes, post, 90)),
     {
       counts: { queued: 3, delayed: 1, failed: 2, bytes: 90 },
-      ever: ["ever_webhook"],
       tasks: [{ ...ACCOUNT, at: NOW, posted: 6, failed: 2 }],
       attempts: [],
     },
   );
-});
-
-test("a post without webhooks is no first webhook", () => {
-  const accepted = [newTask()];
-  const post = { accountId: ACCOUNT.accountSeq, createdAt: NOW, accepted, refused: [] };
-
-  assert.deepEqual(told((changes) => countPost(changes, post, 1)).ever, []);
 });
 
 for (const from of ["running", "queued"] as const) {
@@ -119,7 +109,6 @@ test("claims, collects and erases count, and are no traffic", () => {
 
   assert.deepEqual(claimed.counts, { queued: -3, running: 3 });
   assert.deepEqual(collected.counts, { ready: -1 });
-  assert.deepEqual(collected.ever, ["ever_collected"]);
   assert.deepEqual(erased(true).counts, { completed: -1, ready: -1 });
   assert.deepEqual(erased(false).counts, { completed: -1 });
   for (const { tasks } of [claimed, collected, erased(true)]) assert.deepEqual(tasks, []);
@@ -129,19 +118,19 @@ function scheduled(retry: number): DeliveryDecision {
   return { state: "scheduled", dueAt: NOW, retry };
 }
 
-const ATTEMPTS: readonly (readonly [number, DeliveryDecision, object, readonly string[]])[] = [
-  [0, { state: "delivered" }, {}, ["ever_delivered"]],
-  [0, scheduled(0), {}, []],
-  [0, scheduled(1), { retrying: 1 }, []],
-  [1, scheduled(1), {}, []],
-  [1, scheduled(2), {}, []],
-  [2, { state: "delivered" }, { retrying: -1 }, ["ever_delivered"]],
-  [3, { state: "given_up" }, { retrying: -1, undelivered: 1 }, []],
-  [0, { state: "given_up" }, { undelivered: 1 }, []],
-  [0, { state: "refused" }, { undelivered: 1 }, []],
+const ATTEMPTS: readonly (readonly [number, DeliveryDecision, object])[] = [
+  [0, { state: "delivered" }, {}],
+  [0, scheduled(0), {}],
+  [0, scheduled(1), { retrying: 1 }],
+  [1, scheduled(1), {}],
+  [1, scheduled(2), {}],
+  [2, { state: "delivered" }, { retrying: -1 }],
+  [3, { state: "given_up" }, { retrying: -1, undelivered: 1 }],
+  [0, { state: "given_up" }, { undelivered: 1 }],
+  [0, { state: "refused" }, { undelivered: 1 }],
 ];
 
-for (const [retry, decision, counts, ever] of ATTEMPTS) {
+for (const [retry, decision, counts] of ATTEMPTS) {
   const then = decision.state === "scheduled" ? `retry ${decision.retry}` : decision.state;
   test(`an attempt at retry ${retry} that is followed by ${then} is counted and is traffic`, () => {
     const attempt = { accountId: 7, taskSeq: 1, host: "a.example", retry, startedAt: NOW };
@@ -152,7 +141,6 @@ for (const [retry, decision, counts, ever] of ATTEMPTS) {
 
     assert.deepEqual(all, {
       counts: { bytes: 200, ...counts },
-      ever,
       tasks: [],
       attempts: [record],
     });
@@ -173,7 +161,6 @@ function written(tally: CountTally, changed = new Set<number>()): readonly unkno
   const all: unknown[] = [];
   const writer: CountWriter = {
     add: (accountSeq, word, count) => void all.push([accountSeq, word, count]),
-    noteEver: (accountSeq, word) => void all.push([accountSeq, word]),
   };
   tally.write(writer, changed);
   return all;
@@ -182,7 +169,6 @@ function written(tally: CountTally, changed = new Set<number>()): readonly unkno
 test("a batch's changes are written once, summed, without what was undone or came to nothing", () => {
   const tally = new CountTally();
   tally.add(3, "ready", 1);
-  tally.noteEver(3, "ever_webhook");
   tally.reset();
   tally.move(1, "queued", "running");
   tally.move(1, "queued", "running");
@@ -198,19 +184,6 @@ test("a batch's changes are written once, summed, without what was undone or cam
   assert.deepEqual(written(tally), []);
 });
 
-test("what an account has ever done is written once, and again after a batch was undone", () => {
-  const tally = new CountTally();
-  const note = (): void => tally.noteEver(1, "ever_webhook");
-  note();
-  note();
-  assert.deepEqual(written(tally), [[1, "ever_webhook"]]);
-  note();
-  assert.deepEqual(written(tally), []);
-  tally.reset();
-  note();
-  assert.deepEqual(written(tally), [[1, "ever_webhook"]]);
-});
-
 test("an account's usage has what its batch changed before: bytes, and tasks that wait or run", () => {
   const tally = new CountTally();
   const before = { bytes: 100, openTasks: 4 };
@@ -224,7 +197,7 @@ test("an account's usage has what its batch changed before: bytes, and tasks tha
   assert.deepEqual(tally.usageAfter(2, before), before);
 });
 
-test("what was never counted is 0, and what an account has ever done is no count", () => {
+test("what was never counted is 0, and a word of an earlier version is no count", () => {
   const counts = toWorkCounts([
     { word: "queued", count: 3 },
     { word: "ever_webhook", count: 1 },
@@ -234,22 +207,3 @@ test("what was never counted is 0, and what an account has ever done is no count
   assert.equal(counts.bytes, 0);
   assert(!("ever_webhook" in counts));
 });
-
-const STEPS: readonly (readonly [string, readonly KeptCount["word"][], object])[] = [
-  ["nothing", [], {}],
-  ["a refused task", ["failed"], {}],
-  ["a task that was erased", ["queued"], { hasPosted: true }],
-  ["a completed task", ["completed"], { hasPosted: true, hasCompleted: true }],
-  ["a webhook", ["delayed", "ever_webhook"], { hasPosted: true, hasWebhook: true }],
-  ["a delivery", ["ever_delivered"], { hasDelivered: true }],
-  ["a collected task", ["ever_collected"], { hasCollected: true }],
-];
-
-for (const [what, words, steps] of STEPS) {
-  test(`an account with ${what} has taken these first steps: ${Object.keys(steps).join(", ") || "none"}`, () => {
-    const none = { hasPosted: false, hasCompleted: false, hasWebhook: false };
-    const all = { ...none, hasDelivered: false, hasCollected: false, ...steps };
-
-    assert.deepEqual(toFirstSteps(words.map((word) => ({ word, count: 0 }))), all);
-  });
-}

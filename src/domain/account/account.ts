@@ -1,6 +1,5 @@
-import { randomBytes } from "node:crypto";
-
 import type { IdGenerator } from "../id.ts";
+import { randomBytes } from "../random.ts";
 import { textRule, type Rule } from "../rule.ts";
 import { mintKey, type CreatedKey } from "./key.ts";
 
@@ -23,13 +22,21 @@ export interface MintedAccount {
   readonly first: CreatedKey;
 }
 
-/** Mints an account's webhook secret and first key. Stores nothing. */
+interface AccountOrder {
+  readonly createdAt: number;
+  readonly ids: IdGenerator;
+  /** Its first key and its webhook secret, where they were made elsewhere. */
+  readonly key?: string | undefined;
+  readonly webhookSecret?: string | undefined;
+}
+
+/** Mints an account's webhook secret and first key, unless they are given. Stores nothing. */
 export function mintAccount(
   login: string,
-  { createdAt, ids }: { readonly createdAt: number; readonly ids: IdGenerator },
+  { createdAt, ids, key, webhookSecret = newWebhookSecret() }: AccountOrder,
 ): MintedAccount {
-  const first = mintKey({ label: null, createdAt }, ids);
-  const account = { login, webhookSecret: newWebhookSecret(), createdAt, firstKey: first.toStore };
+  const first = mintKey({ label: null, createdAt, given: key }, ids);
+  const account = { login, webhookSecret, createdAt, firstKey: first.toStore };
   return { account, first };
 }
 

@@ -1,13 +1,10 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 import type { IdGenerator } from "../id.ts";
-
-/** The beginning of every API key; listings show it with the last four characters. */
-export const KEY_PREFIX = "pbd_live_";
-
-/** The beginning of every worker's token. */
-export const WORKER_TOKEN_PREFIX = "pbd_work_";
+import { randomBytes } from "../random.ts";
+import { textRule, type Rule } from "../rule.ts";
+import { hasKeyForm, KEY_PREFIX, WORKER_TOKEN_PREFIX } from "./key-form.ts";
 
 /** The most keys of an account that may be active at once (contract §2). */
 export const ACTIVE_KEYS_MAX = 20;
@@ -15,7 +12,6 @@ export const ACTIVE_KEYS_MAX = 20;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 34;
 const CHECKSUM_LENGTH = 6;
-const WELL_FORMED = /^[0-9A-Za-z]{40}$/;
 
 /** A key, or a worker's token, as it is shown once, when it is made. Only its hash is ever stored. */
 export interface MintedKey {
@@ -37,6 +33,15 @@ export function newWorkerToken(): MintedKey {
   return mint(WORKER_TOKEN_PREFIX);
 }
 
+/** A key that was made elsewhere. */
+export const KEY: Rule<string> = textRule({
+  takes: `a key as the daemon makes them: ${KEY_PREFIX} and 40 letters and digits, of which the last six are a checksum`,
+  hint: "KEY",
+  schema: { type: "string" },
+  isSecret: true,
+  read: (text) => (isWellFormedKey(text) ? text : null),
+});
+
 /** True when the text has the form of a key and its checksum is right. */
 export function isWellFormedKey(text: string): boolean {
   return isWellFormed(text, KEY_PREFIX);
@@ -48,13 +53,16 @@ export function isWellFormedWorkerToken(text: string): boolean {
 
 function mint(prefix: string): MintedKey {
   const secret = randomBase62(SECRET_LENGTH);
-  const key = prefix + secret + checksum(secret);
+  return mintedKey(prefix + secret + checksum(secret));
+}
+
+function mintedKey(key: string): MintedKey {
   return { key, hash: hashKey(key), lastFour: key.slice(-4) };
 }
 
 function isWellFormed(text: string, prefix: string): boolean {
+  if (!hasKeyForm(text, prefix)) return false;
   const random = text.slice(prefix.length);
-  if (!text.startsWith(prefix) || !WELL_FORMED.test(random)) return false;
   return random.slice(SECRET_LENGTH) === checksum(random.slice(0, SECRET_LENGTH));
 }
 
@@ -78,12 +86,14 @@ export interface CreatedKey {
   };
 }
 
-/** Mints a key and its id. Stores nothing. */
-export function mintKey(
-  { label, createdAt }: Pick<CreatedKey, "createdAt"> & { readonly label: string | null },
-  ids: IdGenerator,
-): CreatedKey {
-  const { key, hash, lastFour } = newKey();
+interface KeyOrder extends Pick<CreatedKey, "createdAt"> {
+  readonly label: string | null;
+  readonly given?: string | undefined;
+}
+
+/** Mints a key and its id; with a `given` key only its id. Stores nothing. */
+export function mintKey({ label, createdAt, given }: KeyOrder, ids: IdGenerator): CreatedKey {
+  const { key, hash, lastFour } = given === undefined ? newKey() : mintedKey(given);
   return {
     key,
     createdAt,

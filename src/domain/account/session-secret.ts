@@ -1,4 +1,6 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash } from "node:crypto";
+
+import { randomBytes } from "../random.ts";
 
 /** The beginning of the token of every sign-in link. */
 export const SIGN_IN_TOKEN_PREFIX = "pbd_link_";

@@ -23,8 +23,14 @@ export interface Clock {
   /** Names the boot that {@link uptime} counts from; null when the machine does not tell. */
   bootId(): string | null;
   /** Calls `fire` once, not before `delayMs` have passed. */
-  setTimer(delayMs: number, fire: () => void): Timer;
+  setTimer(delayMs: number, fire: () => void, kind?: TimerKind): Timer;
 }
+
+/**
+ * A `tick` comes again and again, for whoever finds out by itself what is due: a clock that is advanced leaves out the
+ * ticks at which nothing is. `once` is everything else.
+ */
+export type TimerKind = "once" | "tick";
 
 /** A clock that also knows how much time has passed since it began, whatever the wall clock was set to meanwhile. */
 export interface SteadyClock extends Clock {

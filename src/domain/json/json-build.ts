@@ -17,6 +17,9 @@ const LETTER_T = 0x74;
 // From so many units on, V8 keeps the whole text alive for a part of it, as long as somebody has the part.
 const SLICE_LENGTH_MIN = 13;
 
+/** False in Node 20, where the library for workers runs too: there every number is a double. */
+export const HAS_RAW_JSON: boolean = "rawJSON" in JSON;
+
 /** A list or an object that was not opened: its JSON, written compactly. */
 export class JsonText {
   readonly text: string;
@@ -56,7 +59,7 @@ class Builder {
 
   constructor(text: string, { keepsDigits }: JsonBuild) {
     this.#text = text;
-    this.#keepsDigits = keepsDigits;
+    this.#keepsDigits = keepsDigits && HAS_RAW_JSON;
   }
 
   value(opens: number): unknown {

@@ -1,5 +1,5 @@
 import { fault, type Fault } from "../rule.ts";
-import { buildJson, JsonText } from "./json-build.ts";
+import { buildJson, HAS_RAW_JSON, JsonText } from "./json-build.ts";
 import { CompactFault, compactJsonBytes } from "./json-compact.ts";
 
 declare global {
@@ -96,10 +96,14 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 export function isJsonObject(value: unknown): value is JsonObject {
   // A number whose digits are kept is an object to JavaScript, and a number to the client.
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  return !JSON.isRawJSON(value) && !(value instanceof JsonText);
+  return !isRawJson(value) && !(value instanceof JsonText);
 }
 
 /** The plain number of a parsed number, however the parser kept it. */
 export function toPlainNumber(value: unknown): unknown {
-  return JSON.isRawJSON(value) ? Number(value.rawJSON) : value;
+  return isRawJson(value) ? Number(value.rawJSON) : value;
+}
+
+function isRawJson(value: unknown): value is { readonly rawJSON: string } {
+  return HAS_RAW_JSON && JSON.isRawJSON(value);
 }

@@ -1,4 +1,4 @@
-import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/key.ts";
+import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/key-form.ts";
 import { textRule } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 

@@ -1,11 +1,10 @@
 import type { AccountUsage } from "../account/quota.ts";
 import type { StoredState } from "../task/task.ts";
-import type { CountedWord, EverWord } from "./work-changes.ts";
+import type { CountedWord } from "./work-changes.ts";
 
 /** Where the sums of a batch are written. */
 export interface CountWriter {
   add(accountSeq: number, word: CountedWord, count: number): void;
-  noteEver(accountSeq: number, word: EverWord): void;
 }
 
 /**
@@ -15,9 +14,6 @@ export interface CountWriter {
 export class CountTally {
   /** The sums by account, then by word. */
   readonly #sums = new Map<number, Map<CountedWord, number>>();
-  #ever: EverChange[] = [];
-  /** The accounts that have ever done each of these, as far as it was written: once is enough. */
-  readonly #everDone = new Map<EverWord, Set<number>>();
 
   /** Raises one of an account's counts; a negative number lowers it. */
   add(accountSeq: number, word: CountedWord, count: number): void {
@@ -31,12 +27,6 @@ export class CountTally {
   move(accountSeq: number, from: StoredState, to: StoredState): void {
     this.add(accountSeq, from, -1);
     this.add(accountSeq, to, 1);
-  }
-
-  /** Notes that an account has done this, for the first time or again. */
-  noteEver(accountSeq: number, word: EverWord): void {
-    if (this.#everDone.get(word)?.has(accountSeq) === true) return;
-    this.#ever.push({ accountSeq, word });
   }
 
   /** The usage of an account now, from its usage when the batch began. */
@@ -58,24 +48,10 @@ export class CountTally {
       for (const [word, sum] of sums) if (sum !== 0) writer.add(accountSeq, word, sum);
     }
     this.#sums.clear();
-    for (const { accountSeq, word } of this.#ever.splice(0)) {
-      const done = this.#everDone.get(word) ?? new Set();
-      if (done.has(accountSeq)) continue;
-      writer.noteEver(accountSeq, word);
-      this.#everDone.set(word, done.add(accountSeq));
-    }
   }
 
   /** The batch was undone. */
   reset(): void {
     this.#sums.clear();
-    this.#ever = [];
-    // The last batch's rows are gone; writing the others once more does no harm.
-    this.#everDone.clear();
   }
-}
-
-interface EverChange {
-  readonly accountSeq: number;
-  readonly word: EverWord;
 }

@@ -18,11 +18,8 @@ import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
  */
 export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
 
-/** Noted when an account has posted a webhook, had one delivered, or collected a task; it stays for good. */
-export type EverWord = "ever_webhook" | "ever_delivered" | "ever_collected";
-
 export interface WorkChanges {
-  readonly counts: Pick<CountTally, "add" | "move" | "noteEver">;
+  readonly counts: Pick<CountTally, "add" | "move">;
   readonly hosts: Pick<HostTally, "add">;
   readonly traffic: Pick<TrafficTally, "addTasks" | "addAttempt">;
 }
@@ -43,17 +40,14 @@ export function countPost(
 ): void {
   const failed = refused.length;
   let delayed = 0;
-  let hasWebhook = false;
   for (const task of accepted) {
     if (stateAtPost(task, createdAt) === "delayed") delayed++;
-    if (task.postback !== null || task.pingback !== null) hasWebhook = true;
   }
   counts.add(accountSeq, "queued", accepted.length - delayed);
   counts.add(accountSeq, "delayed", delayed);
   counts.add(accountSeq, "failed", failed);
   counts.add(accountSeq, "bytes", bytes);
   traffic.addTasks({ accountSeq, at: createdAt, posted: accepted.length + failed, failed });
-  if (hasWebhook) counts.noteEver(accountSeq, "ever_webhook");
 }
 
 export function countClaimed(
@@ -93,7 +87,6 @@ export function countCancelled(
 
 export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountSeq: number): void {
   counts.add(accountSeq, "ready", -1);
-  counts.noteEver(accountSeq, "ever_collected");
 }
 
 /** The traffic stays, because it happened. */
@@ -120,7 +113,6 @@ export function countAttempt(
   if (wasRetry !== isRetried) {
     hosts.add({ accountSeq, host, word: "retrying", count: isRetried ? 1 : -1 });
   }
-  if (decision.state === "delivered") counts.noteEver(accountSeq, "ever_delivered");
   if (isUndelivered(decision.state)) {
     hosts.add({ accountSeq, host, word: decision.state, count: 1 });
   }

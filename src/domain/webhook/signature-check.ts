@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-import { KEY_PREFIX } from "../account/key.ts";
+import { KEY_PREFIX } from "../account/key-form.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, toJsonText } from "../json/json.ts";
 import { parseUrlForm } from "./url-form.ts";
 import { encodedForm } from "./webhook-url.ts";
@@ -32,6 +32,12 @@ export function checkSignature(question: SignatureQuestion): SignatureVerdict {
   const match = form.digest === null ? null : findMatch(form.digest, question);
   if (form.fault === null && match?.length === 0) return { kind: "valid" };
   return { kind: "invalid", reasons: toReasons(form, { match, secret }) };
+}
+
+/** A verdict as sentences for people. */
+export function explainVerdict(verdict: SignatureVerdict): readonly string[] {
+  if (verdict.kind === "valid") return ["The signature is valid."];
+  return ["The signature is not valid.", ...verdict.reasons];
 }
 
 interface SignatureForm {
