@@ -59,6 +59,13 @@ export interface DeliveryStore {
    */
   listDeliveries(key: TaskKey): Promise<readonly Delivery[] | null>;
   /**
+   * Lists an account's attempts in the order in which they were scheduled, from a place on: those that have started and
+   * those that have not. Without a place, only those that have not, soonest due first. Looks at a bounded number of
+   * rows. Where nodes share the store, leaves out what was scheduled within the last seconds: until all nodes have
+   * committed theirs, one of them could come before a place that was handed out.
+   */
+  listAttempts(query: AttemptQuery): Promise<AttemptPage>;
+  /**
    * Sends a finished task's webhooks again, all or those of one kind. An ended delivery begins a fresh series, a
    * scheduled one becomes due now, and one in flight stays. With `states`, only deliveries that ended in these states
    * begin again, and scheduled ones stay too. Answers the lanes that now have an attempt due.
@@ -70,6 +77,36 @@ export interface DeliveryStore {
   listAllDeliveries(query: DeliveryQuery): Promise<readonly DeliverySummary[]>;
   /** Counts the ended deliveries that a filter selects. May read the whole log of attempts. */
   countEndedDeliveries(filter: DeliveryFilter): Promise<DeliveryCount>;
+}
+
+export interface AttemptQuery {
+  readonly accountId: number;
+  /** A place that an earlier page named; null for what is scheduled now. */
+  readonly after: number | null;
+  readonly limit: number;
+  readonly now: number;
+}
+
+/** An attempt of an account, with what its task can be chosen by. */
+export interface ListedAttempt {
+  /** Its own place. The place before it, from which it is the first, is one less. */
+  readonly seq: number;
+  readonly taskId: string;
+  readonly type: string | null;
+  readonly tag: string | null;
+  readonly kind: DeliveryKind;
+  readonly number: number;
+  readonly dueAt: number;
+  /** Null while it is scheduled. */
+  readonly startedAt: number | null;
+}
+
+export interface AttemptPage {
+  readonly attempts: readonly ListedAttempt[];
+  /** The place where the next page begins, also after the last attempt that there is. */
+  readonly next: number;
+  /** True when there is more to look at now. */
+  readonly hasMore: boolean;
 }
 
 /** The queue of an account's attempts to one host. */

@@ -1,9 +1,9 @@
 import type { HeldWork } from "../domain/account/held-work.ts";
 import type { SeriesCounts, SeriesDuration, SeriesStep } from "../domain/stats/time-series.ts";
-import type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
+import type { WorkCounts } from "../domain/stats/work-counts.ts";
 import type { AccountState } from "./account.ts";
 
-export type { FirstSteps, WorkCounts } from "../domain/stats/work-counts.ts";
+export type { WorkCounts } from "../domain/stats/work-counts.ts";
 
 /** Tells how much there is, and what happened over time. */
 export interface TrafficStore {
@@ -16,8 +16,6 @@ export interface TrafficStore {
   findTraffic(query: TrafficQuery): Promise<Traffic>;
   /** Lists where it was sent. May take its time as well; the amount that is read is bounded. */
   listHostTraffic(query: HostTrafficQuery): Promise<HostTrafficPage>;
-  /** Finds what has ever been done, by an account or by any. Read as {@link countWork}. */
-  findFirstSteps(scope: Scope): Promise<FirstSteps>;
   /** When the longest-waiting task that may run was queued; null when none waits. Read as {@link countWork}. */
   findOldestWaiting(scope: Scope): Promise<number | null>;
   listAccountOverviews(query: AccountOverviewQuery): Promise<{

@@ -366,14 +366,19 @@ test("the WAL begins again although somebody reads without a pause", async (t) =
   const thread = new Worker(entry, { workerData: { file, stop } });
   const ended = once(thread, "exit");
   await once(thread, "message");
+  const pragma = t.mock.method(connection, "pragma");
 
   for (let i = 0; i < 120; i++) runner.run([postTasks(JSON.stringify("x".repeat(400_000)))]);
 
   Atomics.store(stop, 0, 1);
   await ended;
-  // 120 batches write 48 MB. On a busy machine the reader's thread is slow to let go.
+  // 120 batches write 48 MB. How often it succeeds depends on the machine: on a busy one the reader is slow to let go.
+  const begun = pragma.mock.calls.filter(
+    ({ arguments: [source], result }) => source === "wal_checkpoint(RESTART)" && result === 0,
+  );
+  assert(begun.length > 0);
   const { size } = statSync(`${file}-wal`);
-  assert(size < 24_000_000, `${size} bytes`);
+  assert(size < 40_000_000, `${size} bytes`);
 });
 
 test("a reader that does not end holds up few batches, and none for good", (t) => {

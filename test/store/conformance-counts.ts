@@ -13,15 +13,12 @@ import {
   NEW_TASK_BYTES,
   giveUpAll,
   retainedUntil,
-  newFinish,
   newPost,
-  newRefusedTask,
   newTask,
   taskQuery,
   RETENTION_MS,
   seedAccount,
   T0,
-  webhook,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 import {
@@ -121,7 +118,6 @@ export function exerciseCounts(open: OpenStore): void {
     assert.deepEqual(await store.countWork(bob), { ...ofBob, delayed: 1 });
     const data = await store.findAccountData({ accountId: bob, revokedMax: 0 });
     assert.equal(data?.taskCounts.queued, 1);
-    assert.equal((await store.findFirstSteps(bob)).hasPosted, true);
 
     assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 9 }), 2);
     const ofAda = { ...NOTHING, bytes: 3 * NEW_TASK_BYTES };
@@ -134,57 +130,7 @@ export function exerciseCounts(open: OpenStore): void {
     const { queued, delayed, running } = await store.countWork(null);
     assert.deepEqual([queued, delayed, running], [2, 1, 0]);
   });
-
-  test("does not take a task that task_post refused for one that was posted", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    await store.insertTasks(newPost(accountId, [], { refused: [newRefusedTask()] }));
-
-    assert.equal((await store.findFirstSteps(accountId)).hasPosted, false);
-
-    await store.insertTasks(newPost(accountId, [newTask()]));
-    assert.equal((await store.findFirstSteps(accountId)).hasPosted, true);
-  });
-
-  test("knows what was ever done, also after all of it was erased", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
-    const never = { hasPosted: false, hasCompleted: false, hasWebhook: false };
-    const nothing = { ...never, hasDelivered: false, hasCollected: false };
-    assert.deepEqual(await store.findFirstSteps(ada), nothing);
-    assert.deepEqual(await store.findFirstSteps(null), nothing);
-
-    const task = newTask({ postback: webhook("a.example") });
-    await store.insertTasks(newPost(ada, [task]));
-    const posted = { ...nothing, hasPosted: true, hasWebhook: true };
-    assert.deepEqual(await store.findFirstSteps(ada), posted);
-    const [claimed] = await store.claimTasks({ type: "echo", max: 1, now: T0 });
-    assert(claimed !== undefined);
-    await store.finishTask(newFinish(claimed));
-    assert.deepEqual(await store.findFirstSteps(ada), { ...posted, hasCompleted: true });
-    await store.collectTask({ accountId: ada, id: task.id });
-    const collected = { ...posted, hasCompleted: true, hasCollected: true };
-    assert.deepEqual(await store.findFirstSteps(ada), collected);
-    const lanes = [{ accountId: ada, host: "a.example", fresh: 1, retries: 0 }];
-    const { attempts } = await store.claimAttempts({ lanes, now: T0 + 1000 });
-    for (const attempt of attempts) {
-      const result = { ...RESULT, outcome: "delivered" as const };
-      const decision = { state: "delivered" as const };
-      await store.recordAttempt({ attempt, result, endedAt: T0 + 2000, decision });
-    }
-    const all = { ...collected, hasDelivered: true };
-    assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 }), 1);
-
-    assert.deepEqual(await store.findFirstSteps(ada), all);
-    assert.deepEqual(await store.findFirstSteps(null), all);
-    assert.deepEqual(await store.findFirstSteps(bob), nothing);
-  });
 }
-
-const RESULT = {
-  ...{ httpStatus: 200, error: null, retryAfter: null, address: null, responseExcerpt: null },
-  ...{ refusal: null, phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null } },
-};
 
 /** As clients see them: a delayed task is queued. */
 function statesOf(counts: WorkCounts): Partial<WorkCounts> {

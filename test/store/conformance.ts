@@ -33,6 +33,7 @@ import {
 } from "../helpers/store.ts";
 import { exerciseAccess } from "./conformance-access.ts";
 import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
+import { exerciseAttemptList } from "./conformance-attempt-list.ts";
 import { exerciseAudit, newEntry } from "./conformance-audit.ts";
 import { exerciseClock } from "./conformance-clock.ts";
 import { exerciseCluster } from "./conformance-cluster.ts";
@@ -107,6 +108,7 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   redelivery: exerciseRedelivery,
   "deliveries that are held": exerciseDeliveryHolds,
   "what the operator sees of deliveries": exerciseDeliveryLog,
+  "what an account sees of its attempts": exerciseAttemptList,
   "redelivery orders": exerciseOrders,
   "looking for tasks": exerciseSearch,
   "the story of a task": exerciseTimeline,
@@ -459,6 +461,7 @@ const CALLS = {
   findTaskDeliveries: (store) => store.findTaskDeliveries("x"),
   listAllDeliveries: (store) =>
     store.listAllDeliveries({ filter: deliveryFilter(), limit: 1, before: null }),
+  listAttempts: (store) => store.listAttempts({ accountId: 1, after: null, limit: 1, now: T0 }),
   countEndedDeliveries: (store) => store.countEndedDeliveries(deliveryFilter()),
   orderRedelivery: (store) => store.orderRedelivery({ ...newOrder(), openMax: null }),
   listRedeliveryOrders: (store) => store.listRedeliveryOrders({ login: null, limit: 1 }),
@@ -479,7 +482,6 @@ const CALLS = {
   countWork: (store) => store.countWork(1),
   findTraffic: (store) => store.findTraffic({ scope: 1, from: T0, to: T0 }),
   listHostTraffic: (store) => store.listHostTraffic({ scope: 1, since: T0, limit: 1 }),
-  findFirstSteps: (store) => store.findFirstSteps(1),
   findOldestWaiting: (store) => store.findOldestWaiting(1),
   listAccountOverviews: (store) =>
     store.listAccountOverviews({ part: null, after: null, limit: 1, now: T0 }),

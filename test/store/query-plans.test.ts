@@ -7,6 +7,7 @@ import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
+import * as attemptList from "../../src/store/sqlite/attempt-list.ts";
 import * as audit from "../../src/store/sqlite/audit.ts";
 import * as clockReadings from "../../src/store/sqlite/clock-readings.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
@@ -72,6 +73,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     ...clockReadings,
     ...deliveryFilters,
     ...deliveryLog,
+    ...attemptList,
     ...redeliveryOrders,
   }),
   ...statementsOf({ ...taskErasure, ...accountErasure }),
@@ -153,6 +155,17 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   COUNT_OPEN_ORDERS: ["SCAN redelivery_orders USING INDEX redelivery_orders_open"],
   LIST_ORDERS: ["SCAN redelivery_orders", "SCAN (subquery-1)"],
+  LIST_ATTEMPTS: [
+    "SEARCH a USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+  ],
+  // Once for each listener that begins.
+  LIST_SCHEDULED: [
+    "SEARCH attempts USING INDEX attempts_due (account_seq=?)",
+    "SCAN a",
+    "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+    "USE TEMP B-TREE FOR ORDER BY",
+  ],
   NEWEST_SEQ_BEFORE: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid<?)"],
   ATTEMPT_TIME: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>?)"],
   CANCEL_ORDER: [

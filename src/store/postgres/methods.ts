@@ -103,6 +103,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     countScheduled: readLong("countScheduled"),
     findTaskDeliveries: readLong("findTaskDeliveries"),
     listAllDeliveries: readLong("listAllDeliveries"),
+    listAttempts: readLong("listAttempts", byAccount),
     countEndedDeliveries: readLong("countEndedDeliveries"),
     countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
     listTasks: (query) => listByTurns(query, listTasks, examineMax),

@@ -2,6 +2,7 @@ import { accessRequestReads } from "./access-requests.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
+import { attemptListReads } from "./attempt-list.ts";
 import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
 import { databaseHealthReads } from "./database-health.ts";
@@ -65,6 +66,7 @@ export function longReads(sql: Sql) {
     ...accountOverviewReads(sql),
     ...databaseHealthReads(sql),
     ...deliveryLogReads(sql),
+    ...attemptListReads(sql),
     ...taskDeliveryReads(sql),
     ...heldWorkReads(sql),
     ...scheduledCountReads(sql),

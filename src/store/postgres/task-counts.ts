@@ -1,12 +1,7 @@
 import type { AccountUsage } from "../../domain/account/quota.ts";
 import type { CountTally } from "../../domain/stats/count-tally.ts";
-import type { CountedWord, EverWord } from "../../domain/stats/work-changes.ts";
-import {
-  toFirstSteps,
-  toWorkCounts,
-  type KeptCount,
-  type WorkCounts,
-} from "../../domain/stats/work-counts.ts";
+import type { CountedWord } from "../../domain/stats/work-changes.ts";
+import { toWorkCounts, type KeptCount, type WorkCounts } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";
@@ -15,11 +10,6 @@ export const ADD_TO_COUNTS = `
   INSERT INTO task_counts AS c (account_seq, word, stripe, count)
   SELECT account_seq, word, $1, count FROM unnest($2::bigint[], $3::text[], $4::bigint[]) AS a (account_seq, word, count)
   ON CONFLICT (account_seq, word, stripe) DO UPDATE SET count = c.count + excluded.count`;
-
-const NOTE_EVER = `
-  INSERT INTO task_counts (account_seq, word, stripe, count)
-  SELECT account_seq, word, $1, 1 FROM unnest($2::bigint[], $3::text[]) AS a (account_seq, word)
-  ON CONFLICT (account_seq, word, stripe) DO NOTHING`;
 
 const SELECT_COUNTS = `
   SELECT word, sum(count)::bigint AS count FROM task_counts WHERE account_seq = $1 GROUP BY word`;
@@ -46,7 +36,6 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
     words: [],
     counts: [],
   };
-  const evers: { accounts: number[]; words: EverWord[] } = { accounts: [], words: [] };
   let bytes = 0;
   tally.write(
     {
@@ -55,10 +44,6 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
         adds.words.push(word);
         adds.counts.push(count);
         if (word === "bytes") bytes += count;
-      },
-      noteEver(accountSeq, word) {
-        evers.accounts.push(accountSeq);
-        evers.words.push(word);
       },
     },
     changed,
@@ -71,7 +56,6 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
   if (adds.accounts.length > 0) {
     sql.send(ADD_TO_COUNTS, [sql.stripe, adds.accounts, adds.words, adds.counts]);
   }
-  if (evers.accounts.length > 0) sql.send(NOTE_EVER, [sql.stripe, evers.accounts, evers.words]);
 }
 
 /** Reads the usage of accounts as it is committed; an account that has never posted has none. */
@@ -96,6 +80,5 @@ export function taskCountReads(sql: Sql) {
 
   return {
     countWork: async (scope) => toWorkCounts(await read(scope)),
-    findFirstSteps: async (scope) => toFirstSteps(await read(scope)),
   } satisfies Partial<Store>;
 }

@@ -158,6 +158,7 @@ export function deliveryMethods(access: FileAccess) {
     releaseDeliveries: write("releaseDeliveries"),
     countScheduled: readLong("countScheduled"),
     listAllDeliveries: readLong("listAllDeliveries"),
+    listAttempts: readLong("listAttempts", byAccount),
     countEndedDeliveries: readLong("countEndedDeliveries"),
 
     orderRedelivery: write("orderRedelivery"),
@@ -211,7 +212,6 @@ export function shownMethods(access: FileAccess, { examineMax }: ListLimits) {
     countEndedDeliveriesStep: (step) => countEndedDeliveriesStep({ ...step, examineMax }),
 
     countWork: scoped(readLong("countAllWork"), reads.countAccountWork),
-    findFirstSteps: scoped(readLong("findAnyFirstSteps"), reads.findAccountFirstSteps),
     findOldestWaiting: scoped(readLong("findAnyOldestWaiting"), reads.findAccountOldestWaiting),
     findTraffic: async (query) => sortTraffic(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),

@@ -2,6 +2,7 @@ import { accessRequestReads } from "./access-requests.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, laneReads } from "./attempt-claims.ts";
+import { attemptListReads } from "./attempt-list.ts";
 import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
 import { deliveryReads } from "./deliveries.ts";
@@ -65,6 +66,7 @@ export function longReads(connection: Connection) {
     ...endedTaskReads(connection),
     ...typeWorkReads(connection),
     ...deliveryLogReads(connection),
+    ...attemptListReads(connection),
     ...allCountReads(connection),
     ...allWaitingReads(connection),
     ...trafficReads(connection),

@@ -1,21 +1,12 @@
 import { openTasksOf, type AccountUsage } from "../../domain/account/quota.ts";
 import type { CountWriter } from "../../domain/stats/count-tally.ts";
-import type { CountedWord, EverWord } from "../../domain/stats/work-changes.ts";
-import {
-  toFirstSteps,
-  toTaskCounts,
-  toWorkCounts,
-  type KeptCount,
-} from "../../domain/stats/work-counts.ts";
+import type { CountedWord } from "../../domain/stats/work-changes.ts";
+import { toTaskCounts, toWorkCounts, type KeptCount } from "../../domain/stats/work-counts.ts";
 import type { Connection } from "./machine/connection.ts";
 
 export const ADD_TO_COUNT = `
   INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, ?)
   ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count`;
-
-export const NOTE_EVER = `
-  INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, 1)
-  ON CONFLICT (account_seq, state) DO NOTHING`;
 
 export const SELECT_COUNTS = `SELECT state AS word, count FROM task_counts WHERE account_seq = ?`;
 
@@ -32,11 +23,9 @@ export const SUM_COUNTS = `SELECT state AS word, sum(count) AS count FROM task_c
 /** Writes what a batch changes, in its transaction. */
 export function countWriter(connection: Connection): CountWriter {
   const addToCount = connection.prepare<[number, CountedWord, number]>(ADD_TO_COUNT);
-  const noteEver = connection.prepare<[number, EverWord]>(NOTE_EVER);
 
   return {
     add: (accountSeq, word, count) => void addToCount.run(accountSeq, word, count),
-    noteEver: (accountSeq, word) => void noteEver.run(accountSeq, word),
   };
 }
 
@@ -59,8 +48,6 @@ export function taskCountReads(connection: Connection) {
       const counts = toWorkCounts(select.all(accountSeq));
       return { bytes: counts.bytes, openTasks: openTasksOf(counts) };
     },
-
-    findAccountFirstSteps: (accountSeq: number) => toFirstSteps(select.all(accountSeq)),
   };
 }
 
@@ -70,6 +57,5 @@ export function allCountReads(connection: Connection) {
 
   return {
     countAllWork: (_scope: null) => toWorkCounts(sum.all()),
-    findAnyFirstSteps: (_scope: null) => toFirstSteps(sum.all()),
   };
 }
