@@ -2,6 +2,16 @@ import { ACCOUNT_ANSWERS } from "./account.ts";
 import { AUDIT_ANSWERS } from "./audit.ts";
 import { DELIVERY_HOLD_ANSWERS } from "./delivery-hold.ts";
 import { DELIVERY_ANSWERS } from "./delivery.ts";
+import { DEV_ACCOUNT_ANSWERS } from "./dev-account.ts";
+import { DEV_CLOCK_ANSWERS } from "./dev-clock.ts";
+import { DEV_FAULT_ANSWERS } from "./dev-fault.ts";
+import { DEV_INBOX_ANSWERS } from "./dev-inbox.ts";
+import { DEV_RESET_ANSWERS } from "./dev-reset.ts";
+import { DEV_RESULT_ANSWERS } from "./dev-result.ts";
+import { DEV_SECRET_ANSWERS } from "./dev-secret.ts";
+import { DEV_SESSION_ANSWERS } from "./dev-session.ts";
+import { DEV_WAIT_ANSWERS } from "./dev-wait.ts";
+import { DEV_WEBHOOK_ANSWERS } from "./dev-webhook.ts";
 import type { OwnFields } from "./envelope.ts";
 import { LEASE_ANSWERS } from "./lease.ts";
 import { NODE_ANSWERS } from "./node.ts";
@@ -40,6 +50,16 @@ export const ANSWERS = {
   ...DELIVERY_HOLD_ANSWERS,
   ...AUDIT_ANSWERS,
   ...SESSION_ANSWERS,
+  ...DEV_CLOCK_ANSWERS,
+  ...DEV_INBOX_ANSWERS,
+  ...DEV_SESSION_ANSWERS,
+  ...DEV_SECRET_ANSWERS,
+  ...DEV_ACCOUNT_ANSWERS,
+  ...DEV_WEBHOOK_ANSWERS,
+  ...DEV_WAIT_ANSWERS,
+  ...DEV_RESULT_ANSWERS,
+  ...DEV_RESET_ANSWERS,
+  ...DEV_FAULT_ANSWERS,
   "GET /metrics": text(),
   "GET /livez": Ok,
   "GET /readyz": Ready,

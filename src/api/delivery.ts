@@ -6,9 +6,9 @@ import {
   ENDED_STATES,
 } from "../domain/webhook/delivery.ts";
 import { envelope } from "./envelope.ts";
-import { optional, type InputsFor } from "./input.ts";
+import { CURSOR_RULE, optional, wholeNumber, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
-import { Time } from "./value.ts";
+import { Id, Time } from "./value.ts";
 
 const Phase = s.nullable(
   s.number({ minimum: 0, description: "Milliseconds; null for a phase that did not happen." }),
@@ -29,7 +29,7 @@ export const ATTEMPT = {
   refusal: s.nullable(s.object({ host: s.text(), addresses: s.list(s.text()), rule: s.text() })),
 };
 
-const Attempt = s.named("Attempt", s.object(ATTEMPT));
+export const Attempt = s.named("Attempt", s.object(ATTEMPT));
 export type Attempt = s.Static<typeof Attempt>;
 
 export const DeliveryId = s.text("What the receiver gets as webhook-id.");
@@ -51,12 +51,46 @@ export type Delivery = s.Static<typeof Delivery>;
 
 const Deliveries = envelope({ deliveries: s.list(Delivery) });
 
+const ListedAttempt = s.named(
+  "ListedAttempt",
+  s.object({
+    task_id: Id,
+    type: s.nullable(s.text()),
+    tag: s.nullable(s.text()),
+    kind: DeliveryKind,
+    number: ATTEMPT.number,
+    due_at: Time,
+    started_at: ATTEMPT.started_at,
+    cursor: s.nullable(
+      s.text(
+        "From here this attempt is the first one, to look at it again; null once it has started.",
+      ),
+    ),
+  }),
+);
+export type ListedAttempt = s.Static<typeof ListedAttempt>;
+
+const Attempts = envelope({
+  attempts: s.list(ListedAttempt),
+  next_cursor: s.text("Where the next attempts will be, also when there are none yet."),
+  more: s.flag("True where the next page can be asked for at once."),
+});
+
 export const DELIVERY_ANSWERS = {
+  "GET /v1/tasks/attempts": Attempts,
   "GET /v1/tasks/deliveries/:id": Deliveries,
   "POST /v1/tasks/redeliver/:id": Deliveries,
 };
 
+const LIMIT = { min: 1, max: 1000, standard: 100 };
+
 export const DELIVERY_INPUTS = {
+  "GET /v1/tasks/attempts": {
+    query: {
+      cursor: optional(CURSOR_RULE, "The place to begin at; without it, what is scheduled now."),
+      limit: wholeNumber(LIMIT, "Most attempts on a page."),
+    },
+  },
   "POST /v1/tasks/redeliver/:id": {
     body: {
       kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),

@@ -1,4 +1,4 @@
-import { statusMessage } from "../domain/status.ts";
+import { STATUS_TABLE } from "../domain/status.ts";
 import {
   constant,
   count,
@@ -13,10 +13,12 @@ import {
 
 declare const OWN: unique symbol;
 
+const OK = STATUS_TABLE[20000].message;
+
 /** The head of every answer, before its own fields. */
 export interface Head {
   readonly status_code: 20000;
-  readonly status_message: string;
+  readonly status_message: typeof OK;
 }
 
 /** An answer: the envelope's head, and the operation's own fields. */
@@ -27,14 +29,14 @@ export interface Enveloped<Own> extends Schema<Head & Own> {
 /** The own fields of an answer; never for an answer without an envelope. */
 export type OwnFields<Of> = Of extends Enveloped<infer Own> ? Own : never;
 
-const HEAD = { status_code: constant(20000), status_message: constant(statusMessage(20000)) };
+const HEAD = { status_code: constant(20000), status_message: constant(OK) };
 
 export function envelope<Own extends Fields>(fields: Own): Enveloped<ValuesOf<Own>> {
   return object({ ...HEAD, ...fields });
 }
 
 /** The envelope around tasks, with the fields that an operation adds. */
-export function tasksEnvelope<Item, Added extends Fields = {}>(item: Schema<Item>, added?: Added) {
+export function tasksEnvelope<Item, Added extends Fields>(item: Schema<Item>, added: Added) {
   return envelope({ tasks_count: count(), tasks_error: count(), ...added, tasks: list(item) });
 }
 

@@ -3,6 +3,15 @@ import type { OperationKey } from "./answers.ts";
 import { AUDIT_INPUTS } from "./audit.ts";
 import { DELIVERY_HOLD_INPUTS } from "./delivery-hold.ts";
 import { DELIVERY_INPUTS } from "./delivery.ts";
+import { DEV_ACCOUNT_INPUTS } from "./dev-account.ts";
+import { DEV_CLOCK_INPUTS } from "./dev-clock.ts";
+import { DEV_FAULT_INPUTS } from "./dev-fault.ts";
+import { DEV_INBOX_INPUTS } from "./dev-inbox.ts";
+import { DEV_RESET_INPUTS } from "./dev-reset.ts";
+import { DEV_RESULT_INPUTS } from "./dev-result.ts";
+import { DEV_SECRET_INPUTS } from "./dev-secret.ts";
+import { DEV_WAIT_INPUTS } from "./dev-wait.ts";
+import { DEV_WEBHOOK_INPUTS } from "./dev-webhook.ts";
 import type { Inputs, Nothing, WrittenInputs } from "./input.ts";
 import { LEASE_INPUTS } from "./lease.ts";
 import { OPERATOR_INPUTS } from "./operator.ts";
@@ -31,6 +40,15 @@ export const INPUTS = {
   ...DELIVERY_HOLD_INPUTS,
   ...AUDIT_INPUTS,
   ...SESSION_INPUTS,
+  ...DEV_CLOCK_INPUTS,
+  ...DEV_INBOX_INPUTS,
+  ...DEV_ACCOUNT_INPUTS,
+  ...DEV_WEBHOOK_INPUTS,
+  ...DEV_WAIT_INPUTS,
+  ...DEV_RESULT_INPUTS,
+  ...DEV_SECRET_INPUTS,
+  ...DEV_RESET_INPUTS,
+  ...DEV_FAULT_INPUTS,
 };
 
 /** The inputs of an operation; `{}` where it takes nothing. */

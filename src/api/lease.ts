@@ -58,10 +58,10 @@ const LeaseOutcome = s.named(
 );
 export type LeaseOutcome = s.Static<typeof LeaseOutcome>;
 
-const Outcomes = tasksEnvelope(LeaseOutcome);
+const Outcomes = tasksEnvelope(LeaseOutcome, {});
 
 export const LEASE_ANSWERS = {
-  "POST /v1/worker/claim": tasksEnvelope(LeasedTask),
+  "POST /v1/worker/claim": tasksEnvelope(LeasedTask, {}),
   "POST /v1/worker/heartbeat": tasksEnvelope(LeaseOutcome, {
     drain: s.flag("The daemon stops: finish what is held, and claim no more."),
   }),

@@ -62,27 +62,11 @@ const Attention = s.named(
 );
 export type Attention = s.Static<typeof Attention>;
 
-// Which of the first steps were ever taken, and what the next ones need.
-const Setup = s.object({
-  has_account: s.flag(),
-  has_posted: s.flag(),
-  has_completed: s.flag(),
-  has_webhook: s.flag(),
-  has_delivered: s.flag(),
-  has_collected: s.flag(),
-  types: s.list(
-    s.text(),
-    "The types that a task may name, those that give back their input first.",
-  ),
-});
-export type Setup = s.Static<typeof Setup>;
-
 const Overview = envelope({
   tasks: WorkCounts,
   day: DayCounts,
   oldest_waiting_ms: s.nullable(s.count()),
   attention: s.list(Attention),
-  setup: Setup,
   time: Time,
 });
 export type Overview = OwnFields<typeof Overview>;

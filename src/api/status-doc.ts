@@ -26,6 +26,7 @@ export const STATUS_REASONS = {
   40506: "On a task: it has a field that task_post does not know, and was refused.",
   40601: "On a task: it is running.",
   40602: "On a task: it is queued.",
+  40800: "What was waited for has not happened in time. Only while developing, below `/dev`.",
   40901: "On a task: it was cancelled.",
   40902: "The task has completed or failed.",
   40910: "The account has as many active keys as it may: revoke one first.",

@@ -52,6 +52,9 @@ const Marketplace = s.named(
 
 export const REFERENCE_ANSWERS = {
   "GET /v1/appendix/marketplaces": envelope({ marketplaces: s.list(Marketplace) }),
+  "GET /v1/appendix/types": envelope({
+    types: s.list(s.text(), "Those whose result is their input come first."),
+  }),
   "GET /v1/appendix/status": envelope(SERVICE_STATUS),
   "GET /v1/appendix/status_codes": envelope({ status_codes: s.list(StatusCode) }),
 };

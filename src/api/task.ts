@@ -25,7 +25,7 @@ const URL_RULES = `Public targets alone, at most ${URL_BYTES_MAX} bytes in encod
 const textOrNull = (more: s.More): s.Schema<string | null> => s.nullable(s.text(more));
 
 const POSTED = {
-  type: textOrNull("Which runner; optional where there is only one."),
+  type: textOrNull("Which runner: one of /v1/appendix/types. Optional where there is only one."),
   tag: textOrNull({
     ...TAG.schema,
     description: "A label of the client's. Without control characters.",
@@ -134,7 +134,7 @@ const Task = s.named(
 
 /** The body of task_get and of a postback. */
 export const TaskEnvelope = s.named("TaskEnvelope", {
-  ...tasksEnvelope(Task),
+  ...tasksEnvelope(Task, {}),
   description: "The body of task_get, and byte for byte that of a postback.",
 });
 
@@ -149,7 +149,7 @@ const TasksCancelled = envelope({
 });
 
 export const TASK_ANSWERS = {
-  "POST /v1/tasks/task_post": tasksEnvelope(Task),
+  "POST /v1/tasks/task_post": tasksEnvelope(Task, {}),
   "GET /v1/tasks/task_get/:id": TaskEnvelope,
   "GET /v1/tasks/tasks_ready": TaskPage,
   "GET /v1/tasks": TaskPage,

@@ -10,7 +10,7 @@ import { Time } from "./value.ts";
 
 /** Everything that happened to a task and its webhooks, and why. */
 
-const HeaderLine: s.Schema<readonly [name: string, value: string]> = {
+export const HeaderLine: s.Schema<readonly [name: string, value: string]> = {
   type: "array",
   items: s.text(),
   minItems: 2,

@@ -102,8 +102,11 @@ test("a query has the words and numbers of its rules, and no other parameter", (
 
 type Members<Of> = Of extends object ? Of[keyof Of] : never;
 
-// The input of a task is any JSON.
-type TypedKey = Exclude<OperationKey, "POST /v1/tasks/task_post">;
+// The input of a task and the result of a run are any JSON.
+type TypedKey = Exclude<
+  OperationKey,
+  "POST /v1/tasks/task_post" | "PUT /dev/results" | "POST /dev/tasks/:id/finish"
+>;
 type AnyWritten = {
   [Key in TypedKey]: Members<BodyOf<Key>> | Members<QueryOf<Key>>;
 }[TypedKey];
