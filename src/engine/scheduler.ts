@@ -34,12 +34,13 @@ export class Scheduler {
     const now = this.#clock.now();
     const next = cron.nextRun(new Date(now));
     if (next === null || this.#isDraining) return;
-    const timer = this.#clock.setTimer(next.getTime() - now, () => {
+    const fire = (): void => {
       this.#timers.delete(timer);
       // Rearmed first, so that a tick that throws is not the last one.
       this.#wait(cron, tick);
       tick();
-    });
+    };
+    const timer = this.#clock.setTimer(next.getTime() - now, fire, "tick");
     this.#timers.add(timer);
   }
 }

@@ -8,7 +8,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
-import { StatusError } from "../domain/status.ts";
+import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { accessLogHooks, joinedHooks } from "./access-log.ts";
 import {
   bodyBytesMax,
@@ -20,10 +20,13 @@ import {
   type BodyLimits,
   type BodyRoom,
 } from "./body.ts";
+import type { DevInboxDesk } from "./dev-desk.ts";
 import { parseFields } from "./fields.ts";
+import { guardDeveloper } from "./guard/browser-guard.ts";
 import { arrivalOf, strictTransport } from "./guard/client-address.ts";
 import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
 import { inTurns } from "./in-turns.ts";
+import { addInbox, answerMessage } from "./inbox.ts";
 import { requestHooks } from "./observed-requests.ts";
 import { openApiDocument } from "./openapi/openapi-document.ts";
 import {
@@ -72,6 +75,10 @@ export interface AppDeps {
   /** The dashboard's files; null when it is not served. */
   readonly pages?: PageFiles | null;
   readonly observer?: Observer | undefined;
+  /** Headers that every answer has. */
+  readonly headers?: ResponseHeaders;
+  /** Receives messages of tests; without it nothing does. */
+  readonly inbox?: DevInboxDesk;
   /** True to log a line for each request. */
   readonly logsRequests?: boolean;
 }
@@ -92,6 +99,7 @@ export function createApp(given: AppDeps): H3 {
     app.all(path, (event) => serve(methods, event, deps));
   }
   servePages(app, deps);
+  serveInbox(app, deps);
   return app;
 }
 
@@ -115,11 +123,12 @@ function sharedRoom({ limits, clock }: AppDeps): SharedRoom {
   };
 }
 
-function newReply(event: H3Event, { ids, clock, gate }: AppDeps): Reply {
+function newReply(event: H3Event, { ids, clock, gate, headers: own }: AppDeps): Reply {
+  const headers = strictTransport(nodeRequest(event), gate.proxies);
   return {
     requestId: ids.next(clock.now()),
     isHead: event.req.method === "HEAD",
-    headers: strictTransport(nodeRequest(event), gate.proxies),
+    headers: own === undefined ? headers : { ...headers, ...own },
   };
 }
 
@@ -255,6 +264,25 @@ function servePages(app: H3, deps: AppDeps): void {
         serveRoot(page, first) ?? toResponse(toErrorAnswer(new StatusError(40400)), page.reply)
       );
     },
+  });
+}
+
+function serveInbox(app: H3, deps: ServingDeps): void {
+  const { inbox, gate } = deps;
+  if (inbox === undefined) return;
+  addInbox(app, async (event) => {
+    const reply = newReply(event, deps);
+    const request = nodeRequest(event);
+    try {
+      checkHost(request);
+      if (gate.browsers !== null) guardDeveloper(request, gate.browsers);
+      const room = openRoom(event, { request, holder: "inbox", deps });
+      const box = event.context.params?.["box"] ?? "";
+      const call = { box, request, gate, room, gone: closeSignal(request) };
+      return toResponse(await answerMessage(call, inbox), reply);
+    } catch (error) {
+      return answerError(error, { deps, event, ...reply });
+    }
   });
 }
 

@@ -83,7 +83,7 @@ export async function readBodyBytes(
 ): Promise<Uint8Array | null> {
   if (isOptional && hasNoBody(request)) return null;
   checkMediaType(request);
-  const bytes = await readBounded(request, reading);
+  const bytes = await readBytes(request, reading);
   if (bytes.length > 0) return bytes;
   // Only now is it known that a body in chunks was empty.
   if (isOptional) return null;
@@ -145,7 +145,11 @@ function tooFine(): StatusError {
 // Node keeps so much of an unread body for its connection in any case: it is taken without asking for room.
 const UNASKED_BYTES = 64 * 1024;
 
-async function readBounded(
+/**
+ * Reads the bytes of a body of any media type; none where there is no body. Throws 41300 as soon as it is too large, and
+ * a ClientGoneError.
+ */
+export async function readBytes(
   request: IncomingMessage,
   { bytesMax, room }: Omit<BodyReading, "isOptional">,
 ): Promise<Uint8Array> {

@@ -8,12 +8,12 @@ import {
 } from "../api/lease.ts";
 import { memberNames, type JsonSchema } from "../api/schema.ts";
 import { isId } from "../domain/id.ts";
-import { isDeeperThan } from "../domain/json/json-build.ts";
-import { isJsonObject, JSON_DEPTH_MAX, toJsonText, type JsonObject } from "../domain/json/json.ts";
+import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
 import { parseProgress, PROGRESS } from "../domain/task/progress.ts";
 import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
 import { parseFields } from "./fields.ts";
+import { toKeptJson } from "./kept-json.ts";
 
 /**
  * Reads what workers report about the leases that they hold: bodies in, plain data out, in any thread. One bad item
@@ -120,20 +120,6 @@ function readItems<Asked>(
 
 function isLeaseId(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= LEASE_ID_LENGTH_MAX;
-}
-
-type KeptJson =
-  | { readonly kind: "text"; readonly text: string }
-  /** `reason` completes "it …". */
-  | { readonly kind: "fault"; readonly reason: string };
-
-function toKeptJson(value: unknown, bytesMax: number): KeptJson {
-  const text = toJsonText(value ?? null);
-  if (isDeeperThan(text, JSON_DEPTH_MAX)) {
-    return { kind: "fault", reason: `is nested deeper than ${JSON_DEPTH_MAX} levels` };
-  }
-  if (Buffer.byteLength(text) <= bytesMax) return { kind: "text", text };
-  return { kind: "fault", reason: `is over ${bytesMax} bytes, the limit of a result` };
 }
 
 const NO_MESSAGE = "The worker gave no reason.";

@@ -6,7 +6,15 @@ import { invalidField } from "./fields.ts";
 import { refusedValue } from "./query.ts";
 
 /** The lists with pages. A place in one is not valid in another: they are ordered by different times, or by none. */
-export type ListName = "ready" | "tasks" | "search" | "attempts" | "queued" | "running" | "audit";
+export type ListName =
+  | "ready"
+  | "tasks"
+  | "search"
+  | "attempts"
+  | "webhooks"
+  | "queued"
+  | "running"
+  | "audit";
 
 /** The last row of a page: a time and a row number. */
 export interface ListPlace {

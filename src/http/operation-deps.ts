@@ -10,6 +10,7 @@ import type { ServiceStatus } from "../domain/stats/service-status.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
 import type { LaneRef, Store } from "../store/store.ts";
+import type { DevDesk } from "./dev-desk.ts";
 import type { FloodWatch } from "./guard/flood-watch.ts";
 import type { RateLimiter } from "./guard/rate-limiter.ts";
 import type { ListCursors } from "./list-cursor.ts";
@@ -23,6 +24,10 @@ import type { WorkerDesk } from "./worker-desk.ts";
 
 /** Everything that the composition root gives to operations; each takes of it what it needs. */
 export interface OperationDeps extends ConfiguredFacts {
+  /** The means of a daemon for development; null for every other. */
+  readonly dev: DevDesk | null;
+  /** Where this daemon is served, without a path. */
+  readonly url: () => string;
   readonly store: ApiStore;
   readonly clock: SteadyClock;
   readonly log: Pick<Logger, "debug">;
@@ -87,6 +92,7 @@ export type ApiStore = Pick<
   Store,
   | ("insertTasks" | "findKeptAnswer" | "findTask" | "collectTask" | "cancelTask" | "cancelTasks")
   | ("listReady" | "listTasks" | "searchTasks" | "findTimeline" | "listDeliveries" | "redeliver")
+  | "listAttempts"
   | ("countEndedDeliveriesStep" | "orderRedelivery")
   | ("listDeliveryHolds" | "holdDeliveries" | "releaseDeliveries" | "countScheduled")
   | ("noteAudit" | "listAudit")
@@ -98,7 +104,7 @@ export type ApiStore = Pick<
   | ("insertAccessRequest" | "listAccessRequests" | "countPendingRequests")
   | ("approveAccessRequest" | "denyAccessRequest" | "listTypeWork" | "listWorkers")
   | ("listNodes" | "findDatabaseHealth")
-  | ("countWork" | "findTraffic" | "listHostTraffic" | "findFirstSteps" | "findOldestWaiting")
+  | ("countWork" | "findTraffic" | "listHostTraffic" | "findOldestWaiting")
 >;
 
 /** The facts of the configuration that operations go by. */

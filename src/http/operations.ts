@@ -1,3 +1,4 @@
+import type { DevDesk } from "./dev-desk.ts";
 import { openApi } from "./openapi/openapi.ts";
 import type { OperationDeps } from "./operation-deps.ts";
 import type { Operation } from "./operation.ts";
@@ -8,7 +9,18 @@ import {
   accessRequestList,
 } from "./operations/access-requests.ts";
 import { keyCreate, keyRevoke, userData } from "./operations/account.ts";
+import { attemptList } from "./operations/attempts.ts";
 import { deliveryList, redeliver } from "./operations/deliveries.ts";
+import { devAccounts } from "./operations/dev-accounts.ts";
+import { devClock } from "./operations/dev-clock.ts";
+import { devFaults } from "./operations/dev-faults.ts";
+import { devInbox } from "./operations/dev-inbox.ts";
+import { devReset } from "./operations/dev-reset.ts";
+import { devResults } from "./operations/dev-results.ts";
+import { devSecrets } from "./operations/dev-secrets.ts";
+import { devSignInLink } from "./operations/dev-session.ts";
+import { devWait } from "./operations/dev-wait.ts";
+import { devWebhooks } from "./operations/dev-webhooks.ts";
 import { events } from "./operations/events.ts";
 import { livez, readyz } from "./operations/health.ts";
 import { metrics } from "./operations/metrics.ts";
@@ -19,7 +31,7 @@ import { nodeList } from "./operations/operator-nodes.ts";
 import { runnerList } from "./operations/operator-runners.ts";
 import { systemShow } from "./operations/operator-system.ts";
 import { redeliveries } from "./operations/redeliveries.ts";
-import { marketplaces, serviceStatus, statusCodes } from "./operations/reference.ts";
+import { marketplaces, serviceStatus, statusCodes, taskTypes } from "./operations/reference.ts";
 import { sessionGet, signIn, signInByLink, signOut } from "./operations/session.ts";
 import { statsHosts, statsOverview, statsSeries } from "./operations/stats.ts";
 import { taskCancel, taskCancelMany } from "./operations/task-cancel.ts";
@@ -46,11 +58,13 @@ export function operations(deps: OperationDeps): readonly Operation[] {
     taskCancel(deps),
     taskCancelMany(deps),
     deliveryList(deps),
+    attemptList(deps),
     redeliver(deps),
     keyCreate(deps),
     keyRevoke(deps),
     userData(deps),
     marketplaces(deps),
+    taskTypes(deps),
     serviceStatus(deps),
     statusCodes(),
     accessRequest(deps),
@@ -86,9 +100,25 @@ export function operations(deps: OperationDeps): readonly Operation[] {
     signOut(deps),
     livez(),
     readyz(deps),
+    ...(deps.dev === null ? [] : forDevelopment(deps, deps.dev)),
   ];
   const served = deps.servesDashboard ? all : all.filter(isWithoutDashboard);
   return [...served, openApi(served)];
+}
+
+function forDevelopment(deps: OperationDeps, dev: DevDesk): readonly Operation[] {
+  return [
+    ...devClock(dev),
+    ...devInbox(dev),
+    devAccounts(deps, dev),
+    devWebhooks(dev),
+    devWait(deps, dev),
+    ...devResults(deps, dev),
+    ...devFaults(dev),
+    ...devSecrets(deps),
+    devReset(dev),
+    devSignInLink(dev),
+  ];
 }
 
 function isWithoutDashboard({ access, isDashboard }: Operation): boolean {

@@ -21,18 +21,20 @@ export function toResponse(answer: WholeAnswer, reply: Reply): Response {
   if (reply.isHead) return headOnly(answer, headers);
   if (answer.stream !== undefined)
     return new FastResponse(answer.stream.open(), { status, headers });
-  // The constructor refuses 304 with any body, even an empty one.
-  if (status === 304) return new FastResponse(null, { status, headers });
+  // The constructor refuses these with any body, even an empty one.
+  if (BODILESS.has(status)) return new FastResponse(null, { status, headers });
   // Anything but a view of its own bytes would be copied.
   const body = (answer.bytes ?? answer.text) as Uint8Array<ArrayBuffer> | string;
   return new FastResponse(body, { status, headers });
 }
 
+const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
+
 // h3 would leave out the length together with the body.
 function headOnly(answer: WholeAnswer, headers: [string, string][]): Response {
   const { status, text, bytes, stream } = answer;
   const length: [string, string] = ["content-length", String(Buffer.byteLength(bytes ?? text))];
-  const hasLength = status !== 304 && stream === undefined;
+  const hasLength = !BODILESS.has(status) && stream === undefined;
   return new FastResponse(null, { status, headers: hasLength ? [...headers, length] : headers });
 }
 
@@ -40,7 +42,7 @@ function headerLines(
   answer: WholeAnswer,
   { requestId, headers }: Omit<Reply, "isHead">,
 ): [string, string][] {
-  const lines: [string, string][] = answer.status === 304 ? [] : [contentType(answer)];
+  const lines: [string, string][] = BODILESS.has(answer.status) ? [] : [contentType(answer)];
   lines.push(["x-request-id", requestId], ["x-content-type-options", "nosniff"]);
   addLines(lines, headers);
   if (answer.headers !== undefined) addLines(lines, answer.headers);

@@ -91,7 +91,7 @@ export class ConnectionPool {
     connection.socket.on("close", drop);
     this.#remember(idle);
     if (this.#size > IDLE_COUNT_MAX && this.#oldest !== null) this.#drop(this.#oldest);
-    this.#sweep ??= this.#clock.setTimer(SWEEP_MS, () => this.#dropExpired());
+    this.#sweep ??= this.#sweepLater();
   }
 
   /** Closes every idle connection, and from now on each one that is put. */
@@ -109,7 +109,11 @@ export class ConnectionPool {
       if (idle.expiresAt <= now) this.#drop(idle);
     }
     const isEmpty = this.#oldest === null;
-    this.#sweep = isEmpty ? null : this.#clock.setTimer(SWEEP_MS, () => this.#dropExpired());
+    this.#sweep = isEmpty ? null : this.#sweepLater();
+  }
+
+  #sweepLater(): Timer {
+    return this.#clock.setTimer(SWEEP_MS, () => this.#dropExpired(), "tick");
   }
 
   #drop(idle: Idle): void {

@@ -1,14 +1,13 @@
 import { Agent as HttpAgent, request as requestHttp } from "node:http";
 import type { AgentOptions, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
-import { createSecureContext, getCACertificates } from "node:tls";
-import type { SecureContext } from "node:tls";
+import tls, { type SecureContext, type SecureContextOptions } from "node:tls";
 
 import { GrowingBytes } from "../domain/json/growing-bytes.ts";
 import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
 import { serviceFailure } from "./service-failure.ts";
 
-/** The result of one POST. Every `error` is one of a few fixed phrases and names no address. */
+/** The result of one request. Every `error` is one of a few fixed phrases and names no address. */
 export type ServiceAnswer =
   | {
       readonly kind: "answered";
@@ -27,16 +26,23 @@ export type ServiceAnswer =
   /** `signal` was aborted first. */
   | { readonly kind: "aborted" };
 
-/** One POST. */
-export interface ServicePost {
+/** One GET. */
+export interface ServiceGet {
   /** By lower-case name. The client adds Host, Content-Length, Connection and Accept-Encoding itself. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array;
   /** The most bytes that a 2xx answer may hold; exactly so many are accepted. */
   readonly bytesMax: number;
   /** Ends the request at once. */
   readonly signal: AbortSignal;
 }
+
+/** One POST. */
+export interface ServicePost extends ServiceGet {
+  readonly body: string | Uint8Array;
+}
+
+/** A request; one without a body is a GET. */
+type ServiceRequest = ServiceGet & Partial<ServicePost>;
 
 /** A client of the operator's own services. */
 export interface ServiceClient {
@@ -46,6 +52,8 @@ export interface ServiceClient {
    * `signal` limits its time.
    */
   post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
+  /** Sends a GET, under the same rules. */
+  get(url: URL, get: ServiceGet): Promise<ServiceAnswer>;
   /** Closes every connection; requests under way end as `unreachable`. */
   close(): void;
 }
@@ -70,21 +78,23 @@ export function createServiceClient(options: { readonly socketsMax: number }): S
   const turns = new Turns(options.socketsMax);
   const agents = new Map<string, Agent>();
   let isClosed = false;
+  const ask = async (url: URL, asked: ServiceRequest): Promise<ServiceAnswer> => {
+    const agent = agents.get(url.protocol) ?? newAgent(url, POOL);
+    agents.set(url.protocol, agent);
+    if (!(await turns.take(asked.signal))) return { kind: "aborted" };
+    try {
+      const first = await askOnce(url, { asked, agent });
+      if (!first.isStale || isClosed) return first.answer;
+      // The server closed an idle connection just as it was used again. Nobody is to blame, so nobody sees it.
+      const second = await askOnce(url, { asked, agent: newAgent(url, { keepAlive: false }) });
+      return second.answer;
+    } finally {
+      turns.give();
+    }
+  };
   return {
-    async post(url, post) {
-      const agent = agents.get(url.protocol) ?? newAgent(url, POOL);
-      agents.set(url.protocol, agent);
-      if (!(await turns.take(post.signal))) return { kind: "aborted" };
-      try {
-        const first = await postOnce(url, { post, agent });
-        if (!first.isStale || isClosed) return first.answer;
-        // The server closed an idle connection just as it was used again. Nobody is to blame, so nobody sees it.
-        const second = await postOnce(url, { post, agent: newAgent(url, { keepAlive: false }) });
-        return second.answer;
-      } finally {
-        turns.give();
-      }
-    },
+    post: ask,
+    get: ask,
     close() {
       isClosed = true;
       for (const agent of agents.values()) agent.destroy();
@@ -105,10 +115,14 @@ let secureContext: SecureContext | null = null;
 
 // Made at the first HTTPS request: reading the system's authorities takes some 80 ms and a few megabytes.
 function trust(): SecureContext {
-  secureContext ??= createSecureContext({
-    ca: [...getCACertificates("default"), ...getCACertificates("system")],
-  });
+  secureContext ??= tls.createSecureContext(authorities());
   return secureContext;
+}
+
+// Workers run in Node 20 too, where nothing tells the system's authorities: there they are Node's own and the extra ones.
+function authorities(): SecureContextOptions {
+  if (!("getCACertificates" in tls)) return {};
+  return { ca: [...tls.getCACertificates("default"), ...tls.getCACertificates("system")] };
 }
 
 interface Ended {
@@ -117,23 +131,23 @@ interface Ended {
   readonly isStale: boolean;
 }
 
-interface PostOptions {
-  readonly post: ServicePost;
+interface AskOptions {
+  readonly asked: ServiceRequest;
   readonly agent: Agent;
 }
 
-function postOnce(url: URL, options: PostOptions): Promise<Ended> {
-  if (options.post.signal.aborted) {
+function askOnce(url: URL, options: AskOptions): Promise<Ended> {
+  if (options.asked.signal.aborted) {
     return Promise.resolve({ answer: { kind: "aborted" }, isStale: false });
   }
   return new Promise((resolve) => {
-    new OpenPost(options.post, resolve).start(url, options.agent);
+    new OpenRequest(options.asked, resolve).start(url, options.agent);
   });
 }
 
 /** request written → status read → body read → closed; the first decision counts. */
-class OpenPost {
-  readonly #post: ServicePost;
+class OpenRequest {
+  readonly #asked: ServiceRequest;
   readonly #resolve: (ended: Ended) => void;
   readonly #abort = (): void => this.#onAbort();
   #request: ClientRequest | null = null;
@@ -142,21 +156,21 @@ class OpenPost {
   #informational = 0;
   #answer: ServiceAnswer | null = null;
 
-  constructor(post: ServicePost, resolve: (ended: Ended) => void) {
-    this.#post = post;
+  constructor(asked: ServiceRequest, resolve: (ended: Ended) => void) {
+    this.#asked = asked;
     this.#resolve = resolve;
   }
 
   start(url: URL, agent: Agent): void {
-    const { headers, body, signal } = this.#post;
+    const { headers, body, signal } = this.#asked;
     const startRequest = url.protocol === "https:" ? requestHttps : requestHttp;
     const request = startRequest(url, {
-      method: "POST",
+      method: body === undefined ? "GET" : "POST",
       agent,
       headers: {
         ...headers,
         "accept-encoding": "identity",
-        "content-length": Buffer.byteLength(body),
+        ...(body === undefined ? {} : { "content-length": Buffer.byteLength(body) }),
       },
       maxHeaderSize: HEADER_BYTES_MAX,
       insecureHTTPParser: false,
@@ -188,7 +202,7 @@ class OpenPost {
     }
     this.#response = response;
     const isResult = isSuccess(response);
-    this.#body = new GrowingBytes(isResult ? this.#post.bytesMax : OTHER_BODY_BYTES_MAX);
+    this.#body = new GrowingBytes(isResult ? this.#asked.bytesMax : OTHER_BODY_BYTES_MAX);
     boundChunks(response, { sender, onTooMany: () => this.#onTooFine(response) });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onEnd());
@@ -262,7 +276,7 @@ class OpenPost {
     const response = this.#response;
     if (request?.closed !== true) return;
     if (this.#answer === null && response?.complete === true && !response.destroyed) return;
-    this.#post.signal.removeEventListener("abort", this.#abort);
+    this.#asked.signal.removeEventListener("abort", this.#abort);
     const hasNothing = response === null && this.#informational === 0;
     const answer = this.#answer ?? serviceFailure(null, { hasBegun: response !== null });
     const isStale = answer.kind === "unreachable" && request.reusedSocket && hasNothing;

@@ -27,6 +27,8 @@ export type RunOutcome =
       readonly detail: RunFailureDetail;
       /** A signal that the runner did not send has ended it: see {@link isEndedBySupervisor}. */
       readonly isKilled?: true;
+      /** Whether a worker's task is to be run again; as its type says unless given. */
+      readonly retry?: boolean;
     }
   /** Ran past its timeout; becomes 50401. */
   | { readonly kind: "timed_out"; readonly message: string; readonly detail: RunFailureDetail }

@@ -27,6 +27,7 @@ const CODES: readonly (readonly [number, string, number | null])[] = [
   [40506, "Unknown Field: 'NAME'.", null],
   [40601, "Task In Progress.", null],
   [40602, "Task In Queue.", null],
+  [40800, "Wait Timed Out.", 408],
   [40901, "Task Cancelled.", null],
   [40902, "Task Not Cancellable.", 409],
   [40910, "Active Key Limit Reached.", 409],

@@ -363,3 +363,51 @@ test("an account with as many bytes as it may have sends nothing again, and is t
   await allow(null);
   assert.equal((await again(daemon, id)).code, 20000);
 });
+
+interface ShownPage {
+  readonly attempts: readonly Readonly<Record<string, unknown>>[];
+  readonly next_cursor: string;
+  readonly more: boolean;
+}
+
+async function attemptsFrom(daemon: TestDaemon, cursor: string | null): Promise<ShownPage> {
+  const from = cursor === null ? "" : `?cursor=${cursor}`;
+  const target = `/v1/tasks/attempts${from}`;
+  const answer = await ask(daemon.url, { target, headers: [bearer(daemon)] });
+  assert.equal(answer.code, 20000);
+  // As above.
+  return answer.body as ShownPage;
+}
+
+test("lists the attempts of all tasks from a cursor on, and finds one again that had not started", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
+  const daemon = await startTestDaemon(t, { clock });
+  const begin = await attemptsFrom(daemon, null);
+  const id = await postOne(daemon, { tag: "x", postback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+
+  const page = await attemptsFrom(daemon, begin.next_cursor);
+  const scheduled = await attemptsFrom(daemon, null);
+  clock.advance(MINUTE_MS);
+  await receiver.waitFor(2);
+  await daemon.daemon.idle();
+  const again = await attemptsFrom(daemon, String(page.attempts[1]?.["cursor"]));
+
+  const task = { task_id: id, type: "echo", tag: "x", kind: "postback" };
+  const times = { due_at: new Date(NOW).toISOString(), started_at: new Date(NOW).toISOString() };
+  assert.deepEqual(page.attempts[0], { ...task, number: 1, ...times, cursor: null });
+  assert.deepEqual(
+    page.attempts.slice(1).map(({ number, started_at }) => [number, started_at]),
+    [[2, null]],
+  );
+  assert.deepEqual(
+    [begin.attempts, scheduled.attempts.map(({ number }) => number), page.more],
+    [[], [2], false],
+  );
+  const [second] = again.attempts;
+  assert.deepEqual(
+    [second?.["number"], second?.["started_at"], second?.["cursor"]],
+    [2, new Date(NOW + MINUTE_MS).toISOString(), null],
+  );
+});

@@ -37,6 +37,7 @@ function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest
     ["listReady", { target: `${TASKS_READY}?tag=PRIVATE`, headers }],
     ["listTasks", { target: "/v1/tasks?tag=PRIVATE", headers }],
     ["listDeliveries", { target: `/v1/tasks/deliveries/${FINISHED.id}`, headers }],
+    ["listAttempts", { target: "/v1/tasks/attempts", headers }],
     ["redeliver", { method: "POST", target: `/v1/tasks/redeliver/${FINISHED.id}`, headers }],
     ["cancelTask", { method: "POST", target: `/v1/tasks/task_cancel/${FINISHED.id}`, headers }],
     ["cancelTasks", { method: "POST", target: CANCEL_MANY, headers: json, body: "{}" }],
@@ -84,7 +85,6 @@ function statsRequests(
   const overview = { target: "/v1/stats/overview", headers };
   return [
     ["countWork", overview],
-    ["findFirstSteps", overview],
     ["findOldestWaiting", overview],
     ["findTraffic", { target: "/v1/stats/series", headers }],
     ["listHostTraffic", { target: "/v1/stats/hosts", headers }],

@@ -71,11 +71,13 @@ const SOUND: Readonly<Record<string, Sound>> = {
   cancelTask: { body: {} },
   cancelTasks: { body: { tag: "none" } },
   listDeliveries: {},
+  listAttempts: {},
   redeliver: { body: {} },
   createKey: { body: { label: "ci" }, status: 409 },
   revokeKey: {},
   getUserData: {},
   listMarketplaces: {},
+  listTypes: {},
   getStatus: {},
   listStatusCodes: {},
   requestAccess: { body: { email: "ada@example.com", name: "Ada" } },
@@ -220,6 +222,7 @@ export function apiOperations(): readonly Operation[] {
     ...{ marketplaces: [], retentionDays: 30, limits: { tasksPerPost: 100 } },
     servesDashboard: true,
     webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
+    dev: null,
   };
   // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
   const all = operations(values as unknown as OperationDeps);
@@ -275,6 +278,7 @@ async function makeCursors({ file, account }: TestDaemon): Promise<Cursors> {
       listReadyTasks: seal(place, { list: "ready", scope }),
       listTasks: seal(place, { list: "tasks", scope }),
       searchTasks: seal(place, { list: "search", scope }),
+      listAttempts: seal(place, { list: "webhooks", scope }),
       listAudit: seal(place, { list: "audit", scope: null }),
     };
   });

@@ -30,6 +30,7 @@ const MINUTE_MS = 60_000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 const MARKETPLACES = "/v1/appendix/marketplaces";
+const TYPES = "/v1/appendix/types";
 const STATUS = "/v1/appendix/status";
 const STATUS_CODES = "/v1/appendix/status_codes";
 
@@ -93,6 +94,17 @@ test("without marketplaces the list is empty, and no task may name one", async (
 
   const { tasks } = await daemon.post({ marketplace: "us" });
   assert.equal(tasks[0]?.status_code, 40501);
+});
+
+test("an account's key lists the types, those first that take any input", async (t) => {
+  const toml = '[types.print]\nrunner = "worker"\n[types.same]\nrunner = "echo"\n';
+  const daemon = await startTestDaemon(t, { toml });
+
+  const types = await daemon.call(TYPES);
+  const withoutKey = await fetch(`${daemon.url}${TYPES}`);
+
+  assert.deepEqual(((await types.json()) as { types: unknown }).types, ["same", "print"]);
+  assert.equal(withoutKey.status, 401);
 });
 
 test("a task's marketplace is one of the list, compared exactly", async (t) => {
@@ -360,7 +372,13 @@ async function startApi(t: TestContext) {
     awaited: () => [],
     accountsDisabled() {},
   });
-  const api = await createApi({ ...parts, engine, waiters: new TaskWaiters(clock) });
+  const api = await createApi({
+    ...parts,
+    requestClock: clock,
+    engine,
+    waiters: new TaskWaiters(clock),
+    dev: null,
+  });
   const { limits } = config;
   const server = await openServer(api.app, { host: "127.0.0.1", port: 0, tls: null, limits });
   t.after(async () => {

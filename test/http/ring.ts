@@ -66,6 +66,7 @@ export const SOUND: UsedStore = {
   cancelTask: async () => "cancelled",
   cancelTasks: async () => ({ queued: [], running: [] }),
   listDeliveries: async () => [],
+  listAttempts: async () => ({ attempts: [], next: 0, hasMore: false }),
   listDeliveryHolds: async () => [],
   holdDeliveries: async () => "held",
   releaseDeliveries: async () => true,
@@ -101,10 +102,6 @@ export const SOUND: UsedStore = {
   }),
   findTraffic: async () => ({ steps: [], durations: [] }),
   listHostTraffic: async () => ({ hosts: [], hasMore: false }),
-  findFirstSteps: async () => ({
-    ...{ hasPosted: true, hasCompleted: true },
-    ...{ hasWebhook: false, hasDelivered: false, hasCollected: false },
-  }),
   findOldestWaiting: async () => null,
   listTypeWork: async () => [],
   searchTasks: async () => ({ tasks: [], next: null, examinedUntil: null }),
@@ -195,6 +192,8 @@ export async function startRing(
   const noLimit = new RateLimiter({ limit: 0, windowMs: 1000, clock });
   const all = operations({
     ...{
+      dev: null,
+      url: () => "http://127.0.0.1",
       store,
       ids,
       cursors: listCursors(newCursorKey()),

@@ -27,7 +27,6 @@ interface Overview {
     readonly level: string;
     readonly text: string;
   }[];
-  readonly setup: Readonly<Record<string, boolean | readonly string[]>>;
   readonly time: string;
 }
 
@@ -87,7 +86,7 @@ const NOTHING = {
   ...{ first_attempts: 0, first_delivered: 0, success: null },
 };
 
-test("an account that has done nothing sees zeros, and no step of the beginning but the first", async (t) => {
+test("an account that has done nothing sees zeros, and nothing to attend to", async (t) => {
   const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
   const overview = await read<Overview & { readonly status_code: number }>(daemon, "overview");
   assert.equal(overview.status_code, 20000);
@@ -102,11 +101,6 @@ test("an account that has done nothing sees zeros, and no step of the beginning 
   assert.deepEqual(overview.day, NOTHING);
   assert.equal(overview.oldest_waiting_ms, null);
   assert.deepEqual(overview.attention, []);
-  assert.deepEqual(overview.setup, {
-    ...{ has_account: true, has_posted: false, has_completed: false },
-    ...{ has_webhook: false, has_delivered: false, has_collected: false },
-    types: ["echo"],
-  });
   assert.equal(overview.time, "2026-01-31T09:00:30.000Z");
 });
 
@@ -125,7 +119,7 @@ test("what is posted, delivered, retried and collected is counted where it happe
   await daemon.call(`/v1/tasks/task_get/${one?.id}`);
   clock.advance(1000);
 
-  const { tasks, day, setup, attention } = await read<Overview>(daemon, "overview");
+  const { tasks, day, attention } = await read<Overview>(daemon, "overview");
   assert.deepEqual(tasks, {
     waiting: 0,
     delayed: 0,
@@ -138,7 +132,6 @@ test("what is posted, delivered, retried and collected is counted where it happe
     ...NOTHING,
     ...{ posted: 2, completed: 2, delivered: 1, first_attempts: 2, first_delivered: 1, success: 1 },
   });
-  assert.deepEqual(new Set(Object.values({ ...setup, types: true })), new Set([true]));
   assert.deepEqual(
     attention.map(({ what, level }) => [what, level]),
     [["host_fails", "problem"]],
@@ -221,7 +214,6 @@ test("what is given up is told until it is sent again, also when that was a day 
   const later = await read<Overview>(daemon, "overview");
   assert.deepEqual(later.day, NOTHING);
   assert.deepEqual(later.tasks, { ...idle, undelivered: 1 });
-  assert.equal(later.setup["has_posted"], true);
   const { hosts } = await read<Hosts>(daemon, "hosts");
   const lost = { host: "127.0.0.1", given_up: 1, refused: 0, retrying: 0 };
   assert.partialDeepStrictEqual(hosts, [{ ...lost, attempts: 0, success: null, p50_ms: null }]);
@@ -336,27 +328,6 @@ test("the operator is told what to do, and an account what to ask for, at the sa
   assert.match(await adviceTo(looksAtOne), /at a time, raise the type's concurrency/);
   assert.match(await adviceTo(operator), /at a time, raise the type's concurrency/);
   assert.match(await adviceTo(account), /, ask the operator to raise the type's concurrency/);
-});
-
-test("the first steps name the types, those first that take any input", async (t) => {
-  const toml = '[types.print]\nrunner = "worker"\n[types.same]\nrunner = "echo"\n';
-  const daemon = await startTestDaemon(t, { toml });
-
-  const { setup } = await read<Overview>(daemon, "overview");
-
-  assert.deepEqual(setup["types"], ["same", "print"]);
-});
-
-test("a task that task_post refused ticks off no step of the beginning", async (t) => {
-  const toml = '[types.print]\nrunner = "worker"\n[types.same]\nrunner = "echo"\n';
-  const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml });
-  const { tasks } = await daemon.post([{ input: 1 }]);
-  assert.equal(tasks[0]?.status_code, 40501);
-
-  const { setup, day } = await read<Overview>(daemon, "overview");
-
-  assert.equal(day.posted, 1);
-  assert.equal(setup["has_posted"], false);
 });
 
 test("the operator sees all accounts together, what only the operator can mend, and one account by its name", async (t) => {

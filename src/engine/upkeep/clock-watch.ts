@@ -1,4 +1,4 @@
-import type { Clock, SteadyClock, Timer } from "../../domain/clock/clock.ts";
+import type { Clock, SteadyClock, Timer, TimerKind } from "../../domain/clock/clock.ts";
 
 // Smaller steps cannot be told from a tick that is up to a second late; clocks that are slewed never get here.
 const STEP_MS_MIN = 1000;
@@ -76,8 +76,8 @@ export class ClockWatch implements SteadyClock {
     return Math.floor(this.#monotonic + this.#sleptMs + this.#steadyAheadMs);
   }
 
-  setTimer(delayMs: number, fire: () => void): Timer {
-    return this.#clock.setTimer(delayMs, fire);
+  setTimer(delayMs: number, fire: () => void, kind?: TimerKind): Timer {
+    return this.#clock.setTimer(delayMs, fire, kind);
   }
 
   #tellStep(ahead: number): void {

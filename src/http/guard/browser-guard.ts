@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { parseAddress } from "../../domain/address/address-text.ts";
+import { isLoopbackHost } from "../../domain/address/loopback.ts";
 import { StatusError } from "../../domain/status.ts";
 import { headerValues } from "../server/raw-headers.ts";
 
@@ -15,6 +16,8 @@ export interface BrowserPolicy {
   readonly hosts: ReadonlySet<string>;
   /** Host and port of the public URL; null where there is none. */
   readonly publicHost: string | null;
+  /** True where others than this machine can come. */
+  readonly isBeyondLoopback: boolean;
 }
 
 /** Makes the policy from settings that were checked before. */
@@ -27,7 +30,7 @@ export function toBrowserPolicy({
 }): BrowserPolicy {
   const url = publicUrl === null ? null : new URL(publicUrl);
   const hosts = new Set([host.toLowerCase(), ...(url === null ? [] : [url.hostname])]);
-  return { hosts, publicHost: url?.host ?? null };
+  return { hosts, publicHost: url?.host ?? null, isBeyondLoopback: !isLoopbackHost(host) };
 }
 
 type Received = Pick<IncomingMessage, "rawHeaders" | "method">;
@@ -45,6 +48,19 @@ export function hostFault(request: Received, { hosts }: BrowserPolicy): string |
 /** Refuses with 40301 a request that comes by a foreign name, or from another site. */
 export function guardBrowser(request: Received, policy: BrowserPolicy): void {
   const detail = hostFault(request, policy) ?? sourceFault(request, policy);
+  if (detail !== null) throw new StatusError(40301, { detail });
+}
+
+/**
+ * Refuses with 40301 what a foreign page can talk a browser into, where no key is needed. Programs send neither Origin
+ * nor Fetch Metadata. In a network of containers they come by a name without a dot; to this machine alone nobody does,
+ * and somebody in its network may give such a name to a page of theirs.
+ */
+export function guardDeveloper(request: Received, policy: BrowserPolicy): void {
+  const [host = ""] = headerValues(request, "host");
+  const isLocalName =
+    policy.isBeyondLoopback && isSilent(request) && /^[a-z0-9-]+(:\d+)?$/i.test(host);
+  const detail = (isLocalName ? null : hostFault(request, policy)) ?? originFault(request, policy);
   if (detail !== null) throw new StatusError(40301, { detail });
 }
 
@@ -71,16 +87,24 @@ const OWN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 const CROSS_SITE = "Requests from other sites and origins are refused.";
 
 // Goes by Fetch Metadata where the browser sends it, which it does for HTTPS and localhost; else by Origin.
-function sourceFault(request: Received, { publicHost }: BrowserPolicy): string | null {
+function sourceFault(request: Received, policy: BrowserPolicy): string | null {
+  if (isSilent(request) && !isRead(request))
+    return "Send Sec-Fetch-Site or Origin, as browsers do.";
+  return originFault(request, policy);
+}
+
+function originFault(request: Received, { publicHost }: BrowserPolicy): string | null {
   const sites = headerValues(request, "sec-fetch-site");
   if (sites.length > 0) return sites.every((site) => OWN_SITES.has(site)) ? null : CROSS_SITE;
   const origins = headerValues(request, "origin");
-  if (origins.length === 0) {
-    return isRead(request) ? null : "Send Sec-Fetch-Site or Origin, as browsers do.";
-  }
   const [host] = headerValues(request, "host");
   const own = [host?.toLowerCase(), publicHost].filter((each) => each !== null);
   return origins.every((origin) => own.includes(originHost(origin))) ? null : CROSS_SITE;
+}
+
+/** True for a request that says nothing of the page that made it, as those of programs. */
+function isSilent(request: Received): boolean {
+  return ["sec-fetch-site", "origin"].every((name) => headerValues(request, name).length === 0);
 }
 
 function isRead({ method }: Received): boolean {

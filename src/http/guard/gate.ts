@@ -13,7 +13,13 @@ import {
   BEARER_CHALLENGE,
   withoutBasic,
 } from "./authenticate.ts";
-import { guardBrowser, guardSession, isFromPage, type BrowserPolicy } from "./browser-guard.ts";
+import {
+  guardBrowser,
+  guardDeveloper,
+  guardSession,
+  isFromPage,
+  type BrowserPolicy,
+} from "./browser-guard.ts";
 import { addressKey, arrivalOf, clientFacts, type ProxyPolicy } from "./client-address.ts";
 import type { FloodWatch } from "./flood-watch.ts";
 import type { ProxyWatch } from "./proxy-watch.ts";
@@ -97,6 +103,10 @@ export async function admit(
   const { deps } = context;
   if (isSignIn === true) guardSignIn(request, deps);
   if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
+  if (access === "developer") {
+    if (deps.browsers !== null) guardDeveloper(request, deps.browsers);
+    return { ...EVERYBODY, holder: "developer" };
+  }
   if (access === "worker") return admitWorker(request, context);
   const { account: own, credential, admitAgain } = await identify(identifyCaller, request, context);
   noteCaller(request, credential);

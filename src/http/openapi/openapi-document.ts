@@ -22,7 +22,7 @@ export function* openApiDocument(
     openapi: "3.1.0",
     info: { title: "postbackd", version, license: LICENSE, description: DESCRIPTION },
     servers: [{ url: "/", description: "The daemon that serves this document." }],
-    tags: Object.entries(GROUPS).map(([name, description]) => ({ name, description })),
+    tags: tags(operations),
     paths: shown,
     components: {
       securitySchemes: SECURITY_SCHEMES,
@@ -36,6 +36,12 @@ export function* openApiDocument(
 /** A path as OpenAPI writes it: `{name}` where h3 has `:name`. */
 export function documentPath({ path }: Pick<Operation, "path">): string {
   return path.replaceAll(/:(\w+)/g, "{$1}");
+}
+
+function tags(operations: readonly Operation[]) {
+  const used = new Set<string>(operations.map(({ doc }) => doc.group));
+  const groups = Object.entries(GROUPS).filter(([name]) => used.has(name));
+  return groups.map(([name, description]) => ({ name, description }));
 }
 
 const LICENSE = { name: "MIT", identifier: "MIT" };
@@ -58,6 +64,7 @@ const GROUPS = {
   Dashboard: "What the dashboard shows and does. An account sees its own, the operator everything.",
   Operator: "For the operator, who signs in at the dashboard.",
   Health: "For load balancers and supervisors. Needs no key.",
+  Development: "For tests and a developer's desk: served by `postbackd dev` alone. Needs no key.",
 } as const satisfies Record<OperationDoc["group"], string>;
 
 const SECURITY_SCHEMES = {
@@ -95,6 +102,7 @@ const SECURITY = {
   viewer: [{ basic: [] }, { bearer: [] }, { session: [] }],
   operator: [{ session: [] }],
   worker: [{ worker: [] }],
+  developer: [],
 } as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;
 
 function paths(operations: readonly Operation[]): JsonSchema {

@@ -1,6 +1,7 @@
 import { KeyId, type Key as KeyShown, type UserData } from "../../api/account.ts";
+import { KEY_PREFIX } from "../../domain/account/key-form.ts";
 import { KEY_ID } from "../../domain/account/key-id.ts";
-import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey } from "../../domain/account/key.ts";
+import { ACTIVE_KEYS_MAX, mintKey } from "../../domain/account/key.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key } from "../../store/store.ts";

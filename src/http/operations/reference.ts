@@ -1,7 +1,7 @@
 import type { FieldsOf } from "../../api/answers.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
-import type { OperationDeps } from "../operation-deps.ts";
+import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { envelope } from "../respond.ts";
 
@@ -18,6 +18,25 @@ export function marketplaces(deps: OperationDeps): Operation {
     },
     handle: constantAnswer(text, keptFor(300)),
   });
+}
+
+export function taskTypes({ runnerTypes }: OperationDeps): Operation {
+  return defineOperation("GET /v1/appendix/types", {
+    access: "viewer",
+    doc: {
+      id: "listTypes",
+      group: "Reference",
+      summary: "List types",
+      description: "The operator's list. A task's `type` is one of these.",
+    },
+    handle: () => ({ fields: { types: namesOf(runnerTypes) } }),
+  });
+}
+
+function namesOf(types: readonly ConfiguredType[]): readonly string[] {
+  const isEcho = ({ kind }: ConfiguredType): boolean => kind === "echo";
+  const ordered = [...types.filter(isEcho), ...types.filter((type) => !isEcho(type))];
+  return ordered.map(({ name }) => name);
 }
 
 export function statusCodes(): Operation {

@@ -1,9 +1,4 @@
-import type {
-  DayCounts,
-  HostOverview,
-  SeriesBucket as BucketShown,
-  Setup,
-} from "../../api/stats.ts";
+import type { DayCounts, HostOverview, SeriesBucket as BucketShown } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { parseTime, timeText } from "../../domain/clock/time.ts";
 import { decideAttention, type AttentionFacts } from "../../domain/stats/attention.ts";
@@ -19,10 +14,10 @@ import {
   type SeriesRange,
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { FirstSteps, HostFailure, HostTraffic, Scope } from "../../store/store.ts";
+import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
 import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
-import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import { typesWithoutWorker } from "./operator-runners.ts";
 
@@ -52,14 +47,13 @@ export function statsOverview(deps: OperationDeps): Operation {
     },
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
-      const { tasks, day, facts, setup } = await recent.get(whose, () => gather(whose, deps));
+      const { tasks, day, facts } = await recent.get(whose, () => gather(whose, deps));
       const role = isOperator ? "operator" : "account";
       const fields = {
         tasks,
         day,
         oldest_waiting_ms: facts.oldestWaitingMs,
         attention: decideAttention({ ...facts, role }),
-        setup,
         time: timeText(facts.now),
       };
       return { fields };
@@ -72,38 +66,21 @@ type Gathered = Awaited<ReturnType<typeof gather>>;
 async function gather(scope: Scope, deps: OperationDeps) {
   const { store, clock } = deps;
   const now = clock.now();
-  const [counts, { steps }, waitsSince, first, hasAccount] = await Promise.all([
+  const [counts, { steps }, waitsSince] = await Promise.all([
     store.countWork(scope),
     // Changes during the read count too.
     store.findTraffic({ scope, from: now - DAY_MS, to: now + DAY_MS }),
     store.findOldestWaiting(scope),
-    store.findFirstSteps(scope),
-    hasAnyAccount(scope, { deps, now }),
   ]);
   const oldestWaitingMs = waitsSince === null ? null : Math.max(0, now - waitsSince);
   const { undelivered } = counts;
   const facts = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
-  const setup = setupDocument(first, { hasAccount, types: postedTypes(deps) });
-  return { tasks: workDocument(counts), day: dayDocument(sumSteps(steps)), facts, setup };
-}
-
-/** The types that a task may name. Types that return their input come first: any input will do for them. */
-function postedTypes({ runnerTypes }: OperationDeps): readonly string[] {
-  const isEcho = ({ kind }: ConfiguredType): boolean => kind === "echo";
-  const ordered = [...runnerTypes.filter(isEcho), ...runnerTypes.filter((type) => !isEcho(type))];
-  return ordered.map(({ name }) => name);
+  return { tasks: workDocument(counts), day: dayDocument(sumSteps(steps)), facts };
 }
 
 interface At {
   readonly deps: OperationDeps;
   readonly now: number;
-}
-
-// The operator's dashboard exists before the first account does.
-async function hasAnyAccount(scope: Scope, { deps, now }: At): Promise<boolean> {
-  if (scope !== null) return true;
-  const page = await deps.store.listAccountOverviews({ part: null, after: null, limit: 1, now });
-  return page.accounts.length > 0;
 }
 
 type Watched = Omit<AttentionFacts, "role" | "undelivered" | "oldestWaitingMs">;
@@ -150,21 +127,6 @@ function dayDocument(day: SeriesCounts): DayCounts {
     first_attempts: day.firstAttempts,
     first_delivered: day.firstDelivered,
     success: successShare(day),
-  };
-}
-
-function setupDocument(
-  first: FirstSteps,
-  { hasAccount, types }: { readonly hasAccount: boolean; readonly types: readonly string[] },
-): Setup {
-  return {
-    has_account: hasAccount,
-    has_posted: first.hasPosted,
-    has_completed: first.hasCompleted,
-    has_webhook: first.hasWebhook,
-    has_delivered: first.hasDelivered,
-    has_collected: first.hasCollected,
-    types,
   };
 }
 

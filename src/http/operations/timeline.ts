@@ -29,7 +29,7 @@ import {
 import type { TaskTimeline } from "../../store/store.ts";
 import type { DeliveryHold } from "../../store/store.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Operation } from "../operation.ts";
+import { defineOperation, type Operation, type WholeAnswer } from "../operation.ts";
 import { envelope } from "../respond.ts";
 import { runningIds, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 
@@ -55,12 +55,20 @@ export function timeline(deps: OperationDeps): Operation {
         role: isOperator ? "operator" : "account",
         writeTime: query.time_zone ?? momentText,
       };
-      const holds = await deps.store.listDeliveryHolds();
-      const progressOf = await deps.findProgress(runningIds([found.task]));
-      const progress = progressOf(found.task.id);
-      return { status: 200, text: timelineText(found, { deps, now, reader, progress, holds }) };
+      return timelineAnswer(found, { deps, now, reader });
     },
   });
+}
+
+/** Everything about a task that was found. */
+export async function timelineAnswer(
+  found: TaskTimeline,
+  { deps, ...circumstances }: StoryCircumstances & { readonly deps: OperationDeps },
+): Promise<WholeAnswer> {
+  const holds = await deps.store.listDeliveryHolds();
+  const progressOf = await deps.findProgress(runningIds([found.task]));
+  const progress = progressOf(found.task.id);
+  return { status: 200, text: timelineText(found, { ...circumstances, deps, progress, holds }) };
 }
 
 function timelineText(

@@ -1,10 +1,18 @@
 import { parseProgress } from "../../domain/task/progress.ts";
+import type { TaskFailure } from "../../domain/task/task-failure.ts";
 import type {
   FunctionContext,
   FunctionTask,
   TaskFunction,
 } from "../../domain/task/task-function.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest, RunBounds } from "../runner.ts";
+import type {
+  Runner,
+  RunBounds,
+  RunFailureDetail,
+  RunOptions,
+  RunOutcome,
+  RunRequest,
+} from "../runner.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
 
 /** A function of the program that embeds the daemon, and the bounds of its runs. */
@@ -94,9 +102,33 @@ function toOutcome(value: unknown, resultBytesMax: number): RunOutcome {
 
 function toFailure(thrown: unknown): RunOutcome {
   const name = thrownName(thrown);
-  return {
-    kind: "failed",
-    message: thrownMessage(thrown) ?? "The function threw something without a message.",
-    detail: name === null ? {} : { name },
-  };
+  const message = thrownMessage(thrown) ?? "The function threw something without a message.";
+  const detail = name === null ? {} : { name };
+  // By its name: each module of the package has that class for itself.
+  if (name !== FAILURE_NAME) return { kind: "failed", message, detail };
+  const { retry, detail: said } = saidIn(thrown);
+  const failed = { kind: "failed", message, detail: detailOf(said) } as const;
+  return typeof retry === "boolean" ? { ...failed, retry } : failed;
+}
+
+const FAILURE_NAME: TaskFailure["name"] = "TaskFailure";
+
+// Whatever was thrown may throw again when it is read.
+function saidIn(thrown: unknown): { readonly retry?: unknown; readonly detail?: unknown } {
+  try {
+    return {
+      retry: Reflect.get(Object(thrown), "retry"),
+      detail: Reflect.get(Object(thrown), "detail"),
+    };
+  } catch {
+    return {};
+  }
+}
+
+const DETAIL_BYTES_MAX = 64 * 1024;
+
+// A program without types may give anything: what JSON cannot hold, and what is too long, is left out.
+function detailOf(detail: unknown = {}): RunFailureDetail {
+  const text = toFunctionResult(detail, DETAIL_BYTES_MAX);
+  return text.kind === "result" ? (JSON.parse(text.resultText) as RunFailureDetail) : {};
 }

@@ -1,0 +1,108 @@
+import type { DevEvent as DevEventShown } from "../../api/dev-clock.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import { StatusError } from "../../domain/status.ts";
+import { ClientGoneError } from "../body.ts";
+import type { DevClockDesk, DevDesk, DevEvent } from "../dev-desk.ts";
+import { invalidField } from "../fields.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+
+const NEXT_MAX = 20;
+
+/** Reading and moving the clock of a daemon for development. */
+export function devClock({ clock }: DevDesk): readonly Operation[] {
+  return [
+    defineOperation("GET /dev/clock", {
+      access: "developer",
+      doc: {
+        id: "showClock",
+        group: "Development",
+        summary: "Show the clock",
+        description: "Tells the time of the daemon, and what falls due next.",
+      },
+      handle: () => ({ fields: shown(clock) }),
+    }),
+    defineOperation("PUT /dev/clock", {
+      access: "developer",
+      doc: {
+        id: "setClock",
+        group: "Development",
+        summary: "Stop or start the clock",
+        description:
+          "From now on the clock stands still until it is advanced, or goes with the machine's.",
+        examples: { manual: { mode: "manual" } },
+      },
+      handle({ body: { mode } }) {
+        clock.mode = mode;
+        return { fields: shown(clock) };
+      },
+    }),
+    advance(clock),
+  ];
+}
+
+function advance(clock: DevClockDesk): Operation {
+  return defineOperation("POST /dev/clock/advance", {
+    access: "developer",
+    doc: {
+      id: "advanceClock",
+      group: "Development",
+      summary: "Advance the clock",
+      description:
+        "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
+        "that follows, packets included. Give one of `by`, `to`, `until`. 40800 when something that takes the machine's time " +
+        "does not end within 30 s; what has happened by then has happened. A clock that goes by itself is advanced as well, and " +
+        "goes on from there.",
+      codes: [40800],
+      examples: { later: { by: "21m" }, idle: { until: "idle" } },
+    },
+    async handle({ body, gone }) {
+      const journey = await clock
+        .advance(destination(body, clock), gone())
+        .catch((error: unknown) => {
+          throw gone().aborted ? new ClientGoneError("the client closed the connection") : error;
+        });
+      if (journey.waitsFor.length > 0) {
+        const detail =
+          `The clock stands at ${timeText(journey.now)} and waits for ${journey.waitsFor.join(", ")}. ` +
+          "Let it end, or cancel its task, and advance again.";
+        throw new StatusError(40800, { detail });
+      }
+      return { fields: { now: timeText(journey.now), events: journey.events.map(toDocument) } };
+    },
+  });
+}
+
+interface Given {
+  readonly by: number | null;
+  readonly to: number | null;
+  readonly until: "idle" | null;
+}
+
+function destination({ by, to, until }: Given, clock: DevClockDesk): { at: number } | "idle" {
+  const given = [by, to, until].filter((each) => each !== null);
+  if (given.length !== 1) {
+    const detail = 'Give exactly one of by ("21m"), to (a time) and until ("idle").';
+    throw new StatusError(40000, { detail });
+  }
+  if (until !== null) return until;
+  const at = to ?? clock.now() + (by ?? 0);
+  if (at >= clock.now()) return { at };
+  throw invalidField("to", `The clock shows ${timeText(clock.now())}, and never goes back.`);
+}
+
+function shown(clock: DevClockDesk) {
+  const next = clock.next(NEXT_MAX).map(({ at, what, taskId, kind }) => {
+    return { at: timeText(at), what, task_id: taskId, kind };
+  });
+  return { mode: clock.mode, now: timeText(clock.now()), next };
+}
+
+function toDocument({ at, taskId, httpStatus, nextAt, ...rest }: DevEvent): DevEventShown {
+  return {
+    at: timeText(at),
+    task_id: taskId,
+    ...rest,
+    ...(httpStatus !== undefined && { http_status: httpStatus }),
+    ...(nextAt !== undefined && { next_at: nextAt === null ? null : timeText(nextAt) }),
+  };
+}

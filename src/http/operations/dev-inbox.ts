@@ -1,0 +1,166 @@
+import { isUtf8 } from "node:buffer";
+
+import type { InboxMessage as InboxMessageShown } from "../../api/dev-inbox.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
+import { PLAIN_ANSWER } from "../../domain/webhook/scripted-answer.ts";
+import type { DevDesk, DevInboxDesk, InboxMessage } from "../dev-desk.ts";
+import { boxName } from "../inbox.ts";
+import { defineOperation, type Call, type Operation } from "../operation.ts";
+
+const BOX_PARAM = {
+  description: "The name of an inbox: what follows `/inbox/` in its URL.",
+  schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,64}$" },
+  example: "shop",
+} as const;
+
+/** The messages in the inboxes of a daemon for development, and how those answer. */
+export function devInbox({ inbox }: DevDesk): readonly Operation[] {
+  return [boxList(inbox), messageList(inbox), boxRemove(inbox), answersSet(inbox)];
+}
+
+function boxList(inbox: DevInboxDesk): Operation {
+  return defineOperation("GET /dev/inbox", {
+    access: "developer",
+    doc: {
+      id: "listInboxes",
+      group: "Development",
+      summary: "List the inboxes",
+      description: "Each receives whatever is sent to `/inbox/{box}`, and is made at first use.",
+    },
+    handle: () => ({
+      fields: {
+        boxes: inbox.boxes().map(({ box, messages }) => {
+          const last = messages.at(-1);
+          const at = last === undefined ? null : timeText(last.receivedAt);
+          return { box, messages: messages.length, last_received_at: at };
+        }),
+      },
+    }),
+  });
+}
+
+function messageList(inbox: DevInboxDesk): Operation {
+  return defineOperation("GET /dev/inbox/:box", {
+    access: "developer",
+    doc: {
+      id: "listInboxMessages",
+      group: "Development",
+      summary: "See what an inbox has received",
+      description:
+        "The last 1,000 messages, and whether their signatures are valid. A box that received nothing is empty. With `wait` the " +
+        "answer is held until `count` messages are there.",
+      params: { box: BOX_PARAM },
+      codes: [42900],
+    },
+    async handle({ query, ...call }) {
+      const box = boxOf(call);
+      const isWanted = wantedBy(query);
+      if (query.wait > 0 && !call.isHead) {
+        const wanted = { isWanted, count: query.count, ms: query.wait * 1000, gone: call.gone() };
+        await call.room.whileWaiting(() => inbox.wait(box, wanted));
+        await call.room.forAnswer();
+      }
+      const all = inbox.messages(box).filter(isWanted).slice(-query.last);
+      const shown = firstPart(all);
+      const isWhole = shown.length === all.length;
+      const next_after = isWhole ? null : (shown.at(-1)?.seq ?? null);
+      return { fields: { messages: shown.map(toDocument), next_after } };
+    },
+  });
+}
+
+function boxRemove(inbox: DevInboxDesk): Operation {
+  return defineOperation("DELETE /dev/inbox/:box", {
+    access: "developer",
+    doc: {
+      id: "emptyInbox",
+      group: "Development",
+      summary: "Empty an inbox",
+      description: "Removes its messages, and the answers that were set for it.",
+      params: { box: BOX_PARAM },
+    },
+    handle(call) {
+      inbox.remove(boxOf(call));
+      return { fields: {} };
+    },
+  });
+}
+
+function answersSet(inbox: DevInboxDesk): Operation {
+  return defineOperation("PUT /dev/inbox/:box/answers", {
+    access: "developer",
+    doc: {
+      id: "setInboxAnswers",
+      group: "Development",
+      summary: "Set how an inbox answers",
+      description:
+        "Each is an HTTP status, or an object with more; `hang` never answers, until the sender gives up; `reset` resets the " +
+        "connection. `after_ms` goes by the daemon's clock. Takes the place of what was set before.",
+      params: { box: BOX_PARAM },
+      codes: [42900],
+      examples: {
+        retries: {
+          answers: [500, "hang", "reset", { status: 503, after_ms: 300 }],
+          then: 200,
+        },
+      },
+    },
+    handle({ body: { answers, then: last }, ...call }) {
+      inbox.setAnswers(boxOf(call), { answers: answers ?? [], last: last ?? PLAIN_ANSWER });
+      return { fields: {} };
+    },
+  });
+}
+
+function boxOf({ params }: Pick<Call, "params">): string {
+  return boxName(params["box"] ?? "");
+}
+
+interface Wanted {
+  readonly task: string | null;
+  readonly kind: DeliveryKind | null;
+  readonly after: number;
+}
+
+function wantedBy({ task, kind, after }: Wanted): (message: InboxMessage) => boolean {
+  return (message) =>
+    message.seq > after &&
+    (task === null || message.taskId === task) &&
+    (kind === null || message.kind === kind);
+}
+
+// A body of control characters takes six times its bytes in JSON, and a text has at most half a GiB.
+const ANSWER_BYTES_MAX = 16 * 1024 ** 2;
+
+/** The first messages that one answer may hold: one in any case. */
+function firstPart(messages: readonly InboxMessage[]): readonly InboxMessage[] {
+  let bytes = 0;
+  const end = messages.findIndex(({ body }, index) => {
+    bytes += body.length;
+    return index > 0 && bytes > ANSWER_BYTES_MAX;
+  });
+  return end === -1 ? messages : messages.slice(0, end);
+}
+
+function toDocument(message: InboxMessage): InboxMessageShown {
+  const { seq, method, target, url, headers, kind, taskId, attempt, signature } = message;
+  const { how, status, afterMs } = message.answered;
+  const isText = isUtf8(message.body);
+  const bytes = Buffer.from(message.body.buffer, message.body.byteOffset, message.body.length);
+  return {
+    seq,
+    received_at: timeText(message.receivedAt),
+    method,
+    url: target,
+    full_url: url,
+    headers: headers.map((line) => [...line]),
+    body: bytes.toString(isText ? "utf8" : "base64"),
+    body_encoding: isText ? "utf-8" : "base64",
+    kind,
+    task_id: taskId,
+    attempt,
+    signature,
+    answered: { how, status, after_ms: afterMs },
+  };
+}

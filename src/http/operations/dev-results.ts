@@ -1,0 +1,139 @@
+import { RESULT_RULE, RUN_END } from "../../api/dev-result.ts";
+import { isId } from "../../domain/id.ts";
+import { isJsonObject } from "../../domain/json/json.ts";
+import { StatusError } from "../../domain/status.ts";
+import { parseBody, TASKS_READING } from "../body.ts";
+import type { DevDesk, DevResultDesk, OrderedEnd, ResultRule } from "../dev-desk.ts";
+import { invalidField, parseFields } from "../fields.ts";
+import { toKeptJson } from "../kept-json.ts";
+import type { OperationDeps } from "../operation-deps.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+
+type Deps = Pick<OperationDeps, "limits" | "store" | "retentionMs" | "workerTypes">;
+
+/** Results that are ordered instead of computed. */
+export function devResults(deps: Deps, { results }: DevDesk): readonly Operation[] {
+  return [orderResults(deps, results), finishTask(deps, results)];
+}
+
+function orderResults(deps: Deps, results: DevResultDesk): Operation {
+  return defineOperation("PUT /dev/results", {
+    access: "developer",
+    doc: {
+      id: "orderResults",
+      group: "Development",
+      summary: "Order results",
+      description:
+        "From now on the first rule that fits a task ends its run, instead of its type's runner; the list takes the place of " +
+        "the one before, and an empty one leaves all to the runners. A rule has one of `result`, `error` and `hold`. A run that " +
+        "is held, or takes `after_ms`, keeps its place among its type's runs, times out as any other, and ends when its task is " +
+        "cancelled. A failed one is retried as its type says. Types that workers run have no rules: workers decide themselves.",
+      examples: {
+        results: [
+          { type: "echo", tag: "slow", result: { ok: true }, after_ms: 5000 },
+          { tag: "bad", error: "a.mp4 is no video." },
+          { tag: "later", hold: true },
+        ],
+      },
+    },
+    handle({ bodyBytes }) {
+      const body = parseBody(bodyBytes, TASKS_READING);
+      if (!Array.isArray(body)) {
+        throw new StatusError(40503, { detail: "The body must be a list of rules." });
+      }
+      const given: readonly unknown[] = body;
+      const rules = given.map((each, i) =>
+        at(`/${i}`, () => parseRule(each, { ...deps, results })),
+      );
+      results.order(rules);
+      return { fields: { rules_count: rules.length } };
+    },
+  });
+}
+
+function finishTask(deps: Deps, results: DevResultDesk): Operation {
+  return defineOperation("POST /dev/tasks/:id/finish", {
+    access: "developer",
+    doc: {
+      id: "finishTask",
+      group: "Development",
+      summary: "Finish a task that is held",
+      description:
+        "Ends the run of a task that a rule holds, with `result` or `error`; that is on disk when the answer comes. A task " +
+        "that is not held is 40501.",
+      params: { id: TASK_ID_PARAM },
+      codes: [40401, 40403],
+      examples: { result: { result: { ok: true } }, error: { error: "a.mp4 is no video." } },
+    },
+    async handle({ params, bodyBytes, gone, now }) {
+      const id = params["id"] ?? "";
+      const body = parseBody(bodyBytes, TASKS_READING);
+      const { error } = parseFields(withoutResult(body), RUN_END);
+      const end = endOf(body, { ...deps, error });
+      if (end === null) throw invalidField("result", ONE_END);
+      if (await results.finish(id, { end, gone: gone() })) return { fields: { id } };
+      const found = isId(id) ? await deps.store.findTimeline({ scope: null, id }) : null;
+      if (found === null) throw taskNotFound(id, { ...deps, now });
+      const { state } = found.task;
+      throw invalidField("id", `Task ${id} is ${state}, and no rule of PUT /dev/results holds it.`);
+    },
+  });
+}
+
+const ONE_END = "Give one of result and error.";
+
+function parseRule(
+  body: unknown,
+  { results, workerTypes, ...deps }: Deps & { readonly results: DevResultDesk },
+): ResultRule {
+  const { error, ...rule } = parseFields(withoutResult(body), RESULT_RULE);
+  const { type, tag, after_ms: afterMs, hold } = rule;
+  const end = endOf(body, { ...deps, error });
+  if (type !== null && workerTypes.has(type)) {
+    const remedy = "claim its tasks with the worker protocol, and complete or fail them";
+    throw invalidField("type", `Workers run ${type}, which have no rules: ${remedy}.`);
+  }
+  if (type !== null && !results.types.has(type)) {
+    const known = [...results.types].join(", ");
+    throw invalidField("type", `It must be a type that this daemon runs itself: ${known}.`);
+  }
+  if ((end !== null) === hold) {
+    throw invalidField("hold", "A rule has exactly one of result, error and hold.");
+  }
+  if (hold && afterMs > 0) throw invalidField("after_ms", "A run that is held ends by a request.");
+  return { type, tag, end, afterMs };
+}
+
+/** The end of a run in an object; null where it has none. */
+function endOf(
+  body: unknown,
+  { error, limits }: Pick<Deps, "limits"> & { readonly error: string | null },
+): OrderedEnd | null {
+  // A result that is null is one.
+  const hasResult = isJsonObject(body) && Object.hasOwn(body, "result");
+  if (hasResult && error !== null) throw invalidField("result", ONE_END);
+  if (error !== null) return { kind: "error", message: error };
+  if (!hasResult) return null;
+  const kept = toKeptJson(body["result"], limits.resultBytes);
+  if (kept.kind === "fault") throw invalidField("result", `It ${kept.reason}.`);
+  return { kind: "result", text: kept.text };
+}
+
+function withoutResult(body: unknown): unknown {
+  if (!isJsonObject(body)) return body;
+  const { result: _result, ...others } = body;
+  return others;
+}
+
+/** Names the place in the body in what a part of it is refused for. */
+function at<Value>(pointer: string, parse: () => Value): Value {
+  try {
+    return parse();
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    const { code, message } = error;
+    const details = error.details.map((each) => ({ ...each, pointer: pointer + each.pointer }));
+    throw new StatusError(code, { message, details });
+  }
+}
