@@ -1,0 +1,54 @@
+import { mintAccount } from "../domain/account/account.ts";
+import { ACTIVE_KEYS_MAX, mintKey } from "../domain/account/key.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { IdGenerator } from "../domain/id.ts";
+import type { Store } from "../store/store.ts";
+
+export interface AccountMakerParts {
+  readonly store: Pick<Store, "createAccount" | "createKey" | "findSecrets" | "findKeyHolder">;
+  readonly clock: Clock;
+}
+
+/** An account, as only its maker knows it. */
+export interface MadeAccount {
+  readonly login: string;
+  readonly key: string;
+  readonly webhookSecret: string;
+}
+
+/** Makes accounts for tests. */
+export class AccountMaker {
+  readonly #ids = new IdGenerator();
+  readonly #parts: AccountMakerParts;
+  #made = 0;
+
+  constructor(parts: AccountMakerParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Makes an account, or another key of one that is there; null when it has as many keys as it may have. Without a login
+   * it has one of its own.
+   */
+  async make(given: Partial<MadeAccount> = {}): Promise<MadeAccount | null> {
+    const { store, clock } = this.#parts;
+    const { login = `test-${++this.#made}`, key, webhookSecret } = given;
+    const createdAt = clock.now();
+    const minted = mintAccount(login, { createdAt, ids: this.#ids, key, webhookSecret });
+    const secret = minted.account.webhookSecret;
+    if ((await store.createAccount(minted.account)) === "created") {
+      return { login, key: minted.first.key, webhookSecret: secret };
+    }
+    // An earlier run has left it in the file.
+    if (given.login === undefined) return this.make(given);
+    const further = mintKey({ label: null, createdAt, given: key }, this.#ids);
+    const secrets = await store.findSecrets(login);
+    if (secrets === null) return null;
+    const made = { login, key: further.key, webhookSecret: secrets.webhookSecret };
+    const holder = await store.findKeyHolder(further.toStore.hash);
+    // An earlier run has given it the same key.
+    if (holder !== null) return holder.login === login && !holder.keyRevoked ? made : null;
+    const added = { ...further.toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
+    return (await store.createKey(added)) === "created" ? made : null;
+  }
+}

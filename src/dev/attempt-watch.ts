@@ -1,0 +1,86 @@
+import { systemClock } from "../domain/clock/clock.ts";
+import type { SendRequest } from "../domain/webhook/webhook-request.ts";
+import type { Work, WorkWatch } from "./work-watch.ts";
+
+interface UnderWay {
+  readonly key: string;
+  readonly what: string;
+  /** Null while its receiver waits for the clock. */
+  work: Work | null;
+}
+
+interface Following<T> {
+  readonly timeoutMs: number;
+  readonly send: () => Promise<T>;
+  readonly unsent: T;
+}
+
+// A receiver that has not answered by then has the request, so that the next one comes after it.
+const LONG_ATTEMPT_MS = 250;
+
+/** Knows which attempts are under way. The clock waits for each, unless its receiver waits for the clock. */
+export class AttemptWatch {
+  readonly #work: WorkWatch;
+  readonly #isRepeatable: boolean;
+  readonly #underWay = new Set<UnderWay>();
+  #aborts = 0;
+
+  /** Where runs are to repeat, one attempt is made after the other. */
+  constructor(work: WorkWatch, { isRepeatable }: { readonly isRepeatable: boolean }) {
+    this.#work = work;
+    this.#isRepeatable = isRepeatable;
+  }
+
+  /** Begins none of those that wait for their turn. */
+  abort(): void {
+    this.#aborts++;
+  }
+
+  /** Makes an attempt. The clock waits for it, for no longer than `timeoutMs`. Answers `unsent` for one that was not begun. */
+  async follow<T>(
+    { headers, target }: SendRequest,
+    { timeoutMs, send, unsent }: Following<T>,
+  ): Promise<T> {
+    const aborts = this.#aborts;
+    if (this.#isRepeatable) await this.#lull();
+    if (aborts !== this.#aborts) return unsent;
+    const what = `an attempt to ${target.host}`;
+    const key = keyOf(headers["webhook-id"], headers["x-attempt"]);
+    const attempt: UnderWay = { key, what, work: this.#work.begin(what) };
+    this.#underWay.add(attempt);
+    const long = systemClock.setTimer(LONG_ATTEMPT_MS, () => attempt.work?.takesLong());
+    // Then it is the clock's time that its receiver takes, and the attempt's deadline is what comes next.
+    const timeout = systemClock.setTimer(timeoutMs, () => attempt.work?.end());
+    try {
+      return await send();
+    } finally {
+      for (const timer of [long, timeout]) timer.cancel();
+      this.#underWay.delete(attempt);
+      attempt.work?.end();
+    }
+  }
+
+  /**
+   * Lets the clock go on although this attempt is under way, because its receiver waits for the clock. The function that
+   * it answers takes that back.
+   */
+  release(webhookId: string | undefined, number: string | undefined): () => void {
+    const key = keyOf(webhookId, number);
+    const attempt = [...this.#underWay].find((each) => each.key === key && each.work !== null);
+    attempt?.work?.end();
+    if (attempt !== undefined) attempt.work = null;
+    return () => {
+      if (attempt === undefined || !this.#underWay.has(attempt)) return;
+      attempt.work = this.#work.begin(attempt.what);
+    };
+  }
+
+  /** Settles when it is this one's turn: what others lead to has happened. */
+  #lull(): Promise<void> {
+    return new Promise((resolve) => void this.#work.atLull(resolve, "first"));
+  }
+}
+
+function keyOf(webhookId = "", number = ""): string {
+  return `${webhookId} ${number}`;
+}

@@ -1,0 +1,139 @@
+import { systemClock, type SteadyClock } from "../domain/clock/clock.ts";
+import type { DueItem, DueList } from "../store/sqlite/due-list.ts";
+import type { ClockMode, DevClock } from "./dev-clock.ts";
+import type { DevEvent } from "./store-watch.ts";
+import type { WorkWatch } from "./work-watch.ts";
+
+const HOUR_MS = 3600 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** So far the clock is advanced until nothing is scheduled any more. */
+export const IDLE_MS_MAX = 60 * DAY_MS;
+
+/** So long an advance waits for work of the machine's time before it says what it waits for. */
+const STILL_MS_MAX = 30_000;
+
+// How long tasks wait in the queue is counted while the daemon runs, an hour at most in one step.
+const QUEUED_STRIDE_MS = HOUR_MS;
+
+/** The end of an advance: a time of the wall clock, or a moment at which nothing is scheduled. */
+export type Destination = { readonly at: number } | "idle";
+
+/** Where the clock stands, and what happened on the way there. */
+export interface Journey {
+  readonly now: number;
+  readonly events: readonly DevEvent[];
+  /** The work that the clock waits for; empty when it has arrived. */
+  readonly waitsFor: readonly string[];
+}
+
+export interface ClockDeskParts {
+  readonly clock: DevClock;
+  readonly work: WorkWatch;
+  /** By it goes what the daemon keeps for a time. */
+  readonly steady: Pick<SteadyClock, "steady">;
+  readonly due: DueList;
+}
+
+/** Reads and moves the clock of a daemon for development. */
+export class ClockDesk {
+  readonly #parts: ClockDeskParts;
+  #events: DevEvent[] | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+  /** The mode after the advance that is under way; null while there is none. */
+  #modeAfter: ClockMode | null = null;
+
+  constructor(parts: ClockDeskParts) {
+    this.#parts = parts;
+  }
+
+  get mode(): ClockMode {
+    return this.#modeAfter ?? this.#parts.clock.mode;
+  }
+
+  set mode(mode: ClockMode) {
+    if (this.#modeAfter === null) this.#parts.clock.mode = mode;
+    else this.#modeAfter = mode;
+  }
+
+  now(): number {
+    return this.#parts.clock.now();
+  }
+
+  /** The next things that fall due. */
+  next(max: number): readonly DueItem[] {
+    const { clock, steady, due } = this.#parts;
+    return due.list({ now: clock.now(), steady: steady.steady(), max });
+  }
+
+  /** Notes what happened, for the advance that is under way. */
+  tell(event: DevEvent): void {
+    this.#events?.push(event);
+  }
+
+  /**
+   * Moves the clock from one thing that falls due to the next, and lets each have its consequences, up to the
+   * destination. Gives up when nothing has gone on for 30 s of the machine's time, and when `signal` is aborted; what has
+   * happened by then has happened. Advances come one after the other.
+   */
+  advance(destination: Destination, signal: AbortSignal): Promise<Journey> {
+    const journey = this.#last.then(() => this.#travel(destination, signal));
+    this.#last = journey.catch(() => {});
+    return journey;
+  }
+
+  async #travel(destination: Destination, signal: AbortSignal): Promise<Journey> {
+    const { clock } = this.#parts;
+    this.#modeAfter = clock.mode;
+    const events: DevEvent[] = [];
+    this.#events = events;
+    clock.mode = "manual";
+    const end = destination === "idle" ? clock.now() + IDLE_MS_MAX : destination.at;
+    try {
+      let waitsFor = await this.#settle(signal);
+      while (waitsFor.length === 0 && !this.#hasArrived(destination, end)) {
+        clock.moveBy(Math.min(this.#untilNext(), end - clock.now()));
+        waitsFor = await this.#settle(signal);
+      }
+      return { now: clock.now(), events, waitsFor };
+    } finally {
+      this.#events = null;
+      const mode = this.#modeAfter;
+      this.#modeAfter = null;
+      clock.mode = mode;
+    }
+  }
+
+  #hasArrived(destination: Destination, end: number): boolean {
+    if (this.now() >= end) return true;
+    // Results are kept for weeks: that is no work.
+    return destination === "idle" && this.#parts.clock.untilNext() === Infinity && this.#isIdle();
+  }
+
+  #isIdle(): boolean {
+    return this.next(Number.MAX_SAFE_INTEGER).every(({ what }) => what === "erasure");
+  }
+
+  #untilNext(): number {
+    const [next] = this.next(1);
+    const untilDue = next === undefined ? Infinity : next.at - this.now();
+    const stride = this.#parts.due.isQueued() ? QUEUED_STRIDE_MS : Infinity;
+    return Math.min(untilDue, this.#parts.clock.untilNext(), stride);
+  }
+
+  /** Settles when nothing goes on; answers what does when it takes too long. */
+  async #settle(signal: AbortSignal): Promise<readonly string[]> {
+    const { work } = this.#parts;
+    const tooLong = new AbortController();
+    const timer = systemClock.setTimer(STILL_MS_MAX, () => tooLong.abort());
+    try {
+      await work.settled(AbortSignal.any([signal, tooLong.signal]));
+      return [];
+    } catch (error) {
+      if (!tooLong.signal.aborted || signal.aborted) throw error;
+      return work.underWay();
+    } finally {
+      timer.cancel();
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import { newSignInToken } from "../domain/account/session-secret.ts";
+import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { systemClock, type Clock, type SteadyClock } from "../domain/clock/clock.ts";
+import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
+import type { DevDesk } from "../http/dev-desk.ts";
+import type { Runner } from "../runners/runner.ts";
+import type { DueList } from "../store/sqlite/due-list.ts";
+import type { Store } from "../store/store.ts";
+import { AccountMaker } from "./account-maker.ts";
+import type { AttemptSender } from "./attempt-sender.ts";
+import { AttemptWatch } from "./attempt-watch.ts";
+import { ClockDesk } from "./clock-desk.ts";
+import type { DevClock } from "./dev-clock.ts";
+import { Inbox } from "./inbox.ts";
+import { OrderedFaults, UNSENT } from "./ordered-faults.ts";
+import { OrderedResults, type RuledType } from "./ordered-results.ts";
+import { Reset } from "./reset.ts";
+import { SampleSender } from "./sample-sender.ts";
+import { watchedStore, type DevEvent } from "./store-watch.ts";
+import { TaskNews } from "./task-news.ts";
+import { WorkWatch } from "./work-watch.ts";
+
+/** The parts of the daemon that operations for development work with. */
+export interface DevParts {
+  readonly store: Store;
+  readonly clock: SteadyClock;
+  readonly due: DueList;
+  readonly sender: AttemptSender;
+  readonly urlPolicy: () => UrlPolicy;
+  /** Tells the engine and everybody who waits that the task was cancelled. */
+  readonly cancelled: (id: string) => void;
+}
+
+/**
+ * Makes a daemon one for development. It stands between the daemon's parts, so that the clock knows what goes on,
+ * and rules and faults can be ordered; everything else is the daemon that others run.
+ */
+export class DevMode {
+  readonly clock: DevClock;
+  readonly #work = new WorkWatch();
+  readonly #attempts: AttemptWatch;
+  readonly #news = new TaskNews();
+  readonly #results: OrderedResults;
+  readonly #faults: OrderedFaults;
+  #tell: (event: DevEvent) => void = () => {};
+
+  /** Where runs of it are to repeat, it makes attempts one after the other. */
+  constructor({
+    clock,
+    isRepeatable,
+  }: {
+    readonly clock: DevClock;
+    readonly isRepeatable: boolean;
+  }) {
+    this.clock = clock;
+    this.#attempts = new AttemptWatch(this.#work, { isRepeatable });
+    this.#faults = new OrderedFaults({ clock, work: this.#work });
+    this.#results = new OrderedResults({ clock, news: this.#news, work: this.#work });
+  }
+
+  /** The same store: the clock knows what goes on in it. */
+  store(store: Store): Store {
+    const { clock } = this;
+    return watchedStore(store, { clock, work: this.#work, tell: (event) => this.#tell(event) });
+  }
+
+  /** The same runner for runs that no rule fits; the clock waits for those. */
+  runner(type: RuledType, runner: Runner): Runner {
+    return this.#results.runner(type, {
+      concurrency: runner.concurrency,
+      run: (request, options) =>
+        this.#work.track(
+          `the run of task ${request.id} (${type.name})`,
+          runner.run(request, options),
+        ),
+    });
+  }
+
+  /** The same sender, with the faults that are ordered; the clock waits no longer than `timeoutMs` for each attempt. */
+  sender(sender: AttemptSender, timeoutMs: number): AttemptSender {
+    return this.#faults.sender({
+      abort: () => {
+        this.#attempts.abort();
+        sender.abort();
+      },
+      send: (request) =>
+        this.#attempts.follow(request, {
+          timeoutMs,
+          send: () => sender.send(request),
+          unsent: UNSENT,
+        }),
+    });
+  }
+
+  /**
+   * The clock of requests that wait: it shows the daemon's time, and its timers take the machine's. Whoever waits would
+   * otherwise wait for ever where the daemon's stands still.
+   */
+  requestClock(shown: Clock): Clock {
+    return { ...systemClock, now: () => shown.now() };
+  }
+
+  /** Makes what the operations work with. */
+  open(parts: DevParts): DevDesk {
+    const { store, clock: steady, due } = parts;
+    const [work, attempts] = [this.#work, this.#attempts];
+    const clock = new ClockDesk({ clock: this.clock, work, steady, due });
+    const inbox = new Inbox({ store, clock: this.clock, work, attempts });
+    const reset = new Reset({ ...parts, work, clears: [inbox, this.#results, this.#faults] });
+    this.#tell = (event) => {
+      clock.tell(event);
+      this.#news.tell(event.taskId);
+    };
+    return {
+      clock,
+      inbox,
+      accounts: new AccountMaker(parts),
+      samples: new SampleSender(parts),
+      news: this.#news,
+      results: this.#results,
+      faults: this.#faults,
+      reset: () => reset.run(),
+      async makeSignInToken(audit) {
+        const { secret, hash } = newSignInToken();
+        await store.createSignInLink({ hash, expiresAt: clock.now() + SIGN_IN_LINK_MS, audit });
+        return secret;
+      },
+    };
+  }
+}

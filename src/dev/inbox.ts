@@ -1,0 +1,131 @@
+import { EventEmitter, once } from "node:events";
+
+import { systemClock, type Clock } from "../domain/clock/clock.ts";
+import type { ScriptedAnswer } from "../domain/webhook/scripted-answer.ts";
+import type {
+  DevInboxDesk,
+  InboxAnswers,
+  InboxMessage,
+  InboxRequest,
+  InboxWait,
+} from "../http/dev-desk.ts";
+import type { AttemptWatch } from "./attempt-watch.ts";
+import { InboxBoxes, type KeptMessage } from "./inbox-boxes.ts";
+import { judge, valuesOf, type JudgeStore } from "./signature-verdict.ts";
+import type { WorkWatch } from "./work-watch.ts";
+
+export interface InboxParts {
+  readonly store: JudgeStore;
+  readonly clock: Clock;
+  readonly work: WorkWatch;
+  readonly attempts: AttemptWatch;
+}
+
+const WAITING = { how: "waiting", status: null, afterMs: null } as const;
+
+/** A receiver for tests: it records whatever it is sent, and answers as it was told. */
+export class Inbox implements DevInboxDesk {
+  readonly #parts: InboxParts;
+  readonly #boxes = new InboxBoxes();
+  /** Emits an event for each message, by the name of its box. */
+  readonly #arrivals = new EventEmitter().setMaxListeners(0);
+  #seq = 0;
+
+  constructor(parts: InboxParts) {
+    this.#parts = parts;
+  }
+
+  boxes(): ReturnType<DevInboxDesk["boxes"]> {
+    return this.#boxes.list();
+  }
+
+  messages(box: string): readonly InboxMessage[] {
+    return this.#boxes.messages(box);
+  }
+
+  async wait(box: string, { isWanted, count, ms, gone }: InboxWait): Promise<void> {
+    const over = new AbortController();
+    const timer = systemClock.setTimer(ms, () => over.abort());
+    const signal = AbortSignal.any([gone, over.signal]);
+    while (!signal.aborted && this.messages(box).filter(isWanted).length < count) {
+      // Rejects when the wait is over, which the loop looks at.
+      await once(this.#arrivals, eventOf(box), { signal }).catch(() => {});
+    }
+    timer.cancel();
+  }
+
+  remove(box: string): void {
+    this.#boxes.remove(box);
+  }
+
+  clear(): void {
+    this.#boxes.clear();
+  }
+
+  setAnswers(box: string, answers: InboxAnswers): void {
+    this.#boxes.setAnswers(box, answers);
+  }
+
+  async receive(request: InboxRequest, gone: AbortSignal): Promise<ScriptedAnswer | null> {
+    const { clock, work, store } = this.#parts;
+    this.#boxes.requireRoom(request.box);
+    const receivedAt = clock.now();
+    const recorded = work.begin(`a message to the inbox ${request.box}`);
+    try {
+      const judgement = await judge(request, store);
+      const seq = ++this.#seq;
+      const message: KeptMessage = { ...request, ...judgement, seq, receivedAt, answered: WAITING };
+      const answer = this.#boxes.add(message);
+      const isReady = answer.kind === "reset" || (answer.kind === "answer" && answer.afterMs === 0);
+      // Before the message counts as recorded: the clock must not wait for whoever waits for the clock.
+      const due = isReady || this.#clockReaches(message, { answer, gone });
+      this.#arrivals.emit(eventOf(request.box));
+      recorded.end();
+      const isAnswered = await due;
+      message.answered = this.#answered(message, isAnswered ? answer : null);
+      return isAnswered ? answer : null;
+    } finally {
+      recorded.end();
+    }
+  }
+
+  /** Settles when it is time to answer; with false when nobody waits for the answer any more. */
+  #clockReaches(
+    message: InboxMessage,
+    { answer, gone }: { readonly answer: ScriptedAnswer; readonly gone: AbortSignal },
+  ): Promise<boolean> {
+    const { clock, attempts } = this.#parts;
+    const [webhookId] = valuesOf(message, "webhook-id");
+    const [attempt] = valuesOf(message, "x-attempt");
+    const takeBack = attempts.release(webhookId, attempt);
+    if (gone.aborted) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      const timer =
+        answer.kind === "answer"
+          ? clock.setTimer(answer.afterMs, () => {
+              // In the same step in which the clock has come here: the next one must wait for this answer.
+              takeBack();
+              gone.removeEventListener("abort", left);
+              resolve(true);
+            })
+          : null;
+      const left = (): void => {
+        timer?.cancel();
+        resolve(false);
+      };
+      gone.addEventListener("abort", left, { once: true });
+    });
+  }
+
+  #answered({ receivedAt }: InboxMessage, answer: ScriptedAnswer | null): KeptMessage["answered"] {
+    const afterMs = this.#parts.clock.now() - receivedAt;
+    if (answer === null) return { how: "gone", status: null, afterMs };
+    if (answer.kind === "answer") return { how: "sent", status: answer.status, afterMs };
+    return { how: "reset", status: null, afterMs };
+  }
+}
+
+// A box may be named like an event that means something to the emitter.
+function eventOf(box: string): string {
+  return `box ${box}`;
+}

@@ -1,0 +1,148 @@
+import { createHash } from "node:crypto";
+
+import type { Clock } from "../domain/clock/clock.ts";
+import { randomBytes } from "../domain/random.ts";
+import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import type { SendRequest } from "../domain/webhook/webhook-request.ts";
+import type { DevFaultDesk, Faults } from "../http/dev-desk.ts";
+import type { AttemptSender } from "./attempt-sender.ts";
+import { HeldBackAttempts } from "./held-back-attempts.ts";
+import type { WorkWatch } from "./work-watch.ts";
+
+export const NO_FAULTS: Faults = {
+  duplicate: 0,
+  reorder: 0,
+  dropAnswer: 0,
+  delayMs: 0,
+  crashDuringAttempt: 0,
+};
+
+interface Sending {
+  readonly sender: AttemptSender;
+  readonly signal: AbortSignal;
+}
+
+type Share = Exclude<keyof Faults, "delayMs">;
+
+/** The faults of deliveries that were ordered. */
+export class OrderedFaults implements DevFaultDesk {
+  readonly #clock: Clock;
+  readonly #heldBack: HeldBackAttempts;
+  // Which attempts have a fault follows from it and from their names, in whatever order they are made.
+  readonly #salt = randomBytes(16).toString("hex");
+  /** The deliveries whose last attempt was interrupted: the next one is not, or it would never end. */
+  readonly #interrupted = new Set<string>();
+  #faults = NO_FAULTS;
+
+  constructor({ clock, work }: { readonly clock: Clock; readonly work: WorkWatch }) {
+    this.#clock = clock;
+    this.#heldBack = new HeldBackAttempts(work);
+  }
+
+  get faults(): Faults {
+    return this.#faults;
+  }
+
+  order(faults: Faults): void {
+    this.#faults = faults;
+  }
+
+  clear(): void {
+    this.order(NO_FAULTS);
+    this.#interrupted.clear();
+  }
+
+  /** The same sender, with the faults. */
+  sender(sender: AttemptSender): AttemptSender {
+    let stopped = new AbortController();
+    return {
+      abort() {
+        stopped.abort();
+        stopped = new AbortController();
+        sender.abort();
+      },
+      // Samples, and what the operator is told, are no deliveries.
+      send: (request) =>
+        request.accountId === undefined
+          ? sender.send(request)
+          : this.#send(request, { sender, signal: stopped.signal }),
+    };
+  }
+
+  async #send(request: SendRequest, { sender, signal }: Sending): Promise<AttemptResult> {
+    const { host } = request.target;
+    await this.#wait(this.#faults.delayMs, signal);
+    if (this.#has("reorder", request)) await this.#heldBack.wait(host, signal);
+    if (signal.aborted) return UNSENT;
+    try {
+      return await this.#attempt(request, sender);
+    } finally {
+      this.#heldBack.passed(host);
+    }
+  }
+
+  async #attempt(request: SendRequest, sender: AttemptSender): Promise<AttemptResult> {
+    const delivery = nameOf(request);
+    const mayCrash = !this.#interrupted.delete(delivery);
+    const result = await sender.send(request);
+    if (result.outcome === "refused" || result.outcome === "interrupted") return result;
+    if (this.#has("duplicate", request)) await sender.send(request);
+    if (mayCrash && this.#has("crashDuringAttempt", request)) {
+      this.#interrupted.add(delivery);
+      return toInterrupted(result);
+    }
+    const isDropped = result.outcome === "delivered" && this.#has("dropAnswer", request);
+    return isDropped ? toLost(result) : result;
+  }
+
+  #has(fault: Share, request: SendRequest): boolean {
+    const share = this.#faults[fault];
+    if (share === 0) return false;
+    const text = `${this.#salt} ${fault} ${nameOf(request)} ${request.headers["x-attempt"]}`;
+    return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32 < share;
+  }
+
+  #wait(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.#clock.setTimer(ms, () => end());
+      const end = (): void => {
+        timer.cancel();
+        signal.removeEventListener("abort", end);
+        resolve();
+      };
+      signal.addEventListener("abort", end);
+    });
+  }
+}
+
+/** The name of a delivery to its receiver, the same at every attempt. */
+function nameOf({ headers }: SendRequest): string {
+  return headers["webhook-id"] ?? "";
+}
+
+const NO_ANSWER = { httpStatus: null, responseExcerpt: null, retryAfter: null };
+
+const NOT_SENT = {
+  address: null,
+  phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
+  refusal: null,
+};
+
+// As after a crash: nobody knows whether the receiver got it.
+function toInterrupted(
+  facts: Pick<AttemptResult, "address" | "phases" | "refusal">,
+): AttemptResult {
+  const error = "the daemon stopped during the attempt";
+  return { ...facts, ...NO_ANSWER, outcome: "interrupted", error };
+}
+
+/** The result of an attempt that was broken off before it began. */
+export const UNSENT: AttemptResult = toInterrupted(NOT_SENT);
+
+// As where the answer is lost on its way: the receiver has it, and the daemon does not know.
+function toLost(result: AttemptResult): AttemptResult {
+  const phases = { ...result.phases, firstByteMs: null };
+  const error = "timed out waiting for the answer";
+  return { ...result, ...NO_ANSWER, phases, outcome: "timed_out", error };
+}

@@ -1,0 +1,112 @@
+import type { Clock, Timer } from "../domain/clock/clock.ts";
+import type { DevResultDesk, OrderedEnd, ResultRule } from "../http/dev-desk.ts";
+import type { RunOptions, RunOutcome, RunRequest, Runner } from "../runners/runner.ts";
+import type { TaskNews } from "./task-news.ts";
+import type { WorkWatch } from "./work-watch.ts";
+
+/** A type of tasks, as far as its runs by a rule go by it. */
+export interface RuledType {
+  readonly name: string;
+  readonly timeoutMs: number;
+}
+
+export interface ResultParts {
+  readonly clock: Clock;
+  readonly news: TaskNews;
+  readonly work: WorkWatch;
+}
+
+const SOON_MS = 1000;
+
+/** Gives runs the ends that were ordered for them, instead of those of their runners. */
+export class OrderedResults implements DevResultDesk {
+  readonly #clock: Clock;
+  readonly #news: TaskNews;
+  readonly #work: WorkWatch;
+  readonly #types = new Set<string>();
+  #rules: readonly ResultRule[] = [];
+  /** How to end the runs that wait for a request to do so, by the task's id. */
+  readonly #held = new Map<string, (end: OrderedEnd) => void>();
+
+  constructor({ clock, news, work }: ResultParts) {
+    this.#clock = clock;
+    this.#news = news;
+    this.#work = work;
+  }
+
+  get types(): ReadonlySet<string> {
+    return this.#types;
+  }
+
+  order(rules: readonly ResultRule[]): void {
+    this.#rules = rules;
+  }
+
+  clear(): void {
+    this.order([]);
+  }
+
+  async finish(
+    id: string,
+    { end, gone }: { readonly end: OrderedEnd; readonly gone: AbortSignal },
+  ): Promise<boolean> {
+    // One that was posted just now is about to be held.
+    const soon = AbortSignal.any([gone, AbortSignal.timeout(SOON_MS)]);
+    if (!this.#held.has(id)) await this.#work.settled(soon).catch(() => {});
+    const finish = this.#held.get(id);
+    if (finish === undefined) return false;
+    const recorded = this.#news.next(id, gone);
+    finish(end);
+    await recorded;
+    return true;
+  }
+
+  /** The runner of a type, for the runs that no rule fits. */
+  runner(type: RuledType, runner: Runner): Runner {
+    this.#types.add(type.name);
+    return {
+      concurrency: runner.concurrency,
+      run: (request, options) => {
+        const rule = this.#rules.find((each) => fits(each, request));
+        if (rule === undefined) return runner.run(request, options);
+        return this.#run(request, { ...type, ...options, rule });
+      },
+    };
+  }
+
+  #run(
+    { id }: RunRequest,
+    { rule, signal, timeoutMs }: RuledType & RunOptions & { readonly rule: ResultRule },
+  ): Promise<RunOutcome> {
+    const { end: ordered, afterMs } = rule;
+    if (signal.aborted) return Promise.resolve({ kind: "aborted" });
+    // A clock that stands still fires nothing, not even a timer of no time.
+    if (ordered !== null && afterMs === 0) return Promise.resolve(toOutcome(ordered));
+    return new Promise((resolve) => {
+      const timers: Timer[] = [];
+      const end = (outcome: RunOutcome): void => {
+        for (const timer of timers) timer.cancel();
+        signal.removeEventListener("abort", aborted);
+        this.#held.delete(id);
+        resolve(outcome);
+      };
+      const aborted = (): void => end({ kind: "aborted" });
+      signal.addEventListener("abort", aborted);
+      const message = `The run went past its timeout of ${timeoutMs / 1000} s.`;
+      const timeout = (): void => end({ kind: "timed_out", message, detail: {} });
+      if (ordered === null) this.#held.set(id, (given) => end(toOutcome(given)));
+      else timers.push(this.#clock.setTimer(afterMs, () => end(toOutcome(ordered))));
+      timers.push(this.#clock.setTimer(timeoutMs, timeout));
+    });
+  }
+}
+
+function fits({ type, tag }: ResultRule, request: RunRequest): boolean {
+  return (type === null || type === request.type) && (tag === null || tag === request.tag);
+}
+
+function toOutcome(end: OrderedEnd): RunOutcome {
+  return end.kind === "result"
+    ? { kind: "completed", resultText: end.text }
+    : { kind: "failed", message: end.message, detail: {} };
+}

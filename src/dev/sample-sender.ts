@@ -1,0 +1,71 @@
+import type { Clock } from "../domain/clock/clock.ts";
+import { IdGenerator } from "../domain/id.ts";
+import type { Task } from "../domain/task/task.ts";
+import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import { webhookRequest, type SendRequest } from "../domain/webhook/webhook-request.ts";
+import {
+  judgePingbackUrl,
+  judgeWebhookUrl,
+  type UrlPolicy,
+} from "../domain/webhook/webhook-url.ts";
+import type { DevSampleDesk, SampleSent } from "../http/dev-desk.ts";
+import type { Store } from "../store/store.ts";
+
+export interface SampleParts {
+  readonly store: Pick<Store, "findSecrets">;
+  readonly clock: Clock;
+  readonly sender: { send(request: SendRequest): Promise<AttemptResult> };
+  readonly urlPolicy: () => UrlPolicy;
+}
+
+const TAG = "sample";
+const KEPT_MS = 30 * 24 * 3600 * 1000;
+
+/** Sends webhooks of tasks that never were. */
+export class SampleSender implements DevSampleDesk {
+  readonly #ids = new IdGenerator();
+  readonly #parts: SampleParts;
+
+  constructor(parts: SampleParts) {
+    this.#parts = parts;
+  }
+
+  async send({ url, kind, login }: Parameters<DevSampleDesk["send"]>[0]): Promise<SampleSent> {
+    const { store, clock, sender, urlPolicy } = this.#parts;
+    const secrets = await store.findSecrets(login);
+    if (secrets === null) return { kind: "no account" };
+    const now = clock.now();
+    const task = sampleTask(this.#ids.next(now), now);
+    const policy = urlPolicy();
+    const values = { id: task.id, tag: TAG };
+    const verdict =
+      kind === "postback"
+        ? judgeWebhookUrl(url, policy)
+        : judgePingbackUrl(url, { values, policy });
+    if (verdict.kind === "refused") return verdict;
+    const { target } = verdict;
+    const facts = { kind, url: target.url, task, number: 1, startedAt: now, traceText: null };
+    const result = await sender.send({ ...webhookRequest({ ...facts, ...secrets }), target });
+    const times = { number: 1, dueAt: now, startedAt: now, endedAt: clock.now() };
+    return { kind: "sent", taskId: task.id, attempt: { ...result, ...times } };
+  }
+}
+
+function sampleTask(id: string, now: number): Task {
+  return {
+    id,
+    state: "completed",
+    statusCode: 20000,
+    statusMessage: null,
+    type: "echo",
+    createdAt: now,
+    startedAt: now,
+    completedAt: now,
+    expiresAt: now + KEPT_MS,
+    runs: 1,
+    dataText: JSON.stringify({ tag: TAG }),
+    inputText: null,
+    resultText: JSON.stringify({ sample: true }),
+    errorText: null,
+  };
+}

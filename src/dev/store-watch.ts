@@ -1,0 +1,91 @@
+import type { Clock } from "../domain/clock/clock.ts";
+import type { DeliveryKind, DeliveryState } from "../domain/webhook/delivery.ts";
+import type { LeaseEnd, Store } from "../store/store.ts";
+import type { WorkWatch } from "./work-watch.ts";
+
+/** Something that happened and is on disk. */
+export interface DevEvent {
+  /** By the daemon's clock. */
+  readonly at: number;
+  readonly event: "run_started" | "run_failed" | "lease_ended" | "task_ended" | "attempt_ended";
+  readonly taskId: string;
+  /** Of the task; null while it has not ended. */
+  readonly state?: "completed" | "failed" | "cancelled";
+  readonly kind?: DeliveryKind;
+  readonly attempt?: number;
+  readonly outcome?: string;
+  readonly httpStatus?: number | null;
+  readonly delivery?: DeliveryState;
+  /** When it is tried again; null when it is not. */
+  readonly nextAt?: number | null;
+}
+
+/** The events of a write, from what it was given and what it answered. */
+type Telling = {
+  readonly [Name in keyof Store]?: Store[Name] extends (
+    ...given: infer Given
+  ) => Promise<infer Answer>
+    ? (answer: Answer, ...given: Given) => readonly Omit<DevEvent, "at">[]
+    : never;
+};
+
+const started = (tasks: readonly { readonly id: string }[]) =>
+  tasks.map(({ id: taskId }) => ({ event: "run_started", taskId }) as const);
+
+function leaseEnded({ id: taskId, how, sequel }: LeaseEnd): Omit<DevEvent, "at"> {
+  if (sequel.kind === "finish") return { event: "task_ended", taskId, state: sequel.state };
+  const nextAt = sequel.kind === "retry" ? sequel.startAt : null;
+  return { event: "lease_ended", taskId, outcome: how, nextAt };
+}
+
+const cancelled = (ids: readonly string[]) =>
+  ids.map((taskId) => ({ event: "task_ended", taskId, state: "cancelled" }) as const);
+
+const TELLING: Telling = {
+  claimTasks: started,
+  claimLeases: started,
+  retryTask: (_, { id: taskId, startAt: nextAt }) =>
+    taskId === undefined ? [] : [{ event: "run_failed", taskId, nextAt }],
+  finishTask: (lanes, { id: taskId, state }) =>
+    lanes === null || taskId === undefined ? [] : [{ event: "task_ended", taskId, state }],
+  endLeases: (results, { ends }) =>
+    ends.filter((_, i) => results[i]?.isNew === true).map(leaseEnded),
+  cancelTask: (outcome, { id }) => (outcome === "cancelled" ? cancelled([id]) : []),
+  cancelTasks: ({ queued, running }) => cancelled([...queued, ...running]),
+  expireQueued: ({ tasks }) =>
+    tasks.map(({ id: taskId }) => ({ event: "task_ended", taskId, state: "failed" })),
+  recordAttempt: (_, { attempt, result, decision }) => {
+    const { taskId, kind, number } = attempt;
+    const { outcome, httpStatus } = result;
+    const nextAt = decision.state === "scheduled" ? decision.dueAt : null;
+    const ended = { outcome, httpStatus, delivery: decision.state, nextAt };
+    return [{ event: "attempt_ended", taskId, kind, attempt: number, ...ended }];
+  },
+};
+
+export interface StoreWatchParts {
+  readonly clock: Clock;
+  readonly work: WorkWatch;
+  readonly tell: (event: DevEvent) => void;
+}
+
+/** The same store, of which every step counts as work under way, and what it writes is told. */
+export function watchedStore(store: Store, { clock, work, tell }: StoreWatchParts): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const found: unknown = Reflect.get(target, name, target);
+      if (typeof found !== "function") return found;
+      const telling: unknown = Reflect.get(TELLING, name);
+      return (...given: unknown[]): unknown => {
+        const answer: unknown = found.apply(target, given);
+        if (!(answer instanceof Promise)) return answer;
+        const told = answer.then((value: unknown) => {
+          const events = typeof telling === "function" ? telling(value, ...given) : [];
+          for (const event of events) tell({ at: clock.now(), ...event });
+          return value;
+        });
+        return work.track(String(name), told);
+      };
+    },
+  });
+}

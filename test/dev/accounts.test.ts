@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ACTIVE_KEYS_MAX } from "../../src/domain/account/key.ts";
+import { verifyPostback } from "../../src/verify.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { startDev } from "./dev-client.ts";
+
+test("a login that names no inbox is refused", async (t) => {
+  const daemon = await startDev(t);
+
+  for (const login of ["a@b", "..", "", "x".repeat(65)]) {
+    assert.equal((await daemon.call("POST /dev/accounts", { login })).code, 40501, login);
+  }
+});
+
+test("each test gets an account of its own, or a further key of one, until it has too many", async (t) => {
+  const { ask, call, ready } = await startDev(t);
+
+  const [one, two] = [await ask("POST /dev/accounts"), await ask("POST /dev/accounts", {})];
+  const named = await ask("POST /dev/accounts", { login: "alice" });
+  const again = await ask("POST /dev/accounts", { login: "alice" });
+
+  assert.notEqual(one.login, two.login);
+  assert.equal(named.inbox_url, `${ready.url}/inbox/alice`);
+  assert.equal(again.webhook_secret, named.webhook_secret);
+  for (const { key } of [one, two, named, again]) {
+    const headers = { authorization: `Bearer ${key}` };
+    const response = await fetch(`${ready.url}/v1/appendix/user_data`, { headers });
+    assert.equal(response.status, 200);
+  }
+  for (let keys = 2; keys < ACTIVE_KEYS_MAX; keys++)
+    await ask("POST /dev/accounts", { login: "alice" });
+  assert.equal((await call("POST /dev/accounts", { login: "alice" })).code, 40910);
+});
+
+test("a sample is refused for a URL that no task could have, and for a login that is nobody's", async (t) => {
+  const daemon = await startDev(t, "--strict-targets");
+
+  for (const [body, pointer] of [
+    [{ url: "ftp://example.com", kind: "postback" }, "/url"],
+    [{ url: "http://127.0.0.1:9/", kind: "postback" }, "/url"],
+    [{ url: "http://example.com/", kind: "postback", login: "nobody" }, "/login"],
+    [{ url: "http://example.com/", kind: "callback" }, "/kind"],
+  ] as const) {
+    const { code, detail } = await daemon.call("POST /dev/webhooks", body);
+    assert.equal(code, 40501);
+    assert.ok(detail.startsWith(pointer), detail);
+  }
+});
+
+test("a sample is sent at once, signed by the account's secret, and answered as an attempt", async (t) => {
+  const receiver = await startReceiver(t);
+  const { ask, ready } = await startDev(t);
+  await ask("PUT /dev/faults", { duplicate: 1, drop_answer: 1 });
+
+  const sent = await ask("POST /dev/webhooks", { url: receiver.url("/done"), kind: "postback" });
+  assert.deepEqual([sent.attempt?.outcome, sent.attempt?.http_status], ["delivered", 204]);
+  const [request, ...others] = receiver.requests;
+  assert.ok(request !== undefined && others.length === 0);
+  const signature = request.headers["x-signature"];
+  assert.equal(await verifyPostback(request.rawBody, signature, ready.webhook_secret), true);
+  receiver.answer({ kind: "status", status: 503 });
+  const failed = await ask("POST /dev/webhooks", {
+    url: receiver.url("/$id?t=$tag"),
+    kind: "pingback",
+  });
+  assert.deepEqual([failed.attempt?.outcome, failed.attempt?.http_status], ["failed", 503]);
+  assert.equal(receiver.requests.at(-1)?.url, `/${failed.task_id}?t=sample`);
+});

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { copyFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import Database from "better-sqlite3";
+
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startDev } from "./dev-client.ts";
+
+const START = ["start", "--port", "0", "--db"];
+const DEV = ["dev", "--port", "0", "--db"];
+
+test("dev refuses a file that start has served, and changes nothing in it", async (t) => {
+  const file = join(temporaryFolder(t), "real.db");
+  const real = startProgram(t, [...START, file]);
+  await real.ready;
+  assert.equal((await real.stop()).code, 0);
+  const before = readFileSync(file);
+
+  const { code, stderr } = await runProgram(t, [...DEV, file]);
+
+  assert.equal(code, 1);
+  assert.ok(stderr.includes("is the database of 'postbackd start'"), stderr);
+  assert.ok(readFileSync(file).equals(before));
+});
+
+test("dev refuses a file with accounts that an older program served, before it migrates it", async (t) => {
+  const file = join(temporaryFolder(t), "old.db");
+  await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
+  const connection = new Database(file);
+  const version = Number(connection.pragma("user_version", { simple: true }));
+  connection.pragma(`user_version = ${version - 1}`);
+  connection.exec("DELETE FROM secrets");
+  connection.pragma("wal_checkpoint(TRUNCATE)");
+  connection.close();
+  const before = readFileSync(file);
+
+  const { code, stderr } = await runProgram(t, [...DEV, file]);
+
+  assert.equal(code, 1);
+  assert.ok(stderr.includes("is the database of 'postbackd start'"), stderr);
+  assert.ok(readFileSync(file).equals(before));
+});
+
+test("a file that dev made stays, is served by dev again, and refused by start", async (t) => {
+  const file = join(temporaryFolder(t), "tests.db");
+  const dev = await startDev(t, "--db", file);
+  const [id = ""] = await dev.post({ input: 1 });
+  await dev.ask(`GET /dev/wait/${id}`);
+  assert.equal((await dev.program.stop()).code, 0);
+
+  const { code, stderr } = await runProgram(t, [...START, file]);
+  assert.equal(code, 1);
+  assert.ok(stderr.includes("was made by 'postbackd dev', for tests"), stderr);
+
+  const again = await startDev(t, "--db", file);
+  assert.equal((await again.task(id)).state, "completed");
+  await again.program.stop();
+  assert.ok(existsSync(file));
+});
+
+test("start serves a file that nobody has marked, as older versions left it", async (t) => {
+  const folder = temporaryFolder(t);
+  const [file, copy] = [join(folder, "a.db"), join(folder, "b.db")];
+  await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
+  copyFileSync(file, copy);
+
+  for (let starts = 0; starts < 2; starts++) {
+    const real = startProgram(t, [...START, copy]);
+    await real.ready;
+    assert.equal((await real.stop()).code, 0);
+  }
+});
