@@ -160,7 +160,7 @@ test(
     const server = await startPostgres(t);
     const database = databaseOf(configOf(tempFolder(t), { db: server.url }));
     const log = { debug() {}, info() {}, warn() {}, error() {} };
-    const parts = { log, clock: systemClock, giveWay: () => {} };
+    const parts = { mode: "start", log, clock: systemClock, giveWay: () => {} } as const;
     await (await database.openDaemonStore(parts)).close();
     server.reload({ synchronous_standby_names: "gone" });
     await eventually("reloaded", async () => {

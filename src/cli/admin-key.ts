@@ -1,6 +1,7 @@
 import type { Key as KeyShown, NewKey } from "../api/account.ts";
+import { KEY_PREFIX } from "../domain/account/key-form.ts";
 import { KEY_LABEL, KEY_LABEL_MAX } from "../domain/account/key-label.ts";
-import { ACTIVE_KEYS_MAX, KEY_PREFIX, mintKey, type CreatedKey } from "../domain/account/key.ts";
+import { ACTIVE_KEYS_MAX, mintKey, type CreatedKey } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { IdGenerator } from "../domain/id.ts";

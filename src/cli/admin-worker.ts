@@ -1,7 +1,8 @@
 import type { WorkerOverview } from "../api/runner.ts";
 import type { Config } from "../config/config.ts";
 import { keyPart } from "../config/file.ts";
-import { newWorkerToken, WORKER_TOKEN_PREFIX } from "../domain/account/key.ts";
+import { WORKER_TOKEN_PREFIX } from "../domain/account/key-form.ts";
+import { newWorkerToken } from "../domain/account/key.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { WORKER_NAME } from "../domain/lease/worker.ts";

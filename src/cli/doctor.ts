@@ -1,7 +1,7 @@
 import { problemText } from "../config/config.ts";
 import type { Finding, Verdict } from "../daemon/doctor/doctor.ts";
+import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { aliveDuring } from "./alive.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";

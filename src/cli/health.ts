@@ -1,7 +1,7 @@
 import type { Health } from "../daemon/health.ts";
+import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
-import { aliveDuring } from "./alive.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";

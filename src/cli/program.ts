@@ -60,11 +60,13 @@ export const program: Command = {
   // Loaded when needed: --version should not wait for the rest.
   subCommands: {
     start: async () => (await import("./start.ts")).startCommand,
+    dev: async () => (await import("./dev.ts")).devCommand,
     admin,
     backup,
     database,
     move: async () => (await import("./move.ts")).moveCommand,
     worker: async () => (await import("./worker.ts")).workerCommand,
+    listen: async () => (await import("./listen.ts")).listenCommand,
     config,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
     verify: async () => (await import("./verify.ts")).verifyCommand,

@@ -53,7 +53,7 @@ export async function serve(
   const stop = watchSignals({ log, reload });
   warnOfRisks(config, { log, env: process.env });
   const holdDeliveries = holdsDeliveries ? { heldBy: commandUser(), reason: HOLD_OF_START } : null;
-  const daemon = await start(config, { log, holdDeliveries });
+  const daemon = await startFor(config, { log, clock: systemClock, commandHost, holdDeliveries });
   started.resolve(daemon);
   manager.watch(() => daemon.hasTurned());
   try {
@@ -92,19 +92,17 @@ function statusOf({ url }: Daemon): string {
 
 const HOLD_OF_START = "start --hold-deliveries";
 
-async function start(
+/** Starts the daemon for a command. What a user can mend is thrown as the command's own failure. */
+export async function startFor(
   config: Config,
-  {
-    log,
-    holdDeliveries,
-  }: { readonly log: RecentLogger } & Required<Pick<DaemonOptions, "holdDeliveries">>,
+  { log, ...options }: Omit<DaemonOptions, "config"> & { readonly log: RecentLogger },
 ): Promise<Daemon> {
   const recentLog = log.recent;
   const watch = new LoopWatch({ now: () => systemClock.monotonic(), log });
   const loopDelay = (): LoopDelay => watch.delay();
   try {
-    const parts = { config, clock: systemClock, log, recentLog, loopDelay, commandHost };
-    const daemon = await withProgress((tell) => startDaemon({ ...parts, holdDeliveries, tell }));
+    const parts = { ...options, config, log, recentLog, loopDelay };
+    const daemon = await withProgress((tell) => startDaemon({ ...parts, tell }));
     // The time of the start is nobody's delay.
     watch.start();
     return daemon;
@@ -169,7 +167,7 @@ async function greetOperator(
 }
 
 /** After an error that nobody handled, only the file's state is certain, and a restart continues from it. */
-function endOnFault(log: RecentLogger): void {
+export function endOnFault(log: RecentLogger): void {
   process.on("uncaughtException", (error: unknown) => {
     log.error({ err: error }, "an unhandled error; the process ends, and a restart is safe");
     process.exit(EXIT.failed);

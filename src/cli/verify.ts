@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 
 import { codeOf } from "../domain/message-of.ts";
-import { checkSignature } from "../domain/webhook/signature-check.ts";
+import { checkSignature, explainVerdict } from "../domain/webhook/signature-check.ts";
 import type { ReceivedMessage, SignatureVerdict } from "../domain/webhook/signature-check.ts";
 import { flag, TEXT, textOf, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
@@ -89,12 +89,7 @@ async function readBytes(file: string, what: string): Promise<Buffer> {
 }
 
 function toAnswer(verdict: SignatureVerdict): Answer {
-  if (verdict.kind === "valid") {
-    return { document: { valid: true, reasons: [] }, lines: ["The signature is valid."] };
-  }
-  const { reasons } = verdict;
-  return {
-    document: { valid: false, reasons },
-    lines: ["The signature is not valid.", ...reasons],
-  };
+  const isValid = verdict.kind === "valid";
+  const reasons = isValid ? [] : verdict.reasons;
+  return { document: { valid: isValid, reasons }, lines: explainVerdict(verdict) };
 }

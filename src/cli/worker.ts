@@ -1,12 +1,9 @@
-import { readFileSync } from "node:fs";
-
 import { isWellFormedWorkerToken } from "../domain/account/key.ts";
-import { isLoopbackHost } from "../domain/address/loopback.ts";
-import { codeOf } from "../domain/message-of.ts";
-import { DURATION, integerBetween, quote } from "../domain/rule.ts";
+import { DURATION, integerBetween } from "../domain/rule.ts";
 import { flag, rest, textOf, toggle, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { ConfigurationError, UsageError } from "./failure.ts";
+import { daemonUrl, readCredential } from "./daemon-access.ts";
+import { UsageError } from "./failure.ts";
 import type { WorkerPlan } from "./work.ts";
 import { typeFlag } from "./worker-type.ts";
 
@@ -46,63 +43,21 @@ function readPlan(given: Given<typeof args>, env: NodeJS.ProcessEnv): WorkerPlan
   const [program, ...words] = given.command;
   if (program === undefined || program === "") throw new UsageError("COMMAND is missing");
   return {
-    url: urlOf(given),
+    url: daemonUrl(given, "token and tasks"),
     types: given.type,
     concurrency: given.concurrency ?? 1,
     // Without it, the only timeout is the type's, which the daemon enforces.
     timeoutMs: given.timeout ?? Infinity,
-    token: tokenOf(given.token, env),
+    token: readCredential(TOKEN, given.token, env),
     command: [program, ...words],
   };
 }
 
-function urlOf({ url: text, "insecure-http": isFine }: Given<typeof args>): URL {
-  if (text === null) throw new UsageError("give the daemon's base URL, with --url URL");
-  const url = URL.parse(text);
-  const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
-  if (!isBase || url.username + url.password !== "") {
-    throw new UsageError(
-      "--url takes a base URL such as https://tasks.example.com, without a user",
-    );
-  }
-  const isReadable =
-    url.protocol === "http:" && !isLoopbackHost(url.hostname.replace(/^\[(.*)\]$/, "$1"));
-  if (!isReadable || isFine) return url;
-  throw new ConfigurationError([
-    `${url.origin} is plain HTTP beyond this machine: token and tasks would travel readable; ` +
-      "give an https URL, or --insecure-http if the network is trusted",
-  ]);
-}
-
-// The given text is not repeated: it is a secret, or another secret.
-function tokenOf(flagged: string | null, env: NodeJS.ProcessEnv): string {
-  const [token, source] = findToken(flagged, env);
-  if (isWellFormedWorkerToken(token)) return token;
-  throw new UsageError(
-    `${source} holds no worker's token, which is pbd_work_ and 40 characters; ` +
-      "copy it whole, or make one with 'postbackd admin worker create'",
-  );
-}
-
-function findToken(
-  flagged: string | null,
-  env: NodeJS.ProcessEnv,
-): readonly [token: string, source: string] {
-  if (flagged !== null) return [flagged, "--token"];
-  const { POSTBACKD_TOKEN: variable = "", POSTBACKD_TOKEN_FILE: file = "" } = env;
-  if (variable !== "") return [variable, "POSTBACKD_TOKEN"];
-  if (file !== "") return [readTokenFile(file), `the file of POSTBACKD_TOKEN_FILE`];
-  throw new UsageError(
-    "give the worker's token, in POSTBACKD_TOKEN, POSTBACKD_TOKEN_FILE or --token",
-  );
-}
-
-function readTokenFile(path: string): string {
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch (error) {
-    const code = codeOf(error) ?? "unreadable";
-    const what = `the file ${quote(path)} of POSTBACKD_TOKEN_FILE cannot be read (${code})`;
-    throw new UsageError(what, { cause: error });
-  }
-}
+const TOKEN = {
+  name: "token",
+  what: "worker's token",
+  isWellFormed: isWellFormedWorkerToken,
+  form:
+    "pbd_work_ and 40 characters; " +
+    "copy it whole, or make one with 'postbackd admin worker create'",
+} as const;

@@ -2,15 +2,15 @@ import { createHash } from "node:crypto";
 
 import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import type { SteadyClock } from "../domain/clock/clock.ts";
+import type { Clock, SteadyClock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/every-step.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
-import { decideServiceStatus, type ServiceStatus } from "../domain/stats/service-status.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { Engine } from "../engine/engine.ts";
 import { createApp, type AppDeps } from "../http/app.ts";
+import type { DevDesk } from "../http/dev-desk.ts";
 import { toBrowserPolicy } from "../http/guard/browser-guard.ts";
 import { isTrustedProxy, toProxyPolicy } from "../http/guard/client-address.ts";
 import { FloodWatch } from "../http/guard/flood-watch.ts";
@@ -25,7 +25,7 @@ import { lookAtTypes } from "../http/operations/operator-runners.ts";
 import type { TaskWaiters } from "../http/task-waiters.ts";
 import { usageNotes } from "../http/usage-notes.ts";
 import type { Parser } from "../parser/parser.ts";
-import { FileFault, StoreError, type LaneRef, type Store } from "../store/store.ts";
+import { FileFault, type LaneRef, type Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
 import { ConditionBoard } from "./condition-board.ts";
 import { conditionSource, type ConditionParts } from "./condition-source.ts";
@@ -34,8 +34,9 @@ import type { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import type { Meter } from "./meter.ts";
 import { metricsSource, toTypeSample, type MetricsParts, type MetricsSource } from "./metrics.ts";
-import { absence, healthOfAll, tellOfNode } from "./nodes.ts";
+import { absence, tellOfNode } from "./nodes.ts";
 import type { ReceiverWatch } from "./receiver-watch.ts";
+import { statusSource } from "./service-status.ts";
 import { StorageWatch } from "./storage.ts";
 import { StoreSample, type TypeSample } from "./store-sample.ts";
 import { runnerTypes, shownRunners, systemSource } from "./system.ts";
@@ -43,6 +44,8 @@ import { runnerTypes, shownRunners, systemSource } from "./system.ts";
 export interface ApiParts {
   readonly config: Config;
   readonly clock: SteadyClock;
+  /** The clock of requests that wait for something: the same, but where that one may stand still. */
+  readonly requestClock: Clock;
   readonly log: Logger;
   readonly database: Database;
   readonly store: Store;
@@ -61,6 +64,8 @@ export interface ApiParts {
   /** The certificate that is served; null without one. */
   readonly certificate: ConditionParts["certificate"];
   readonly events: Pick<EventSender, "tell">;
+  /** The means of the operations for development; null where there are none. */
+  readonly dev: DevDesk | null;
 }
 
 export interface Api {
@@ -91,7 +96,7 @@ const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
 export async function createApi(parts: ApiParts): Promise<Api> {
-  const { clock, log, store, engine, waiters } = parts;
+  const { clock, requestClock, log, store, engine, waiters } = parts;
   const storage = newStorageWatch(parts);
   // Makes a start without room write that to the log.
   await storage.shortage();
@@ -100,10 +105,11 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted && store.cluster.isMember();
   const isServing = (): boolean => state.isOpen && !state.isLeaving;
   const hasRoom = async (): Promise<boolean> => (await storage.shortage()) === null;
-  tellOfNode(parts, () => state.url);
+  const url = (): string => state.url;
+  tellOfNode(parts, url);
   const [usage, ids] = [usageNotes(parts), new IdGenerator()];
   const cursors = await keptCursors(store);
-  const liveFeed = new LiveFeed({ store, clock, log, boot: newBootName() });
+  const liveFeed = new LiveFeed({ store, clock: requestClock, log, boot: newBootName() });
   const refused = new RefusedCredentials(parts);
   const [floods, proxyWatch] = [new FloodWatch(clock), new ProxyWatch(clock)];
   const gate = createGate(parts, { usage, refused, floods, proxyWatch });
@@ -112,7 +118,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const isReady = (): Promise<boolean> => notReady().then((reason) => reason === null);
   const metrics = newMetrics(parts, { usage, isReady });
   const conditions = newBoard(parts, { usage, storage, floods, proxies: proxyWatch });
-  const common = { store, clock, log, ids, cursors, waiters, liveFeed, floods };
+  const common = { store, clock, log, ids, cursors, waiters, liveFeed, floods, url };
   const all = operations({
     ...configFacts(parts),
     ...engineCalls(parts),
@@ -123,7 +129,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     failedAuthentications: gate.failedAuthentications,
     isAccepting,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
-    systemFacts: systemSource({ ...UNWATCHED, ...parts, conditions, url: () => state.url }),
+    systemFacts: systemSource({ ...UNWATCHED, ...parts, conditions, url }),
     nodeId: () => store.cluster.self,
     notReadyReason: notReady,
     metricsText: metrics,
@@ -133,10 +139,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     metrics,
     conditions,
     isProxy: (address) => isTrustedProxy(address, gate.proxies),
-    open(url) {
-      state.url = url;
-      state.isOpen = true;
-    },
+    open: (at) => void Object.assign(state, { url: at, isOpen: true }),
     leave() {
       state.isLeaving = true;
     },
@@ -156,14 +159,17 @@ async function writeNotes(usage: MetricsMeans["usage"]): Promise<void> {
 }
 
 function newApp(
-  { config, clock, log, observer }: ApiParts,
+  { config, requestClock: clock, log, observer, dev }: ApiParts,
   made: Pick<AppDeps, "operations" | "gate" | "ids">,
 ): Api["app"] {
   const { limits, dashboard } = config;
   const pages = dashboard ? dashboardFiles : null;
   const logsRequests = config.log.requests;
-  return createApp({ ...made, clock, log, limits, pages, observer, logsRequests });
+  const app = { ...made, clock, log, limits, pages, observer, logsRequests };
+  return createApp(dev === null ? app : { ...app, headers: DEV_HEADERS, inbox: dev.inbox });
 }
+
+const DEV_HEADERS = { "x-postbackd-mode": "dev" };
 
 async function keptCursors(store: Pick<Store, "keepSecret">): Promise<ListCursors> {
   const fresh = newCursorKey();
@@ -221,6 +227,7 @@ function configFacts(parts: ApiParts) {
   const { config } = parts;
   const { limits, retentionMs, retentionDays, marketplaces } = config;
   return {
+    dev: parts.dev,
     servesDashboard: config.dashboard,
     limits,
     retentionMs,
@@ -285,7 +292,7 @@ function callLimits({ config: { limits }, clock, store }: ApiParts) {
 }
 
 function createGate(
-  { config, clock, store }: ApiParts,
+  { config, clock, store, dev }: ApiParts,
   {
     usage,
     refused,
@@ -303,7 +310,7 @@ function createGate(
     ...usage,
     ...watches,
     accountLimits: limits.account,
-    browsers: config.dashboard ? toBrowserPolicy(config) : null,
+    browsers: config.dashboard || dev !== null ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({
       trustedProxies,
       insecureHttp,
@@ -356,43 +363,4 @@ function brokenReason({ store, engine }: Pick<ApiParts, "store" | "engine">): st
   if (fault instanceof FileFault) return fault.trouble.reason;
   if (fault !== null) return "the database cannot be written";
   return engine.isHalted ? "the engine stopped after a fault" : null;
-}
-
-const STATUS_AGE_MS_MAX = 1000;
-
-/** The service's status, decided anew when it is a second old: anybody may ask, as often as they like. */
-function statusSource(
-  { config, clock, store, engine }: ApiParts,
-  state: { readonly isAccepting: () => boolean; readonly hasRoom: () => Promise<boolean> },
-): () => Promise<ServiceStatus> {
-  const types = [...config.types.keys()];
-  const decide = async (): Promise<ServiceStatus> =>
-    decideServiceStatus({
-      isServing: state.isAccepting() && store.fault() === null,
-      queueAgeMs: await queueAge(() => store.findOldestQueued(types), clock.now()),
-      hasRoom: await state.hasRoom(),
-      isWorking: !engine.isHalted,
-      ...(await healthOfAll({ store, engine })),
-    });
-  let decidedAt = Number.NEGATIVE_INFINITY;
-  let status: Promise<ServiceStatus> | null = null;
-  return () => {
-    const now = clock.monotonic();
-    if (status === null || now - decidedAt >= STATUS_AGE_MS_MAX) {
-      status = decide();
-      decidedAt = now;
-    }
-    return status;
-  };
-}
-
-async function queueAge(oldest: () => Promise<number | null>, now: number): Promise<number> {
-  try {
-    const since = await oldest();
-    return since === null ? 0 : Math.max(0, now - since);
-  } catch (error) {
-    // A store that cannot be read is not serving, which the status tells already.
-    if (error instanceof StoreError) return 0;
-    throw error;
-  }
 }

@@ -62,7 +62,7 @@ export class ConditionBoard {
 
   /** Looks at once, and then again and again until {@link drain}. */
   start(): void {
-    this.#timer = this.#deps.clock.setTimer(LOOK_MS, () => this.start());
+    this.#timer = this.#deps.clock.setTimer(LOOK_MS, () => this.start(), "tick");
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
   }
 

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
+import type { DevMode } from "../dev/dev-mode.ts";
 import type { AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
@@ -25,6 +26,7 @@ import type { DeliveryHold, Store } from "../store/store.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
 import { BackupKeeper } from "./backup-keeper.ts";
 import { openClock } from "./clock.ts";
+import { forDevelopment, openDesk, type Closings } from "./development.ts";
 import { createEngine, type MadeEngine } from "./engine.ts";
 import { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
@@ -32,6 +34,7 @@ import { bothObservers, Meter } from "./meter.ts";
 import { guardObserver, readGauges } from "./observer.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
+import { keepServedMode, modeOf } from "./served-mode.ts";
 import { DatabaseError, databaseOf } from "./store.ts";
 import { readTlsFiles, warnOfValidity, type TlsMaterial } from "./tls.ts";
 import { policySource } from "./url.ts";
@@ -56,6 +59,8 @@ export interface DaemonOptions {
   readonly commandHost?: CommandLine;
   /** Holds all webhooks before the first is sent, until somebody releases them; null, as without it, holds nothing. */
   readonly holdDeliveries?: Pick<DeliveryHold, "heldBy" | "reason"> | null;
+  /** Makes it a daemon for development, on this one's clock. */
+  readonly dev?: DevMode | undefined;
   /** Is told what the daemon does. Whatever it throws changes nothing. */
   readonly observer?: Observer | undefined;
   /** Is told how far a start is that takes long, because it migrates the file. */
@@ -84,7 +89,12 @@ export interface Daemon {
   /** The changes that the operator makes to the file while it is served. */
   readonly store: Pick<
     Store,
-    "createAccount" | "createKey" | "createWorker" | "createSignInLink" | "findSecrets"
+    | "createAccount"
+    | "createKey"
+    | "createWorker"
+    | "createSignInLink"
+    | "findSecrets"
+    | "findKeyHolder"
   >;
   /**
    * Begins nothing new, lets work under way end for 18 s, then breaks it off; nothing that was acknowledged is lost
@@ -119,16 +129,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tls = openCertificate(options);
   const closings: Closings = [];
   try {
-    return await openDaemon(options, { tls, closings });
+    return await openDaemon(forDevelopment(options), { tls, closings });
   } catch (error) {
     // That error must be reported, whatever else fails.
     await everyStep(closings).catch(() => {});
     throw error;
   }
 }
-
-/** Functions that close what was opened, in that order: the last first. */
-type Closings = (() => unknown)[];
 
 async function openDaemon(
   given: DaemonOptions,
@@ -147,8 +154,10 @@ async function openDaemon(
   await checkAddress(config);
   if (config.metrics.listen !== null) await checkMetricsAddress(config.metrics.listen);
   const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
-  const store = await database.openDaemonStore({ ...options, giveWay });
-  closings.unshift(() => store.close());
+  const opened = await database.openDaemonStore({ ...options, giveWay, mode: modeOf(given) });
+  closings.unshift(() => opened.close());
+  await keepServedMode(opened, { ...config, mode: modeOf(given) });
+  const store = given.dev?.store(opened) ?? opened;
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
   const watch = database.watch({ store, clock, log });
@@ -238,16 +247,20 @@ async function openMetrics(
 
 /** Makes the parts behind the server; none of them has begun yet. */
 async function openParts(
-  given: Omit<ApiParts, "clock" | "engine" | "waiters" | "urlPolicy" | "parser" | "events"> &
+  given: Omit<
+    ApiParts,
+    "clock" | "requestClock" | "engine" | "waiters" | "urlPolicy" | "parser" | "events" | "dev"
+  > &
     DaemonOptions & { readonly clock: ClockWatch; readonly allowList: () => AllowList },
   closings: Closings,
 ): Promise<Omit<MadeEngine, "sender"> & { readonly api: Api; readonly events: EventSender }> {
   const { clock, log, config } = given;
-  const waiters = new TaskWaiters(clock);
+  const requestClock = given.dev?.requestClock(clock) ?? clock;
+  const waiters = new TaskWaiters(requestClock);
   const urlPolicy = policySource(given.allowList, { clock, log });
   const parser = newParser(clock);
   closings.unshift(() => parser.close());
-  const parts = { ...given, urlPolicy, parser };
+  const parts = { ...given, requestClock, urlPolicy, parser };
   const { engine, reloadTypes, sender } = await createEngine({
     ...parts,
     taskEnded: (id) => waiters.tell(id),
@@ -270,7 +283,12 @@ async function openParts(
     node: config.node.name ?? nodeNameOf(hostname()),
   });
   closings.unshift(() => events.drain());
-  const api = await createApi({ ...parts, engine, waiters, events });
+  const cancelled = (id: string): void => {
+    engine.cancel(id);
+    waiters.tell(id);
+  };
+  const dev = openDesk({ ...parts, sender, cancelled }, closings);
+  const api = await createApi({ ...parts, engine, waiters, events, dev });
   closings.unshift(() => api.close());
   return { engine, api, reloadTypes, events };
 }

@@ -8,6 +8,7 @@ import type { BackupOrder } from "../store/sqlite/backup.ts";
 import type { InstanceLock, LockHolder } from "../store/sqlite/machine/instance-lock.ts";
 import type { Restoration, Restored } from "../store/sqlite/restore.ts";
 import type { Store } from "../store/store.ts";
+import type { ServedMode } from "./served-mode.ts";
 
 /**
  * The database that a configuration names: a file of this machine, or one on a server. It tells all that the daemon and
@@ -47,6 +48,8 @@ export interface Database {
 }
 
 export interface DaemonStoreParts {
+  /** For tests, a file that `start` has served is refused before anything in it is changed. */
+  readonly mode: ServedMode;
   readonly clock: Clock;
   readonly log: Logger;
   readonly giveWay: GiveWay;

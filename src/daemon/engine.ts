@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 
 import type { Config, TypeConfig } from "../config/config.ts";
+import type { DevMode } from "../dev/dev-mode.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import type { Logger } from "../domain/log.ts";
@@ -40,13 +41,14 @@ export interface EngineParts {
   /** These accounts are disabled. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
   readonly commandHost?: CommandLine;
+  readonly dev?: DevMode | undefined;
   readonly observer?: Observer | undefined;
 }
 
 export interface MadeEngine {
   readonly engine: Engine;
   /** Sends its webhooks, and others by the same rules, until the engine is closed. */
-  readonly sender: Pick<Sender, "send">;
+  readonly sender: Pick<Sender, "send" | "abort">;
   /** Takes over what has changed in types that the daemon runs itself. Answers their names. */
   reloadTypes(config: Pick<Config, "types">): readonly string[];
 }
@@ -63,7 +65,8 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
   await warnOfOrphans(parts);
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
-  const sender = new Sender({ clock, resolver, policy: urlPolicy, timeoutMs });
+  const connections = new Sender({ clock, resolver, policy: urlPolicy, timeoutMs });
+  const sender = parts.dev?.sender(connections, timeoutMs) ?? connections;
   const host =
     command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });
   const types = new Map<string, TaskType>();
@@ -72,11 +75,11 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
     const { name, retries } = type;
     if (type.kind === "worker") workerTypes.set(name, type);
     else if (config.runTypes.has(name))
-      types.set(name, { runner: toRunner(type, { ...parts, owner, host }), retries });
+      types.set(name, { runner: runnerOf(type, { ...parts, owner, host }), retries });
   }
   const running = new Map(config.types);
   const limits = { inFlightMax: maxInFlight, inFlightPerHostMax: maxInFlightPerHost };
-  const resources = [sender, resolver, ...(host === null ? [] : [host])];
+  const resources = [connections, resolver, ...(host === null ? [] : [host])];
   const times = { retentionMs, queueDays, retryAfterMs };
   const all = { ...parts, ...times, types, workerTypes, sender, resources, limits };
   const engine = new Engine(all);
@@ -90,7 +93,7 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
         if (!types.has(name) || type.kind === "worker" || !canTakeOver(before, type)) continue;
         if (isDeepStrictEqual(before, type)) continue;
         running.set(name, type);
-        const runner = toRunner(type, { ...parts, owner, host });
+        const runner = runnerOf(type, { ...parts, owner, host });
         changed.set(name, { runner, retries: type.retries });
       }
       engine.takeTypes(changed);
@@ -99,18 +102,22 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
   };
 }
 
-interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser"> {
+interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser" | "dev"> {
   /** See `Database.commandOwner`. */
   readonly owner: string;
   /** Null when commands run in this process. */
   readonly host: CommandHost | null;
 }
 
+type OwnType = Exclude<TypeConfig, { kind: "worker" }>;
+
+function runnerOf(type: OwnType, parts: RunnerParts): Runner {
+  const runner = toRunner(type, parts);
+  return parts.dev?.runner(type, runner) ?? runner;
+}
+
 /** Makes the daemon's own runner of a type; external workers run the others. */
-function toRunner(
-  type: Exclude<TypeConfig, { kind: "worker" }>,
-  { config, clock, log, parser, owner, host }: RunnerParts,
-): Runner {
+function toRunner(type: OwnType, { config, clock, log, parser, owner, host }: RunnerParts): Runner {
   const { resultBytes: resultBytesMax } = config.limits;
   switch (type.kind) {
     case "echo":

@@ -34,6 +34,7 @@ import { becomeOwner } from "./file-owner.ts";
 import { fileSystemOf } from "./file-system.ts";
 import { FileWatch } from "./file-watch.ts";
 import { fileOwner } from "./orphan.ts";
+import { refuseServedFile } from "./served-mode.ts";
 
 /** A database in a SQLite file of this machine. */
 export class FileDatabase implements Database {
@@ -68,7 +69,12 @@ export class FileDatabase implements Database {
   }
 
   /** Logs when it migrates the file. */
-  async openDaemonStore({ log, tell = () => {}, ...parts }: DaemonStoreParts): Promise<Store> {
+  async openDaemonStore({
+    log,
+    mode,
+    tell = () => {},
+    ...parts
+  }: DaemonStoreParts): Promise<Store> {
     let timer: NodeJS.Timeout | undefined;
     const begins = ({ from, to, copy }: MigrationStart): void => {
       log.warn(
@@ -80,6 +86,8 @@ export class FileDatabase implements Database {
       timer = setInterval(look, COPY_LOOK_MS);
     };
     try {
+      // The file of `start` is opened once, by who looks first whether it is whole.
+      if (mode === "dev") refuseServedFile(this.#file);
       return await this.#open({ writer: "thread", ...parts, migrating: { begins, tell } });
     } finally {
       clearInterval(timer);

@@ -52,7 +52,7 @@ export class FileWatch {
   }
 
   #planLook(): void {
-    this.#lookTimer = this.#deps.clock.setTimer(LOOK_MS, () => this.#look());
+    this.#lookTimer = this.#deps.clock.setTimer(LOOK_MS, () => this.#look(), "tick");
   }
 
   #look(): void {
@@ -71,7 +71,8 @@ export class FileWatch {
 
   #planCheck(afterMs: number): void {
     if (this.#isClosed) return;
-    this.#checkTimer = this.#deps.clock.setTimer(afterMs, () => void this.#check());
+    const check = (): void => void this.#check();
+    this.#checkTimer = this.#deps.clock.setTimer(afterMs, check, "tick");
   }
 
   async #check(): Promise<void> {

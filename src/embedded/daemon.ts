@@ -4,19 +4,19 @@ import { basename, join } from "node:path";
 import { commandHost } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import { DRAIN_MS, startDaemon, type Daemon } from "../daemon/daemon.ts";
+import { makeThrowawayFolder, removeThrowawayFolder } from "../daemon/throwaway-folder.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
-import { mintAccount } from "../domain/account/account.ts";
+import { AccountMaker } from "../dev/account-maker.ts";
 import { ACTIVE_KEYS_MAX, newWorkerToken } from "../domain/account/key.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
-import { IdGenerator } from "../domain/id.ts";
 import { WORKER_NAME } from "../domain/lease/worker.ts";
-import type { Logger } from "../domain/log.ts";
 import { quote } from "../domain/rule.ts";
-import { createLogger } from "../log.ts";
+import { toLogger } from "./logger.ts";
 import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./options.ts";
-import { readSettings, type EmbeddedSettings } from "./settings.ts";
-import { makeThrowawayFolder, removeThrowawayFolder } from "./throwaway.ts";
+import { readSettings } from "./settings.ts";
+
+export { startDevDaemon } from "./dev-daemon.ts";
 
 /** Starts the daemon for a program that embeds it: `createDaemon` documents what it takes and promises. */
 export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
@@ -58,13 +58,12 @@ interface EmbeddedParts {
 
 function toEmbeddedDaemon(parts: EmbeddedParts): EmbeddedDaemon {
   const { daemon, cleanUp } = parts;
-  const ids = new IdGenerator();
+  const accounts = new AccountMaker({ store: daemon.store, clock: parts.clock });
   let stopped: Promise<void> | null = null;
   return {
     url: daemon.url,
     port: daemon.port,
-    account: (login = `account-${randomBytes(4).toString("hex")}`) =>
-      makeAccount(login, ids, parts),
+    account: (login = `account-${randomBytes(4).toString("hex")}`) => makeAccount(login, accounts),
     workerToken: (name, types) => makeWorker(name, types, parts),
     idle: () => daemon.idle(),
     stop({ graceMs = DRAIN_MS } = {}) {
@@ -75,29 +74,15 @@ function toEmbeddedDaemon(parts: EmbeddedParts): EmbeddedDaemon {
   };
 }
 
-async function makeAccount(
-  login: string,
-  ids: IdGenerator,
-  { daemon: { store }, clock }: EmbeddedParts,
-): Promise<DaemonAccount> {
+async function makeAccount(login: string, accounts: AccountMaker): Promise<DaemonAccount> {
   const parsed = LOGIN.parse(login);
   if (parsed.kind === "fault") throw new Error(`a login ${parsed.reason}`);
-  const createdAt = clock.now();
-  const { account, first } = mintAccount(login, { createdAt, ids });
-  const { key, toStore } = first;
-  if ((await store.createAccount(account)) === "created") {
-    return { login, key, webhookSecret: account.webhookSecret };
-  }
-
-  const further = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
-  const secrets = await store.findSecrets(login);
-  if (secrets === null || (await store.createKey(further)) !== "created") {
-    throw new Error(
-      `${login} has ${ACTIVE_KEYS_MAX} active keys, and may have no more: revoke one of them ` +
-        "(DELETE /v1/appendix/keys/KEY_ID), or choose another login",
-    );
-  }
-  return { login, key, webhookSecret: secrets.webhookSecret };
+  const made = await accounts.make({ login });
+  if (made !== null) return made;
+  throw new Error(
+    `${login} has ${ACTIVE_KEYS_MAX} active keys, and may have no more: revoke one of them ` +
+      "(DELETE /v1/appendix/keys/KEY_ID), or choose another login",
+  );
 }
 
 async function makeWorker(
@@ -118,26 +103,4 @@ async function makeWorker(
   const worker = { name, hash, lastFour, types: [...new Set(types)], createdAt: clock.now() };
   if ((await store.createWorker(worker)) === "created") return token;
   throw new Error(`there is a worker ${name} already: choose another name`);
-}
-
-/** Writes nothing unless asked; a program's own logger cannot bring the daemon down. */
-function toLogger(given: EmbeddedSettings["log"], { log }: Config): Logger {
-  if (given === false) return guarded(SILENT);
-  return guarded(given === true ? createLogger(log) : given);
-}
-
-const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-
-// A logger reads what it is given, and something that a function has thrown may throw again when it is read.
-function guarded(logger: Logger): Logger {
-  const at =
-    (level: keyof Logger): Logger["info"] =>
-    (facts, message) => {
-      try {
-        logger[level](facts, message);
-      } catch {
-        // Nobody is left to be told.
-      }
-    };
-  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }

@@ -78,3 +78,21 @@ export interface EmbeddedDaemon {
    */
   stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
 }
+
+/** The argument of `startDaemon`, of `postbackd/testing`. */
+export interface DevSettings extends Partial<Pick<DaemonSettings, "types" | "config">> {
+  /** `manual`, the standard: time stands still until the test advances it. `real`: it passes as the machine's does. */
+  readonly clock?: "manual" | "real" | undefined;
+  /**
+   * Makes ids, keys, secrets, faults and the time the same in each run: from 0 to 4,294,967,295. It counts for the whole
+   * process: give it to one daemon at a time.
+   */
+  readonly seed?: number | undefined;
+}
+
+/** A daemon for tests in this program. */
+export interface DevDaemon {
+  readonly url: string;
+  /** Breaks off what is under way and removes the file. Safe to call twice. */
+  stop(): Promise<void>;
+}

@@ -1,6 +1,7 @@
 import { loadConfig, nearestName, type Config } from "../config/config.ts";
 import { isTable, keyPart, type FileTable } from "../config/file.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
+import { isLogger } from "../domain/log.ts";
 import type { DaemonSettings } from "./options.ts";
 
 /** A program's settings, checked. */
@@ -12,14 +13,17 @@ export interface EmbeddedSettings {
 
 /**
  * Reads the settings of a program that embeds the daemon, as carefully as a file: the program may be without types.
- * Throws one Error that names everything that is wrong. An unnamed database goes into `folder`; relative paths are
- * relative to `cwd`.
+ * Throws one Error that names everything that is wrong, and `caller`, the function that was given the settings.
+ * An unnamed database is at `database`; relative paths are relative to `cwd`.
  */
 export function readSettings(
   settings: unknown,
-  place: { readonly database: string; readonly cwd: string },
+  place: { readonly database: string; readonly cwd: string; readonly caller?: string },
 ): EmbeddedSettings {
-  if (!isTable(settings)) throw settingsError(["its settings must be an object, { types: { … } }"]);
+  const { caller = "createDaemon" } = place;
+  if (!isTable(settings)) {
+    throw settingsError(caller, ["its settings must be an object, { types: { … } }"]);
+  }
   const { config = {}, types, port = 0, database = place.database } = settings;
   const { clock = systemClock, log = false } = settings;
   const problems = [...unknownSettings(settings), ...configProblems(config)];
@@ -50,7 +54,7 @@ export function readSettings(
     problems.push(...verdict.problems.map(({ message }) => message));
   }
   if (problems.length > 0 || verdict.kind === "problems" || !isClock(clock) || !isLog(log)) {
-    throw settingsError(problems);
+    throw settingsError(caller, problems);
   }
   return { config: verdict.config, clock, log };
 }
@@ -94,18 +98,15 @@ function toTable(table: FileTable, levels: number): FileTable {
 }
 
 function isClock(value: unknown): value is Clock {
-  return hasMethods(value, ["now", "monotonic", "uptime", "setTimer"]);
+  if (typeof value !== "object" || value === null) return false;
+  const methods = ["now", "monotonic", "uptime", "setTimer"];
+  return methods.every((name) => typeof Reflect.get(value, name) === "function");
 }
 
 function isLog(value: unknown): value is EmbeddedSettings["log"] {
-  return typeof value === "boolean" || hasMethods(value, ["debug", "info", "warn", "error"]);
+  return typeof value === "boolean" || isLogger(value);
 }
 
-function hasMethods(value: unknown, names: readonly string[]): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return names.every((name) => typeof Reflect.get(value, name) === "function");
-}
-
-function settingsError(problems: readonly string[]): Error {
-  return new Error(`createDaemon cannot start:\n${problems.map((text) => `- ${text}`).join("\n")}`);
+function settingsError(caller: string, problems: readonly string[]): Error {
+  return new Error(`${caller} cannot start:\n${problems.map((text) => `- ${text}`).join("\n")}`);
 }

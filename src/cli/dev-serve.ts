@@ -1,0 +1,158 @@
+import { version } from "../assets.ts";
+import type { Config } from "../config/config.ts";
+import type { Daemon } from "../daemon/daemon.ts";
+import { createSignInLink, dashboardUrl } from "../daemon/link.ts";
+import { AccountMaker, type MadeAccount } from "../dev/account-maker.ts";
+import type { ClockMode } from "../dev/dev-clock.ts";
+import { withOwnTargets } from "../dev/own-targets.ts";
+import { seededMode } from "../dev/seeded-mode.ts";
+import { newWorkerToken } from "../domain/account/key.ts";
+import { STANDARD_DEV_LOGIN } from "../domain/account/login.ts";
+import { systemClock, type Clock } from "../domain/clock/clock.ts";
+import { createLogger } from "../log.ts";
+import { byCommand } from "./command-user.ts";
+import { CommandFailure, EXIT } from "./failure.ts";
+import { writeReadyFile } from "./ready-file.ts";
+import { endOnFault, startFor } from "./serve.ts";
+import { watchSignals } from "./stop-signal.ts";
+
+export interface DevOrder {
+  readonly clock: ClockMode;
+  /** Null for a run like no other. */
+  readonly seed: number | null;
+  readonly account: Partial<MadeAccount>;
+  readonly isStrict: boolean;
+  readonly stopsWithStdin: boolean;
+}
+
+// Who runs tasks under hold would wait for them for ever, and a database that is kept goes on with the rest.
+const DRAIN = { ms: 1000, clock: systemClock };
+
+/**
+ * Serves for tests and development until a signal, or the end of stdin, asks it to stop, then ends the process with 0.
+ * Throws a {@link CommandFailure} when it cannot start.
+ */
+export async function serveForDevelopment(given: Config, order: DevOrder): Promise<void> {
+  const config = order.isStrict ? given : openedTo(given);
+  const log = createLogger(config.log);
+  endOnFault(log);
+  const signals = watchSignals({ log, reload: null });
+  const stop = order.stopsWithStdin ? Promise.race([signals.asked, stdinEnds()]) : signals.asked;
+  const dev = seededMode(order);
+  const { clock } = dev;
+  const daemon = await startFor(config, { log, clock, dev });
+  try {
+    await announce(daemon, { config, clock, account: order.account });
+    await stop;
+  } finally {
+    await daemon.stop(DRAIN);
+    clock.close();
+  }
+  log.info({}, "stopped");
+  process.exit(EXIT.done);
+}
+
+function openedTo(config: Config): Config {
+  const allowList = withOwnTargets(config.webhooks.allow);
+  return { ...config, webhooks: { ...config.webhooks, allowList } };
+}
+
+function stdinEnds(): Promise<void> {
+  return new Promise((resolve) => {
+    process.stdin
+      .on("end", resolve)
+      .on("close", resolve)
+      .on("error", () => resolve());
+    process.stdin.resume();
+  });
+}
+
+interface Served {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly account: Partial<MadeAccount>;
+}
+
+async function announce(daemon: Daemon, { config, clock, account }: Served): Promise<void> {
+  const { url, port, store } = daemon;
+  const made = await new AccountMaker({ store, clock }).make({
+    login: STANDARD_DEV_LOGIN,
+    ...account,
+  });
+  if (made === null) {
+    throw new CommandFailure(
+      `the account ${STANDARD_DEV_LOGIN} in ${config.database} cannot have this key, or has too many: leave out --key, or take another file`,
+    );
+  }
+  const link = config.dashboard
+    ? await createSignInLink(dashboardUrl(config, url), {
+        store,
+        clock,
+        audit: byCommand("session.link_made", null),
+      })
+    : null;
+  const ready = {
+    event: "ready",
+    mode: "dev",
+    url,
+    port,
+    pid: process.pid,
+    db: config.database,
+    version,
+    account: made.login,
+    key: made.key,
+    webhook_secret: made.webhookSecret,
+    worker_token: await makeWorker(daemon, { config, clock }),
+    inbox_url: `${url}/inbox/${made.login}`,
+    dashboard_url: link?.url ?? null,
+  };
+  const line = `${JSON.stringify(ready)}\n`;
+  if (config.readyFile !== null) writeReadyFile(config.readyFile, line);
+  process.stdout.write(line);
+  if (process.stderr.isTTY) process.stderr.write(greeting(ready));
+}
+
+/** The token of a worker for all types that workers run; null where there are none. */
+async function makeWorker(
+  { store }: Daemon,
+  { config, clock }: Pick<Served, "config" | "clock">,
+): Promise<string | null> {
+  const types = [...config.types.values()].flatMap(({ kind, name }) =>
+    kind === "worker" ? [name] : [],
+  );
+  if (types.length === 0) return null;
+  const { key, hash, lastFour } = newWorkerToken();
+  const createdAt = clock.now();
+  // A run that repeats begins at the same time as the one before.
+  const name = `dev-${lastFour}-${createdAt}`;
+  if ((await store.createWorker({ name, hash, lastFour, types, createdAt })) === "created")
+    return key;
+  throw new CommandFailure(
+    `${config.database} has the worker ${name} of an earlier run with this seed: take another seed, or leave out --db`,
+  );
+}
+
+interface Ready {
+  readonly url: string;
+  readonly account: string;
+  readonly key: string;
+  readonly inbox_url: string;
+  readonly dashboard_url: string | null;
+}
+
+function greeting({
+  url,
+  account,
+  key,
+  inbox_url: inbox,
+  dashboard_url: dashboard,
+}: Ready): string {
+  const task = JSON.stringify([{ postback_url: inbox }]);
+  return (
+    `\nA throwaway daemon for tests: whoever reaches its port controls it.\n\n` +
+    (dashboard === null ? "" : `Dashboard: ${dashboard}\n\n`) +
+    `Post a task, and see its webhook:\n\n` +
+    `  curl -u ${account}:${key} -H 'Content-Type: application/json' -d '${task}' ${url}/v1/tasks/task_post\n` +
+    `  curl ${url}/dev/inbox/${account}\n\n`
+  );
+}

@@ -1,0 +1,60 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { makeThrowawayFolder } from "../daemon/throwaway-folder.ts";
+import { removeAfterwards } from "../dev/folder-end.ts";
+import { WEBHOOK_SECRET } from "../domain/account/account.ts";
+import { KEY } from "../domain/account/key.ts";
+import { oneOf, integerBetween } from "../domain/rule.ts";
+import { flag, toggle } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
+import { UsageError } from "./failure.ts";
+import { loadCommandConfig, settingArgs } from "./settings.ts";
+
+export const devCommand = defineCommand({
+  description:
+    "Serve for tests and development: a throwaway database, an inbox, a clock to advance",
+  example: "postbackd dev --port 0 --clock manual",
+  notes:
+    "The same daemon, whose webhooks may go to this machine and private networks, with what tests need:\n" +
+    "/inbox/BOX receives webhooks and judges their signatures, and the operations below /dev show them, move the\n" +
+    "clock, and order results and faults. Whoever reaches the port controls it. The database is made in the\n" +
+    "temporary folder and erased at the end, whatever the end is, unless --db names one, or --keep keeps it.\n" +
+    "When it is ready, stdout gets one line of JSON with an account, its key and its webhook secret.",
+  args: {
+    ...settingArgs(),
+    keep: toggle("Keep the database at the end, and log where it is"),
+    clock: flag(oneOf(["real", "manual"]), "Whether time passes by itself", { standard: "real" }),
+    seed: flag(integerBetween(0, 2 ** 32 - 1), "Make ids, keys and secrets the same in each run"),
+    key: flag(KEY, "API key of the account; a new one unless given"),
+    "webhook-secret": flag(WEBHOOK_SECRET, "Webhook secret of the account; a new one unless given"),
+    "strict-targets": toggle("Refuse webhooks to this machine and private networks, as start does"),
+    "stop-with-stdin": toggle("Stop when stdin is closed: with whoever started it"),
+  },
+  async run(given) {
+    const settings: Readonly<Record<string, unknown>> = given;
+    const place = settings["db"] === null ? { db: [makePlace({ isKept: given.keep })] } : {};
+    const config = loadCommandConfig({ ...settings, ...place });
+    if (config.server !== null) {
+      throw new UsageError("--db must be a file: a database on a server is nobody's to throw away");
+    }
+    const { serveForDevelopment } = await import("./dev-serve.ts");
+    await serveForDevelopment(config, {
+      clock: given.clock ?? "real",
+      seed: given.seed,
+      account: {
+        ...(given.key !== null && { key: given.key }),
+        ...(given["webhook-secret"] !== null && { webhookSecret: given["webhook-secret"] }),
+      },
+      isStrict: given["strict-targets"],
+      stopsWithStdin: given["stop-with-stdin"],
+    });
+  },
+});
+
+function makePlace({ isKept }: { readonly isKept: boolean }): string {
+  const folder = isKept ? mkdtempSync(join(tmpdir(), "postbackd-")) : makeThrowawayFolder();
+  if (!isKept) removeAfterwards(folder);
+  return join(folder, "postbackd.db");
+}

@@ -1,0 +1,63 @@
+import { isWellFormedKey } from "../domain/account/key.ts";
+import { TAG } from "../domain/task/task.ts";
+import type { ListenPlan } from "../listen/listen.ts";
+import { flag, textOf, toggle } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
+import { daemonUrl, readCredential } from "./daemon-access.ts";
+import { UsageError } from "./failure.ts";
+
+const args = {
+  url: flag(textOf("URL"), "Base URL of the daemon"),
+  key: flag(
+    textOf("KEY"),
+    "Key of the account; better in POSTBACKD_KEY or the file POSTBACKD_KEY_FILE names",
+  ),
+  "forward-to": flag(textOf("URL"), "Receiver that gets every attempt too; http or https"),
+  type: flag(textOf("TYPE"), "Only webhooks of tasks of this type"),
+  tag: flag(TAG, "Only webhooks of tasks with exactly this tag"),
+  "insecure-http": toggle("Use plain HTTP beyond loopback, key and tasks in the clear"),
+};
+
+export const listenCommand = defineCommand({
+  description:
+    "Send an account's webhooks to a receiver on this machine too, as they are attempted",
+  example:
+    "postbackd listen --url https://tasks.example.com --forward-to http://127.0.0.1:3000/hook",
+  notes:
+    "It watches the account's deliveries and sends each attempt that starts from now on to the receiver: method,\n" +
+    "body, and headers with their signatures, byte for byte. A pingback goes to the receiver's path with its own\n" +
+    "query; X-Signature is over its original URL, which X-Postbackd-Original-Url holds. It changes nothing on\n" +
+    "the daemon: the task's own URLs get their webhooks, and what they answer counts.\n\n" +
+    "stdout gets a line for each attempt; stderr gets the webhook secret, once, and whatever else there is to\n" +
+    "say. A key on the command line is seen by every user of the machine: give it in POSTBACKD_KEY, or in the\n" +
+    "file that POSTBACKD_KEY_FILE names. SIGTERM and SIGINT stop it.",
+  args,
+  async run(given) {
+    const plan: ListenPlan = {
+      url: daemonUrl(given, "key and tasks"),
+      key: readCredential(KEY, given.key, process.env),
+      forwardTo: receiverUrl(given["forward-to"]),
+      type: given.type,
+      tag: given.tag,
+    };
+    const { listenUntilStopped } = await import("./listening.ts");
+    await listenUntilStopped(plan);
+  },
+});
+
+const KEY = {
+  name: "key",
+  what: "key of an account",
+  isWellFormed: isWellFormedKey,
+  form: "pbd_live_ and 40 characters; copy it whole, from where it was shown",
+} as const;
+
+function receiverUrl(text: string | null): URL {
+  if (text === null) throw new UsageError("give the receiver's URL, with --forward-to URL");
+  const url = URL.parse(text);
+  const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.hash === "";
+  if (isPlain && url.username + url.password === "") return url;
+  throw new UsageError(
+    "--forward-to takes an http or https URL such as http://127.0.0.1:3000/hook, without a user",
+  );
+}

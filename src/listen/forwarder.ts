@@ -1,0 +1,78 @@
+import type { TimelineDelivery } from "../api/timeline.ts";
+import { EMPTY_ALLOW_LIST, parseAllowList } from "../domain/address/allow-list.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
+import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
+import { Resolver } from "../net/resolver.ts";
+import { Sender } from "../net/send.ts";
+import type { SignedBytes } from "./attempt-request.ts";
+
+export type Forwarded = Pick<AttemptResult, "httpStatus" | "error">;
+
+// The time that a daemon gives a receiver unless its operator says otherwise.
+const ANSWER_MS_MAX = 10_000;
+
+/** The header in which a pingback carries the URL that its signature is over. */
+const ORIGINAL_URL = "x-postbackd-original-url";
+
+/**
+ * Sends requests to a local receiver by the code that sends webhooks, so that they are the same on the wire: host and,
+ * of a pingback, path apart. Each has a connection of its own: none is sent twice because a kept one had broken.
+ */
+export class Forwarder {
+  readonly #to: URL;
+  readonly #policy: UrlPolicy;
+  readonly #resolver: Resolver;
+  readonly #sender: Sender;
+
+  constructor(to: URL, clock: Clock) {
+    this.#to = to;
+    this.#policy = policyFor(to);
+    this.#resolver = new Resolver({ clock });
+    this.#sender = new Sender({
+      clock,
+      resolver: this.#resolver,
+      policy: () => this.#policy,
+      timeoutMs: ANSWER_MS_MAX,
+    });
+    // From now on it keeps no connection.
+    this.#sender.close();
+  }
+
+  /** Sends a request. Never rejects. */
+  async send(
+    request: WebhookRequest<SignedBytes>,
+    delivery: Pick<TimelineDelivery, "kind" | "url" | "request">,
+  ): Promise<Forwarded> {
+    const verdict = judgeWebhookUrl(forwardUrl(this.#to, delivery), this.#policy);
+    if (verdict.kind === "refused") return { httpStatus: null, error: verdict.reason };
+    const original = delivery.kind === "pingback" ? { [ORIGINAL_URL]: delivery.url } : {};
+    const headers = { ...request.headers, ...original };
+    return this.#sender.send({ ...request, headers, target: verdict.target });
+  }
+
+  /** Breaks off what is under way. */
+  close(): void {
+    this.#sender.abort();
+    this.#resolver.close();
+  }
+}
+
+/** The URL to send a webhook to: as it was given, with the query of a pingback behind it. */
+export function forwardUrl(
+  { origin, pathname, search }: URL,
+  { kind, request }: Pick<TimelineDelivery, "kind" | "request">,
+): string {
+  const base = origin + pathname + search;
+  const at = request.target.indexOf("?");
+  if (kind === "postback" || at === -1) return base;
+  return base + (search === "" ? "?" : "&") + request.target.slice(at + 1);
+}
+
+/** Allows the one host that the developer has named, wherever that is; a host that is none is refused as it is sent to. */
+function policyFor(to: URL): UrlPolicy {
+  const parsed = parseAllowList([to.host]);
+  const allow = parsed.kind === "allow-list" ? parsed.list : EMPTY_ALLOW_LIST;
+  return { allow, ownNames: [], ownAddresses: [] };
+}

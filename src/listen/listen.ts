@@ -1,0 +1,40 @@
+import type { Clock } from "../domain/clock/clock.ts";
+import { createServiceClient } from "../net/service-client.ts";
+import { AccountApi } from "./account-api.ts";
+import { Forwarder } from "./forwarder.ts";
+import { Listener, type ListenReport } from "./listener.ts";
+
+export { DaemonRefusal } from "./account-api.ts";
+export type { ListenReport } from "./listener.ts";
+
+export interface ListenPlan {
+  /** Base URL of the daemon. */
+  readonly url: URL;
+  readonly key: string;
+  readonly forwardTo: URL;
+  readonly type: string | null;
+  readonly tag: string | null;
+}
+
+export interface ListenParts {
+  readonly clock: Clock;
+  readonly report: ListenReport;
+  readonly stop: AbortSignal;
+}
+
+/** Forwards the attempts of an account until it is stopped. Rejects with a DaemonRefusal when the key is refused. */
+export async function listen(plan: ListenPlan, parts: ListenParts): Promise<void> {
+  const { clock, stop } = parts;
+  const client = createServiceClient({ socketsMax: 2 });
+  const forwarder = new Forwarder(plan.forwardTo, clock);
+  const breakOff = (): void => forwarder.close();
+  stop.addEventListener("abort", breakOff);
+  try {
+    const api = new AccountApi({ ...plan, client, clock, stop });
+    await new Listener({ ...plan, ...parts, api, forwarder }).run();
+  } finally {
+    stop.removeEventListener("abort", breakOff);
+    forwarder.close();
+    client.close();
+  }
+}

@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { TestContext } from "node:test";
+
+import { verifyPingback, verifyPostback } from "../../src/verify.ts";
+import { createTestAccount, type TestAccount } from "../helpers/daemon.ts";
+import { findFreePort } from "../helpers/port.ts";
+import { runProgram, startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
+import {
+  createGate,
+  startReceiver,
+  type ReceivedRequest,
+  type Receiver,
+} from "../helpers/receiver.ts";
+import { taskClient, type TaskClient } from "../helpers/task-client.ts";
+
+const TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
+
+interface Setup {
+  readonly cwd: string;
+  readonly url: string;
+  readonly port: number;
+  readonly daemon: Program;
+  readonly client: TaskClient;
+  readonly account: TestAccount;
+  /** Where the task's own URLs lead. */
+  readonly receiver: Receiver;
+  /** The developer's. */
+  readonly local: Receiver;
+}
+
+async function setUp(t: TestContext, { retryAfter = "1s" } = {}): Promise<Setup> {
+  const cwd = temporaryFolder(t);
+  const waits = `["${retryAfter}", "${retryAfter}"]`;
+  const toml = `[webhooks]\nallow = ["127.0.0.1"]\nretry_after = ${waits}\n${TYPES}`;
+  writeFileSync(join(cwd, "postbackd.toml"), toml);
+  const account = await createTestAccount(join(cwd, "postbackd.db"));
+  const port = await findFreePort();
+  const daemon = startDaemon(t, { cwd, port });
+  const { url } = await daemon.ready;
+  const client = taskClient({ url, key: account.key });
+  const [receiver, local] = [await startReceiver(t), await startReceiver(t)];
+  return { cwd, url, port, daemon, client, account, receiver, local };
+}
+
+function startDaemon(t: TestContext, { cwd, port }: Pick<Setup, "cwd" | "port">): Program {
+  return startProgram(t, ["start", "--port", String(port)], { cwd });
+}
+
+/** A listener that has begun; `to` is the path at the developer's receiver. */
+async function startListen(
+  t: TestContext,
+  { url, account, local }: Pick<Setup, "url" | "account" | "local">,
+  { to = "/", more = [] }: { readonly to?: string; readonly more?: readonly string[] } = {},
+): Promise<Program> {
+  const args = ["listen", "--url", url, "--forward-to", local.url(to), ...more];
+  const program = startProgram(t, args, { env: { POSTBACKD_KEY: account.key } });
+  await program.says("webhook secret: ");
+  return program;
+}
+
+/** What has to be the same at both receivers: everything but the host. */
+function exact({ method, rawHeaders, rawBody }: ReceivedRequest) {
+  const pairs = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, rawHeaders[i + 1]]] : []));
+  return { method, headers: pairs.filter(([name]) => !/^host$/i.test(name ?? "")), rawBody };
+}
+
+function attemptsAt({ requests }: Receiver): readonly string[] {
+  return requests.map(({ headers }) => `${headers["webhook-id"]} ${headers["x-attempt"]}`);
+}
+
+test("sends every attempt of a postback once, byte for byte as it went out, and prints a line for each", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local, account } = setup;
+  receiver.answerNext({ kind: "status", status: 500 });
+  const listen = await startListen(t, setup, { to: "/local/hook?x=1" });
+
+  const task = { type: "a", input: ["é", 1.5], postback_url: receiver.url("/hook?a=b") };
+  const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const headers = { traceparent, tracestate: "x=1" };
+  const body = JSON.stringify([task]);
+  await client.call("/v1/tasks/task_post", { method: "POST", headers, body });
+  const sent = await receiver.waitFor(2);
+  const shown = await local.waitFor(2);
+  const { code } = await listen.stop();
+
+  assert.deepEqual(shown.map(exact), sent.map(exact));
+  assert.deepEqual(
+    shown.map(({ url, headers: { traceparent: parent } }) => [url, parent]),
+    [
+      ["/local/hook?x=1", traceparent],
+      ["/local/hook?x=1", traceparent],
+    ],
+  );
+  const [first] = shown;
+  const signature = first?.headers["x-signature"];
+  assert.ok(await verifyPostback(first?.rawBody ?? "", signature, account.secret));
+  assert.equal(code, 0);
+  assert.match(
+    listen.stdout,
+    /^\S+Z postback \S+ attempt 1: answered 204; X-Signature is valid\n\S+Z postback \S+ attempt 2: .+\n$/,
+  );
+  assert.equal(listen.stderr.split(account.secret).length, 2, "the secret is printed once");
+  assert.ok(!(listen.stdout + listen.stderr).includes(account.key.slice(9)));
+});
+
+test("sends a pingback with its query to the given path, and its own URL in a header", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local, account } = setup;
+  const listen = await startListen(t, setup, { to: "/p" });
+
+  await client.post({ type: "a", tag: "a b", pingback_url: receiver.url("/done?id=$id&tag=$tag") });
+  const [sent] = await receiver.waitFor(1);
+  const [shown] = await local.waitFor(1);
+  await listen.stop();
+
+  assert.ok(sent !== undefined && shown !== undefined);
+  const { headers, method, rawBody } = shown;
+  const { "x-postbackd-original-url": url = "", "x-signature": signature = "" } = headers;
+  const alike = exact(shown).headers.filter(([name]) => name !== "x-postbackd-original-url");
+  assert.deepEqual({ method, headers: alike, rawBody }, exact(sent));
+  assert.deepEqual([shown.url, url], [sent.url.replace("/done", "/p"), receiver.url(sent.url)]);
+  assert.ok(await verifyPingback(url, signature, account.secret));
+  assert.match(listen.stdout, / pingback .+; X-Signature is valid over the original URL\n$/);
+});
+
+test("sends bodies that the timeline leaves out, and attempts that reached nobody", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local } = setup;
+  const nobody = `http://127.0.0.1:${await findFreePort()}/`;
+  const listen = await startListen(t, setup);
+
+  await client.post({ type: "a", input: "ш".repeat(70_000), postback_url: receiver.url("/") });
+  const [sent] = await receiver.waitFor(1);
+  const [large] = await local.waitFor(1);
+  const id = await client.post({ type: "a", postback_url: nobody });
+  await local.waitFor(4);
+  await listen.stop();
+
+  assert.ok(sent !== undefined && large !== undefined);
+  assert.deepEqual(exact(large), exact(sent));
+  const attempts = [1, 2, 3].map((number) => `${id}-postback ${number}`);
+  assert.deepEqual(attemptsAt(local).slice(1), attempts);
+  assert.equal(listen.stdout.match(/X-Signature is valid/g)?.length, 4);
+});
+
+test("goes on through a kill of the daemon: nothing twice, nothing missed, in the order of each delivery", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local, daemon } = setup;
+  const listen = await startListen(t, setup);
+  const gate = createGate();
+  const reply = { kind: "status", status: 204 } as const;
+  receiver.answerNext({ kind: "held", until: gate.opened, reply });
+
+  const held = await client.post({ type: "a", postback_url: receiver.url("/held") });
+  await local.waitFor(1);
+  daemon.kill("SIGKILL");
+  await daemon.exit;
+  await listen.says("no usable answer");
+  receiver.answerNext({ kind: "status", status: 500 });
+  await startDaemon(t, setup).ready;
+  await local.waitFor(3);
+  const last = await client.post({ type: "a", postback_url: receiver.url("/last") });
+  await local.waitFor(4);
+  gate.open();
+  await listen.stop();
+
+  assert.deepEqual(attemptsAt(local), [
+    ...[1, 2, 3].map((number) => `${held}-postback ${number}`),
+    `${last}-postback 1`,
+  ]);
+  assert.deepEqual(local.requests.map(exact), receiver.requests.map(exact));
+  assert.match(listen.stderr, /answers again/);
+});
+
+test("begins with what starts from now on, retries of earlier failures and old tasks that are sent again included", async (t) => {
+  const setup = await setUp(t, { retryAfter: "1h" });
+  const { client, receiver, local } = setup;
+  const old = await client.post({ type: "a", postback_url: receiver.url("/old") });
+  await receiver.waitFor(1);
+  receiver.answerNext({ kind: "status", status: 500 });
+  const failing = await client.post({ type: "a", postback_url: receiver.url("/failing") });
+  await receiver.waitFor(2);
+  const listen = await startListen(t, setup);
+
+  await client.call(`/v1/tasks/redeliver/${failing}`, { method: "POST" });
+  await local.waitFor(1);
+  await client.call(`/v1/tasks/redeliver/${old}`, { method: "POST" });
+  await local.waitFor(2);
+  await listen.stop();
+
+  assert.deepEqual(attemptsAt(local), [`${failing}-postback 2`, `${old}-postback 1`]);
+  assert.deepEqual(local.requests.map(exact), receiver.requests.slice(2).map(exact));
+});
+
+test("changes nothing: the task stays ready, and its deliveries are as they were", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local } = setup;
+  await startListen(t, setup);
+
+  const id = await client.post({ type: "a", postback_url: receiver.url("/") });
+  await local.waitFor(1);
+  const ready = await (await client.call("/v1/tasks/tasks_ready")).text();
+  const deliveries = await (await client.call(`/v1/tasks/deliveries/${id}`)).text();
+
+  assert.ok(ready.includes(id));
+  assert.equal(deliveries.match(/"outcome":/g)?.length, 1);
+  assert.equal(receiver.requests.length, 1);
+});
+
+test("says that the receiver does not answer, and goes on", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local } = setup;
+  local.answerNext({ kind: "close" }, { kind: "status", status: 503 });
+  const listen = await startListen(t, setup);
+
+  for (const path of ["/1", "/2", "/3"]) {
+    await client.post({ type: "a", postback_url: receiver.url(path) });
+    await local.next();
+  }
+  await listen.stop();
+
+  const answers = [...listen.stdout.matchAll(/attempt 1: (.+?);/g)].map(([, answer]) => answer);
+  assert.match(answers[0] ?? "", /^no answer: /);
+  assert.equal(answers[1], "answered 503");
+});
+
+test("sends only webhooks of the type and the tag that are asked for", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local } = setup;
+  const listen = await startListen(t, setup, { more: ["--type", "b", "--tag", "mine"] });
+
+  const url = receiver.url("/");
+  await client.post({ type: "a", tag: "mine", postback_url: url });
+  await client.post({ type: "b", postback_url: url });
+  const wanted = await client.post({ type: "b", tag: "mine", postback_url: url });
+  await local.waitFor(1);
+  await listen.stop();
+
+  assert.deepEqual(attemptsAt(local), [`${wanted}-postback 1`]);
+});
+
+test("follows a rotation of the secret, with both signatures while it lasts", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local, account, cwd } = setup;
+  const listen = await startListen(t, setup);
+  const rotated = await runProgram(t, ["admin", "secret", "rotate", account.login], { cwd });
+  assert.equal(rotated.code, 0, rotated.stderr);
+
+  await client.post({ type: "a", postback_url: receiver.url("/") });
+  const sent = await receiver.waitFor(1);
+  const shown = await local.waitFor(1);
+  await listen.stop();
+
+  assert.ok(shown[0]?.headers["x-signature-next"] !== undefined);
+  assert.deepEqual(shown.map(exact), sent.map(exact));
+  assert.match(
+    listen.stderr,
+    /the webhook secret changed\n.+webhook secret: whsec_\S+, next: whsec_/,
+  );
+});
+
+test("ends with a sentence when the daemon does not know the key", async (t) => {
+  const { url, local } = await setUp(t);
+  const cwd = temporaryFolder(t);
+  const other = await createTestAccount(join(cwd, "other.db"), "other");
+
+  const args = ["listen", "--url", url, "--forward-to", local.url("/"), "--key", other.key];
+  const finished = await runProgram(t, args);
+
+  assert.deepEqual([finished.code, finished.stdout], [1, ""]);
+  assert.match(
+    finished.stderr,
+    /^postbackd: the daemon refuses .+\(40100\): there is no such key;/,
+  );
+  assert.ok(!finished.stderr.includes(other.key.slice(9)));
+});
