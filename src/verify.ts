@@ -49,6 +49,240 @@ export async function verifyPingback(
   return message !== null && isSigned(message, { header, keys });
 }
 
+/** Where a receiver is, and how much it reads. */
+export interface ReceiverOptions {
+  /**
+   * The public base URL of the receiver, without a path, such as `https://receiver.example`: pingbacks are signed with
+   * it. Give it wherever pingbacks come: unless given it is the one that the request itself names, which behind a proxy is
+   * another, and which whoever has a genuine pingback for another receiver of the account can name as well.
+   */
+  readonly baseUrl?: string | undefined;
+  /** Of a body at most so many bytes are read, 16 MiB unless given: a longer one is not genuine. */
+  readonly bodyBytesMax?: number | undefined;
+}
+
+const BODY_BYTES_MAX = 16 * 1024 ** 2;
+
+/** The part that {@link verifyRequest} uses of a web standard Request. */
+export interface WebRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly bodyUsed: boolean;
+  readonly headers: { get(name: string): string | null };
+  clone(): { readonly body: WebBody | null };
+}
+
+export interface WebBody {
+  getReader(): WebBodyReader;
+}
+
+export interface WebBodyReader {
+  read(): Promise<{ readonly value?: Uint8Array | undefined }>;
+  cancel(): Promise<void>;
+}
+
+/**
+ * Says whether a web standard Request is a genuine webhook (Hono, Next.js, Deno, Bun, workers): a POST a postback, a
+ * GET a pingback. The body stays to be read. While a secret is being replaced either signature passes.
+ *
+ * Rejects with a TypeError that says how to fix it when the body was read before or no secret is given.
+ */
+export async function verifyRequest(
+  request: WebRequest,
+  secrets: WebhookSecrets,
+  { baseUrl, bodyBytesMax = BODY_BYTES_MAX }: ReceiverOptions = {},
+): Promise<boolean> {
+  const { method, url, headers } = request;
+  const signatures = SIGNATURE_HEADERS.map((name) => headers.get(name));
+  if (method === "GET") {
+    const target = url.replace(/^[a-z]+:\/\/[^/?#]*/i, "");
+    return passes(signatures, (header) =>
+      verifyPingback(baseUrl === undefined ? url : join(baseUrl, target), header, secrets),
+    );
+  }
+  if (method !== "POST") return isNoWebhook(secrets);
+  if (request.bodyUsed) throw readBefore("verify it first, or read a request.clone()");
+  const body = await readWebBody(request.clone().body, bodyBytesMax);
+  if (body === null) return isNoWebhook(secrets);
+  return passes(signatures, (header) => verifyPostback(body, header, secrets));
+}
+
+/** The part that {@link verifyNode} uses of an IncomingMessage of node:http. */
+export interface NodeRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly headers: NodeHeaders;
+  readonly socket: object;
+  readonly readableEnded: boolean;
+  readonly destroyed: boolean;
+  on(event: string, listener: (part: Uint8Array) => void): unknown;
+  off(event: string, listener: (part: Uint8Array) => void): unknown;
+  resume(): unknown;
+}
+
+type NodeHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** A request whose body was read; `body` is empty where there was none, or too much of it. */
+export interface Verified {
+  readonly genuine: boolean;
+  readonly body: Uint8Array;
+}
+
+/**
+ * Reads the body of a request of node:http, and says whether it is a genuine webhook: a POST a postback, a GET a
+ * pingback. For pingbacks give the `baseUrl`, unless clients reach this server without any proxy.
+ *
+ * Rejects with a TypeError that says how to fix it when the body was read before or no secret is given.
+ */
+export async function verifyNode(
+  request: NodeRequest,
+  secrets: WebhookSecrets,
+  options: ReceiverOptions = {},
+): Promise<Verified> {
+  if (request.method !== "POST") {
+    return { genuine: await isServerPingback(request, secrets, options), body: new Uint8Array() };
+  }
+  if (request.readableEnded) throw readBefore("call verifyNode before any parser of bodies");
+  const body = await readNodeBody(request, options.bodyBytesMax ?? BODY_BYTES_MAX);
+  if (body === null) return { genuine: isNoWebhook(secrets), body: new Uint8Array() };
+  const genuine = await passes(signaturesOf(request), (header) =>
+    verifyPostback(body, header, secrets),
+  );
+  return { genuine, body };
+}
+
+/** The part that {@link verifyExpress} uses of a request of Express. */
+export interface ExpressRequest {
+  readonly method?: string | undefined;
+  readonly originalUrl: string;
+  readonly headers: NodeHeaders;
+  readonly socket: object;
+  readonly body?: unknown;
+}
+
+/**
+ * Says whether a request of Express is a genuine webhook: a POST a postback, a GET a pingback. The route needs
+ * `express.raw({ type: "*\/*", limit: "16mb" })` before it, and no `express.json()`. For pingbacks give the `baseUrl`,
+ * unless clients reach this server without any proxy.
+ *
+ * Rejects with a TypeError that says how to fix it when the body was parsed or no secret is given.
+ */
+export async function verifyExpress(
+  request: ExpressRequest,
+  secrets: WebhookSecrets,
+  options: Omit<ReceiverOptions, "bodyBytesMax"> = {},
+): Promise<boolean> {
+  const { method, originalUrl: url, headers, socket, body } = request;
+  if (method !== "POST")
+    return isServerPingback({ method, url, headers, socket }, secrets, options);
+  // Checked by readBody, which tells a parsed one from a raw one.
+  return passes(signaturesOf(request), (header) =>
+    verifyPostback(body as RawBody, header, secrets),
+  );
+}
+
+/** While a secret is being replaced, the first is the old one's and the second the new one's. */
+const SIGNATURE_HEADERS = ["x-signature", "x-signature-next"];
+
+function signaturesOf({ headers }: { readonly headers: NodeHeaders }): readonly SignatureHeader[] {
+  return SIGNATURE_HEADERS.map((name) => headers[name]);
+}
+
+async function passes(
+  signatures: readonly SignatureHeader[],
+  verify: (header: SignatureHeader) => Promise<boolean>,
+): Promise<boolean> {
+  return (await Promise.all(signatures.map(verify))).includes(true);
+}
+
+/** For what cannot be a webhook; what the program does wrong is told all the same. */
+function isNoWebhook(secrets: WebhookSecrets): false {
+  readSecrets(secrets);
+  return false;
+}
+
+async function isServerPingback(
+  request: Pick<NodeRequest, "method" | "url" | "headers" | "socket">,
+  secrets: WebhookSecrets,
+  { baseUrl }: ReceiverOptions,
+): Promise<boolean> {
+  const { method, url = "", headers, socket } = request;
+  if (method !== "GET") return isNoWebhook(secrets);
+  const scheme = "encrypted" in socket ? "https" : "http";
+  const host = String(headers["host"]);
+  // With anything else in it the sender chooses where the host ends and the path begins.
+  if (baseUrl === undefined && !HOST.test(host)) return isNoWebhook(secrets);
+  const own = `${scheme}://${host}`;
+  return passes(signaturesOf(request), (header) =>
+    verifyPingback(join(baseUrl ?? own, url), header, secrets),
+  );
+}
+
+const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+
+function join(baseUrl: string, target: string): string {
+  return baseUrl.replace(/\/$/, "") + target;
+}
+
+function readBefore(remedy: string): TypeError {
+  return new TypeError(`The body of the request was read before: ${remedy}.`);
+}
+
+/** The body; null when it is longer or breaks off. */
+async function readWebBody(body: WebBody | null, bytesMax: number): Promise<Uint8Array | null> {
+  const parts: Uint8Array[] = [];
+  const reader = body?.getReader();
+  for (let bytes = 0; reader !== undefined;) {
+    // A body that breaks off is not genuine.
+    const part = await reader.read().catch(() => null);
+    if (part === null) return null;
+    const { value } = part;
+    if (value === undefined) break;
+    bytes += value.length;
+    parts.push(value);
+    if (bytes <= bytesMax) continue;
+    // It settles when the other half of the body, which is the caller's, is let go too.
+    reader.cancel().catch(() => {});
+    return null;
+  }
+  return joined(parts);
+}
+
+/** The body; null when it is longer or breaks off. */
+function readNodeBody(request: NodeRequest, bytesMax: number): Promise<Uint8Array | null> {
+  // It would tell nothing any more.
+  if (request.destroyed) return Promise.resolve(null);
+  return new Promise((resolve) => {
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    const end = (body: Uint8Array | null): void => {
+      request.off("data", take);
+      // The rest is let go: the connection can still be answered.
+      request.resume();
+      resolve(body);
+    };
+    const take = (part: Uint8Array): void => {
+      bytes += part.length;
+      parts.push(part);
+      if (bytes > bytesMax) end(null);
+    };
+    request.on("end", () => end(joined(parts)));
+    request.on("error", () => end(null));
+    request.on("close", () => end(null));
+    request.on("data", take);
+  });
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((bytes, part) => bytes + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
 /** Bytes that nobody else owns: they cannot change while they are checked. */
 type Bytes = Uint8Array<ArrayBuffer>;
 

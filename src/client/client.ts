@@ -1,0 +1,104 @@
+/**
+ * A client of postbackd's API. It needs fetch, Web Crypto and nothing else: it runs as it stands in Node 20 or newer,
+ * Deno, Bun, browsers and workers.
+ */
+import {
+  accountOf,
+  keysOf,
+  redeliveriesOf,
+  type AccountCalls,
+  type Keys,
+  type Redeliveries,
+} from "./account.ts";
+import { referenceOf, type Reference } from "./reference.ts";
+import { readSettings, type ClientSettings } from "./settings.ts";
+import type { AnyTypes, TaskTypes } from "./task.ts";
+import { tasksOf, type Tasks } from "./tasks.ts";
+import { createTransport } from "./transport.ts";
+
+export type { Code as StatusCode } from "./api.ts";
+export { PostbackdError } from "./error.ts";
+export type { ErrorCode, ErrorFacts, FailedTask, FieldError } from "./error.ts";
+export type {
+  Account,
+  AccountCalls,
+  Hosts,
+  HostsOptions,
+  Key,
+  Keys,
+  NewKey,
+  NewKeyOptions,
+  Overview,
+  Redeliveries,
+  RedeliveryFilter,
+  RedeliveryOptions,
+  RedeliveryOrder,
+  Series,
+  SeriesOptions,
+} from "./account.ts";
+export type { Change } from "./changes.ts";
+export type { PostOptions } from "./post.ts";
+export type {
+  AccessRequest,
+  Marketplace,
+  Reference,
+  ServiceStatus,
+  StatusCodeRow,
+} from "./reference.ts";
+export type { ClientSettings } from "./settings.ts";
+export type {
+  AnyNewTask,
+  AnyTypes,
+  CompletedTask,
+  EndedTask,
+  NewTask,
+  OpenTask,
+  Task,
+  TaskSummary,
+  TaskType,
+  TaskTypes,
+  TypeName,
+  UncompletedTask,
+} from "./task.ts";
+export type {
+  Attempts,
+  AttemptsOptions,
+  CancelledCounts,
+  CancelManyOptions,
+  Delivery,
+  FoundTask,
+  GetOptions,
+  ListOptions,
+  ReadyOptions,
+  RedeliverOptions,
+  Tasks,
+  Timeline,
+  TimelineOptions,
+} from "./tasks.ts";
+export type { CallOptions } from "./transport.ts";
+
+/** A client of one daemon, for one account. Every method takes a `signal` that breaks it off. */
+export interface Client<Types extends TaskTypes<Types> = AnyTypes> {
+  readonly tasks: Tasks<Types>;
+  readonly keys: Keys;
+  readonly account: AccountCalls;
+  readonly redeliveries: Redeliveries;
+  readonly reference: Reference;
+}
+
+/**
+ * Makes a client; nothing is sent yet. With types by name, `createClient<{ resize: { input: I; result: R } }>(…)`, a
+ * task's input and result are of them. Throws a TypeError for settings that cannot be right.
+ */
+export function createClient<Types extends TaskTypes<Types> = AnyTypes>(
+  settings: ClientSettings,
+): Client<Types> {
+  const transport = createTransport(readSettings(settings));
+  return {
+    tasks: tasksOf(transport),
+    keys: keysOf(transport),
+    account: accountOf(transport),
+    redeliveries: redeliveriesOf(transport),
+    reference: referenceOf(transport),
+  };
+}

@@ -1,0 +1,233 @@
+import type { Answers, Bodies, Operation, Queries } from "./api.ts";
+import { PostbackdError, type FieldError } from "./error.ts";
+import { pause, withDeadline } from "./pause.ts";
+import type { Access } from "./settings.ts";
+
+/** The options of every method, beside its own. */
+export interface CallOptions {
+  /** Breaks the call off, and whatever it waits for. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The part of its path that an operation names. */
+type ParamOf<Key extends Operation> = Key extends `${string}/:${infer Rest}`
+  ? Rest extends `${infer Name}/${string}`
+    ? Name
+    : Rest
+  : never;
+
+/** A request, by what its operation takes. */
+export type CallRequest<Key extends Operation> = Call & {
+  readonly query?: Queries[Key];
+} & (undefined extends Bodies[Key]
+    ? { readonly body?: Bodies[Key] }
+    : { readonly body: Bodies[Key] | JsonText }) &
+  ([ParamOf<Key>] extends [never]
+    ? { readonly params?: never }
+    : { readonly params: Readonly<Record<ParamOf<Key>, string>> });
+
+interface Call extends CallOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A POST that does the same however often it comes; every GET and DELETE does. */
+  readonly isRepeatable?: true;
+}
+
+/** A body that was written before. */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** The same for any operation. */
+interface AnyRequest extends Call {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: object;
+  readonly body?: unknown;
+}
+
+/** Sends requests to one daemon, with one key or without. */
+export interface Transport {
+  /** An operation's answer. Rejects with a {@link PostbackdError}, or with the reason of the signal. */
+  call<const Key extends Operation>(
+    operation: Key,
+    request: CallRequest<Key>,
+  ): Promise<Answers[Key]>;
+  /** An answer that goes on; the caller reads it or cancels it. */
+  open<const Key extends Operation>(operation: Key, request: CallRequest<Key>): Promise<Response>;
+}
+
+/** An answer may be held for half a minute (`Prefer: wait`), and a large one takes its time. */
+const TRY_MS_MAX = 120_000;
+const BACKOFF_MS = 250;
+const BACKOFF_MS_MAX = 10_000;
+/** When the daemon asks for a longer wait, the caller decides. */
+const RETRY_AFTER_SECONDS_MAX = 60;
+
+export function createTransport(access: Access): Transport {
+  const { base, retries } = access;
+  return {
+    call: <Key extends Operation>(operation: Key, request: CallRequest<Key>) =>
+      repeated({ retries, operation, ...request }, () =>
+        withDeadline(TRY_MS_MAX, request.signal, async (signal) => {
+          const response = await answerOf(access, operation, { ...request, signal });
+          // The daemon's own schemas say so.
+          return (await readObject(base, response)) as Answers[Key];
+        }),
+      ),
+    open: (operation, request) =>
+      repeated({ retries, operation, ...request }, () => answerOf(access, operation, request)),
+  };
+}
+
+interface Tries extends Pick<Call, "isRepeatable" | "signal"> {
+  readonly retries: number;
+  readonly operation: Operation;
+}
+
+/** Tries until there is an answer, or no sense in another try. */
+async function repeated<Result>(
+  { retries, operation, isRepeatable, signal }: Tries,
+  attempt: () => Promise<Result>,
+): Promise<Result> {
+  const isSafe = isRepeatable === true || !operation.startsWith("POST ");
+  for (let failures = 0; ; failures++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (!(error instanceof PostbackdError)) throw error;
+      if (failures >= retries || !isWorthAnotherTry(error, isSafe)) throw error;
+      await pause(waitMs(failures, error), signal);
+    }
+  }
+}
+
+function isWorthAnotherTry({ status, retryAfterSeconds }: PostbackdError, isSafe: boolean) {
+  if ((retryAfterSeconds ?? 0) > RETRY_AFTER_SECONDS_MAX) return false;
+  // Of what came too soon nothing was done; of the others that is not known.
+  if (status === 429) return true;
+  return isSafe && (status === null || status === 502 || status === 503 || status === 504);
+}
+
+/** Shortened at random by up to a half, so that many clients do not come back in step. */
+function waitMs(failures: number, { retryAfterSeconds }: PostbackdError): number {
+  const backoffMs = Math.min(BACKOFF_MS * 2 ** failures, BACKOFF_MS_MAX);
+  return Math.max(backoffMs * (1 - Math.random() / 2), (retryAfterSeconds ?? 0) * 1000);
+}
+
+/** The response to one request, which is a 200. */
+async function answerOf(
+  { base, authorization, send }: Access,
+  operation: Operation,
+  request: AnyRequest,
+): Promise<Response> {
+  const { body, headers, signal } = request;
+  const [method = "", path = ""] = operation.split(" ");
+  const type = body === undefined ? {} : { "Content-Type": "application/json" };
+  const credentials = authorization === null ? {} : { Authorization: authorization };
+  const init: RequestInit = {
+    method,
+    headers: { ...credentials, ...type, ...headers },
+    // Not followed: the key is for this daemon alone. Some workers do not know "error".
+    redirect: "manual",
+  };
+  // In a page the browser would add its cookie, and after a 401 ask the reader for a password and hang until then.
+  // Some workers do not know it either, and refuse it.
+  if ("credentials" in Request.prototype) init.credentials = "omit";
+  if (body !== undefined) init.body = body instanceof JsonText ? body.text : JSON.stringify(body);
+  if (signal !== undefined) init.signal = signal;
+  let response: Response;
+  try {
+    response = await send(base + targetOf(path, request), init);
+  } catch (cause) {
+    throw unreachable(base, cause);
+  }
+  if (response.ok) return response;
+  throw await refusalOf(base, response);
+}
+
+function targetOf(path: string, { params = {}, query = {} }: AnyRequest): string {
+  const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
+    encodeURIComponent(params[name] ?? ""),
+  );
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const texts = given.map(([name, value]): [string, string] => [name, String(value)]);
+  const search = new URLSearchParams(texts);
+  return given.length === 0 ? filled : `${filled}?${search.toString()}`;
+}
+
+function unreachable(base: string, cause: unknown): PostbackdError {
+  const message = `The daemon at ${base} does not answer (${reasonOf(cause)}): is it running, and is the url right?`;
+  return new PostbackdError(message, { cause });
+}
+
+/** Node says only "fetch failed", and why in the cause. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause } = error;
+  if (!(cause instanceof Error)) return error.message;
+  // Of several addresses that were tried it has no message.
+  return cause.message || String(Reflect.get(cause, "code") ?? error.message);
+}
+
+async function refusalOf(base: string, response: Response): Promise<PostbackdError> {
+  const { status, type } = response;
+  if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
+    const message = `The daemon at ${base} is elsewhere (HTTP ${status}): give the url that this leads to. Redirects are not followed with a key.`;
+    return new PostbackdError(message, factsOf(response));
+  }
+  const { code, message, errors } = readRefusal(await readObject(base, response));
+  const [first] = errors;
+  const isNews = first !== undefined && !message.includes(first.detail);
+  const text = (message || `HTTP ${status}`) + (isNews ? ` ${first.detail}` : "");
+  return new PostbackdError(text, { ...factsOf(response), code, errors });
+}
+
+/** The words of a refused request's answer: a proxy's JSON says something else. */
+function readRefusal(answer: object) {
+  const { status_code: code, status_message: message, errors }: Refusal = answer;
+  return {
+    code: typeof code === "number" ? code : null,
+    message: typeof message === "string" ? message : "",
+    errors: Array.isArray(errors) ? (errors as readonly FieldError[]) : [],
+  };
+}
+
+interface Refusal {
+  readonly status_code?: unknown;
+  readonly status_message?: unknown;
+  readonly errors?: unknown;
+}
+
+async function readObject(base: string, response: Response): Promise<object> {
+  const text = await textOf(base, response);
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value;
+  } catch {
+    // A proxy in between answers in another form, or the URL is another program's.
+  }
+  const message = `HTTP ${response.status}, and not what postbackd answers: is there a proxy in between, or is the url another program's?`;
+  throw new PostbackdError(message, factsOf(response));
+}
+
+/** The body; one that breaks off is no answer. */
+async function textOf(base: string, response: Response): Promise<string> {
+  try {
+    return await response.text();
+  } catch (cause) {
+    throw unreachable(base, cause);
+  }
+}
+
+function factsOf({ status, headers }: Response) {
+  const seconds = headers.get("retry-after") ?? "";
+  return {
+    status,
+    requestId: headers.get("x-request-id"),
+    retryAfterSeconds: /^\d{1,9}$/.test(seconds) ? Number(seconds) : null,
+  };
+}

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createClient } from "../../src/client/client.ts";
+import { all, startClient } from "./start.ts";
+
+test("keys are made, listed and revoked, and a revoked one is told by its code", async (t) => {
+  const { client, daemon } = await startClient(t);
+
+  const made = await client.keys.create({ label: "ci" });
+  const other = createClient({ url: daemon.url, key: made.key });
+  const { login } = await other.account.get();
+  const revoked = await client.keys.revoke(made.key_id);
+  const listed = await client.keys.list();
+
+  assert.equal(login, daemon.account.login);
+  assert.notEqual(revoked.revoked_at, null);
+  assert.deepEqual(
+    listed.map(({ label }) => label),
+    [null, "ci"],
+  );
+  await assert.rejects(other.account.get(), { code: 40101, status: 401 });
+  await assert.rejects(client.keys.revoke("key_x"), { code: 40400, status: 404 });
+});
+
+test("the account shows its numbers", async (t) => {
+  const { client, daemon } = await startClient(t);
+  await client.tasks.run({ input: 1 });
+
+  const account = await client.account.get();
+  const overview = await client.account.overview();
+  const series = await client.account.series({ from: new Date(Date.now() - 60_000).toISOString() });
+  const hosts = await client.account.hosts();
+  const types = await client.account.types();
+
+  assert.deepEqual([account.webhook_secret, account.tasks.completed], [daemon.account.secret, 1]);
+  assert.deepEqual([overview.day.completed, hosts.hosts], [1, []]);
+  assert.ok(series.buckets.length > 0);
+  assert.deepEqual(types, ["echo"]);
+});
+
+test("changes tells of each change, until the loop is left", async (t) => {
+  const { client } = await startClient(t);
+  const seen: number[] = [];
+  let posted: Promise<unknown> = Promise.resolve();
+
+  for await (const { tasks } of client.account.changes()) {
+    seen.push(tasks.ready);
+    if (seen.length === 1) posted = client.tasks.post({ input: 1 });
+    if (tasks.ready === 1) break;
+  }
+
+  await posted;
+  assert.deepEqual([seen[0], seen.at(-1)], [0, 1]);
+});
+
+test("changes ends with the reason of its signal", async (t) => {
+  const { client } = await startClient(t);
+  const controller = new AbortController();
+  const reason = new Error("enough");
+
+  const looking = async (): Promise<void> => {
+    for await (const _ of client.account.changes({ signal: controller.signal })) {
+      controller.abort(reason);
+    }
+  };
+
+  await assert.rejects(looking, reason);
+});
+
+test("redeliveries are counted, ordered, listed and cancelled", async (t) => {
+  const { client } = await startClient(t);
+  const since = "2026-01-01T00:00:00Z";
+
+  const count = await client.redeliveries.count({ since });
+  const order = await client.redeliveries.create({ since, states: ["given_up"], per_second: 5 });
+  const listed = await client.redeliveries.list();
+  const cancelled = await client.redeliveries.cancel(order.id);
+
+  assert.equal(count, 0);
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    [order.id],
+  );
+  assert.equal(cancelled.id, order.id);
+});
+
+test("the reference answers everybody", async (t) => {
+  const { client } = await startClient(t);
+
+  const codes = await client.reference.statusCodes();
+  const { status } = await client.reference.status();
+  const document = await client.reference.openApi();
+  const ready = await client.reference.ready();
+  const live = await client.reference.live();
+  const requestId = await client.reference.requestAccess({ email: "ada@example.com" });
+
+  assert.ok(codes.some(({ code }) => code === 40401));
+  assert.deepEqual(await client.reference.marketplaces(), []);
+  assert.equal(status, "operational");
+  assert.match(document.openapi, /^3\.1\./);
+  assert.deepEqual([live.status, ready.status], ["ok", "ok"]);
+  assert.match(requestId, /^[-0-9a-f]{36}$/);
+  assert.deepEqual(await all(client.tasks.list()), []);
+});

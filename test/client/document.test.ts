@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+
+import { ROOT } from "../../scripts/manifest.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { runProgram, temporaryFolder } from "../helpers/program.ts";
+
+const DOCUMENTS = ["docs/client.md", "README.md"].map((name) => join(ROOT, name));
+
+/** As much of Express as the document shows. */
+const EXPRESS = `
+declare module "express" {
+  import type { IncomingMessage } from "node:http";
+  interface Request extends IncomingMessage { originalUrl: string; body: unknown }
+  interface Response { sendStatus(status: number): void }
+  type Handler = (request: Request, response: Response) => Promise<void>;
+  interface App { post(path: string, raw: object, handler: Handler): void }
+  function express(): App;
+  namespace express { function raw(options: { type: string; limit: string }): object }
+  export default express;
+}
+`;
+const EXPRESS_CODE = `
+const express = () => ({ post() {} });
+express.raw = () => ({});
+export default express;
+`;
+
+/** The programs of the documents, which belong together, as one: its imports first. */
+function program(): string {
+  const blocks = DOCUMENTS.flatMap((document) =>
+    [...readFileSync(document, "utf8").matchAll(/^```ts\n(.*?)^```$/gms)].map(
+      ([, code = ""]) => code,
+    ),
+  ).filter((code) => !code.includes("createDaemon"));
+  assert.ok(blocks.length >= 10, `${blocks.length} programs`);
+  const lines = blocks.map((block) => block.split("\n"));
+  const isImport = (line: string): boolean => line.startsWith("import ");
+  const imports = new Set(lines.flat().filter(isImport));
+  const parts = lines.map((block) => block.filter((line) => !isImport(line)).join("\n"));
+  // A README's program is one of its own, with names of its own.
+  const scoped = parts.map((part, index) => (index < parts.length - 1 ? part : `{\n${part}}\n`));
+  return [...imports, ...scoped].join("\n");
+}
+
+/** A folder where the package's modules are the sources, and Express is what the document shows of it. */
+function folderWithProgram(t: TestContext): string {
+  const folder = temporaryFolder(t);
+  const modules = join(folder, "node_modules");
+  mkdirSync(join(modules, "express"), { recursive: true });
+  mkdirSync(join(modules, "postbackd"));
+  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+  writeFileSync(join(folder, "program.ts"), program());
+  writeFileSync(join(folder, "express.d.ts"), EXPRESS);
+  writeFileSync(join(modules, "express", "index.js"), EXPRESS_CODE);
+  writeFileSync(
+    join(modules, "express", "package.json"),
+    '{"type":"module","exports":"./index.js"}',
+  );
+  const exported = { "./client": "./src/client/client.ts", "./verify": "./src/verify.ts" };
+  symlinkSync(join(ROOT, "src"), join(modules, "postbackd", "src"));
+  writeFileSync(
+    join(modules, "postbackd", "package.json"),
+    JSON.stringify({ type: "module", exports: exported }),
+  );
+  return folder;
+}
+
+test("the programs of docs/client.md and the README compile under strict", (t) => {
+  const folder = folderWithProgram(t);
+  const args = [
+    ...["--ignoreConfig", "--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"],
+    ...["--target", "esnext", "--lib", "esnext", "--allowImportingTsExtensions"],
+    "--exactOptionalPropertyTypes",
+    ...["--typeRoots", join(ROOT, "node_modules", "@types"), "--types", "node"],
+  ];
+  const tsc = join(ROOT, "node_modules", ".bin", "tsc");
+
+  const { stdout } = spawnSync(process.execPath, [tsc, ...args, "program.ts", "express.d.ts"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+
+  assert.equal(stdout, "");
+});
+
+test("the programs of docs/client.md and the README run", async (t) => {
+  const cwd = folderWithProgram(t);
+  const daemon = await startTestDaemon(t);
+
+  const { code, stdout, stderr } = await runProgram(t, ["program.ts"], {
+    command: [process.execPath, "--import", import.meta.resolve("tsx")],
+    cwd,
+    env: { URL: daemon.url, KEY: daemon.account.key },
+  });
+
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^a\.mp4\nb\.mp4\n/);
+  assert.match(stdout, /\n100 \d+\n/);
+});

@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { PostbackdError } from "../../src/client/client.ts";
+import { farStart } from "../helpers/far-start.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { all, startClient } from "./start.ts";
+
+interface Work {
+  readonly echo: {
+    readonly input: { readonly n: number };
+    readonly result: { readonly n: number };
+  };
+  readonly fails: { readonly input: null; readonly result: never };
+}
+
+const TOML = '[types.echo]\nrunner = "echo"\n[types.fails]\ncommand = ["false"]\n';
+
+test("run posts a task, waits for its end and answers its result", async (t) => {
+  const { client } = await startClient<Work>(t, { toml: TOML });
+
+  const task = await client.tasks.run({ type: "echo", input: { n: 7 }, tag: "a" });
+
+  assert.deepEqual([task.state, task.result.n, task.data.tag], ["completed", 7, "a"]);
+  // It was collected.
+  assert.deepEqual(await all(client.tasks.ready()), []);
+});
+
+test("run rejects with the code and the task when it fails", async (t) => {
+  const { client } = await startClient<Work>(t, { toml: TOML });
+
+  const error: unknown = await client.tasks.run({ type: "fails", input: null }).catch((e) => e);
+
+  assert(error instanceof PostbackdError);
+  assert.deepEqual([error.code, error.status, error.task?.state], [50010, null, "failed"]);
+  assert.match(error.message, /^Task [-0-9a-f]{36}: Task Execution Failed\. ./);
+});
+
+test("post rejects for a task that is refused, and says which field is wrong", async (t) => {
+  const { client } = await startClient(t);
+
+  await assert.rejects(client.tasks.post({ input: 1, priority: 10 }), (error) => {
+    assert(error instanceof PostbackdError);
+    assert.equal(error.code, 40501);
+    assert.match(error.message, /Invalid Field: 'priority'/);
+    assert.deepEqual(
+      error.errors.map(({ pointer }) => pointer),
+      ["/priority"],
+    );
+    return true;
+  });
+});
+
+test("a post with the same idempotency key makes no second task", async (t) => {
+  const { client } = await startClient(t);
+  const options = { idempotencyKey: "order-17" };
+
+  const first = await client.tasks.post({ input: 1 }, options);
+  const second = await client.tasks.post({ input: 1 }, options);
+
+  assert.equal(second.id, first.id);
+  await assert.rejects(client.tasks.post({ input: 2 }, options), { code: 42200, status: 422 });
+});
+
+test("get, wait and cancel answer the task; collect: false leaves it ready", async (t) => {
+  const { client } = await startClient(t);
+  const { id } = await client.tasks.post({ input: "x" });
+  const later = await client.tasks.post({ input: "y", start_at: farStart() });
+
+  const waited = await client.tasks.wait(id, { collect: false });
+  const got = await client.tasks.get(id, { collect: false });
+  const ready = await all(client.tasks.ready());
+  const cancelled = await client.tasks.cancel(later.id);
+  const again = await client.tasks.cancel(later.id);
+
+  assert.deepEqual([waited.state, waited.result], ["completed", "x"]);
+  assert.deepEqual(got, waited);
+  assert.deepEqual(
+    ready.map((task) => task.id),
+    [id],
+  );
+  assert.deepEqual([cancelled.state, again.state], ["cancelled", "cancelled"]);
+  await assert.rejects(client.tasks.cancel(id), { code: 40902, status: 409 });
+});
+
+test("list, ready and search go over all pages, and stop where the loop is left", async (t) => {
+  const { client, sent } = await startClient(t);
+  const tasks = Array.from({ length: 250 }, (_, n) => ({ input: n, tag: `n${n % 2}` }));
+  const posted = await client.tasks.postMany(tasks);
+  await Promise.all(posted.map(({ id }) => client.tasks.wait(id, { collect: false })));
+  const before = sent.length;
+
+  const listed = await all(client.tasks.list());
+  const odd = await all(client.tasks.list({ tag: "n1", state: "completed" }));
+  const ready = await all(client.tasks.ready());
+  const found = await all(client.tasks.search("state:completed tag:n0"));
+  const requests = sent.length - before;
+  for await (const task of client.tasks.list()) {
+    assert.equal(task.state, "completed");
+    break;
+  }
+
+  const ids = posted.map(({ id }) => id);
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    ids.toReversed(),
+  );
+  assert.deepEqual(new Set(ready.map(({ id }) => id)), new Set(ids));
+  assert.deepEqual([ready.length, odd.length, found.length], [250, 125, 125]);
+  assert.ok(requests >= 3 + 2 + 3 + 3, String(requests));
+  assert.equal(sent.length - before - requests, 1);
+});
+
+test("cancelMany counts with dry_run, and cancels what passes", async (t) => {
+  const { client } = await startClient(t);
+  const start_at = farStart();
+  const tasks = ["a", "a", "b"].map((tag) => ({ input: null, tag, start_at }));
+  await client.tasks.postMany(tasks);
+
+  const counted = await client.tasks.cancelMany({ tag: "a", dry_run: true });
+  const cancelled = await client.tasks.cancelMany({ tag: "a" });
+  const left = await all(client.tasks.list({ state: "queued" }));
+
+  assert.deepEqual([counted, cancelled, left.length], [cancelled, { queued: 2, running: 0 }, 1]);
+});
+
+test("deliveries, timeline and redeliver show webhooks and send them again", async (t) => {
+  const receiver = await startReceiver(t);
+  const { client } = await startClient(t);
+  const { id } = await client.tasks.run({ input: 1, postback_url: receiver.url("/done") });
+  await receiver.waitFor(1);
+
+  const again = await client.tasks.redeliver(id, { kind: "postback" });
+  await receiver.waitFor(2);
+  const deliveries = await client.tasks.deliveries(id);
+  const timeline = await client.tasks.timeline(id, { time_zone: "Europe/Berlin" });
+
+  assert.deepEqual([again.length, deliveries[0]?.kind], [1, "postback"]);
+  assert.equal(timeline.task.id, id);
+  assert.equal(timeline.deliveries.length, 1);
+  assert.equal("status_code" in timeline, false);
+});
+
+test("postMany answers in order what became of each task, and of an empty list nothing", async (t) => {
+  const { client, sent } = await startClient(t);
+  async function* tasks() {
+    for (let n = 0; n < 101; n++) yield n === 50 ? { input: n, priority: 99 } : { input: n };
+  }
+
+  const posted = await client.tasks.postMany(tasks());
+  const none = await client.tasks.postMany([]);
+
+  assert.deepEqual(
+    posted.map(({ data, state }) => [data["input"], state]),
+    Array.from({ length: 101 }, (_, n) => [n, n === 50 ? "failed" : "queued"]),
+  );
+  assert.equal(posted[50]?.status_code, 40501);
+  assert.deepEqual(none, []);
+  const posts = sent.filter((request) => request.startsWith("POST "));
+  assert.equal(posts.length, 2);
+});
+
+test("postMany makes pages of as many bytes as the daemon takes", async (t) => {
+  const { client, sent } = await startClient(t, { toml: '[limits]\nbody = "64KiB"\n' });
+  const input = "ü".repeat(10_000);
+
+  const posted = await client.tasks.postMany(Array.from({ length: 10 }, () => ({ input })));
+
+  assert.ok(posted.every(({ state }) => state === "queued"));
+  const posts = sent.filter((request) => request.startsWith("POST "));
+  assert.equal(posts.length, 4);
+});
+
+test("postMany that ended in between goes on with its key, and doubles nothing", async (t) => {
+  const { client } = await startClient(t, { toml: '[limits]\nbody = "64KiB"\n' });
+  const small = Array.from({ length: 100 }, (_, n) => ({ input: String(n) }));
+  const failed = await client.tasks
+    .postMany([...small, { input: "x".repeat(70_000) }])
+    .catch((error: unknown) => error);
+  assert(failed instanceof PostbackdError);
+  assert.deepEqual([failed.code, failed.status], [41300, 413]);
+  assert(failed.idempotencyKey !== null);
+
+  const { idempotencyKey } = failed;
+  const posted = await client.tasks.postMany([...small, { input: "x" }], { idempotencyKey });
+
+  const listed = await all(client.tasks.list());
+  assert.deepEqual([posted.length, listed.length], [101, 101]);
+});
