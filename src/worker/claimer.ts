@@ -1,6 +1,6 @@
 import type { BodyOf } from "../api/inputs.ts";
 import type { Clock } from "../domain/clock/clock.ts";
-import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
+import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { estimateLeaseMs } from "./held-run.ts";
 import { waitMsAfter, type Link } from "./link.ts";
 import { parseClaim, type ClaimedRun } from "./message.ts";
@@ -10,6 +10,8 @@ export interface ClaimerDeps {
   readonly link: Pick<Link, "ask">;
   readonly types: readonly string[];
   readonly clock: Clock;
+  /** The longest that a claim waits at the daemon. */
+  readonly waitSeconds: number;
   /** How many more tasks can be run now. */
   readonly freePlaces: () => number;
   /** Runs a task. Called also with a task that nobody asked for: it is leased all the same. */
@@ -24,7 +26,7 @@ const ANSWER_MS_MAX = 15_000;
 const DRAIN_REST_MS = 5000;
 
 /**
- * Asks for tasks while a place is free: each request waits up to half a minute at the daemon, then the next one
+ * Asks for tasks while a place is free: each request waits at the daemon for a while, then the next one
  * follows. The claimer itself waits only after a fault, and where the daemon answers sooner than it was asked to.
  */
 export class Claimer {
@@ -74,7 +76,7 @@ export class Claimer {
     const startedAt = clock.monotonic();
     const max = Math.min(freePlaces(), this.#max);
     // The first request does not wait: its answer says whether the token and the types are right.
-    const waitSeconds = this.#isReady ? CLAIM_WAIT_SECONDS_MAX : 0;
+    const waitSeconds = this.#isReady ? this.#deps.waitSeconds : 0;
     const order: BodyOf<"POST /v1/worker/claim"> = { types, max, wait_seconds: waitSeconds };
     const reply = await link.ask({
       operation: "claim",

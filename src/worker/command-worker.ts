@@ -1,22 +1,22 @@
 import { hashKey } from "../domain/account/key.ts";
-import { createServiceClient } from "../net/service-client.ts";
 import { createCommandRunner, type CommandRunnerOptions } from "../runners/command/command.ts";
 import { endOrphans } from "../runners/command/orphan.ts";
 import { pidNamespace } from "../runners/command/process-table.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
-import { Link, type LinkOptions } from "./link.ts";
-import { Worker, type WorkerEnd, type WorkerDeps } from "./worker.ts";
+import type { Pool } from "./held-run.ts";
+import { openWorker, type OpenWorkerOptions } from "./open-worker.ts";
+import type { WorkerEnd } from "./worker.ts";
 
 /**
  * Everything that defines a worker. Its timeout is Infinity where only the type's own counts, which the daemon keeps.
  */
 export interface CommandWorkerPlan
   extends
-    Pick<LinkOptions, "url" | "token">,
-    Pick<WorkerDeps, "types">,
+    Pick<OpenWorkerOptions, "url" | "token">,
+    Pick<Pool, "types">,
     Omit<CommandRunnerOptions, "env" | "owner" | "clock"> {}
 
-export interface CommandWorkerParts extends Pick<WorkerDeps, "clock" | "log" | "onReady"> {
+export interface CommandWorkerParts extends Pick<OpenWorkerOptions, "clock" | "log" | "onReady"> {
   /** Aborted when the worker is to stop. */
   readonly stop: AbortSignal;
   /** How long runs then have to end by themselves. */
@@ -42,13 +42,15 @@ export async function workWithCommand(
   const { ended } = await endOrphans({ owner });
   if (ended > 0)
     log.warn({ processes: ended }, "ended processes that a killed worker had left running");
-  // A claim that waits, a heartbeat and a report may be under way at once.
-  const client = createServiceClient({ socketsMax: 4 });
+  const runner = createCommandRunner({ ...plan, env: {}, owner, clock });
+  const worker = openWorker({ url, token, pools: [{ types, runner }], clock, log, onReady });
+  // A strong listener: one that only the worker's own closures hold would be collected with them.
+  const end = (): void => worker.stop({ graceMs });
+  if (stop.aborted) end();
+  stop.addEventListener("abort", end, { once: true });
   try {
-    const link = new Link({ client, url, token, clock, log });
-    const runner = createCommandRunner({ ...plan, env: {}, owner, clock });
-    return await new Worker({ link, types, runner, clock, log, onReady }).work({ stop, graceMs });
+    return await worker.work();
   } finally {
-    client.close();
+    stop.removeEventListener("abort", end);
   }
 }

@@ -76,7 +76,7 @@ export class Heartbeat {
       else run.heartbeatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
     }
     if (reply.kind === "answered" && reply.value["drain"] === true) onDrain();
-    outcomes?.forEach((outcome, i) => {
+    outcomes?.forEach(({ outcome }, i) => {
       const run = runs[i];
       if (run !== undefined) onOutcome(run, outcome);
     });

@@ -1,5 +1,12 @@
 import { LEASE_MS_MAX, LEASE_MS_MIN, type LeaseRef } from "../domain/lease/lease.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
+import type { Runner } from "../runners/runner.ts";
+
+/** Types that share their places, of which `runner.concurrency` says how many there are. */
+export interface Pool {
+  readonly types: readonly string[];
+  readonly runner: Runner;
+}
 
 /** Why a worker aborts a run. `cancelled` and `lost` come from the daemon, the others from the worker itself. */
 type AbortReason = "cancelled" | "lost" | "stopping" | "refused";
@@ -8,6 +15,8 @@ type AbortReason = "cancelled" | "lost" | "stopping" | "refused";
 export class HeldRun implements LeaseRef {
   readonly id: string;
   readonly leaseId: string;
+  /** Where its place is. */
+  readonly pool: Pool;
   /** How long the lease lasts after a heartbeat, as far as a worker can tell. */
   readonly leaseMs: number;
   /** True when nothing of it runs any more and only the report is left to send. */
@@ -21,9 +30,10 @@ export class HeldRun implements LeaseRef {
   readonly #abort = new AbortController();
   readonly signal = this.#abort.signal;
 
-  constructor(facts: LeaseRef & { readonly leaseMs: number; readonly now: number }) {
+  constructor(facts: LeaseRef & Pick<HeldRun, "pool" | "leaseMs"> & { readonly now: number }) {
     this.id = facts.id;
     this.leaseId = facts.leaseId;
+    this.pool = facts.pool;
     this.leaseMs = facts.leaseMs;
     this.heartbeatDueAt = facts.now + heartbeatEveryMs(facts.leaseMs);
   }
@@ -43,9 +53,16 @@ export class HeldRun implements LeaseRef {
   abort(reason: AbortReason): void {
     const isDaemons = reason === "cancelled" || reason === "lost";
     if (this.abortReason === null || isDaemons) this.abortReason = reason;
-    this.#abort.abort();
+    this.#abort.abort(new DOMException(EXPLANATIONS[reason], "AbortError"));
   }
 }
+
+const EXPLANATIONS: Readonly<Record<AbortReason, string>> = {
+  cancelled: "The task was cancelled.",
+  lost: "The task is not this worker's any more: its lease ran out, or its timeout has passed.",
+  stopping: "The worker stops.",
+  refused: "The daemon refuses this worker.",
+};
 
 // At most one request a second, however often runs report progress.
 const PROGRESS_WAIT_MS = 1000;

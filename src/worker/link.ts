@@ -24,7 +24,7 @@ export interface WorkerRequest<Read> {
 }
 
 export interface LinkOptions {
-  readonly client: ServiceClient;
+  readonly client: Pick<ServiceClient, "post">;
   /** Base URL of the daemon. */
   readonly url: URL;
   readonly token: string;
@@ -44,9 +44,9 @@ const WAIT_MS_MAX = 10_000;
 export class Link {
   readonly #options: LinkOptions;
   readonly #base: string;
-  readonly #refusal = Promise.withResolvers<string>();
+  #refuse: (reason: string) => void = () => {};
   /** Settles with the reason when the daemon refuses the worker for good. */
-  readonly refused = this.#refusal.promise;
+  readonly refused = new Promise<string>((resolve) => (this.#refuse = resolve));
   #isDown = false;
 
   constructor(options: LinkOptions) {
@@ -77,7 +77,7 @@ export class Link {
   #note(reply: Reply<unknown>): void {
     const { log, url } = this.#options;
     const facts = { url: url.origin };
-    if (reply.kind === "refused") this.#refusal.resolve(reply.reason);
+    if (reply.kind === "refused") this.#refuse(reply.reason);
     if (reply.kind === "passing" && !this.#isDown) {
       this.#isDown = true;
       log.warn(

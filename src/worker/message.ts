@@ -5,6 +5,7 @@ import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import { parseTrace } from "../domain/task/trace.ts";
 import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
+import { shortLine } from "./reply.ts";
 
 /** The worker protocol (contract §7) as JSON: the bodies to send and the answers to read. */
 
@@ -22,8 +23,17 @@ export type Ending =
       readonly kind: "fail";
       readonly message: string;
       readonly detail: RunFailureDetail;
+      /** Null as the type says. */
+      readonly retry: boolean | null;
     })
   | (LeaseRef & { readonly kind: "release" });
+
+/** The daemon's word about a lease. */
+export interface LeaseNews {
+  readonly outcome: LeaseOutcome;
+  /** The fault in what it was sent; null where there was none. */
+  readonly detail: string | null;
+}
 
 /** The body of a heartbeat. */
 export function heartbeatBody(beats: readonly LeaseBeat[]): string {
@@ -47,8 +57,9 @@ export function endingText(ending: Ending): string {
     case "complete":
       return `${JSON.stringify(ref).slice(0, -1)},"result":${ending.resultText}}`;
     case "fail": {
-      const failure: LeaseFailureItem = { ...ref, message: ending.message, detail: ending.detail };
-      return JSON.stringify(failure);
+      const { message, detail, retry } = ending;
+      const failure: LeaseFailureItem = { ...ref, message, detail };
+      return JSON.stringify(retry === null ? failure : { ...failure, retry });
     }
     case "release":
       return JSON.stringify(ref);
@@ -65,15 +76,16 @@ export function parseClaim(value: JsonObject): readonly ClaimedRun[] | null {
 export function parseOutcomes(
   value: JsonObject,
   asked: readonly LeaseRef[],
-): readonly LeaseOutcome[] | null {
+): readonly LeaseNews[] | null {
   const tasks = listOf(value["tasks"]);
   if (tasks?.length !== asked.length) return null;
   const outcomes = asked.map(({ id }, i) => {
     const task = tasks[i];
     if (!isJsonObject(task) || task["id"] !== id) return null;
-    return LEASE_OUTCOMES.find((outcome) => outcome === task["outcome"]) ?? null;
+    const outcome = LEASE_OUTCOMES.find((each) => each === task["outcome"]);
+    return outcome === undefined ? null : { outcome, detail: lineOrNull(task["detail"]) };
   });
-  return outcomes.every((outcome) => outcome !== null) ? outcomes : null;
+  return outcomes.every((news) => news !== null) ? outcomes : null;
 }
 
 /** Something that should be a leased task: its names are known, their values may be anything. */
@@ -97,6 +109,10 @@ function parseClaimed(given: unknown): ClaimedRun | null {
 
 function listOf(value: unknown): readonly unknown[] | null {
   return Array.isArray(value) ? value : null;
+}
+
+function lineOrNull(value: unknown): string | null {
+  return typeof value === "string" ? shortLine(value) : null;
 }
 
 function textOrNull(value: unknown): string | null {

@@ -134,7 +134,7 @@ function firstDetail(envelope: JsonObject | null): string | null {
 const LINE_MAX = 200;
 
 /** Text from the other end, fit for a log and a terminal. */
-function shortLine(value: unknown): string {
+export function shortLine(value: unknown): string {
   const text = typeof value === "string" ? value : "";
   return text.slice(0, LINE_MAX).replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu, "\ufffd");
 }

@@ -1,12 +1,12 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
-import { LEASE_BATCH_MAX, type LeaseOutcome } from "../domain/lease/lease.ts";
+import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { waitMsAfter, type Link } from "./link.ts";
-import { endingText, parseOutcomes, type Ending } from "./message.ts";
+import { endingText, parseOutcomes, type Ending, type LeaseNews } from "./message.ts";
 import { Waker } from "./waker.ts";
 
 /** The daemon's answer to a report; null: it could not be reached. */
-export type Reported = LeaseOutcome | null;
+export type Reported = LeaseNews | null;
 
 export interface ReporterDeps {
   readonly link: Pick<Link, "ask">;
@@ -42,10 +42,10 @@ export class Reporter {
   /** Settles when the daemon has the report, or never will. */
   report(ending: Ending): Promise<Reported> {
     if (this.#end.signal.aborted) return Promise.resolve(null);
-    const { promise, resolve } = Promise.withResolvers<Reported>();
-    this.#waiting = [...this.#waiting, { ending, text: endingText(ending), settle: resolve }];
-    this.#waker.wake();
-    return promise;
+    return new Promise((settle) => {
+      this.#waiting = [...this.#waiting, { ending, text: endingText(ending), settle }];
+      this.#waker.wake();
+    });
   }
 
   /** Sends reports until {@link abort}. */
@@ -119,8 +119,12 @@ export class Reporter {
     if (first?.ending.kind !== "complete") return this.#settle(batch, () => null);
     const { id, leaseId } = first.ending;
     const message = "The result is larger than the daemon takes.";
-    const ending: Ending = { kind: "fail", id, leaseId, message, detail: {} };
-    const instead = { ...first, ending, text: endingText(ending) };
+    const ending: Ending = { kind: "fail", id, leaseId, message, detail: {}, retry: null };
+    const instead: Waiting = {
+      ending,
+      text: endingText(ending),
+      settle: (reported) => first.settle(reported && { ...reported, detail: message }),
+    };
     this.#waiting = this.#waiting.map((each) => (each === first ? instead : each));
     return 0;
   }

@@ -1,12 +1,10 @@
-import { aborted } from "node:util";
-
 import type { Clock } from "../domain/clock/clock.ts";
-import type { LeaseOutcome } from "../domain/lease/lease.ts";
+import { CLAIM_WAIT_SECONDS_MAX, type LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
-import { isEndedBySupervisor, type Runner, type RunOutcome } from "../runners/runner.ts";
+import { isEndedBySupervisor, type RunOutcome } from "../runners/runner.ts";
 import { Claimer } from "./claimer.ts";
 import { Heartbeat } from "./heartbeat.ts";
-import { HeldRun } from "./held-run.ts";
+import { HeldRun, type Pool } from "./held-run.ts";
 import type { Link } from "./link.ts";
 import type { ClaimedRun, Ending } from "./message.ts";
 import { Reporter, type Reported } from "./reporter.ts";
@@ -14,11 +12,11 @@ import { Waker } from "./waker.ts";
 
 export interface WorkerDeps {
   readonly link: Link;
-  readonly types: readonly string[];
-  /** Runs the tasks, at most `concurrency` of them at once. */
-  readonly runner: Runner;
+  readonly pools: readonly Pool[];
   readonly clock: Clock;
   readonly log: Logger;
+  /** The longest that a claim waits at the daemon, in seconds; as long as the daemon allows unless given. */
+  readonly waitSeconds?: number;
   /** Called once, when the daemon has accepted token and types. */
   readonly onReady: () => void;
 }
@@ -37,72 +35,98 @@ const LAST_WORDS_MS = 4000;
  */
 export class Worker {
   readonly #deps: WorkerDeps;
-  readonly #claimer: Claimer;
+  readonly #claimers: readonly Claimer[];
   readonly #heartbeat: Heartbeat;
   readonly #reporter: Reporter;
   readonly #waker: Waker;
   readonly #held = new Set<HeldRun>();
   /** How many of the held tasks still run. */
   #running = 0;
+  #ready = 0;
   #isEnding = false;
+  #graceEndsAt = Infinity;
+  #end: (end: WorkerEnd) => void = () => {};
+  readonly #ended = new Promise<WorkerEnd>((resolve) => (this.#end = resolve));
 
   constructor(deps: WorkerDeps) {
-    const { link, types, clock, onReady } = deps;
+    const { link, pools, clock } = deps;
     this.#deps = deps;
     this.#waker = new Waker({ clock });
     this.#reporter = new Reporter({ link, clock });
-    this.#claimer = new Claimer({
-      link,
-      types,
-      clock,
-      onReady,
-      freePlaces: () => deps.runner.concurrency - this.#held.size,
-      take: (run, leaseMs) => void this.#run(run, leaseMs),
-    });
+    this.#claimers = pools.map((pool) => this.#newClaimer(pool));
     this.#heartbeat = new Heartbeat({
       link,
       clock,
       // A task that the daemon has taken back needs no heartbeat.
       held: () => [...this.#held].filter((run) => !run.isTakenBack),
       onOutcome: (run, outcome) => this.#onOutcome(run, outcome),
-      onDrain: () => this.#claimer.rest(),
+      onDrain: () => this.#claimers.forEach((claimer) => claimer.rest()),
     });
+    void link.refused.then((reason) => this.#end({ kind: "refused", reason }));
   }
 
-  /**
-   * Works until `stop` is aborted or the daemon refuses the worker. After a stop, runs have `graceMs` to end by
-   * themselves; then those that still run are stopped and their tasks released. Settles when nothing is left running.
-   */
-  async work({ stop, graceMs }: { stop: AbortSignal; graceMs: number }): Promise<WorkerEnd> {
-    const claiming = this.#claimer.run();
+  /** Works until {@link stop} or until the daemon refuses the worker. Settles when nothing is left running. */
+  async work(): Promise<WorkerEnd> {
+    const claiming = this.#claimers.map((claimer) => claimer.run());
     const loops = [this.#heartbeat.run(), this.#reporter.run()];
-    const end = await Promise.race([
-      aborted(stop, this).then((): WorkerEnd => ({ kind: "stopped" })),
-      this.#deps.link.refused.then((reason): WorkerEnd => ({ kind: "refused", reason })),
-    ]);
+    const end = await this.#ended;
     this.#isEnding = true;
-    this.#claimer.abort();
-    // The last answer may have come already, with tasks to give back.
-    await claiming;
-    if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, graceMs);
-    for (const run of this.#held) run.abort(end.kind === "stopped" ? "stopping" : "refused");
-    await this.#untilWithin(() => this.#running === 0, null);
-    if (end.kind === "stopped") await this.#untilWithin(() => this.#held.size === 0, LAST_WORDS_MS);
+    for (const claimer of this.#claimers) claimer.abort();
+    // The last answers may have come already, with tasks to give back.
+    await Promise.all(claiming);
+    const isStopped = end.kind === "stopped";
+    const isDone = (): boolean => this.#held.size === 0;
+    if (isStopped) await this.#until(isDone, () => this.#graceEndsAt);
+    for (const run of this.#held) run.abort(isStopped ? "stopping" : "refused");
+    const hasEnded = (): boolean => this.#running === 0;
+    await this.#until(hasEnded, () => Infinity);
+    const lastWordsEndAt = this.#deps.clock.monotonic() + LAST_WORDS_MS;
+    if (isStopped) await this.#until(isDone, () => lastWordsEndAt);
     this.#heartbeat.abort();
     this.#reporter.abort();
     await Promise.all(loops);
     return end;
   }
 
-  async #run(claimed: ClaimedRun, leaseMs: number): Promise<void> {
-    const { runner, clock } = this.#deps;
-    const isWanted = this.#held.size < runner.concurrency && !this.#isEnding;
-    const run = new HeldRun({ ...claimed, leaseMs, now: clock.monotonic() });
+  /**
+   * Claims no more. Runs have `graceMs` to end by themselves; then those that still run are stopped and their tasks
+   * released. Another call can only shorten that time.
+   */
+  stop({ graceMs }: { readonly graceMs: number }): void {
+    this.#graceEndsAt = Math.min(this.#graceEndsAt, this.#deps.clock.monotonic() + graceMs);
+    this.#end({ kind: "stopped" });
+    this.#waker.wake();
+  }
+
+  #newClaimer(pool: Pool): Claimer {
+    const { link, pools, clock, waitSeconds = CLAIM_WAIT_SECONDS_MAX, onReady } = this.#deps;
+    return new Claimer({
+      link,
+      types: pool.types,
+      clock,
+      waitSeconds,
+      onReady: () => {
+        this.#ready++;
+        if (this.#ready === pools.length) onReady();
+      },
+      freePlaces: () => this.#freePlaces(pool),
+      take: (run, leaseMs) => void this.#run(run, { pool, leaseMs }),
+    });
+  }
+
+  #freePlaces(pool: Pool): number {
+    return pool.runner.concurrency - [...this.#held].filter((run) => run.pool === pool).length;
+  }
+
+  async #run(claimed: ClaimedRun, hold: { readonly pool: Pool; readonly leaseMs: number }) {
+    const { clock } = this.#deps;
+    const isWanted = this.#freePlaces(hold.pool) > 0 && !this.#isEnding;
+    const run = new HeldRun({ ...claimed, ...hold, now: clock.monotonic() });
     this.#held.add(run);
     if (!isWanted) return this.#giveBack(run);
     this.#running++;
     this.#heartbeat.wake();
-    const ran = await runner.run(claimed.request, {
+    const ran = await hold.pool.runner.run(claimed.request, {
       signal: run.signal,
       report: (progress) => {
         run.noteProgress(progress, clock.monotonic());
@@ -130,7 +154,7 @@ export class Worker {
   #drop(run: HeldRun): void {
     this.#held.delete(run);
     this.#waker.wake();
-    this.#claimer.wake();
+    for (const claimer of this.#claimers) claimer.wake();
   }
 
   #onOutcome(run: HeldRun, outcome: LeaseOutcome): void {
@@ -142,12 +166,18 @@ export class Worker {
   #note(run: HeldRun, outcome: RunOutcome, reported: Reported): void {
     const { log } = this.#deps;
     const facts = { task: run.id };
-    if (run.abortReason === "cancelled" || reported === "cancelled") {
+    const told = reported?.outcome;
+    if (run.abortReason === "cancelled" || told === "cancelled") {
       log.info(facts, "the task was cancelled; its run does not count");
-    } else if (run.abortReason === "lost" || reported === "lost") {
+    } else if (run.abortReason === "lost" || told === "lost") {
       log.warn(facts, "the lease was lost; the run does not count");
     } else if (reported === null) {
       log.warn(facts, "could not report to the daemon how the run ended; the lease will run out");
+    } else if (reported.detail !== null) {
+      log.warn(
+        { ...facts, reason: reported.detail },
+        "the daemon did not take all of how the run ended",
+      );
     } else if (outcome.kind === "failed" || outcome.kind === "timed_out") {
       log.warn({ ...facts, reason: outcome.message }, "the run failed");
     } else if (outcome.kind === "aborted")
@@ -155,12 +185,12 @@ export class Worker {
     else log.debug(facts, "completed");
   }
 
-  /** Waits until `isSo` holds, for `limitMs` at most; null waits without a limit. */
-  async #untilWithin(isSo: () => boolean, limitMs: number | null): Promise<void> {
+  /** Waits until `isSo` holds, or until the time that `endsAt` gives, by the monotonic clock. */
+  async #until(isSo: () => boolean, endsAt: () => number): Promise<void> {
     const { clock } = this.#deps;
-    const endsAt = clock.monotonic() + (limitMs ?? Infinity);
-    while (!isSo() && clock.monotonic() < endsAt) {
-      await this.#waker.wait(limitMs === null ? null : endsAt - clock.monotonic());
+    while (!isSo() && clock.monotonic() < endsAt()) {
+      const leftMs = endsAt() - clock.monotonic();
+      await this.#waker.wait(Number.isFinite(leftMs) ? leftMs : null);
     }
   }
 }
@@ -173,8 +203,11 @@ function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
     case "completed":
       return { kind: "complete", id, leaseId, resultText: outcome.resultText };
     case "failed":
-    case "timed_out":
-      return { kind: "fail", id, leaseId, message: outcome.message, detail: outcome.detail };
+    case "timed_out": {
+      const { message, detail } = outcome;
+      const retry = outcome.kind === "failed" ? (outcome.retry ?? null) : null;
+      return { kind: "fail", id, leaseId, message, detail, retry };
+    }
     case "aborted":
       return { kind: "release", id, leaseId };
   }

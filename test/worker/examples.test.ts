@@ -14,6 +14,8 @@ import { taskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
 import { type Language, pathOf, reasonToSkip } from "../receivers/receiver-process.ts";
 
+const OWN_PACKAGE = import.meta.resolve("../helpers/own-package.ts");
+
 const PYTHON: Language = {
   name: "Python",
   file: "examples/workers/worker.py",
@@ -25,7 +27,7 @@ const TYPESCRIPT: Language = {
   name: "TypeScript",
   file: "examples/workers/worker.ts",
   probe: [process.execPath, "--version"],
-  command: () => [process.execPath, pathOf(TYPESCRIPT)],
+  command: () => [process.execPath, "--import", OWN_PACKAGE, pathOf(TYPESCRIPT)],
 };
 
 const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "runners.md");
@@ -87,7 +89,7 @@ for (const language of [PYTHON, TYPESCRIPT]) {
 
     first.kill("SIGKILL");
     await first.exit;
-    await worker.says(name === "Python" ? "no answer" : "fetch failed");
+    await worker.says(name === "Python" ? "no answer" : "no usable answer");
     await startProgram(t, start, { cwd }).ready;
 
     assert.equal((await client.ended(await client.post({ input }))).state, "completed");
@@ -95,13 +97,15 @@ for (const language of [PYTHON, TYPESCRIPT]) {
 
   test(`the worker in ${name} leaves a cancelled task`, options, async (t) => {
     const id = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
+    const { key: token } = newWorkerToken();
     const asked: string[] = [];
     const again = Promise.withResolvers<void>();
     const server = createServer((request, response) => {
       const operation = request.url?.slice("/v1/worker/".length) ?? "";
       const isFirst = !asked.includes(operation);
       asked.push(operation);
-      const task = { id, lease_id: "a", input: { seconds: 3600 }, outcome: "cancelled" };
+      const lease = { lease_id: "a", lease_expires_at: new Date(Date.now() + 1000) };
+      const task = { id, type: "sleep", input: { seconds: 3600 }, outcome: "cancelled", ...lease };
       if (operation === "claim" && !isFirst) again.resolve();
       response.end(JSON.stringify({ tasks: operation === "claim" && !isFirst ? [] : [task] }));
     });
@@ -111,7 +115,7 @@ for (const language of [PYTHON, TYPESCRIPT]) {
     const address = server.address();
     assert.ok(typeof address === "object" && address !== null);
 
-    startExample(t, language, { url: `http://127.0.0.1:${address.port}`, token: "x" });
+    startExample(t, language, { url: `http://127.0.0.1:${address.port}`, token });
     await again.promise;
 
     assert.equal(asked.filter((operation) => operation === "heartbeat").length, 1);
@@ -126,10 +130,11 @@ for (const language of [PYTHON, TYPESCRIPT]) {
   });
 }
 
-test("docs/runners.md shows the worker in Python, character for character", () => {
+test("docs/runners.md shows both workers, character for character", () => {
   const text = readFileSync(DOCUMENT, "utf8");
-  const blocks = [...text.matchAll(/^```python\n(.*?)^```$/gms)].map(([, code]) => code);
+  const blocks = [...text.matchAll(/^```(?:python|ts)\n(.*?)^```$/gms)].map(([, code]) => code);
 
-  assert.ok(blocks.includes(readFileSync(pathOf(PYTHON), "utf8")));
+  for (const each of [PYTHON, TYPESCRIPT])
+    assert.ok(blocks.includes(readFileSync(pathOf(each), "utf8")), each.name);
   for (const { file } of [PYTHON, TYPESCRIPT]) assert.ok(text.includes(`(../${file})`), file);
 });

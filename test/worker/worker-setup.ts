@@ -3,9 +3,9 @@ import type { TestContext } from "node:test";
 import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { createLogger } from "../../src/log.ts";
 import { createServiceClient } from "../../src/net/service-client.ts";
-import type { ServiceAnswer, ServiceClient } from "../../src/net/service-client.ts";
+import type { ServiceAnswer } from "../../src/net/service-client.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
-import { Link } from "../../src/worker/link.ts";
+import { Link, type LinkOptions } from "../../src/worker/link.ts";
 import { Worker, type WorkerEnd } from "../../src/worker/worker.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 
@@ -38,7 +38,7 @@ export interface OpenRun {
 }
 
 /** Waits for the nth of something, past or future. */
-class Series<Item> {
+export class Series<Item> {
   readonly items: Item[] = [];
   #waiting: (() => void)[] = [];
 
@@ -156,13 +156,12 @@ export function startRealWorker(
   const logged = new Series<string>();
   const client = createServiceClient({ socketsMax: 4 });
   t.after(() => client.close());
-  const noting: ServiceClient = {
+  const noting: LinkOptions["client"] = {
     async post(url, post) {
       const given = await client.post(url, post);
       answered.add(url.pathname.slice("/v1/worker/".length));
       return given;
     },
-    close() {},
   };
   const parts = { client: noting, runs, logged, concurrency, clock, isStubborn: false };
   return {
@@ -177,7 +176,7 @@ function startWorker(
   t: TestContext,
   daemon: { readonly url: string; readonly token: string },
   parts: {
-    readonly client: ServiceClient;
+    readonly client: LinkOptions["client"];
     readonly runs: Series<OpenRun>;
     readonly logged: Series<string>;
     readonly concurrency: number;
@@ -190,26 +189,25 @@ function startWorker(
   const log = createLogger({ level: "debug", format: "json", write });
   const url = new URL(daemon.url);
   const link = new Link({ client, url, token: daemon.token, clock, log });
-  const abort = new AbortController();
   let readyCount = 0;
   const worker = new Worker({
     link,
-    types: ["x"],
+    pools: [{ types: ["x"], runner: openRunner(parts) }],
     clock,
     log,
-    runner: openRunner(parts),
     onReady: () => readyCount++,
   });
-  const end: Promise<WorkerEnd> = worker.work({ stop: abort.signal, graceMs: 25_000 });
-  t.after(() => abort.abort());
-  return { end, stop: () => abort.abort(), isReady: () => readyCount === 1 };
+  const end: Promise<WorkerEnd> = worker.work();
+  const stop = (): void => worker.stop({ graceMs: 25_000 });
+  t.after(stop);
+  return { end, stop, isReady: () => readyCount === 1 };
 }
 
 function scriptedClient(parts: {
   readonly answering: Answering;
   readonly asked: Series<Asked>;
   readonly clock: FakeClock;
-}): ServiceClient {
+}): LinkOptions["client"] {
   return {
     async post(url, { body, signal }) {
       const operation = /^\/base\/v1\/worker\/(\w+)$/.exec(url.pathname)?.[1] ?? url.pathname;
@@ -222,7 +220,6 @@ function scriptedClient(parts: {
       });
       return signal.aborted ? { kind: "aborted" } : Promise.race([given, gone]);
     },
-    close() {},
   };
 }
 

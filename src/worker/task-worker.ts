@@ -1,0 +1,84 @@
+import { aliveDuring } from "../domain/clock/alive.ts";
+import { systemClock, type Clock } from "../domain/clock/clock.ts";
+import { createFunctionRunner } from "../runners/function/function.ts";
+import type { Runner } from "../runners/runner.ts";
+import type { Pool } from "./held-run.ts";
+import { openWorker } from "./open-worker.ts";
+import type { TaskHandler, TaskWorker } from "./options.ts";
+import { readSettings, type TaskWorkerPlan } from "./settings.ts";
+
+const GRACE_MS = 25_000;
+
+/** Makes a worker for a program: `createWorker` documents what it takes and promises. */
+export function newTaskWorker(
+  settings: unknown,
+  { clock = systemClock }: { readonly clock?: Clock } = {},
+): TaskWorker {
+  const plan = readSettings(settings);
+  const worker = openWorker({ ...plan, pools: toPools(plan, clock), clock });
+  let isStopped = false;
+  let ended: Promise<void> | null = null;
+  const work = async (): Promise<void> => {
+    const end = await aliveDuring(() => worker.work());
+    if (end.kind === "refused") throw new Error(end.reason);
+  };
+  const stop = async ({ graceMs = GRACE_MS }: { readonly graceMs?: number | undefined } = {}) => {
+    isStopped = true;
+    worker.stop({ graceMs });
+    // How it ended is for the one who runs it.
+    await ended?.catch(() => {});
+  };
+  return {
+    run() {
+      if (ended !== null) return Promise.reject(new Error("the worker runs already, or has ended"));
+      ended = isStopped ? Promise.resolve() : work();
+      return ended;
+    },
+    stop,
+    [Symbol.asyncDispose]: () => stop(),
+  };
+}
+
+/** One for all types, or one for each type that has places of its own. */
+function toPools(plan: TaskWorkerPlan, clock: Clock): readonly Pool[] {
+  const { handlers, concurrency } = plan;
+  const runners = [...handlers].map(([type, handler]) => {
+    const places = typeof concurrency === "number" ? concurrency : (concurrency.get(type) ?? 1);
+    return [type, toRunner(handler, { plan, places, clock })] as const;
+  });
+  if (typeof concurrency !== "number") {
+    return runners.map(([type, runner]) => ({ types: [type], runner }));
+  }
+  const byType = new Map(runners);
+  const runner: Runner = {
+    concurrency,
+    // A task of a type that nobody asked for is given back.
+    run: async (request, options) =>
+      (await byType.get(request.type)?.run(request, options)) ?? { kind: "aborted" },
+  };
+  return [{ types: [...handlers.keys()], runner }];
+}
+
+interface RunnerParts {
+  readonly plan: TaskWorkerPlan;
+  readonly places: number;
+  readonly clock: Clock;
+}
+
+function toRunner(run: TaskHandler, { plan, places, clock }: RunnerParts): Runner {
+  return createFunctionRunner({
+    run,
+    concurrency: places,
+    clock,
+    // The daemon keeps the type's timeout and the limit of results.
+    timeoutMs: Infinity,
+    resultBytesMax: Infinity,
+    threw(thrown, { id, type, tag, marketplace }) {
+      try {
+        plan.onError(thrown, { id, type, tag, marketplace });
+      } catch (err) {
+        plan.log.error({ err, task: id }, "onError threw");
+      }
+    },
+  });
+}
