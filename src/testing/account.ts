@@ -1,0 +1,63 @@
+import type { Answers, Bodies } from "../client/api.ts";
+import { createClient, type Client } from "../client/client.ts";
+import type { Transport } from "../client/transport.ts";
+import { inboxOf, type Inbox } from "./inbox.ts";
+
+/** A webhook without a task. */
+export type Sample = Omit<Bodies["POST /dev/webhooks"], "login">;
+/** Its end. */
+export type SentSample = Answers["POST /dev/webhooks"]["attempt"];
+
+/** An account for one test, which none of the others sees. */
+export interface TestAccount {
+  readonly login: string;
+  readonly key: string;
+  /** For `verifyPostback` and `verifyPingback` of `postbackd/verify`. */
+  readonly webhookSecret: string;
+  readonly client: Client;
+  /** A receiver of the daemon's own. Inboxes of one name are the same, whoever asks; the account's login unless given. */
+  inbox(name?: string): Inbox;
+  /** Sends one signed webhook without a task, now, and answers what became of it. */
+  webhook(sample: Sample): Promise<SentSample>;
+  /** Begins to replace the webhook secret, and answers the next one: from now on both sign. */
+  rotateSecret(): Promise<string>;
+  /** Ends that: the next secret signs alone. */
+  finishRotation(): Promise<void>;
+}
+
+export interface AccountPlace {
+  /** Base URL of the daemon. */
+  readonly url: string;
+  /** The account's; one of its own unless given. */
+  readonly login?: string | undefined;
+}
+
+/** Makes an account, or another key of one that is there. */
+export async function makeAccount(
+  transport: Transport,
+  { url, login: wanted }: AccountPlace,
+): Promise<TestAccount> {
+  const made = await transport.call("POST /dev/accounts", { body: { login: wanted } });
+  const { login, key, webhook_secret: webhookSecret, inbox_url: inboxUrl } = made;
+  const body = { login };
+  return {
+    login,
+    key,
+    webhookSecret,
+    client: createClient({ url, key }),
+    // As the daemon sees itself: in a container it has another address than from outside.
+    inbox: (box = login) => inboxOf(transport, { box, url: new URL(box, inboxUrl).href }),
+    webhook: async (sample) =>
+      (await transport.call("POST /dev/webhooks", { body: { ...sample, login } })).attempt,
+    async rotateSecret() {
+      const { webhook_secret_next: next } = await transport.call("POST /dev/secrets/rotate", {
+        body,
+      });
+      if (next === null) throw new TypeError("The daemon answered without the next secret.");
+      return next;
+    },
+    async finishRotation() {
+      await transport.call("POST /dev/secrets/finish", { body });
+    },
+  };
+}

@@ -1,0 +1,135 @@
+import type { Answers, Bodies, Queries } from "../client/api.ts";
+import { PostbackdError } from "../client/error.ts";
+import { ownFields, type OwnFields } from "../client/own-fields.ts";
+import { readOpenSettings, type ClientSettings } from "../client/settings.ts";
+import type { Timeline } from "../client/tasks.ts";
+import { createTransport, type Transport } from "../client/transport.ts";
+import { makeAccount, type TestAccount } from "./account.ts";
+
+/** Something that happened while the clock was advanced. */
+export type DevEvent = Answers["POST /dev/clock/advance"]["events"][number];
+/** `{ by: "21m" }`, `{ to: "2026-01-01T12:00:00Z" }` or `{ until: "idle" }`: nothing is scheduled any more. */
+export type Advance = Bodies["POST /dev/clock/advance"];
+export type ClockState = OwnFields<Answers["GET /dev/clock"]>;
+export type ClockMode = ClockState["mode"];
+/** How far a task has to be. */
+export type Stage = NonNullable<Queries["GET /dev/wait/:task_id"]["for"]>;
+/** The end of a task's run, instead of a computed one. */
+export type ResultRule = Bodies["PUT /dev/results"][number];
+export type RunEnd = Bodies["POST /dev/tasks/:id/finish"];
+export type Faults = Bodies["PUT /dev/faults"];
+
+export interface WaitOptions {
+  /** How long, in seconds of the machine's time, 60 at most; 30 unless given. */
+  readonly timeout?: number | undefined;
+}
+
+/** The daemon's clock. */
+export interface TestClock {
+  /** The time, and the next 20 things that fall due. */
+  get(): Promise<ClockState>;
+  /** `manual` stops it where it is; from `real` on it goes as the machine's. */
+  set(mode: ClockMode): Promise<ClockState>;
+}
+
+/** A daemon for tests, with an account of its own. */
+export interface TestDaemon extends TestAccount {
+  /** The base URL, without a slash at its end. */
+  readonly url: string;
+  readonly clock: TestClock;
+  /**
+   * Lets time pass, `"21m"` or to a moment. Resolves when all that fell due on the way has happened, attempts over the
+   * network and what followed from them too; answers it in its order.
+   */
+  advance(time: string | Advance): Promise<readonly DevEvent[]>;
+  /**
+   * Waits until a task has `ended`, every webhook of it is `delivered`, or it is `settled`: no webhook is still to be
+   * sent. Answers all that happened to it; rejects with how far it came.
+   */
+  waitFor(taskId: string, stage?: Stage, options?: WaitOptions): Promise<Timeline>;
+  /** Runs end as the first rule says that fits; those that none fits are run. Replaces the rules there are. */
+  results(rules: readonly ResultRule[]): Promise<void>;
+  /** Ends the run of a task under `hold`. */
+  finish(taskId: string, end: RunEnd): Promise<void>;
+  /** Delivers with faults from now on: each is the share of attempts that have it, 0 to 1. Without any, they end. */
+  faults(faults: Faults): Promise<void>;
+  /** Makes an account, for one test beside others; or another key of one that is there. */
+  account(login?: string): Promise<TestAccount>;
+  /** Erases tasks, inboxes, rules and faults; accounts stay. */
+  reset(): Promise<void>;
+  /** Ends a daemon that `startDaemon` started, and only this object where it was found by `connectDaemon`. */
+  stop(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface ConnectSettings {
+  /** Base URL of a `postbackd dev`: `http://localhost:8080`. */
+  readonly url: string | URL;
+}
+
+/** The object for the daemon at a URL, which `stop` ends. */
+export async function testDaemon(
+  settings: Pick<ClientSettings, "url" | "retries">,
+  stop: () => Promise<void>,
+): Promise<TestDaemon> {
+  const access = readOpenSettings(settings);
+  const { base: url } = access;
+  const transport = createTransport(access);
+  await checkMode(transport, url);
+  const account = await makeAccount(transport, { url });
+  return {
+    ...account,
+    url,
+    ...timeOf(transport),
+    ...ordersOf(transport),
+    account: (login) => makeAccount(transport, { url, login }),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+async function checkMode(transport: Transport, url: string): Promise<void> {
+  try {
+    await transport.call("GET /dev/clock", {});
+  } catch (error) {
+    if (!(error instanceof PostbackdError) || error.code !== 40400) throw error;
+    const message = `The daemon at ${url} is not for tests: start one with 'postbackd dev'.`;
+    throw new Error(message, { cause: error });
+  }
+}
+
+function timeOf(transport: Transport): Pick<TestDaemon, "clock" | "advance" | "waitFor"> {
+  return {
+    clock: {
+      get: async () => ownFields(await transport.call("GET /dev/clock", {})),
+      set: async (mode) => ownFields(await transport.call("PUT /dev/clock", { body: { mode } })),
+    },
+    async advance(time) {
+      const body = typeof time === "string" ? { by: time } : time;
+      return (await transport.call("POST /dev/clock/advance", { body })).events;
+    },
+    async waitFor(taskId, stage = "settled", { timeout } = {}) {
+      const request = { params: { task_id: taskId }, query: { for: stage, timeout } };
+      return ownFields(await transport.call("GET /dev/wait/:task_id", request));
+    },
+  };
+}
+
+function ordersOf(
+  transport: Transport,
+): Pick<TestDaemon, "results" | "finish" | "faults" | "reset"> {
+  return {
+    async results(body) {
+      await transport.call("PUT /dev/results", { body });
+    },
+    async finish(taskId, body) {
+      await transport.call("POST /dev/tasks/:id/finish", { params: { id: taskId }, body });
+    },
+    async faults(body) {
+      await transport.call("PUT /dev/faults", { body });
+    },
+    async reset() {
+      await transport.call("POST /dev/reset", {});
+    },
+  };
+}

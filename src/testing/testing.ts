@@ -1,0 +1,56 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * A daemon for tests: the same engine, on a clock that the test advances, with receivers of its own. `startDaemon` needs
+ * Node 24 or newer, `connectDaemon` fetch and nothing else.
+ */
+import type { DevSettings } from "../embedded/options.ts";
+import { nodeProblem } from "../node-version.ts";
+import { testDaemon, type ConnectSettings, type TestDaemon } from "./daemon.ts";
+
+export type { Client } from "../client/client.ts";
+export type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task/task-function.ts";
+export type { DevSettings, TypeLimitSettings, TypeSettings } from "../embedded/options.ts";
+export type { Sample, SentSample, TestAccount } from "./account.ts";
+export type {
+  Advance,
+  ClockMode,
+  ClockState,
+  ConnectSettings,
+  DevEvent,
+  Faults,
+  ResultRule,
+  RunEnd,
+  Stage,
+  TestClock,
+  TestDaemon,
+  WaitOptions,
+} from "./daemon.ts";
+export type { Inbox, InboxAnswer, Message, MessageFilter, MessagesOptions } from "./inbox.ts";
+
+/**
+ * Starts a daemon in this program, on a file of its own that goes with it, at a free port. Without types there is one,
+ * `echo`, whose result is its input. Webhooks may go to this machine and private networks.
+ *
+ * Rejects with an Error that names every setting that is wrong.
+ */
+export async function startDaemon(settings: DevSettings = {}): Promise<TestDaemon> {
+  const problem = nodeProblem("startDaemon");
+  if (problem !== null) {
+    throw new Error(`${problem}: or start 'postbackd dev', and give its url to connectDaemon`);
+  }
+  // Not before it is asked for: with a daemon elsewhere nothing of it is needed.
+  const { startDevDaemon } = await import("../embedded/daemon.ts");
+  const { url, stop } = await startDevDaemon(settings);
+  try {
+    // It is there until it stops: what is asked then is not asked again.
+    return await testDaemon({ url, retries: 0 }, stop);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The same for a `postbackd dev` that somebody else started, such as a container; waits half a minute until it is there. */
+export function connectDaemon(settings: ConnectSettings): Promise<TestDaemon> {
+  return testDaemon(settings, () => Promise.resolve());
+}
