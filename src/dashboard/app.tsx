@@ -5,6 +5,8 @@ import { KeysScreen } from "./keys/keys.tsx";
 import { OverviewScreen } from "./overview/overview.tsx";
 import { Announcer } from "./part/announcer.tsx";
 import { Problem } from "./part/notice.tsx";
+import { isDev } from "./shell/api.ts";
+import { devScript, watchDev } from "./shell/dev-script.ts";
 import { KeyHelp } from "./shell/key-help.tsx";
 import { startLive } from "./shell/live.ts";
 import { Navigation, watchTitle } from "./shell/navigation.tsx";
@@ -21,6 +23,7 @@ export function App() {
   useEffect(startLive, []);
   useEffect(watchTitle, []);
   useEffect(watchOperator, []);
+  useEffect(watchDev, []);
   if (session.value === null) return <SignInScreen />;
   return (
     <>
@@ -29,6 +32,7 @@ export function App() {
       </a>
       <Navigation />
       <main id="main" tabIndex={-1}>
+        <Clock />
         <Banner />
         <Screen />
       </main>
@@ -43,10 +47,17 @@ function Banner() {
   return isOperator.value && script !== null ? <script.HoldBanner /> : null;
 }
 
+/** The clock of a daemon for development. */
+function Clock() {
+  const script = devScript.value;
+  return script === null ? null : <script.ClockBar />;
+}
+
 function Screen() {
   const [first = "", second] = pathParts.value;
   // Another account is another screen: nothing of the previous one stays.
   const key = actsFor.value ?? "";
+  if (first === "inbox" && isDev.value) return <DevScreen box={second} />;
   if (second !== undefined) {
     return first === "tasks" ? (
       <TaskScreen key={`${key} ${second}`} id={second} />
@@ -66,6 +77,12 @@ function Screen() {
     default:
       return isOperator.value ? <OperatorScreen name={first} /> : <NotFoundScreen />;
   }
+}
+
+/** The inboxes of a daemon for development, once their script is there. */
+function DevScreen({ box }: { readonly box: string | undefined }) {
+  const script = devScript.value;
+  return script === null ? <p class="loading">Loading…</p> : <script.InboxScreen box={box} />;
 }
 
 /** The operator's screen, once its script is there. */

@@ -167,30 +167,8 @@ describe("the overview", () => {
       await success.getByRole("row", { name: "100 % 100 %" }).first().waitFor();
     }));
 
-  test("the first steps tick themselves off, and are gone when all is done", (t) =>
-    withOverview(t, async ({ page, daemon }) => {
-      const steps = page.locator(".setup");
-      await steps.getByText("4 of 5 done").waitFor();
-      // Until then the command names no task.
-      await steps.getByText("The command names the newest ready task.").waitFor();
-      const command = steps.locator("details[open] pre", { hasText: "task_get" });
-      const text = await command.textContent();
-      const id = /task_get\/(\S+)/.exec(text ?? "")?.[1];
-      assert(text?.includes(`${daemon.url}/v1/tasks/task_get/`));
-      assert.equal((await daemon.call(`/v1/tasks/task_get/${id}`)).status, 200);
-      await steps.waitFor({ state: "detached" });
-    }));
-
-  test("first steps that were hidden stay hidden", (t) =>
-    withOverview(t, async ({ page }) => {
-      await page.locator(".setup").getByRole("button", { name: "Hide" }).click();
-      await page.reload();
-      await number(page, "Delivered").waitFor();
-      assert.equal(await page.locator(".setup").count(), 0);
-    }));
-
   for (const theme of ["light", "dark"] as const) {
-    test(`charts, tables and first steps can be read by everybody, ${theme} and narrow`, (t) => {
+    test(`charts and tables can be read by everybody, ${theme} and narrow`, (t) => {
       const options = { theme, size: { width: 360, height: 800 } };
       const act: Act = async ({ page }) => {
         await chart(page, "Queue").waitFor();

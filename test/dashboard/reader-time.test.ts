@@ -55,7 +55,7 @@ async function fallsBackToUtc(t: TestContext, daemon: TestDaemon): Promise<void>
 async function searchesReadersDay(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openPage(t, daemon.url, { timeZone: TIME_ZONE });
   await signIn(page, daemon.account);
-  // The first steps search too, for a task that is ready.
+  // An overview without a task searches for one, too.
   const asked = page.waitForRequest(
     (request) => request.url().includes("/v1/tasks/search?") && request.url().includes("after"),
   );

@@ -31,7 +31,7 @@ const FULL = (taskId: string): Screens => ({
 });
 
 const EMPTY: Screens = {
-  overview: ["", "First steps"],
+  overview: ["", "No task yet"],
   tasks: ["tasks", "No task has been posted yet."],
   task: ["tasks/none", "There is no task with this id."],
   hosts: ["hosts", "Nothing was delivered in that time."],
@@ -62,6 +62,8 @@ const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], d
     ["access", ["Deny someone@example.com"], "Deny this request?"],
     ["holds", ["Hold webhooks"], "Hold webhooks"],
     ["holds", ["Release webhooks to old.billing"], "Release webhooks to old.billing.example?"],
+    ["tasks", ["New task…"], "New task"],
+    ["task", ["Post again…"], "Post again"],
     ["hosts", ["Redeliver failed", "Count them"], "Redeliver failed deliveries"],
   ];
 

@@ -1,30 +1,22 @@
-import { useEffect, useState } from "preact/hooks";
-
+import type { Overview } from "../../api/stats.ts";
 import { Loaded } from "../part/notice.tsx";
 import { call } from "../shell/api.ts";
 import { useResource } from "../shell/resource.ts";
 import { shownAccount } from "../shell/session.ts";
 import { AttentionList } from "./attention-list.tsx";
+import { NoTask } from "./no-task.tsx";
 import { OverviewCharts } from "./overview-charts.tsx";
 import { OverviewNumbers } from "./overview-numbers.tsx";
-import { SetupChecklist, useSetup } from "./setup-checklist.tsx";
 
 // The last 24 hours move on even where nothing happens.
 const POLL_MS = 60_000;
-const USUAL = { everyMs: 5000, pollMs: POLL_MS };
-// A reader who sets things up waits for each step. No report comes of an account that a command makes.
-const SETTING_UP = { everyMs: 1000, pollMs: 3000 };
 
 /** The present figures, the points that need attention, and the charts. */
 export function OverviewScreen() {
-  const [isSettingUp, setSettingUp] = useState(false);
-  const overview = useResource(
-    "overview",
-    (load) => call("GET /v1/stats/overview", load),
-    isSettingUp ? SETTING_UP : USUAL,
-  );
-  const setup = useSetup(overview.data?.setup ?? null);
-  useEffect(() => setSettingUp(setup.isShown), [setup.isShown]);
+  const overview = useResource("overview", (load) => call("GET /v1/stats/overview", load), {
+    everyMs: 5000,
+    pollMs: POLL_MS,
+  });
   const account = shownAccount.value;
   return (
     <div class="stack">
@@ -37,11 +29,16 @@ export function OverviewScreen() {
           <>
             <OverviewNumbers overview={data} />
             <AttentionList attention={data.attention} />
-            {setup.isShown && <SetupChecklist setup={data.setup} dismiss={setup.dismiss} />}
+            {isQuiet(data) && <NoTask />}
           </>
         )}
       </Loaded>
       <OverviewCharts isShown={overview.data !== null || overview.problem !== null} />
     </div>
   );
+}
+
+/** True where there may be no task at all: where the counts show one, nobody needs to search. */
+function isQuiet({ tasks, day }: Overview): boolean {
+  return day.posted === 0 && Object.values(tasks).every((count) => count === 0);
 }

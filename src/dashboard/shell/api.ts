@@ -30,6 +30,16 @@ interface CommonOptions {
   readonly isAutomatic?: boolean;
   /** The account that the operator acts for; the one in the URL unless given. Null is none. */
   readonly account?: string | null;
+  /** Names a post, so that repeating it does nothing twice. */
+  readonly idempotencyKey?: string;
+}
+
+/** A body that is sent as it was written. */
+export class JsonText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
 }
 
 /** The options of the call of an operation. */
@@ -37,13 +47,17 @@ export type CallOptions<Key extends OperationKey> = CommonOptions & {
   readonly query?: QueryOf<Key>;
 } & (undefined extends BodyOf<Key>
     ? { readonly body?: BodyOf<Key> }
-    : { readonly body: BodyOf<Key> }) &
+    : { readonly body: BodyOf<Key> | JsonText }) &
   (ParamOf<Key> extends never
     ? { readonly params?: never }
     : { readonly params: Readonly<Record<ParamOf<Key>, string>> });
 
 /** The part of its path that an operation names. */
-type ParamOf<Key extends OperationKey> = Key extends `${string}/:${infer Name}` ? Name : never;
+type ParamOf<Key extends OperationKey> = Key extends `${string}/:${infer Name}`
+  ? Name extends `${infer First}/${string}`
+    ? First
+    : Name
+  : never;
 
 /** The same for any operation. */
 interface AnyOptions extends CommonOptions {
@@ -55,11 +69,16 @@ interface AnyOptions extends CommonOptions {
 /** Grows when a request is refused because the session is over. */
 export const signedOut = signal(0);
 
+/** True at a daemon for development, which says so in each answer. */
+export const isDev = signal(false);
+
 /** The headers of every request. */
-export function headersFor({ body, isAutomatic, account }: AnyOptions = {}): Headers {
+export function headersFor(options: AnyOptions = {}): Headers {
+  const { body, isAutomatic, account, idempotencyKey } = options;
   const headers = new Headers({ "X-Requested-With": "postbackd" });
   if (body !== undefined) headers.set("Content-Type", "application/json");
   if (isAutomatic === true) headers.set("X-Refresh", "automatic");
+  if (idempotencyKey !== undefined) headers.set("Idempotency-Key", idempotencyKey);
   const login = account === undefined ? actsFor.value : account;
   if (login !== null) headers.set("X-Account", accountHeader(login));
   return headers;
@@ -97,17 +116,23 @@ async function send(operation: OperationKey, options: AnyOptions): Promise<Respo
   const { body, signal: abort } = options;
   const [method = "", path = ""] = operation.split(" ");
   try {
-    return await fetch(urlOf(path, options), {
+    const response = await fetch(urlOf(path, options), {
       method,
       headers: headersFor(options),
       cache: "no-store",
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: bodyText(body) }),
       ...(abort === undefined ? {} : { signal: abort }),
     });
+    if (response.headers.get("X-Postbackd-Mode") === "dev") isDev.value = true;
+    return response;
   } catch (error) {
     if (abort?.aborted === true) throw error;
     throw new ApiError("The daemon does not answer. It may be restarting.", { status: 0 });
   }
+}
+
+function bodyText(body: unknown): string {
+  return body instanceof JsonText ? body.text : JSON.stringify(body);
 }
 
 function urlOf(path: string, { params = {}, query = {} }: AnyOptions): string {

@@ -8,8 +8,10 @@ let aheadMs = 0;
 /** The daemon's time in milliseconds since the epoch, updated every second. */
 export const now = signal(Date.now());
 
+let isHeld = false;
+
 setInterval(() => {
-  now.value = Date.now() + aheadMs;
+  if (!isHeld) now.value = Date.now() + aheadMs;
 }, SECOND_MS);
 
 /** Sets the daemon's time from an answer that bears it. */
@@ -18,4 +20,9 @@ export function setTime(time: string): void {
   if (Number.isNaN(at)) return;
   aheadMs = at - Date.now();
   now.value = at;
+}
+
+/** Has the daemon's time stand still between two answers that bear it, or go again. */
+export function holdTime(isStanding: boolean): void {
+  isHeld = isStanding;
 }

@@ -1,6 +1,7 @@
 import { effect } from "@preact/signals";
 
 import { Button } from "../part/button.tsx";
+import { isDev } from "./api.ts";
 import { countText } from "./format.ts";
 import { liveCounts, liveState } from "./live.ts";
 import { actsFor, go, hrefOf, pathParts } from "./route.ts";
@@ -19,6 +20,8 @@ const PLACES: readonly Place[] = [
   { path: "/keys", name: "Keys & secret" },
 ];
 
+const DEV_PLACES: readonly Place[] = [{ path: "/inbox", name: "Inbox" }];
+
 const OPERATOR_PLACES: readonly Place[] = [
   { path: "/accounts", name: "Accounts" },
   { path: "/access", name: "Access requests" },
@@ -33,8 +36,11 @@ const OPERATOR_PLACES: readonly Place[] = [
 export function watchTitle(): () => void {
   return effect(() => {
     const [first = "", id] = pathParts.value;
-    const name = [...PLACES, ...OPERATOR_PLACES].find(({ path }) => path === `/${first}`)?.name;
-    const title = id === undefined ? name : `Task ${id.slice(-8)}`;
+    const name = [...PLACES, ...DEV_PLACES, ...OPERATOR_PLACES].find(
+      ({ path }) => path === `/${first}`,
+    )?.name;
+    const shown = first === "inbox" ? `Inbox ${id}` : `Task ${id?.slice(-8)}`;
+    const title = id === undefined ? name : shown;
     document.title =
       session.value === null || title === undefined ? "postbackd" : `${title} · postbackd`;
   });
@@ -49,7 +55,7 @@ export function Navigation() {
         postbackd
       </a>
       <nav aria-label="Screens">
-        <Places places={PLACES} />
+        <Places places={isDev.value ? [...PLACES, ...DEV_PLACES] : PLACES} />
         {isOperator.value && (
           <>
             <p class="nav-title">Operator</p>

@@ -9,9 +9,9 @@ import { Panel } from "../part/panel.tsx";
 import { bytesText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { CodeBlock } from "./code-block.tsx";
-import { isObject, type JsonSource, jsonText, memberOf, parseJsonSource } from "./json-source.ts";
+import { type JsonSource, jsonText, parseJsonSource } from "./json-source.ts";
 import { JsonView } from "./json-view.tsx";
-import { readTaskText } from "./task-text.ts";
+import { parseTaskText, readTaskText, type TaskContents } from "./task-text.ts";
 
 // More is shown only on request.
 const AT_ONCE_BYTES_MAX = 65_536;
@@ -40,7 +40,7 @@ export function TaskContent({ task }: { readonly task: TimelineTask }) {
 function LoadedContent({ task }: { readonly task: TimelineTask }) {
   const text = useResource(
     `text ${task.id} ${task.state}`,
-    async (load) => toContent(await readTaskText(task, load)),
+    async (load) => parseTaskText(await readTaskText(task, load)),
     { everyMs: 0 },
   );
   return (
@@ -55,26 +55,9 @@ function LoadedContent({ task }: { readonly task: TimelineTask }) {
   );
 }
 
-interface Content {
-  /** The whole answer. */
-  readonly text: string;
-  /** Whether it could be read as a tree. */
-  readonly isRead: boolean;
-  readonly input: JsonSource | undefined;
-  readonly result: JsonSource | undefined;
-}
-
-function toContent(text: string): Content {
-  const envelope = parseJsonSource(text);
-  const tasks = memberOf(envelope, "tasks");
-  const task = Array.isArray(tasks) ? (tasks as readonly JsonSource[])[0] : undefined;
-  const input = memberOf(memberOf(task, "data"), "input");
-  return { text, isRead: isObject(envelope), input, result: memberOf(task, "result") };
-}
-
 interface JsonProps {
   readonly title: string;
-  readonly content: Content;
+  readonly content: TaskContents;
   readonly value: JsonSource | undefined;
   readonly bytes: number | null;
 }

@@ -14,6 +14,7 @@ import { go, hrefOf } from "../shell/route.ts";
 import { timelineInZone } from "../shell/time-zone.ts";
 import { listPath } from "../tasks/list-path.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
+import { PostAgain } from "./post-again.tsx";
 import { isRefused, runVerdict } from "./run-verdict.ts";
 import { sentence } from "./sentence.ts";
 import {
@@ -237,6 +238,7 @@ function Head({ timeline, actions }: Pick<DeliveriesProps, "timeline" | "actions
         <span class="task-name mono">{task.id}</span>
         <CopyButton text={task.id} what="id" />
       </h1>
+      <PostAgain task={task} />
       {actions.canCancel && (
         <Button
           isLarge

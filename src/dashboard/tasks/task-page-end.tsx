@@ -65,8 +65,7 @@ function NoTasks() {
   return (
     <Empty title="No task has been posted yet.">
       <p>
-        <a href={hrefOf("/")}>The overview</a> shows how to post the first one, with commands to
-        paste.
+        Post the first one above. <a href={hrefOf("/")}>The overview</a> has a command to paste.
       </p>
       <p class="hint">Tasks appear here by themselves, {countText(PAGE_SIZE)} on a page.</p>
     </Empty>

@@ -5,6 +5,7 @@ import type { FoundTask } from "../../api/search.ts";
 import { parseTaskSearch } from "../../domain/task/task-search.ts";
 import { Button } from "../part/button.tsx";
 import { Problem } from "../part/notice.tsx";
+import { NewTask } from "../post/new-task.tsx";
 import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
 import { countText } from "../shell/format.ts";
@@ -63,6 +64,7 @@ export function TasksScreen() {
     <>
       <div class="screen-head">
         <h1>Tasks</h1>
+        <NewTask />
       </div>
       <TaskSearchForm q={q} fault={fault} />
       {problem !== null && <Problem text={problem} retry={reload} />}

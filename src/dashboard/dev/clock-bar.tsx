@@ -1,0 +1,129 @@
+import { useEffect, useState } from "preact/hooks";
+
+import type { AnswerOf } from "../../api/answers.ts";
+import type { DevEvent } from "../../api/dev-clock.ts";
+import { Button } from "../part/button.tsx";
+import { Problem } from "../part/notice.tsx";
+import { Segments } from "../part/segments.tsx";
+import { Time } from "../part/time.tsx";
+import { call } from "../shell/api.ts";
+import { holdTime, now, setTime } from "../shell/clock.ts";
+import { absoluteText, countOf } from "../shell/format.ts";
+import { changes } from "../shell/live.ts";
+import { useResource } from "../shell/resource.ts";
+import { hrefOf } from "../shell/route.ts";
+import { useSubmission } from "../shell/submission.ts";
+
+const POLL_MS = 5000;
+
+const MODES = [
+  { value: "real", text: "Real" },
+  { value: "manual", text: "Manual" },
+] as const;
+
+const STEPS = ["1m", "5m", "15m"] as const;
+
+// More would push the screen out of sight.
+const EVENTS_SHOWN_MAX = 50;
+
+/** The clock of a daemon for development, which can be advanced. */
+export function ClockBar() {
+  const clock = useResource("dev clock", (load) => call("GET /dev/clock", load), {
+    pollMs: POLL_MS,
+  });
+  const [journey, setJourney] = useState<AnswerOf<"POST /dev/clock/advance"> | null>(null);
+  const submission = useSubmission();
+  const shown = clock.data;
+  useEffect(() => {
+    if (shown === null) return;
+    holdTime(shown.mode === "manual");
+    setTime(shown.now);
+  }, [shown]);
+  if (shown === null) return null;
+  function change(work: () => Promise<unknown>): void {
+    submission.run(async () => {
+      await work();
+      clock.reload();
+      changes.value++;
+    });
+  }
+  async function advance(body: { readonly by: string } | { readonly until: "idle" }) {
+    setJourney(await call("POST /dev/clock/advance", { body }));
+  }
+  return (
+    <section class="notice notice-warning dev-clock" aria-label="Clock">
+      <div class="row">
+        <b>Development</b>
+        <time dateTime={shown.now}>{absoluteText(now.value)}</time>
+        <Segments
+          label="Clock"
+          options={MODES}
+          value={shown.mode}
+          choose={(mode) => change(() => call("PUT /dev/clock", { body: { mode } }))}
+        />
+        {STEPS.map((by) => (
+          <Button
+            key={by}
+            isDisabled={submission.isBusy}
+            press={() => change(() => advance({ by }))}
+          >
+            +{by.replace("m", " m")}
+          </Button>
+        ))}
+        <Button
+          isDisabled={submission.isBusy}
+          press={() => change(() => advance({ until: "idle" }))}
+        >
+          Until idle
+        </Button>
+        {submission.isBusy && <span role="status">Advancing…</span>}
+      </div>
+      {submission.problem !== null && <Problem text={submission.problem} />}
+      {journey !== null && <Journey events={journey.events} close={() => setJourney(null)} />}
+    </section>
+  );
+}
+
+interface JourneyProps {
+  readonly events: readonly DevEvent[];
+  readonly close: () => void;
+}
+
+function Journey({ events, close }: JourneyProps) {
+  const more = events.length - EVENTS_SHOWN_MAX;
+  return (
+    <div role="status">
+      <p class="row">
+        {events.length === 0 ? "Nothing happened." : `${countOf(events.length, "event")}:`}
+        <Button press={close}>Close</Button>
+      </p>
+      <ol class="dev-events">
+        {events.slice(0, EVENTS_SHOWN_MAX).map((event, index) => (
+          <li key={index}>
+            <Time at={event.at} />:{" "}
+            <a href={hrefOf(`/tasks/${event.task_id}`)}>{event.task_id.slice(-8)}</a>{" "}
+            {eventText(event)}
+          </li>
+        ))}
+      </ol>
+      {more > 0 && <p class="hint">and {more} more</p>}
+    </div>
+  );
+}
+
+function eventText({
+  event,
+  kind,
+  attempt,
+  outcome,
+  http_status: status,
+  delivery,
+  state,
+}: DevEvent): string {
+  if (event === "attempt_ended") {
+    return `attempt ${attempt} of the ${kind}: ${status ?? outcome?.replaceAll("_", " ")}, ${delivery?.replaceAll("_", " ")}`;
+  }
+  return [event.replaceAll("_", " "), state, outcome]
+    .filter((each) => each !== undefined)
+    .join(", ");
+}

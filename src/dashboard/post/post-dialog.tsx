@@ -1,0 +1,142 @@
+import { useState } from "preact/hooks";
+
+import { FormDialog } from "../part/action-dialog.tsx";
+import { announce } from "../part/announcer.tsx";
+import { Dialog } from "../part/dialog.tsx";
+import { Loaded } from "../part/notice.tsx";
+import { ApiError, call } from "../shell/api.ts";
+import { type Load, useResource } from "../shell/resource.ts";
+import { actsFor, go } from "../shell/route.ts";
+import { isOperator } from "../shell/session.ts";
+import { FormField } from "./form-field.tsx";
+import { postedText, type TaskDraft } from "./task-draft.ts";
+import { type Refusal, type TaskChoices, TaskFields } from "./task-fields.tsx";
+import { type PostedTask, useTaskPosting } from "./task-posting.ts";
+
+interface PostDialogProps {
+  readonly title: string;
+  /** Reads what the form is filled with at first. */
+  readonly fill: (load: Load) => Promise<TaskDraft>;
+  /** The account that an operator who looks at all of them posts for at first. */
+  readonly login?: string;
+  readonly close: () => void;
+}
+
+/** A form that posts a task, and then leads to it. */
+export function PostDialog({ title, fill, login = "", close }: PostDialogProps) {
+  const form = useResource(title, (load) => readForm(fill, load), { everyMs: 0 });
+  if (form.data !== null) {
+    return <TaskForm {...form.data} title={title} login={login} close={close} />;
+  }
+  return (
+    <Dialog title={title} close={close}>
+      <Loaded resource={form}>{() => null}</Loaded>
+    </Dialog>
+  );
+}
+
+interface Form {
+  readonly first: TaskDraft;
+  readonly choices: TaskChoices;
+}
+
+async function readForm(fill: PostDialogProps["fill"], load: Load): Promise<Form> {
+  const [draft, { types }, { marketplaces }] = await Promise.all([
+    fill(load),
+    call("GET /v1/appendix/types", load),
+    call("GET /v1/appendix/marketplaces", load),
+  ]);
+  return {
+    first: { ...draft, type: draft.type || (types[0] ?? "") },
+    choices: { types, marketplaces: marketplaces.map(({ code }) => code) },
+  };
+}
+
+type TaskFormProps = Form & Required<Omit<PostDialogProps, "fill">>;
+
+function TaskForm({ first, choices, title, login: firstLogin, close }: TaskFormProps) {
+  const [draft, setDraft] = useState(first);
+  const [login, setLogin] = useState(firstLogin);
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const post = useTaskPosting();
+  const asksAccount = isOperator.value && actsFor.value === null;
+  async function attempt(): Promise<void> {
+    setRefusal(null);
+    const account = asksAccount ? login.trim() : actsFor.peek();
+    try {
+      const task = await post({ text: postedText(draft), account });
+      if (task.status_code !== ACCEPTED) return setRefusal(refusalOf(task));
+      announce("The task is posted.");
+      close();
+      go(`/tasks/${task.id}`);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== NO_ACCOUNT) throw error;
+      setRefusal({ field: "account", text: error.details.join(" ") });
+    }
+  }
+  return (
+    <FormDialog title={title} verb="Post the task" otherwise="Close" work={attempt} close={close}>
+      {asksAccount && (
+        <AccountField
+          login={login}
+          refusal={refusal}
+          change={(value) => {
+            setRefusal(null);
+            setLogin(value);
+          }}
+        />
+      )}
+      <TaskFields
+        draft={draft}
+        choices={choices}
+        refusal={refusal}
+        change={(field, value) => {
+          setRefusal(null);
+          setDraft((before) => ({ ...before, [field]: value }));
+        }}
+      />
+    </FormDialog>
+  );
+}
+
+const ACCEPTED = 20100;
+const NO_ACCOUNT = 40400;
+
+/** The field that a refused task names. Throws the refusal where it names none. */
+function refusalOf({ status_message: text, error }: PostedTask): Refusal {
+  const detail: unknown = error?.detail;
+  if (typeof detail === "object" && detail !== null && "field" in detail) {
+    return { field: String(detail.field), text };
+  }
+  throw new Error(text);
+}
+
+interface AccountFieldProps {
+  readonly login: string;
+  readonly refusal: Refusal | null;
+  readonly change: (login: string) => void;
+}
+
+/** For an operator who looks at all accounts: a task belongs to one of them. */
+function AccountField({ login, refusal, change }: AccountFieldProps) {
+  const fault = refusal?.field === "account" ? refusal.text : null;
+  return (
+    <FormField
+      label="Account"
+      hint="The login of the account that the task is posted for."
+      fault={fault}
+      isRefused={fault !== null}
+    >
+      {(attributes) => (
+        <input
+          {...attributes}
+          value={login}
+          required
+          autocomplete="off"
+          spellcheck={false}
+          onInput={({ currentTarget }) => change(currentTarget.value)}
+        />
+      )}
+    </FormField>
+  );
+}

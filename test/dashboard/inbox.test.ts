@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import { startDev, type DevProgram } from "../dev/dev-program.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
+import { accessProblems, hasBrowser, openPage } from "./browser.ts";
+import { goTo, signInAsOperator } from "./visit.ts";
+
+const HOSTILE = `<img src=x onerror="globalThis.isTaken = true">`;
+
+test("a daemon that is not for development shows neither an inbox nor its clock, and loads no script for them", async (t) => {
+  if (!hasBrowser(t)) return;
+  const daemon = await startTestDaemon(t);
+  const { page } = await openPage(t, daemon.url);
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  await signInAsOperator(page, daemon);
+  await page.goto(`${daemon.url}/dashboard/inbox`);
+  await page.getByRole("heading", { name: "There is nothing at this address." }).waitFor();
+
+  assert.equal(await page.getByRole("link", { name: "Inbox" }).count(), 0);
+  assert.equal(await page.getByRole("region", { name: "Clock" }).count(), 0);
+  assert.deepEqual(
+    asked.filter((path) => /\/dev[-/]/.test(path)),
+    [],
+  );
+});
+
+test("what an inbox has received is text, whatever it is", async (t) => {
+  const visit = await visitDev(t);
+  if (visit === null) return;
+  const { dev, page } = visit;
+  await fetch(`${dev.url}/inbox/shop?q=${encodeURIComponent(HOSTILE)}`, {
+    method: "POST",
+    headers: { "x-evil": HOSTILE },
+    body: JSON.stringify({ [HOSTILE]: HOSTILE }),
+  });
+  await goTo(page, "Inbox");
+  await page.getByRole("link", { name: "shop" }).click();
+  await page.getByText("#1").click();
+  await page.getByText("The message has no X-Signature.").waitFor();
+
+  await page.getByText(`x-evil: ${HOSTILE}`).waitFor();
+  await page.getByRole("button", { name: "Raw" }).click();
+  assert.equal(await page.evaluate("globalThis.isTaken"), undefined);
+  assert.deepEqual(await accessProblems(page), []);
+});
+
+test("a webhook is shown as it comes, with its verdict, its sentence and its task", async (t) => {
+  const visit = await visitDev(t);
+  if (visit === null) return;
+  const { dev, page } = visit;
+  await page.goto(`${dev.url}/dashboard/inbox/${dev.account}`);
+  await page.getByText("No messages").waitFor();
+  const id = await dev.tasks.post({ postback_url: dev.inbox_url });
+  await page.getByText("postback, attempt 1, answered 200").click();
+  await page.getByText("The signature is valid.").waitFor();
+
+  await page.getByRole("link", { name: `Task ${id}` }).click();
+  await page.getByRole("heading", { level: 1 }).filter({ hasText: id }).waitFor();
+});
+
+test("an inbox answers as the form says, refuses what is no answer, and is emptied", async (t) => {
+  const visit = await visitDev(t);
+  if (visit === null) return;
+  const { dev, page } = visit;
+  await page.goto(`${dev.url}/dashboard/inbox/shop`);
+  await page.getByLabel("Next, one by one").fill("never");
+  await page.getByRole("button", { name: "Set" }).click();
+  await page.getByText("“never” is no answer").waitFor();
+  await page.getByLabel("Next, one by one").fill("500, 503 after 0");
+  await page.getByLabel("Then").fill("404");
+  await page.getByRole("button", { name: "Set" }).click();
+  await page.getByRole("status").filter({ hasText: "answers so from now on" }).waitFor();
+  const statuses = [];
+  for (let sent = 0; sent < 4; sent++) statuses.push((await fetch(`${dev.url}/inbox/shop`)).status);
+
+  assert.deepEqual(statuses, [500, 503, 404, 404]);
+  await page.getByText("#4").waitFor();
+  await page.getByRole("button", { name: "Empty it" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Empty it" }).click();
+  await page.getByText("No messages").waitFor();
+});
+
+test("the clock stands still, is advanced by buttons that tell what happened, and ends no session", async (t) => {
+  const visit = await visitDev(t);
+  if (visit === null) return;
+  const { dev, page } = visit;
+  const clock = page.getByRole("region", { name: "Clock" });
+  await dev.call("PUT /dev/inbox/:box/answers", {
+    path: `/dev/inbox/${dev.account}/answers`,
+    body: { then: 500 },
+  });
+  await dev.tasks.post({ postback_url: dev.inbox_url });
+  await clock.getByRole("button", { name: "+5 m" }).click();
+  await clock.getByText("attempt 2 of the postback: 500, scheduled").waitFor();
+  const before = await dev.call("GET /dev/clock");
+  await clock.getByRole("button", { name: "Until idle" }).click();
+  await clock.getByText("attempt 4 of the postback: 500, given up").waitFor();
+  const after = await dev.call("GET /dev/clock");
+
+  assert.ok(Date.parse(after.now) > Date.parse(before.now));
+  assert.deepEqual(await accessProblems(page), []);
+  for (let quarter = 0; quarter < 3; quarter++) {
+    await clock.getByRole("button", { name: "+15 m" }).click();
+    await clock.getByText("Nothing happened.").waitFor();
+    await clock.getByRole("button", { name: "Close" }).click();
+  }
+  await page.reload();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+});
+
+/** Opens the dashboard of a daemon for development by nothing but its address; null where there is no browser. */
+async function visitDev(t: TestContext): Promise<{ dev: DevProgram; page: Page } | null> {
+  if (!hasBrowser(t)) return null;
+  let close = (): Promise<void> => Promise.resolve();
+  // Before the daemon ends, of which the page would complain: what is registered first is done first.
+  t.after(() => close());
+  const dev = await startDev(t);
+  const { page, context } = await openPage(t, dev.url);
+  close = () => context.close();
+  await page.goto(`${dev.url}/dashboard/`);
+  await page.getByRole("region", { name: "Clock" }).waitFor();
+  return { dev, page };
+}

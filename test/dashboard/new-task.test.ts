@@ -1,0 +1,366 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import type { Locator, Page } from "playwright-core";
+
+import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
+import {
+  askAsWorker,
+  createTestWorker,
+  tasksOf,
+  type ClaimedTask,
+} from "../http/worker-requests.ts";
+import { accessProblems, openPage, signIn, type TestPage } from "./browser.ts";
+import { forgive, goTo, mark, signInAsOperator, takeSteps } from "./visit.ts";
+
+const TOML = `
+[types.resize]
+runner = "worker"
+[types.copy]
+runner = "echo"
+[[marketplaces]]
+code = "us"
+name = "United States"
+`;
+
+const DIGITS = "9007199254740993.10";
+
+test("a new task", (t) =>
+  takeSteps(
+    t,
+    {
+      "is posted and leads to its screen, which shows how it goes on": leadsToTask,
+      "with wrong JSON is not posted, and the mistake is shown while it is written": tellsMistake,
+      "that the daemon refuses says so at the field, in the daemon's words": tellsRefusal,
+      "is posted once by two clicks at once": postsOnce,
+      "whose answer is lost is posted once, also when it is posted again": repeatsSafely,
+      "is written and posted by keyboard alone": isPostedByKeyboard,
+      "can be written by everybody, also while something is wrong": canBeRead,
+      "of an operator who looks at all accounts is posted for the one that is named": namesAccount,
+      "of an operator who looks at an account is posted for that one": actsForAccount,
+    },
+    { toml: TOML },
+  ));
+
+async function openForm(t: TestContext, daemon: TestDaemon): Promise<TestPage & Form> {
+  const opened = await openPage(t, daemon.url);
+  await signIn(opened.page, daemon.account);
+  await goTo(opened.page, "Tasks");
+  await opened.page.getByRole("button", { name: "New task…" }).click();
+  return { ...opened, ...(await formOf(opened.page, "New task")) };
+}
+
+interface Form {
+  readonly dialog: Locator;
+  readonly send: Locator;
+}
+
+async function formOf(page: Page, name: string): Promise<Form> {
+  const dialog = page.getByRole("dialog", { name });
+  await dialog.getByLabel("Input").waitFor();
+  return { dialog, send: dialog.getByRole("button", { name: "Post the task" }) };
+}
+
+/** How many tasks have this tag. */
+async function countTagged(daemon: TestDaemon, tag: string): Promise<number> {
+  const answer = await daemon.call(`/v1/tasks?tag=${tag}`);
+  return ((await answer.json()) as { tasks_count: number }).tasks_count;
+}
+
+/** The id of the task whose screen is shown; none is before. */
+async function shownTask(page: Page): Promise<string> {
+  await page.waitForURL(/\/dashboard\/tasks\/[-\da-f]{36}/);
+  return /tasks\/([-\da-f]{36})/.exec(page.url())?.[1] ?? assert.fail(page.url());
+}
+
+async function isFocused(element: Locator): Promise<boolean> {
+  return (await element.and(element.page().locator(":focus")).count()) === 1;
+}
+
+async function leadsToTask(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, dialog, send } = await openForm(t, daemon);
+  const isSame = await mark(page);
+  assert.deepEqual(await dialog.getByLabel("Type").locator("option").allTextContents(), [
+    "copy",
+    "resize",
+  ]);
+  await dialog.getByLabel("Type").selectOption("resize");
+  await dialog.getByLabel("Input").fill(`{"width": ${DIGITS}}`);
+  await dialog.getByLabel("Postback URL").fill("http://127.0.0.1:1/hook");
+  await dialog.getByLabel("Tag").fill("order-17");
+  await dialog.getByLabel("Priority").selectOption("9");
+  await dialog.getByLabel("Marketplace").selectOption("us");
+  await send.click();
+
+  const id = await shownTask(page);
+  await page.getByRole("heading", { name: "queued" }).waitFor();
+  const text = await (await daemon.call(`/v1/tasks/task_get/${id}?collect=false`)).text();
+  assert(text.includes(`"input":{"width":${DIGITS}}`), text);
+  const { data } = await daemon.get(id);
+  assert.deepEqual(
+    { ...data, input: null },
+    {
+      ...{ type: "resize", tag: "order-17", marketplace: "us", priority: 9 },
+      ...{ postback_url: "http://127.0.0.1:1/hook", input: null },
+    },
+  );
+
+  const token = await createTestWorker(daemon.file, ["resize"]);
+  const called = { url: daemon.url, token };
+  const claim = { types: ["resize"], max: 1 };
+  const [claimed] = tasksOf<ClaimedTask>(await askAsWorker(called, "claim", claim));
+  await page.getByRole("heading", { name: "running" }).waitFor();
+  const done = { id, lease_id: claimed?.lease_id, result: 1 };
+  await askAsWorker(called, "complete", { tasks: [done] });
+  await page.getByRole("heading", { name: "completed" }).waitFor();
+  await isSame();
+}
+
+async function tellsMistake(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, dialog, send } = await openForm(t, daemon);
+  const input = dialog.getByLabel("Input");
+  const posts: string[] = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST") posts.push(request.url());
+  });
+  await dialog.getByLabel("Tag").fill("wrong-json");
+  await input.fill('{\n  "width": 640,\n}');
+
+  await dialog
+    .getByText("Line 3, column 1: expected a name in double quotes.", { exact: true })
+    .waitFor();
+  assert.equal(await input.getAttribute("aria-invalid"), "true");
+  await send.click();
+  assert.deepEqual(posts, []);
+
+  await input.fill('{\n  "width": 640\n}');
+  await dialog.getByText("Line 3").waitFor({ state: "detached" });
+  await send.click();
+  await shownTask(page);
+  assert.equal(await countTagged(daemon, "wrong-json"), 1);
+}
+
+async function tellsRefusal(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, dialog, send } = await openForm(t, daemon);
+  const field = dialog.getByLabel("Postback URL");
+  await field.fill("http://10.0.0.7/hook");
+  await dialog.getByLabel("Tag").fill("refused");
+  await send.click();
+
+  const told = dialog.getByText("Invalid Field: 'postback_url'.");
+  await told.waitFor();
+  assert.equal(await field.getAttribute("aria-describedby"), await told.getAttribute("id"));
+  const tagged = await daemon.call("/v1/tasks?tag=refused");
+  const [refused] = ((await tagged.json()) as { tasks: { status_message: string }[] }).tasks;
+  assert.equal(await told.textContent(), refused?.status_message);
+  assert(await isFocused(field));
+
+  await field.fill("http://127.0.0.1:1/hook");
+  await told.waitFor({ state: "detached" });
+  await send.click();
+  const { state, data } = await daemon.get(await shownTask(page));
+  assert.deepEqual([state === "failed", data["tag"]], [false, "refused"]);
+}
+
+async function postsOnce(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, dialog } = await openForm(t, daemon);
+  await dialog.getByLabel("Tag").fill("twice");
+  const button = "document.querySelector('dialog [type=submit]')";
+  await page.evaluate(`${button}.click(), ${button}.click()`);
+
+  await shownTask(page);
+  assert.equal(await countTagged(daemon, "twice"), 1);
+}
+
+async function repeatsSafely(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const opened = await openForm(t, daemon);
+  const { page, dialog, send } = opened;
+  await dialog.getByLabel("Tag").fill("lost");
+  await page.route(
+    "**/v1/tasks/task_post",
+    async (route) => {
+      await route.fetch();
+      await route.abort();
+    },
+    { times: 1 },
+  );
+  await send.click();
+  await dialog.getByText("The daemon does not answer.").waitFor();
+  assert.equal(await countTagged(daemon, "lost"), 1);
+  forgive(opened, /ERR_FAILED/);
+
+  await send.click();
+  const id = await shownTask(page);
+
+  assert.equal((await daemon.get(id)).data["tag"], "lost");
+  assert.equal(await countTagged(daemon, "lost"), 1);
+}
+
+async function isPostedByKeyboard(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await goTo(page, "Tasks");
+  const button = page.getByRole("button", { name: "New task…" });
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await formOf(page, "New task");
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert(await isFocused(button));
+
+  await page.keyboard.press("p");
+  await formOf(page, "New task");
+  // The type has the focus.
+  await page.keyboard.press("r");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type('["p"');
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("]");
+  for (let i = 0; i < 3; i++) await page.keyboard.press("Tab");
+  await page.keyboard.type("keys");
+  await page.keyboard.press("Enter");
+
+  const { type, data } = await daemon.get(await shownTask(page));
+  assert.deepEqual([type, data["tag"], data["input"]], ["resize", "keys", ["p"]]);
+}
+
+async function canBeRead(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page, dialog, send } = await openForm(t, daemon);
+  await page.setViewportSize({ width: 360, height: 800 });
+  await dialog.getByLabel("Tag").fill("\u0001");
+  await send.click();
+  await dialog.getByText("Invalid Field: 'tag'.").waitFor();
+  await dialog.getByLabel("Input").fill("[");
+  await dialog.getByText("Line 1, column 2").waitFor();
+  for (const theme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: theme });
+    assert.deepEqual(await accessProblems(page, "dialog[open]"), [], theme);
+  }
+  assert.equal(await page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0);
+}
+
+async function namesAccount(t: TestContext, daemon: TestDaemon): Promise<void> {
+  await createTestAccount(daemon.file, "grace");
+  const opened = await openPage(t, daemon.url);
+  const { page } = opened;
+  await signInAsOperator(page, daemon);
+  await goTo(page, "Tasks");
+  await page.getByRole("button", { name: "New task…" }).click();
+  const { dialog, send } = await formOf(page, "New task");
+  await dialog.getByLabel("Account").fill("nobody");
+  await send.click();
+  await dialog.getByText("No account has the login that X-Account names.").waitFor();
+  forgive(opened, /status of 404/);
+
+  await dialog.getByLabel("Account").fill("grace");
+  await send.click();
+
+  await shownTask(page);
+  await page.getByRole("link", { name: "grace" }).waitFor();
+}
+
+async function actsForAccount(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signInAsOperator(page, daemon);
+  await page.goto("/dashboard/tasks?account=tester");
+  await page.getByRole("button", { name: "New task…" }).click();
+  const { dialog, send } = await formOf(page, "New task");
+  assert.equal(await dialog.getByLabel("Account").count(), 0);
+  await dialog.getByLabel("Tag").fill("by-operator");
+  await send.click();
+
+  await shownTask(page);
+  assert.equal(await countTagged(daemon, "by-operator"), 1);
+}
+
+const TASK = {
+  ...{ type: "copy", tag: "again", priority: 3, marketplace: "us" },
+  ...{ postback_url: "http://127.0.0.1:1/post", pingback_url: "http://127.0.0.1:1/?id=$id" },
+};
+
+test("a task that is posted again", (t) =>
+  takeSteps(
+    t,
+    {
+      "has everything of the first, every digit too, but when it was to start": isSame,
+      "has what was changed, and leaves the first as it is": isChanged,
+      "by an operator who looks at all accounts is its account's": keepsAccount,
+      "is one without input where the first had none": hasNoInput,
+    },
+    { toml: TOML },
+  ));
+
+async function postFirst(daemon: TestDaemon): Promise<string> {
+  const start = new Date(Date.now() + 3_600_000).toISOString();
+  const members = JSON.stringify({ ...TASK, start_at: start }).slice(1, -1);
+  const headers = { "content-type": "application/json" };
+  const body = `{${members},"input":{"n":[${DIGITS}],"s":"a\\nb"}}`;
+  const answer = await daemon.call("/v1/tasks/task_post", { method: "POST", headers, body });
+  return /"id":"([^"]+)"/.exec(await answer.text())?.[1] ?? assert.fail();
+}
+
+async function openAgain(page: Page, id: string): Promise<Form> {
+  await page.goto(`/dashboard/tasks/${id}`);
+  await page.getByRole("button", { name: "Post again…" }).click();
+  return formOf(page, "Post again");
+}
+
+/** The id of the task that the form posted, when its screen is shown. */
+async function nextTask(page: Page, first: string): Promise<string> {
+  await page.waitForURL((url) => !url.pathname.endsWith(first));
+  return shownTask(page);
+}
+
+async function isSame(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const first = await postFirst(daemon);
+  const { send } = await openAgain(page, first);
+  await send.click();
+
+  const second = await nextTask(page, first);
+  const { data } = await daemon.get(second);
+  assert.deepEqual({ ...data, input: null }, { ...TASK, input: null });
+  const text = await (await daemon.call(`/v1/tasks/task_get/${second}?collect=false`)).text();
+  assert(text.includes(`"input":{"n":[${DIGITS}],"s":"a\\nb"}`), text);
+}
+
+async function isChanged(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const first = await postFirst(daemon);
+  const { dialog, send } = await openAgain(page, first);
+  await dialog.getByLabel("Input").fill("[2]");
+  await dialog.getByLabel("Pingback URL").fill("");
+  await dialog.getByLabel("Tag").fill("changed");
+  await send.click();
+
+  const { data } = await daemon.get(await nextTask(page, first));
+  const { pingback_url: _, ...others } = TASK;
+  assert.deepEqual(data, { ...others, tag: "changed", input: [2] });
+  assert.equal((await daemon.get(first)).data["tag"], "again");
+}
+
+async function keepsAccount(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signInAsOperator(page, daemon);
+  const first = await postFirst(daemon);
+  const { dialog, send } = await openAgain(page, first);
+  assert.equal(await dialog.getByLabel("Account").inputValue(), daemon.account.login);
+  await send.click();
+
+  assert.equal((await daemon.get(await nextTask(page, first))).data["tag"], "again");
+}
+
+async function hasNoInput(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const { tasks } = await daemon.post([{ type: "copy", tag: "bare" }]);
+  const first = tasks[0]?.id ?? assert.fail();
+  const { dialog, send } = await openAgain(page, first);
+  assert.equal(await dialog.getByLabel("Input").inputValue(), "");
+  await send.click();
+
+  const { data } = await daemon.get(await nextTask(page, first));
+  assert.deepEqual(data, { type: "copy", tag: "bare" });
+}

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
+import { test, type TestContext } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { TestDaemon } from "../helpers/daemon.ts";
+import { runProgram, startProgram } from "../helpers/program.ts";
+import { areAtHand } from "../peers/peer-process.ts";
+import { hasBrowser, openPage, signIn } from "./browser.ts";
+import { mark, signInAsOperator, takeSteps } from "./visit.ts";
+
+const SEVERAL_TYPES = `
+[types.transcode]
+runner = "worker"
+[types.copy]
+runner = "echo"
+`;
+
+test("an overview without any task", (t) =>
+  takeSteps(
+    t,
+    {
+      "shows a command that posts the first one as it stands, and no longer once it has": pastes,
+      "shows nothing of it to an account that has a task, even a refused one": isGone,
+    },
+    { toml: SEVERAL_TYPES },
+  ));
+
+function panelOf(page: Page) {
+  return page.getByRole("region", { name: "No task yet" });
+}
+
+async function pastes(t: TestContext, daemon: TestDaemon): Promise<void> {
+  if (!areAtHand(t, [{ program: "curl", debianPackage: "curl" }])) return;
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  const panel = panelOf(page);
+  await panel.getByRole("button", { name: "New task…" }).waitFor();
+  const isSame = await mark(page);
+
+  const answer = await paste((await panel.locator("pre").textContent()) ?? "", daemon);
+
+  assert.match(answer, /"status_code":20100/);
+  assert.match(answer, /"type":"copy"/);
+  await panel.waitFor({ state: "detached" });
+  await isSame();
+  await page.close();
+}
+
+/** Does what the page says, in a shell that knows the key; gives the answer. */
+async function paste(command: string, { account }: TestDaemon): Promise<string> {
+  const env = { ...process.env, KEY: account.key };
+  const child = spawn("sh", ["-ec", command], { env, stdio: ["ignore", "pipe", "ignore"] });
+  const out = text(child.stdout);
+  await once(child, "close");
+  return out;
+}
+
+async function isGone(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const login = "refused-only";
+  const made = await runProgram(t, [
+    ...["admin", "account", "create", login],
+    ...["--json", "--db", daemon.file],
+  ]);
+  const key = /pbd_live_\w{40}/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, { login, key, secret: "" });
+  await panelOf(page).waitFor();
+
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const body = '{"type":"no such type"}';
+  await daemon.call("/v1/tasks/task_post", { method: "POST", headers, body });
+
+  await panelOf(page).waitFor({ state: "detached" });
+  await page.close();
+}
+
+test("an operator without accounts is told how to make the first one, and then how to post", async (t) => {
+  if (!hasBrowser(t)) return;
+  const program = startProgram(t, ["start", "--port", "0"]);
+  const { url, db } = await program.ready;
+  const { page } = await openPage(t, url);
+  await signInAsOperator(page, { url, file: db });
+  const panel = panelOf(page);
+  await panel.getByRole("link", { name: "under Accounts" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "New task…" }).count(), 0);
+  const command = (await panel.locator("pre").textContent()) ?? "";
+  const [name, ...args] = command.split(" ");
+  assert.deepEqual([name, args.at(-1)], ["postbackd", "LOGIN"]);
+
+  const { code, stderr } = await runProgram(t, [...args.slice(0, -1), "ada"], { cwd: program.cwd });
+
+  assert.equal(code, 0, stderr);
+  await panel.getByRole("button", { name: "New task…" }).waitFor();
+  await panel.getByText("one of the account's API keys").waitFor();
+  await page.close();
+});
