@@ -12,4 +12,5 @@ await runCommands("npm run bench --", {
   backups: () => import("./backups/command.ts"),
   restores: () => import("./restores/command.ts"),
   siege: () => import("./siege/command.ts"),
+  idle: () => import("./idle/command.ts"),
 });

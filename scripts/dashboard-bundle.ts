@@ -19,9 +19,9 @@ const WORK = `${FOLDER}.new`;
 
 /**
  * The largest sizes, minified: the page must be there at once, also on a bad line. `script` is what everybody loads,
- * `operator` what an operator loads beside it.
+ * `operator` what an operator loads beside it, `dev` what everybody does at a daemon for development.
  */
-const BYTES_MAX = { script: 145_000, operator: 32_000, style: 25_000 };
+const BYTES_MAX = { script: 145_000, operator: 32_000, dev: 12_000, style: 25_000 };
 
 // The oldest browsers that know light-dark() and nested styles: those of spring 2024.
 const TARGETS = ["chrome123", "firefox121", "safari17.5"];
@@ -45,7 +45,7 @@ interface ListedFile {
   readonly isImmutable: boolean;
 }
 
-const { outputFiles, warnings } = await build({
+const { outputFiles, metafile, warnings } = await build({
   entryPoints: { app: join(SOURCE, "main.tsx"), style: join(SOURCE, "style", "index.css") },
   outdir: "/",
   bundle: true,
@@ -55,6 +55,7 @@ const { outputFiles, warnings } = await build({
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
   write: false,
+  metafile: true,
   minify: true,
   format: "esm",
   platform: "browser",
@@ -72,16 +73,20 @@ const { outputFiles, warnings } = await build({
 if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
 
 const app = bundled("app", "js");
-// Both scripts need what is in it, so the page names it: else the browser would find it only once it has read the first.
-const shared = bundled("chunk", "js");
+// Several scripts need what is in these, so the page names those of the first: else the browser would find them only once
+// it has read that one.
+const chunks = outputFiles.filter(({ path }) => basename(path).startsWith("chunk-")).map(toAsset);
+const ofApp = chunksOf(app);
 const screens = bundled("screens", "js");
+const dev = bundled("dev", "js");
 const style = bundled("style", "css");
 const sizes = {
-  script: app.contents.length + shared.contents.length,
-  operator: screens.contents.length,
+  script: bytesOf([app, ...ofApp]),
+  operator: bytesBeside(screens),
+  dev: bytesBeside(dev),
   style: style.contents.length,
 };
-for (const name of ["script", "operator", "style"] as const) {
+for (const name of ["script", "operator", "dev", "style"] as const) {
   const [bytes, max] = [sizes[name], BYTES_MAX[name]];
   if (bytes > max) throw new Error(`the dashboard's ${name} has ${bytes} bytes, over ${max}`);
 }
@@ -91,26 +96,38 @@ mkdirSync(join(WORK, "assets"), { recursive: true });
 const icon = readFileSync(join(SOURCE, "icon.svg"));
 const assets = {
   script: writeAsset(app),
-  shared: writeAsset(shared),
   operator: writeAsset(screens),
+  dev: writeAsset(dev),
   style: writeAsset(style),
   icon: writeAsset({ name: `icon-${shortHash(icon)}.svg`, extension: "svg", contents: icon }),
 };
-const page = readFileSync(join(SOURCE, "index.html"), "utf8").replaceAll(
-  /\{\{(script|shared|style|icon)\}\}/g,
-  (_, name: keyof typeof assets) => assets[name].path,
-);
+const written = chunks.map((chunk) => ({ chunk, file: writeAsset(chunk) }));
+const shared = written.filter(({ chunk }) => ofApp.includes(chunk)).map(({ file }) => file.path);
+const page = readFileSync(join(SOURCE, "index.html"), "utf8")
+  .replace(/.*\{\{shared\}\}.*\n/, (line) =>
+    shared.map((path) => line.replace("{{shared}}", path)).join(""),
+  )
+  .replaceAll(
+    /\{\{(script|style|icon)\}\}/g,
+    (_, name: "script" | "style" | "icon") => assets[name].path,
+  );
 const index = { path: "/dashboard/", type: TYPES.html, file: "index.html", isImmutable: false };
-const files = [writeFile(index, Buffer.from(page)), ...Object.values(assets)];
+const files = [
+  writeFile(index, Buffer.from(page)),
+  ...Object.values(assets),
+  ...written.map(({ file }) => file),
+];
 writeFileSync(join(WORK, "files.json"), JSON.stringify(files, null, 2));
 
 // A program that reads the old one at this moment finds none, and says so.
 mkdirSync(dirname(FOLDER), { recursive: true });
 rmSync(FOLDER, { recursive: true, force: true });
 renameSync(WORK, FOLDER);
-const [script, operator, css] = Object.values(sizes).map((bytes) => (bytes / 1000).toFixed(1));
+const [script, operator, development, css] = Object.values(sizes).map((bytes) =>
+  (bytes / 1000).toFixed(1),
+);
 process.stdout.write(
-  `dist/dashboard: ${script} KB of script, ${operator} KB more for operators, ${css} KB of style\n`,
+  `dist/dashboard: ${script} KB of script, ${operator} KB more for operators, ${development} KB more for development, ${css} KB of style\n`,
 );
 
 /** The one file that esbuild named so. */
@@ -119,11 +136,32 @@ function bundled(stem: string, extension: "js" | "css"): Asset {
     ({ path }) => basename(path).startsWith(`${stem}-`) && path.endsWith(`.${extension}`),
   );
   const [file] = found;
-  // A second script that both others need would be missing in the page.
   if (file === undefined || found.length > 1) {
     throw new Error(`esbuild made ${found.length} files ${stem}-*.${extension}`);
   }
-  return { name: basename(file.path), extension, contents: file.contents };
+  return { ...toAsset(file), extension };
+}
+
+function toAsset({ path, contents }: (typeof outputFiles)[number]): Asset {
+  return { name: basename(path), extension: "js", contents };
+}
+
+/** The scripts that one needs before it can run, those that they need included. */
+function chunksOf({ name }: Asset): readonly Asset[] {
+  const [, output] =
+    Object.entries(metafile.outputs).find(([path]) => basename(path) === name) ?? [];
+  const needed = (output?.imports ?? []).filter(({ kind }) => kind === "import-statement");
+  const own = chunks.filter((each) => needed.some(({ path }) => basename(path) === each.name));
+  return [...new Set([...own, ...own.flatMap(chunksOf)])];
+}
+
+/** The bytes of a script, and of what it needs beside that of the first. */
+function bytesBeside(asset: Asset): number {
+  return bytesOf([asset, ...chunksOf(asset).filter((each) => !ofApp.includes(each))]);
+}
+
+function bytesOf(all: readonly Asset[]): number {
+  return all.reduce((sum, { contents }) => sum + contents.length, 0);
 }
 
 function shortHash(contents: Uint8Array): string {

@@ -4,12 +4,16 @@ import { dirname, join } from "node:path";
 
 import type { Plugin } from "esbuild";
 
+import { apiTypes } from "./api-types.ts";
 import { assetsFrom, assetTexts, buildSound, packedDashboard } from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
-const MODULES = ["index.ts", "verify.ts"];
+const MODULES = ["index.ts", "verify.ts", "worker.ts", "client/client.ts", "testing/testing.ts"];
+
+/** Of these the types are written from schemas: what the sources say takes all schemas and half of `domain` to tell. */
+const WRITTEN_TYPES = join(ROOT, "src", "client", "api.ts");
 
 /** The folder of what `require` gives. */
 const REQUIRED_FOLDER = "cjs";
@@ -61,16 +65,21 @@ export async function buildLibrary(outFolder: string): Promise<void> {
 
 /** What an import or a `require` of the package gives. */
 async function bundleModules(outdir: string, format: "esm" | "cjs"): Promise<void> {
-  const folder = format === "esm" ? `./${DAEMON_FOLDER}` : `../${DAEMON_FOLDER}`;
+  // Of what is for `require` the daemon is not beside it, but beside its folder.
+  const up = format === "esm" ? "" : "../";
   await buildSound({
     entryPoints: MODULES.map((name) => join(ROOT, "src", name)),
     outdir,
     format,
     bundle: true,
-    // No global and no module of any runtime is taken for granted, before a daemon is asked for.
+    // No global and no module of any runtime is taken for granted, before a daemon is asked for; but for a worker's.
     platform: "neutral",
+    external: ["node:*"],
     target: "es2022",
-    plugins: [apart(/^\.\/embedded\/daemon\.ts$/, `${folder}/daemon.cjs`)],
+    plugins: [
+      apart(/^\.\/embedded\/daemon\.ts$/, `./${up}${DAEMON_FOLDER}/daemon.cjs`),
+      apart(/^\.\.\/embedded\/daemon\.ts$/, `../${up}${DAEMON_FOLDER}/daemon.cjs`),
+    ],
   });
 }
 
@@ -149,13 +158,17 @@ function declareTypes(outFolder: string): void {
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`tsc ended with ${status}:\n${stdout}`);
+  writeFileSync(join(outFolder, "client", "api.d.ts"), apiTypes());
 }
 
-/** Adds a file and all that it names, but for what it imports only when it is asked to. */
+/** Adds a file and all whose types it names: what it imports to run it is no part of its declarations. */
 function addNamed(file: string, files: Set<string>): void {
-  if (files.has(file)) return;
+  if (files.has(file) || file === WRITTEN_TYPES) return;
   files.add(file);
-  for (const [, path = ""] of readFileSync(file, "utf8").matchAll(/ from "(\.[^"]*)"/g)) {
+  for (const [, path = ""] of readFileSync(file, "utf8").matchAll(TYPES_FROM)) {
     addNamed(join(dirname(file), path), files);
   }
 }
+
+const TYPES_FROM =
+  /^(?:export (?:type )?\{|import type |import \{[^}]*\btype )[^;]*? from "(\.[^"]*)"/gm;

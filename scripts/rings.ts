@@ -23,7 +23,12 @@ export const RINGS: readonly Ring[] = [
   // The one clock that there is: it asks the machine for its time.
   { files: "domain/clock/clock.ts", imports: [], packages: [], node: ["fs", "os"] },
   // The checksum of keys.
-  { files: "domain/account/key.ts", imports: ["domain/*"], packages: [], node: ["crypto", "zlib"] },
+  {
+    files: "domain/account/key.ts",
+    imports: ["domain/*", "domain/account/*"],
+    packages: [],
+    node: ["crypto", "zlib"],
+  },
   // Shapes of what is sent, for both ends: the browser's too, so nothing of Node.
   { files: "api/*", imports: ["domain/*"], packages: [], node: [] },
   { files: "store/*", imports: ["domain/*"], packages: [], node: [] },
@@ -103,12 +108,32 @@ export const RINGS: readonly Ring[] = [
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
+  // What `postbackd dev` adds: it stands between the parts of the daemon.
+  {
+    files: "dev/*",
+    imports: [
+      ...["domain/*", "store/store.ts", "store/sqlite/due-list.ts", "runners/runner.ts"],
+      ...["http/dev-desk.ts", "verify.ts"],
+    ],
+    packages: [],
+    // child_process and net for what outlives a process that is killed.
+    node: ["crypto", "child_process", "net", ...PLUMBING],
+  },
   // What may take long to parse, in a thread of its own: what the two rings parse, for both of them.
   {
     files: "parser/*",
     imports: ["domain/*", "http/long-parses.ts", "runners/http/service-result.ts", "assets.ts"],
     packages: [],
     node: ["worker_threads", ...PLUMBING],
+  },
+  // The client that other programs import, in any runtime: of both only types, so that it stays small.
+  { files: "client/*", imports: ["api/*", "domain/*"], packages: [], node: [] },
+  // A daemon for tests, here or elsewhere: the client of it, and what starts it.
+  {
+    files: "testing/*",
+    imports: ["client/*", "domain/*", "embedded/*", "node-version.ts"],
+    packages: [],
+    node: [],
   },
   // What runs in the browser: a client of the API.
   {
@@ -117,10 +142,17 @@ export const RINGS: readonly Ring[] = [
     packages: ["preact", "@preact/signals"],
     node: [],
   },
-  // `postbackd worker`: a client of the API in a process of its own.
+  // `postbackd worker`, and the library that programs make workers with: clients of the API in processes of their own.
   {
     files: "worker/*",
     imports: ["api/*", "domain/*", "net/*", "runners/*"],
+    packages: [],
+    node: PLUMBING,
+  },
+  // `postbackd listen`: a client of the API that shows an account's webhooks to a local receiver.
+  {
+    files: "listen/*",
+    imports: ["api/*", "domain/*", "net/*"],
     packages: [],
     node: PLUMBING,
   },
@@ -128,9 +160,11 @@ export const RINGS: readonly Ring[] = [
     files: "cli/*",
     imports: [
       "api/*",
+      "listen/*",
       "worker/*",
       "config/*",
       "daemon/*",
+      "dev/*",
       "domain/*",
       "store/store.ts",
       "assets.ts",
@@ -145,7 +179,7 @@ export const RINGS: readonly Ring[] = [
       ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
       ...["net/*"],
       ...["runners/*", "engine/*"],
-      ...["http/*", "parser/*", "assets.ts"],
+      ...["http/*", "parser/*", "dev/*", "assets.ts"],
     ],
     packages: [],
     node: ["crypto", "perf_hooks", ...MACHINE, ...PLUMBING],
@@ -153,7 +187,7 @@ export const RINGS: readonly Ring[] = [
   // The daemon for programs that embed it.
   {
     files: "embedded/*",
-    imports: ["daemon/*", "config/*", "domain/*", "assets.ts", "log.ts"],
+    imports: ["daemon/*", "dev/*", "config/*", "domain/*", "assets.ts", "log.ts"],
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],
   },
@@ -179,6 +213,7 @@ export const RINGS: readonly Ring[] = [
   },
   { files: "node-version.ts", imports: [], packages: [], node: [] },
   { files: "young-generation.ts", imports: [], packages: [], node: ["perf_hooks", "v8"] },
+  { files: "worker.ts", imports: ["worker/*", "domain/*"], packages: [], node: [] },
   // For receivers, in any runtime that knows Web Crypto.
   { files: "verify.ts", imports: [], packages: [], node: [] },
   {

@@ -110,10 +110,12 @@ export const pinSnapshot = defineRow({
     await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
     await client.query("SELECT count(*) FROM queue");
     const rates: number[] = [];
+    const waits: number[] = [];
     for (let part = 0; part < PARTS; part++) {
       const before = ledger.tasks.size;
       await sleep((values.seconds * 1000) / PARTS);
       rates.push(((ledger.tasks.size - before) * PARTS) / values.seconds);
+      waits.push(await msToStart(server.url, values.seconds / PARTS));
     }
     // Everybody who asks is told by then.
     if (values.seconds > OLD_SECONDS) {
@@ -124,9 +126,25 @@ export const pinSnapshot = defineRow({
     return [
       ["tasks a second in the first tenth of the time", (rates[0] ?? 0).toFixed(0)],
       ["in the last", (rates.at(-1) ?? 0).toFixed(0)],
+      ["from a post to the start of its run in the first, p99 ms", (waits[0] ?? 0).toFixed(0)],
+      ["in the last, p99 ms", (waits.at(-1) ?? 0).toFixed(0)],
     ];
   },
 });
+
+const MS_TO_START = `
+  SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY started_at - created_at)::float8 AS ms FROM ends
+  WHERE started_at IS NOT NULL AND start_at IS NULL AND runs = 1
+    AND created_at > (extract(epoch FROM clock_timestamp()) - $1) * 1000`;
+
+/** How long the tasks of the last seconds waited for the start of their runs, p99. */
+async function msToStart(url: string, seconds: number): Promise<number> {
+  const client = new pg.Client(url);
+  await client.connect();
+  const { rows } = await client.query<{ ms: number }>(MS_TO_START, [seconds]);
+  await client.end();
+  return rows[0]?.ms ?? Number.NaN;
+}
 
 export const revokeKey = defineRow({
   about: "A key that one daemon revokes is used at another at once, again and again.",

@@ -74,7 +74,7 @@ function spreadSql({ retries, spreadMs, retryNumbers }: Backlog, made: number): 
     UPDATE attempts SET due_at = ${dueAt("task_seq")},
       retry = json_extract('${JSON.stringify(retryNumbers)}', '$[' || (task_seq % ${retryNumbers.length}) || ']')
       WHERE started_at IS NULL;
-    UPDATE task_counts SET count = count * ${retries} / ${made} WHERE state <> 'ever_webhook';
+    UPDATE task_counts SET count = count * ${retries} / ${made};
     UPDATE host_counts SET retrying = (
       SELECT count(*) FROM attempts WHERE attempts.host = host_counts.host AND started_at IS NULL);`;
 }

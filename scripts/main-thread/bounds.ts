@@ -39,6 +39,7 @@ export const BOUNDS = {
   reference: row([null, "GET /docs", "the page, made before"], 3),
   statusCodes: row(["listStatusCodes", "status_codes", ""], 2),
   marketplaces: row(["listMarketplaces", "marketplaces", ""], 2),
+  types: row(["listTypes", "types", ""], 2),
   status: row(["getStatus", "status", ""], 2),
 
   taskGetAscii: row(["getTask", "task_get", "result of 4 MiB, ASCII"], 5),
@@ -54,6 +55,11 @@ export const BOUNDS = {
     ["listDeliveries", "deliveries of a task", "200 attempts"],
     10,
     "200 attempts, each with what the receiver answered, are written as JSON",
+  ),
+  attempts: row(
+    ["listAttempts", "attempts of all webhooks", "1000 that are scheduled"],
+    12,
+    LISTED,
   ),
   timeline: row(
     ["getTimeline", "timeline", "200 attempts, result of 4 MiB"],

@@ -26,6 +26,7 @@ export async function readCases(world: World) {
     reference: plain(anybody.get("/docs")),
     statusCodes: anybody.get("/v1/appendix/status_codes"),
     marketplaces: anybody.get("/v1/appendix/marketplaces"),
+    types: owner.get("/v1/appendix/types"),
     status: anybody.get("/v1/appendix/status"),
     taskGetAscii: owner.get(`/v1/tasks/task_get/${ids.ascii}`),
     taskGetWide: owner.get(`/v1/tasks/task_get/${ids.wide}`),
@@ -37,6 +38,7 @@ export async function readCases(world: World) {
     readyFiltered: owner.get(`/v1/tasks/tasks_ready?limit=1000&tag=${tag}&type=echo`),
     search: operator.get(`/v1/tasks/search?limit=200&q=${encodeURIComponent(WORDS)}`),
     deliveries: owner.get(`/v1/tasks/deliveries/${ids.tried}`),
+    attempts: owner.get("/v1/tasks/attempts?limit=1000"),
     timeline: owner.get(`/v1/tasks/timeline/${ids.tried}?time_zone=Europe%2FBerlin`),
     userData: owner.get("/v1/appendix/user_data"),
     overview: {

@@ -12,7 +12,7 @@ import { PostgresServer } from "../kit/postgres-server.ts";
 import { factTable, numberColumns, textTable } from "../kit/text-table.ts";
 import { requireSame, rowsOf, type TableRows } from "./file-rows.ts";
 import { fillFile } from "./fill-file.ts";
-import { runMove, type KillPoint, type MoveEnd } from "./move-process.ts";
+import { runMove, type MoveEnd } from "./move-process.ts";
 
 /** What a broken-off move left: nothing of use on the new side, or everything. */
 type Left = "not ready" | "complete";
@@ -33,7 +33,7 @@ export const command = defineCommand({
     "Moves a file to a PostgreSQL server and back, kills the program on the way, has it go on, and compares all rows.",
   flags: {
     tasks: whole("tasks in the file", 20_000),
-    kills: whole("kills each way, spread over the tables", 20),
+    kills: whole("kills each way, spread over its time", 20),
   },
   async run({ tasks, kills }, { place, note, print }) {
     const { database: original } = await createDaemonFile(place);
@@ -49,11 +49,8 @@ export const command = defineCommand({
     const left: Record<"there" | "back", Left[]> = { there: [], back: [] };
     for (let kill = 1; kill <= kills; kill++) {
       const part = (kill - 0.5) / kills;
-      const killAt = {
-        there: killPoint(unbroken.there, part),
-        back: killPoint(unbroken.back, part),
-      };
-      const found = await moveOnce(site, kill, killAt);
+      const killAfterMs = { there: part * unbroken.there.ms, back: part * unbroken.back.ms };
+      const found = await moveOnce(site, kill, killAfterMs);
       left.there.push(...found.left.there);
       left.back.push(...found.left.back);
       const [there, back] = [found.left.there.join(), found.left.back.join()];
@@ -62,11 +59,6 @@ export const command = defineCommand({
     print(killReport(left));
   },
 });
-
-/** Some time after that part of the tables: long enough to end within the next ones, or in what follows the last. */
-function killPoint({ tables, ms }: MoveEnd, part: number): KillPoint {
-  return { tables: Math.round(part * tables), delayMs: (Math.random() * 2 * ms) / tables };
-}
 
 interface Moved {
   readonly there: MoveEnd;
@@ -78,7 +70,7 @@ interface Moved {
 async function moveOnce(
   site: Site,
   number: number,
-  killAt: { readonly there: KillPoint; readonly back: KillPoint } | null,
+  killAfterMs: { readonly there: number; readonly back: number } | null,
 ): Promise<Moved> {
   const { place, original, wanted, server } = site;
   const file = join(place.folder, `moved-${number}.db`);
@@ -86,14 +78,14 @@ async function moveOnce(
   const url = await newSchema(server, number);
   copyFileSync(original, file);
   const left: { there: Left[]; back: Left[] } = { there: [], back: [] };
-  if (killAt !== null) {
-    await runMove(place, { from: file, to: url, killAt: killAt.there });
+  if (killAfterMs !== null) {
+    await runMove(place, { from: file, to: url, killAfterMs: killAfterMs.there });
     left.there.push(await leftThere(site, file, url));
   }
   const there = await runMove(place, { from: file, to: url });
   await requireRefusal(site, file);
-  if (killAt !== null) {
-    await runMove(place, { from: url, to: back, killAt: killAt.back });
+  if (killAfterMs !== null) {
+    await runMove(place, { from: url, to: back, killAfterMs: killAfterMs.back });
     left.back.push(existsSync(back) ? "complete" : "not ready");
   }
   const returned = existsSync(back) ? there : await runMove(place, { from: url, to: back });

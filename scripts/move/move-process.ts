@@ -1,30 +1,21 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, statSync } from "node:fs";
-import { createInterface } from "node:readline";
 
 import type { DaemonPlace } from "../kit/daemon-file.ts";
 import { cleanAtExit } from "../kit/exit-cleanup.ts";
-
-/** When a move is killed: so long after it has told of so many tables. */
-export interface KillPoint {
-  readonly tables: number;
-  readonly delayMs: number;
-}
 
 /** What is moved where, and when the program is killed, if it is. */
 export interface MoveRun {
   readonly from: string;
   readonly to: string;
-  readonly killAt?: KillPoint;
+  readonly killAfterMs?: number;
 }
 
 /** How a run of `postbackd move` ended, and what it took. */
 export interface MoveEnd {
   readonly isKilled: boolean;
   readonly ms: number;
-  /** How many tables it told of. */
-  readonly tables: number;
   /** The most memory that it had at once. */
   readonly memoryBytes: number;
   /** The largest that the `-wal` of the file it made was found. */
@@ -36,7 +27,7 @@ const LOOK_MS = 20;
 /** Runs `postbackd move`. Rejects, with what it said, when it fails by itself. */
 export async function runMove(
   { program, folder }: DaemonPlace,
-  { from, to, killAt }: MoveRun,
+  { from, to, killAfterMs }: MoveRun,
 ): Promise<MoveEnd> {
   const [file, ...args] = program.command;
   const startedAt = performance.now();
@@ -47,17 +38,8 @@ export async function runMove(
   });
   const kill = cleanAtExit(() => child.kill("SIGKILL"));
   let said = "";
-  let tables = 0;
-  let timer: NodeJS.Timeout | undefined;
-  const tell = (): void => {
-    if (tables === killAt?.tables) timer = setTimeout(kill, killAt.delayMs);
-  };
-  tell();
-  createInterface({ input: child.stderr }).on("line", (line) => {
-    said += `${line}\n`;
-    tables++;
-    tell();
-  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+  const timer = killAfterMs === undefined ? undefined : setTimeout(kill, killAfterMs);
   let [memoryBytes, walBytes] = [0, 0];
   const look = setInterval(() => {
     memoryBytes = Math.max(memoryBytes, peakMemoryOf(child.pid));
@@ -68,7 +50,7 @@ export async function runMove(
   clearTimeout(timer);
   const isKilled = child.signalCode === "SIGKILL";
   if (!isKilled && child.exitCode !== 0) throw new Error(`the move failed: ${said}`);
-  return { isKilled, ms: performance.now() - startedAt, tables, memoryBytes, walBytes };
+  return { isKilled, ms: performance.now() - startedAt, memoryBytes, walBytes };
 }
 
 function peakMemoryOf(pid: number | undefined): number {

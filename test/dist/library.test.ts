@@ -147,6 +147,7 @@ for (const [file, ...options] of RESOLUTIONS) {
       join(folder, file),
       `import { verifyPingback, verifyPostback, type RawBody } from "postbackd";
        import { verifyPostback as only } from "postbackd/verify";
+       import { createWorker, type TaskWorker } from "postbackd/worker";
        const body: RawBody = new Uint8Array(1);
        export const verdicts: Promise<boolean>[] = [
          verifyPostback(body, null, ["a", "b"]),
@@ -154,7 +155,19 @@ for (const [file, ...options] of RESOLUTIONS) {
          only("text", ["twice", "sent"], "a"),
        ];
        // @ts-expect-error A body that was parsed has other bytes.
-       void verifyPostback({ tasks: [] }, "", "a");`,
+       void verifyPostback({ tasks: [] }, "", "a");
+       const url = "http://127.0.0.1:8787";
+       export const worker: TaskWorker = createWorker<{ x: { width: number } }>({
+         url,
+         token: "",
+         types: { x: async ({ input }, { signal }) => signal.aborted || input.width },
+         concurrency: { x: 2 },
+       });
+       createWorker({ url, token: "", types: { x: ({ id, input }) => [id, input] }, concurrency: 2 });
+       // @ts-expect-error A type that has no handler.
+       createWorker<{ x: number; y: number }>({ url, token: "", types: { x: () => 1 } });
+       // @ts-expect-error An input of this type has no height.
+       createWorker<{ x: { width: 1 } }>({ url, token: "", types: { x: (task) => task.input.height } });`,
     );
     const tsc = join(ROOT, "node_modules", ".bin", "tsc");
     const args = ["--ignoreConfig", "--noEmit", "--strict", "--target", "es2022", file];
@@ -184,6 +197,36 @@ test("a program that requires the package verifies webhooks", (t) => {
     assert.deepEqual(JSON.parse(run(process.execPath, args, folder)), VERDICTS, specifier);
   }
 });
+
+/** A worker whose daemon refuses its token, as far as a program without a daemon can tell. */
+const WORK = `
+  const { createServer } = await import("node:http");
+  const server = createServer((_request, response) => {
+    response.statusCode = 401;
+    response.end('{"status_code":40101,"status_message":"API key revoked."}');
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  const url = "http://127.0.0.1:" + server.address().port;
+  const token = "pbd_work_" + "a".repeat(40);
+  const worker = library.createWorker({ url, token, types: { x: () => 1 } });
+  await worker.run().catch((error) => console.log(error.message.slice(0, 37)));
+  server.close();
+`;
+const REFUSED = "the daemon refuses this worker: 40101\n";
+
+for (const program of [process.execPath, "/usr/bin/node"]) {
+  const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" });
+  const skip = status === 0 && !isOldNode(stdout) ? false : `${program} is too old or not there`;
+  test(`${program} imports and requires the library for workers`, { skip }, (t) => {
+    const folder = install(t);
+    const required = `const library = require("postbackd/worker"); const main = async () => {${WORK}}; void main();`;
+    writeFileSync(join(folder, "work.mjs"), `import * as library from "postbackd/worker";${WORK}`);
+    writeFileSync(join(folder, "work.cjs"), required);
+
+    assert.equal(run(program, ["work.mjs"], folder), REFUSED);
+    assert.equal(run(program, ["work.cjs"], folder), REFUSED);
+  });
+}
 
 test("the receiver in TypeScript runs on the built package without any other tool", async (t) => {
   const command = [process.execPath, pathOf(TYPESCRIPT)] as const;

@@ -67,3 +67,16 @@ test("package-lock.json names no registry", () => {
     [],
   );
 });
+
+test("test/runtimes installs archives with checksums, and runs no script of theirs", () => {
+  const file = new URL("../runtimes/package-lock.json", import.meta.url);
+  const lock = JSON.parse(readFileSync(file, "utf8")) as {
+    readonly packages: Readonly<Record<string, Locked & { readonly hasInstallScript?: boolean }>>;
+  };
+
+  for (const [path, { integrity, resolved, hasInstallScript }] of Object.entries(lock.packages)) {
+    if (path === "") continue;
+    assert.match(integrity ?? "", /^sha512-/, path);
+    assert.deepEqual([resolved, hasInstallScript], [undefined, undefined], path);
+  }
+});

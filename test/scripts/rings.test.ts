@@ -70,9 +70,18 @@ const REFUSED = [
     'import type { Store } from "../store/store.ts";',
     "what is remembered, a type",
   ],
+  ["dev/a.ts", 'import { send } from "../net/send.ts";', "the network"],
+  ["testing/a.ts", 'import { startDaemon } from "../daemon/daemon.ts";', "the daemon itself"],
+  [
+    "client/a.ts",
+    'import { createHash } from "node:crypto";',
+    "what workers and browsers do not have",
+  ],
+  ["client/b.ts", 'import { connect } from "../net/dial.ts";', "the daemon's own connections"],
   ["dashboard/b.ts", 'import { createHash } from "node:crypto";', "what no browser has"],
   ["dashboard/part/a.tsx", 'import { H3 } from "h3";', "another ring's package"],
   ["dashboard/task/a.tsx", 'import { ask } from "../../http/app.ts";', "the server, from below"],
+  ["listen/a.ts", 'import { defineOperation } from "../http/operation.ts";', "the API itself"],
   ["worker/a.ts", 'import { open } from "../store/sqlite/sqlite-store.ts";', "a database"],
   ["worker/b.ts", 'import { request } from "node:http";', "connections of its own"],
   [
@@ -90,6 +99,7 @@ const REFUSED = [
   ["embedded/daemon.ts", 'import { openServer } from "../http/server.ts";', "a part of the daemon"],
   ["main.ts", 'import { createDaemon } from "./daemon/daemon.ts";', "more than the command line"],
   ["command.ts", 'import { run } from "./cli/run.ts";', "what an older Node cannot parse"],
+  ["worker.ts", 'import { Link } from "./net/link.ts";', "a ring that it does not show"],
   ["index.ts", 'import { send } from "./net/send.ts";', "a ring that it does not show"],
   ["young-generation.ts", 'import { readFileSync } from "node:fs";', "files"],
   ["node-version.ts", 'import { readFileSync } from "node:fs";', "files"],
@@ -135,6 +145,7 @@ const ALLOWED = [
   ["dashboard/a.ts", 'import { parseTaskSearch } from "../domain/task-search.ts";'],
   ["dashboard/part/a.tsx", 'import { signal } from "@preact/signals";'],
   ["dashboard/task/a.tsx", 'import { toSpanText } from "../../domain/time.ts";'],
+  ["client/a.ts", 'import type { AnswerOf } from "../api/answers.ts";'],
   ["worker/a.ts", 'import { createServiceClient } from "../net/service-client.ts";'],
   ["worker/b.ts", 'import { createCommandRunner } from "../runners/command.ts";'],
   ["cli/a.ts", 'import { createDaemon } from "../daemon/daemon.ts";'],
@@ -146,6 +157,7 @@ const ALLOWED = [
   ["assets.ts", 'import { readFileSync } from "node:fs";'],
   ["main.ts", 'import { run } from "./cli/run.ts";'],
   ["command.ts", 'export const late = import("./main.ts");'],
+  ["worker.ts", 'import { newTaskWorker } from "./worker/task-worker.ts";'],
   ["index.ts", 'export { createDaemon } from "./embedded/daemon.ts";'],
 ] as const;
 
