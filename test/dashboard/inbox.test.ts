@@ -108,6 +108,8 @@ test("the clock stands still, is advanced by buttons that tell what happened, an
     await clock.getByText("Nothing happened.").waitFor();
     await clock.getByRole("button", { name: "Close" }).click();
   }
+  // The page's own read, some seconds later, would be refused if the session had ended meanwhile.
+  await page.waitForResponse((response) => response.url().endsWith("/stats/overview"));
   await page.reload();
   await page.getByRole("heading", { name: "Overview" }).waitFor();
 });

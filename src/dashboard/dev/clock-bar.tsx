@@ -12,6 +12,7 @@ import { absoluteText, countOf } from "../shell/format.ts";
 import { changes } from "../shell/live.ts";
 import { useResource } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
+import { keepSession } from "../shell/session.ts";
 import { useSubmission } from "../shell/submission.ts";
 
 const POLL_MS = 5000;
@@ -43,6 +44,8 @@ export function ClockBar() {
   function change(work: () => Promise<unknown>): void {
     submission.run(async () => {
       await work();
+      // Before anything else is read: a read of the page's own keeps no session, and is refused when that is over.
+      await keepSession();
       clock.reload();
       changes.value++;
     });
