@@ -38,7 +38,7 @@ export async function serveForDevelopment(given: Config, order: DevOrder): Promi
   endOnFault(log);
   const signals = watchSignals({ log, reload: null });
   const stop = order.stopsWithStdin ? Promise.race([signals.asked, stdinEnds()]) : signals.asked;
-  const dev = seededMode(order);
+  const { dev, close } = seededMode(order);
   const { clock } = dev;
   const daemon = await startFor(config, { log, clock, dev });
   try {
@@ -46,7 +46,7 @@ export async function serveForDevelopment(given: Config, order: DevOrder): Promi
     await stop;
   } finally {
     await daemon.stop(DRAIN);
-    clock.close();
+    close();
   }
   log.info({}, "stopped");
   process.exit(EXIT.done);

@@ -5,15 +5,26 @@ import { DevMode } from "./dev-mode.ts";
 // Tests that repeat begin at the same time.
 const SEEDED_START = Date.UTC(2026, 0, 1);
 
-/** Makes what a daemon for development needs. With a seed, whatever this process draws at random repeats. */
+/** What a daemon for development needs. */
+export interface SeededMode {
+  readonly dev: DevMode;
+  /** Ends its clock; from then on nobody can guess any more what this process draws at random. */
+  readonly close: () => void;
+}
+
+/** Makes it. With a seed, whatever this process draws at random repeats, until it is closed. */
 export function seededMode(given: {
   readonly clock: ClockMode;
   /** Null for a run like no other. */
   readonly seed: number | null;
-}): DevMode {
+}): SeededMode {
   const { clock: mode, seed } = given;
-  if (seed === null) return new DevMode({ clock: new DevClock({ mode }), isRepeatable: false });
-  seedRandom(seed);
-  const clock = new DevClock({ mode, startAt: SEEDED_START });
-  return new DevMode({ clock, isRepeatable: true });
+  const clock =
+    seed === null ? new DevClock({ mode }) : new DevClock({ mode, startAt: SEEDED_START });
+  const unseed = seed === null ? null : seedRandom(seed);
+  const close = (): void => {
+    clock.close();
+    unseed?.();
+  };
+  return { dev: new DevMode({ clock, isRepeatable: seed !== null }), close };
 }

@@ -1,8 +1,11 @@
 import { createHash, randomFillSync } from "node:crypto";
 
-let fill: (bytes: Uint8Array) => void = (bytes) => void randomFillSync(bytes);
+type Fill = (bytes: Uint8Array) => void;
 
-/** Fills bytes that nobody can guess; those of a seeded process are the same each time. */
+const fillSecurely: Fill = (bytes) => void randomFillSync(bytes);
+let fill = fillSecurely;
+
+/** Fills bytes that nobody can guess; while a seed is in force they are the same each time. */
 export function fillRandom(bytes: Uint8Array): void {
   fill(bytes);
 }
@@ -14,11 +17,14 @@ export function randomBytes(length: number): Buffer {
   return bytes;
 }
 
-/** Makes everything random in this process follow from a seed. For tests alone: whoever knows the seed knows all keys. */
-export function seedRandom(seed: number): void {
+/**
+ * Makes everything random in this process follow from a seed, until the function that it answers is called, or another
+ * seed takes its place. For tests alone: whoever knows the seed knows all keys.
+ */
+export function seedRandom(seed: number): () => void {
   let block = 0;
   let left: Uint8Array = new Uint8Array();
-  fill = (bytes) => {
+  const fillBySeed: Fill = (bytes) => {
     for (let i = 0; i < bytes.length;) {
       if (left.length === 0) left = createHash("sha256").update(`${seed} ${block++}`).digest();
       const part = left.subarray(0, bytes.length - i);
@@ -26,5 +32,9 @@ export function seedRandom(seed: number): void {
       i += part.length;
       left = left.subarray(part.length);
     }
+  };
+  fill = fillBySeed;
+  return () => {
+    if (fill === fillBySeed) fill = fillSecurely;
   };
 }

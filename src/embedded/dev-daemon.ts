@@ -14,9 +14,9 @@ import { readSettings } from "./settings.ts";
 export async function startDevDaemon(settings: DevSettings): Promise<DevDaemon> {
   const { clock, seed, ...embedded } = readDevSettings(settings);
   const folder = makeThrowawayFolder();
-  const dev = seededMode({ clock, seed });
+  const { dev, close } = seededMode({ clock, seed });
   const cleanUp = (): void => {
-    dev.clock.close();
+    close();
     removeThrowawayFolder(folder);
   };
   try {

@@ -280,3 +280,16 @@ test("with a seed ids, keys, secrets and times are the same again", async () => 
 
   assert.deepEqual(await record(), await record());
 });
+
+test("when a daemon with a seed has stopped, keys are such that nobody can guess again", async () => {
+  const record = async () => {
+    await (await startDaemon({ seed: 7 })).stop();
+    await using daemon = await startDaemon();
+    return [daemon.key, daemon.webhookSecret];
+  };
+
+  const [key, secret] = await record();
+  const [otherKey, otherSecret] = await record();
+  assert.notEqual(key, otherKey);
+  assert.notEqual(secret, otherSecret);
+});
