@@ -28,6 +28,7 @@ const HAS_TABLES = `SELECT to_regclass('schema_version') IS NOT NULL AS "isThere
 const IS_USED = `
   SELECT EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM secrets)
     OR EXISTS (SELECT 1 FROM schema_version WHERE moved_from IS NOT NULL) AS "isUsed"`;
+const FIND_MODE = `SELECT value FROM secrets WHERE name = 'mode'`;
 // Held by the session, so until the connection ends, whatever becomes of this process.
 const LOCK_MOVES = `SELECT pg_advisory_lock(hashtext('postbackd move'))`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_from = $1`;
@@ -91,6 +92,7 @@ class ToServer {
   async move(from: string): Promise<MoveReport> {
     const mark = findMoveMark(this.#file);
     if (mark === null) this.#refuseOtherVersion(from);
+    this.#refuseForTests(from);
     if (mark !== null && mark.to !== this.#address.shown) {
       throw new MoveError(`${from} was moved to ${mark.to}: name that`);
     }
@@ -123,6 +125,15 @@ class ToServer {
       version < SCHEMA_VERSION
         ? `${file} was made by an older postbackd: start this one on it once, which migrates it, stop it, and move it then`
         : `${file} was made by a newer postbackd: move it with that`,
+    );
+  }
+
+  /** Only 'postbackd dev' serves such a file, and it serves files alone. */
+  #refuseForTests(file: string): void {
+    const mode = this.#file.prepare<[], string>(FIND_MODE).pluck().get();
+    if (mode !== "dev") return;
+    throw new MoveError(
+      `${file} was made by 'postbackd dev', for tests: no daemon would serve it from a server; move a file of 'postbackd start'`,
     );
   }
 

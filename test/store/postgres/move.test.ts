@@ -181,6 +181,19 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.ok((await openTestStore(t, { file })).cluster);
   });
 
+  test("a file of 'postbackd dev', which no daemon would serve from there, is refused and stays", async (t) => {
+    const file = await newLivedFile(t);
+    const store = await openTestStore(t, { file });
+    await store.keepSecret({ name: "mode", fresh: "dev" });
+    await store.close();
+    const before = contentOf(file);
+    const server = parseServerAddress(await newDatabaseUrl(t));
+
+    await assert.rejects(moveToServer({ file, server, tell }), /was made by 'postbackd dev'/);
+
+    assert.deepEqual(contentOf(file), before);
+  });
+
   test("a move that is killed wherever it may be is finished by the next one", async (t) => {
     const original = await newLivedFile(t);
     const before = contentOf(original);
