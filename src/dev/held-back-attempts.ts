@@ -19,8 +19,10 @@ export class HeldBackAttempts {
     const waiting = this.#waiting.get(host) ?? new Set();
     this.#waiting.set(host, waiting.add(resolve));
     const forget = this.#work.atLull(resolve, "last");
-    signal.addEventListener("abort", () => resolve(), { once: true });
+    const give = (): void => resolve();
+    signal.addEventListener("abort", give, { once: true });
     await promise;
+    signal.removeEventListener("abort", give);
     forget();
     waiting.delete(resolve);
   }
