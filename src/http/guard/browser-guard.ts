@@ -42,7 +42,7 @@ export function hostFault(request: Received, { hosts }: BrowserPolicy): string |
   const isOurs = name !== null && (isEverybodys(name) || hosts.has(name));
   // A foreign name that leads here is how a foreign page would read ours: DNS rebinding.
   if (isOurs && others.length === 0) return null;
-  return "The dashboard is not served by this host name: set public_url to the URL it is to be reached by.";
+  return "This host name is not known as this daemon's: set public_url to the URL that it is to be reached by.";
 }
 
 /** Refuses with 40301 a request that comes by a foreign name, or from another site. */
