@@ -112,8 +112,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "dev/*",
     imports: [
-      ...["domain/*", "store/store.ts", "store/sqlite/due-list.ts", "runners/runner.ts"],
-      ...["http/dev-desk.ts", "verify.ts"],
+      ...["domain/*", "store/store.ts", "runners/runner.ts", "http/dev-desk.ts", "verify.ts"],
     ],
     packages: [],
     // child_process and net for what outlives a process that is killed.

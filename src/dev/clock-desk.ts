@@ -1,7 +1,7 @@
 import { systemClock, type SteadyClock } from "../domain/clock/clock.ts";
-import type { DueItem, DueList } from "../store/sqlite/due-list.ts";
+import type { Destination, DevClockDesk, DevEvent, Journey } from "../http/dev-desk.ts";
+import type { DueItem, DueList } from "../store/store.ts";
 import type { ClockMode, DevClock } from "./dev-clock.ts";
-import type { DevEvent } from "./store-watch.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
 const HOUR_MS = 3600 * 1000;
@@ -16,17 +16,6 @@ const STILL_MS_MAX = 30_000;
 // How long tasks wait in the queue is counted while the daemon runs, an hour at most in one step.
 const QUEUED_STRIDE_MS = HOUR_MS;
 
-/** The end of an advance: a time of the wall clock, or a moment at which nothing is scheduled. */
-export type Destination = { readonly at: number } | "idle";
-
-/** Where the clock stands, and what happened on the way there. */
-export interface Journey {
-  readonly now: number;
-  readonly events: readonly DevEvent[];
-  /** The work that the clock waits for; empty when it has arrived. */
-  readonly waitsFor: readonly string[];
-}
-
 export interface ClockDeskParts {
   readonly clock: DevClock;
   readonly work: WorkWatch;
@@ -36,7 +25,7 @@ export interface ClockDeskParts {
 }
 
 /** Reads and moves the clock of a daemon for development. */
-export class ClockDesk {
+export class ClockDesk implements DevClockDesk {
   readonly #parts: ClockDeskParts;
   #events: DevEvent[] | null = null;
   #last: Promise<unknown> = Promise.resolve();

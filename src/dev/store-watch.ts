@@ -1,24 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
-import type { DeliveryKind, DeliveryState } from "../domain/webhook/delivery.ts";
+import type { DevEvent } from "../http/dev-desk.ts";
 import type { LeaseEnd, Store } from "../store/store.ts";
 import type { WorkWatch } from "./work-watch.ts";
-
-/** Something that happened and is on disk. */
-export interface DevEvent {
-  /** By the daemon's clock. */
-  readonly at: number;
-  readonly event: "run_started" | "run_failed" | "lease_ended" | "task_ended" | "attempt_ended";
-  readonly taskId: string;
-  /** Of the task; null while it has not ended. */
-  readonly state?: "completed" | "failed" | "cancelled";
-  readonly kind?: DeliveryKind;
-  readonly attempt?: number;
-  readonly outcome?: string;
-  readonly httpStatus?: number | null;
-  readonly delivery?: DeliveryState;
-  /** When it is tried again; null when it is not. */
-  readonly nextAt?: number | null;
-}
 
 /** The events of a write, from what it was given and what it answered. */
 type Telling = {

@@ -1,6 +1,6 @@
 import type { Attempt, DeliveryKind, DeliveryState } from "../domain/webhook/delivery.ts";
 import type { ScriptedAnswer } from "../domain/webhook/scripted-answer.ts";
-import type { AuditEntry } from "../store/store.ts";
+import type { AuditEntry, DueItem } from "../store/store.ts";
 
 /** The means of the operations of a daemon for development. */
 export interface DevDesk {
@@ -108,16 +108,13 @@ export interface DevClockDesk {
    * Moves the clock to a time, or until nothing is scheduled, and lets all happen that falls due on the way. Rejects when
    * `signal` is aborted before.
    */
-  advance(destination: { readonly at: number } | "idle", signal: AbortSignal): Promise<Journey>;
+  advance(destination: Destination, signal: AbortSignal): Promise<Journey>;
 }
 
-export interface DueItem {
-  readonly at: number;
-  readonly what: "attempt" | "task_start" | "lease_end" | "erasure";
-  readonly taskId: string;
-  readonly kind: DeliveryKind | null;
-}
+/** The end of an advance: a time of the wall clock, or a moment at which nothing is scheduled. */
+export type Destination = { readonly at: number } | "idle";
 
+/** Where the clock stands, and what happened on the way there. */
 export interface Journey {
   readonly now: number;
   readonly events: readonly DevEvent[];
@@ -127,15 +124,18 @@ export interface Journey {
 
 /** Something that happened and is on disk. */
 export interface DevEvent {
+  /** By the daemon's clock. */
   readonly at: number;
   readonly event: "run_started" | "run_failed" | "lease_ended" | "task_ended" | "attempt_ended";
   readonly taskId: string;
+  /** Of a task that has ended. */
   readonly state?: "completed" | "failed" | "cancelled";
   readonly kind?: DeliveryKind;
   readonly attempt?: number;
   readonly outcome?: string;
   readonly httpStatus?: number | null;
   readonly delivery?: DeliveryState;
+  /** When it is tried again; null when it is not. */
   readonly nextAt?: number | null;
 }
 

@@ -30,6 +30,7 @@ export type * from "./clock.ts";
 export type * from "./cluster.ts";
 export type * from "./delivery-hold.ts";
 export type * from "./delivery.ts";
+export type * from "./due-list.ts";
 export type * from "./lease.ts";
 export type * from "./queue.ts";
 export type * from "./redelivery-order.ts";

@@ -1,24 +1,5 @@
-import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
+import type { DueItem, DueList } from "../store.ts";
 import { openReader } from "./machine/connection.ts";
-
-/** Something that happens by itself when its time has come. */
-export interface DueItem {
-  /** By the wall clock. */
-  readonly at: number;
-  readonly what: "attempt" | "task_start" | "lease_end" | "erasure";
-  readonly taskId: string;
-  /** Of an attempt's webhook; null for everything else. */
-  readonly kind: DeliveryKind | null;
-}
-
-/** Lists what waits in a file for its time. It may read all that waits: it is for development. */
-export interface DueList {
-  /** Up to `max` items after `now`, the earliest first. `steady` is the same moment by the steady clock. */
-  list(query: { readonly now: number; readonly steady: number; readonly max: number }): DueItem[];
-  /** True while a task waits to be started that could be. */
-  isQueued(): boolean;
-  close(): void;
-}
 
 // A task that ended keeps its place until its webhooks have.
 const ITEMS = `
