@@ -17,7 +17,8 @@ const TIMED_OUT: Readonly<Record<Stage, string>> = {
  */
 export class OpenAttempt {
   readonly #clock: Clock;
-  readonly #controller = new AbortController();
+  /** Made for those who need one: a delivery on a connection that is kept does not. */
+  #controller: AbortController | null = null;
   readonly #deadline: Timer;
   readonly #deadlineAt: number;
   readonly #spentMs: Record<Stage, number | null> = {
@@ -28,6 +29,7 @@ export class OpenAttempt {
   };
   #stage: Stage = "connect";
   #cutBy: "timed_out" | "interrupted" | null = null;
+  #whenCut: (() => void) | null = null;
   /** The address that is being or was dialled. */
   address: string | null = null;
   /** Its place among the attempts in flight, which only {@link AttemptsInFlight} sets. */
@@ -42,9 +44,23 @@ export class OpenAttempt {
     this.#deadline = clock.setTimer(timeoutMs, () => setImmediate(() => this.#cut("timed_out")));
   }
 
-  /** Aborted when the deadline passes or the attempt is interrupted. */
+  /** Aborted when the attempt is cut. */
   get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.isCut) this.#controller.abort();
+    }
     return this.#controller.signal;
+  }
+
+  /** True once the deadline has passed or the attempt was interrupted. */
+  get isCut(): boolean {
+    return this.#cutBy !== null;
+  }
+
+  /** Calls back at most once, when the attempt is cut; null forgets who was to be called. */
+  whenCut(listener: (() => void) | null): void {
+    this.#whenCut = listener;
   }
 
   /** Milliseconds until the deadline. */
@@ -107,8 +123,10 @@ export class OpenAttempt {
   }
 
   #cut(by: "timed_out" | "interrupted"): void {
-    this.#cutBy ??= by;
-    this.#controller.abort();
+    if (this.isCut) return;
+    this.#cutBy = by;
+    this.#controller?.abort();
+    this.#whenCut?.();
   }
 }
 

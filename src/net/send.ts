@@ -198,7 +198,7 @@ export class Sender {
     attempt.address = connection.address;
     const { clock } = this.#deps;
     const answer = await attempt.timed("answer", () =>
-      exchange(connection.socket, request, { clock, signal: attempt.signal }),
+      exchange(connection.socket, request, { clock, limit: attempt }),
     );
     if (answer.kind === "answered" && answer.isReusable) {
       this.#pool.put(connection, { hintMs: answer.keepAliveMs });
