@@ -154,3 +154,20 @@ test("makes secrets of 32 random bytes", () => {
     assert.equal(Buffer.from(secret.slice(6), "base64").length, 32);
   }
 });
+
+test("however many secrets sign in turn, each signs as its own", () => {
+  const secrets = Array.from({ length: 2500 }, (_, index) => {
+    return `whsec_${Buffer.from(`secret number ${index}`).toString("base64")}`;
+  });
+
+  for (const secret of [...secrets, ...secrets]) {
+    const shown = hmacSha256(Buffer.from(secret), Buffer.from("body")).toString("hex");
+    const key = Buffer.from(secret.slice("whsec_".length), "base64");
+    const decoded = hmacSha256(key, Buffer.from("id.1.body")).toString("base64");
+
+    const standard = signStandardWebhook({ id: "id", timestamp: 1, body: "body" }, [secret]);
+
+    assert.equal(signWebhook("body", secret), `sha256=${shown}`);
+    assert.equal(standard, `v1,${decoded}`);
+  }
+});
