@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
 
 import { CURSOR_RULE } from "../api/input.ts";
 import type { Scope } from "../store/store.ts";
@@ -49,16 +49,17 @@ export type ListCursors = ReturnType<typeof listCursors>;
 export function listCursors(keyText: string) {
   const key = Buffer.from(keyText, "base64url");
   return {
-    /** Opaque, safe in a URL, always of one length and never twice the same. */
+    /** Opaque, safe in a URL, always of one length, and the same for the same place, so that pages can be compared. */
     seal({ timeMs, seq }: ListPlace, view: ListView): string {
-      // Random nonces serve 2^32 cursors (NIST SP 800-38D, section 8.3): a thousand a second for fifty days. Two equal
-      // nonces would tell only how far apart two places are.
-      const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-      cipher.setAAD(viewBytes(view));
       const place = Buffer.alloc(PLACE_BYTES);
       place.writeDoubleBE(timeMs, 0);
       place.writeDoubleBE(seq, 8);
+      const aad = viewBytes(view);
+      // Made of all that is sealed: two cursors with one nonce are one cursor.
+      const mark = createHmac("sha256", key).update(aad).update(place).digest();
+      const nonce = mark.subarray(0, NONCE_BYTES);
+      const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+      cipher.setAAD(aad);
       const sealed = [cipher.update(place), cipher.final(), cipher.getAuthTag()];
       return Buffer.concat([nonce, ...sealed]).toString("base64url");
     },
