@@ -22,7 +22,7 @@ import {
 } from "./body.ts";
 import type { DevInboxDesk } from "./dev-desk.ts";
 import { parseFields } from "./fields.ts";
-import { guardDeveloper } from "./guard/browser-guard.ts";
+import { guardDeveloper, isFromPage } from "./guard/browser-guard.ts";
 import { arrivalOf, strictTransport } from "./guard/client-address.ts";
 import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
 import { inTurns } from "./in-turns.ts";
@@ -41,6 +41,7 @@ import {
   type GivenBody,
   type Operation,
 } from "./operation.ts";
+import { pageAnswer } from "./page-answer.ts";
 import {
   addPages,
   DASHBOARD_PATH,
@@ -211,7 +212,9 @@ async function callOperation(
     },
   };
   const given = await operation.handle({ ...call, ...who, query, ...body });
-  const answer = "fields" in given ? toAnswer(given) : given;
+  const whole = "fields" in given ? toAnswer(given) : given;
+  const isRead = operation.method === "GET" && isFromPage(request);
+  const answer = isRead ? await pageAnswer(call, whole) : whole;
   room.answered(answer, call.isHead);
   return answer;
 }

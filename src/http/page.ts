@@ -5,6 +5,7 @@ import { FastResponse } from "srvx";
 
 import type { DashboardFile } from "../assets.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
+import { acceptsCoding } from "./content-coding.ts";
 import { hostFault, type BrowserPolicy } from "./guard/browser-guard.ts";
 import { requireHttps, type GateDeps } from "./guard/gate.ts";
 import { REFERENCE_PATH } from "./reference/reference-files.ts";
@@ -180,21 +181,8 @@ function toResponse({ status, headers, body }: PageAnswer, reply: Reply): Respon
 }
 
 function encodedBody({ body, brotli, gzip }: DashboardFile, accepted: readonly string[]) {
-  const weights = codingWeights(accepted);
-  const isAccepted = (coding: string) => (weights.get(coding) ?? weights.get("*") ?? 0) > 0;
-  if (brotli !== null && isAccepted("br")) return { body: brotli, encoding: "br" };
-  if (gzip !== null && isAccepted("gzip")) return { body: gzip, encoding: "gzip" };
+  const accepts = acceptsCoding(accepted);
+  if (brotli !== null && accepts("br")) return { body: brotli, encoding: "br" };
+  if (gzip !== null && accepts("gzip")) return { body: gzip, encoding: "gzip" };
   return { body, encoding: null };
-}
-
-// RFC 9110 §12.5.3. The client's preference among several does not matter: the smallest serves it best.
-function codingWeights(accepted: readonly string[]): ReadonlyMap<string, number> {
-  const elements = accepted.join(",").toLowerCase().split(",");
-  return new Map(
-    elements.map((element) => {
-      const [coding = "", ...parameters] = element.split(";").map((part) => part.trim());
-      const quality = parameters.find((parameter) => parameter.startsWith("q="));
-      return [coding, quality === undefined ? 1 : Number(quality.slice(2)) || 0];
-    }),
-  );
 }

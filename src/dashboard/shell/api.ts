@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 
 import type { AnswerOf, OperationKey } from "../../api/answers.ts";
 import type { BodyOf, QueryOf } from "../../api/inputs.ts";
+import { KeptAnswers } from "./kept-answers.ts";
 import { actsFor } from "./route.ts";
 
 /** A refusal of the API, or a request that did not reach it. */
@@ -105,20 +106,39 @@ export async function callText<const Key extends OperationKey>(
   operation: Key,
   options: CallOptions<Key>,
 ): Promise<string> {
-  const response = await send(operation, options);
-  const text = await response.text();
-  if (response.ok) return text;
-  if (response.status === 401) signedOut.value++;
+  const asked = askedFor(operation, options);
+  const response = await send(operation, options, kept.tagOf(asked));
+  const text = await kept.textOf(asked, response);
+  if (response.ok || response.status === 304) return text;
+  if (response.status === 401) {
+    kept.forget();
+    signedOut.value++;
+  }
   throw toError(parse(text, response.status), response.status);
 }
 
-async function send(operation: OperationKey, options: AnyOptions): Promise<Response> {
+const kept = new KeptAnswers();
+
+// The same for two readers who see different things: the account is part of it.
+function askedFor(operation: OperationKey, options: AnyOptions): string {
+  const [method = "", path = ""] = operation.split(" ");
+  const account = options.account === undefined ? actsFor.value : options.account;
+  return `${method} ${urlOf(path, options)} ${account ?? ""}`;
+}
+
+async function send(
+  operation: OperationKey,
+  options: AnyOptions,
+  tag: string | null,
+): Promise<Response> {
   const { body, signal: abort } = options;
   const [method = "", path = ""] = operation.split(" ");
+  const headers = headersFor(options);
+  if (tag !== null) headers.set("If-None-Match", tag);
   try {
     const response = await fetch(urlOf(path, options), {
       method,
-      headers: headersFor(options),
+      headers,
       cache: "no-store",
       ...(body === undefined ? {} : { body: bodyText(body) }),
       ...(abort === undefined ? {} : { signal: abort }),
