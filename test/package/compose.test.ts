@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { test } from "node:test";
+
+import { parseYaml } from "@redocly/openapi-core";
+import { z } from "zod";
+
+import { ROOT } from "../../scripts/manifest.ts";
+import { readDockerfile } from "./dockerfile.ts";
+
+const DEPLOY = join(ROOT, "deploy");
+const DOCKERFILE = join(DEPLOY, "Dockerfile");
+const FILES = ["compose-file.yaml", "compose.yaml"];
+
+const COMPOSE = z.object({
+  services: z.record(
+    z.string(),
+    z.object({
+      image: z.string(),
+      build: z.object({ context: z.string(), dockerfile: z.string() }).optional(),
+      volumes: z.array(z.string()).optional(),
+    }),
+  ),
+  volumes: z.record(z.string(), z.unknown()),
+});
+
+/** The commands of the lines of comment before the first line of the file. */
+function headerCommands(text: string): readonly string[] {
+  const header = text.slice(0, text.search(/^[^#\n]/m));
+  return [...header.matchAll(/^# {5}(.*)$/gm)].map(([, command = ""]) => command);
+}
+
+/** How the Dockerfile's own header builds it: what is run first, and the context below the root. */
+function buildOrder(): { readonly first: string; readonly context: string } {
+  const [line = ""] = headerCommands(readFileSync(DOCKERFILE, "utf8"));
+  const [, first = "", context = ""] =
+    /^(.*) && docker build -t postbackd -f deploy\/Dockerfile (\S+)$/.exec(line) ??
+    assert.fail(`the header of the Dockerfile does not build it: ${line}`);
+  return { first, context };
+}
+
+function composeFile(name: string) {
+  const text = readFileSync(join(DEPLOY, name), "utf8");
+  const { services, volumes } = COMPOSE.parse(parseYaml(text));
+  const own = Object.entries(services).filter(([, { build }]) => build !== undefined);
+  assert.ok(own.length > 0, `${name} builds no service`);
+  return { text, volumes, own };
+}
+
+for (const name of FILES) {
+  test(`${name} builds the Dockerfile in the folder where its ADD finds the archives`, () => {
+    const { own } = composeFile(name);
+
+    for (const [service, { build, image }] of own) {
+      const context = resolve(DEPLOY, build?.context ?? "");
+      assert.equal(relative(ROOT, context), buildOrder().context, service);
+      assert.equal(resolve(context, build?.dockerfile ?? ""), DOCKERFILE, service);
+      assert.equal(image, "postbackd", service);
+    }
+  });
+
+  test(`the header of ${name} makes the archives first, and names the file and its services`, () => {
+    const { text, own } = composeFile(name);
+    const commands = headerCommands(text);
+
+    assert.equal(commands[0], buildOrder().first);
+    const composed = commands.filter((command) => command.startsWith("docker compose "));
+    assert.ok(composed.length >= 2, text);
+    for (const command of composed) {
+      assert.ok(command.startsWith(`docker compose -f deploy/${name} `), command);
+      const [, service] = / exec (\S+) postbackd /.exec(command) ?? [];
+      assert.ok(service === undefined || own.some(([each]) => each === service), command);
+    }
+  });
+
+  test(`${name} mounts where the image has its data, and writes nowhere else`, () => {
+    const { text, own, volumes } = composeFile(name);
+    const stage = readDockerfile(DOCKERFILE, {}).at(-1);
+    const last = (word: string) => stage?.instructions.findLast((one) => one.name === word)?.text;
+    const data = last("VOLUME") ?? assert.fail("the Dockerfile has no VOLUME");
+
+    assert.equal(last("WORKDIR"), data);
+    for (const mount of own.flatMap(([, service]) => service.volumes ?? [])) {
+      const [volume = "", target] = mount.split(":");
+      assert.equal(target, data, mount);
+      assert.ok(Object.hasOwn(volumes, volume), mount);
+    }
+    // In comments too: whoever takes the mark away gets a mount.
+    const paths = [...text.matchAll(/(\/[\w./-]+)\/(?:postbackd\.toml:ro|copy\.db)/g)];
+    assert.ok(paths.length > 0, text);
+    for (const [path, folder] of paths) assert.equal(folder, data, path);
+  });
+}
+
+test("compose-file.yaml keeps the data in a volume that has a name", () => {
+  const { own } = composeFile("compose-file.yaml");
+
+  assert.deepEqual(
+    own.map(([, { volumes }]) => volumes),
+    [["data:/data"]],
+  );
+});
