@@ -8,11 +8,11 @@ import { judgeCommandConfig, settingArgs } from "./settings.ts";
 
 export const configCheckCommand = defineCommand({
   description: "Find everything that is wrong with the configuration",
-  example: "postbackd config check --config /etc/postbackd.toml",
+  example: "postbackd config check --config ./next.toml",
   notes:
-    "It takes the flags of 'start' and reads the same variables and the same file. It exits with 0 when\n" +
-    "'start' would take them and with 78, naming every problem, when not. A missing command is\n" +
-    "a warning: the tasks of its type would fail.",
+    "It takes the flags of 'start' and reads the same variables and the same file; where none is named and none is\n" +
+    "here, that of this machine's service. It exits with 0 when a daemon would start with them and with 78, naming\n" +
+    "every problem, when not. A missing command is a warning: the tasks of its type would fail.",
   args: { ...settingArgs(), ...JSON_ARG },
   async run(given) {
     return report(given, await inspect(judgeCommandConfig(given)));

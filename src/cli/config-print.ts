@@ -10,9 +10,9 @@ export const configPrintCommand = defineCommand({
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",
   notes:
-    "It takes the flags of 'start' and reads the same variables and the same file. It shows only the names in a\n" +
-    "type's env and headers, its url without the query, and the arguments of its command as they are. The\n" +
-    "table cuts long values; --json shows them in full.",
+    "It takes the flags of 'start' and reads the same variables and the same file; where none is named and none is\n" +
+    "here, that of this machine's service. It shows only the names in a type's env and headers, its url without the\n" +
+    "query, and the arguments of its command as they are. The table cuts long values; --json shows them in full.",
   args: { ...settingArgs(), ...JSON_ARG },
   run(given) {
     const config = loadCommandConfig(given);

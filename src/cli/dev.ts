@@ -10,7 +10,7 @@ import { oneOf, integerBetween } from "../domain/rule.ts";
 import { flag, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./failure.ts";
-import { loadCommandConfig, settingArgs } from "./settings.ts";
+import { loadServingConfig, settingArgs } from "./settings.ts";
 
 export const devCommand = defineCommand({
   description:
@@ -35,7 +35,7 @@ export const devCommand = defineCommand({
   async run(given) {
     const settings: Readonly<Record<string, unknown>> = given;
     const place = settings["db"] === null ? { db: [makePlace({ isKept: given.keep })] } : {};
-    const config = loadCommandConfig({ ...settings, ...place });
+    const config = loadServingConfig({ ...settings, ...place });
     if (config.server !== null) {
       throw new UsageError("--db must be a file: a database on a server is nobody's to throw away");
     }

@@ -10,11 +10,12 @@ import { terminalLayout, wrapped } from "./terminal.ts";
 
 export const doctorCommand = defineCommand({
   description: "Examine configuration, database, machine and daemon, and say what to mend",
-  example: "postbackd doctor --config /etc/postbackd/postbackd.toml",
+  example: "postbackd doctor",
   notes:
     "It takes the flags of 'start', and works beside a running daemon or without one. It changes nothing, and reads the\n" +
     "whole database, which takes seconds for a gigabyte. It exits with 0 when nothing has failed, warnings aside, and\n" +
-    "with 1 when something has. Run it as the daemon's user, or as root.",
+    "with 1 when something has. Run it as the daemon's user, or as root. It examines this machine's service where\n" +
+    "no configuration and no database is named, and none is in this folder.",
   args: { ...settingArgs(), ...JSON_ARG },
   async run(given) {
     const verdict = judgeCommandConfig(given);

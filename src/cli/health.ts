@@ -6,7 +6,7 @@ import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
-import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import { loadOfflineConfig, loadServingConfig, settingArgs } from "./settings.ts";
 
 const TIMEOUT_MS = 30_000;
 
@@ -28,7 +28,11 @@ export const healthCommand = defineCommand({
   async run(given) {
     const { timeout, wait: isPatient } = given;
     const question = { url: urlOf(given.url), timeoutMs: timeout ?? TIMEOUT_MS, isPatient };
-    const config = loadOfflineConfig(given);
+    // Whoever names the daemon needs no right to read how the service is configured.
+    const config =
+      given.url === null
+        ? loadOfflineConfig(given)
+        : loadServingConfig({ ...given, "insecure-http": true });
     const { askHealth } = await import("../daemon/health.ts");
     const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
     printAnswer(given, toAnswer(health));

@@ -1,4 +1,5 @@
 import { version } from "../assets.ts";
+import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
 import { subCommandsOf, type Command } from "./command.ts";
 import { describedArgument, paragraphs, usageWords, writtenArgument } from "./help-text.ts";
 
@@ -31,6 +32,11 @@ const EXITS = [
 
 const FILES = [
   ["./postbackd.toml", "The configuration, unless \\-\\-config names another file."],
+  [
+    SERVICE_CONFIG_FILE,
+    "The configuration of this machine's service, for all commands but start and dev: where no configuration and no " +
+      "database is named, and neither ./postbackd.toml nor ./postbackd.db is there.",
+  ],
   ["./postbackd.db", "The database, unless \\-\\-db or the configuration names another."],
 ] as const;
 

@@ -9,7 +9,7 @@ const NAME = "postbackd service";
 
 const NEXT = `
 Put your settings into /etc/postbackd/postbackd.toml, make an account, and start it:
-  postbackd admin account create LOGIN --config /etc/postbackd/postbackd.toml
+  postbackd admin account create LOGIN
   systemctl start postbackd
 `;
 

@@ -1,3 +1,6 @@
+import { existsSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+
 import {
   flagFault,
   loadConfig,
@@ -6,8 +9,10 @@ import {
   SETTING_LIST,
 } from "../config/config.ts";
 import type { Config, ConfigVerdict, Setting } from "../config/config.ts";
+import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
 import { flags as repeated, textOf, toggle, type Argument } from "./arguments.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
+import { printError } from "./print.ts";
 
 /** The values of settings' flags, as they were written. The configuration reports what is wrong with them. */
 type GivenSettings = Readonly<Record<string, unknown>>;
@@ -26,25 +31,42 @@ export function settingArgs(flags?: readonly string[]): Readonly<Record<string, 
 type Texts = readonly string[] | null;
 
 /**
- * The configuration, from a command's flags, the environment and the file. Throws a {@link ConfigurationError} with
- * everything that is wrong.
+ * The configuration of a command that serves, from its flags, the environment and the file. It is never that of this
+ * machine's service: a daemon that somebody starts beside it would serve the service's database as another user. Throws
+ * a {@link ConfigurationError} with everything that is wrong.
+ */
+export function loadServingConfig(given: GivenSettings): Config {
+  return orThrow(judgeServingConfig(given));
+}
+
+/** The same with its problems. */
+export function judgeServingConfig(given: GivenSettings): ConfigVerdict {
+  return judge(given, null);
+}
+
+/**
+ * The configuration of a command that looks after a daemon: the same, but in a folder that has neither a configuration
+ * nor a database it is that of this machine's service, unless one of the two is named. Throws like
+ * {@link loadServingConfig}.
  */
 export function loadCommandConfig(given: GivenSettings): Config {
-  const verdict = judgeCommandConfig(given);
-  if (verdict.kind === "config") return verdict.config;
-  throw new ConfigurationError(verdict.problems.map(problemText));
+  return orThrow(judgeCommandConfig(given));
 }
 
 /** The same with its problems, for a command that is about them. */
 export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
-  const names = SETTING_LIST.flatMap(({ flag }) => flag ?? []);
-  return loadConfig({
-    flags: Object.fromEntries(names.map((name) => [name, given[name] ?? undefined])),
-    env: process.env,
-    cwd: process.cwd(),
-    readFile: readFileText,
-    isTerminal: process.stderr.isTTY,
-  });
+  if (!isService()) return judge(given, null);
+  const own = FOLDER_FILES.find((name) => existsSync(resolve(name)));
+  if (own === undefined) return judge(given, SERVICE_CONFIG_FILE);
+  const verdict = judge(given, null);
+  const { sources } = verdict.kind === "config" ? verdict.config : verdict.draft;
+  // The operator may have meant the service: a database may lie here since a mistake.
+  if (!NAMING_SETTINGS.some((key) => isNamed(sources.get(key)))) {
+    printError(
+      `using ./${own}, which is in this folder, and not this machine's service; for that: --config ${SERVICE_CONFIG_FILE}`,
+    );
+  }
+  return verdict;
 }
 
 /**
@@ -53,6 +75,42 @@ export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
  */
 export function loadOfflineConfig(given: GivenSettings): Config {
   return loadCommandConfig({ ...given, "insecure-http": true });
+}
+
+/** What makes a folder one in which `start` serves, or served, for itself. */
+const FOLDER_FILES = ["postbackd.toml", "postbackd.db"];
+
+const NAMING_SETTINGS = ["config", "database"];
+
+/** True for a value of a flag or a variable. */
+function isNamed(source: string | undefined): boolean {
+  return /^(?:flag|environment) /.test(source ?? "");
+}
+
+/** A folder that must not be looked into is the service's too: a user without rights is told, and makes no database. */
+function isService(): boolean {
+  try {
+    return statSync(SERVICE_CONFIG_FILE, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return true;
+  }
+}
+
+function judge(given: GivenSettings, serviceFile: string | null): ConfigVerdict {
+  const names = SETTING_LIST.flatMap(({ flag }) => flag ?? []);
+  return loadConfig({
+    flags: Object.fromEntries(names.map((name) => [name, given[name] ?? undefined])),
+    env: process.env,
+    cwd: process.cwd(),
+    readFile: readFileText,
+    isTerminal: process.stderr.isTTY,
+    serviceFile,
+  });
+}
+
+function orThrow(verdict: ConfigVerdict): Config {
+  if (verdict.kind === "config") return verdict.config;
+  throw new ConfigurationError(verdict.problems.map(problemText));
 }
 
 function settingArg(setting: Setting): Argument<Texts> {

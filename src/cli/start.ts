@@ -1,7 +1,7 @@
 import type { ConfigVerdict } from "../config/config.ts";
 import { toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { judgeCommandConfig, loadCommandConfig, settingArgs } from "./settings.ts";
+import { judgeServingConfig, loadServingConfig, settingArgs } from "./settings.ts";
 
 export const startCommand = defineCommand({
   description: "Serve: accept tasks, run them, send their webhooks",
@@ -20,9 +20,9 @@ export const startCommand = defineCommand({
     ),
   },
   async run(given) {
-    const config = loadCommandConfig(given);
+    const config = loadServingConfig(given);
     const { serve } = await import("./serve.ts");
-    const readAgain = (): ConfigVerdict => judgeCommandConfig(given);
+    const readAgain = (): ConfigVerdict => judgeServingConfig(given);
     await serve(config, { holdsDeliveries: given["hold-deliveries"], readAgain });
   },
 });

@@ -45,8 +45,8 @@ export interface Config extends Omit<
   readonly marketplaces: readonly Marketplace[];
   readonly log: Omit<SettingValues["log"], "format"> & { readonly format: "json" | "text" };
   /**
-   * Where each value comes from, by key: `flag --port`, `environment POSTBACKD_PORT`,
-   * `file /etc/postbackd.toml` or `default`.
+   * Where each value comes from, by key: `flag --port`, `environment POSTBACKD_PORT`, `file /etc/postbackd.toml`,
+   * `default`, and of the configuration file also `this machine's service`.
    */
   readonly sources: ReadonlyMap<string, string>;
   /** Each value by its key, for showing: as it was written, with absolute paths and without secrets. */
@@ -74,6 +74,11 @@ export interface ConfigInput {
   readonly table?: FileTable;
   /** True when the log goes to a terminal. */
   readonly isTerminal?: boolean;
+  /**
+   * The configuration file of this machine's service, taken where no flag and no variable names a configuration or a
+   * database; null for a command that does not mean the service, and in a folder that has either of its own.
+   */
+  readonly serviceFile?: string | null;
 }
 
 /** The configuration, or everything that is wrong with it. */
@@ -123,15 +128,28 @@ function findFile(
   if (input.table !== undefined) {
     return readConfigTable(input.table, { folder: input.cwd, findings });
   }
-  const path = settingReader(layers, { input, findings })(CONFIG_FILE);
+  const service = serviceLayer(layers, input);
+  const path = settingReader([...layers, service], { input, findings })(CONFIG_FILE);
+  const source = findings.sources.get(CONFIG_FILE.key) ?? "default";
   return readConfigFile(
     {
       path: path ?? resolve(input.cwd, DEFAULT_FILE),
-      source: findings.sources.get(CONFIG_FILE.key) ?? "default",
+      source,
       mustExist: path !== null,
+      remedy: source === SERVICE_SOURCE ? SERVICE_REMEDY : null,
     },
     { readFile: input.readFile, findings },
   );
+}
+
+const SERVICE_SOURCE = "this machine's service";
+const SERVICE_REMEDY = "run this as root (sudo), or name a database of your own with --db";
+
+/** The place of the service's file, unless a database is named: then that is meant, and not the service's. */
+function serviceLayer(layers: readonly Layer[], { serviceFile, cwd }: ConfigInput): Layer {
+  const isNamed = layers.some((layer) => layer.has(SETTINGS.database.key));
+  if (serviceFile === undefined || serviceFile === null || isNamed) return new Map();
+  return new Map([[CONFIG_FILE.key, { raw: serviceFile, source: SERVICE_SOURCE, folder: cwd }]]);
 }
 
 function settingReader(

@@ -34,7 +34,13 @@ const TOML_DEPTH_MAX = 64;
 
 /** Reads the file, if there is one, and sorts its content; every unknown key is a problem. */
 export function readConfigFile(
-  file: { readonly path: string; readonly source: string; readonly mustExist: boolean },
+  file: {
+    readonly path: string;
+    readonly source: string;
+    readonly mustExist: boolean;
+    /** What to do where it cannot be read; null where the error says enough. */
+    readonly remedy: string | null;
+  },
   by: { readonly readFile: (path: string) => string | null; readonly findings: Findings },
 ): ConfigFile {
   const unusable = (message: string, source = file.source): ConfigFile => {
@@ -45,7 +51,8 @@ export function readConfigFile(
   try {
     text = by.readFile(file.path);
   } catch (error) {
-    return unusable(`${file.path} cannot be read (${codeOf(error) ?? "unknown error"})`);
+    const remedy = file.remedy === null ? "" : `: ${file.remedy}`;
+    return unusable(`${file.path} cannot be read (${codeOf(error) ?? "unknown error"})${remedy}`);
   }
   if (text === null) {
     if (file.mustExist) return unusable(`there is no file ${file.path}`);

@@ -12,6 +12,7 @@ import {
 import { EVENTS_SECRET, EVENTS_URL } from "./events.ts";
 import { LISTEN_ADDRESS, LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
 import { SCHEDULE } from "./schedule.ts";
+import { SERVICE_CONFIG_FILE } from "./service-file.ts";
 import { DATABASE, PATH, type SettingRule } from "./setting-rule.ts";
 
 /** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
@@ -42,7 +43,7 @@ export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
   flag: "config",
   inFile: false,
   default: null,
-  description: "Configuration file; ./postbackd.toml where there is one",
+  description: `Configuration file; ./postbackd.toml, else (not start, dev) ${SERVICE_CONFIG_FILE}`,
 });
 
 /**

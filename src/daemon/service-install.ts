@@ -2,13 +2,13 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 import { serviceUnit } from "../assets.ts";
+import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { runToExit } from "../runners/command/program-run.ts";
 
 const USER = "postbackd";
 const UNIT = "/etc/systemd/system/postbackd.service";
-const CONFIG_FILE = "/etc/postbackd/postbackd.toml";
 const DATA_FOLDER = "/var/lib/postbackd";
 const CONFIG_TEXT = `# 'postbackd config init' writes a file with every setting and its default.
 database = "${DATA_FOLDER}/postbackd.db"
@@ -74,20 +74,20 @@ export function installSteps(executable: string): readonly ServiceStep[] {
     },
     {
       kind: "write",
-      says: `write the configuration ${CONFIG_FILE}`,
-      path: CONFIG_FILE,
+      says: `write the configuration ${SERVICE_CONFIG_FILE}`,
+      path: SERVICE_CONFIG_FILE,
       text: CONFIG_TEXT,
       isKept: true,
     },
     {
       kind: "run",
       says: "let the service alone read it, as it may hold secrets",
-      command: ["chown", `root:${USER}`, CONFIG_FILE],
+      command: ["chown", `root:${USER}`, SERVICE_CONFIG_FILE],
     },
     {
       kind: "run",
       says: "and nobody else",
-      command: ["chmod", "0640", CONFIG_FILE],
+      command: ["chmod", "0640", SERVICE_CONFIG_FILE],
     },
     {
       kind: "write",
