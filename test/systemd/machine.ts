@@ -8,6 +8,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -188,12 +189,21 @@ export class Machine {
 
   /** Sends requests to the daemon, all at once; answers its envelopes in their order. */
   async call(requests: readonly MachineRequest[]): Promise<readonly Envelope[]> {
-    const { code, stdout, stderr } = await runHere([...this.network, process.execPath, CLIENT], {
-      input: JSON.stringify(requests),
-    });
+    const { code, stdout, stderr } = await this.#send(requests);
     assert.equal(code, 0, stderr);
     // Every field that a test uses is compared there.
     return JSON.parse(stdout) as readonly Envelope[];
+  }
+
+  /** The same; null when one of them got no answer. */
+  async tryCall(requests: readonly MachineRequest[]): Promise<readonly Envelope[] | null> {
+    const { code, stdout } = await this.#send(requests);
+    return code === 0 ? (JSON.parse(stdout) as readonly Envelope[]) : null;
+  }
+
+  #send(requests: readonly MachineRequest[]): Promise<Ended> {
+    const input = JSON.stringify(requests);
+    return runHere([...this.network, process.execPath, CLIENT], { input });
   }
 
   /** What to put before a command of this machine to run it on the network of the booted one. */
@@ -201,9 +211,32 @@ export class Machine {
     return ["nsenter", "--target", String(this.#init), "--net", "--"];
   }
 
+  /** The number that one of its processes has on this machine. */
+  outside(pid: string): number {
+    const space = readlinkSync(`/proc/${this.#init}/ns/pid`);
+    const found = readdirSync("/proc").find(
+      (name) => /^\d+$/.test(name) && isInside(name, { pid, space }),
+    );
+    return Number(found ?? assert.fail(`no process ${pid} in the machine`));
+  }
+
   /** Takes its power away. */
   end(): Promise<void> {
     return this.#end();
+  }
+}
+
+function isInside(
+  outside: string,
+  { pid, space }: { readonly pid: string; readonly space: string },
+): boolean {
+  try {
+    const status = readFileSync(`/proc/${outside}/status`, "utf8");
+    const numbers = /^NSpid:\s+(.*)$/m.exec(status)?.[1]?.split("\t") ?? [];
+    return numbers.at(-1) === pid && readlinkSync(`/proc/${outside}/ns/pid`) === space;
+  } catch {
+    // Processes of this machine come and go.
+    return false;
   }
 }
 

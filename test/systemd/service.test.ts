@@ -1,17 +1,26 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { BINARY } from "../dist/binary.ts";
 import { Machine, machineProblem, newDisk, runHere, until, type MachineDisk } from "./machine.ts";
+import {
+  CONFIG_FILE,
+  createAccount,
+  DATA_FOLDER,
+  endsOf,
+  installService,
+  logOf,
+  override,
+  post,
+  PROGRAM,
+  untilLogged,
+  type Service,
+} from "./service.ts";
 
 // A run of all tests has little time; more of them look for what happens seldom.
 const ROUNDS = Number(process.env["POSTBACKD_TEST_ROUNDS"] ?? 2);
 
-const PROGRAM = "/opt/postbackd/postbackd";
-const CONFIG_FILE = "/etc/postbackd/postbackd.toml";
-const DATA_FOLDER = "/var/lib/postbackd";
 const CONFIG_TEXT = `database = "${DATA_FOLDER}/postbackd.db"
 [limits]
 disk_free = "4MiB"
@@ -25,53 +34,6 @@ const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
 // A machine that allows no namespaces cannot be helped by installing anything.
 const skip = problem === null ? false : problem.reason;
 assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
-
-interface Service {
-  readonly machine: Machine;
-  readonly key: string;
-}
-
-/** Installs the service on a machine, as an operator does, and starts it. */
-async function install(machine: Machine, disk: MachineDisk): Promise<Service> {
-  await machine.does(PROGRAM, "service", "install");
-  writeFileSync(join(disk.state, CONFIG_FILE), CONFIG_TEXT);
-  const create = ["admin", "account", "create", "tester", "--config", CONFIG_FILE] as const;
-  const made = await machine.does(PROGRAM, ...create, "--json");
-  const key = /pbd_live_\w+/.exec(made)?.[0] ?? assert.fail("no key");
-  await machine.does("systemctl", "start", "postbackd");
-  return { machine, key };
-}
-
-/** Sets lines of the unit's section [Service], instead of those set before. */
-async function override(machine: Machine, disk: MachineDisk, ...lines: string[]): Promise<void> {
-  const folder = "/etc/systemd/system/postbackd.service.d";
-  await machine.does("mkdir", "-p", folder);
-  const text = `[Service]\n${lines.join("\n")}\n`;
-  writeFileSync(join(disk.state, folder, "test.conf"), text);
-  await machine.does("systemctl", "daemon-reload");
-}
-
-async function post({ machine, key }: Service, count: number): Promise<readonly string[]> {
-  const body = Array.from({ length: count }, () => ({ type: "short" }));
-  const [answer] = await machine.call([{ path: "/v1/tasks/task_post", key, body }]);
-  assert.equal(answer?.tasks.length, count);
-  assert.ok(answer.tasks.every(({ status_code: code }) => code === 20100));
-  return answer.tasks.map(({ id }) => id);
-}
-
-/** Waits for the end of tasks; answers how many ended in which state. */
-async function endsOf({ machine, key }: Service, ids: readonly string[]) {
-  const headers = { prefer: "wait=60" };
-  const answers = await machine.call(
-    ids.map((id) => ({ path: `/v1/tasks/task_get/${id}?collect=false`, key, headers })),
-  );
-  const states = answers.flatMap(({ tasks }) => tasks.map(({ state }) => state));
-  return Object.fromEntries(
-    Map.groupBy(states, (state) => state)
-      .entries()
-      .map(([state, all]) => [state, all.length]),
-  );
-}
 
 async function exposure(): Promise<number> {
   const unit = join(import.meta.dirname, "..", "..", "deploy", "postbackd.service");
@@ -87,7 +49,7 @@ test("the unit exposes at most 1.5, as systemd-analyze counts", { skip }, async 
 test("as a service of systemd", { skip }, async (t) => {
   const disk = newDisk(t);
   const machine = await Machine.boot(disk, BINARY);
-  const service = await install(machine, disk);
+  const service = await installService(machine, disk, CONFIG_TEXT);
   await isReady(t, service);
   await restarts(t, service, disk);
   await isRestarted(t, service, disk);
@@ -112,13 +74,7 @@ async function isReady(t: TestContext, { machine }: Service): Promise<void> {
   await t.test("a reload leaves it active", async () => {
     const pid = await machine.show("MainPID");
     await machine.does("systemctl", "reload", "postbackd");
-    await until(
-      async () => {
-        const log = await machine.does("journalctl", "--unit=postbackd", "--output=cat");
-        return log.includes("configuration reloaded") || undefined;
-      },
-      () => "no reload is logged",
-    );
+    await untilLogged(machine, "configuration reloaded");
     await machine.untilShown("ActiveState", (value) => value === "active");
     assert.equal(await machine.show("MainPID"), pid);
   });
@@ -131,7 +87,7 @@ async function restarts(t: TestContext, service: Service, disk: MachineDisk): Pr
       await override(machine, disk, `KillMode=${mode}`);
       const ids: string[] = [];
       for (let round = 0; round < ROUNDS; round++) {
-        ids.push(...(await post(service, 20)));
+        ids.push(...(await post(service, { type: "short", count: 20 })));
         // So many restarts in a minute would be refused.
         await machine.does("systemctl", "reset-failed", "postbackd");
         await machine.does("systemctl", "restart", "postbackd");
@@ -147,7 +103,7 @@ async function isRestarted(t: TestContext, service: Service, disk: MachineDisk):
   const { machine } = service;
 
   await t.test("after kill -9 systemd starts it again, and every task ends", async () => {
-    const ids = await post(service, 8);
+    const ids = await post(service, { type: "short", count: 8 });
     await machine.does("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "postbackd");
     await machine.untilShown("NRestarts", (value) => value === "1");
     await machine.untilShown("ActiveState", (value) => value === "active");
@@ -164,8 +120,7 @@ async function isRestarted(t: TestContext, service: Service, disk: MachineDisk):
     await machine.untilShown("MainPID", (value) => value !== pid && value !== "0");
     await machine.untilShown("ActiveState", (value) => value === "active");
 
-    const log = await machine.does("journalctl", "--unit=postbackd", "--output=cat");
-    assert.match(log, /Watchdog timeout/);
+    assert.match(await logOf(machine), /Watchdog timeout/);
     await override(machine, disk);
   });
 }
@@ -176,9 +131,7 @@ async function survivesFullDisk(t: TestContext, service: Service): Promise<void>
     await machine.does("systemctl", "stop", "postbackd");
     await machine.does("mount", "-t", "tmpfs", "-o", "size=32m", "small", DATA_FOLDER);
     await machine.does("chown", "postbackd:postbackd", DATA_FOLDER);
-    const create = ["admin", "account", "create", "tester", "--config", CONFIG_FILE] as const;
-    const made = await machine.does(PROGRAM, ...create, "--json");
-    const small = { machine, key: /pbd_live_\w+/.exec(made)?.[0] ?? "" };
+    const small = { machine, key: await createAccount(machine) };
     await machine.does("systemctl", "start", "postbackd");
     const pid = await machine.show("MainPID");
 
@@ -214,7 +167,7 @@ async function survivesPowerCut(
   await t.test(
     "after a crash of the machine it comes up by itself, and every task ends",
     async () => {
-      const ids = await post(service, 20);
+      const ids = await post(service, { type: "short", count: 20 });
       await service.machine.end();
       const machine = await Machine.boot(disk, BINARY);
       await machine.untilShown("ActiveState", (value) => value === "active");
