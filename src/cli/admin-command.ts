@@ -1,10 +1,11 @@
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { StoreError, type Store, type AccountState } from "../store/store.ts";
+import { actAsOwner } from "./acting-as.ts";
 import { word, type ArgumentTable, type Given } from "./arguments.ts";
 import { defineCommand, type Command } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { JSON_ARG, printAnswer, printError, type Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 /** The open store, and the present configuration. */
@@ -86,18 +87,17 @@ async function doWithStore(
 ): Promise<Answer> {
   const { DatabaseError, databaseOf } = await import("../daemon/store.ts");
   try {
-    const { store, isNew, actsAs } = await databaseOf(config).openAdminStore({ mayCreate });
-    if (actsAs !== null)
-      printError(`acting as ${actsAs}, to whom ${config.database} belongs, and not as root`);
+    const database = databaseOf(config);
+    const actsAs = actAsOwner(database, config);
+    const { store, isNew } = await database.openAdminStore({ mayCreate });
     try {
       const answer = await step({ store, config, actsAs });
       if (!isNew) return answer;
       // The operator may have meant another file, or misspelt its name: this shows it.
-      const { database } = config;
       return {
         ...answer,
-        document: { ...answer.document, database_created: database },
-        lines: [...answer.lines, "", `There was no database: made ${database}.`],
+        document: { ...answer.document, database_created: config.database },
+        lines: [...answer.lines, "", `There was no database: made ${config.database}.`],
       };
     } finally {
       await store.close();

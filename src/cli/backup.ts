@@ -1,5 +1,5 @@
-import { statSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 
 import type {
   CopyFacts,
@@ -13,6 +13,7 @@ import { timeText } from "../domain/clock/time.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { oneOf } from "../domain/rule.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
+import { actAsOwner, isAllowed } from "./acting-as.ts";
 import { tasksText } from "./admin-steps.ts";
 import { flag, TEXT, toggle, word, type Given } from "./arguments.ts";
 import { ask, canAsk, confirm, YES_ARG } from "./ask.ts";
@@ -28,7 +29,8 @@ export const createCommand = defineCommand({
   example: "postbackd backup create /backups/postbackd.db",
   notes:
     "The copy holds everything as it was at one moment. It is checked, and on disk, before it gets its name; beside\n" +
-    "it FILE.json says what is in it. It holds webhook secrets: whoever reads it can sign as you do.",
+    "it FILE.json says what is in it. It holds webhook secrets: whoever reads it can sign as you do. A command of root\n" +
+    "acts as the user whose the database is: FILE lies where that user may write.",
   args: {
     file: word(TEXT, "File to be made"),
     replace: toggle("Take the place of a file of that name, once the copy is whole"),
@@ -41,8 +43,18 @@ export const createCommand = defineCommand({
     const { databaseOf } = await import("../daemon/store.ts");
     const now = systemClock.now();
     const order = { file, mayReplace: given.replace, now, isServedHere: false };
+    const database = databaseOf(config);
+    const isFolder = existsSync(dirname(file));
+    const actsAs = actAsOwner(database, config);
+    if (actsAs !== null && isFolder && !isAllowed("write", dirname(file))) {
+      const instead = join(dirname(config.database), basename(file));
+      throw new CommandFailure(
+        `${actsAs} makes the copy, not root, and may not write to ${dirname(file)}: name a file in a folder of theirs, ` +
+          `such as ${instead}`,
+      );
+    }
     const document = await orFail((tell) => {
-      const run = databaseOf(config).startBackup(order, tell);
+      const run = database.startBackup(order, tell);
       const stop = (): void => run.stop();
       for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
       return run.ended;
@@ -80,7 +92,8 @@ export const restoreCommand = defineCommand({
     "The copy is checked first and stays as it is. The old database keeps its content under a name with the time.\n" +
     "What the copy does not know of, it does again: tasks that ran since run again, webhooks that were sent since are\n" +
     "sent again. With --deliveries hold none goes out until 'postbackd admin delivery release'; with resume they go\n" +
-    "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again.",
+    "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again. A command of\n" +
+    "root acts as the user whose the database is, who must be able to read the copy.",
   args: {
     file: word(TEXT, "The copy"),
     deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: held until released, or sent"),
@@ -98,13 +111,24 @@ export const restoreCommand = defineCommand({
     }
     const config = loadOfflineConfig(given);
     const { databaseOf } = await import("../daemon/store.ts");
+    const copy = resolve(given.file);
+    const database = databaseOf(config);
+    const isThere = existsSync(copy);
+    const actsAs = actAsOwner(database, config);
+    if (actsAs !== null && isThere && !isAllowed("read", copy)) {
+      const folder = dirname(config.database);
+      throw new CommandFailure(
+        `${actsAs} reads the copy, not root, and may not read ${copy}; give it to them with its .json, and name that: ` +
+          `install -m 0600 -o ${process.geteuid?.()} ${copy}* ${folder}`,
+      );
+    }
     const restored = await orFail((tell) =>
-      databaseOf(config).restore({
+      database.restore({
         tell,
-        copy: resolve(given.file),
-        async decide(copy) {
-          await confirmReplacement(given, { copy, database: config.database });
-          return deliveries ?? askDeliveries(copy);
+        copy,
+        async decide(sound) {
+          await confirmReplacement(given, { copy: sound, database: config.database });
+          return deliveries ?? askDeliveries(sound);
         },
         now: systemClock.now(),
         user: commandUser(),

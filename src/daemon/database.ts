@@ -25,6 +25,11 @@ export interface Database {
   /** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */
   openDaemonStore(parts: DaemonStoreParts): Promise<Store>;
   /**
+   * Makes a command of root act as the user to whom the file belongs, for good; nothing that it leaves is root's then. Answers the
+   * user's name; null where it stays what it was.
+   */
+  becomeOwner(): string | null;
+  /**
    * Opens the store for a command that does a few steps and ends, beside a running daemon or without one. Makes a file if
    * there is none and it may, and tells so; otherwise it makes nothing. Rejects with a {@link DatabaseError}.
    */
@@ -62,8 +67,6 @@ export interface AdminStore {
   readonly store: Store;
   /** True when the file was made just now. */
   readonly isNew: boolean;
-  /** The user that the process acts as from now on, because the file is that user's; null for the one it began as. */
-  readonly actsAs: string | null;
 }
 
 /** The versions of the tables before a migration, null where there were none, and after it. */

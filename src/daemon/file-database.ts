@@ -94,10 +94,13 @@ export class FileDatabase implements Database {
     }
   }
 
+  becomeOwner(): string | null {
+    return becomeOwner(this.#file);
+  }
+
   /** Where it makes no file, it makes nothing beside one either. */
   async openAdminStore({ mayCreate }: { readonly mayCreate: boolean }): Promise<AdminStore> {
     const file = this.#file;
-    const actsAs = becomeOwner(file);
     // An empty file is not one yet.
     const isNew = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
     if (isNew && !mayCreate) {
@@ -108,7 +111,7 @@ export class FileDatabase implements Database {
           : `${file} cannot be opened: ${fault}`,
       );
     }
-    return { store: await this.#open({ writer: "inline" }), isNew, actsAs };
+    return { store: await this.#open({ writer: "inline" }), isNew };
   }
 
   async migrate(): Promise<never> {

@@ -75,8 +75,12 @@ export class ServerDatabase implements Database {
     throw fault;
   }
 
+  becomeOwner(): null {
+    return null;
+  }
+
   async openAdminStore(): Promise<AdminStore> {
-    return { store: await this.#open({ role: "tool" }), isNew: false, actsAs: null };
+    return { store: await this.#open({ role: "tool" }), isNew: false };
   }
 
   async migrate(): Promise<Migrated> {

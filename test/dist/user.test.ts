@@ -107,6 +107,54 @@ test(
   },
 );
 
+test(
+  "a backup and a restore of root are made by the database's owner, and leave nothing of root's",
+  { skip },
+  async (t) => {
+    const { asRoot, start, data } = setUp(t);
+    await asRoot("admin", "account", "create", "ada");
+    const copy = join(data, "copy.db");
+
+    const made = await asRoot("backup", "create", copy);
+    const restored = await asRoot("backup", "restore", copy, "--deliveries", "hold");
+    const owners = ownersIn(data);
+    await start().ready;
+
+    for (const { code, stderr } of [made, restored]) {
+      assert.equal(code, 0, stderr);
+      assert.match(stderr, /^postbackd: acting as user 61234, to whom \S+data\.db belongs/);
+    }
+    assert.deepEqual(owners, [STRANGER]);
+  },
+);
+
+test(
+  "a copy that the database's owner may not make or read is refused, with what to do",
+  { skip },
+  async (t) => {
+    const { asRoot, data } = setUp(t);
+    await asRoot("admin", "account", "create", "ada");
+    const ofRoot = join(data, "..", "root.db");
+
+    const made = await asRoot("backup", "create", ofRoot);
+    await asRoot("backup", "create", join(data, "copy.db"));
+    copyFileSync(join(data, "copy.db"), ofRoot);
+    chownSync(ofRoot, 0, 0);
+    const restored = await asRoot("backup", "restore", ofRoot, "--deliveries", "hold");
+
+    assert.deepEqual([made.code, restored.code], [1, 1], restored.stderr);
+    assert.match(
+      made.stderr,
+      /user 61234 makes the copy, not root, and may not write to \S+: .* such as \S+data\/root\.db$/m,
+    );
+    assert.match(
+      restored.stderr,
+      /user 61234 reads the copy, not root, .*: install -m 0600 -o 61234 \S+root\.db\* \S+data$/m,
+    );
+    assert.ok(!readdirSync(data).some((name) => name.includes("replaced")));
+  },
+);
+
 test("an addon that root left unreadable is made anew", { skip }, async (t) => {
   const { start, data } = setUp(t);
   const first = start();
