@@ -1,8 +1,8 @@
-import { readdirSync } from "node:fs";
+import { accessSync, constants, mkdirSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import type { Config } from "../config/config.ts";
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
 import { readDocument, type CopyDocument } from "../store/sqlite/copy-facts.ts";
 import { stampOf } from "../store/sqlite/file-stamp.ts";
 
@@ -22,6 +22,20 @@ export class BackupFolder {
   constructor({ database, backup }: Pick<Config, "database" | "backup">) {
     this.path = backup.folder ?? join(dirname(database), "backups");
     this.#base = basename(database, ".db");
+  }
+
+  /** Makes the folder where there is none. Throws where this user cannot write to it, and says what to do. */
+  make(): void {
+    try {
+      mkdirSync(this.path, { recursive: true, mode: 0o700 });
+      accessSync(this.path, constants.W_OK | constants.X_OK);
+    } catch (error) {
+      const remedy = FORBIDDEN.includes(codeOf(error) ?? "")
+        ? "make it, give it to the daemon's user, and under systemd name it in a drop-in, " +
+          `'systemctl edit postbackd': [Service], ReadWritePaths=${this.path}; or leave backup.folder out`
+        : messageOf(error);
+      throw new Error(`${this.path} cannot be written to: ${remedy}`, { cause: error });
+    }
   }
 
   /** The path of a copy that is made at this time. */
@@ -50,6 +64,9 @@ export class BackupFolder {
     return null;
   }
 }
+
+/** A folder of somebody else, or one that the unit lets nobody write to: ENOENT where it would have to be made. */
+const FORBIDDEN = ["EACCES", "EPERM", "EROFS", "ENOENT"];
 
 const STAMP = /^\d{8}T\d{6}Z/;
 const STAMP_LENGTH = 16;

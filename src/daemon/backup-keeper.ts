@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
@@ -47,11 +47,12 @@ export class BackupKeeper {
     this.#folder = new BackupFolder(deps.config);
   }
 
-  /** Begins when there is a schedule. Removes what a backup left that a crash broke off. */
+  /** Begins when there is a schedule. Says at once where it could make none, and removes what a backup left that a crash broke off. */
   start(): void {
     const { schedule } = this.#deps.config.backup;
     if (schedule === null) return;
     this.#attempt(() => {
+      this.#folder.make();
       for (const part of this.#folder.files(".db.part")) {
         removeUnfinished(part.replace(/\.part$/, ""));
       }
@@ -93,7 +94,7 @@ export class BackupKeeper {
     const { clock, log, database, config } = this.#deps;
     const file = this.#folder.fileAt(clock.now());
     try {
-      mkdirSync(this.#folder.path, { recursive: true, mode: 0o700 });
+      this.#folder.make();
       const order = { file, mayReplace: false, now: clock.now(), isServedHere: true };
       this.#run = database.startBackup(order);
       const document = await this.#run.ended;

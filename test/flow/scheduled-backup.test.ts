@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
@@ -26,7 +26,7 @@ test("copies are made at the times of the schedule, in UTC, and the newest are k
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: `${NIGHTLY}keep = 2\n` });
   const folder = join(daemon.folder, "backups");
-  assert(!existsSync(folder));
+  assert.deepEqual(readdirSync(folder), []);
 
   for (let day = 1; day <= 3; day++) {
     clock.advance(day === 1 ? 60_000 : DAY_MS);
