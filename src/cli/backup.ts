@@ -26,7 +26,7 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 export const createCommand = defineCommand({
   description: "Copy the database to a file, also while a daemon serves it",
-  example: "postbackd backup create /backups/postbackd.db",
+  example: "postbackd backup create /var/lib/postbackd/copy.db",
   notes:
     "The copy holds everything as it was at one moment. It is checked, and on disk, before it gets its name; beside\n" +
     "it FILE.json says what is in it. It holds webhook secrets: whoever reads it can sign as you do. A command of root\n" +
@@ -69,7 +69,7 @@ export const createCommand = defineCommand({
 
 export const checkCommand = defineCommand({
   description: "Tell whether a copy is whole, without starting it",
-  example: "postbackd backup check /backups/postbackd.db",
+  example: "postbackd backup check /var/lib/postbackd/copy.db",
   notes:
     "Reads all of it, and compares it with FILE.json where that is there. Writes nothing beside it. Ends with 1 when\n" +
     "a daemon could not be started with it.",
@@ -87,7 +87,7 @@ const DELIVERIES = ["hold", "resume"] as const satisfies readonly RestoredDelive
 
 export const restoreCommand = defineCommand({
   description: "Put a copy in the place of the database, which no daemon may serve",
-  example: "postbackd backup restore /backups/postbackd.db --deliveries hold",
+  example: "postbackd backup restore /var/lib/postbackd/copy.db --deliveries hold",
   notes:
     "The copy is checked first and stays as it is. The old database keeps its content under a name with the time.\n" +
     "What the copy does not know of, it does again: tasks that ran since run again, webhooks that were sent since are\n" +

@@ -34,7 +34,7 @@ const database: Command = {
 
 const backup: Command = {
   description: "Make, check and restore copies of a database file",
-  example: "postbackd backup create /backups/postbackd.db",
+  example: "postbackd backup create /var/lib/postbackd/copy.db",
   subCommands: {
     create: async () => (await import("./backup.ts")).createCommand,
     check: async () => (await import("./backup.ts")).checkCommand,

@@ -1,10 +1,13 @@
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
+
+import { SERVICE_CONFIG_FILE } from "../../src/config/service-file.ts";
 
 /** The ready line, parsed. */
 export interface Ready {
@@ -57,6 +60,12 @@ export interface Finished extends Exit {
   readonly stdout: string;
   readonly stderr: string;
 }
+
+// As root, a command that names no database would change that of this machine's service.
+assert.ok(
+  process.geteuid?.() !== 0 || !existsSync(SERVICE_CONFIG_FILE),
+  "this machine has the service: run the tests as another user than root, or in a container",
+);
 
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 

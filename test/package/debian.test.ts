@@ -119,8 +119,7 @@ async function isUsed(
   assert.notEqual(edited, sample);
   writeFileSync(file, edited);
   await machine.does("systemctl", "restart", "postbackd");
-  const admin = async (...args: string[]) =>
-    machine.does("postbackd", "admin", ...args, "--config", CONFIG_FILE, "--json");
+  const admin = async (...args: string[]) => machine.does("postbackd", "admin", ...args, "--json");
   const key = /pbd_live_\w+/.exec(await admin("account", "create", "tester"))?.[0] ?? "none";
   const secret = /whsec_[\w+/=]+/.exec(await admin("secret", "show", "tester"))?.[0] ?? "none";
   const installed = { machine, disk, key, secret };
