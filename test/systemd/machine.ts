@@ -220,10 +220,26 @@ export class Machine {
     return Number(found ?? assert.fail(`no process ${pid} in the machine`));
   }
 
+  /** The number that the process of this title has on this machine, which one of the booted one has started. */
+  childOutside(pid: string, title: string): number {
+    const parent = this.outside(pid);
+    const found = readdirSync(`/proc/${parent}/task`)
+      .flatMap((thread) =>
+        readFileSync(`/proc/${parent}/task/${thread}/children`, "utf8").split(" "),
+      )
+      .find((child) => child !== "" && isTitled(child, title));
+    return Number(found ?? assert.fail(`${pid} has not started ${title}`));
+  }
+
   /** Takes its power away. */
   end(): Promise<void> {
     return this.#end();
   }
+}
+
+function isTitled(pid: string, title: string): boolean {
+  const file = `/proc/${pid}/cmdline`;
+  return existsSync(file) && readFileSync(file, "utf8").startsWith(title);
 }
 
 function isInside(

@@ -25,6 +25,8 @@ command = ["tail", "/dev/zero"]
 runner = "echo"
 `;
 const MIB_BYTES = 1024 ** 2;
+/** The title of the process that starts the commands. */
+const COMMAND_HOST = "postbackd command-host";
 
 const problem = await machineProblem();
 const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
@@ -57,11 +59,11 @@ async function outlivesHungryCommand(t: TestContext, service: Service): Promise<
         completed: 1,
       });
       const pid = await machine.show("MainPID");
-      const host = await machine.does("pgrep", "--full", "postbackd command-host");
+      const host = machine.childOutside(pid, COMMAND_HOST);
       // Far more than the host of the commands has, so that the kernel does not choose that one.
       const group = newControlGroup(t, "memory");
       group.set("memory.limit_in_bytes", String(256 * MIB_BYTES));
-      group.set("cgroup.procs", String(machine.outside(host)));
+      group.set("cgroup.procs", String(host));
 
       const hungry = await post(service, { type: "hungry", count: 1 });
       const others = await post(service, { type: "short", count: 8 });
@@ -71,7 +73,7 @@ async function outlivesHungryCommand(t: TestContext, service: Service): Promise<
       assert.notEqual(group.read("memory.failcnt").trim(), "0");
       assert.equal(await machine.show("MainPID"), pid);
       assert.equal(await machine.show("NRestarts"), "0");
-      assert.equal(await machine.does("pgrep", "--full", "postbackd command-host"), host);
+      assert.equal(machine.childOutside(pid, COMMAND_HOST), host);
     },
   );
 }
