@@ -1,7 +1,6 @@
 import { dirname } from "node:path";
 
-import pg from "pg";
-
+import { newDatabases, startBenchServer } from "./bench-server.ts";
 import type { DaemonPlace } from "./daemon-file.ts";
 import {
   flagLines,
@@ -14,7 +13,6 @@ import {
   type Values,
 } from "./flags.ts";
 import { machineDescription } from "./machine.ts";
-import { PostgresServer } from "./postgres-server.ts";
 import { chooseProgram } from "./program.ts";
 import { ScratchFolder } from "./scratch-folder.ts";
 import { runScript } from "./script.ts";
@@ -69,7 +67,7 @@ export function defineCommand<Own extends Flags>(parts: {
     const note = (news: string): void => void process.stderr.write(`  ${news}\n`);
     process.stderr.write(`measuring ${program.name}\n`);
     await using server = valuesOf(engine, given).postgres
-      ? await startServer(dirname(scratch.path))
+      ? await startBenchServer(dirname(scratch.path))
       : null;
     const place = { program, folder: scratch.path, ...(server && newDatabases(server)) };
     try {
@@ -81,42 +79,24 @@ export function defineCommand<Own extends Flags>(parts: {
   };
 }
 
-// What a server of some size has; the rest is as PostgreSQL comes.
-const SETTINGS = { shared_buffers: "512MB", max_wal_size: "4GB" };
-
-/** A server whose data lies on the disk on which a file would lie. */
-function startServer(parent: string): Promise<PostgresServer> {
-  return PostgresServer.start({ parent, settings: SETTINGS });
-}
-
-function newDatabases({ url }: PostgresServer): Pick<DaemonPlace, "newDatabase"> {
-  let count = 0;
-  return {
-    async newDatabase() {
-      const schema = `daemon_${++count}`;
-      const client = new pg.Client({ connectionString: url });
-      await client.connect();
-      await client.query(`CREATE SCHEMA ${schema}`);
-      await client.end();
-      return `${url}?options=-csearch_path%3D${schema}`;
-    },
-  };
-}
-
 /** Commands by their names, each in a module of its own. */
 export type Commands = Readonly<Record<string, () => Promise<{ readonly command: Command }>>>;
 
-/** Runs the command that the command line names, or the first of them where it begins with none of their names. */
+/**
+ * Runs the command that the command line names, be it as a flag, or the first of them where it begins with none of their
+ * names.
+ */
 export async function runCommands(usage: string, commands: Commands): Promise<void> {
   const [main = "", ...others] = Object.keys(commands);
   const [first = "", ...rest] = process.argv.slice(2);
-  const name = Object.hasOwn(commands, first) ? first : main;
+  const named = first.replace(/^--/, "");
+  const name = Object.hasOwn(commands, named) ? named : main;
   const shown = name === main && others.length > 0 ? `[${others.join(" | ")}]` : name;
   await runScript(async () => {
     const load = commands[name];
     if (load === undefined) throw new Error("there is no command");
     const { command } = await load();
-    const args = name === first ? rest : process.argv.slice(2);
+    const args = name === named ? rest : process.argv.slice(2);
     await command(args, others.length > 0 ? `${usage} ${shown}` : usage);
   });
 }
