@@ -8,7 +8,8 @@ import { openOutsideView, type OutsideView } from "../kit/outside-view.ts";
 import { spendingOf } from "../kit/processes.ts";
 import { servedText, taskPostRequest } from "../kit/request.ts";
 import { BareHandler } from "./bare-handler.ts";
-import { BenchReceiver, type Arrivals } from "./receiver.ts";
+import { deliverAll, DELIVERED_MS_MAX, type Delivery } from "./delivery.ts";
+import { BenchReceiver } from "./receiver.ts";
 
 /** One measurement of a phase. */
 export interface Slice {
@@ -60,7 +61,6 @@ interface Load {
   readonly generator: LoadGenerator;
 }
 
-const QUIET_MS_MAX = 60_000;
 // Until the connections are as busy as they get.
 const WARM_UP_MS = 250;
 
@@ -176,15 +176,18 @@ async function daemonPhase(
   stack.defer(() => daemon.stop());
   const view = stack.use(await openOutsideView(file.database));
   const generator = stack.use(new LoadGenerator());
-  const url = await receiver?.ask("open", webhookSecret);
+  const url = await receiver?.ask("open");
   const postbackUrl = url && { postbackUrl: `${url}/postback` };
   const request = taskPostRequest({ key, tasks: tasksPerRequest, type, ...postbackUrl });
   const load = { port: daemon.port, pid: daemon.pid, connections, request, tasksPerRequest };
   const measure = async (): Promise<Slice> => {
     if (receiver !== null)
-      return measureDelivery({ ...load, generator }, { tasks: effort.tasks, receiver, view });
+      return measureDelivery(
+        { ...load, generator, tasks: effort.tasks, secret: webhookSecret, receiver },
+        { pid: daemon.pid, view },
+      );
     const slice = await measurePosts({ ...load, generator }, effort.seconds);
-    if (type === "echo") await view.quiet({ msMax: QUIET_MS_MAX });
+    if (type === "echo") await view.quiet({ msMax: DELIVERED_MS_MAX });
     return slice;
   };
   return { title, measure };
@@ -206,30 +209,16 @@ async function measurePosts(load: Load, seconds: number): Promise<Slice> {
  * when the database says that every attempt is over. Latencies are from a task's making to its arrival.
  */
 async function measureDelivery(
-  load: Load,
-  parts: { readonly tasks: number; readonly receiver: BenchReceiver; readonly view: OutsideView },
+  delivery: Delivery,
+  { pid, view }: { readonly pid: number; readonly view: OutsideView },
 ): Promise<Slice> {
-  const { port, connections, request, tasksPerRequest, generator } = load;
-  const { receiver, view } = parts;
-  const answers = Math.ceil(parts.tasks / tasksPerRequest);
-  const tasks = answers * tasksPerRequest;
-  const spent = spendingOf(load.pid);
-  const arrived = receiver.ask("expect", { tasks, withinMs: QUIET_MS_MAX });
-  const until = { answers };
-  await generator.ask("run", { port, connections, request, warmUpMs: 0, until });
-  const arrivals = await arrived;
-  requireAll(arrivals, tasks);
-  await view.quiet({ msMax: QUIET_MS_MAX });
-  const spending = spent();
+  const spent = spendingOf(pid);
+  const arrivals = await deliverAll(delivery);
+  await view.quiet({ msMax: DELIVERED_MS_MAX });
+  const [spending, { tasks }] = [spent(), arrivals];
   const others = await view.countUndelivered();
   if (others > 0) throw new Error(`${others} deliveries are not recorded as delivered`);
   return toSlice(arrivals, { ...spending, tasks, inAll: tasks });
-}
-
-function requireAll({ tasks, repeated, badSignatures }: Arrivals, expected: number): void {
-  if (tasks < expected) throw new Error(`only ${tasks} of ${expected} postbacks arrived`);
-  if (repeated > 0) throw new Error(`${repeated} postbacks arrived twice, without a crash`);
-  if (badSignatures > 0) throw new Error(`${badSignatures} postbacks had a bad signature`);
 }
 
 function toSlice(

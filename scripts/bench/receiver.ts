@@ -16,20 +16,26 @@ export interface Arrivals extends Spread, SignatureCount {
   readonly repeated: number;
 }
 
+/** The webhooks to wait for. */
+interface Wish {
+  readonly tasks: number;
+  /** They must be signed with it. */
+  readonly secret: string;
+  readonly withinMs: number;
+}
+
 class Receiver {
-  #secret = "";
   #count: Count | null = null;
 
-  /** Returns the URL for webhooks, which must be signed with this secret. */
-  async open(secret: string): Promise<string> {
-    this.#secret = secret;
+  /** Returns the URL for webhooks. */
+  async open(): Promise<string> {
     const { url } = await openReceiver((webhook) => this.#count?.take(webhook));
     return url;
   }
 
   /** Counts from now on; settles when webhooks of so many tasks have arrived, or when the time is over. */
-  async expect(wish: { readonly tasks: number; readonly withinMs: number }): Promise<Arrivals> {
-    const count = new Count(this.#secret, wish.tasks);
+  async expect(wish: Wish): Promise<Arrivals> {
+    const count = new Count(wish.secret, wish.tasks);
     this.#count = count;
     const timer = setTimeout(() => count.all.resolve(), wish.withinMs);
     await count.all.promise;
