@@ -1,5 +1,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 
+import { sumOf } from "./durations.ts";
+
 /** A process of this machine, as Linux tells of it. */
 export interface ListedProcess {
   readonly pid: number;
@@ -82,6 +84,16 @@ export function spendingOf(pid: number): () => Spending {
   };
 }
 
+/** Answers the processor's seconds that a process and those that it started have spent since this was called. */
+export function familySpendingOf(pid: number): () => number {
+  const look = (): ReadonlyMap<number, number> => {
+    const pids = [pid, ...childrenOf(pid).map((child) => child.pid)];
+    return new Map(pids.map((each) => [each, cpuSecondsUnlessGone(each)]));
+  };
+  const before = look();
+  return () => sumOf([...look()].map(([each, now]) => now - (before.get(each) ?? 0)));
+}
+
 /** Answers the processor's seconds that each thread of a process has spent since this was called. */
 export function threadSpendingOf(pid: number): () => readonly number[] {
   const look = (): ReadonlyMap<string, number> => {
@@ -100,6 +112,15 @@ export function descriptorCount(pid: number): number {
 function cpuSecondsOf(statFile: string): number {
   const fields = statFields(readFileSync(statFile, "utf8"));
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+/** 0 where there is no such process: it may end between a listing and the look at it. */
+function cpuSecondsUnlessGone(pid: number): number {
+  try {
+    return processUsage(pid).cpuSeconds;
+  } catch {
+    return 0;
+  }
 }
 
 /** What a process holds. */
