@@ -13,4 +13,5 @@ await runCommands("npm run bench --", {
   restores: () => import("./restores/command.ts"),
   siege: () => import("./siege/command.ts"),
   idle: () => import("./idle/command.ts"),
+  peers: () => import("./peers/command.ts"),
 });

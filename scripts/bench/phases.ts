@@ -144,7 +144,7 @@ interface Setup {
 /** The bare h3 handler, which answers what postbackd answers. */
 async function bare({ place, effort, stack }: Setup): Promise<Omit<Phase, "letter">> {
   const handler = stack.use(new BareHandler());
-  const port = await handler.ask("serve", await sampleAnswer(place));
+  const port = await handler.ask("serve", await sampleAnswer(place, 1));
   const generator = stack.use(new LoadGenerator());
   const { connections, seconds } = effort;
   const request = taskPostRequest({ key: "k".repeat(49), tasks: 1, type: "parked" });
@@ -155,12 +155,12 @@ async function bare({ place, effort, stack }: Setup): Promise<Omit<Phase, "lette
   };
 }
 
-/** The body with which postbackd answers the request that the bench posts. */
-async function sampleAnswer(place: DaemonPlace): Promise<string> {
+/** The body with which postbackd answers a request that posts so many tasks. */
+export async function sampleAnswer(place: DaemonPlace, tasks: number): Promise<string> {
   const file = await createDaemonFile(place);
   await using daemon = await startDaemon(file);
   using connection = await KeptConnection.open(daemon.port);
-  const request = { key: file.account.key, tasks: 1, type: "parked" };
+  const request = { key: file.account.key, tasks, type: "parked" };
   return servedText(await connection.ask(taskPostRequest(request)));
 }
 
