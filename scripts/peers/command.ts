@@ -6,7 +6,7 @@ import { ROWS, tunedRows } from "./rows.ts";
 import { CONNECTIONS, TASKS_PER_REQUEST, type Effort } from "./world.ts";
 
 const FULL = { tasks: 5000, seconds: 1, rounds: 7 };
-const QUICK = { tasks: 1500, seconds: 0.5, rounds: 3 };
+const QUICK = { tasks: 1000, seconds: 0.5, rounds: 3 };
 
 export const command = defineCommand({
   about: `The same job by postbackd and by what it could be built of: tasks posted over HTTP, run by a no-op, one signed webhook
