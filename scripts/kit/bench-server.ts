@@ -11,17 +11,22 @@ export function startBenchServer(parent: string): Promise<PostgresServer> {
   return PostgresServer.start({ parent, settings: SETTINGS });
 }
 
-/** Has each daemon of a place take a schema of its own on a server. */
-export function newDatabases({ url }: PostgresServer): Pick<DaemonPlace, "newDatabase"> {
+/** Makes databases on a server, each without anything in it. */
+export function newDatabases({ url }: PostgresServer): Required<Pick<DaemonPlace, "newDatabase">> {
   let count = 0;
   return {
     async newDatabase() {
-      const schema = `daemon_${++count}`;
+      const name = `bench_${++count}`;
       const client = new pg.Client({ connectionString: url });
       await client.connect();
-      await client.query(`CREATE SCHEMA ${schema}`);
-      await client.end();
-      return `${url}?options=-csearch_path%3D${schema}`;
+      try {
+        await client.query(`CREATE DATABASE ${name}`);
+      } finally {
+        await client.end();
+      }
+      const own = new URL(url);
+      own.pathname = `/${name}`;
+      return own.href;
     },
   };
 }

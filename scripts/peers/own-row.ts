@@ -1,5 +1,4 @@
 import { deliverAll, DELIVERED_MS_MAX } from "../bench/delivery.ts";
-import { newDatabases } from "../kit/bench-server.ts";
 import { createDaemonFile, startDaemon, type DaemonPlace } from "../kit/daemon-file.ts";
 import { openOutsideView } from "../kit/outside-view.ts";
 import { familySpendingOf, spendingOf } from "../kit/processes.ts";
@@ -19,9 +18,12 @@ export function onFile(atATime: number) {
 export function onServer(atATime: number) {
   return async (world: World): Promise<() => Promise<Slice>> => {
     const { program, folder } = world.place;
-    const server = await world.postgres();
-    const place = { program, folder, ...newDatabases(server) };
-    return openDaemon(world, { place, atATime, databasePid: server.pid });
+    const { pid, newDatabase } = await world.postgres();
+    return openDaemon(world, {
+      place: { program, folder, newDatabase },
+      atATime,
+      databasePid: pid,
+    });
   };
 }
 

@@ -87,8 +87,8 @@ function onPostgres(program: string): Pick<PeerRow, "program" | "service" | "nee
     program,
     needs: ["postgres"],
     async service(world) {
-      const { pid } = await world.postgres();
-      return { address: await world.newDatabase(), pid };
+      const { pid, newDatabase } = await world.postgres();
+      return { address: await newDatabase(), pid };
     },
   };
 }
@@ -116,7 +116,7 @@ const PEERS: readonly PeerRow[] = [
     name: "pg-boss",
     title: "pg-boss, PostgreSQL",
     durability: COMMITTED,
-    way: { processes: 2, concurrency: 64, batch: 32 },
+    way: { processes: 1, concurrency: 128, batch: 64 },
     tried: waysOf([32, 64, 128], (concurrency) => [concurrency / 4, concurrency / 2]),
     ...onPostgres("pg-boss.mjs"),
   },
@@ -124,7 +124,7 @@ const PEERS: readonly PeerRow[] = [
     name: "graphile-worker",
     title: "graphile-worker, PostgreSQL",
     durability: COMMITTED,
-    way: { processes: 2, concurrency: 32, batch: 64 },
+    way: { processes: 1, concurrency: 64, batch: 128 },
     tried: waysOf([16, 32, 64], (concurrency) => [1, concurrency * 2, concurrency * 8]),
     ...onPostgres("graphile-worker.mjs"),
   },
@@ -134,7 +134,7 @@ const PEERS: readonly PeerRow[] = [
     durability: SYNCED,
     needs: [],
     program: "plainjob.mjs",
-    way: { processes: 1, concurrency: 32, batch: 1 },
+    way: { processes: 2, concurrency: 32, batch: 1 },
     tried: waysOf([8, ...CONCURRENCIES]),
     async service(world) {
       return { address: join(mkdtempSync(join(world.place.folder, "plainjob-")), "jobs.db") };

@@ -1,13 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { dirname } from "node:path";
 
-import pg from "pg";
-
 import { BenchReceiver } from "../bench/receiver.ts";
-import { startBenchServer } from "../kit/bench-server.ts";
+import { newDatabases, startBenchServer } from "../kit/bench-server.ts";
 import type { DaemonPlace } from "../kit/daemon-file.ts";
 import { LoadGenerator } from "../kit/load-generator.ts";
-import type { PostgresServer } from "../kit/postgres-server.ts";
 import { RedisServer, type RedisSync } from "../kit/redis-server.ts";
 
 /** How much to measure at a time. */
@@ -16,6 +13,11 @@ export interface Effort {
   readonly tasks: number;
   /** Of what is measured for a time. */
   readonly seconds: number;
+}
+
+/** A server, by the process that all others of it come from. */
+interface Postgres extends Required<Pick<DaemonPlace, "newDatabase">> {
+  readonly pid: number;
 }
 
 /** How every row is posted to. */
@@ -33,8 +35,7 @@ export class World implements AsyncDisposable {
   readonly key = randomBytes(24).toString("hex");
   readonly secret = randomBytes(24).toString("hex");
   readonly #stack: AsyncDisposableStack;
-  #postgres: Promise<PostgresServer> | null = null;
-  #databases = 0;
+  #postgres: Promise<Postgres> | null = null;
 
   private constructor(
     { place, effort }: Pick<World, "place" | "effort">,
@@ -64,22 +65,12 @@ export class World implements AsyncDisposable {
   }
 
   /** The one server of all rows that need one. */
-  postgres(): Promise<PostgresServer> {
-    this.#postgres ??= startBenchServer(this.#parent).then((server) => this.use(server));
+  postgres(): Promise<Postgres> {
+    this.#postgres ??= startBenchServer(this.#parent).then((server) => {
+      const { pid } = this.use(server);
+      return { pid, ...newDatabases(server) };
+    });
     return this.#postgres;
-  }
-
-  /** A database without anything in it on that server, by its URL. */
-  async newDatabase(): Promise<string> {
-    const { url } = await this.postgres();
-    const name = `peer_${++this.#databases}`;
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query(`CREATE DATABASE ${name}`);
-    await client.end();
-    const own = new URL(url);
-    own.pathname = `/${name}`;
-    return own.href;
   }
 
   async redis(sync: RedisSync): Promise<RedisServer> {

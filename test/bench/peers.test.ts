@@ -70,7 +70,7 @@ test("the bench measures each peer and our own rows on a server", async (t) => {
   }
   const peers = ["bullmq-always", "bullmq-everysec", "pg-boss", "graphile-worker", "plainjob"];
 
-  const rows = await measure(t, ["server", ...peers, "sender"]);
+  const rows = await measure(t, ["server", "server-128", ...peers, "sender"]);
 
   for (const { name, slices } of rows) {
     const [{ cpu } = assert.fail(name)] = slices;

@@ -31,6 +31,8 @@ export async function work({ service, secret, concurrency }) {
     connection,
     concurrency,
     settings,
+    // As it is fastest: it forgets a job that is done, with its result.
+    removeOnComplete: { count: 0 },
   });
   queue = new Queue(NAME, { connection });
   worker.on("error", (error) => process.stderr.write(`BullMQ: ${error.message}\n`));
