@@ -12,7 +12,7 @@ export const command = defineCommand({
   about: `The same job by postbackd and by what it could be built of: tasks posted over HTTP, run by a no-op, one signed webhook
 each. It starts a Redis and a PostgreSQL of its own, and has npm install the peers in node_modules/.cache.`,
   flags: {
-    quick: toggle(`ends within two minutes: ${effortText(QUICK)}`),
+    quick: toggle(`a first look, within two minutes on a quiet machine: ${effortText(QUICK)}`),
     tune: toggle(
       "measures each peer in every way that was tried, instead of all rows in the fastest",
     ),
