@@ -11,6 +11,7 @@ import { STANDARD_DEV_LOGIN } from "../domain/account/login.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";
 import { byCommand } from "./command-user.ts";
+import { greeting } from "./dev-greeting.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { writeReadyFile } from "./ready-file.ts";
 import { endOnFault, startFor } from "./serve.ts";
@@ -109,7 +110,7 @@ async function announce(daemon: Daemon, { config, clock, account }: Served): Pro
   const line = `${JSON.stringify(ready)}\n`;
   if (config.readyFile !== null) writeReadyFile(config.readyFile, line);
   process.stdout.write(line);
-  if (process.stderr.isTTY) process.stderr.write(greeting(ready));
+  if (process.stderr.isTTY) process.stderr.write(greeting(ready, config));
 }
 
 /** The token of a worker for all types that workers run; null where there are none. */
@@ -129,30 +130,5 @@ async function makeWorker(
     return key;
   throw new CommandFailure(
     `${config.database} has the worker ${name} of an earlier run with this seed: take another seed, or leave out --db`,
-  );
-}
-
-interface Ready {
-  readonly url: string;
-  readonly account: string;
-  readonly key: string;
-  readonly inbox_url: string;
-  readonly dashboard_url: string | null;
-}
-
-function greeting({
-  url,
-  account,
-  key,
-  inbox_url: inbox,
-  dashboard_url: dashboard,
-}: Ready): string {
-  const task = JSON.stringify([{ postback_url: inbox }]);
-  return (
-    `\nA throwaway daemon for tests: whoever reaches its port controls it.\n\n` +
-    (dashboard === null ? "" : `Dashboard: ${dashboard}\n\n`) +
-    `Post a task, and see its webhook:\n\n` +
-    `  curl -u ${account}:${key} -H 'Content-Type: application/json' -d '${task}' ${url}/v1/tasks/task_post\n` +
-    `  curl ${url}/dev/inbox/${account}\n\n`
   );
 }

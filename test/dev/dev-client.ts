@@ -59,6 +59,10 @@ export interface ShownBody {
     readonly task_id: string;
   }[];
   readonly events?: readonly ShownEvent[];
+  readonly messages?: readonly {
+    readonly task_id: string | null;
+    readonly signature: { readonly verdict: string };
+  }[];
   readonly login?: string;
   readonly key?: string;
   readonly webhook_secret?: string;
