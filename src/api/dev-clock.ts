@@ -32,7 +32,14 @@ const DevEvent = s.named(
   s.object(
     {
       at: Time,
-      event: s.word(["run_started", "run_failed", "lease_ended", "task_ended", "attempt_ended"]),
+      event: s.word([
+        "run_started",
+        "run_failed",
+        "lease_ended",
+        "task_ended",
+        "attempt_ended",
+        "task_erased",
+      ]),
       task_id: Id,
     },
     {

@@ -24,6 +24,9 @@ function leaseEnded({ id: taskId, how, sequel }: LeaseEnd): Omit<DevEvent, "at">
 const cancelled = (ids: readonly string[]) =>
   ids.map((taskId) => ({ event: "task_ended", taskId, state: "cancelled" }) as const);
 
+const erased = (ids: readonly string[]) =>
+  ids.map((taskId) => ({ event: "task_erased", taskId }) as const);
+
 const TELLING: Telling = {
   claimTasks: started,
   claimLeases: started,
@@ -37,6 +40,8 @@ const TELLING: Telling = {
   cancelTasks: ({ queued, running }) => cancelled([...queued, ...running]),
   expireQueued: ({ tasks }) =>
     tasks.map(({ id: taskId }) => ({ event: "task_ended", taskId, state: "failed" })),
+  eraseExpired: ({ erased: ids }) => erased(ids),
+  eraseTask: (outcome, { id }) => (outcome === "erased" ? erased([id]) : []),
   recordAttempt: (_, { attempt, result, decision }) => {
     const { taskId, kind, number } = attempt;
     const { outcome, httpStatus } = result;

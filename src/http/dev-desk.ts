@@ -126,7 +126,13 @@ export interface Journey {
 export interface DevEvent {
   /** By the daemon's clock. */
   readonly at: number;
-  readonly event: "run_started" | "run_failed" | "lease_ended" | "task_ended" | "attempt_ended";
+  readonly event:
+    | "run_started"
+    | "run_failed"
+    | "lease_ended"
+    | "task_ended"
+    | "attempt_ended"
+    | "task_erased";
   readonly taskId: string;
   /** Of a task that has ended. */
   readonly state?: "completed" | "failed" | "cancelled";

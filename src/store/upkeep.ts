@@ -10,9 +10,10 @@ export interface UpkeepStore {
   /**
    * Looks at up to `max` tasks whose retention is over, `now` by the steady clock; at fewer when they are large, so
    * that nothing else waits for long. Erases them with everything that belongs to them. A task with a webhook still to
-   * be sent is kept, and looked at again after an hour. Answers how many it looked at: 0 when none is left.
+   * be sent is kept, and looked at again after an hour. Answers how many it looked at, 0 when none is left, and the ids of
+   * those that it erased, in the order in which they were due.
    */
-  eraseExpired(due: { now: number; max: number }): Promise<number>;
+  eraseExpired(due: { now: number; max: number }): Promise<ExpiredErased>;
   /**
    * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, decided access requests, ended redelivery
    * orders, sessions, entries of the audit and traffic from before their times.
@@ -34,6 +35,11 @@ export interface UpkeepStore {
   fault(): StoreError | null;
   /** Finishes what was asked for before, then closes the file. Safe to call twice. */
   close(): Promise<void>;
+}
+
+export interface ExpiredErased {
+  readonly looked: number;
+  readonly erased: readonly string[];
 }
 
 export interface StaleBefore {

@@ -72,6 +72,25 @@ test("start_at, retention and the end of the queue fall due as the clock passes 
   assert.ok([40401, 40403].includes((await call(`GET /v1/tasks/task_get/${delayed}`)).code));
 });
 
+test("an advance tells of each task that is erased, in the order in which they were due", async (t) => {
+  const { ask, post, task } = await startDev(t);
+  const [first = ""] = await post({});
+  await ask("POST /dev/clock/advance", { by: "1h" });
+  const [second = ""] = await post({});
+  const { expires_at: firstEnd } = await task(first);
+  const { expires_at: secondEnd } = await task(second);
+
+  const { events = [] } = await ask("POST /dev/clock/advance", { by: "31d" });
+
+  assert.deepEqual(
+    events.filter(({ event }) => event === "task_erased"),
+    [
+      { at: firstEnd, task_id: first, event: "task_erased" },
+      { at: secondEnd, task_id: second, event: "task_erased" },
+    ],
+  );
+});
+
 test("a lease that nobody extends ends, and its task is claimed again", async (t) => {
   const file = join(temporaryFolder(t), "postbackd.toml");
   writeFileSync(file, '[types.thumb]\nrunner = "worker"\nlease = "30s"\n');

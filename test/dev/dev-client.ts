@@ -29,6 +29,7 @@ export interface ShownTask {
   readonly error: { readonly message: string } | null;
   readonly status_code: number;
   readonly created_at: string;
+  readonly expires_at: string | null;
 }
 
 export interface ShownEvent {

@@ -455,7 +455,7 @@ test("a duty is done where it is held, and nowhere else", async (t) => {
     listDueLeases: () => note("listDueLeases", []),
     sampleQueues: () => note("sampleQueues", undefined),
     foldTraffic: () => note("foldTraffic", "done"),
-    eraseExpired: () => note("eraseExpired", 0),
+    eraseExpired: () => note("eraseExpired", { looked: 0, erased: [] }),
     keepClockReading: () => note("keepClockReading", undefined),
   };
   const { node } = await startNode(t, { store, overrides });

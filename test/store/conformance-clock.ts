@@ -124,8 +124,8 @@ export function exerciseClock(open: OpenStore): void {
 
     await store.shiftTimes({ after: 0, by: -5 * RETENTION_MS });
     assert.equal((await store.findTask(key))?.task.expiresAt, expiresAt);
-    assert.equal(await store.eraseExpired({ now: expiresAt - 1, max: 9 }), 0);
-    assert.equal(await store.eraseExpired({ now: expiresAt, max: 9 }), 1);
+    assert.equal((await store.eraseExpired({ now: expiresAt - 1, max: 9 })).looked, 0);
+    assert.equal((await store.eraseExpired({ now: expiresAt, max: 9 })).looked, 1);
     assert.equal(await store.findTask(key), null);
   });
 
@@ -140,17 +140,17 @@ export function exerciseClock(open: OpenStore): void {
       const late = T0 + 2 * RETENTION_MS;
       const count = async () => (await store.countWork(accountId)).completed;
 
-      assert.equal(await store.eraseExpired({ now: late, max: 2 }), 2);
+      assert.equal((await store.eraseExpired({ now: late, max: 2 })).looked, 2);
       assert.equal(await count(), 3);
-      assert.equal(await store.eraseExpired({ now: late, max: 2 }), 2);
-      assert.equal(await store.eraseExpired({ now: late + HOUR_MS - 1, max: 9 }), 0);
+      assert.equal((await store.eraseExpired({ now: late, max: 2 })).looked, 2);
+      assert.equal((await store.eraseExpired({ now: late + HOUR_MS - 1, max: 9 })).looked, 0);
       assert.notEqual(await store.findTask({ accountId, id: kept.id }), null);
-      assert.equal(await store.eraseExpired({ now: late + HOUR_MS, max: 9 }), 1);
+      assert.equal((await store.eraseExpired({ now: late + HOUR_MS, max: 9 })).looked, 1);
       assert.equal(await count(), 1);
 
       await giveUpAll(store);
       assert.equal((await store.countWork(accountId)).undelivered, 1);
-      assert.equal(await store.eraseExpired({ now: late + 2 * HOUR_MS, max: 9 }), 1);
+      assert.equal((await store.eraseExpired({ now: late + 2 * HOUR_MS, max: 9 })).looked, 1);
       const { completed, undelivered } = await store.countWork(accountId);
       assert.deepEqual([completed, undelivered], [0, 0]);
     });
@@ -162,7 +162,7 @@ export function exerciseClock(open: OpenStore): void {
     for (let i = 0; i < 30; i++) await seedDelivery(store, accountId, { host: `h${i}.example` });
     const late = T0 + 2 * RETENTION_MS;
     const looked = [];
-    do looked.push(await store.eraseExpired({ now: late, max: 7 }));
+    do looked.push((await store.eraseExpired({ now: late, max: 7 })).looked);
     while (looked.at(-1) !== 0);
 
     assert.deepEqual(looked, [7, 7, 7, 7, 2, 0]);

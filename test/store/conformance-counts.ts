@@ -86,7 +86,8 @@ export function exerciseCounts(open: OpenStore): void {
     const reopened = await again();
     assert.deepEqual(await Promise.all(accounts.map((id) => reopened.countWork(id))), before);
     await giveUpAll(reopened);
-    while ((await reopened.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })) > 0) continue;
+    while ((await reopened.eraseExpired({ now: T0 + 9 * RETENTION_MS, max: 100 })).looked > 0)
+      continue;
     const { ready, retrying, undelivered, bytes } = await reopened.countWork(null);
     assert.deepEqual([ready, retrying, undelivered], [0, 0, 0]);
     const after = { ...world, store: reopened };

@@ -301,7 +301,7 @@ export function exerciseLeases(open: OpenStore): void {
     const old = await leaseOne(store, workerId);
     await endLease(store, newLeaseEnd(old));
     await giveUpAll(store);
-    assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 }), 1);
+    assert.equal((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 })).looked, 1);
     assert.deepEqual(await store.findLeases({ leases: [old], workerId }), [null]);
     await store.insertTasks(newPost(accountId, [newTask()]));
     const lease = await leaseOne(store, workerId);

@@ -107,7 +107,7 @@ export function exerciseListing(open: OpenStore): void {
     await store.insertTasks(newPost(accountId, [late], { createdAt: T0 + 1 }));
     const claimed = await store.claimTasks({ type: "echo", max: 5, now: T0 });
     await Promise.all(claimed.slice(3).map((task) => store.finishTask(newFinish(task))));
-    assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 }), 2);
+    assert.equal((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 })).looked, 2);
 
     const second = await store.listTasks(taskQuery(accountId, { limit, after: first.next }));
     assert.deepEqual(
@@ -314,8 +314,8 @@ export function exerciseCancelling(open: OpenStore): void {
     }
     assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), []);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-    assert.equal(await store.eraseExpired({ now: T0 + 776, max: 10 }), 0);
-    assert.equal(await store.eraseExpired({ now: T0 + 777, max: 10 }), 1);
+    assert.equal((await store.eraseExpired({ now: T0 + 776, max: 10 })).looked, 0);
+    assert.equal((await store.eraseExpired({ now: T0 + 777, max: 10 })).looked, 1);
   });
 
   test("leaves a task that has ended as it is", async (t) => {

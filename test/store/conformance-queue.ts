@@ -149,7 +149,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
       "a.example",
       "b.example",
     ]);
-    assert.equal(await store.eraseExpired({ now: T0 + 99 * RETENTION_MS, max: 9 }), 1);
+    assert.equal((await store.eraseExpired({ now: T0 + 99 * RETENTION_MS, max: 9 })).looked, 1);
   });
 
   test("leaves alone what runs, was cancelled, or waits for its start_at", async (t) => {

@@ -136,7 +136,7 @@ export function exerciseQuotas(open: OpenStore): void {
     const outcome = await post();
     assert.equal(outcome.kind === "over quota" && outcome.used, used);
 
-    assert.equal(await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 }), 1);
+    assert.equal((await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 })).looked, 1);
     assert.equal((await store.countWork(accountId)).bytes, 0);
     assert.equal((await post()).kind, "inserted");
   });
@@ -163,7 +163,7 @@ export function exerciseQuotas(open: OpenStore): void {
     const quota = { ...NO_QUOTA, bytes: before + recorded };
     const refused = await store.insertTasks(newPost(accountId, [newTask()], { quota }));
     assert.equal(refused.kind, "over quota");
-    assert.equal(await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 }), 1);
+    assert.equal((await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 })).looked, 1);
     assert.equal(await bytes(), 0);
   });
 

@@ -361,7 +361,7 @@ export function exerciseOrders(open: OpenStore): void {
     await seedEnded(store, accountId, { hosts: ABC });
     const order = newOrder();
     await placeOrder(store, order);
-    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 })) > 0) continue;
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 })).looked > 0) continue;
     const late = { endedAt: ORDERED_AT + 1, now: ORDERED_AT };
     await seedEnded(store, accountId, { hosts: ABC, ...late });
 

@@ -60,7 +60,7 @@ export function exerciseTraffic(open: OpenStore): void {
     assert.deepEqual(undone, ALL_REASONS);
     await giveUpAll(store);
     const before = await Promise.all(scopesOf(world).map((scope) => read(store, scope)));
-    while ((await store.eraseExpired({ now: EVER.to, max: 100 })) > 0) continue;
+    while ((await store.eraseExpired({ now: EVER.to, max: 100 })).looked > 0) continue;
     await store.close();
     const reopened = await again();
     const after = await Promise.all(scopesOf(world).map((scope) => read(reopened, scope)));

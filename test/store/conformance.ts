@@ -157,8 +157,8 @@ function exerciseUpkeep(open: OpenStore): void {
     await store.insertTasks(post);
     await giveUpAll(store);
 
-    assert.equal(await store.eraseExpired({ now: expiresAt - 1, max: 10 }), 0);
-    assert.equal(await store.eraseExpired({ now: expiresAt, max: 10 }), 2);
+    assert.equal((await store.eraseExpired({ now: expiresAt - 1, max: 10 })).looked, 0);
+    assert.equal((await store.eraseExpired({ now: expiresAt, max: 10 })).looked, 2);
 
     for (const { id } of [old, refused]) {
       assert.equal(await store.findTask({ accountId, id }), null);
@@ -169,7 +169,10 @@ function exerciseUpkeep(open: OpenStore): void {
       (await store.listReady(taskQuery(accountId))).tasks.map(({ id }) => id),
       [late.id],
     );
-    assert.equal(await store.eraseExpired({ now: expiresAt + RETENTION_MS * 99, max: 10 }), 1);
+    assert.equal(
+      (await store.eraseExpired({ now: expiresAt + RETENTION_MS * 99, max: 10 })).looked,
+      1,
+    );
     assert.equal((await store.findTask({ accountId, id: waiting.id }))?.task.state, "queued");
     assert.equal((await store.listKeys("ada"))?.length, 1);
   });
@@ -192,12 +195,12 @@ function exerciseUpkeep(open: OpenStore): void {
       return refused.filter((_, i) => found[i] !== null).map(({ order }) => order);
     };
 
-    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 2);
+    assert.equal((await store.eraseExpired({ now: T0 + 9, max: 2 })).looked, 2);
     assert.deepEqual(await left(), [5, 4, 3]);
-    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 2);
+    assert.equal((await store.eraseExpired({ now: T0 + 9, max: 2 })).looked, 2);
     assert.deepEqual(await left(), [5]);
-    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 1);
-    assert.equal(await store.eraseExpired({ now: T0 + 9, max: 2 }), 0);
+    assert.equal((await store.eraseExpired({ now: T0 + 9, max: 2 })).looked, 1);
+    assert.equal((await store.eraseExpired({ now: T0 + 9, max: 2 })).looked, 0);
   });
 
   // What is erased is overwritten: a hundred large tasks at once kept everybody waiting for seconds.
@@ -219,7 +222,9 @@ function exerciseUpkeep(open: OpenStore): void {
     };
 
     const late = T0 + 2 * RETENTION_MS;
-    const tasks = await steps(() => store.eraseExpired({ now: late, max: 100 }));
+    const tasks = await steps(
+      async () => (await store.eraseExpired({ now: late, max: 100 })).looked,
+    );
     const stale = newStale({ answersBefore: late, decidedBefore: late });
     const answers = await steps(() => store.eraseStale(stale));
 
@@ -237,7 +242,8 @@ function exerciseUpkeep(open: OpenStore): void {
 
     await seedFinished(store, accountId, { tasks });
     const full = await store.usedBytes();
-    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })) > 0) continue;
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })).looked > 0)
+      continue;
     const erased = await store.usedBytes();
 
     assert(empty > 0);

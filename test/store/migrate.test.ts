@@ -449,8 +449,8 @@ test("brings a file of the fifth version to the schema of a new one, with what i
   assert.notEqual(await find(T0 + IDEMPOTENCY_MS), null);
   assert.equal(await find(T0 + IDEMPOTENCY_MS + 1), null);
   assert.equal(await store.findClockReading(), null);
-  assert.equal(await store.eraseExpired({ now: T0 + RETENTION_MS - 1, max: 9 }), 0);
-  assert.equal(await store.eraseExpired({ now: T0 + RETENTION_MS, max: 9 }), 1);
+  assert.equal((await store.eraseExpired({ now: T0 + RETENTION_MS - 1, max: 9 })).looked, 0);
+  assert.equal((await store.eraseExpired({ now: T0 + RETENTION_MS, max: 9 })).looked, 1);
   assert.equal(await store.findTask({ accountId: 1, id: "ended" }), null);
 });
 

@@ -71,7 +71,7 @@ test("an erased task leaves no row behind in any table", async (t) => {
   });
   await giveUpAll(store);
 
-  assert.equal(await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 }), 2);
+  assert.equal((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 10 })).looked, 2);
 
   assert.deepEqual(counts(), {
     ...{ tasks: 0, task_inputs: 0, task_results: 0, deliveries: 0, attempts: 0 },
@@ -120,7 +120,8 @@ for (const writer of ["thread", "inline"] as const) {
     assert(kept !== undefined);
     await seedFinished(store, accountId, { tasks: big });
     await store.insertTasks(newPost(accountId, [kept]));
-    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })) > 0) continue;
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })).looked > 0)
+      continue;
 
     let steps = 1;
     while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;
@@ -141,7 +142,8 @@ for (const state of ["absent", "empty"] as const) {
     const inputText = JSON.stringify("x".repeat(1_000_000));
     const tasks = Array.from({ length: 12 }, () => newTask({ inputText }));
     await seedFinished(store, accountId, { tasks });
-    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })) > 0) continue;
+    while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 100 })).looked > 0)
+      continue;
 
     let steps = 1;
     while ((await store.reclaimSpace()) === "more" && steps < 50) steps++;

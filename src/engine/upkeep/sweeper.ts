@@ -49,9 +49,10 @@ export class Sweeper {
     return this.#unlessUnable(async () => {
       await this.#keepClock();
       await this.#queue.expire(() => this.loop.isDraining);
-      const expired = await this.#untilNone(() =>
-        store.eraseExpired({ now: clock.steady(), max: BATCH_MAX }),
-      );
+      const expired = await this.#untilNone(async () => {
+        const { looked } = await store.eraseExpired({ now: clock.steady(), max: BATCH_MAX });
+        return looked;
+      });
       const stale = await this.#untilNone(() => store.eraseStale(this.#stale()));
       if (expired + stale === 0) return;
       while (!this.loop.isDraining && (await store.reclaimSpace()) === "more") continue;

@@ -9,6 +9,11 @@ export interface SizedRow {
   readonly bytes: number;
 }
 
+/** A task whose retention is over. */
+export interface ExpiredRow extends SizedRow {
+  readonly id: string;
+}
+
 /**
  * Takes the first rows, as many as one step may erase: at least one, however large, because it would never be erased
  * otherwise.

@@ -1,7 +1,7 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { takeWithin, type SizedRow } from "../common/take-within.ts";
+import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
 import type { Store } from "../store.ts";
 import { eraseAudit } from "./audit.ts";
 import type { BatchChanges } from "./batch-changes.ts";
@@ -21,7 +21,7 @@ const FIND_SECRET = `SELECT value FROM secrets WHERE name = $1`;
  * kept. What another node is looking at is passed over.
  */
 export const DUE_TASKS = `
-  SELECT t.seq, ${TASK_TEXT_BYTES} AS bytes
+  SELECT t.seq, t.id, ${TASK_TEXT_BYTES} AS bytes
   FROM ends AS e JOIN tasks AS t ON t.seq = e.task_seq
   WHERE e.erase_at <= $1
   ORDER BY e.erase_at
@@ -128,16 +128,20 @@ export function upkeepWrites(sql: BatchSql, changes: BatchChanges) {
     }),
 
     eraseExpired: each(async ({ now, max }) => {
-      const due = await sql.all<SizedRow>(DUE_TASKS, [now, max]);
-      const seqs = takeWithin(due).map(({ seq }) => seq);
-      if (seqs.length === 0) return 0;
+      const expired = takeWithin(await sql.all<ExpiredRow>(DUE_TASKS, [now, max]));
+      if (expired.length === 0) return { looked: 0, erased: [] };
+      const seqs = expired.map(({ seq }) => seq);
       // Afterwards a webhook that is not to be sent now is not sent again either.
       lockDeliveries(sql, seqs);
       const open = await sql.all<{ seq: number }>(KEEP_UNDELIVERED, [now, seqs]);
       const kept = new Set(open.map(({ seq }) => seq));
-      const erased = seqs.filter((seq) => !kept.has(seq));
-      await eraseTasks(sql, changes, erased);
-      return seqs.length;
+      const erased = expired.filter(({ seq }) => !kept.has(seq));
+      await eraseTasks(
+        sql,
+        changes,
+        erased.map(({ seq }) => seq),
+      );
+      return { looked: expired.length, erased: erased.map(({ id }) => id) };
     }),
 
     eraseStale: each(async (due) => {

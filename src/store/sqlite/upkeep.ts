@@ -1,6 +1,6 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { takeWithin, type SizedRow } from "../common/take-within.ts";
+import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
 import { auditEraser } from "./audit.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { eraseSome } from "./erase-some.ts";
@@ -12,7 +12,7 @@ import { trafficErasure } from "./traffic.ts";
 
 /** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
 export const DUE_TASKS = `
-  SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
+  SELECT t.seq, t.id, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
   FROM tasks AS t
   ${TEXT_JOINS}
   WHERE t.erase_at IS NOT NULL AND t.erase_at <= @now
@@ -67,7 +67,7 @@ interface ErasedAnswer {
 }
 
 export function upkeepWrites(connection: Connection, changes: BatchChanges) {
-  const dueTasks = connection.prepare<[object], SizedRow>(DUE_TASKS);
+  const dueTasks = connection.prepare<[object], ExpiredRow>(DUE_TASKS);
   const keepUndelivered = connection.prepare<[object], number>(KEEP_UNDELIVERED).pluck();
   const eraseTasks = taskEraser(connection, changes);
   const eraseAnswers = connection.prepare<[object], ErasedAnswer>(ERASE_ANSWERS);
@@ -89,10 +89,12 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
     },
 
     eraseExpired(due) {
-      const seqs = takeWithin(dueTasks.iterate(due)).map(({ seq }) => seq);
-      const kept = new Set(keepUndelivered.all({ now: due.now, seqs: JSON.stringify(seqs) }));
-      eraseTasks(seqs.filter((seq) => !kept.has(seq)));
-      return seqs.length;
+      const expired = takeWithin(dueTasks.iterate(due));
+      const seqs = JSON.stringify(expired.map(({ seq }) => seq));
+      const kept = new Set(keepUndelivered.all({ now: due.now, seqs }));
+      const erased = expired.filter(({ seq }) => !kept.has(seq));
+      eraseTasks(erased.map(({ seq }) => seq));
+      return { looked: expired.length, erased: erased.map(({ id }) => id) };
     },
 
     eraseStale(due) {
