@@ -19,9 +19,22 @@ const DueItem = s.named(
   "DueItem",
   s.object({
     at: Time,
-    what: s.word(["attempt", "task_start", "lease_end", "erasure"]),
-    task_id: Id,
-    kind: s.nullable(DeliveryKind, "Of an attempt; null for everything else."),
+    what: s.word(
+      [
+        "attempt",
+        "attempt_timeout",
+        "inbox_answer",
+        "task_start",
+        "run_end",
+        "run_timeout",
+        "lease_end",
+        "erasure",
+      ],
+      "`attempt_timeout` and `run_timeout` come unless what is under way ends before; `run_end` and `inbox_answer` have the " +
+        "`after_ms` that was ordered.",
+    ),
+    task_id: s.nullable(Id, "Null for the answer to a message about no task."),
+    kind: s.nullable(DeliveryKind, "Of the webhook; null for what is about none."),
   }),
 );
 

@@ -1,5 +1,6 @@
 import { systemClock } from "../domain/clock/clock.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
+import type { DueNotes } from "./due-notes.ts";
 import type { Work, WorkWatch } from "./work-watch.ts";
 
 interface UnderWay {
@@ -15,19 +16,27 @@ interface Following<T> {
   readonly unsent: T;
 }
 
+export interface AttemptWatchParts {
+  readonly work: WorkWatch;
+  readonly notes: DueNotes;
+  readonly isRepeatable: boolean;
+}
+
 // A receiver that has not answered by then has the request, so that the next one comes after it.
 const LONG_ATTEMPT_MS = 250;
 
 /** Knows which attempts are under way. The clock waits for each, unless its receiver waits for the clock. */
 export class AttemptWatch {
   readonly #work: WorkWatch;
+  readonly #notes: DueNotes;
   readonly #isRepeatable: boolean;
   readonly #underWay = new Set<UnderWay>();
   #aborts = 0;
 
   /** Where runs are to repeat, one attempt is made after the other. */
-  constructor(work: WorkWatch, { isRepeatable }: { readonly isRepeatable: boolean }) {
+  constructor({ work, notes, isRepeatable }: AttemptWatchParts) {
     this.#work = work;
+    this.#notes = notes;
     this.#isRepeatable = isRepeatable;
   }
 
@@ -45,7 +54,9 @@ export class AttemptWatch {
     if (this.#isRepeatable) await this.#lull();
     if (aborts !== this.#aborts) return unsent;
     const what = `an attempt to ${target.host}`;
-    const key = keyOf(headers["webhook-id"], headers["x-attempt"]);
+    const { "webhook-id": id = "" } = headers;
+    const key = keyOf(id, headers["x-attempt"]);
+    const forget = this.#notes.noteWebhook("attempt_timeout", { id, ms: timeoutMs });
     const attempt: UnderWay = { key, what, work: this.#work.begin(what) };
     this.#underWay.add(attempt);
     const long = systemClock.setTimer(LONG_ATTEMPT_MS, () => attempt.work?.takesLong());
@@ -55,6 +66,7 @@ export class AttemptWatch {
       return await send();
     } finally {
       for (const timer of [long, timeout]) timer.cancel();
+      forget();
       this.#underWay.delete(attempt);
       attempt.work?.end();
     }

@@ -2,6 +2,7 @@ import { systemClock, type SteadyClock } from "../domain/clock/clock.ts";
 import type { Destination, DevClockDesk, DevEvent, Journey } from "../http/dev-desk.ts";
 import type { DueItem, DueList } from "../store/store.ts";
 import type { ClockMode, DevClock } from "./dev-clock.ts";
+import type { DueNotes } from "./due-notes.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
 const HOUR_MS = 3600 * 1000;
@@ -22,6 +23,7 @@ export interface ClockDeskParts {
   /** By it goes what the daemon keeps for a time. */
   readonly steady: Pick<SteadyClock, "steady">;
   readonly due: DueList;
+  readonly notes: Pick<DueNotes, "list">;
 }
 
 /** Reads and moves the clock of a daemon for development. */
@@ -51,8 +53,9 @@ export class ClockDesk implements DevClockDesk {
 
   /** The next things that fall due. */
   next(max: number): readonly DueItem[] {
-    const { clock, steady, due } = this.#parts;
-    return due.list({ now: clock.now(), steady: steady.steady(), max });
+    const { clock, steady, due, notes } = this.#parts;
+    const stored = due.list({ now: clock.now(), steady: steady.steady(), max });
+    return [...stored, ...notes.list()].toSorted((one, other) => one.at - other.at).slice(0, max);
   }
 
   /** Notes what happened, for the advance that is under way. */

@@ -10,6 +10,7 @@ import type { AttemptSender } from "./attempt-sender.ts";
 import { AttemptWatch } from "./attempt-watch.ts";
 import { ClockDesk } from "./clock-desk.ts";
 import type { DevClock } from "./dev-clock.ts";
+import { DueNotes } from "./due-notes.ts";
 import { Inbox } from "./inbox.ts";
 import { OrderedFaults, UNSENT } from "./ordered-faults.ts";
 import { OrderedResults, type RuledType } from "./ordered-results.ts";
@@ -37,6 +38,7 @@ export interface DevParts {
 export class DevMode {
   readonly clock: DevClock;
   readonly #work = new WorkWatch();
+  readonly #notes: DueNotes;
   readonly #attempts: AttemptWatch;
   readonly #news = new TaskNews();
   readonly #results: OrderedResults;
@@ -52,9 +54,11 @@ export class DevMode {
     readonly isRepeatable: boolean;
   }) {
     this.clock = clock;
-    this.#attempts = new AttemptWatch(this.#work, { isRepeatable });
-    this.#faults = new OrderedFaults({ clock, work: this.#work });
-    this.#results = new OrderedResults({ clock, news: this.#news, work: this.#work });
+    const notes = new DueNotes(clock);
+    this.#notes = notes;
+    this.#attempts = new AttemptWatch({ work: this.#work, notes, isRepeatable });
+    this.#faults = new OrderedFaults({ clock, work: this.#work, notes });
+    this.#results = new OrderedResults({ clock, news: this.#news, work: this.#work, notes });
   }
 
   /** The same store: the clock knows what goes on in it. */
@@ -102,9 +106,9 @@ export class DevMode {
   /** Makes what the operations work with. */
   open(parts: DevParts): DevDesk {
     const { store, clock: steady, due } = parts;
-    const [work, attempts] = [this.#work, this.#attempts];
-    const clock = new ClockDesk({ clock: this.clock, work, steady, due });
-    const inbox = new Inbox({ store, clock: this.clock, work, attempts });
+    const [work, attempts, notes] = [this.#work, this.#attempts, this.#notes];
+    const clock = new ClockDesk({ clock: this.clock, work, steady, due, notes });
+    const inbox = new Inbox({ store, clock: this.clock, work, attempts, notes });
     const reset = new Reset({ ...parts, work, clears: [inbox, this.#results, this.#faults] });
     this.#tell = (event) => {
       clock.tell(event);

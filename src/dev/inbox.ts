@@ -10,6 +10,7 @@ import type {
   InboxWait,
 } from "../http/dev-desk.ts";
 import type { AttemptWatch } from "./attempt-watch.ts";
+import type { DueNotes } from "./due-notes.ts";
 import { InboxBoxes, type KeptMessage } from "./inbox-boxes.ts";
 import { judge, valuesOf, type JudgeStore } from "./signature-verdict.ts";
 import type { WorkWatch } from "./work-watch.ts";
@@ -19,6 +20,7 @@ export interface InboxParts {
   readonly clock: Clock;
   readonly work: WorkWatch;
   readonly attempts: AttemptWatch;
+  readonly notes: Pick<DueNotes, "note">;
 }
 
 const WAITING = { how: "waiting", status: null, afterMs: null } as const;
@@ -94,27 +96,31 @@ export class Inbox implements DevInboxDesk {
     message: InboxMessage,
     { answer, gone }: { readonly answer: ScriptedAnswer; readonly gone: AbortSignal },
   ): Promise<boolean> {
-    const { clock, attempts } = this.#parts;
+    const { clock, attempts, notes } = this.#parts;
     const [webhookId] = valuesOf(message, "webhook-id");
     const [attempt] = valuesOf(message, "x-attempt");
     const takeBack = attempts.release(webhookId, attempt);
     if (gone.aborted) return Promise.resolve(false);
-    return new Promise((resolve) => {
-      const timer =
-        answer.kind === "answer"
-          ? clock.setTimer(answer.afterMs, () => {
-              // In the same step in which the clock has come here: the next one must wait for this answer.
-              takeBack();
-              gone.removeEventListener("abort", left);
-              resolve(true);
-            })
-          : null;
-      const left = (): void => {
-        timer?.cancel();
-        resolve(false);
-      };
-      gone.addEventListener("abort", left, { once: true });
-    });
+    const { taskId, kind } = message;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const ends: (() => void)[] = [() => gone.removeEventListener("abort", left)];
+    const end = (isDue: boolean): void => {
+      for (const each of ends) each();
+      resolve(isDue);
+    };
+    const left = (): void => end(false);
+    gone.addEventListener("abort", left);
+    if (answer.kind === "answer") {
+      const { afterMs } = answer;
+      ends.push(notes.note({ what: "inbox_answer", taskId, kind }, afterMs));
+      const timer = clock.setTimer(afterMs, () => {
+        // In the same step in which the clock has come here: the next one must wait for this answer.
+        takeBack();
+        end(true);
+      });
+      ends.push(() => timer.cancel());
+    }
+    return promise;
   }
 
   #answered({ receivedAt }: InboxMessage, answer: ScriptedAnswer | null): KeptMessage["answered"] {

@@ -6,6 +6,7 @@ import type { AttemptResult } from "../domain/webhook/delivery.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import type { DevFaultDesk, Faults } from "../http/dev-desk.ts";
 import type { AttemptSender } from "./attempt-sender.ts";
+import type { DueNotes } from "./due-notes.ts";
 import { HeldBackAttempts } from "./held-back-attempts.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
@@ -17,6 +18,12 @@ export const NO_FAULTS: Faults = {
   crashDuringAttempt: 0,
 };
 
+export interface FaultParts {
+  readonly clock: Clock;
+  readonly work: WorkWatch;
+  readonly notes: DueNotes;
+}
+
 interface Sending {
   readonly sender: AttemptSender;
   readonly signal: AbortSignal;
@@ -27,6 +34,7 @@ type Share = Exclude<keyof Faults, "delayMs">;
 /** The faults of deliveries that were ordered. */
 export class OrderedFaults implements DevFaultDesk {
   readonly #clock: Clock;
+  readonly #notes: DueNotes;
   readonly #heldBack: HeldBackAttempts;
   // Which attempts have a fault follows from it and from their names, in whatever order they are made.
   readonly #salt = randomBytes(16).toString("hex");
@@ -34,8 +42,9 @@ export class OrderedFaults implements DevFaultDesk {
   readonly #interrupted = new Set<string>();
   #faults = NO_FAULTS;
 
-  constructor({ clock, work }: { readonly clock: Clock; readonly work: WorkWatch }) {
+  constructor({ clock, work, notes }: FaultParts) {
     this.#clock = clock;
+    this.#notes = notes;
     this.#heldBack = new HeldBackAttempts(work);
   }
 
@@ -71,7 +80,10 @@ export class OrderedFaults implements DevFaultDesk {
 
   async #send(request: SendRequest, { sender, signal }: Sending): Promise<AttemptResult> {
     const { host } = request.target;
-    await this.#wait(this.#faults.delayMs, signal);
+    const { delayMs } = this.#faults;
+    const forget = this.#notes.noteWebhook("attempt", { id: nameOf(request), ms: delayMs });
+    await this.#wait(delayMs, signal);
+    forget();
     if (this.#has("reorder", request)) await this.#heldBack.wait(host, signal);
     if (signal.aborted) return UNSENT;
     try {

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { DevResultDesk, OrderedEnd, ResultRule } from "../http/dev-desk.ts";
 import type { RunOptions, RunOutcome, RunRequest, Runner } from "../runners/runner.ts";
+import type { DueNotes } from "./due-notes.ts";
 import type { TaskNews } from "./task-news.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
@@ -14,6 +15,7 @@ export interface ResultParts {
   readonly clock: Clock;
   readonly news: TaskNews;
   readonly work: WorkWatch;
+  readonly notes: Pick<DueNotes, "note">;
 }
 
 const SOON_MS = 1000;
@@ -23,15 +25,17 @@ export class OrderedResults implements DevResultDesk {
   readonly #clock: Clock;
   readonly #news: TaskNews;
   readonly #work: WorkWatch;
+  readonly #notes: Pick<DueNotes, "note">;
   readonly #types = new Set<string>();
   #rules: readonly ResultRule[] = [];
   /** How to end the runs that wait for a request to do so, by the task's id. */
   readonly #held = new Map<string, (end: OrderedEnd) => void>();
 
-  constructor({ clock, news, work }: ResultParts) {
+  constructor({ clock, news, work, notes }: ResultParts) {
     this.#clock = clock;
     this.#news = news;
     this.#work = work;
+    this.#notes = notes;
   }
 
   get types(): ReadonlySet<string> {
@@ -68,8 +72,13 @@ export class OrderedResults implements DevResultDesk {
       concurrency: runner.concurrency,
       run: (request, options) => {
         const rule = this.#rules.find((each) => fits(each, request));
-        if (rule === undefined) return runner.run(request, options);
-        return this.#run(request, { ...type, ...options, rule });
+        const timeout = { what: "run_timeout", taskId: request.id, kind: null } as const;
+        const forget = this.#notes.note(timeout, type.timeoutMs);
+        const run =
+          rule === undefined
+            ? runner.run(request, options)
+            : this.#run(request, { ...type, ...options, rule });
+        return run.finally(forget);
       },
     };
   }
@@ -84,7 +93,10 @@ export class OrderedResults implements DevResultDesk {
     if (ordered !== null && afterMs === 0) return Promise.resolve(toOutcome(ordered));
     return new Promise((resolve) => {
       const timers: Timer[] = [];
+      const due = { what: "run_end", taskId: id, kind: null } as const;
+      const forget = ordered === null ? null : this.#notes.note(due, afterMs);
       const end = (outcome: RunOutcome): void => {
+        forget?.();
         for (const timer of timers) timer.cancel();
         signal.removeEventListener("abort", aborted);
         this.#held.delete(id);

@@ -1,11 +1,11 @@
 import { isId } from "../domain/id.ts";
 import { parseJsonBytes } from "../domain/json/json.ts";
-import { DELIVERY_KINDS } from "../domain/webhook/delivery.ts";
 import {
   checkSignature,
   explainVerdict,
   type ReceivedMessage,
 } from "../domain/webhook/signature-check.ts";
+import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
 import type { InboxMessage, InboxRequest } from "../http/dev-desk.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
 import { verifyPingback, verifyPostback } from "../verify.ts";
@@ -42,11 +42,7 @@ const NO_SUBJECT: Subject = { taskId: null, kind: null };
 
 function subjectOf(request: InboxRequest): Subject {
   const [webhookId = ""] = valuesOf(request, "webhook-id");
-  for (const kind of DELIVERY_KINDS) {
-    const taskId = webhookId.slice(0, -1 - kind.length);
-    if (webhookId.endsWith(`-${kind}`) && isId(taskId)) return { taskId, kind };
-  }
-  return subjectOfBody(request.body);
+  return parseWebhookId(webhookId) ?? subjectOfBody(request.body);
 }
 
 // Somebody sends a body again that was kept without its headers.

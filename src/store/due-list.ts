@@ -4,9 +4,18 @@ import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 export interface DueItem {
   /** By the wall clock. */
   readonly at: number;
-  readonly what: "attempt" | "task_start" | "lease_end" | "erasure";
-  readonly taskId: string;
-  /** Of an attempt's webhook; null for everything else. */
+  readonly what:
+    | "attempt"
+    | "attempt_timeout"
+    | "inbox_answer"
+    | "task_start"
+    | "run_end"
+    | "run_timeout"
+    | "lease_end"
+    | "erasure";
+  /** Null for the answer to a message about no task. */
+  readonly taskId: string | null;
+  /** Of the webhook; null for what is about none. */
   readonly kind: DeliveryKind | null;
 }
 

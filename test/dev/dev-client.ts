@@ -57,7 +57,8 @@ export interface ShownBody {
   readonly next?: readonly {
     readonly at: string;
     readonly what: string;
-    readonly task_id: string;
+    readonly task_id: string | null;
+    readonly kind: string | null;
   }[];
   readonly events?: readonly ShownEvent[];
   readonly messages?: readonly {

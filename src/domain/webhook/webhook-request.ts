@@ -1,7 +1,8 @@
+import { isId } from "../id.ts";
 import { taskEnvelope } from "../task/envelope.ts";
 import type { Task } from "../task/task.ts";
 import { traceHeaders } from "../task/trace.ts";
-import type { DeliveryKind } from "./delivery.ts";
+import { DELIVERY_KINDS, type DeliveryKind } from "./delivery.ts";
 import { signStandardWebhook, signWebhook, type SignedMessage } from "./signature.ts";
 import type { WebhookTarget } from "./webhook-url.ts";
 
@@ -84,4 +85,15 @@ export function signedMessage(facts: Pick<WebhookFacts, "kind" | "url" | "task">
 /** The id that names a delivery to its receiver, the same at every attempt. */
 export function webhookId(taskId: string, kind: DeliveryKind): string {
   return `${taskId}-${kind}`;
+}
+
+/** The delivery that an id names; null where it names none. */
+export function parseWebhookId(
+  id: string,
+): { readonly taskId: string; readonly kind: DeliveryKind } | null {
+  for (const kind of DELIVERY_KINDS) {
+    const taskId = id.slice(0, -1 - kind.length);
+    if (isId(taskId) && id === webhookId(taskId, kind)) return { taskId, kind };
+  }
+  return null;
 }

@@ -17,7 +17,9 @@ export function devClock({ clock }: DevDesk): readonly Operation[] {
         id: "showClock",
         group: "Development",
         summary: "Show the clock",
-        description: "Tells the time of the daemon, and what falls due next.",
+        description:
+          "Tells the time of the daemon, and what falls due next for tasks and webhooks. What the daemon does for itself now " +
+          "and then, such as noting when a key was used last, is not listed; an advance stops at that too.",
       },
       handle: () => ({ fields: shown(clock) }),
     }),
