@@ -62,6 +62,48 @@ test("a webhook is shown as it comes, with its verdict, its sentence and its tas
   await page.getByRole("heading", { level: 1 }).filter({ hasText: id }).waitFor();
 });
 
+test("a new task is reported to an inbox by its name, or to a URL, and starts when the clock is there", async (t) => {
+  const visit = await visitDev(t);
+  if (visit === null) return;
+  const { dev, page } = visit;
+  await goTo(page, "Tasks");
+  await page.getByRole("button", { name: "New task…" }).click();
+  const dialog = page.getByRole("dialog", { name: "New task" });
+  await dialog.getByLabel("Account", { exact: true }).fill(dev.account);
+  const target = (of: string) => dialog.getByRole("group", { name: `Where the ${of} goes` });
+  await target("postback").getByRole("button", { name: "Inbox" }).click();
+  assert.equal(await dialog.getByLabel("Postback inbox").inputValue(), "dev");
+  await dialog.getByLabel("Postback inbox").fill("shop");
+  await target("pingback").getByRole("button", { name: "Inbox" }).click();
+  await target("pingback").getByRole("button", { name: "URL" }).click();
+  assert.equal(await dialog.getByLabel("Pingback URL").inputValue(), "");
+  await dialog.getByLabel("Pingback URL").fill(`${dev.url}/inbox/pings/$id`);
+  await dialog.getByLabel("Priority").selectOption("7");
+  const { now } = await dev.call("GET /dev/clock");
+  const startAt = new Date(Math.ceil(Date.parse(now) / 60_000 + 5) * 60_000);
+  const local = await page.evaluate((at) => {
+    const date = new Date(at);
+    date.setMinutes(date.getMinutes() - date.getTimezoneOffset());
+    return date.toISOString().slice(0, 16);
+  }, startAt.getTime());
+  await dialog.getByLabel("Start").fill(local);
+  assert.deepEqual(await accessProblems(page), []);
+  await dialog.getByRole("button", { name: "Post the task" }).click();
+  await page.getByRole("heading", { name: "queued" }).waitFor();
+
+  const id = /[-\da-f]{36}$/.exec(new URL(page.url()).pathname)?.[0] ?? assert.fail(page.url());
+  const { next } = await dev.call("GET /dev/clock");
+  assert.partialDeepStrictEqual(next, [{ at: startAt.toISOString(), what: "task_start" }]);
+  await dev.call("POST /dev/clock/advance", { body: { to: startAt.toISOString() } });
+  const { messages } = await dev.call("GET /dev/inbox/:box", { path: "/dev/inbox/shop" });
+  assert.partialDeepStrictEqual(messages, [{ task_id: id, kind: "postback" }]);
+  assert.partialDeepStrictEqual(JSON.parse(messages[0]?.body ?? ""), {
+    tasks: [{ data: { priority: 7, postback_url: `${dev.url}/inbox/shop` } }],
+  });
+  const pings = await dev.call("GET /dev/inbox/:box", { path: "/dev/inbox/pings" });
+  assert.partialDeepStrictEqual(pings.messages, [{ url: `/inbox/pings/${id}`, kind: "pingback" }]);
+});
+
 test("an inbox answers as the form says, refuses what is no answer, and is emptied", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;

@@ -2,6 +2,7 @@ import { BoxScreen } from "./box.tsx";
 import { BoxesScreen } from "./boxes.tsx";
 
 export { ClockBar } from "./clock-bar.tsx";
+export { TargetField } from "./target-field.tsx";
 
 /**
  * The screens of a daemon for development, below `/inbox`. They are a script of their own, which no other daemon's page

@@ -10,8 +10,9 @@ import { actsFor, go } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
 import { FormField } from "./form-field.tsx";
 import { postedText, type TaskDraft } from "./task-draft.ts";
-import { type Refusal, type TaskChoices, TaskFields } from "./task-fields.tsx";
+import { type TaskChoices, TaskFields } from "./task-fields.tsx";
 import { type PostedTask, useTaskPosting } from "./task-posting.ts";
+import type { Refusal } from "./text-field.tsx";
 
 interface PostDialogProps {
   readonly title: string;

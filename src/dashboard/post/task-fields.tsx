@@ -1,15 +1,11 @@
 import { useMemo } from "preact/hooks";
 
+import { devScript } from "../shell/dev-script.ts";
 import { timeZone } from "../shell/time-zone.ts";
 import { FormField } from "./form-field.tsx";
 import { findJsonFault } from "./json-fault.ts";
-import { type DraftField, EMPTY_DRAFT, type TaskDraft } from "./task-draft.ts";
-
-/** The field that the daemon refused, and why, in the daemon's words. */
-export interface Refusal {
-  readonly field: string;
-  readonly text: string;
-}
+import { EMPTY_DRAFT } from "./task-draft.ts";
+import { type FieldProps, type FormProps, refusalOf, TextField } from "./text-field.tsx";
 
 /** The names of this daemon that a task may use. */
 export interface TaskChoices {
@@ -17,11 +13,8 @@ export interface TaskChoices {
   readonly marketplaces: readonly string[];
 }
 
-interface TaskFieldsProps {
-  readonly draft: TaskDraft;
+interface TaskFieldsProps extends FormProps {
   readonly choices: TaskChoices;
-  readonly refusal: Refusal | null;
-  readonly change: (field: DraftField, value: string) => void;
 }
 
 /** The fields of a task. */
@@ -51,53 +44,24 @@ export function TaskFields({ choices: { types, marketplaces }, ...form }: TaskFi
 
 const PRIORITIES = Array.from("0123456789");
 
-type FormProps = Omit<TaskFieldsProps, "choices">;
-
 /** Where the finished task is reported. */
 function WebhookFields(form: FormProps) {
+  const TargetField = devScript.value?.TargetField ?? TextField;
   return (
     <>
-      <TextField
+      <TargetField
         {...form}
         field="postback_url"
         label="Postback URL"
         hint="Optional: gets the finished task by a signed POST."
       />
-      <TextField
+      <TargetField
         {...form}
         field="pingback_url"
         label="Pingback URL"
         hint="Optional: gets a signed GET, with $id and $tag filled in."
       />
     </>
-  );
-}
-
-interface FieldProps extends FormProps {
-  readonly field: DraftField;
-  readonly label: string;
-  readonly hint?: string;
-}
-
-function refusalOf({ field, refusal }: Pick<FieldProps, "field" | "refusal">) {
-  const fault = refusal?.field === field ? refusal.text : null;
-  return { fault, isRefused: fault !== null };
-}
-
-function TextField(props: FieldProps) {
-  const { draft, field, change, label, hint } = props;
-  return (
-    <FormField label={label} hint={hint} {...refusalOf(props)}>
-      {(attributes) => (
-        <input
-          {...attributes}
-          value={draft[field]}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={({ currentTarget }) => change(field, currentTarget.value)}
-        />
-      )}
-    </FormField>
   );
 }
 
