@@ -7,6 +7,7 @@ import { everyStep } from "../domain/every-step.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
+import type { ResponseHeaders } from "../domain/status.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { Engine } from "../engine/engine.ts";
 import { createApp, type AppDeps } from "../http/app.ts";
@@ -70,6 +71,8 @@ export interface ApiParts {
 
 export interface Api {
   readonly app: ReturnType<typeof createApp>;
+  /** Headers that every answer has. */
+  readonly headers: ResponseHeaders;
   /** Everything that is counted, as text. */
   readonly metrics: MetricsSource;
   /** The list of what the operator should mend; it looks once it is started, until the API drains. */
@@ -136,6 +139,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   });
   return {
     app: newApp(parts, { operations: all, gate, ids }),
+    headers: ownHeaders(parts),
     metrics,
     conditions,
     isProxy: (address) => isTrustedProxy(address, gate.proxies),
@@ -158,18 +162,19 @@ async function writeNotes(usage: MetricsMeans["usage"]): Promise<void> {
   await Promise.all(Object.values(usage).map((each) => each.write()));
 }
 
-function newApp(
-  { config, requestClock: clock, log, observer, dev }: ApiParts,
-  made: Pick<AppDeps, "operations" | "gate" | "ids">,
-): Api["app"] {
+function newApp(parts: ApiParts, made: Pick<AppDeps, "operations" | "gate" | "ids">): Api["app"] {
+  const { config, requestClock: clock, log, observer, dev } = parts;
   const { limits, dashboard } = config;
   const pages = dashboard ? dashboardFiles : null;
   const logsRequests = config.log.requests;
-  const app = { ...made, clock, log, limits, pages, observer, logsRequests };
-  return createApp(dev === null ? app : { ...app, headers: DEV_HEADERS, inbox: dev.inbox });
+  const headers = ownHeaders(parts);
+  const app = { ...made, clock, log, limits, pages, observer, logsRequests, headers };
+  return createApp(dev === null ? app : { ...app, inbox: dev.inbox });
 }
 
-const DEV_HEADERS = { "x-postbackd-mode": "dev" };
+function ownHeaders({ dev }: ApiParts): ResponseHeaders {
+  return dev === null ? {} : { "x-postbackd-mode": "dev" };
+}
 
 async function keptCursors(store: Pick<Store, "keepSecret">): Promise<ListCursors> {
   const fresh = newCursorKey();

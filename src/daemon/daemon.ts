@@ -173,6 +173,7 @@ async function openDaemon(
     tls,
     arrivals,
     limits,
+    headers: api.headers,
     isProxy: api.isProxy,
     onShortage: (what) => shortage.note(what),
   });

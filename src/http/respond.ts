@@ -96,12 +96,15 @@ export function toStatusError(error: unknown): StatusError | null {
 }
 
 /** The bytes of a response to input that never became a request, for a socket that Node hands over raw. */
-export function toRawResponse(error: StatusError, requestId: string): string {
+export function toRawResponse(
+  error: StatusError,
+  reply: Pick<Reply, "requestId" | "headers">,
+): string {
   const answer = toErrorAnswer(error);
   const reason = STATUS_TABLE[error.code].message.replace(".", "");
   return [
     `HTTP/1.1 ${error.httpStatus} ${reason}`,
-    ...headerLines(answer, { requestId, headers: {} }).map(([name, value]) => `${name}: ${value}`),
+    ...headerLines(answer, reply).map(([name, value]) => `${name}: ${value}`),
     `content-length: ${Buffer.byteLength(answer.text)}`,
     "connection: close",
     "",

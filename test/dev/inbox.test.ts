@@ -2,52 +2,11 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { signWebhook } from "../../src/domain/webhook/signature.ts";
-import { runProgram, startProgram } from "../helpers/program.ts";
+import { runProgram } from "../helpers/program.ts";
 import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
 import { startDev, type DevProgram } from "./dev-program.ts";
 
 const MIB = 1024 ** 2;
-
-test("a page of another site can neither send to an inbox nor read one", async (t) => {
-  const { url } = await startDev(t);
-  const foreign = [
-    { headers: ["Origin: https://evil.example"] },
-    { headers: ["Sec-Fetch-Site: cross-site"] },
-    { headers: ["Host: rebound.evil.example"], host: false as const },
-  ];
-  for (const target of ["/inbox/shop", "/inbox/shop/deep?x=1", "/dev/inbox", "/dev/inbox/shop"]) {
-    for (const request of foreign) {
-      const { status, body } = await exchange(url, { ...request, target });
-
-      assert.equal(status, 403, `${target} ${request.headers[0]}`);
-      assert.match(body.toString(), /"status_code":40301/);
-    }
-  }
-  const { boxes } = (await (await fetch(`${url}/dev/inbox`)).json()) as { boxes: unknown[] };
-  assert.deepEqual(boxes, []);
-});
-
-test("a daemon that is not for development knows neither /inbox nor /dev, whatever the headers", async (t) => {
-  const program = startProgram(t, ["start", "--port", "0"]);
-  const { url } = await program.ready;
-  const requests = [
-    ["POST", "/inbox/shop"],
-    ["GET", "/inbox/shop/x"],
-    ["GET", "/dev/inbox"],
-    ["GET", "/dev/inbox/shop"],
-    ["DELETE", "/dev/inbox/shop"],
-    ["PUT", "/dev/inbox/shop/answers"],
-    ["GET", "/dev/clock"],
-  ] as const;
-  for (const [method, target] of requests) {
-    for (const headers of [[], ["X-Postbackd-Mode: dev"], ["Origin: https://evil.example"]]) {
-      const { status, body } = await exchange(url, { method, target, headers });
-
-      assert.equal(status, 404, `${method} ${target}`);
-      assert.match(body.toString(), /"status_code":40400/);
-    }
-  }
-});
 
 test("a body of 4 MiB is recorded, and one byte more is refused before it is read", async (t) => {
   const dev = await startDev(t);

@@ -3,14 +3,15 @@ import type { Duplex } from "node:stream";
 
 import { systemClock } from "../../domain/clock/clock.ts";
 import { IdGenerator } from "../../domain/id.ts";
-import { StatusError } from "../../domain/status.ts";
+import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import { toRawResponse } from "../respond.ts";
 
 /**
  * Answers bytes that never became a request in the contract's shape too, and closes their connection. Answers to
  * earlier requests go first: a client would take this one for theirs.
  */
-export function refuseGarbage(server: Server): void {
+export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
+  const answerGarbage = answererWith(headers);
   const lastAnswers = new WeakMap<Duplex, ServerResponse>();
   server.prependListener("request", ({ socket }, response) => lastAnswers.set(socket, response));
   server.on("clientError", (error, socket) => {
@@ -26,15 +27,18 @@ export function refuseGarbage(server: Server): void {
 
 const ids = new IdGenerator();
 
-function answerGarbage(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
-  const text = toRawResponse(new StatusError(40000, { detail }), ids.next(systemClock.now()));
-  // Not left half open: a client that never closes it in turn would hold one of the connections.
-  socket.end(text, () => socket.destroy());
+function answererWith(headers: ResponseHeaders) {
+  return (error: NodeJS.ErrnoException, socket: Duplex): void => {
+    if (error.code === "ECONNRESET" || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
+    const reply = { requestId: ids.next(systemClock.now()), headers };
+    const text = toRawResponse(new StatusError(40000, { detail }), reply);
+    // Not left half open: a client that never closes it in turn would hold one of the connections.
+    socket.end(text, () => socket.destroy());
+  };
 }
 
 const NO_REQUEST = "This is not an HTTP/1.1 request that can be read.";

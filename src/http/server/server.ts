@@ -7,6 +7,7 @@ import { toNodeHandler } from "h3/node";
 import { listen } from "listhen";
 
 import { systemClock } from "../../domain/clock/clock.ts";
+import type { ResponseHeaders } from "../../domain/status.ts";
 import { Arrivals } from "./arrivals.ts";
 import { placeConnections, type ClientConnection } from "./client-connection.ts";
 import { followConnections, type Connections } from "./connection-drain.ts";
@@ -39,6 +40,8 @@ export interface ServerOptions {
   readonly isProxy?: (address: string) => boolean;
   /** Notified of each connection; the server's own unless given. */
   readonly arrivals?: Arrivals;
+  /** Headers of answers to what is no request; those of the others are the app's. */
+  readonly headers?: ResponseHeaders;
   /** Called when places for connections run out, see place-shortage.ts. */
   readonly onShortage?: (what: ShortageOutcome) => void;
 }
@@ -227,7 +230,7 @@ function harden(server: Server, options: Opening): void {
   });
   // RFC 9110 §10.1.1 lets a server ignore expectations that it does not know; Node answers them without a body.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
-  refuseGarbage(server);
+  refuseGarbage(server, options.headers ?? {});
   arrivals.follow(server);
   const { connections, sendTimeoutMs } = limits;
   const now = (): number => systemClock.monotonic();
