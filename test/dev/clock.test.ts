@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
-import { startReceiver } from "../helpers/receiver.ts";
+import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { startDev } from "./dev-client.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -131,22 +131,45 @@ test("idle is when nothing is scheduled: all retries are used, and no result is 
 });
 
 // It takes the 30 s of the machine's time that an advance waits.
-test("a run that does not end is named after 30 s, and a client that leaves stops an advance", async (t) => {
+test("a run that does not end is named after 30 s", async (t) => {
   const file = join(temporaryFolder(t), "postbackd.toml");
   writeFileSync(file, `[types.slow]\ncommand = ["sleep", "600"]\n`);
   const { ask, call, post } = await startDev(t, "--config", file);
   const [id = ""] = await post({});
   const { now } = await ask("GET /dev/clock");
-  const left = new AbortController();
-  const gone = call("POST /dev/clock/advance", { by: "1h" }, left.signal);
-  left.abort();
-  await assert.rejects(gone);
 
   const { code, detail } = await call("POST /dev/clock/advance", { by: "1h" });
 
   assert.equal(code, 40800);
   assert.ok(detail.includes(`the run of task ${id} (slow)`), detail);
   assert.equal((await ask("GET /dev/clock")).now, now);
+});
+
+test("an advance whose client leaves goes no further, and the next one does not wait for it", async (t) => {
+  const answers = createGate();
+  const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
+  const { ask, call, post } = await startDev(t);
+  await post({ postback_url: receiver.url("/a") });
+  await ask("POST /dev/clock/advance", { by: "1ms" });
+  const late = { kind: "status", status: 500 } as const;
+  receiver.answer({ kind: "held", until: answers.opened, reply: late });
+  const { next: [retry] = [] } = await ask("GET /dev/clock");
+  const left = new AbortController();
+  const gone = call("POST /dev/clock/advance", { by: "1h" }, left.signal);
+  // The clock has come to the retry, and waits for its answer.
+  await receiver.waitFor(2);
+
+  left.abort();
+  await assert.rejects(gone);
+  // By its answer the daemon has heard that the other client is gone.
+  const { now } = await ask("GET /dev/clock");
+  answers.open();
+  const { now: then, events } = await ask("POST /dev/clock/advance", { by: "1ms" });
+
+  assert.equal(now, retry?.at);
+  assert.equal(Date.parse(then ?? "") - Date.parse(now ?? ""), 1);
+  assert.equal(receiver.requests.length, 2);
+  assert.partialDeepStrictEqual(events, [{ event: "attempt_ended", attempt: 2 }]);
 });
 
 test("a clock that goes by itself is advanced as well, and goes on", async (t) => {

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 
+import { temporaryFolder } from "../helpers/program.ts";
+import { openRaw, toBytes } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { startDev } from "./dev-client.ts";
 
@@ -51,17 +55,24 @@ test("what is given up will not be delivered: that is told at once, with how far
   assert.equal((await daemon.ask(`GET /dev/wait/${id}?for=settled`)).task?.id, id);
 });
 
-test("a wait ends when the task is cancelled, and a client may leave", async (t) => {
-  const daemon = await startDev(t);
+test("a wait ends when the task is cancelled, and when its client leaves", async (t) => {
+  const file = join(temporaryFolder(t), "postbackd.toml");
+  writeFileSync(file, "[log]\nrequests = true\n");
+  const daemon = await startDev(t, "--config", file);
   await daemon.ask("PUT /dev/results", [{ hold: true }]);
   const [id = ""] = await daemon.post({});
-  const left = new AbortController();
-  const gone = daemon.call(`GET /dev/wait/${id}?timeout=60`, undefined, left.signal);
+  const leaving = await openRaw(t, daemon.ready.url);
+  leaving.send(toBytes({ target: `/dev/wait/${id}?for=ended&timeout=60` }));
   const waiting = daemon.ask(`GET /dev/wait/${id}?for=ended&timeout=60`);
+  await daemon.ask("GET /dev/clock");
 
-  left.abort();
-  await assert.rejects(gone);
+  leaving.reset();
+  // Told when the request has ended: long before its 60 s, and without an answer.
+  await daemon.program.says('"path":"/dev/wait/:task_id"');
+  const told = daemon.program.stderr.split("\n").filter((line) => line.includes("/dev/wait/"));
   await daemon.ask(`POST /v1/tasks/task_cancel/${id}`, {});
 
   assert.equal((await waiting).task?.state, "cancelled");
+  assert.equal(told.length, 1);
+  assert.match(told[0] ?? "", /"bytes":0,"whole":false/);
 });
