@@ -24,6 +24,8 @@ export interface DevOrder {
   readonly account: Partial<MadeAccount>;
   readonly isStrict: boolean;
   readonly stopsWithStdin: boolean;
+  /** Whether the database is there after the end. */
+  readonly isKept: boolean;
 }
 
 // Who runs tasks under hold would wait for them for ever, and a database that is kept goes on with the rest.
@@ -49,7 +51,8 @@ export async function serveForDevelopment(given: Config, order: DevOrder): Promi
     await daemon.stop(DRAIN);
     close();
   }
-  log.info({}, "stopped");
+  if (order.isKept) log.info({ db: config.database }, "stopped; the database is kept");
+  else log.info({}, "stopped");
   process.exit(EXIT.done);
 }
 

@@ -49,6 +49,7 @@ export const devCommand = defineCommand({
       },
       isStrict: given["strict-targets"],
       stopsWithStdin: given["stop-with-stdin"],
+      isKept: given.keep || settings["db"] !== null,
     });
   },
 });

@@ -73,6 +73,7 @@ export interface ShownBody {
   readonly attempt?: { readonly outcome: string; readonly http_status: number | null };
   readonly tasks_erased?: number;
   readonly duplicate?: number;
+  readonly token?: string;
 }
 
 export interface DevDaemon {

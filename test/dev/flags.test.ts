@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { mintKey } from "../../src/domain/account/key.ts";
+import { IdGenerator } from "../../src/domain/id.ts";
+import { isThere } from "../helpers/process.ts";
+import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import { startDev, type DevReady } from "./dev-client.ts";
+
+const newKey = (): string => mintKey({ label: null, createdAt: 0 }, new IdGenerator()).key;
+
+test("a key or a webhook secret that could be none is refused before anything is made", async (t) => {
+  const folder = temporaryFolder(t);
+  const key = newKey();
+  const wrong = [
+    ["--key", "secret"],
+    ["--key", key.slice(0, -1) + (key.endsWith("0") ? "1" : "0")],
+    ["--webhook-secret", "whsec_short"],
+  ];
+  for (const [flag = "", value = ""] of wrong) {
+    const { code, stderr } = await runProgram(t, ["dev", "--port", "0", flag, value], {
+      env: { TMPDIR: folder },
+    });
+
+    assert.equal(code, 2, stderr);
+    assert.ok(stderr.includes(flag) && !stderr.includes(value), stderr);
+    assert.deepEqual(readdirSync(folder), []);
+  }
+});
+
+test("--key and --webhook-secret are those of the account, which signs and is called with them", async (t) => {
+  const [key, secret] = [newKey(), newWebhookSecret()];
+  const daemon = await startDev(t, "--key", key, "--webhook-secret", secret);
+  const [id = ""] = await daemon.post({ postback_url: `${daemon.ready.url}/inbox/dev` });
+  await daemon.ask(`GET /dev/wait/${id}?for=delivered`);
+  const { messages } = await daemon.ask("GET /dev/inbox/dev");
+
+  assert.deepEqual([daemon.ready.key, daemon.ready.webhook_secret], [key, secret]);
+  assert.deepEqual(
+    messages?.map(({ signature }) => signature.verdict),
+    ["valid"],
+  );
+  assert.equal((await daemon.ask("GET /v1/appendix/user_data")).webhook_secret, secret);
+});
+
+test("with --strict-targets a task with a receiver on this machine or a private network is refused, unless allowed", async (t) => {
+  const receiver = await startReceiver(t);
+  const target = `127.0.0.1:${receiver.port}`;
+  const { call } = await startDev(t, "--strict-targets", "--allow-target", target);
+  const urls = ["http://127.0.0.1:9/", "http://10.0.0.7/", "http://localhost:9/"];
+
+  const tasks = [...urls, receiver.url("/a")].map((url) => ({ postback_url: url }));
+  const { body } = await call("POST /v1/tasks/task_post", tasks);
+
+  assert.deepEqual(
+    body.tasks?.map((task) => task.status_code),
+    [40501, 40501, 40501, 20100],
+  );
+  await receiver.waitFor(1);
+});
+
+/** Settles when a folder's files are as they should be. */
+async function until(folder: string, isRight: (files: readonly string[]) => boolean) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (isRight(readdirSync(folder))) resolve();
+  };
+  const watcher = watch(folder, look);
+  look();
+  await promise;
+  watcher.close();
+}
+
+test("with --keep the database outlives the daemon, which says where it is", async (t) => {
+  const folder = temporaryFolder(t);
+  const program = startProgram(t, ["dev", "--port", "0", "--keep"], { env: { TMPDIR: folder } });
+  const { db } = await program.ready;
+  assert.equal(dirname(dirname(db)), folder);
+  assert.equal((await program.stop()).code, 0);
+
+  assert.ok(existsSync(db));
+  assert.ok(program.stderr.includes(db), program.stderr);
+  const again = await startDev(t, "--db", db);
+  assert.equal(again.ready.account, "dev");
+});
+
+// Starts what it is given with a pipe for its stdin, and does not end by itself.
+const PARENT = `
+  const [file, ...args] = process.argv.slice(1);
+  require("node:child_process").spawn(file, args, { stdio: ["pipe", "inherit", "inherit"] });
+`;
+
+test("with --stop-with-stdin a parent that is killed leaves no daemon, no command and no file", async (t) => {
+  const [temporary, folder] = [temporaryFolder(t), temporaryFolder(t)];
+  const pids: number[] = [];
+  // Before the hook of the program, which waits for the end of all that hold its output.
+  t.after(() => {
+    for (const pid of pids.filter(isThere)) process.kill(pid, "SIGKILL");
+  });
+  const file = join(folder, "postbackd.toml");
+  const script = 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec sleep 600';
+  const command = JSON.stringify(["sh", "-c", script, join(folder, "pid")]);
+  writeFileSync(file, `[types.slow]\ncommand = ${command}\n`);
+  const program = startProgram(t, ["dev", "--port", "0", "--stop-with-stdin", "--config", file], {
+    env: { TMPDIR: temporary },
+    command: [process.execPath, "-e", PARENT, ...SOURCES],
+  });
+  const ready = (await program.ready) as DevReady;
+  pids.push(ready.pid);
+  const headers = { authorization: `Bearer ${ready.key}`, "content-type": "application/json" };
+  await fetch(`${ready.url}/v1/tasks/task_post`, { method: "POST", headers, body: "[{}]" });
+  await until(folder, (files) => files.includes("pid"));
+  pids.push(Number(readFileSync(join(folder, "pid"), "utf8")));
+  assert.deepEqual(pids.map(isThere), [true, true]);
+
+  program.kill("SIGKILL");
+  // Settles when the daemon has ended too: its output is the parent's.
+  await program.exit;
+
+  await until(temporary, (files) => files.every((name) => !name.startsWith("postbackd-")));
+  assert.deepEqual(pids.map(isThere), [false, false]);
+});
