@@ -10,27 +10,38 @@ const FAULTS = {
   reorder: 0.3,
   drop_answer: 0.2,
   crash_during_attempt: 0.2,
+  delay_ms: 250,
 };
 
-/** Everything that a receiver got from one run, and the keys and ids of it. */
-async function run(t: TestContext, receiver: Receiver): Promise<readonly string[]> {
+interface Run {
+  /** Keys, secrets and ids. */
+  readonly made: readonly string[];
+  /** Everything that the receiver got, in its order, whole. */
+  readonly sent: readonly string[];
+  /** What the advance told, in its order. */
+  readonly events: readonly object[];
+}
+
+async function run(t: TestContext, receiver: Receiver): Promise<Run> {
   const before = receiver.requests.length;
   const { ask, post, ready, program } = await startDev(t, "--seed", "5");
-  const account = await ask("POST /dev/accounts", {});
+  const { key, webhook_secret: secret } = await ask("POST /dev/accounts", {});
   await ask("PUT /dev/faults", FAULTS);
+  const { now = "" } = await ask("GET /dev/clock");
+  // Later, or the advance would not tell of what had happened by the time at which it came.
+  const startAt = new Date(Date.parse(now) + 60_000).toISOString();
   const tasks = Array.from({ length: TASKS }, (_, i) => {
-    return { input: i, tag: `${i}`, postback_url: receiver.url(`/${i}`) };
+    return { input: i, tag: `${i}`, start_at: startAt, postback_url: receiver.url(`/${i}`) };
   });
   const ids = await post(...tasks.slice(0, TASKS / 2));
   const more = await post(...tasks.slice(TASKS / 2));
-  await ask("POST /dev/clock/advance", { until: "idle" });
+  const { events = [] } = await ask("POST /dev/clock/advance", { until: "idle" });
   await program.stop();
-  const { key, webhook_secret: secret } = account;
-  const sent = receiver.requests.slice(before).map(({ url, headers, rawBody }) => {
-    return `${url} ${JSON.stringify(headers)} ${rawBody.toString()}`;
+  const sent = receiver.requests.slice(before).map(({ method, url, rawHeaders, rawBody }) => {
+    return [`${method} ${url}`, ...rawHeaders, rawBody.toString("base64")].join("\n");
   });
   const made = [ready.key, ready.webhook_secret, key, secret, ...ids, ...more];
-  return [...made.map(String), ...sent];
+  return { made: made.map(String), sent, events };
 }
 
 test("two runs with one seed and a clock that stands still are the same to the byte", async (t) => {
@@ -43,8 +54,19 @@ test("two runs with one seed and a clock that stands still are the same to the b
   });
   const [one, two] = [await run(t, receiver), await run(t, receiver)];
 
-  assert.ok(one.length > TASKS * 2, `only ${one.length} of them`);
-  for (const [i, text] of one.entries())
-    assert.equal(two[i]?.slice(0, 400), text.slice(0, 400), `${i}`);
-  assert.equal(two.length, one.length);
+  assert.ok(one.events.length > TASKS * 3, `only ${one.events.length} events`);
+  assert.ok(one.sent.length > TASKS * 1.5, `only ${one.sent.length} requests`);
+  const outcomes = new Set(
+    one.events.map((event) => JSON.stringify(event).match(/"outcome":"\w+"/)?.[0]),
+  );
+  for (const outcome of ["delivered", "failed", "timed_out", "interrupted"]) {
+    assert.ok(outcomes.has(`"outcome":"${outcome}"`), `no attempt was ${outcome}`);
+  }
+  assert.deepEqual(two.made, one.made);
+  // One by one, so that a difference is shown where it is.
+  for (const [i, text] of one.sent.entries()) assert.equal(two.sent[i], text, `request ${i}`);
+  assert.equal(two.sent.length, one.sent.length);
+  for (const [i, event] of one.events.entries())
+    assert.deepEqual(two.events[i], event, `event ${i}`);
+  assert.equal(two.events.length, one.events.length);
 });
