@@ -12,6 +12,8 @@ await runCommands("npm run bench --", {
   backups: () => import("./backups/command.ts"),
   restores: () => import("./restores/command.ts"),
   siege: () => import("./siege/command.ts"),
+  inboxes: () => import("./inboxes/command.ts"),
+  starts: () => import("./starts/command.ts"),
   idle: () => import("./idle/command.ts"),
   peers: () => import("./peers/command.ts"),
 });

@@ -14,7 +14,9 @@ export interface DaemonStart {
   readonly program: Program;
   /** Its folder; a database or configuration named without a folder lies here. */
   readonly folder: string;
-  /** The arguments after `start`. */
+  /** `start` unless given. */
+  readonly verb?: "start" | "dev";
+  /** The arguments after the verb. */
   readonly flags: readonly string[];
 }
 
@@ -125,9 +127,9 @@ interface Started {
   readonly kill: () => void;
 }
 
-function spawnDaemon({ program, folder, flags }: DaemonStart): Started {
+function spawnDaemon({ program, folder, verb = "start", flags }: DaemonStart): Started {
   const [file, ...args] = program.command;
-  const child = spawn(file, [...args, "start", ...flags], {
+  const child = spawn(file, [...args, verb, ...flags], {
     cwd: folder,
     env: cleanEnvironment(),
     stdio: ["ignore", "pipe", "pipe"],

@@ -48,6 +48,8 @@ function readListed(pid: string): readonly ListedProcess[] {
 export interface ProcessUsage {
   /** Resident memory now; 0 of a process that has ended and that nobody has noticed to have. */
   readonly rssBytes: number;
+  /** The most that it has been. */
+  readonly rssBytesMax: number;
   /** User and system time of all its threads since it started, in steps of 10 ms. */
   readonly cpuSeconds: number;
 }
@@ -58,8 +60,12 @@ const TICKS_PER_SECOND = 100;
 /** The usage of a process of this machine. Throws when there is no such process. */
 export function processUsage(pid: number): ProcessUsage {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  const rssKib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0);
-  return { rssBytes: rssKib * 1024, cpuSeconds: cpuSecondsOf(`/proc/${pid}/stat`) };
+  const bytesOf = (line: RegExp): number => Number(line.exec(status)?.[1] ?? 0) * 1024;
+  return {
+    rssBytes: bytesOf(/^VmRSS:\s+(\d+) kB$/m),
+    rssBytesMax: bytesOf(/^VmHWM:\s+(\d+) kB$/m),
+    cpuSeconds: cpuSecondsOf(`/proc/${pid}/stat`),
+  };
 }
 
 /** What a process spends from a moment on. */
