@@ -4,28 +4,7 @@ import { test } from "node:test";
 import { createClient, PostbackdError, type Client } from "../../src/client/client.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
-
-/** The operations that this client does not have: they are for sessions, the operator, workers. */
-const OTHERS = /^\w+ \/(?:v1\/(?:operator|worker|session)|metrics$)/;
-
-interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentOperation>>>>;
-  readonly components: {
-    readonly examples: Readonly<
-      Record<string, { readonly value: { readonly status_code: number } }>
-    >;
-  };
-}
-
-interface DocumentOperation {
-  readonly responses: Readonly<Record<string, DocumentAnswer>>;
-}
-
-interface DocumentAnswer {
-  readonly content?: Readonly<
-    Record<string, { readonly examples?: Readonly<Record<string, { readonly $ref?: string }>> }>
-  >;
-}
+import { documentedErrors, documentOf, type DocumentedError } from "./documented.ts";
 
 /** Each operation's call, by what it calls: made with values that no path has otherwise. */
 const CALLS: Readonly<Record<string, (client: Client) => Promise<unknown>>> = {
@@ -65,15 +44,7 @@ const SINCE = "2026-01-01T00:00:00Z";
 
 test("the client has every operation of the document but those of sessions, operator and workers, and each error of them", async (t) => {
   const daemon = await startTestDaemon(t);
-  // What it holds is looked at below.
-  const document = (await (await fetch(`${daemon.url}/openapi.json`)).json()) as Document;
-
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
-      return { name: `${method.toUpperCase()} ${path}`, operation };
-    }),
-  );
-  const own = operations.filter(({ name }) => !OTHERS.test(name) && !name.startsWith("HEAD "));
+  const { document, own } = await documentOf(daemon.url);
 
   assert.deepEqual(own.map(({ name }) => name).toSorted(), Object.keys(CALLS).toSorted());
   let errors = 0;
@@ -85,27 +56,6 @@ test("the client has every operation of the document but those of sessions, oper
   }
   assert.ok(errors > 200, `${errors} errors`);
 });
-
-interface DocumentedError {
-  readonly status: number;
-  readonly code: number;
-  readonly body: string;
-}
-
-function documentedErrors(
-  { components }: Document,
-  { responses }: DocumentOperation,
-): readonly DocumentedError[] {
-  return Object.entries(responses).flatMap(([status, { content }]) => {
-    if (Number(status) < 400) return [];
-    const examples = Object.values(content?.["application/json"]?.examples ?? {});
-    return examples.flatMap(({ $ref = "" }) => {
-      const { value } = components.examples[$ref.split("/").at(-1) ?? ""] ?? {};
-      if (value === undefined) return [];
-      return [{ status: Number(status), code: value.status_code, body: JSON.stringify(value) }];
-    });
-  });
-}
 
 /** Calls the operation of a daemon that answers this error, and nothing else. */
 async function assertToldAs({
