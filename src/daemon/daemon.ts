@@ -18,7 +18,7 @@ import { checkMetricsAddress, openMetricsServer } from "../http/metrics/metrics-
 import { Arrivals } from "../http/server/arrivals.ts";
 import { checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
-import { openServer, type HttpServer } from "../http/server/server.ts";
+import { openServer, type HttpServer, type ServerOptions } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
 import { newParser } from "../parser/parser.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
@@ -167,16 +167,10 @@ async function openDaemon(
   const { engine, api, reloadTypes, events } = await openParts({ ...options, ...found }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
-  const server = await openServer(api.app, {
-    host,
-    port,
-    tls,
-    arrivals,
-    limits,
-    headers: api.headers,
-    isProxy: api.isProxy,
-    onShortage: (what) => shortage.note(what),
-  });
+  const { app, headers, isProxy } = api;
+  const serving = { host, port, tls, arrivals, limits, headers, isProxy };
+  const onShortage: ServerOptions["onShortage"] = (what) => shortage.note(what);
+  const server = await openServer(app, { ...serving, onShortage });
   closings.unshift(() => server.abort());
   const metricsUrl = await openMetrics(options, { api, closings });
   lock.announce(server.url);

@@ -67,9 +67,6 @@ interface ErasedAnswer {
 }
 
 export function upkeepWrites(connection: Connection, changes: BatchChanges) {
-  const dueTasks = connection.prepare<[object], ExpiredRow>(DUE_TASKS);
-  const keepUndelivered = connection.prepare<[object], number>(KEEP_UNDELIVERED).pluck();
-  const eraseTasks = taskEraser(connection, changes);
   const eraseAnswers = connection.prepare<[object], ErasedAnswer>(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], Pick<SizedRow, "bytes">>(SIZE_ANSWERS);
   const eraseRequests = connection.prepare(ERASE_REQUESTS);
@@ -88,14 +85,7 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
       return findSecret.get(name) ?? fresh;
     },
 
-    eraseExpired(due) {
-      const expired = takeWithin(dueTasks.iterate(due));
-      const seqs = JSON.stringify(expired.map(({ seq }) => seq));
-      const kept = new Set(keepUndelivered.all({ now: due.now, seqs }));
-      const erased = expired.filter(({ seq }) => !kept.has(seq));
-      eraseTasks(erased.map(({ seq }) => seq));
-      return { looked: expired.length, erased: erased.map(({ id }) => id) };
-    },
+    eraseExpired: expiredErasure(connection, changes),
 
     eraseStale(due) {
       const { max } = due;
@@ -127,6 +117,23 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
     // Writes the first page of the file again, unchanged: nothing else would cause a commit.
     tryWrite: () => void connection.pragma(`user_version = ${pragma("user_version")}`),
   } satisfies Steps;
+}
+
+function expiredErasure(
+  connection: Connection,
+  changes: BatchChanges,
+): Required<Steps>["eraseExpired"] {
+  const dueTasks = connection.prepare<[object], ExpiredRow>(DUE_TASKS);
+  const keepUndelivered = connection.prepare<[object], number>(KEEP_UNDELIVERED).pluck();
+  const eraseTasks = taskEraser(connection, changes);
+  return (due) => {
+    const expired = takeWithin(dueTasks.iterate(due));
+    const seqs = JSON.stringify(expired.map(({ seq }) => seq));
+    const kept = new Set(keepUndelivered.all({ now: due.now, seqs }));
+    const erased = expired.filter(({ seq }) => !kept.has(seq));
+    eraseTasks(erased.map(({ seq }) => seq));
+    return { looked: expired.length, erased: erased.map(({ id }) => id) };
+  };
 }
 
 export function upkeepReads(connection: Connection) {
