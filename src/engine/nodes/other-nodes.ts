@@ -67,10 +67,12 @@ export class OtherNodes {
     if (!store.cluster.isShared || !store.cluster.isMember()) return;
     const until = clock.now();
     const since = Math.min(this.#lookedUntil, until) - OVERLAP_MS;
-    const waiting = await persist(() => store.findWaitingTypes(types), this.#deps);
+    const [waiting] = await Promise.all([
+      persist(() => store.findWaitingTypes(types), this.#deps),
+      deliveries.lookForDue({ since, until }),
+    ]);
     this.#heard();
     for (const type of waiting) queued(type);
-    await deliveries.lookForDue({ since, until });
     this.#lookedUntil = until;
   }
 

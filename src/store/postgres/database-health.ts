@@ -4,7 +4,7 @@ import type {
   SnapshotHolder,
   Standby,
 } from "../../domain/stats/database-health.ts";
-import type { Sql } from "./machine/sql.ts";
+import type { ReadSql } from "./machine/sql.ts";
 import type { TransactionTimes } from "./transaction-times.ts";
 
 const FACTS = `
@@ -72,7 +72,7 @@ interface Follower extends Omit<Standby, "name"> {
   readonly name: string | null;
 }
 
-export function databaseHealthReads(sql: Sql) {
+export function databaseHealthReads(sql: ReadSql) {
   return {
     /** Learns from each read when which transactions began. */
     async readDatabaseHealth(times: TransactionTimes): Promise<DatabaseHealth | null> {

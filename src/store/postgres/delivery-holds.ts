@@ -1,6 +1,6 @@
 import { HOLDS_MAX, type DeliveryHold } from "../../domain/webhook/delivery-hold.ts";
 import type { Store } from "../store.ts";
-import type { BatchSql, Sql } from "./machine/sql.ts";
+import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 
 const INSERT_HOLD = `
@@ -36,7 +36,7 @@ export function deliveryHoldWrites(sql: BatchSql) {
   } satisfies SetSteps;
 }
 
-export function deliveryHoldReads(sql: Sql) {
+export function deliveryHoldReads(sql: ReadSql) {
   return {
     listDeliveryHolds: () => sql.all<DeliveryHold>(LIST_HOLDS),
   } satisfies Partial<Store>;

@@ -2,7 +2,7 @@ import type { Account } from "../../domain/account/account.ts";
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
-import type { BatchSql, Sql } from "./machine/sql.ts";
+import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { readWorkCounts } from "./task-counts.ts";
 
@@ -61,7 +61,7 @@ export function holdWrites(sql: BatchSql) {
   } satisfies SetSteps;
 }
 
-export function holdReads(sql: Sql) {
+export function holdReads(sql: ReadSql) {
   return {
     async listHoldChanges({ after }) {
       const rows = await sql.all<HoldChangeRow>(LIST_HOLD_CHANGES, [after]);

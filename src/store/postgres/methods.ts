@@ -88,7 +88,6 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     "countEndedDeliveriesStep",
     ({ filter }) => filter.login,
   );
-  const readDatabaseHealth = readLong("readDatabaseHealth");
   const times = new TransactionTimes(() => performance.now());
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
@@ -113,7 +112,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     findTraffic: readLong("findTraffic", byScope),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
-    findDatabaseHealth: () => readDatabaseHealth(times),
+    findDatabaseHealth: () => reads.readDatabaseHealth(times),
 
     reclaimSpace: () => reclaimSpace(undefined),
     tryWrite: () => tryWrite(undefined),

@@ -26,24 +26,28 @@ import { taskListReads } from "./task-list.ts";
 import { largeTaskReads, taskReads } from "./tasks.ts";
 import { timelineReads } from "./timeline.ts";
 import { trafficReads } from "./traffic.ts";
+import { turnStatement } from "./turn-statement.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { waitingWorkReads } from "./waiting-work.ts";
 import { workerReads } from "./workers.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
 export function shortReads(sql: Sql, node: ReadingNode) {
+  // What a node looks for once a second.
+  const look = turnStatement(sql);
   return {
     ...accessRequestReads(sql),
     ...progressReads(sql),
-    ...waitingWorkReads(sql),
+    ...waitingWorkReads(look),
     ...accountReads(sql),
     ...attemptClaimReads(sql, node),
     ...laneReads(sql),
     ...provenLaneReads(sql),
     ...clockReads(sql),
+    ...databaseHealthReads(turnStatement(sql)),
     ...deliveryReads(sql),
-    ...deliveryHoldReads(sql),
-    ...holdReads(sql),
+    ...deliveryHoldReads(look),
+    ...holdReads(look),
     ...idempotencyReads(sql),
     ...leaseReads(sql),
     ...waitingReads(sql),
@@ -64,7 +68,6 @@ export function longReads(sql: Sql) {
   return {
     ...auditReads(sql),
     ...accountOverviewReads(sql),
-    ...databaseHealthReads(sql),
     ...deliveryLogReads(sql),
     ...attemptListReads(sql),
     ...taskDeliveryReads(sql),

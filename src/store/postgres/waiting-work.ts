@@ -1,5 +1,5 @@
 import type { Lane, Store } from "../store.ts";
-import type { Sql } from "./machine/sql.ts";
+import type { ReadSql } from "./machine/sql.ts";
 
 /** Work that other nodes left to this one, looked for once a second: with hints or without. */
 
@@ -17,7 +17,7 @@ const LIST_DUE_LANES = `
     AND NOT EXISTS (SELECT 1 FROM accounts AS a WHERE a.seq = o.account_seq AND a.disabled_at IS NOT NULL)
   GROUP BY account_seq, host`;
 
-export function waitingWorkReads(sql: Sql) {
+export function waitingWorkReads(sql: ReadSql) {
   return {
     async findWaitingTypes(types) {
       const rows = await sql.all<{ type: string }>(FIND_WAITING_TYPES, [types]);

@@ -6,13 +6,16 @@ type Scalar = string | number | boolean | null;
  * Runs statements on PostgreSQL. Each is prepared once on its connection, under a name made of its text: so a text has
  * no values in it. Statements that are asked for in one turn of the event loop cross the wire together.
  */
-export interface Sql {
+export interface Sql extends ReadSql {
+  /** Answers how many rows it wrote. */
+  run(text: string, values?: readonly SqlValue[]): Promise<number>;
+}
+
+export interface ReadSql {
   /** Answers the rows, their columns as the statement names them; `bigint` as a number. */
   all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]>;
   /** The first row; undefined where there is none. */
   get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
-  /** Answers how many rows it wrote. */
-  run(text: string, values?: readonly SqlValue[]): Promise<number>;
 }
 
 /** Statements inside the transaction of a batch. */

@@ -1,0 +1,61 @@
+import type { ReadSql, SqlValue } from "./machine/sql.ts";
+
+interface Asked extends PromiseWithResolvers<readonly unknown[]> {
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+}
+
+/**
+ * Makes reads of which those of one turn of the event loop are one statement, and so see one moment of the database. It
+ * is for the few that are always asked for together, because each set of them is a statement to prepare. Their rows
+ * cross as JSON: columns are texts, numbers and booleans.
+ */
+export function turnStatement(sql: ReadSql): ReadSql {
+  let asked: Asked[] | null = null;
+
+  function all<Row>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    if (asked === null) {
+      asked = [];
+      setImmediate(send);
+    }
+    const one = { text, values, ...Promise.withResolvers<readonly unknown[]>() };
+    asked.push(one);
+    // The statement's text says which columns its rows have.
+    return one.promise as Promise<readonly Row[]>;
+  }
+
+  function send(): void {
+    const together = asked ?? [];
+    asked = null;
+    readTogether(sql, together).then(
+      (found) => together.forEach(({ resolve }, place) => resolve(found[place] ?? [])),
+      (error: unknown) => together.forEach(({ reject }) => reject(error)),
+    );
+  }
+
+  return { all, get: async <Row>(...of: Parameters<ReadSql["all"]>) => (await all<Row>(...of))[0] };
+}
+
+type Statement = Pick<Asked, "text" | "values">;
+
+/** The rows of each, in their order; null where there are none. */
+async function readTogether(
+  sql: ReadSql,
+  statements: readonly Statement[],
+): Promise<readonly (readonly unknown[] | null)[]> {
+  const [only] = statements;
+  if (only !== undefined && statements.length === 1) return [await sql.all(only.text, only.values)];
+  const columns: string[] = [];
+  const values: SqlValue[] = [];
+  for (const { text, values: own } of statements) {
+    const before = values.length;
+    const renumbered = text.replaceAll(/\$(\d+)/g, (_, place) => `$${before + Number(place)}`);
+    columns.push(`(SELECT json_agg(r) FROM (${renumbered}) AS r)`);
+    values.push(...own);
+  }
+  const row = await sql.get<{ found: (readonly unknown[] | null)[] }>(
+    `SELECT json_build_array(${columns.join(", ")}) AS found`,
+    values,
+  );
+  return row?.found ?? [];
+}
