@@ -47,15 +47,20 @@ export function requireAll({ nodes }: World["cluster"]): void {
   for (const { daemon } of nodes) daemon.requireRunning();
 }
 
-/** Connections of clients to a server, without the one that asks. */
-export async function countConnections({ url }: PostgresServer): Promise<number> {
+// A daemon's own name is a part of that of its connections.
+const CONNECTIONS = `
+  SELECT application_name AS name, count(*)::int AS count FROM pg_stat_activity
+  WHERE backend_type = 'client backend' AND application_name LIKE 'postbackd node-%' GROUP BY 1`;
+
+/** How many connections to a server each daemon has, by its name. */
+export async function countConnections({
+  url,
+}: Pick<PostgresServer, "url">): Promise<ReadonlyMap<string, number>> {
   const client = new pg.Client(url);
   await client.connect();
-  const { rows } = await client.query<{ count: string }>(
-    "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
-  );
+  const { rows } = await client.query<{ name: string; count: number }>(CONNECTIONS);
   await client.end();
-  return Number(rows[0]?.count);
+  return new Map(rows.map(({ name, count }) => [name, count]));
 }
 
 // A daemon looks at its server every five seconds.

@@ -21,10 +21,10 @@ import {
   webhook,
 } from "../../helpers/store.ts";
 
-/** The connections that hear what happens in a schema. */
-const LISTENERS = `
+/** The connections of a test's nodes that hear what happens, and tell it. */
+const listenersOf = (name: string): string => `
   FROM pg_stat_activity
-  WHERE query LIKE 'LISTEN%' || left(encode(sha256(current_schema()::text::bytea), 'hex'), 40) || '%'`;
+  WHERE application_name = 'postbackd ${name}' AND (query LIKE 'LISTEN%' OR query LIKE 'SELECT pg_notify%')`;
 
 /** Everything that a store is told. */
 function hear(store: Store): { readonly [Kind in keyof Changes]: Set<string> } {
@@ -77,20 +77,21 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
 
   test("a node whose connection is cut hears the others again, and nodes of another schema never", async (t) => {
     const url = await newDatabaseUrl(t);
-    const [first, second] = [await openNode(t, url), await openNode(t, url)];
+    const node = { name: "cut", url: null, version: "0" };
+    const [first, second] = [await openNode(t, url, { node }), await openNode(t, url, { node })];
     const elsewhere = hear(await openNode(t, await newDatabaseUrl(t)));
     await eventually("members", () => first.cluster.membership().length === 2);
     const heard = hear(second);
     const [listeners] = await askDatabase<{ count: number }>(
       url,
-      `SELECT count(*)::int AS count ${LISTENERS}`,
+      `SELECT count(*)::int AS count ${listenersOf("cut")}`,
     );
     assert.equal(listeners?.count, 2);
     const accountId = await seedAccount(first);
     const post = (type: string) => first.insertTasks(newPost(accountId, [newTask({ type })]));
     await eventually("heard", async () => (await post("before"), heard.types.has("before")));
 
-    await askDatabase(url, `SELECT pg_terminate_backend(pid) ${LISTENERS}`);
+    await askDatabase(url, `SELECT pg_terminate_backend(pid) ${listenersOf("cut")}`);
 
     await eventually("heard again", async () => (await post("after"), heard.types.has("after")));
     assert.equal(elsewhere.types.size, 0);
@@ -98,7 +99,7 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
 
   test("nodes that are told not to notify hear nothing, and find by looking what others queued", async (t) => {
     const url = await newDatabaseUrl(t);
-    const options = { notify: false };
+    const options = { notify: false, node: { name: "silent", url: null, version: "0" } };
     const [first, second] = [await openNode(t, url, options), await openNode(t, url, options)];
     await eventually("members", () => first.cluster.membership().length === 2);
     const heard = hear(second);
@@ -110,7 +111,7 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(heard.types.size, 0);
     const [row] = await askDatabase<{ count: number }>(
       url,
-      `SELECT count(*)::int AS count ${LISTENERS}`,
+      `SELECT count(*)::int AS count ${listenersOf("silent")}`,
     );
     assert.equal(row?.count, 0);
   });

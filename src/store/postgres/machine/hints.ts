@@ -29,8 +29,9 @@ const SESSION: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose:
 
 /**
  * Tells other nodes soon what this one did, and hears the same of them. A hint may be lost, and nothing depends on it:
- * each node also looks by itself once a second. Each way has a connection of its own, so that no hint waits behind a
- * write, and none is left unread, which would hold the server's queue of notifications up.
+ * each node also looks by itself once a second. Both ways share a connection that does nothing else: so no hint waits
+ * behind a write, no heartbeat waits behind the lock of a hint, and none is left unread, which would hold the server's
+ * queue of notifications up.
  */
 export class Hints {
   readonly #parts: HintsParts;
@@ -39,8 +40,8 @@ export class Hints {
   readonly #listeners = new Set<ChangeListener>();
   readonly #closing = new AbortController();
   readonly #gathered = new GatheredHint();
-  #channel = "";
-  #sender: Connection | null = null;
+  /** Null while nothing is heard: then nothing is told either. */
+  #line: { readonly connection: Connection; readonly channel: string } | null = null;
   #isSending = false;
   #timer: Timer | null = null;
   #heardAt = 0;
@@ -72,7 +73,6 @@ export class Hints {
   close(): void {
     this.#closing.abort();
     this.#timer?.cancel();
-    this.#sender?.destroy();
   }
 
   #plan(): void {
@@ -88,11 +88,11 @@ export class Hints {
     if (this.#isSending || this.#closing.signal.aborted) return;
     this.#isSending = true;
     try {
-      if (this.#channel !== "") {
-        const connection = await this.#reachSender();
+      if (this.#line !== null) {
+        const { connection, channel } = this.#line;
         this.#sentAt = this.#parts.clock.monotonic();
         const notify = "SELECT pg_notify($1, $2)";
-        await Promise.all(payloads.map((each) => connection.run(notify, [this.#channel, each])));
+        await Promise.all(payloads.map((each) => connection.run(notify, [channel, each])));
       }
     } catch (error) {
       // The others find it by looking.
@@ -101,12 +101,6 @@ export class Hints {
       this.#isSending = false;
       if (!this.#closing.signal.aborted) this.#plan();
     }
-  }
-
-  async #reachSender(): Promise<Connection> {
-    if (this.#sender !== null && !this.#sender.lost.aborted) return this.#sender;
-    this.#sender = await this.#parts.dialer.dial(SESSION);
-    return this.#sender;
   }
 
   /** Sends itself something now and then, and begins anew to listen when it does not hear that. */
@@ -125,7 +119,10 @@ export class Hints {
     while (!signal.aborted) {
       try {
         const connection = await this.#parts.dialer.reach(SESSION);
-        await this.#hear(connection).finally(() => connection.destroy("no hints are heard"));
+        await this.#hear(connection).finally(() => {
+          this.#line = null;
+          connection.destroy("no hints are heard");
+        });
       } catch (error) {
         const { clock, log } = this.#parts;
         log?.debug({ reason: messageOf(error) }, "no hints are heard");
@@ -139,8 +136,9 @@ export class Hints {
   async #hear(connection: Connection): Promise<void> {
     const { clock } = this.#parts;
     connection.onNotification((payload) => this.#take(payload));
-    this.#channel = await findChannel(connection);
-    await connection.command(`LISTEN "${this.#channel}"`);
+    const channel = await findChannel(connection);
+    await connection.command(`LISTEN "${channel}"`);
+    this.#line = { connection, channel };
     this.#heardAt = clock.monotonic();
     const end = AbortSignal.any([this.#closing.signal, connection.lost]);
     while (!end.aborted) {
