@@ -1,5 +1,3 @@
-import { systemClock, type Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
 import { defineAdminCommand, LOGIN_ARG, accountNamed } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { toggle } from "./arguments.ts";
@@ -15,8 +13,8 @@ export const eraseCommand = defineAdminCommand({
   notes:
     "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and the request that it\n" +
     "was approved by. The numbers of all accounts together keep what it did. Safe to repeat when it was\n" +
-    "interrupted. Copies of the database are not touched. On a server it begins 10 seconds after the account was\n" +
-    "disabled, when no daemon can have anything of it under way any more.",
+    "interrupted. Copies of the database are not touched. On a server it waits for what any daemon is writing when\n" +
+    "it begins, which takes 10 seconds at most where one of them stands still.",
   args: {
     ...LOGIN_ARG,
     yes: toggle("Erase it without asking; needed where no terminal can be asked"),
@@ -30,7 +28,6 @@ export const eraseCommand = defineAdminCommand({
     const loss = `this erases the account ${login} with ${tasksText(total)} for good`;
     if (!yes && !canAsk()) throw new CommandFailure(`${loss}; say --yes to do it`);
     await confirm({ yes }, () => `${loss}: ${bytes.toLocaleString("en")} bytes.`);
-    if (store.cluster.isShared) await settled(account.disabledAt, store.cluster.clock);
     let erased = 0;
     await bySteps(
       async () => {
@@ -51,15 +48,6 @@ export const eraseCommand = defineAdminCommand({
     };
   },
 });
-
-// A daemon may have let in a post just before: it is on disk after 5 s, or never, and would outlive its account.
-const SETTLED_MS = 10_000;
-
-/** Settles when nothing can be under way any more that began before the account was disabled. */
-async function settled(disabledAt: number, clock: Clock): Promise<void> {
-  const ms = disabledAt + SETTLED_MS - clock.now();
-  if (ms > 0) await wait(Math.min(ms, SETTLED_MS), { clock: systemClock });
-}
 
 function isEnabled(login: string): CommandFailure {
   return new CommandFailure(

@@ -1,7 +1,10 @@
+import { systemClock } from "../../domain/clock/clock.ts";
+import { wait } from "../../domain/clock/wait.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
+import { StoreError } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import type { BatchSql } from "./machine/sql.ts";
+import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { ATTEMPT_BYTES, END_BYTES, eraseTasks, POST_BYTES } from "./task-erasure.ts";
 
@@ -71,6 +74,39 @@ function eraseSome(table: string, order: string): string {
     DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
       SELECT ctid FROM ${table} WHERE ${OF_ACCOUNT} ORDER BY ${order} LIMIT ${ROWS_MAX}
     ))`;
+}
+
+// Every batch locks its stripe first, and with it the table until it has ended.
+const LIST_BATCHES = `
+  SELECT virtualtransaction AS id FROM pg_locks
+  WHERE relation = 'stripes'::regclass AND mode = 'RowShareLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+// One that stands still is ended by the server after ten seconds.
+const BATCH_MS_MAX = 15_000;
+const LOOK_MS = 20;
+
+export function accountErasureReads(sql: Sql) {
+  const list = async (): Promise<readonly string[]> =>
+    (await sql.all<{ id: string }>(LIST_BATCHES)).map(({ id }) => id);
+  return {
+    /**
+     * Settles when the batches have ended that are under way now, at any node. A post of one of them may have found an
+     * account enabled that is disabled by now, and holds no lock of it. A later post finds it disabled, and locks it: so
+     * the erasure sees what it has written, or it sees that there is no account any more.
+     */
+    async batchesEnded(): Promise<void> {
+      const until = systemClock.monotonic() + BATCH_MS_MAX;
+      let left = await list();
+      while (left.length > 0) {
+        if (systemClock.monotonic() > until)
+          throw new StoreError("busy", "a write of a daemon does not end");
+        await wait(LOOK_MS, { clock: systemClock });
+        const underWay = await list();
+        left = left.filter((id) => underWay.includes(id));
+      }
+    },
+  };
 }
 
 /** An account is erased part by part. */

@@ -20,7 +20,6 @@ const WRITES = [
   "rotateSecret",
   "finishRotation",
   "setAccountDisabled",
-  "eraseAccountPart",
   "insertAccessRequest",
   "approveAccessRequest",
   "denyAccessRequest",
@@ -89,6 +88,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     ({ filter }) => filter.login,
   );
   const times = new TransactionTimes(() => performance.now());
+  const eraseAccountPart = write("eraseAccountPart");
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");
   return {
@@ -113,6 +113,14 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
     findDatabaseHealth: () => reads.readDatabaseHealth(times),
+
+    async eraseAccountPart(order) {
+      const account = await reads.findAccount(order.login);
+      if (account === null) return { kind: "unknown" };
+      if (account.disabledAt === null) return { kind: "enabled" };
+      await reads.batchesEnded();
+      return eraseAccountPart(order);
+    },
 
     reclaimSpace: () => reclaimSpace(undefined),
     tryWrite: () => tryWrite(undefined),

@@ -1,4 +1,5 @@
 import { accessRequestReads } from "./access-requests.ts";
+import { accountErasureReads } from "./account-erasure.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
 import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
@@ -40,6 +41,7 @@ export function shortReads(sql: Sql, node: ReadingNode) {
     ...progressReads(sql),
     ...waitingWorkReads(look),
     ...accountReads(sql),
+    ...accountErasureReads(sql),
     ...attemptClaimReads(sql, node),
     ...laneReads(sql),
     ...provenLaneReads(sql),

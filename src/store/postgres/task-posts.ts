@@ -29,7 +29,8 @@ const INSERT_REFUSED = `
   FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[])
     AS a (seq, account_seq, code, message, created_at, expires_at, erase_at, error_text)`;
 
-const FIND_ACCOUNTS = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[])`;
+const FIND_ACCOUNTS = `
+  SELECT seq, disabled_at IS NOT NULL AS "isDisabled" FROM accounts WHERE seq = ANY($1::bigint[])`;
 
 const LOCK_ACCOUNTS = `
   SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) ORDER BY seq FOR NO KEY UPDATE`;
@@ -66,14 +67,17 @@ export class PostStep {
     const [usage, found, known] = await Promise.all([
       this.#changes.findUsage(accounts),
       findAnswers(this.#sql, posts),
-      this.#sql.all(FIND_ACCOUNTS, [accounts]),
+      this.#sql.all<{ seq: number; isDisabled: boolean }>(FIND_ACCOUNTS, [accounts]),
     ]);
-    // An account may have been erased since its request was let in.
-    if (known.length < accounts.length) throw new Error("there is no such account");
+    requireAll(known, accounts);
     this.#usage = usage;
     this.#found = found;
-    const near = accounts.filter((account) => posts.some((post) => this.#isNear(account, post)));
-    if (near.length > 0) await this.#lock(near);
+    // One that is disabled may be about to be erased: see accountErasureReads.
+    const disabled = new Set(known.flatMap(({ seq, isDisabled }) => (isDisabled ? seq : [])));
+    const isToLock = (account: number): boolean =>
+      disabled.has(account) || posts.some((post) => this.#isNear(account, post));
+    const toLock = accounts.filter(isToLock);
+    if (toLock.length > 0) await this.#lock(toLock);
     const accepted: Accepted[] = [];
     const outcomes = posts.map((post) => this.#decide(post, accepted));
     await keepAnswers(
@@ -102,7 +106,8 @@ export class PostStep {
   /** Lets nobody else post for these accounts until this batch has ended; and sees what the others have added. */
   async #lock(accounts: readonly number[]): Promise<void> {
     const locked = this.#sql.all(LOCK_ACCOUNTS, [accounts]);
-    const [, usage] = await Promise.all([locked, this.#changes.findUsage(accounts)]);
+    const [found, usage] = await Promise.all([locked, this.#changes.findUsage(accounts)]);
+    requireAll(found, accounts);
     this.#usage = new Map([...this.#usage, ...usage]);
   }
 
@@ -128,6 +133,11 @@ export class PostStep {
     const used = this.#changes.usageAfter(accountId, before);
     return excessOf({ bytes, openTasks: accepted.length }, { used, quota });
   }
+}
+
+// An account may have been erased since its request was let in.
+function requireAll(found: readonly unknown[], accounts: readonly number[]): void {
+  if (found.length < accounts.length) throw new Error("there is no such account");
 }
 
 const NOTHING: AccountUsage = { bytes: 0, openTasks: 0 };

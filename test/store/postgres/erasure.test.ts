@@ -7,6 +7,8 @@ import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { until } from "../../../scripts/kit/until.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimAttempt,
@@ -95,6 +97,48 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal((await store.eraseExpired(LATE)).looked, 0, "it is looked at again after an hour");
   });
 
+  test("an account's erasure waits for posts of other nodes that found it enabled, and erases them, too", async (t) => {
+    const { url, store, rows, other, hasAsked } = await open(t);
+    const accountId = await seedAccount(store);
+    const node = await openNode(t, url);
+    await other.query("BEGIN");
+    await other.query(`SELECT FROM stripes WHERE node_seq = ${node.cluster.self} FOR UPDATE`);
+    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
+
+    const erased = eraseAccount(store, "ada");
+    await hasAsked("%pg_locks%");
+    await other.query(`
+      INSERT INTO tasks (seq, id, account_seq, type, created_at, priority, data_text)
+      VALUES (1, gen_random_uuid(), ${accountId}, 'echo', ${T0}, 0, 'null');
+      INSERT INTO queue (task_seq, account_seq, type, priority, state, created_at)
+      VALUES (1, ${accountId}, 'echo', 0, 'queued', ${T0});
+      INSERT INTO idempotency_keys (account_seq, key, body_hash, answer_text, erase_at)
+      VALUES (${accountId}, 'k', '', '', ${T0})`);
+    await other.query("COMMIT");
+
+    assert.equal(await erased, 1);
+    assert.deepEqual(await rows(), NONE);
+    const { rows: kept } = await other.query("SELECT FROM idempotency_keys");
+    assert.equal(kept.length, 0);
+  });
+
+  test("a post that finds its account disabled waits for the erasure under way, and leaves nothing behind", async (t) => {
+    const { store, rows, other, isWaited } = await open(t);
+    const accountId = await seedAccount(store);
+    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
+
+    await other.query("BEGIN");
+    await other.query("SELECT FROM accounts FOR NO KEY UPDATE");
+    const posted = store.insertTasks(newPost(accountId, [newTask()]));
+    posted.catch(() => {});
+    await isWaited();
+    await other.query("DELETE FROM keys; DELETE FROM accounts");
+    await other.query("COMMIT");
+
+    await assert.rejects(posted, /no such account/);
+    assert.deepEqual(await rows(), NONE);
+  });
+
   test("what another node is erasing is passed over, and nobody waits", async (t) => {
     const { store, other } = await open(t);
     const accountId = await seedAccount(store);
@@ -117,13 +161,23 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
 
 const NONE = { tasks: 0, queue: 0, ends: 0, ready: 0, deliveries: 0, outbox: 0, attempts: 0 };
 
+/** Answers how many tasks it had. */
+async function eraseAccount(store: Store, login: string): Promise<number> {
+  for (let tasks = 0; ;) {
+    const part = await store.eraseAccountPart({ login });
+    if (part.kind === "done") return tasks;
+    assert.equal(part.kind, "more");
+    tasks += part.tasks;
+  }
+}
+
 /** A store, and a connection of somebody else. */
 async function open(t: TestContext) {
   const url = await newDatabaseUrl(t);
   const store = await openPostgresStore({
     server: parseServerAddress(url),
     role: "node",
-    node: { name: "test", url: null, version: "0" },
+    node: { name: "erasing", url: null, version: "0" },
     notify: true,
     backlogMax: 10_000,
   });
@@ -150,6 +204,17 @@ async function open(t: TestContext) {
         counts[table] = await numberOf(`SELECT count(*) FROM ${table}`);
       return counts;
     },
+    /** Settles when a connection of the store has asked such a statement last. */
+    hasAsked: (statement: string) =>
+      until(
+        async () => {
+          const asked = `
+            SELECT count(*) FROM pg_stat_activity
+            WHERE application_name = 'postbackd erasing' AND query LIKE $1`;
+          return (await numberOf(asked, [statement])) > 0;
+        },
+        { msMax: 10_000, fault: () => `nobody asks ${statement}` },
+      ),
     /** Settles when somebody waits for the other connection. */
     isWaited: () =>
       until(
