@@ -1,4 +1,5 @@
 import { defineCommand } from "../kit/command.ts";
+import { engineOf } from "../kit/daemon-file.ts";
 import { names, number, whole } from "../kit/flags.ts";
 import { PHASE_LETTERS, measurePhases } from "./phases.ts";
 import { budgetLines, reportTable } from "./report.ts";
@@ -12,6 +13,7 @@ export const command = defineCommand({
     tasks: whole("of each measurement of (d)", 2500),
     only: names("phases", PHASE_LETTERS),
   },
+  knowsServers: true,
   async run({ rounds, only, ...effort }, { place, note, print }) {
     const results = await measurePhases({
       place,
@@ -22,7 +24,7 @@ export const command = defineCommand({
         note(`(${letter}) ${Math.round(tasksPerSecond)} tasks/s, p99 ${p99Ms.toFixed(1)} ms`);
       },
     });
-    print(`${reportTable(results)}\n\n${budgetLines(results)}\n`);
+    print(`${reportTable(results)}\n\n${budgetLines(results, engineOf(place))}\n`);
     print(`${rounds} rounds; HTTP without TLS on loopback, inputs of 300 bytes.`);
   },
 });

@@ -39,6 +39,8 @@ export function defineCommand<Own extends Flags>(parts: {
   readonly about: string;
   readonly flags: Own;
   readonly program?: "binary";
+  /** True where it can also be run with the database on a server; others look into the daemon's file by themselves. */
+  readonly knowsServers?: true;
   readonly run: (values: Values<Own>, bench: Bench) => Promise<void>;
 }): Command {
   const fallback = parts.program ?? "the binary, if it is newer than the sources";
@@ -51,8 +53,11 @@ export function defineCommand<Own extends Flags>(parts: {
   const engine = {
     postgres: toggle("the database is on a PostgreSQL server of its own, not a file"),
   };
-  const flags = { ...parts.flags, ...places, ...engine };
+  const knowsServers = parts.knowsServers ?? false;
+  const flags = { ...parts.flags, ...places, ...(knowsServers && engine) };
   return async (args, usage) => {
+    if (args.includes("--postgres") && !knowsServers)
+      throw new Error(`${usage} knows no --postgres: it looks into a SQLite file by itself`);
     const given = parseFlags(flags, args);
     if (given === null) {
       process.stdout.write(`${usage} [options]\n\n${parts.about}\n\n${flagLines(flags)}\n`);

@@ -33,6 +33,13 @@ export interface DaemonPlace {
   readonly newDatabase?: () => Promise<string>;
 }
 
+/** Where a daemon keeps its data. */
+export type Engine = "file" | "server";
+
+export function engineOf({ newDatabase }: DaemonPlace): Engine {
+  return newDatabase === undefined ? "file" : "server";
+}
+
 /** An account and the file of a daemon: what outlives it when it is killed. */
 export interface DaemonFile {
   readonly program: Program;

@@ -28,7 +28,6 @@ export interface DrainReport {
 }
 
 class Workers {
-  #port = 0;
   #empty = 0;
   #fault: Error | null = null;
   /** Called when a task has arrived, and when it is completed. */
@@ -50,7 +49,6 @@ class Workers {
 
   /** Wait for tasks by long polls; settles when every poll has been sent. */
   async wait(job: CrewJob): Promise<void> {
-    this.#port = job.port;
     for (const connection of await openAll(job)) {
       this.#poll(connection, job).catch((error: unknown) => {
         this.#fault ??= asError(error);
@@ -65,12 +63,16 @@ class Workers {
   }
 
   /**
-   * Posts tasks, each when the one before has been handed out and completed: `request` is a whole request that posts
+   * Posts tasks at a port, each when the one before has been handed out and completed: `request` is a whole request that posts
    * one, as text of ASCII characters. Answers how long each took from its sending to the arrival at a worker, in
    * milliseconds.
    */
-  async hand(order: { readonly request: string; readonly posts: number }): Promise<number[]> {
-    using poster = await KeptConnection.open(this.#port);
+  async hand(order: {
+    readonly port: number;
+    readonly request: string;
+    readonly posts: number;
+  }): Promise<number[]> {
+    using poster = await KeptConnection.open(order.port);
     const handMs: number[] = [];
     for (let post = 0; post < order.posts; post++) {
       const arrived = new Promise<number>((resolve) => (this.#arrived = resolve));

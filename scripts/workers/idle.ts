@@ -58,7 +58,7 @@ export async function measureIdle(options: IdleOptions): Promise<IdleReport> {
   const during = await observe(daemon.pid, seconds * 1000);
   const empty = await crew.ask("empty");
   const request = taskPostRequest({ key: file.account.key, tasks: 1, type: TYPE });
-  const handMs = await crew.ask("hand", { request, posts });
+  const handMs = await crew.ask("hand", { port: daemon.port, request, posts });
   await daemon.stop();
   return {
     workers,

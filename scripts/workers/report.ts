@@ -1,5 +1,7 @@
 import { availableParallelism } from "node:os";
 
+import type { Engine } from "../kit/daemon-file.ts";
+import type { Spread } from "../kit/durations.ts";
 import { figureOf, figureTable, megabytes, numberText, type Figure } from "../kit/figures.ts";
 import { factTable, verdict } from "../kit/text-table.ts";
 import type { IdleReport } from "./idle.ts";
@@ -19,7 +21,9 @@ const FIGURES: readonly Figure<ThroughputRun>[] = [
 
 /** A core that is this busy has no time left: what is missing is the kernel's and the measuring's. */
 const BUSY_PERCENT = 85;
-const BUDGET = { batch: 50, tasksPerSecond: 20_000 };
+const BUDGET = { batch: 50, tasksPerSecond: { file: 20_000, server: 8000 } };
+/** From a post at one node to a worker at another. */
+const HAND_MS_MAX = { notified: 15, polled: 1100 };
 const IDLE_CPU_PERCENT_MAX = 3;
 const IDLE_RSS_BYTES_MAX = 60e6;
 
@@ -34,8 +38,9 @@ export function throughputTable(runs: readonly ThroughputRun[], workers: number)
 }
 
 /** Whether the batches that were measured keep the budget; empty where none has one. */
-export function budgetLine(runs: readonly ThroughputRun[]): string {
-  const { batch, tasksPerSecond } = BUDGET;
+export function budgetLine(runs: readonly ThroughputRun[], engine: Engine): string {
+  const { batch } = BUDGET;
+  const tasksPerSecond = BUDGET.tasksPerSecond[engine];
   if (!batchesOf(runs).includes(batch)) return "";
   const rate = figureOf({ value: (run) => run.tasksPerSecond }, runsOf(runs, batch));
   return `- batches of ${batch} at least ${numberText(tasksPerSecond)} tasks/s: ${verdict(rate >= tasksPerSecond)}`;
@@ -82,6 +87,18 @@ export function idleLines(report: IdleReport): string {
     `- under ${IDLE_CPU_PERCENT_MAX} % of a core: ${verdict(isQuiet)}`,
     `- under ${IDLE_RSS_BYTES_MAX / 1e6} MB above idle: ${verdict(isSmall)}`,
   ].join("\n");
+}
+
+/** How long a task is on its way to a worker at another node, with its budget. */
+export function otherNodeReport(hand: Spread, how: keyof typeof HAND_MS_MAX): string {
+  const facts = [
+    [`post → task at a worker, p50 ms of ${hand.count}`, hand.p50Ms.toFixed(1)],
+    ["p99 ms", hand.p99Ms.toFixed(1)],
+    ["slowest ms", hand.maxMs.toFixed(1)],
+  ] as const;
+  const msMax = HAND_MS_MAX[how];
+  const title = `a worker waits at another node, ${how === "notified" ? "with" : "without"} notifications`;
+  return `${factTable(facts, title)}\n\n- p50 at most ${numberText(msMax)} ms: ${verdict(hand.p50Ms <= msMax)}`;
 }
 
 function grownBytes({ rssBytesBefore, rssBytesMax }: IdleReport): number {

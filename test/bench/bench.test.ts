@@ -30,6 +30,17 @@ test("the bench measures the bare handler, task_post, and the whole way to a rec
   }
   assert.equal(results[2]?.slices[0]?.tasks, 100);
   assert.equal(reportTable(results).split("\n").length, 5);
-  assert.equal(budgetLines(results).split("\n").length, 3);
+  assert.equal(budgetLines(results, "file").split("\n").length, 3);
+  const [, slow] = results;
+  assert(slow, "(b) was not measured");
+  const rates = [7999, 8000].map((tasksPerSecond) => ({
+    ...slow,
+    slices: slow.slices.map((slice) => ({ ...slice, tasksPerSecond })),
+  }));
+  const verdicts = rates.map((each) => budgetLines([each], "server").split("\n")[0]);
+  assert.deepEqual(
+    verdicts,
+    ["MISSED", "kept"].map((what) => `- (b) at least 8,000 tasks/s: ${what}`),
+  );
   assert.match(machineDescription(scratch.path), /cores/);
 });

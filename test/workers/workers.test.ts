@@ -4,8 +4,17 @@ import { test } from "node:test";
 import { sourceProgram } from "../../scripts/kit/program.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import { measureIdle } from "../../scripts/workers/idle.ts";
-import { budgetLine, idleLines, idleTable, throughputTable } from "../../scripts/workers/report.ts";
+import { measureOtherNode } from "../../scripts/workers/other-node.ts";
+import {
+  budgetLine,
+  idleLines,
+  idleTable,
+  otherNodeReport,
+  throughputTable,
+} from "../../scripts/workers/report.ts";
 import { measureThroughput, type ThroughputRun } from "../../scripts/workers/throughput.ts";
+import { testedProgram } from "../cluster/start.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 
 const SPREAD = { count: 1, p50Ms: 1, p99Ms: 2, maxMs: 3 };
 const RUN: ThroughputRun = {
@@ -51,6 +60,25 @@ test("waiting workers are counted, and get what is posted then", async (t) => {
   assert.match(idleLines(report), /under 60 MB above idle/);
 });
 
+test(
+  "a worker that waits at one node gets what is posted at another, also where nodes only look",
+  { skip: reasonToSkipPostgres() },
+  async (t) => {
+    const scratch = new ScratchFolder();
+    t.after(() => scratch[Symbol.dispose]());
+    const place = { program: testedProgram(), folder: scratch.path };
+    for (const how of ["notified", "polled"] as const) {
+      const url = await newDatabaseUrl(t);
+      const hand = await measureOtherNode({ place, url, posts: 3, how });
+      assert.equal(hand.count, 3);
+    }
+    const at = (p50Ms: number): Parameters<typeof otherNodeReport>[0] => ({ ...SPREAD, p50Ms });
+    assert.match(otherNodeReport(at(15), "notified"), /at most 15 ms: kept$/);
+    assert.match(otherNodeReport(at(15.1), "notified"), /MISSED$/);
+    assert.match(otherNodeReport(at(15.1), "polled"), /at most 1,100 ms: kept$/);
+  },
+);
+
 test("a batch is bound by whoever has no time left", () => {
   const boundBy = (run: Partial<ThroughputRun>): string =>
     throughputTable([{ ...RUN, ...run }], 4)
@@ -66,7 +94,10 @@ test("a batch is bound by whoever has no time left", () => {
 test("the budget is judged by the median of the rounds, and only where batches of 50 were measured", () => {
   const slow = { ...RUN, tasksPerSecond: 100 };
 
-  assert.match(budgetLine([slow, RUN, RUN]), /kept$/);
-  assert.match(budgetLine([slow, slow, RUN]), /MISSED$/);
-  assert.equal(budgetLine([{ ...RUN, batch: 1 }]), "");
+  assert.match(budgetLine([slow, RUN, RUN], "file"), /kept$/);
+  assert.match(budgetLine([slow, slow, RUN], "file"), /MISSED$/);
+  assert.equal(budgetLine([{ ...RUN, batch: 1 }], "file"), "");
+  const fast = { ...RUN, tasksPerSecond: 8000 };
+  assert.match(budgetLine([fast], "server"), /at least 8,000 tasks\/s: kept$/);
+  assert.match(budgetLine([fast], "file"), /MISSED$/);
 });
