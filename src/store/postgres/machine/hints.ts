@@ -77,7 +77,9 @@ export class Hints {
 
   #plan(): void {
     if (this.#timer !== null || this.#isSending || this.#gathered.isEmpty) return;
-    this.#timer = this.#parts.clock.setTimer(GATHER_MS, () => {
+    // The first of them is told at once.
+    const delayMs = Math.max(0, this.#sentAt + GATHER_MS - this.#parts.clock.monotonic());
+    this.#timer = this.#parts.clock.setTimer(delayMs, () => {
       this.#timer = null;
       void this.#send(this.#gathered.take(this.#self));
     });
