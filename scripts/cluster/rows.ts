@@ -4,8 +4,10 @@ import pg from "pg";
 import { z } from "zod";
 
 import { carefulCall, servedCall } from "../kit/careful-call.ts";
+import { spreadOf } from "../kit/durations.ts";
 import { whole } from "../kit/flags.ts";
 import { defineRow, NODES } from "./define-row.ts";
+import { msToElsewhere, postFacts, untilItRuns, type Absence } from "./left-work.ts";
 import {
   backFacts,
   countConnections,
@@ -18,16 +20,29 @@ import {
 export const killNodes = defineRow({
   about: "kill -9 of a daemon, again and again; each starts again.",
   flags: { rounds: whole("kills", 30) },
-  async damage({ cluster, ledger }, fault, values) {
+  async damage(world, fault, values) {
+    const { cluster, ledger, posts, database } = world;
+    const elsewhere: number[] = [];
+    const absences: Absence[] = [];
     for (let round = 0; round < values.rounds; round++) {
       const node = cluster.node(round % NODES);
       await progress(ledger);
+      await untilItRuns(world, node, round);
+      const from = performance.now();
       await node.kill();
       fault();
+      elsewhere.push(...[await msToElsewhere(database.url, node)].filter((ms) => ms !== null));
       await progress(ledger);
+      absences.push({ from, to: performance.now() });
       await node.start();
     }
-    return [["kill -9 of a daemon", values.rounds]];
+    const { count, p50Ms, maxMs } = spreadOf(elsewhere);
+    return [
+      ["kill -9 of a daemon", values.rounds],
+      [`until its runs had started elsewhere, p50 s of ${count}`, (p50Ms / 1000).toFixed(1)],
+      ["at most, s", (maxMs / 1000).toFixed(1)],
+      ...postFacts(posts, absences),
+    ];
   },
 });
 

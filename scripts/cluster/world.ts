@@ -5,7 +5,7 @@ import { PostgresProxy } from "../kit/postgres-proxy.ts";
 import { PostgresServer, type PostgresSettings } from "../kit/postgres-server.ts";
 import { Random } from "../kit/random.ts";
 import { failingAtFirst, openReceiver, webhookUrls } from "../kit/webhook-receiver.ts";
-import { Client } from "../soak/client.ts";
+import { Client, type ClientDeps } from "../soak/client.ts";
 import { Ledger } from "../soak/ledger.ts";
 import { echoTasks, lightTasks } from "../soak/task-plan.ts";
 
@@ -18,6 +18,12 @@ export interface WorldOptions {
   readonly standby?: "sync" | "async";
   readonly settings?: PostgresSettings;
   readonly flags?: readonly string[];
+}
+
+/** A post that its client sent once: when, on the clock of `performance`, and how long its answer took. */
+export interface AnsweredPost {
+  readonly sentAt: number;
+  readonly ms: number;
 }
 
 /** A cluster with its server, a client that posts all the time, and a receiver of webhooks. */
@@ -68,10 +74,26 @@ export async function openWorld(
       : { ...usual, plan: lightTasks };
   const random = new Random(1);
   const webhooks = webhookUrls(receiver);
-  const client = new Client({ account, address, webhooks, ledger, random, habit });
+  const { posts, hooks } = timePosts();
+  const client = new Client({ account, address, webhooks, ledger, random, habit, ...hooks });
   // Where the database is: elsewhere after a failover.
   const database = { url: server.url };
-  return { server, standby, follow, proxy, cluster, ledger, address, client, database };
+  return { server, standby, follow, proxy, cluster, ledger, address, client, posts, database };
+}
+
+function timePosts() {
+  const posts: AnsweredPost[] = [];
+  const sent = new Map<string, number>();
+  const hooks = {
+    onPost: ({ key }) => sent.set(key, performance.now()),
+    onDone(work) {
+      const sentAt = work.kind === "post" ? sent.get(work.key) : undefined;
+      if (sentAt === undefined || work.kind !== "post") return;
+      sent.delete(work.key);
+      if (!work.wasCutOff) posts.push({ sentAt, ms: performance.now() - sentAt });
+    },
+  } satisfies Pick<ClientDeps, "onPost" | "onDone">;
+  return { posts, hooks };
 }
 
 interface StandbyOptions {
