@@ -7,7 +7,9 @@ import { defineCommand } from "../kit/command.ts";
 import { whole } from "../kit/flags.ts";
 import { PostgresServer } from "../kit/postgres-server.ts";
 import { childrenOf, processUsage } from "../kit/processes.ts";
-import { factTable } from "../kit/text-table.ts";
+import { factTable, verdict } from "../kit/text-table.ts";
+
+const STATEMENTS_MAX = 6;
 
 // Starts, joins and first looks are over.
 const WARM_MS = 30_000;
@@ -44,6 +46,8 @@ time, of them and of the server.`,
         ["processor time of the server, ms a second", (1000 * rate("server")).toFixed(1)],
       ]),
     );
+    const isKept = rate("statements") / nodes <= STATEMENTS_MAX;
+    print(`\n- of each daemon at most ${STATEMENTS_MAX} statements a second: ${verdict(isKept)}`);
   },
 });
 
