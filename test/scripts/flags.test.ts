@@ -13,6 +13,7 @@ import {
   whole,
   wholes,
 } from "../../scripts/kit/flags.ts";
+import { command as mainThread } from "../../scripts/main-thread/command.ts";
 
 const FLAGS = {
   rounds: whole("measurements", 7),
@@ -62,4 +63,10 @@ test("help is asked for beside anything, and tells the defaults", () => {
   assert.equal(parseFlags(FLAGS, ["--rounds", "none", "--help"]), null);
   assert.match(flagLines(FLAGS), /^ {2}--rounds N +measurements \(7\)$/m);
   assert.match(flagLines(FLAGS), /^ {2}--loud +says more$/m);
+});
+
+test("a command that looks into a SQLite file by itself refuses --postgres with a sentence", async () => {
+  const run = mainThread(["--postgres"], "npm run bench -- main-thread");
+
+  await assert.rejects(run, /main-thread knows no --postgres: it looks into a SQLite file/);
 });
