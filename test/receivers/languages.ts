@@ -24,7 +24,7 @@ export const GO: Language = {
   name: "Go",
   file: "examples/receivers/receiver.go",
   probe: ["go", "version"],
-  command: buildGo,
+  command: (folder) => [buildGo(pathOf(GO), folder)],
 };
 
 export const PHP: Language = {
@@ -34,22 +34,26 @@ export const PHP: Language = {
   command: () => ["php", "-S", "127.0.0.1:0", pathOf(PHP)],
 };
 
-function buildGo(folder: string): readonly [string, ...string[]] {
-  const executable = join(folder, "receiver");
-  const { status, stderr } = spawnSync("go", ["build", "-o", executable, pathOf(GO)], {
+/** Builds a program of one file in an empty folder, and answers the executable. */
+export function buildGo(file: string, folder: string): string {
+  const executable = join(folder, "program");
+  const { status, stderr } = spawnSync("go", ["build", "-o", executable, file], {
     cwd: folder,
-    env: {
-      ...process.env,
-      GOCACHE: join(folder, "cache"),
-      GOPATH: join(folder, "path"),
-      GOFLAGS: "",
-      // Nothing is fetched: the standard library and the compiler at hand are all it needs.
-      GO111MODULE: "off",
-      GOPROXY: "off",
-      GOTOOLCHAIN: "local",
-    },
+    env: { ...process.env, ...goEnvironment(folder) },
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`go build failed:\n${stderr}`);
-  return [executable];
+  return executable;
+}
+
+/** Nothing is fetched or left elsewhere: the standard library and the compiler at hand are all that is needed. */
+export function goEnvironment(folder: string): Readonly<Record<string, string>> {
+  return {
+    GOCACHE: join(folder, "cache"),
+    GOPATH: join(folder, "path"),
+    GOFLAGS: "",
+    GO111MODULE: "off",
+    GOPROXY: "off",
+    GOTOOLCHAIN: "local",
+  };
 }

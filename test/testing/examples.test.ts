@@ -5,6 +5,7 @@ import { test, type TestContext } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram, SOURCES, temporaryFolder, type Finished } from "../helpers/program.ts";
+import { goEnvironment } from "../receivers/languages.ts";
 import { pathOf, reasonToSkip, type Language } from "../receivers/receiver-process.ts";
 
 const PYTHON: Language = {
@@ -39,11 +40,8 @@ function placeFor(t: TestContext, language: Language) {
   const program = `#!/bin/sh\necho $$ >> "${cwd}/pids"\nexec '${SOURCES.join("' '")}' "$@"\n`;
   writeFileSync(join(bin, "postbackd"), program, { mode: 0o755 });
   copyFileSync(pathOf(language), join(cwd, basename(language.file)));
-  const env = {
-    PATH: `${bin}:${process.env["PATH"]}`,
-    ...{ GOCACHE: join(cwd, "cache"), GOPATH: join(cwd, "path"), GOFLAGS: "" },
-    ...{ GO111MODULE: "off", GOPROXY: "off", GOTOOLCHAIN: "local" },
-  };
+  const path = `${bin}:${process.env["PATH"]}`;
+  const env = { ...goEnvironment(cwd), PATH: path };
   return {
     cwd,
     run: (): Promise<Finished> => runProgram(t, [], { command: language.command(cwd), cwd, env }),
