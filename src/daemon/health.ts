@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait, withDeadline } from "../domain/clock/wait.ts";
@@ -64,8 +66,26 @@ async function askOnce(question: HealthQuestion, limitMs: number): Promise<Healt
     return askAt(place, { clock: question.clock, limitMs });
   }
   const found = findDaemon(question.config);
-  if (typeof found === "string") return { kind: "not ready", url: null, reason: found };
-  return askAt(found, { clock: question.clock, limitMs });
+  if (typeof found !== "string") return askAt(found, { clock: question.clock, limitMs });
+  const health = await askForDevelopment(question, limitMs);
+  return health ?? { kind: "not ready", url: null, reason: found };
+}
+
+/**
+ * Asks a daemon for development, whose file and lock are in a folder of its own, where the configuration says to listen;
+ * null where none is there. A file that `start` has served or is about to serve is never mistaken for it: that one is
+ * there, or its daemon could not listen at the same place.
+ */
+async function askForDevelopment(
+  { config, clock }: HealthQuestion,
+  limitMs: number,
+): Promise<Health | null> {
+  const text = listenUrl(config);
+  if (text === null || config.server !== null || existsSync(config.database)) return null;
+  const place = { url: new URL(text), isCertificateChecked: false, holder: null, isGuess: false };
+  const { origin } = toLoopback(place.url);
+  const { answer } = await probeReadyz(origin, { ...place, clock, limitMs });
+  return answer.kind === "answered" && answer.mode === "dev" ? toHealth(origin, answer, "") : null;
 }
 
 interface Place {
@@ -124,9 +144,13 @@ async function askAt(
   const base = toLoopback(place.url);
   const url = base.href.replace(/\/$/, "");
   const { answer, isLate } = await probeReadyz(url, { ...place, clock, limitMs });
+  const meaning = answer.kind === "failed" ? meaningOf(answer.error, { ...place, isLate }) : "";
+  return toHealth(url, answer, meaning);
+}
+
+function toHealth(url: string, answer: Probe, meaning: string): Health {
   const fault = faultOf(answer);
   if (fault === null) return { kind: "ready", url };
-  const meaning = answer.kind === "failed" ? meaningOf(answer.error, { ...place, isLate }) : "";
   return { kind: "not ready", url, reason: `${url}: ${fault}${meaning}` };
 }
 

@@ -6,7 +6,13 @@ import { CLOSED, connectFailure, tlsFailure } from "./failure.ts";
 
 /** The result of a GET. A failure is one of a few fixed phrases. */
 export type Probe =
-  | { readonly kind: "answered"; readonly status: number; readonly body: string }
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly body: string;
+      /** `dev` of a daemon for development. */
+      readonly mode: string | null;
+    }
   | { readonly kind: "failed"; readonly error: string };
 
 export interface ProbeOptions {
@@ -34,7 +40,9 @@ export function probe(url: URL, options: ProbeOptions): Promise<Probe> {
     let answer: Probe | null = null;
     request.on("response", (response) => {
       collect(response, (body) => {
-        answer = { kind: "answered", status: response.statusCode ?? 0, body };
+        const { statusCode: status = 0, headers } = response;
+        const mode = headers["x-postbackd-mode"]?.toString() ?? null;
+        answer = { kind: "answered", status, body, mode };
         resolve(answer);
         request.destroy();
       });

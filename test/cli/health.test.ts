@@ -17,6 +17,7 @@ import type { Clock } from "../../src/domain/clock/clock.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { loaded } from "../helpers/config.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { makeCertificate } from "../net/certificate.ts";
 
@@ -141,6 +142,40 @@ test("reads no more than a line of ours could be", async (t) => {
 
   const reason = reasonOf(await ask({ url: new URL(`http://127.0.0.1:${port}`) }));
   assert.match(reason, /HTTP 200, and not what postbackd answers/);
+});
+
+test("finds a daemon for development where it is configured to listen, and no other daemon there", async (t) => {
+  const modes = ["dev", "start", "dev"];
+  const port = await listenOn(
+    t,
+    createServer((_request, response) => {
+      response.setHeader("x-postbackd-mode", modes.shift() ?? "dev").end(READY);
+    }),
+  );
+  const folder = temporaryFolder(t);
+  const db = join(folder, "postbackd.db");
+  const config = loaded({ flags: { db, port: String(port) } });
+  const question = { clock: systemClock, url: null, timeoutMs: 30_000, isPatient: false, config };
+
+  assert.deepEqual(await askHealth(question), { kind: "ready", url: `http://127.0.0.1:${port}` });
+  assert.match(reasonOf(await askHealth(question)), /^nobody serves /);
+
+  // Its own daemon has ended, and another one may be there.
+  writeFileSync(db, "");
+  assert.match(reasonOf(await askHealth(question)), /^nobody serves /);
+  assert.equal(modes.length, 1);
+});
+
+test("health --wait waits for a daemon for development", async (t) => {
+  const cwd = temporaryFolder(t);
+  const port = String(await findFreePort());
+  const env = { POSTBACKD_PORT: port };
+  startProgram(t, ["dev"], { cwd, env });
+
+  const { code, stdout, stderr } = await runProgram(t, ["health", "--wait"], { cwd, env });
+
+  assert.equal(code, 0, stderr);
+  assert.equal(stdout, `Ready at http://127.0.0.1:${port}.\n`);
 });
 
 test("says that nobody serves the file, or not yet", async (t) => {

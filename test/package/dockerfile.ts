@@ -43,6 +43,8 @@ export interface ImageSettings {
   /** User and group. */
   readonly user: string;
   readonly folder: string;
+  /** What every container runs, and the arguments that it gets where none are given. */
+  readonly entry: readonly string[];
   readonly command: readonly string[];
   readonly health: readonly string[];
 }
@@ -58,7 +60,8 @@ export function settingsOf({ instructions }: Stage): ImageSettings {
     env: Object.fromEntries(env.map((pair) => pair.split("=", 2))),
     user: last("USER"),
     folder: last("WORKDIR"),
-    command: [...words(last("ENTRYPOINT")), ...words(last("CMD"))],
+    entry: words(last("ENTRYPOINT")),
+    command: words(last("CMD")),
     health: words(last("HEALTHCHECK")),
   };
 }

@@ -64,6 +64,8 @@ async function buildImage(): Promise<Image> {
   mkdirSync(join(layer, "etc"), { recursive: true });
   writeFileSync(join(layer, "etc", "passwd"), "root:x:0:0:root:/root:/bin/sh\n");
   writeFileSync(join(layer, "etc", "group"), "root:x:0:\n");
+  mkdirSync(join(layer, "tmp"));
+  chmodSync(join(layer, "tmp"), 0o1777);
   for (const instruction of final.instructions) await follow(instruction, { layer, unpacked });
   return { layer, settings: settingsOf(final) };
 }
@@ -106,8 +108,16 @@ interface Container {
   stop(): void;
 }
 
-/** Runs the image, read-only, on a fresh volume: Docker gives it the mode of the image's own folder. */
-async function run(t: TestContext, user: string): Promise<Container> {
+interface Run {
+  readonly user: string;
+  /** What it is told to do, unless it is what the image says. */
+  readonly command?: readonly string[];
+  /** Whether anything but the volume can be written: `ro` is Docker's --read-only. */
+  readonly access: "ro" | "rw";
+}
+
+/** Runs the image on a fresh volume: Docker gives it the mode of the image's own folder. */
+async function run(t: TestContext, { user, command, access }: Run): Promise<Container> {
   const { layer, settings } = await (image ??= buildImage());
   const volume = temporaryFolder(t);
   chmodSync(volume, statSync(join(layer, settings.folder)).mode & 0o7777);
@@ -117,8 +127,8 @@ async function run(t: TestContext, user: string): Promise<Container> {
     `PATH=${PATH}`,
     ...Object.entries(settings.env).map(([key, value]) => `${key}=${value}`),
   ];
-  const program = startProgram(t, [...settings.command], {
-    command: [...UNSHARE, layer, "ro", volume, user, ...env],
+  const program = startProgram(t, [...settings.entry, ...(command ?? settings.command)], {
+    command: [...UNSHARE, layer, access, volume, user, ...env],
   });
   await program.ready;
   const first = readFileSync(`/proc/${program.pid}/task/${program.pid}/children`, "utf8").trim();
@@ -152,7 +162,7 @@ for (const { who, user } of [
     const { settings } = await (image ??= buildImage());
     const [own = ""] = settings.user.split(":");
     assert.notEqual(Number(own), 0);
-    const container = await run(t, user ?? own);
+    const container = await run(t, { user: user ?? own, access: "ro" });
 
     const health = await container.exec(settings.health);
     const made = await container.exec([
@@ -177,3 +187,28 @@ for (const { who, user } of [
     assert.match(container.program.stderr, /plain HTTP is accepted beyond loopback/);
   });
 }
+
+test(
+  "the image runs a daemon for tests, which is healthy and takes its own webhooks",
+  { skip },
+  async (t) => {
+    const { settings } = await (image ??= buildImage());
+    const [user = ""] = settings.user.split(":");
+    const command = ["dev", "--clock", "manual"];
+    const container = await run(t, { user, command, access: "rw" });
+    const { key, inbox_url: inbox } = JSON.parse(container.program.stdout);
+
+    const health = await container.exec(settings.health);
+    const { tasks } = await container.call({
+      path: "/v1/tasks/task_post",
+      key,
+      body: [{ input: 42, postback_url: inbox }],
+    });
+    const waited = await container.call({ path: `/dev/wait/${tasks[0]?.id}?for=delivered` });
+    container.stop();
+
+    assert.equal(health.code, 0, health.stdout + health.stderr);
+    assert.equal(waited.status_code, 20000, JSON.stringify(waited));
+    assert.deepEqual(await container.program.exit, { code: 0, signal: null });
+  },
+);
