@@ -25,6 +25,7 @@ export type {
   TestDaemon,
   WaitOptions,
 } from "./daemon.ts";
+export { checkReceiver, type ReceiverCheck, type StartedReceiver } from "./receiver-check.ts";
 export type { Inbox, InboxAnswer, Message, MessageFilter, MessagesOptions } from "./inbox.ts";
 
 /**

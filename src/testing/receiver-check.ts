@@ -1,0 +1,185 @@
+import type { Faults, TestDaemon } from "./daemon.ts";
+import { forgeries, resigned, send } from "./forgery.ts";
+
+/** A receiver that has just been started: nothing has come to it yet. */
+export interface StartedReceiver {
+  /** For `postback_url`; this program must reach it too. */
+  readonly url: string;
+  /**
+   * All that webhooks have led to, as JSON data, maps and sets: a task must change it once, however often it is told of and in
+   * whatever order. A map and a set are the same in any order.
+   */
+  effects(): unknown;
+  /** Ends it. */
+  stop?(): unknown;
+}
+
+export interface ReceiverCheck {
+  /** Starts the receiver with nothing remembered; it is called once for each trouble. */
+  start(webhookSecret: string): StartedReceiver | Promise<StartedReceiver>;
+  /** The task with this number, from 1: another for each, of what your receiver understands. */
+  task(number: number): NewTask;
+}
+
+type NewTask = Parameters<TestDaemon["client"]["tasks"]["post"]>[0];
+
+const TASKS = 10;
+
+const UNVERIFIED = "takes what the secret has not signed";
+const PARSES_FIRST = "parses a body before it has verified it";
+const NOT_RAW = "verifies something else than the bytes of the body";
+const REFUSES = "refuses genuine webhooks";
+const ANSWERS_FIRST = "answers before it has stored";
+const DUPLICATES = "takes duplicates for new tasks";
+const REFUSES_AGAIN = "refuses what it has taken before";
+const ORDER = "assumes that webhooks come in order";
+
+/** What goes wrong, and what it shows where the effects differ, or a webhook is not delivered in the end. */
+const TROUBLES: readonly {
+  readonly faults: Faults;
+  readonly differs: string;
+  readonly undelivered?: string;
+}[] = [
+  { faults: { duplicate: 1 }, differs: DUPLICATES },
+  { faults: { crash_during_attempt: 1 }, differs: DUPLICATES, undelivered: REFUSES_AGAIN },
+  { faults: { reorder: 0.5 }, differs: ORDER, undelivered: ORDER },
+  // None of them is ever known to have been delivered.
+  { faults: { drop_answer: 1 }, differs: DUPLICATES },
+];
+
+/**
+ * Drives a receiver through everything that happens to webhooks, and answers what it does wrong, in words: nothing where it
+ * copes. It is started anew for each trouble, and its effects must be those of a time without any.
+ *
+ * The daemon's clock becomes a manual one, and moves; tests that share the daemon must not run meanwhile.
+ */
+export async function checkReceiver(
+  daemon: TestDaemon,
+  check: ReceiverCheck,
+): Promise<readonly string[]> {
+  const run: Run = { daemon, check, broken: new Set() };
+  await daemon.clock.set("manual");
+  const expected = await withReceiver(run, (receiver) => takeInOrder(run, receiver));
+  // Without it there is nothing to compare with.
+  if (expected === null) return [...run.broken];
+  for (const trouble of TROUBLES) {
+    await withReceiver(run, async (receiver) => {
+      await daemon.faults(trouble.faults);
+      const ids = await postAll(run, receiver);
+      await daemon.advance({ until: "idle" });
+      if ((await effectsOf(receiver)) !== expected) run.broken.add(trouble.differs);
+      if (trouble.undelivered === undefined) return;
+      const delivered = await Promise.all(ids.map((id) => isDelivered(daemon, id)));
+      if (delivered.includes(false)) run.broken.add(trouble.undelivered);
+    });
+  }
+  await withReceiver(run, async (receiver) => {
+    await takeInPairs(run, receiver);
+    if ((await effectsOf(receiver)) !== expected) run.broken.add(ORDER);
+  });
+  return [...run.broken];
+}
+
+interface Run {
+  readonly daemon: TestDaemon;
+  readonly check: ReceiverCheck;
+  readonly broken: Set<string>;
+}
+
+async function withReceiver<T>(
+  { daemon, check }: Run,
+  use: (receiver: StartedReceiver) => Promise<T>,
+): Promise<T> {
+  const receiver = await check.start(daemon.webhookSecret);
+  try {
+    return await use(receiver);
+  } finally {
+    await daemon.faults({});
+    await receiver.stop?.();
+  }
+}
+
+/** Sends one webhook after the other, then forged ones; the effects of the genuine ones, or null where they are not right. */
+async function takeInOrder(run: Run, receiver: StartedReceiver): Promise<string | null> {
+  const { daemon, broken } = run;
+  let effects = await effectsOf(receiver);
+  for (let number = 1; number <= TASKS; number++) {
+    const id = await post(run, { receiver, number });
+    await daemon.advance("1ms");
+    if (!(await isDelivered(daemon, id))) broken.add(REFUSES);
+    const before = effects;
+    effects = await effectsOf(receiver);
+    if (effects === before) broken.add(ANSWERS_FIRST);
+    if (broken.has(REFUSES)) broken.delete(ANSWERS_FIRST);
+    if (broken.size > 0) return null;
+  }
+  await sendForged(run, receiver);
+  return effects;
+}
+
+async function sendForged(
+  { daemon, check, broken }: Run,
+  receiver: StartedReceiver,
+): Promise<void> {
+  const inbox = daemon.inbox(`check-${daemon.login}`);
+  await daemon.client.tasks.post({ ...check.task(1), postback_url: inbox.url });
+  const genuine = await inbox.next();
+  const before = await effectsOf(receiver);
+  const statuses: number[] = [];
+  for (const forged of await forgeries(genuine)) statuses.push(await send(receiver.url, forged));
+  const [, status] = statuses;
+  const isTaken = statuses.some(isSuccess) || (await effectsOf(receiver)) !== before;
+  if (isTaken) broken.add(UNVERIFIED);
+  // The first is no JSON: whoever has not looked into it cannot know.
+  else if (statuses[0] !== status) broken.add(PARSES_FIRST);
+  const spaced = await resigned(genuine, {
+    body: `${genuine.body}\n`,
+    secret: daemon.webhookSecret,
+  });
+  if (!isSuccess(await send(receiver.url, spaced))) broken.add(NOT_RAW);
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** Of each two the newer one comes first, and the older one a second later. */
+async function takeInPairs(run: Run, receiver: StartedReceiver): Promise<void> {
+  const { daemon } = run;
+  for (let number = 1; number < TASKS; number += 2) {
+    await daemon.faults({ delay_ms: 1000 });
+    await post(run, { receiver, number });
+    await daemon.advance("1ms");
+    await daemon.faults({});
+    await post(run, { receiver, number: number + 1 });
+    await daemon.advance("1s");
+  }
+}
+
+async function post(
+  { daemon, check }: Run,
+  { receiver: { url }, number }: { readonly receiver: StartedReceiver; readonly number: number },
+): Promise<string> {
+  return (await daemon.client.tasks.post({ ...check.task(number), postback_url: url })).id;
+}
+
+async function postAll({ daemon, check }: Run, { url }: StartedReceiver): Promise<string[]> {
+  const numbers = Array.from({ length: TASKS }, (_, index) => index + 1);
+  const tasks = numbers.map((number) => ({ ...check.task(number), postback_url: url }));
+  return (await daemon.client.tasks.postMany(tasks)).map(({ id }) => id);
+}
+
+async function isDelivered({ client }: TestDaemon, id: string): Promise<boolean> {
+  return (await client.tasks.deliveries(id)).every(({ state }) => state === "delivered");
+}
+
+async function effectsOf(receiver: StartedReceiver): Promise<string> {
+  return textOf(await receiver.effects());
+}
+
+function textOf(effects: unknown): string {
+  const text: string | undefined = JSON.stringify(effects, (_key, value: unknown) =>
+    value instanceof Map || value instanceof Set ? [...value].map(textOf).toSorted() : value,
+  );
+  return text ?? "";
+}
