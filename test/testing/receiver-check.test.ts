@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
 
 import { checkReceiver, startDaemon, type StartedReceiver } from "../../src/testing/testing.ts";
@@ -51,12 +52,13 @@ async function startReceiver(secret: string, manners: Manners): Promise<StartedR
     later = () => void store();
     return 204;
   };
-  const server = createServer(async (request, response) => {
-    const body = Buffer.concat(await request.toArray()).toString();
+  const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = (await buffer(request)).toString();
     const headers = new Headers(Object.entries(request.headers).map(([k, v]) => [k, String(v)]));
     const status = await answer(body, headers).catch(() => 500);
     response.writeHead(status).end();
-  });
+  };
+  const server = createServer((request, response) => void receive(request, response));
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}/postback`;
