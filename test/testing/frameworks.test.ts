@@ -84,7 +84,7 @@ for (const language of [TYPESCRIPT, PYTHON, GO, PHP]) {
         const bodies = [...receiver.inbox()].filter(([file]) => file.endsWith(".postback"));
         return bodies
           .map(([, body]) => JSON.parse(body.toString()).tasks[0].result.version)
-          .toSorted();
+          .toSorted((one: number, other: number) => one - other);
       }),
   );
 }
