@@ -10,6 +10,7 @@ import { exchange } from "../helpers/raw-http.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 import { TYPESCRIPT } from "../receivers/languages.ts";
 import { pathOf, startReceiverProcess } from "../receivers/receiver-process.ts";
+import { findProgram, RUNTIME_NAMES, tellRun, type Runtime } from "../runtimes/runtimes.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));
 const SECRET = newWebhookSecret();
@@ -46,47 +47,46 @@ function install(t: TestContext): string {
   return folderWith(t, ARCHIVE);
 }
 
+/** The same for every runtime: Deno takes nothing of node_modules that is not named. */
+function installForAll(t: TestContext): string {
+  const folder = install(t);
+  writeFileSync(join(folder, "package.json"), '{"dependencies":{"postbackd":"*"}}');
+  return folder;
+}
+
+function runIn({ program, args, env }: Runtime, file: string, cwd: string): string {
+  return finish(program, [...args, file], { cwd, env: { ...env, DENO_DIR: join(cwd, "deno") } });
+}
+
 function run(program: string, args: readonly string[], cwd: string): string {
+  return finish(program, args, { cwd, env: {} });
+}
+
+interface Place {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+function finish(program: string, args: readonly string[], { cwd, env }: Place): string {
   // The test runner's own variable would make a child report to it.
-  const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
   const { status, stdout, stderr, error } = spawnSync(program, args, {
     cwd,
-    env,
+    env: { ...process.env, ...env, NODE_TEST_CONTEXT: undefined },
     encoding: "utf8",
   });
   assert.equal(status, 0, `${error?.message ?? ""}${stdout}${stderr}`);
   return stdout;
 }
 
-const NODE: readonly [string, ...string[]] = [process.execPath];
-const RUNTIMES: readonly (readonly [string, ...string[]])[] = [
-  NODE,
-  // Another version than the pinned one, where the system has one.
-  ["/usr/bin/node"],
-  ["deno", "run"],
-  ["bun", "run"],
-];
-
-/** Older ones have no global Web Crypto. */
-function isOldNode(version: string): boolean {
-  return Number(/^v(\d+)\./.exec(version)?.[1] ?? "20") < 20;
-}
-
-for (const [program, ...args] of RUNTIMES) {
-  const name = program === process.execPath ? "the pinned Node" : program;
-  const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" });
-  const isAtHand = status === 0 && !isOldNode(stdout);
-  const skip = isAtHand ? false : `${name} is too old or not installed`;
-  test(`the package verifies webhooks in ${name}`, { skip }, (t) => {
-    const folder = install(t);
+for (const name of RUNTIME_NAMES) {
+  test(`the package verifies webhooks in ${name}`, (t) => {
+    const runtime = findProgram(t, name);
+    if (runtime === null) return;
+    const folder = installForAll(t);
     for (const specifier of ["postbackd", "postbackd/verify"]) {
       const script = `import * as library from "${specifier}";${CHECK}console.log(JSON.stringify(verdicts));`;
       writeFileSync(join(folder, "check.mjs"), script);
-      const { stdout, stderr } = spawnSync(program, [...args, "check.mjs"], {
-        cwd: folder,
-        encoding: "utf8",
-      });
-      assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS, specifier);
+      assert.deepEqual(JSON.parse(runIn(runtime, "check.mjs", folder)), VERDICTS, specifier);
     }
   });
 }
@@ -129,59 +129,6 @@ test("dist/verify.js runs where there is nothing but Web Crypto and TextEncoder"
   assert.deepEqual(stdout === "" ? stderr : JSON.parse(stdout), VERDICTS);
 });
 
-/** How compilers look for types, and from what: a file that imports, and one that requires. */
-const RESOLUTIONS = [
-  ["user.mts", "--module", "nodenext"],
-  ["user.cts", "--module", "nodenext"],
-  ["user.mts", "--module", "node16"],
-  ["user.cts", "--module", "node16"],
-  ["user.ts", "--module", "esnext", "--moduleResolution", "bundler"],
-  ["user.cts", "--module", "commonjs", "--moduleResolution", "bundler"],
-] as const;
-
-for (const [file, ...options] of RESOLUTIONS) {
-  test(`${file} finds the types with ${options.join(" ")}, and they refuse a parsed body`, (t) => {
-    const folder = install(t);
-    writeFileSync(join(folder, "package.json"), '{"type":"module"}');
-    writeFileSync(
-      join(folder, file),
-      `import { verifyPingback, verifyPostback, type RawBody } from "postbackd";
-       import { verifyPostback as only } from "postbackd/verify";
-       import { createWorker, type TaskWorker } from "postbackd/worker";
-       const body: RawBody = new Uint8Array(1);
-       export const verdicts: Promise<boolean>[] = [
-         verifyPostback(body, null, ["a", "b"]),
-         verifyPingback("http://a.example/", undefined, "a"),
-         only("text", ["twice", "sent"], "a"),
-       ];
-       // @ts-expect-error A body that was parsed has other bytes.
-       void verifyPostback({ tasks: [] }, "", "a");
-       const url = "http://127.0.0.1:8787";
-       export const worker: TaskWorker = createWorker<{ x: { width: number } }>({
-         url,
-         token: "",
-         types: { x: async ({ input }, { signal }) => signal.aborted || input.width },
-         concurrency: { x: 2 },
-       });
-       createWorker({ url, token: "", types: { x: ({ id, input }) => [id, input] }, concurrency: 2 });
-       // @ts-expect-error A type that has no handler.
-       createWorker<{ x: number; y: number }>({ url, token: "", types: { x: () => 1 } });
-       // @ts-expect-error An input of this type has no height.
-       createWorker<{ x: { width: 1 } }>({ url, token: "", types: { x: (task) => task.input.height } });`,
-    );
-    const tsc = join(ROOT, "node_modules", ".bin", "tsc");
-    const args = ["--ignoreConfig", "--noEmit", "--strict", "--target", "es2022", file];
-
-    // A runtime without Node's types, and nothing of the package is left unchecked.
-    const { status, stdout } = spawnSync(process.execPath, [tsc, ...options, ...args], {
-      cwd: folder,
-      encoding: "utf8",
-    });
-
-    assert.equal(status, 0, stdout);
-  });
-}
-
 test("a program that requires the package verifies webhooks", (t) => {
   const folder = install(t);
   for (const specifier of ["postbackd", "postbackd/verify"]) {
@@ -214,17 +161,21 @@ const WORK = `
 `;
 const REFUSED = "the daemon refuses this worker: 40101\n";
 
-for (const program of [process.execPath, "/usr/bin/node"]) {
-  const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" });
-  const skip = status === 0 && !isOldNode(stdout) ? false : `${program} is too old or not there`;
-  test(`${program} imports and requires the library for workers`, { skip }, (t) => {
+// The library for workers is for Node alone.
+for (const name of RUNTIME_NAMES.filter((each) => each.startsWith("Node"))) {
+  test(`${name} imports and requires the library for workers`, (t) => {
+    const runtime = findProgram(t, name);
+    if (runtime === null) return;
     const folder = install(t);
     const required = `const library = require("postbackd/worker"); const main = async () => {${WORK}}; void main();`;
     writeFileSync(join(folder, "work.mjs"), `import * as library from "postbackd/worker";${WORK}`);
     writeFileSync(join(folder, "work.cjs"), required);
 
-    assert.equal(run(program, ["work.mjs"], folder), REFUSED);
-    assert.equal(run(program, ["work.cjs"], folder), REFUSED);
+    for (const file of ["work.mjs", "work.cjs"]) {
+      const said = runIn(runtime, file, folder);
+      tellRun(t, runtime, `${file} ${said}`);
+      assert.equal(said, REFUSED);
+    }
   });
 }
 

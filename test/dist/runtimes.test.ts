@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -13,31 +12,12 @@ import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
-import { findRuntime } from "../runtimes/runtimes.ts";
+import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
 const ARCHIVE = await testPackage();
 
 const PARTS = ["post", "pages", "stream", "error", "abort", "verify"];
 const ALL_PASSED = Object.fromEntries(PARTS.map((part) => [part, "passed"]));
-
-/** A file of test/runtimes' packages, and how it is told to run another without asking the network for anything. */
-interface Runtime {
-  readonly file: string | null;
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-}
-
-const RUNTIMES: Readonly<Record<string, Runtime>> = {
-  "Node 20": { file: "node20/bin/node" },
-  "Node 22": { file: "node22/bin/node" },
-  "Node 24": { file: null },
-  Deno: {
-    file: "deno/deno",
-    args: ["run", "--allow-net=127.0.0.1", "--allow-read", "--no-remote", "--no-lock"],
-    env: { DENO_NO_UPDATE_CHECK: "1" },
-  },
-  Bun: { file: "bun/bin/bun", args: ["--no-install"], env: { DO_NOT_TRACK: "1" } },
-};
 
 const RUN = "void tryAll(JSON.parse(process.argv[2])).then((outcomes) => console.log(outcomes));";
 const MODULES = {
@@ -45,27 +25,24 @@ const MODULES = {
   "run.cjs": `const { tryAll } = require("./program.cjs"); ${RUN}`,
 };
 
-for (const [name, { file, args = [], env = {} }] of Object.entries(RUNTIMES)) {
+for (const name of RUNTIME_NAMES) {
   for (const [module, text] of Object.entries(MODULES)) {
     test(`all of the packed library works in ${name}, by ${module}`, async (t) => {
-      const program = file === null ? process.execPath : findRuntime(t, file);
-      if (program === null) return;
+      const runtime = findProgram(t, name);
+      if (runtime === null) return;
       const folder = folderWithProgram(t);
       await bundle(folder, { format: "cjs", packages: "external", outfile: "program.cjs" });
       writeFileSync(join(folder, module), text);
-      const version = spawnSync(program, ["--version"], { encoding: "utf8" }).stdout;
 
       const { stdout, stderr } = await runProgram(t, [module, JSON.stringify(await served(t))], {
-        command: [program, ...args],
+        command: [runtime.program, ...runtime.args],
         cwd: folder,
-        env: { ...env, DENO_DIR: join(folder, "deno") },
+        env: { ...runtime.env, DENO_DIR: join(folder, "deno") },
       });
 
-      judge(
-        t,
-        [name, /\d[\d.]+/.exec(version)?.[0] ?? "", module],
-        stdout === "" ? stderr : stdout,
-      );
+      const outcomes = stdout === "" ? stderr : stdout;
+      tellRun(t, runtime, `${module} ${outcomes}`);
+      judge(outcomes);
     });
   }
 }
@@ -80,7 +57,8 @@ test("all of the bundled library works in a page of the daemon, which lets no ot
   // Through the browser's protocol; what the script then asks for is under the page's own policy.
   const outcomes = await page.evaluate(`${script}; program.tryAll(${JSON.stringify(facts)})`);
 
-  judge(t, ["Chromium", context.browser()?.version() ?? "", "page"], String(outcomes));
+  t.diagnostic(`Chromium ${context.browser()?.version()} ${String(outcomes)}`);
+  judge(String(outcomes));
   for (const complaint of complaints.splice(0)) assert.match(complaint, /status of 401/);
 });
 
@@ -119,12 +97,10 @@ test("all of the bundled library works where there is nothing but the web's own 
 
   const outcomes: unknown = await runInContext(`${script}; program.tryAll(${facts})`, context);
 
-  judge(t, ["Web globals", process.versions.node, "node:vm"], String(outcomes));
+  judge(String(outcomes));
 });
 
-/** A row of the matrix: where it ran, and what passed there. */
-function judge(t: TestContext, [name = "", version = "", module = ""], outcomes: string): void {
-  t.diagnostic(`${name.padEnd(12)}${version.padEnd(16)}${module.padEnd(9)}${outcomes.trim()}`);
+function judge(outcomes: string): void {
   assert.match(outcomes, /^\{/);
   assert.deepEqual(JSON.parse(outcomes), ALL_PASSED);
 }

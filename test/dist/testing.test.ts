@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
+import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
 const ARCHIVE = await testPackage();
 
@@ -57,10 +57,13 @@ for (const [file, script] of PROGRAMS) {
     assert.equal(stdout, SAID, stderr);
   });
 
-  for (const [program, ...args] of [["/usr/bin/node"], ["deno", "run", "-A"], ["bun"]]) {
-    test(`${file} tests with a packed daemon elsewhere in ${program}`, async (t) => {
-      if (!isAtHand(t, program)) return;
+  for (const name of RUNTIME_NAMES) {
+    test(`${file} tests with a packed daemon elsewhere in ${name}`, async (t) => {
+      const runtime = findProgram(t, name);
+      if (runtime === null) return;
       const cwd = folderWith(t, ARCHIVE);
+      // Deno takes nothing of node_modules that is not named.
+      writeFileSync(join(cwd, "package.json"), '{"dependencies":{"postbackd":"*"}}');
       writeFileSync(join(cwd, file), script);
       const command = join(cwd, "node_modules", "postbackd", "dist", "command.cjs");
       const dev = startProgram(t, ["dev", "--port", "0", "--clock", "manual"], {
@@ -68,22 +71,16 @@ for (const [file, script] of PROGRAMS) {
       });
       const { url } = await dev.ready;
 
-      const { stdout, stderr } = await runProgram(t, [...args, file, url], {
-        command: [program ?? ""],
+      const { stdout, stderr } = await runProgram(t, [...runtime.args, file, url], {
+        command: [runtime.program],
         cwd,
+        env: { ...runtime.env, DENO_DIR: join(cwd, "deno") },
       });
 
+      tellRun(t, runtime, `${file} ${stdout}`);
       assert.equal(stdout, SAID, stderr);
     });
   }
-}
-
-function isAtHand(t: TestContext, program = ""): boolean {
-  const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" });
-  const isOld = Number(/^v(\d+)\./.exec(stdout)?.[1] ?? "20") < 20;
-  if (status === 0 && !isOld) return true;
-  t.skip(`${program} is too old or not installed`);
-  return false;
 }
 
 test("on an older Node startDaemon says which one it needs, and what there is for this one", async (t) => {
@@ -112,59 +109,3 @@ test("what connects to a daemon elsewhere takes nothing for granted but what eve
   );
   assert.doesNotMatch(source, /\bBuffer\b/);
 });
-
-const TYPES = `
-import { connectDaemon, startDaemon, type Inbox, type Message, type TestDaemon } from "postbackd/testing";
-
-export async function typed(): Promise<string> {
-  const here: TestDaemon = await startDaemon({ types: { double: (task) => 2 * Number(task.input) }, seed: 1 });
-  const there: TestDaemon = await connectDaemon({ url: "http://127.0.0.1:8787" });
-  const inbox: Inbox = there.inbox("orders");
-  await inbox.answer([500, "hang", "reset", { status: 429, headers: { a: "b" }, after_ms: 5 }], 204);
-  const message: Message = await inbox.next({ kind: "postback", wait: 1 });
-  const [event] = await here.advance({ until: "idle" });
-  const state: "scheduled" | "in_flight" | "delivered" | "given_up" | "refused" | undefined = event?.delivery;
-  await here.faults({ duplicate: 0.5, delay_ms: 10 });
-  await here.results([{ type: "double", result: [1], after_ms: 5 }, { error: "no" }, { hold: true }]);
-  await here.finish("id", { result: { a: 1 } });
-  const { story } = await here.waitFor("id", "settled", { timeout: 5 });
-  await here.stop();
-  return message.signature.verdict + (message.headers["x-signature"] ?? "") + (state ?? "") + JSON.stringify(story);
-}
-
-export async function wrong(daemon: TestDaemon): Promise<void> {
-  // @ts-expect-error There is no such fault.
-  await daemon.faults({ dupicate: 1 });
-  // @ts-expect-error There is no such stage.
-  await daemon.waitFor("id", "done");
-  // @ts-expect-error There is no such answer.
-  await daemon.inbox().answer(["hung"]);
-  // @ts-expect-error There is no such setting.
-  await startDaemon({ database: "postbackd.db" });
-}
-`;
-
-/** How compilers look for types; TypeScript 7 has no node10 any more. */
-const RESOLUTIONS = [
-  ["user.mts", "--module", "nodenext"],
-  ["user.cts", "--module", "nodenext"],
-  ["user.ts", "--module", "esnext", "--moduleResolution", "bundler"],
-] as const;
-
-for (const [file, ...options] of RESOLUTIONS) {
-  test(`${file} finds the types of tests with ${options.join(" ")}, and nothing is left unchecked`, (t) => {
-    const folder = folderWith(t, ARCHIVE);
-    writeFileSync(join(folder, "package.json"), '{"type":"module"}');
-    writeFileSync(join(folder, file), TYPES);
-    const tsc = join(ROOT, "node_modules", ".bin", "tsc");
-    const args = ["--ignoreConfig", "--noEmit", "--strict", "--exactOptionalPropertyTypes"];
-    const rest = ["--noUncheckedIndexedAccess", "--target", "es2022", file];
-
-    const { status, stdout } = spawnSync(process.execPath, [tsc, ...options, ...args, ...rest], {
-      cwd: folder,
-      encoding: "utf8",
-    });
-
-    assert.equal(status, 0, stdout);
-  });
-}

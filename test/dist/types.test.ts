@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { ROOT } from "../../scripts/manifest.ts";
+import { folderWith, testPackage } from "../package/npm-package.ts";
+import { findRuntime } from "../runtimes/runtimes.ts";
+
+const ARCHIVE = await testPackage();
+
+/** How compilers look for types, and from what: a file that imports, and one that requires. */
+const RESOLUTIONS = [
+  [".mts", "--module", "nodenext"],
+  [".cts", "--module", "nodenext"],
+  [".mts", "--module", "node16"],
+  [".cts", "--module", "node16"],
+  [".ts", "--module", "esnext", "--moduleResolution", "bundler"],
+] as const;
+
+/** Each of the two knows one that the other does not. */
+const COMPILERS = {
+  "TypeScript 7": [
+    ...RESOLUTIONS,
+    [".cts", "--module", "commonjs", "--moduleResolution", "bundler"],
+  ],
+  "TypeScript 5.9": [
+    ...RESOLUTIONS,
+    [".ts", "--module", "commonjs", "--moduleResolution", "node10"],
+  ],
+} as const;
+
+const CLIENT = `
+import { createClient, PostbackdError, type EndedTask, type NewTask } from "postbackd/client";
+import { verifyExpress, verifyNode, verifyRequest } from "postbackd/verify";
+
+interface Work {
+  resize: { input: { file: string; width?: number }; result: { bytes: number } };
+  count: { input: string; result: number };
+}
+const client = createClient<Work>({ url: "https://tasks.example.com", key: "k" });
+const plain = createClient({ url: new URL("https://tasks.example.com"), key: "k" });
+const task: NewTask<Work, "count"> = { type: "count", input: "words" };
+const input: string = task.input;
+
+export async function typed(): Promise<number> {
+  const done = await client.tasks.run({ type: "resize", input: { file: input }, priority: 3 });
+  const width: number | undefined = done.data.input.width;
+  const ended: EndedTask<Work> = await client.tasks.wait(done.id);
+  if (ended.state === "completed" && ended.type === "count") return ended.result + (width ?? 0);
+  const counted = await client.tasks.wait<"count">(done.id);
+  if (counted.state === "completed") return counted.result;
+  for await (const { tag } of client.tasks.search("state:failed")) if (tag === "x") break;
+  const posted = await client.tasks.postMany([task, { type: "resize", input: { file: "a" } }]);
+  return posted.length + done.result.bytes;
+}
+
+export async function untyped(error: unknown): Promise<void> {
+  const { result } = await plain.tasks.run({ input: [1] });
+  const unknown: unknown = result;
+  await plain.tasks.post({ type: "any", input: unknown });
+  if (error instanceof PostbackdError && error.code === 40401) console.log(error.errors[0]?.pointer);
+}
+
+export async function wrong(): Promise<void> {
+  // @ts-expect-error The input is another type's.
+  await client.tasks.post({ type: "count", input: { file: "a" } });
+  // @ts-expect-error There is no such type.
+  await client.tasks.post({ type: "cuont", input: "a" });
+  // @ts-expect-error There is no such field.
+  await client.tasks.post({ type: "count", input: "a", prioritty: 3 });
+  // @ts-expect-error There is no such state.
+  client.tasks.list({ state: "done" });
+  // @ts-expect-error Until it has completed there is no result.
+  (await client.tasks.get<"count">("x")).result.toFixed();
+  // @ts-expect-error A key is needed.
+  createClient({ url: "https://tasks.example.com" });
+}
+
+export const genuine = (request: Request): Promise<boolean> => verifyRequest(request, ["a", "b"]);
+export const adapters = [verifyNode, verifyExpress];
+`;
+
+const TESTING = `
+import { connectDaemon, startDaemon, type Inbox, type Message, type TestDaemon } from "postbackd/testing";
+
+export async function typed(): Promise<string> {
+  const here: TestDaemon = await startDaemon({ types: { double: (task) => 2 * Number(task.input) }, seed: 1 });
+  const there: TestDaemon = await connectDaemon({ url: "http://127.0.0.1:8787" });
+  const inbox: Inbox = there.inbox("orders");
+  await inbox.answer([500, "hang", "reset", { status: 429, headers: { a: "b" }, after_ms: 5 }], 204);
+  const message: Message = await inbox.next({ kind: "postback", wait: 1 });
+  const [event] = await here.advance({ until: "idle" });
+  const state: "scheduled" | "in_flight" | "delivered" | "given_up" | "refused" | undefined = event?.delivery;
+  await here.faults({ duplicate: 0.5, delay_ms: 10 });
+  await here.results([{ type: "double", result: [1], after_ms: 5 }, { error: "no" }, { hold: true }]);
+  await here.finish("id", { result: { a: 1 } });
+  const { story } = await here.waitFor("id", "settled", { timeout: 5 });
+  await here.stop();
+  return message.signature.verdict + (message.headers["x-signature"] ?? "") + (state ?? "") + JSON.stringify(story);
+}
+
+export async function wrong(daemon: TestDaemon): Promise<void> {
+  // @ts-expect-error There is no such fault.
+  await daemon.faults({ dupicate: 1 });
+  // @ts-expect-error There is no such stage.
+  await daemon.waitFor("id", "done");
+  // @ts-expect-error There is no such answer.
+  await daemon.inbox().answer(["hung"]);
+  // @ts-expect-error There is no such setting.
+  await startDaemon({ database: "postbackd.db" });
+}
+`;
+
+const LIBRARY = `
+import { verifyPingback, verifyPostback, type RawBody } from "postbackd";
+import { verifyPostback as only } from "postbackd/verify";
+import { createWorker, type TaskWorker } from "postbackd/worker";
+const body: RawBody = new Uint8Array(1);
+export const verdicts: Promise<boolean>[] = [
+  verifyPostback(body, null, ["a", "b"]),
+  verifyPingback("http://a.example/", undefined, "a"),
+  only("text", ["twice", "sent"], "a"),
+];
+// @ts-expect-error A body that was parsed has other bytes.
+void verifyPostback({ tasks: [] }, "", "a");
+const url = "http://127.0.0.1:8787";
+export const worker: TaskWorker = createWorker<{ x: { width: number } }>({
+  url,
+  token: "",
+  types: { x: async ({ input }, { signal }) => signal.aborted || input.width },
+  concurrency: { x: 2 },
+});
+createWorker({ url, token: "", types: { x: ({ id, input }) => [id, input] }, concurrency: 2 });
+// @ts-expect-error A type that has no handler.
+createWorker<{ x: number; y: number }>({ url, token: "", types: { x: () => 1 } });
+// @ts-expect-error An input of this type has no height.
+createWorker<{ x: { width: 1 } }>({ url, token: "", types: { x: (task) => task.input.height } });
+`;
+
+const PROGRAMS = { client: CLIENT, testing: TESTING, library: LIBRARY };
+
+// The package's own types are held to the strictest settings, and nothing of them is left unchecked.
+const STRICT = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"];
+// No types of Node: those of the web alone.
+const ARGS = ["--noEmit", ...STRICT, "--target", "es2022"];
+
+for (const [compiler, resolutions] of Object.entries(COMPILERS)) {
+  for (const [extension, ...options] of resolutions) {
+    test(`${extension} finds the types of all modules in ${compiler} with ${options.join(" ")}`, (t) => {
+      const isOwn = compiler === "TypeScript 7";
+      const tsc = isOwn
+        ? join(ROOT, "node_modules", ".bin", "tsc")
+        : findRuntime(t, join("typescript", "bin", "tsc"));
+      if (tsc === null) return;
+      const folder = folderWith(t, ARCHIVE);
+      writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+      const files = Object.entries(PROGRAMS).map(([name, source]) => {
+        writeFileSync(join(folder, name + extension), source);
+        return name + extension;
+      });
+      // Only the newer one looks for a configuration beside the files that it is given.
+      const args = [tsc, ...(isOwn ? ["--ignoreConfig"] : []), ...options, ...ARGS, ...files];
+
+      const { status, stdout } = spawnSync(process.execPath, args, {
+        cwd: folder,
+        encoding: "utf8",
+      });
+
+      assert.equal(status, 0, stdout);
+    });
+  }
+}
