@@ -143,7 +143,11 @@ const System = envelope({
   ),
   status: s.object(SERVICE_STATUS),
   conditions: s.list(Condition, "Those that the operator should end, the oldest first."),
-  settings: s.list(Setting),
+  settings: s.list(Setting, "Those in force."),
+  restart_needs: s.list(
+    s.text(),
+    "What differs in the configuration that was read last and only counts after a restart: names of settings, tables and types.",
+  ),
   log: s.list(LogLine, "The newest last."),
 });
 export type System = OwnFields<typeof System>;

@@ -30,6 +30,7 @@ import { FileFault, type LaneRef, type Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
 import { ConditionBoard } from "./condition-board.ts";
 import { conditionSource, type ConditionParts } from "./condition-source.ts";
+import type { ConfigInForce } from "./config-in-force.ts";
 import type { Database, Watch } from "./database.ts";
 import type { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
@@ -40,10 +41,12 @@ import type { ReceiverWatch } from "./receiver-watch.ts";
 import { statusSource } from "./service-status.ts";
 import { StorageWatch } from "./storage.ts";
 import { StoreSample, type TypeSample } from "./store-sample.ts";
-import { runnerTypes, shownRunners, systemSource } from "./system.ts";
+import { runnerTypes, shownRunner, systemSource } from "./system.ts";
 
 export interface ApiParts {
+  /** Of the start. */
   readonly config: Config;
+  readonly inForce: Readonly<ConfigInForce>;
   readonly clock: SteadyClock;
   /** The clock of requests that wait for something: the same, but where that one may stand still. */
   readonly requestClock: Clock;
@@ -214,9 +217,9 @@ function newMetrics(parts: ApiParts, { usage, isReady }: MetricsMeans): MetricsS
 }
 
 function newSample(parts: ApiParts, usage: ReturnType<typeof usageNotes>): StoreSample {
-  const { config, clock, store, engine } = parts;
+  const { inForce, clock, store, engine } = parts;
   const workersWaiting = (type: string): number => engine.desk.waitingFor(type);
-  const look = { ...usage, store, runnerTypes: runnerTypes(config), workersWaiting };
+  const look = { ...usage, store, runnerTypes: () => runnerTypes(inForce.config), workersWaiting };
   const types = async (): Promise<readonly TypeSample[]> =>
     (await lookAtTypes(look, clock.now())).types.map(toTypeSample);
   return new StoreSample({ ...parts, types });
@@ -241,8 +244,8 @@ function configFacts(parts: ApiParts) {
     parser: parts.parser.bodies,
     workerTypes: workerTypes(config),
     webhooks: config.webhooks,
-    runnerTypes: runnerTypes(config),
-    runnerOf: shownRunners(config),
+    runnerTypes: () => runnerTypes(parts.inForce.config),
+    runnerOf: (type: string) => shownRunner(type, parts.inForce.config),
     marketplaces: marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
   };
 }

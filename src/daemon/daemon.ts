@@ -3,7 +3,6 @@ import { hostname } from "node:os";
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { DevMode } from "../dev/dev-mode.ts";
-import type { AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
@@ -26,6 +25,7 @@ import type { DeliveryHold, Store } from "../store/store.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
 import { BackupKeeper } from "./backup-keeper.ts";
 import { openClock } from "./clock.ts";
+import type { ConfigInForce } from "./config-in-force.ts";
 import { forDevelopment, openDesk, type Closings } from "./development.ts";
 import { createEngine, type MadeEngine } from "./engine.ts";
 import { EventSender } from "./event-sender.ts";
@@ -142,7 +142,7 @@ async function openDaemon(
   { tls, closings }: { readonly tls: TlsMaterial | null; readonly closings: Closings },
 ): Promise<Daemon> {
   const { config, log } = given;
-  const targets = { allowList: config.webhooks.allowList };
+  const inForce: ConfigInForce = { config, restartNeeds: [] };
   const certificate = { served: tls };
   const options = { ...given, ...observersOf(given), certificate: () => certificate.served };
   const database = databaseOf(config);
@@ -163,7 +163,7 @@ async function openDaemon(
   const watch = database.watch({ store, clock, log });
   const backups = new BackupKeeper({ config, database, clock, log });
   closings.unshift(() => backups.close());
-  const found = { clock, database, store, watch, backups, allowList: () => targets.allowList };
+  const found = { clock, database, store, watch, backups, inForce };
   const { engine, api, reloadTypes, events } = await openParts({ ...options, ...found }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
@@ -186,8 +186,8 @@ async function openDaemon(
   const aimEvents = (target: Config["events"]): void => {
     if (events.aim(target)) api.conditions.tellAgain();
   };
-  const served = { server, reloadTypes, targets, certificate, aimEvents };
-  const reload = (next: Config): void => takeOver(next, { ...served, running: config, clock, log });
+  const served = { server, reloadTypes, certificate, aimEvents };
+  const reload = (next: Config): void => takeOver(next, { ...served, inForce, clock, log });
   const types = [...config.types.keys()];
   const made = { store, types, clock, engine, api, server, backups, events };
   return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
@@ -246,13 +246,13 @@ async function openParts(
     ApiParts,
     "clock" | "requestClock" | "engine" | "waiters" | "urlPolicy" | "parser" | "events" | "dev"
   > &
-    DaemonOptions & { readonly clock: ClockWatch; readonly allowList: () => AllowList },
+    DaemonOptions & { readonly clock: ClockWatch; readonly inForce: ConfigInForce },
   closings: Closings,
 ): Promise<Omit<MadeEngine, "sender"> & { readonly api: Api; readonly events: EventSender }> {
-  const { clock, log, config } = given;
+  const { clock, log, config, inForce } = given;
   const requestClock = given.dev?.requestClock(clock) ?? clock;
   const waiters = new TaskWaiters(requestClock);
-  const urlPolicy = policySource(given.allowList, { clock, log });
+  const urlPolicy = policySource(() => inForce.config.webhooks.allowList, { clock, log });
   const parser = newParser(clock);
   closings.unshift(() => parser.close());
   const parts = { ...given, requestClock, urlPolicy, parser };

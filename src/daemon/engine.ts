@@ -21,9 +21,9 @@ import { ServiceWatch } from "../runners/http/service-watch.ts";
 import type { Runner } from "../runners/runner.ts";
 import type { Store } from "../store/store.ts";
 import { missingPrograms } from "./check.ts";
+import { canTakeOver } from "./config-in-force.ts";
 import type { Database } from "./database.ts";
 import { endOrphanedCommands } from "./orphan.ts";
-import { canTakeOver } from "./reload.ts";
 import { openResolver } from "./url.ts";
 
 export interface EngineParts {

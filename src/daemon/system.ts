@@ -13,11 +13,12 @@ import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
 import type { BackupKeeper, BackupState } from "./backup-keeper.ts";
 import type { ConditionBoard } from "./condition-board.ts";
+import type { ConfigInForce } from "./config-in-force.ts";
 import type { Database } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 
 export interface SystemParts {
-  readonly config: Config;
+  readonly inForce: Readonly<ConfigInForce>;
   readonly clock: Clock;
   readonly database: Pick<Database, "sizes">;
   readonly store: Pick<Store, "usedBytes">;
@@ -32,7 +33,7 @@ export interface SystemParts {
 
 /** Gathers what the operator is shown; asks the machine anew each time. */
 export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
-  const { config, clock, database, store } = parts;
+  const { inForce, clock, database, store } = parts;
   const fixed = {
     version,
     node: process.version,
@@ -40,7 +41,6 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
     platform: `${process.platform} ${process.arch}`,
     pid: process.pid,
     started_at: timeText(clock.now()),
-    settings: shownSettings(config),
   };
   const startedMs = clock.monotonic();
   return async () => {
@@ -52,7 +52,9 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
       ...fixed,
       uptime_ms: Math.round(clock.monotonic() - startedMs),
       url: parts.url(),
-      database: { path: config.database, bytes, wal_bytes, data_bytes: dataBytes },
+      settings: shownSettings(inForce.config),
+      restart_needs: inForce.restartNeeds,
+      database: { path: inForce.config.database, bytes, wal_bytes, data_bytes: dataBytes },
       disk: { free_bytes: diskFreeBytes, total_bytes: diskTotalBytes },
       memory: { rss_bytes: rss, heap_bytes: heapUsed },
       event_loop: delay && { p99_delay_ms: delay.p99Ms, worst_delay_ms: delay.worstMs },
@@ -90,11 +92,9 @@ export function runnerTypes({ types }: Config): readonly ConfiguredType[] {
 }
 
 /** Names the runner of a type's tasks, also for those who see only their own tasks; a lease names the worker. */
-export function shownRunners({ types }: Config): (type: string) => ShownRunner | null {
-  const shown = new Map(
-    [...types.values()].map((type) => [type.name, { kind: type.kind, name: nameOf(type) }]),
-  );
-  return (type) => shown.get(type) ?? null;
+export function shownRunner(name: string, { types }: Config): ShownRunner | null {
+  const type = types.get(name);
+  return type === undefined ? null : { kind: type.kind, name: nameOf(type) };
 }
 
 // Not even its folder, which belongs to the machine.

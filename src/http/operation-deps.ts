@@ -125,7 +125,7 @@ interface ConfiguredFacts {
   readonly rules: () => TaskRules;
   readonly webhooks: WebhookSchedule;
   readonly marketplaces: readonly MarketplaceDocument[];
-  readonly runnerTypes: readonly ConfiguredType[];
+  readonly runnerTypes: () => readonly ConfiguredType[];
   /** Null for a type that is not configured. */
   readonly runnerOf: (type: string) => ShownRunner | null;
   /** Names of the configured types whose tasks workers run. */

@@ -35,6 +35,7 @@ export interface ShownType {
   readonly name: string;
   readonly kind: string;
   readonly runs: string | null;
+  readonly timeout_ms: number;
   readonly running: number;
   readonly waiting: number;
   readonly waiting_is_more: boolean;
@@ -129,6 +130,7 @@ export interface OperatorFields {
   readonly entries: readonly ShownAuditEntry[];
   readonly conditions: readonly ShownCondition[];
   readonly settings: readonly ShownSetting[];
+  readonly restart_needs: readonly string[];
   readonly log: readonly ShownLogLine[];
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
-import { startTestDaemon } from "../helpers/daemon.ts";
+import { startTestDaemon, testConfig } from "../helpers/daemon.ts";
 import { startProgram } from "../helpers/program.ts";
 import { signInOperator } from "./operator-requests.ts";
 
@@ -67,6 +67,51 @@ test("settings are shown with their sources, as text, and none of them is a secr
   assert.deepEqual(shown.get("host"), host);
   assert.deepEqual(shown.get("port"), { value: "0", source: "flag --port", is_default: false });
   assert.deepEqual(shown.get("tls_cert"), { value: null, source: "default", is_default: true });
+});
+
+const STARTED = `
+[limits]
+body = "1MiB"
+[webhooks]
+allow = ["127.0.0.1"]
+[types.resize]
+command = ["true"]
+timeout = "1m"
+[types.caption]
+runner = "worker"
+timeout = "1m"
+`;
+
+test("after a reload the settings in force are shown, and what was changed beside them waits for a restart", async (t) => {
+  const { daemon, operator } = await start(t, STARTED);
+  const show = async () => {
+    const { fields } = await operator.get("/system");
+    const values = new Map(fields.settings.map(({ key, value }) => [key, value]));
+    return { of: (key: string) => values.get(key), needs: fields.restart_needs };
+  };
+  assert.deepEqual((await show()).needs, []);
+  const next = STARTED.replaceAll("1m", "2m").replace("1MiB", "2MiB").replace("0.1", "0.2");
+
+  daemon.daemon.reload(
+    testConfig(daemon.folder, { toml: `${next}[types.other]\nrunner = "echo"` }),
+  );
+
+  const shown = await show();
+  assert.equal(shown.of("webhooks.allow"), '["127.0.0.2"]');
+  assert.equal(shown.of("types.resize.timeout"), '"2m"');
+  assert.equal(shown.of("types.caption.timeout"), '"1m"');
+  assert.equal(shown.of("types.other"), undefined);
+  assert.equal(shown.of("limits.body"), '"1MiB"');
+  assert.deepEqual(shown.needs, ["limits.body", "types.caption", "types.other"]);
+  const { types } = (await operator.get("/runners")).fields;
+  const timeouts = types.map(({ name, timeout_ms: ms }) => `${name} ${ms}`);
+  assert.deepEqual(timeouts.toSorted(), ["caption 60000", "resize 120000"]);
+
+  daemon.daemon.reload(testConfig(daemon.folder, { toml: STARTED }));
+
+  const again = await show();
+  assert.equal(again.of("types.resize.timeout"), '"1m"');
+  assert.deepEqual(again.needs, []);
 });
 
 test("the log's last lines are shown, and no query of a webhook's URL is among them, nor any key", async (t) => {

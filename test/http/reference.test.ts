@@ -365,7 +365,8 @@ async function startApi(t: TestContext) {
     certificate: () => null,
     events: { tell() {} },
   };
-  const parts = { ...ends, ...told, config, meter: new Meter() };
+  const inForce = { config, restartNeeds: [] };
+  const parts = { ...ends, ...told, config, inForce, meter: new Meter() };
   const { engine } = await createEngine({
     ...parts,
     taskEnded() {},

@@ -236,7 +236,7 @@ export async function startRing(
     holdsChanged() {},
     wakeDeliveries: (lanes) => void woken.push(...lanes.map(({ host }) => host)),
     serviceStatus: () => assert.fail("nobody asks for it"),
-    runnerTypes: [],
+    runnerTypes: () => [],
     workersWaiting: () => 0,
     log,
     metricsText: () => assert.fail("nobody asks for it"),

@@ -7,8 +7,14 @@ import { route } from "../shell/route.ts";
 
 type Setting = System["settings"][number];
 
-/** The configuration, with the source of each value. Values that the operator set come first. */
-export function SettingsPanel({ settings }: { readonly settings: readonly Setting[] }) {
+interface SettingsProps {
+  readonly settings: readonly Setting[];
+  /** Names of what was changed since the start and takes a restart. */
+  readonly restartNeeds: readonly string[];
+}
+
+/** The configuration in force, with the source of each value. Values that the operator set come first. */
+export function SettingsPanel({ settings, restartNeeds }: SettingsProps) {
   const part = (route.value.query.get("q") ?? "").trim().toLowerCase();
   const found = settings.filter(({ key, value, source }) =>
     `${key} ${value ?? ""} ${source}`.toLowerCase().includes(part),
@@ -24,6 +30,14 @@ export function SettingsPanel({ settings }: { readonly settings: readonly Settin
       note={`${countText(setCount)} of ${countText(settings.length)} set`}
       tools={<FilterField label="Part of a setting" />}
     >
+      {restartNeeds.length > 0 && (
+        <div class="panel-body">
+          <p class="notice notice-warning">
+            These were changed in the configuration and count after a restart:{" "}
+            <code>{restartNeeds.join(", ")}</code>
+          </p>
+        </div>
+      )}
       {rows.length === 0 ? (
         <p class="panel-body hint">No setting contains “{part}”.</p>
       ) : (

@@ -31,7 +31,7 @@ export function SystemScreen() {
               <Storage facts={facts} />
             </div>
             <LogPanel lines={facts.log} />
-            <SettingsPanel settings={facts.settings} />
+            <SettingsPanel settings={facts.settings} restartNeeds={facts.restart_needs} />
           </div>
         )}
       </Loaded>

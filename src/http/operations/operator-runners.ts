@@ -42,7 +42,8 @@ export type TypeLook = Pick<OperationDeps, "runnerTypes" | "workerUsage" | "work
 
 /** Every configured type with what waits for it, and every worker. */
 export async function lookAtTypes(deps: TypeLook, now: number) {
-  const { store, runnerTypes, workerUsage } = deps;
+  const { store, workerUsage } = deps;
+  const runnerTypes = deps.runnerTypes();
   const names = runnerTypes.map(({ name }) => name);
   const lastUses = workerUsage.lastUses();
   const [works, stored] = await Promise.all([

@@ -29,7 +29,7 @@ export function taskTypes({ runnerTypes }: OperationDeps): Operation {
       summary: "List types",
       description: "The operator's list. A task's `type` is one of these.",
     },
-    handle: () => ({ fields: { types: namesOf(runnerTypes) } }),
+    handle: () => ({ fields: { types: namesOf(runnerTypes()) } }),
   });
 }
 
