@@ -1,4 +1,5 @@
-import { SETTINGS, type Setting } from "../config/setting.ts";
+import type { Setting } from "../config/setting-row.ts";
+import { SETTINGS } from "../config/setting.ts";
 import { limitsOf, openTasksOf, type OwnLimits } from "../domain/account/quota.ts";
 import { fault, quote, rawOf, type Rule } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";

@@ -3,8 +3,9 @@ import { resolve } from "node:path";
 import { codeOf } from "../domain/message-of.ts";
 import { rawOf } from "../domain/rule.ts";
 import { unknownNameMessage } from "./setting-name.ts";
+import type { Setting } from "./setting-row.ts";
 import type { SettingRule } from "./setting-rule.ts";
-import { SETTING_LIST, type Setting } from "./setting.ts";
+import { SETTING_LIST } from "./setting.ts";
 
 /** One thing that is wrong; `message` is a sentence that tells how to fix it. */
 export interface ConfigProblem {

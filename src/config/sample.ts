@@ -1,4 +1,5 @@
-import { sectionOf, SETTING_LIST, SETTING_SECTIONS, type Setting } from "./setting.ts";
+import type { Setting } from "./setting-row.ts";
+import { sectionOf, SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 
 /**
  * The text of a first postbackd.toml: every setting with its default, commented out, so that it changes nothing until a

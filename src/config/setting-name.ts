@@ -1,6 +1,7 @@
 import { nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
-import { envName, SETTING_LIST, type Setting } from "./setting.ts";
+import { envName, type Setting } from "./setting-row.ts";
+import { SETTING_LIST } from "./setting.ts";
 
 /** The three ways to name a setting. */
 type Spelling = "key" | "flag" | "variable";

@@ -13,30 +13,8 @@ import { EVENTS_SECRET, EVENTS_URL } from "./events.ts";
 import { LISTEN_ADDRESS, LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
 import { SCHEDULE } from "./schedule.ts";
 import { SERVICE_CONFIG_FILE } from "./service-file.ts";
-import { DATABASE, PATH, type SettingRule } from "./setting-rule.ts";
-
-/** One setting: a key of `postbackd.toml`, a variable and, for some, a flag of the command line. */
-export interface Setting<T = unknown> {
-  /** Key in `postbackd.toml`, section first: `webhooks.timeout`. */
-  readonly key: string;
-  /** Flag without dashes, or null. The flag of a list is repeated. */
-  readonly flag: string | null;
-  /** True when the flag switches off a setting that is on: given, it means false. */
-  readonly isOffFlag: boolean;
-  /** The flag's description in a help text. */
-  readonly flagDescription: string;
-  /** Name of the environment variable, which every setting has. A list is separated by commas. */
-  readonly env: string;
-  /** True where the same variable with `_FILE` behind it may name a file that holds the value: it may be a secret. */
-  readonly mayBeInFile: boolean;
-  /** False for the setting that tells where the file is. */
-  readonly inFile: boolean;
-  readonly rule: SettingRule<T>;
-  /** As in the file; null for no default. */
-  readonly default: string | number | boolean | readonly string[] | null;
-  /** One line for help texts, without a full stop. */
-  readonly description: string;
-}
+import { setting, type Setting } from "./setting-row.ts";
+import { DATABASE, PATH } from "./setting-rule.ts";
 
 /** The place of the file. */
 export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
@@ -357,43 +335,4 @@ export const SETTING_SECTIONS: readonly string[] = Object.freeze([
 /** The section of the file that holds a setting; empty for those above the first section. */
 export function sectionOf({ key }: Pick<Setting, "key">): string {
   return key.slice(0, Math.max(0, key.lastIndexOf(".")));
-}
-
-type SettingRow = Pick<Setting, "default" | "description"> &
-  Partial<Pick<Setting, "flag" | "isOffFlag" | "flagDescription" | "inFile" | "mayBeInFile">>;
-
-function setting<T>(
-  key: string,
-  rule: SettingRule<T>,
-  row: SettingRow & { readonly default: null },
-): Setting<T | null>;
-function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting<T>;
-function setting<T>(key: string, rule: SettingRule<T>, row: SettingRow): Setting<T | null> {
-  const { flag = null, isOffFlag = false } = row;
-  return Object.freeze({
-    inFile: true,
-    mayBeInFile: false,
-    flagDescription: row.description,
-    ...row,
-    key,
-    flag,
-    isOffFlag,
-    env: envName(isOffFlag ? key : (flag ?? key)),
-    rule: row.default === null ? orNone(rule) : rule,
-  });
-}
-
-/** TOML has no null: only a default can be one. */
-function orNone<T>(rule: SettingRule<T>): SettingRule<T | null> {
-  const parse: SettingRule<T | null>["parse"] = (raw, folder) =>
-    raw === null ? { kind: "value", value: null } : rule.parse(raw, folder);
-  const { takes, hint, form, schema, shown } = rule;
-  const all = { takes, hint, form, schema, parse };
-  if (shown === undefined) return all;
-  return { ...all, shown: (value) => (value === null ? null : shown(value)) };
-}
-
-/** `--allow-target` is POSTBACKD_ALLOW_TARGET, `log.level` is POSTBACKD_LOG_LEVEL. */
-export function envName(name: string): string {
-  return `POSTBACKD_${name.toUpperCase().replaceAll(/[.-]/g, "_")}`;
 }
