@@ -136,6 +136,7 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_LIMITS_DISK_FREE: "1GiB",
     POSTBACKD_LIMITS_DATABASE_SIZE: "2GiB",
     POSTBACKD_METRICS: "[::1]:9464",
+    POSTBACKD_METRICS_TOKEN: "0123456789abcdef0123456789abcdef",
     POSTBACKD_BACKUP_SCHEDULE: "30  2 * * 1-5",
     POSTBACKD_BACKUP_FOLDER: "copies",
     POSTBACKD_BACKUP_KEEP: "3",
@@ -180,6 +181,7 @@ test("takes every setting from its variable, which every setting has", () => {
   const servers = ["192.0.2.53", "127.0.0.1:5353", "[::1]:5353", "::1"];
   assert.deepEqual(config.webhooks.dnsServers, servers);
   assert.equal(config.metrics.listen, "[::1]:9464");
+  assert.equal(config.metrics.token, "0123456789abcdef0123456789abcdef");
   assert.equal(config.retentionMs, 86_400_000);
   assert.deepEqual(config.limits, {
     bodyBytes: 65_536,
@@ -210,6 +212,20 @@ test("takes a flag that switches off for what it says, and its value for what th
   assert.deepEqual(dashboardOf({ "no-dashboard": ["true"] }), [false, "flag --no-dashboard"]);
   assert.deepEqual(dashboardOf({ "no-dashboard": ["false"] }), [true, "flag --no-dashboard"]);
   assert.deepEqual(dashboardOf({}), [true, "environment POSTBACKD_DASHBOARD"]);
+});
+
+test("takes for metrics.token a long one that is no key, from a file too, and neither shows nor repeats it", () => {
+  const token = "5ecret-".repeat(5);
+  const file = { POSTBACKD_METRICS_TOKEN_FILE: "/run/secrets/metrics" };
+  const files = { "/run/secrets/metrics": `${token}\n` };
+  assert.equal(loaded({ env: file, files }).metrics.token, token);
+  assert.equal(loaded({ env: file, files }).values.get("metrics.token"), "…");
+  const wrong = ["", "5ecret", "5ecret ".repeat(5), `${token}\u0000`, "5ecret-".repeat(40)];
+  for (const each of [...wrong, `pbd_live_${token}`, `pbd_work_${token}`]) {
+    const problem = problemOf({ toml: `metrics.token = ${JSON.stringify(each)}` });
+    assert.match(problem, /metrics\.token must be 32 to 256 characters .* openssl rand -hex 32$/);
+    assert.doesNotMatch(problem, /5ecret/);
+  }
 });
 
 test("takes for metrics.listen an address or a name with its port, and nothing else", () => {

@@ -10,6 +10,7 @@ import {
   TRUTH,
 } from "../domain/rule.ts";
 import { EVENTS_SECRET, EVENTS_URL } from "./events.ts";
+import { SHOWN_METRICS_TOKEN } from "./metrics.ts";
 import { LISTEN_ADDRESS, LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
 import { SCHEDULE } from "./schedule.ts";
 import { SERVICE_CONFIG_FILE } from "./service-file.ts";
@@ -253,6 +254,11 @@ export const SETTINGS = {
       flag: "metrics",
       default: null,
       description: "Address to serve /metrics on, to all who reach it; off unless given",
+    }),
+    token: setting("metrics.token", SHOWN_METRICS_TOKEN, {
+      mayBeInFile: true,
+      default: null,
+      description: "Bearer token that reads /metrics at the API's address",
     }),
   },
   events: {

@@ -300,7 +300,7 @@ function callLimits({ config: { limits }, clock, store }: ApiParts) {
 }
 
 function createGate(
-  { config, clock, store, dev }: ApiParts,
+  { config, inForce, clock, store, dev }: ApiParts,
   {
     usage,
     refused,
@@ -318,6 +318,7 @@ function createGate(
     ...usage,
     ...watches,
     accountLimits: limits.account,
+    metricsToken: () => inForce.config.metrics.token,
     browsers: config.dashboard || dev !== null ? toBrowserPolicy(config) : null,
     proxies: toProxyPolicy({
       trustedProxies,

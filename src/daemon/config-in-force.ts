@@ -13,6 +13,7 @@ const RELOADED: ReadonlySet<string> = new Set([
   "webhooks.allow",
   "events.url",
   "events.secret",
+  "metrics.token",
 ]);
 
 /** The configuration of a running daemon, which a reload changes in part. */
@@ -46,6 +47,7 @@ export function takenOver(now: Config, next: Config, { isTlsServed }: TlsOutcome
     tls: isTlsServed ? next.tls : now.tls,
     webhooks: { ...now.webhooks, allow: next.webhooks.allow, allowList: next.webhooks.allowList },
     events: next.events,
+    metrics: { ...now.metrics, token: next.metrics.token },
     log: { ...now.log, level: next.log.level },
     types,
     values: joined(now.values, next.values, isTaken),

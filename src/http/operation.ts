@@ -12,10 +12,18 @@ import type { AuditEntry, WorkerHolder } from "../store/store.ts";
  * - `account`: a holder of an account's key or session, and the operator in the name of an account (`X-Account`);
  * - `viewer`: the same, and the operator without naming an account, who then sees all of them;
  * - `operator`: a holder of the operator's session;
+ * - `scraper`: the same, and a holder of the metrics' token;
  * - `worker`: a holder of a worker's token;
  * - `developer`: everybody but pages of other sites. For daemons that everybody controls who reaches them.
  */
-export type Access = "public" | "account" | "viewer" | "operator" | "worker" | "developer";
+export type Access =
+  | "public"
+  | "account"
+  | "viewer"
+  | "operator"
+  | "scraper"
+  | "worker"
+  | "developer";
 
 export interface AccountRef {
   readonly accountId: number;

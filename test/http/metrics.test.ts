@@ -13,8 +13,9 @@ import {
   type SeriesName,
 } from "../../src/http/metrics/series.ts";
 import { Counter, gauge, Histogram } from "../../src/http/metrics/values.ts";
-import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { startTestDaemon, testConfig, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
+import { exchange } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { bearer } from "./answer.ts";
 import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
@@ -123,6 +124,69 @@ test("on the API's address the operator alone sees metrics", async (t) => {
   assert.match(await seen.text(), /^postbackd_build_info\{version="/m);
   assert.equal((await fetch(url)).status, 401);
   assert.equal((await fetch(url, { headers: { authorization: key } })).status, 403);
+});
+
+const TOKEN = "0123456789abcdef".repeat(2);
+
+test("metrics.token reads metrics at the API's address, and nothing else does by a header", async (t) => {
+  const toml = `dashboard = false\n[metrics]\ntoken = "${TOKEN}"\n[log]\nrequests = true\n`;
+  const daemon = await startTestDaemon(t, { toml });
+  const get = async (target: string, headers: readonly string[]) =>
+    (await exchange(daemon.url, { target, headers })).status;
+  const token = `Authorization: Bearer ${TOKEN}`;
+  const basic = Buffer.from(`metrics:${TOKEN}`).toString("base64");
+
+  assert.equal(await get("/metrics", [token]), 200);
+  assert.equal(await get("/metrics", [`authorization: BEARER ${TOKEN}`]), 200);
+  const refused = [
+    [[], [token, token], [token, bearer(daemon)], [`Authorization: ${TOKEN}`]],
+    [[`Authorization: Bearer ${TOKEN}0`], [`Authorization: Bearer ${TOKEN.slice(1)}`]],
+    [[`Authorization: Bearer ${TOKEN.toUpperCase()}`], [`Authorization: Bearer  ${TOKEN}`]],
+    [[`Authorization: Basic ${basic}`], [`X-Api-Key: ${TOKEN}`], [`Cookie: token=${TOKEN}`]],
+  ];
+  for (const headers of refused.flat()) {
+    assert.equal(await get("/metrics", headers), 401, headers.join());
+  }
+  assert.equal(await get(`/metrics?token=${TOKEN}`, []), 401);
+  assert.equal(await get("/metrics", [bearer(daemon)]), 403);
+  for (const path of ["/v1/tasks", "/v1/appendix/user_data", "/v1/stats/overview"]) {
+    assert.equal(await get(path, [token]), 401, path);
+  }
+  assert.match(daemon.logLines.join(""), /"path":"\/metrics",.*"caller":"metrics\.token"/);
+  assert.ok(!daemon.logLines.join("").includes(TOKEN));
+});
+
+test("without metrics.token no token reads metrics, and a reload changes it", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const get = async (token: string) => {
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`${daemon.url}/metrics`, { headers })).status;
+  };
+  const reload = (toml: string): void => {
+    daemon.daemon.reload(testConfig(daemon.folder, { toml }));
+  };
+  assert.equal(await get(TOKEN), 401);
+  assert.equal(await get("null"), 401);
+  reload(`metrics.token = "${TOKEN}"`);
+  assert.equal(await get(TOKEN), 200);
+  reload(`metrics.token = "${TOKEN.toUpperCase()}"`);
+  assert.equal(await get(TOKEN), 401);
+  assert.equal(await get(TOKEN.toUpperCase()), 200);
+  reload("");
+  assert.equal(await get(TOKEN.toUpperCase()), 401);
+});
+
+test("wrong tokens for metrics count as refused credentials of their address, and never hold up the right one", async (t) => {
+  const toml = `[limits]\nfailed_authentications_per_minute = 3\n[metrics]\ntoken = "${TOKEN}"\n`;
+  const daemon = await startTestDaemon(t, { toml });
+  const get = async (token: string) => {
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`${daemon.url}/metrics`, { headers })).status;
+  };
+  const seen: number[] = [];
+  for (let i = 0; i < 5; i++) seen.push(await get(`${TOKEN}${i}`));
+  assert.deepEqual(seen, [401, 401, 401, 429, 429]);
+  assert.equal(await get(TOKEN), 200);
 });
 
 test("what happens is counted: requests, tasks, runs, deliveries, commits", async (t) => {

@@ -82,6 +82,7 @@ test("an operation asks for credentials exactly where the document says so, by t
     "basic",
     "bearer",
     "worker",
+    "metrics",
     "session",
   ]);
 
@@ -91,9 +92,10 @@ test("an operation asks for credentials exactly where the document says so, by t
     const isProtected = operation.security.length > 0;
     assert.equal(response.status === 401, isProtected, operation.operationId);
     const isWorkers = operation.path.startsWith("/v1/worker/");
-    const isOperators = /^\/(v1\/operator\/|metrics$)/.test(operation.path);
+    const isOperators = operation.path.startsWith("/v1/operator/");
     const keys = isOperators ? [] : [{ basic: [] }, { bearer: [] }];
-    const schemes = isWorkers ? [{ worker: [] }] : [...keys, { session: [] }];
+    const own = operation.path === "/metrics" ? [{ metrics: [] }] : keys;
+    const schemes = isWorkers ? [{ worker: [] }] : [...own, { session: [] }];
     if (isProtected) assert.deepEqual(operation.security, schemes);
     const challenge = response.headers.get("www-authenticate") ?? "";
     assert.equal(challenge.includes("Basic"), isProtected && !isWorkers);

@@ -317,9 +317,14 @@ function toCase(
   };
 }
 
+/** True where an account's key is not enough, and a session of the operator is. */
+export function isOperators(access: Operation["access"]): boolean {
+  return access === "operator" || access === "scraper";
+}
+
 function credentialsFor(access: Operation["access"], callers: Callers): readonly string[] {
   if (access === "public") return [];
-  if (access === "operator") return [callers.cookie, ...FROM_PAGE];
+  if (isOperators(access)) return [callers.cookie, ...FROM_PAGE];
   return access === "worker" ? [`Authorization: Bearer ${callers.token}`] : [bearer(callers)];
 }
 

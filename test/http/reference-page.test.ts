@@ -177,7 +177,9 @@ test("each command of the reference is one that the daemon understands", async (
     )
   )
     return;
-  const toml = '[types.echo]\nrunner = "echo"\n[types.thumbnail]\nrunner = "worker"\n';
+  const metrics = "0123456789abcdef".repeat(2);
+  const types = '[types.echo]\nrunner = "echo"\n[types.thumbnail]\nrunner = "worker"\n';
+  const toml = `metrics.token = "${metrics}"\n${types}`;
   const daemon = await startTestDaemon(t, { toml });
   const operations = placedOperations((await fetchDocument(daemon)).document);
   const page = await fetchPage(daemon);
@@ -192,6 +194,7 @@ test("each command of the reference is one that the daemon understands", async (
     URL: daemon.url,
     KEY: daemon.account.key,
     TOKEN: await createTestWorker(daemon.file, ["thumbnail"]),
+    METRICS_TOKEN: metrics,
     COOKIE: `${sessionName(daemon.url)}=${await createOperatorSession(daemon.file)}`,
   };
   const cwd = temporaryFolder(t);

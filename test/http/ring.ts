@@ -250,6 +250,7 @@ export async function startRing(
     ...{ store, clock: steadyClock, proxies, browsers, accountLimits },
     ...usage,
     ...limiters,
+    metricsToken: () => null,
     floods: { note() {} },
     proxyWatch: { look() {} },
   };

@@ -56,14 +56,44 @@ test("promtool finds nothing wrong with the metrics", async (t) => {
 test("a Prometheus server takes the metrics in, in the format that it likes best", async (t) => {
   if (!areAtHand(t, [PROMETHEUS])) return;
   const { daemon } = await startBusy(t);
-  const { host } = new URL(daemon.metricsUrl ?? "");
+
+  const target = await scrapedBy(t, { url: daemon.metricsUrl ?? "" });
+
+  assert.deepEqual([target.health, target.lastError], ["up", ""]);
+});
+
+test("a Prometheus server takes them in at the API's address with the token, and not without it", async (t) => {
+  if (!areAtHand(t, [PROMETHEUS])) return;
+  const token = "0123456789abcdef".repeat(2);
+  const { url } = await startTestDaemon(t, { toml: `metrics.token = "${token}"` });
+  const authorization = { type: "Bearer", credentials_file: "token" };
+
+  const target = await scrapedBy(t, { url, more: { authorization }, files: { token } });
+  const refused = await scrapedBy(t, { url });
+
+  assert.deepEqual([target.health, target.lastError], ["up", ""]);
+  assert.equal(refused.health, "down");
+  assert.match(refused.lastError, /401/);
+});
+
+interface Scraping {
+  /** Of the daemon. */
+  readonly url: string;
+  /** Beside the target in its `scrape_config`. */
+  readonly more?: Readonly<Record<string, unknown>>;
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+/** The daemon as a Prometheus server sees it, once it has scraped it. */
+async function scrapedBy(t: TestContext, { url, more, files }: Scraping): Promise<Target> {
+  const { host } = new URL(url);
   const at = { host: OWN_ADDRESS, port: await findFreePort(OWN_ADDRESS) };
-  const scrape = { job_name: "postbackd", static_configs: [{ targets: [host] }] };
+  const scrape = { job_name: "postbackd", static_configs: [{ targets: [host] }], ...more };
   const config = { global: { scrape_interval: "1s" }, scrape_configs: [scrape] };
   await startPeer(t, {
     ...at,
     // JSON is YAML.
-    files: { "prometheus.yml": JSON.stringify(config) },
+    files: { ...files, "prometheus.yml": JSON.stringify(config) },
     command: [
       "prometheus",
       "--config.file=prometheus.yml",
@@ -72,10 +102,8 @@ test("a Prometheus server takes the metrics in, in the format that it likes best
     ],
   });
 
-  const target = await firstScrape(`http://${at.host}:${at.port}`);
-
-  assert.deepEqual([target.health, target.lastError], ["up", ""]);
-});
+  return firstScrape(`http://${at.host}:${at.port}`);
+}
 
 interface Target {
   readonly health: string;

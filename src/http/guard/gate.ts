@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
+import { hasMetricsToken } from "../../domain/account/metrics-token.ts";
 import { limitsOf, type AccountLimits, type OwnLimits } from "../../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import type { Actor, Store, WorkerHolder } from "../../store/store.ts";
@@ -34,6 +35,8 @@ export interface GateDeps extends SessionLookup {
   readonly browsers: BrowserPolicy | null;
   /** The limits of each account that has none of its own. */
   readonly accountLimits: AccountLimits;
+  /** Reads the metrics; null where there is none. */
+  readonly metricsToken: () => string | null;
   readonly keyUsage: UsageNotes<string>;
   readonly workerUsage: UsageNotes<number>;
   /** By client address. */
@@ -108,6 +111,10 @@ export async function admit(
     return { ...EVERYBODY, holder: "developer" };
   }
   if (access === "worker") return admitWorker(request, context);
+  if (access === "scraper" && isScraper(request, deps)) {
+    noteCaller(request, "metrics.token");
+    return { ...EVERYBODY, holder: "scraper" };
+  }
   const { account: own, credential, admitAgain } = await identify(identifyCaller, request, context);
   noteCaller(request, credential);
   const isOperator = own === null;
@@ -115,7 +122,7 @@ export async function admit(
   const actor = isOperator
     ? ({ kind: "operator", name: credential } as const)
     : ({ kind: "account", name: `${own.login} ${credential}` } as const);
-  if (access === "operator") {
+  if (access === "operator" || access === "scraper") {
     if (isOperator) return { who: {}, holder, isOperator, actor, headers: {}, admitAgain };
     throw forbidden("This is the operator's: `postbackd admin link` makes a link to sign in with.");
   }
@@ -128,6 +135,10 @@ export async function admit(
   const isFor = access === "account" && account !== null;
   const who = isFor ? { holder: account } : { scope: account, isOperator, credential };
   return { who, holder, isOperator, actor, headers, admitAgain };
+}
+
+function isScraper(request: IncomingMessage, { metricsToken }: GateDeps): boolean {
+  return hasMetricsToken(headerValues(request, "authorization"), metricsToken());
 }
 
 async function admitWorker(request: IncomingMessage, context: GateContext): Promise<Admitted> {

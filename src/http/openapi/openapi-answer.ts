@@ -105,6 +105,7 @@ const ACCESS_CODES = {
   account: [40100, 40101, 40102, 40301, 40400, 42900, 50300],
   viewer: [40100, 40101, 40102, 40301, 40400, 42900, 50300],
   operator: [40100, 40101, 40102, 40301, 42900, 50300],
+  scraper: [40100, 40101, 40102, 40301, 42900, 50300],
   worker: [40100, 40101, 42900, 50300],
   developer: [40301],
 } as const satisfies Record<Access, readonly RequestStatusCode[]>;

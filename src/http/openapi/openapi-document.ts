@@ -85,6 +85,12 @@ const SECURITY_SCHEMES = {
     bearerFormat: "pbd_work_…",
     description: "A worker's token. Accounts' keys are not taken here, nor tokens elsewhere.",
   },
+  metrics: {
+    type: "http",
+    scheme: "bearer",
+    description:
+      "The token of `metrics.token`, which the operator sets. It is taken for metrics alone.",
+  },
   session: {
     type: "apiKey",
     in: "cookie",
@@ -101,6 +107,7 @@ const SECURITY = {
   account: [{ basic: [] }, { bearer: [] }, { session: [] }],
   viewer: [{ basic: [] }, { bearer: [] }, { session: [] }],
   operator: [{ session: [] }],
+  scraper: [{ metrics: [] }, { session: [] }],
   worker: [{ worker: [] }],
   developer: [],
 } as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;

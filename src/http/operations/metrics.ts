@@ -4,14 +4,14 @@ import { defineOperation, type Operation } from "../operation.ts";
 
 export function metrics(deps: OperationDeps): Operation {
   return defineOperation("GET /metrics", {
-    access: "operator",
+    access: "scraper",
     doc: {
       id: "getMetrics",
       group: "Operator",
       summary: "Get metrics",
       description:
         "Everything that is counted, in Prometheus' text format, or as OpenMetrics where `Accept` asks for `application/openmetrics-text`. " +
-        "`metrics.listen` serves the same to a Prometheus server, at an address of its own and without credentials.",
+        "A Prometheus server reads it with the token of `metrics.token`, or without credentials at the address of `metrics.listen`.",
       answerType: CONTENT_TYPES.prometheus,
       answerExamples: { start: EXAMPLE },
     },

@@ -30,6 +30,7 @@ function exampleBody(body: ShownBody | undefined): string | null {
 function credentials({ security }: ShownOperation): readonly string[] {
   const schemes = new Set(security.flatMap((each) => Object.keys(each)));
   if (schemes.has("bearer")) return ['-H "Authorization: Bearer $KEY"'];
+  if (schemes.has("metrics")) return ['-H "Authorization: Bearer $METRICS_TOKEN"'];
   if (schemes.has("worker")) return ['-H "Authorization: Bearer $TOKEN"'];
   if (!schemes.has("session")) return [];
   return ['-b "$COOKIE"', "-H 'X-Requested-With: postbackd'", '-H "Origin: $URL"'];

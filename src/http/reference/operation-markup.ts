@@ -42,6 +42,7 @@ const CALLERS: Readonly<Record<string, string>> = {
   bearer: "an API key",
   basic: "login and API key",
   worker: "a worker's token",
+  metrics: "the metrics' token",
   session: "a session of the dashboard",
 };
 

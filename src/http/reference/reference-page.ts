@@ -53,7 +53,7 @@ ${groups.map(groupLinks)}<p class="group"><a href="#headers">Headers of answers<
 <h1>API reference</h1>
 ${prose(info.description)}<p>The same for programs: <a href="/openapi.json"><code>/openapi.json</code></a> (OpenAPI 3.1).
 In the commands <code>$URL</code> stands for this daemon's address, <code>$KEY</code> for an API key, <code>$TOKEN</code>
-for a worker's token and <code>$COOKIE</code> for the operator's session, as <code>postbackd-8787=…</code>.</p>
+for a worker's token, <code>$METRICS_TOKEN</code> for that of metrics and <code>$COOKIE</code> for the operator's session, as <code>postbackd-8787=…</code>.</p>
 ${schemesMarkup(document)}`;
 }
 
