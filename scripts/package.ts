@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
+import { parseArgs } from "node:util";
 
 import { hostPlatform, PLATFORMS, buildExecutable, type Platform } from "./executable.ts";
 import { ROOT, requirePinnedNode, version } from "./manifest.ts";
@@ -15,10 +16,15 @@ import { writeSums } from "./package/sums.ts";
 /**
  * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, npm's package, what
  * they are made of (SBOM), and the checksums of all of it. `npm run build` must have been before: `npm run package` does both.
+ * For tests `--folder` puts all of it elsewhere, and `--quick` packs it in a tenth of the time.
  */
 
 const DIST = join(ROOT, "dist");
-const FOLDER = join(DIST, "packages");
+
+const { values: flags } = parseArgs({
+  options: { folder: { type: "string" }, quick: { type: "boolean", default: false } },
+});
+const FOLDER = resolve(flags.folder ?? join(DIST, "packages"));
 
 requirePinnedNode();
 const host = hostPlatform();
@@ -39,10 +45,13 @@ for (const platform of PLATFORMS) {
     parts,
     folder: FOLDER,
     date,
+    isQuick: flags.quick,
   };
   made.push(await makeArchive(order), makeDeb({ ...order, maintainer }));
 }
-made.push(await makeNpmPackage({ notices: parts.notices, folder: FOLDER, date }));
+made.push(
+  await makeNpmPackage({ notices: parts.notices, folder: FOLDER, date, isQuick: flags.quick }),
+);
 const bill = join(FOLDER, `postbackd-${version}.cdx.json`);
 writeFileSync(bill, billOfMaterials(date));
 made.push(bill);
