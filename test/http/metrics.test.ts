@@ -228,7 +228,7 @@ test("what happens is counted: requests, tasks, runs, deliveries, commits", asyn
   assert.ok((seen.get("postbackd_database_size_bytes") ?? 0) > 0);
 });
 
-test("with 5,000 types there are not more series than with 1,000", () => {
+test("10,000 hosts add no series to those of 1,000 types, and 4,000 more types one to each", () => {
   const meter = new Meter();
   const happen = (type: string): void => {
     meter.post({ accepted: new Map([[type, 1]]), refused: 1 });
@@ -236,12 +236,23 @@ test("with 5,000 types there are not more series than with 1,000", () => {
     meter.run({ type, outcome: "completed", ms: 1 });
     meter.end({ type, state: "completed" });
   };
+  const send = (host: string): void => {
+    const common = { kind: "postback", host, ms: 1, lagMs: 1 } as const;
+    meter.attempt({ ...common, outcome: "failed", state: "scheduled" });
+    meter.attempt({ ...common, outcome: "delivered", state: "delivered" });
+  };
+  const lines = (): readonly string[] => exposition(meter.families(), "prometheus").split("\n");
+  send("first.example");
   for (let i = 0; i < TYPES_MAX; i++) happen(`type-${i}`);
-  const before = exposition(meter.families(), "prometheus").split("\n").length;
+  const before = lines().length;
+
+  for (let i = 0; i < 10_000; i++) send(`host-${i}.example`);
+  const ofHosts = lines();
   for (let i = 0; i < 4000; i++) happen(`more-${i}`);
+  const text = lines().join("\n");
 
-  const text = exposition(meter.families(), "prometheus");
-
+  assert.equal(ofHosts.length, before);
+  assert.doesNotMatch(text, /host-|example/);
   // One more for each series that has a type.
   const counters = ["posted_total", "started_total", "ended_total", "runs_total"].length;
   assert.equal(text.split("\n").length, before + counters);
