@@ -1,3 +1,4 @@
+import { LOGIN } from "../domain/account/login.ts";
 import { ACTOR_KINDS, AUDIT_ACTION, AUDIT_ACTIONS } from "../domain/audit/audit-entry.ts";
 import { envelope, NextCursor } from "./envelope.ts";
 import { CURSOR, optional, pointInTime, wholeNumber, type InputsFor } from "./input.ts";
@@ -41,6 +42,11 @@ export const AUDIT_INPUTS = {
   "GET /v1/operator/audit": {
     query: {
       action: optional(AUDIT_ACTION, "Only this."),
+      account: optional(
+        LOGIN,
+        "Only what this account did, or what was done to it and its keys. A page may then be short, or empty, although there are others.",
+        { examples: ["alice"] },
+      ),
       since: pointInTime("Only what was done at this time or later."),
       cursor: CURSOR,
       limit: wholeNumber(LIST_LIMIT, "How many entries to list."),

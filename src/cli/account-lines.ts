@@ -1,3 +1,4 @@
+import { concernsAccount } from "../domain/audit/account-audit.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
@@ -90,8 +91,8 @@ export async function* accountLines(
     yield taskLine(found);
     tell({ part: "tasks", done: ++done, of: total });
   }
-  const names = [...keys.map(({ keyId }) => keyId), ...orders.map(({ id }) => id)];
-  for await (const entry of entriesOf(account, { store, names: new Set([login, ...names]) })) {
+  const ids = new Set([...keys.map(({ keyId }) => keyId), ...orders.map(({ id }) => id)]);
+  for await (const entry of entriesOf(account, { store, ids })) {
     yield line("audit", entryDocument(entry));
   }
   const { byKind: lines, truncated } = counts;
@@ -144,8 +145,8 @@ function taskLine({ task, traceText, deliveries }: TaskDeliveries): string {
 
 interface About {
   readonly store: Store;
-  /** The login, and the ids of the account's keys and orders. */
-  readonly names: ReadonlySet<string>;
+  /** Of the account's keys and orders. */
+  readonly ids: ReadonlySet<string>;
 }
 
 /**
@@ -154,7 +155,7 @@ interface About {
  */
 async function* entriesOf(
   account: AccountState,
-  { store, names }: About,
+  { store, ids }: About,
 ): AsyncGenerator<ListedAuditEntry> {
   let before: number | null = null;
   for (;;) {
@@ -163,7 +164,7 @@ async function* entriesOf(
     for (const entry of page) {
       const isOfLogin = entry.subject === account.login;
       if (isOfLogin && entry.action === "account.erased") return;
-      if (await concerns(entry, account, { store, names })) yield entry;
+      if (await concerns(entry, account, { store, ids })) yield entry;
       if (isOfLogin && MAKES_ACCOUNT.has(entry.action)) return;
     }
     const last = page.at(-1);
@@ -175,16 +176,13 @@ async function* entriesOf(
 const MAKES_ACCOUNT: ReadonlySet<AuditAction> = new Set(["account.created", "access.approved"]);
 
 async function concerns(
-  { actor, action, subject, details }: AuditEntry,
+  entry: AuditEntry,
   { login, accountId }: AccountState,
-  { store, names }: About,
+  { store, ids }: About,
 ): Promise<boolean> {
-  if (actor.kind === "account" && actor.name?.split(" ", 1)[0] === login) return true;
-  // Also of what is gone: a task that was erased, an old order.
-  if (details?.["account"] === login) return true;
-  // A worker may have the login as its name.
+  if (concernsAccount(entry, { login, ids })) return true;
+  const { action, subject } = entry;
   if (subject === null || action.startsWith("worker.")) return false;
-  if (names.has(subject)) return true;
   // The rest have ids of tasks, of whichever account.
   return isId(subject) && (await store.findTask({ accountId, id: subject })) !== null;
 }

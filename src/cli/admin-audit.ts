@@ -1,8 +1,10 @@
-import { AUDIT_ACTION } from "../domain/audit/audit-entry.ts";
+import { LOGIN } from "../domain/account/login.ts";
+import { readAuditPage } from "../domain/audit/account-audit.ts";
+import { AUDIT_ACTION, AUDIT_MAX } from "../domain/audit/audit-entry.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
-import type { ListedAuditEntry } from "../store/store.ts";
+import type { AuditQuery, ListedAuditEntry, Store } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import { tableLines, type Columns } from "./print.ts";
@@ -22,17 +24,20 @@ export const auditCommand = defineAdminCommand({
     since: flag(TIME, "Since: RFC 3339, or how long ago (2h, 1d)"),
     // All words would make the help too wide; a wrong one is answered with them.
     action: flag({ ...AUDIT_ACTION, hint: "ACTION" }, "Only this, such as key.created"),
+    account: flag(LOGIN, "Only what this account did, or was done to it and its keys"),
     limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
     before: flag(
       { ...integerBetween(1, Number.MAX_SAFE_INTEGER), hint: "CURSOR" },
       "Where to go on: what the list before names at its end",
     ),
   },
-  async run({ since, action, limit: given, before }, { store }) {
-    const limit = given ?? LISTED;
-    const found = await store.listAudit({ since, action, before, limit: limit + 1 });
-    const entries = found.slice(0, limit);
-    const next = found.length > limit ? (entries.at(-1)?.seq ?? null) : null;
+  async run({ since, action, account: login, limit, before }, { store }) {
+    const account = login === null ? null : { login, ids: await keyIdsOf(login, store) };
+    const order = { account, before, limit: limit ?? LISTED, examinedMax: AUDIT_MAX };
+    const read = (part: Pick<AuditQuery, "before" | "limit">) =>
+      store.listAudit({ since, action, ...part });
+    const { entries, next: last } = await readAuditPage(read, order);
+    const next = last?.seq ?? null;
     const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
     return {
       document: { entries: entries.map(entryDocument), next_before: next },
@@ -40,6 +45,14 @@ export const auditCommand = defineAdminCommand({
     };
   },
 });
+
+async function keyIdsOf(
+  login: string,
+  store: Pick<Store, "listKeys">,
+): Promise<ReadonlySet<string>> {
+  const keys = await store.listKeys(login);
+  return new Set((keys ?? []).map(({ keyId }) => keyId));
+}
 
 /** An entry as JSON shows it. */
 export function entryDocument({ at, actor, action, subject, details }: ListedAuditEntry) {

@@ -95,7 +95,7 @@ export type ApiStore = Pick<
   | "listAttempts"
   | ("countEndedDeliveriesStep" | "orderRedelivery")
   | ("listDeliveryHolds" | "holdDeliveries" | "releaseDeliveries" | "countScheduled")
-  | ("noteAudit" | "listAudit")
+  | ("noteAudit" | "listAudit" | "listKeys")
   | ("listRedeliveryOrders" | "cancelRedeliveryOrder")
   | ("createKey" | "revokeKey" | "findAccountData" | "findKeyHolder")
   | ("createSession" | "findSession" | "endSession" | "useSignInLink")

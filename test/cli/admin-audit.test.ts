@@ -35,6 +35,8 @@ test("the audit has what the user did by commands, the latest first, and no secr
 
   const { entries } = await admin("audit");
   const page = await admin("audit --action key.revoked --limit 1 --since 1h");
+  const ofAda = await admin("audit --account ada --limit 2");
+  const ofOthers = await admin("audit --account adam");
 
   const { username } = userInfo();
   assert.deepEqual(
@@ -47,6 +49,9 @@ test("the audit has what the user did by commands, the latest first, and no secr
       ["user", username, "account.created", "ada"],
     ],
   );
+  assert.deepEqual(ofAda.entries, entries.slice(0, 2));
+  assert.equal(typeof ofAda.next_before, "number");
+  assert.deepEqual(ofOthers, { entries: [], next_before: null });
   assert.deepEqual(entries[0]?.details, { host: null, reason: "maintenance" });
   const text = JSON.stringify(entries);
   for (const secret of [made.key.key, key.key, made.webhook_secret]) {

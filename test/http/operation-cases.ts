@@ -133,6 +133,7 @@ const SOUND_VALUES: Readonly<Record<string, string>> = {
   type: "echo",
   state: "queued",
   action: "key.created",
+  account: "alice",
   collect: "false",
   from: new Date(Date.now() - 3_600_000).toISOString(),
   to: new Date().toISOString(),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { readAuditPage } from "../../src/domain/audit/account-audit.ts";
 import type { AuditEntry } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { signInOperator, type OperatorAnswer } from "./operator-requests.ts";
@@ -19,6 +20,13 @@ async function start(t: TestContext, entries: readonly Partial<AuditEntry>[] = [
   });
   return { daemon, operator };
 }
+
+const ENTRY = {
+  at: T0,
+  actor: { kind: "user", name: "root", address: null },
+  action: "key.created",
+  details: null,
+} as const;
 
 const six = Array.from({ length: 6 }, (_, i) => ({
   at: T0 + i * MINUTE_MS,
@@ -64,6 +72,81 @@ test("the audit is listed newest first, page by page, of one action and since a 
     cursor = page.fields.next_cursor;
   }
   assert.deepEqual(pages, ["42", "0"]);
+});
+
+test("of one account is what it did and what was done to it or its keys, and nothing of a name that is alike", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const operator = await signInOperator(daemon);
+  await operator.post("/accounts", { login: "ada" });
+  const keys = await atStore(daemon.file, (store) => store.listKeys("ada"));
+  const key = keys?.[0]?.keyId ?? assert.fail("it has no key");
+  const by = (name: string) => ({ kind: "account", name, address: null }) as const;
+  const entries: readonly Partial<AuditEntry>[] = [
+    { actor: by("ada key_1"), action: "session.opened", subject: "1" },
+    { actor: by("ada.b key_1"), action: "session.opened", subject: "no" },
+    { action: "task.erased", subject: "2", details: { account: "ada" } },
+    { action: "task.erased", subject: "no", details: { account: "adam" } },
+    { action: "key.revoked", subject: key },
+    { action: "worker.created", subject: "ada" },
+    { action: "secret.shown", subject: "Ada" },
+    { actor: { kind: "user", name: "ada", address: null }, subject: "no" },
+    { action: "secret.shown", subject: "ada" },
+  ];
+  const standard = { at: T0, actor: by("bob key_2"), action: "key.created" } as const;
+  await atStore(daemon.file, async (store) => {
+    for (const entry of entries)
+      await store.noteAudit({ ...standard, subject: null, details: null, ...entry });
+  });
+  const pages: string[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const more: string = cursor === "" ? "" : `&cursor=${cursor}`;
+    const page = await operator.get(`/audit?account=ada&limit=2${more}`);
+    pages.push(page.fields.entries.map(({ action, subject }) => `${action} ${subject}`).join());
+    cursor = page.fields.next_cursor;
+  }
+
+  assert.deepEqual(pages, [
+    `secret.shown ada,key.revoked ${key}`,
+    "task.erased 2,session.opened 1",
+    "account.created ada",
+  ]);
+  const shown = await operator.get("/audit?account=ada&action=secret.shown");
+  assert.equal(shown.fields.entries.length, 1);
+  assert.equal((await operator.get("/audit?account=nobody")).fields.entries.length, 0);
+  for (const wrong of ["", "a%20b", "%00", "x".repeat(65), "a&account=b"])
+    assert.equal((await operator.get(`/audit?account=${wrong}`)).code, 40000, wrong);
+});
+
+test("however far apart an account's entries are, the cursors lead to each of them in bounded steps", async () => {
+  const others = Array.from({ length: 12_000 }, () => ({ subject: "bob" }));
+  const entries = [{ subject: "ada" }, ...others, { subject: "ada" }];
+  const read: number[] = [];
+  const all = entries.map(({ subject }, i) => ({ ...ENTRY, subject, seq: i + 1 })).toReversed();
+  const page = (before: number | null) =>
+    readAuditPage(
+      async ({ before: from, limit }) => {
+        const part = all.filter(({ seq }) => seq < (from ?? Infinity)).slice(0, limit);
+        read.push(part.length);
+        return part;
+      },
+      { account: { login: "ada", ids: new Set() }, limit: 50, before, examinedMax: 10_000 },
+    );
+
+  const first = await page(null);
+  const second = await page(first.next?.seq ?? null);
+
+  assert.deepEqual(
+    first.entries.map(({ seq }) => seq),
+    [12_002],
+  );
+  assert.equal(first.next?.seq, 2003);
+  assert.deepEqual(
+    second.entries.map(({ seq }) => seq),
+    [1],
+  );
+  assert.equal(second.next, null);
+  assert.ok(read.every((rows) => rows <= 500));
 });
 
 test("an entry is shown as it is kept, whatever is in it, and no secret with it", async (t) => {

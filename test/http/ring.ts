@@ -51,6 +51,7 @@ export const FINISHED: Task = {
 /** A store in which one task is finished and everything works. */
 export const SOUND: UsedStore = {
   listNodes: async () => [],
+  listKeys: async () => null,
   findDatabaseHealth: async () => null,
   findKeyHolder: async () => ({
     ...{ accountId: 1, login: "tester", keyId: "key_1" },

@@ -1,5 +1,6 @@
 import type { AuditEntry } from "../../api/audit.ts";
 import { AUDIT_ACTION, AUDIT_ACTIONS } from "../../domain/audit/audit-entry.ts";
+import { FilterField } from "../part/filter-field.tsx";
 import { Empty, Loaded } from "../part/notice.tsx";
 import { None, ScreenHead } from "../part/panel.tsx";
 import { Segments } from "../part/segments.tsx";
@@ -29,11 +30,16 @@ export function AuditScreen() {
   const action = parsed.kind === "value" ? parsed.value : null;
   const range = RANGES.find(({ value }) => value === query.get("range")) ?? ALL;
   const cursor = query.get("cursor");
+  const account = query.get("account") ?? "";
   const entries = useResource(
-    JSON.stringify([action, range.value, cursor]),
+    JSON.stringify([action, range.value, account, cursor]),
     (load) => {
       const since = range.ms === null ? null : new Date(Date.now() - range.ms).toISOString();
-      const page = { action: action ?? undefined, cursor: cursor ?? undefined };
+      const page = {
+        action: action ?? undefined,
+        account: account === "" ? undefined : account,
+        cursor: cursor ?? undefined,
+      };
       return call("GET /v1/operator/audit", {
         ...load,
         query: { ...page, since: since ?? undefined },
@@ -44,6 +50,7 @@ export function AuditScreen() {
   return (
     <>
       <ScreenHead title="Audit">
+        <FilterField label="Account" name="account" resets={["cursor"]} />
         <ActionField action={action} />
         <Segments
           label="Time"

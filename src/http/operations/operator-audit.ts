@@ -1,9 +1,13 @@
 import type { AuditEntry as AuditEntryShown } from "../../api/audit.ts";
+import { readAuditPage } from "../../domain/audit/account-audit.ts";
 import { timeText } from "../../domain/clock/time.ts";
-import type { AuditEntry } from "../../store/store.ts";
+import type { AuditEntry, ListedAuditEntry } from "../../store/store.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
+
+// Some dozens of milliseconds of the reader, in parts that others come between.
+const EXAMINED_MAX = 10_000;
 
 const VIEW = { list: "audit", scope: null } as const;
 
@@ -19,15 +23,19 @@ export function auditList({ store, cursors }: OperationDeps): Operation {
         "workers, redeliveries, erasures, holds. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
         "and the last million of them.",
     },
-    async handle({ query: { action, since, cursor, limit } }) {
+    async handle({ query: { action, account: login, since, cursor, limit } }) {
       const before = openCursor(cursor, { cursors, ...VIEW })?.seq ?? null;
-      // One too many tells that there are others.
-      const found = await store.listAudit({ since, action, before, limit: limit + 1 });
-      const page = found.slice(0, limit);
-      const last = found.length > limit ? page.at(-1) : undefined;
-      const next =
-        last === undefined ? null : cursors.seal({ timeMs: last.at, seq: last.seq }, VIEW);
-      return { fields: { entries: page.map(entryDocument), next_cursor: next } };
+      const keys = login === null ? null : await store.listKeys(login);
+      const ids = new Set((keys ?? []).map(({ keyId }) => keyId));
+      const account = login === null ? null : { login, ids };
+      const { entries, next } = await readAuditPage(
+        (part) => store.listAudit({ since, action, ...part }),
+        { account, before, limit, examinedMax: EXAMINED_MAX },
+      );
+      const cursorOf = ({ at, seq }: ListedAuditEntry): string =>
+        cursors.seal({ timeMs: at, seq }, VIEW);
+      const next_cursor = next && cursorOf(next);
+      return { fields: { entries: entries.map(entryDocument), next_cursor } };
     },
   });
 }
