@@ -80,6 +80,31 @@ test("the installed daemon runs tasks, lists them, serves the dashboard, backs u
   assert.deepEqual(await program.stop(), { code: 0, signal: null });
 });
 
+test("the installed command serves a throwaway daemon for development, whose inbox gets the webhook", async (t) => {
+  const cwd = await installedBy(t);
+  const env = { ...NPM_ENV, npm_config_cache: join(cwd, ".cache") };
+  const args = ["dev", "--port", "0", "--clock", "manual"];
+  const program = startProgram(t, args, { command: commandIn(cwd), cwd, env });
+  const ready: Readonly<Record<string, unknown>> = { ...(await program.ready) };
+  const [url, key] = [String(ready["url"]), String(ready["key"])];
+  assert.equal(ready["mode"], "dev");
+
+  const service = { program, url, key };
+  const { envelope } = await post(
+    service,
+    JSON.stringify([{ input: 1, postback_url: `${url}/inbox/npm` }]),
+  );
+  assert.equal((await finishedTask(service, envelope.tasks?.[0]?.id ?? "none")).state, "completed");
+  const inbox = await fetch(`${url}/dev/inbox/npm?count=1&wait=30`);
+
+  assert.match(await inbox.text(), /"verdict":"valid"/);
+  assert.deepEqual(await program.stop(), { code: 0, signal: null });
+  assert.deepEqual(
+    readdirSync(cwd).filter((name) => name.endsWith(".db")),
+    [],
+  );
+});
+
 test("what reads and writes PostgreSQL is in the package", async (t) => {
   const cwd = folderWith(t, ARCHIVE);
   const command = [process.execPath, join(cwd, "node_modules/postbackd/dist/command.cjs")] as const;
