@@ -28,11 +28,15 @@ export function reasonToSkipTerminal(): string | false {
 const END_MS_MAX = 10_000;
 const NO_SCRIPT = "there is no 'script' of util-linux, which makes a terminal";
 
-/** Runs the real program on a terminal of its own; ended after the test. */
-export function startOnTerminal(t: TestContext, args: readonly string[]): TerminalProgram {
+/** Runs the real program on a terminal of its own, with these variables more; ended after the test. */
+export function startOnTerminal(
+  t: TestContext,
+  args: readonly string[],
+  own: Readonly<Record<string, string>> = {},
+): TerminalProgram {
   const line = [...SOURCES, ...args].map(quoted).join(" ");
   const options = ["--quiet", "--return", "--flush", "--command", line, "/dev/null"];
-  const env = { ...cleanEnvironment(), SHELL: "/bin/sh", TERM: "xterm" };
+  const env = { ...cleanEnvironment(), SHELL: "/bin/sh", TERM: "xterm", ...own };
   const child = spawn("script", options, { env, stdio: ["pipe", "pipe", "inherit"] });
   const looks = new Set<() => void>();
   let shown = "";

@@ -23,6 +23,7 @@ import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { runProgram, startProgram } from "../../helpers/program.ts";
 import { newEmptyDatabase, newLeaseClaim, openTestStore, seedWorker } from "../../helpers/store.ts";
+import { reasonToSkipTerminal, startOnTerminal } from "../../helpers/terminal.ts";
 import { liveRound, newWorld, randomLife } from "../random-life.ts";
 
 const tell = (): void => {};
@@ -412,3 +413,22 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.equal(found?.moved, null);
   });
 });
+
+test(
+  "a move shows on a terminal which tables it copies and how far, and elsewhere nothing",
+  { skip: reasonToSkipPostgres() || reasonToSkipTerminal() },
+  async (t) => {
+    const file = await newLivedFile(t);
+    const to = await newDatabaseUrl(t);
+    const back = `${file}.back`;
+
+    const there = startOnTerminal(t, ["move", "--yes", "--from", file, "--to", to]);
+    assert.equal(await there.exit, 0, there.shown);
+    const again = await runProgram(t, ["move", "--yes", "--from", to, "--to", back]);
+
+    assert.match(there.shown, /tasks: ([\d,]+) of \1\D/);
+    assert.match(there.shown, /accounts: ([\d,]+) of \1\D/);
+    assert.match(there.shown, /Moved /);
+    assert.deepEqual([again.code, again.stderr], [0, ""]);
+  },
+);
