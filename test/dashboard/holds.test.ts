@@ -156,6 +156,12 @@ async function isInAudit(t: TestContext, daemon: TestDaemon): Promise<void> {
   await rows.filter({ hasText: `host=audit.example.com reason=${HOSTILE}` }).waitFor();
   await page.getByLabel("Action").selectOption("task.erased");
   await page.getByText("Nothing of this was done in that time.").waitFor();
+  await page.getByLabel("Action").selectOption("");
+  await page.getByLabel("Account").fill("account-7");
+  await rows.filter({ hasText: "account-7" }).waitFor();
+  // The head and the one entry.
+  await rows.nth(2).waitFor({ state: "detached" });
+  assert.equal(await rows.count(), 2);
 }
 
 async function loadsForOperators(t: TestContext, daemon: TestDaemon): Promise<void> {
