@@ -28,14 +28,19 @@ export function checkClock(now: number): Finding {
 export interface LimitedProcess {
   readonly pid: number;
   readonly isDaemon: boolean;
+  /** Where /proc and /sys are; the machine's own root unless given. */
+  readonly root?: string;
 }
 
-export function checkLimits(config: Config, { pid, isDaemon }: LimitedProcess): Finding[] {
-  const limits = readText(`/proc/${pid}/limits`);
+export function checkLimits(
+  config: Pick<Config, "limits" | "webhooks">,
+  { pid, isDaemon, root = "/" }: LimitedProcess,
+): Finding[] {
+  const limits = readText(join(root, `proc/${pid}/limits`));
   if (limits === null) return [skipped("limits", `/proc/${pid}/limits cannot be read`)];
   const whose = isDaemon ? `the daemon (process ${pid})` : "a process started from here";
   return [checkOpenFiles(config, { limits, whose }), ...checkFileSize(limits, whose)].concat(
-    checkControlGroup(pid, whose),
+    checkControlGroup(pid, { root, whose }),
   );
 }
 
@@ -43,7 +48,7 @@ export function checkLimits(config: Config, { pid, isDaemon }: LimitedProcess): 
 const OTHER_FILES = 200;
 
 function checkOpenFiles(
-  { limits: { connections }, webhooks: { maxInFlight } }: Config,
+  { limits: { connections }, webhooks: { maxInFlight } }: Pick<Config, "limits" | "webhooks">,
   { limits, whose }: { readonly limits: string; readonly whose: string },
 ): Finding {
   // Node raises the soft limit to the hard one.
@@ -75,12 +80,15 @@ function checkFileSize(limits: string, whose: string): Finding[] {
 const MEMORY_BYTES_MIN = 256 * 1024 ** 2;
 const PROCESSES_MIN = 64;
 
-function checkControlGroup(pid: number, whose: string): Finding[] {
+function checkControlGroup(
+  pid: number,
+  { root, whose }: { readonly root: string; readonly whose: string },
+): Finding[] {
   // Only version 2 of control groups has one line, `0::/PATH`.
-  const path = /^0::(\/.*)$/mu.exec(readText(`/proc/${pid}/cgroup`) ?? "")?.[1];
+  const path = /^0::(\/.*)$/mu.exec(readText(join(root, `proc/${pid}/cgroup`)) ?? "")?.[1];
   if (path === undefined) return [];
   const valueOf = (name: string): number => {
-    return Number.parseInt(readText(join("/sys/fs/cgroup", path, name)) ?? "", 10);
+    return Number.parseInt(readText(join(root, "sys/fs/cgroup", path, name)) ?? "", 10);
   };
   const [memory, processes] = [valueOf("memory.max"), valueOf("pids.max")];
   const isShort = memory < MEMORY_BYTES_MIN || processes < PROCESSES_MIN;
