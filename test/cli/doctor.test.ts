@@ -2,9 +2,12 @@ import assert from "node:assert/strict";
 import {
   chmodSync,
   closeSync,
+  existsSync,
   mkdirSync,
+  mkdtempSync,
   openSync,
   readFileSync,
+  rmSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
@@ -17,6 +20,7 @@ import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { makeDatabase } from "../helpers/store.ts";
 import { makeCertificate } from "../net/certificate.ts";
 
 const EXAMINED = z.object({
@@ -65,9 +69,30 @@ test("finds nothing to mend where a daemon serves", async (t) => {
   assert.equal(examined.ok, true);
   assert.equal(detailOf(examined, "daemon"), `it accepts tasks at ${url}`);
   assert.ok(detailOf(examined, "open files").startsWith(`the daemon (process ${pid}) may open `));
-  for (const expected of ["configuration ok", "owner ok", "content ok", "disk ok", "resolver ok"]) {
+  for (const expected of [
+    "configuration ok",
+    "addon ok",
+    "owner ok",
+    "content ok",
+    "disk ok",
+    "resolver ok",
+  ]) {
     assert.ok(examined.verdicts.includes(expected), examined.verdicts.join());
   }
+});
+
+test("warns of a database in memory, which a reboot takes", async (t) => {
+  const folder = "/dev/shm";
+  if (!existsSync(folder)) return t.skip(`there is no ${folder}`);
+  const cwd = mkdtempSync(join(folder, "postbackd-test-"));
+  t.after(() => rmSync(cwd, { recursive: true, force: true }));
+  await makeDatabase(join(cwd, "postbackd.db"));
+
+  const examined = await examine(t, cwd);
+
+  assert.ok(examined.verdicts.includes("file system warning"), examined.verdicts.join());
+  assert.match(detailOf(examined, "file system"), /lies in memory \(tmpfs\): a reboot takes it/);
+  assert.match(detailOf(examined, "addon"), /^SQLite 3\.\d+\.\d+ is loaded$/);
 });
 
 test("takes a missing database for a warning, and makes none", async (t) => {

@@ -1,5 +1,7 @@
-import { statSync, type Stats } from "node:fs";
+import { existsSync, statSync, type Stats } from "node:fs";
+import { dirname } from "node:path";
 
+import { prepareNativeAddon } from "../../assets.ts";
 import type { Config } from "../../config/config.ts";
 import { messageOf } from "../../domain/message-of.ts";
 import { databaseWarnings, type DatabaseHealth } from "../../domain/stats/database-health.ts";
@@ -7,6 +9,7 @@ import { openReader } from "../../store/sqlite/machine/connection.ts";
 import { refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
 import { readFileHeader } from "../../store/sqlite/machine/file-header.ts";
 import { tableCheckReads } from "../../store/sqlite/machine/table-check.ts";
+import { sqliteVersion } from "../../store/sqlite/machine/version.ts";
 import { SCHEMA_VERSION } from "../../store/sqlite/migration-steps.ts";
 import { StoreError } from "../../store/store.ts";
 import { fileSystemOf } from "../file-system.ts";
@@ -28,6 +31,23 @@ export async function checkDatabase(config: Config): Promise<readonly Finding[]>
     ];
   }
   return [checkPlace(file), checkMode(file, stats), ...(await checkContent(config))];
+}
+
+/** Looks whether SQLite can be loaded where the file lies: the executable keeps its addon beside it. */
+export function checkAddon({ database, server }: Pick<Config, "database" | "server">): Finding {
+  // A file that there is not yet would get an addon beside it, and the doctor changes nothing.
+  if (server !== null || !existsSync(database))
+    return skipped("addon", "there is no file to load it for");
+  try {
+    prepareNativeAddon(dirname(database));
+    return sound("addon", `SQLite ${sqliteVersion()} is loaded`);
+  } catch (error) {
+    return failure(
+      "addon",
+      `SQLite's addon cannot be loaded: ${messageOf(error)}`,
+      "set PKG_NATIVE_CACHE_PATH to a folder of the daemon's user from which code may be loaded, or install postbackd anew",
+    );
+  }
 }
 
 function checkPlace(file: string): Finding {

@@ -6,7 +6,7 @@ import { BackupFolder, type ScheduledCopy } from "../backup-folder.ts";
 import { checkCertificate, missingPrograms, retentionWarning } from "../check.ts";
 import { askHealth } from "../health.ts";
 import { databaseOf } from "../store.ts";
-import { checkDatabase } from "./database-checks.ts";
+import { checkAddon, checkDatabase } from "./database-checks.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 import { checkClock, checkLimits, type LimitedProcess } from "./machine-checks.ts";
 import { checkEvents, checkResolver, checkTargets } from "./webhook-checks.ts";
@@ -25,6 +25,7 @@ type Check = (patient: Patient) => Promise<readonly Finding[]> | readonly Findin
 
 const CHECKS: Readonly<Record<string, Check>> = {
   configuration: checkConfiguration,
+  addon: ({ config }) => checkAddon(config),
   database: ({ config }) => checkDatabase(config),
   backups: ({ config, clock }) => checkBackups(config, clock.now()),
   daemon: async ({ config, clock }) => [await checkDaemon(config, clock)],
