@@ -16,4 +16,5 @@ await runCommands("npm run bench --", {
   starts: () => import("./starts/command.ts"),
   idle: () => import("./idle/command.ts"),
   peers: () => import("./peers/command.ts"),
+  metrics: () => import("./metrics/command.ts"),
 });

@@ -145,3 +145,12 @@ export function processHoldings(pid: number): ProcessHoldings {
   const childPids = children.map((child) => child.pid);
   return { descriptors: descriptorCount(pid), childPids, zombies };
 }
+
+/**
+ * The CPU time that Linux has given the main thread of a process, whose id is that of the process. It is not a
+ * duration: it includes neither the machine's other work nor waits for other threads.
+ */
+export function mainThreadMs(pid: number): number {
+  const [nanos] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+  return Number(nanos) / 1e6;
+}

@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
-
 import type { Ask, Caller } from "../kit/caller.ts";
+import { mainThreadMs } from "../kit/processes.ts";
 
 /** A measured request; it is made anew for each time where it can be sent only once. */
 export interface Case {
@@ -51,13 +50,4 @@ export async function measure(each: Case, options: MeasureOptions): Promise<Meas
     await each.after?.(text);
   }
   return { status: each.status ?? 200, costsMs };
-}
-
-/**
- * The CPU time that Linux has given the main thread of a process, whose id is that of the process. It is not a
- * duration: it includes neither the machine's other work nor waits for other threads.
- */
-function mainThreadMs(pid: number): number {
-  const [nanos] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
-  return Number(nanos) / 1e6;
 }
