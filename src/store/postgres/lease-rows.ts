@@ -30,11 +30,13 @@ function columnsOf(row: string): string {
     ${isHeld(`${row}.account_seq`)} AS "isAccountHeld"`;
 }
 
+// For `+ 0` see "Rows by their numbers" in machine/sql.ts.
 const LOCK_LEASES = `
   SELECT ${columnsOf("q")}
-  FROM tasks AS t JOIN queue AS q ON q.task_seq = t.seq
-  WHERE t.id = ANY($1::uuid[]) AND q.lease_id IS NOT NULL
-  ORDER BY q.task_seq FOR UPDATE OF q`;
+  FROM tasks AS t JOIN queue AS q ON t.seq = q.task_seq + 0
+  WHERE t.id = ANY($1::uuid[]) AND q.task_seq = ANY (ARRAY (SELECT seq FROM tasks WHERE id = ANY($1::uuid[])))
+    AND q.lease_id IS NOT NULL
+  ORDER BY q.task_seq + 0 FOR UPDATE OF q`;
 
 // Asked for together with the locks, it is run after them: so a task that has ended meanwhile is found here.
 const ENDED_LEASES = `
@@ -52,7 +54,7 @@ const WRITE_LEASES = `
     $1::bigint[], $2::task_state[], $3::int[], $4::int[], $5::bigint[], $6::bigint[], $7::lease_ending[], $8::int[],
     $9::bigint[], $10::boolean[]
   ) AS a (seq, state, runs, failures, started_at, start_at, ending, losses, lease_until, is_queued_anew)
-  WHERE q.task_seq = a.seq`;
+  WHERE q.task_seq = ANY ($1::bigint[]) AND a.seq = q.task_seq + 0`;
 
 interface FoundLease extends LeaseFacts, LeaseTimes {
   readonly id: string;

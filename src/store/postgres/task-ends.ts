@@ -47,6 +47,7 @@ const LEASE_ENDING = `
     WHEN state_after = 'cancelled' AND lease_id IS NOT NULL AND coalesce(lease_ending, 'expired') = 'expired'
     THEN 'cancelled' ELSE lease_ending END`;
 
+// For `+ 0` see "Rows by their numbers" in machine/sql.ts.
 const END_TASKS = `
   WITH asked AS (
     SELECT * FROM unnest(
@@ -58,7 +59,7 @@ const END_TASKS = `
     )
   ), gone AS (
     DELETE FROM queue AS q USING asked AS a
-    WHERE q.task_seq = a.seq AND q.state = ANY (a.from_states::task_state[])
+    WHERE q.task_seq = ANY ($1::bigint[]) AND a.seq = q.task_seq + 0 AND q.state = ANY (a.from_states::task_state[])
       AND (a.of_node IS NULL OR q.node_seq = a.of_node) AND (a.of_run IS NULL OR q.runs = a.of_run)
       AND (a.of_id IS NULL OR EXISTS (SELECT 1 FROM tasks AS t WHERE t.seq = a.seq AND t.id = a.of_id))
     RETURNING q.*, a.*

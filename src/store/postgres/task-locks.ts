@@ -46,10 +46,11 @@ const WAITS_FOR_NOBODY: readonly (keyof Writes)[] = [
   "releaseDelayed",
 ];
 
+// For `+ 0` see "Rows by their numbers" in machine/sql.ts.
 const LOCK_NAMED = `
   SELECT 1 FROM queue
   WHERE task_seq = ANY ($2::bigint[] || ARRAY (SELECT seq FROM tasks WHERE id = ANY($1::uuid[])))
-  ORDER BY task_seq FOR UPDATE`;
+  ORDER BY task_seq + 0 FOR UPDATE`;
 
 /** Sends a lock of all tasks that operations name, unless one statement of theirs locks these anyway. */
 export function lockNamed(sql: BatchSql, operations: readonly Operation[]): void {

@@ -18,6 +18,14 @@ export interface ReadSql {
   get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
 }
 
+/**
+ * Rows by their numbers: a statement that changes or locks rows of `queue` or `outbox` by numbers it was given selects
+ * them by the array of these (`= ANY`), and joins and orders them by `number + 0`, which no index has. So the server has
+ * one way to find them. Left to itself it chooses among several by how many rows it believes there are; a vacuum that
+ * finds none alive tells it so, whatever number of dead ones a snapshot holds, and then it reads all of an index: measured
+ * with 15,000 dead rows, 8.7 ms for the end of ten tasks instead of 0.5.
+ */
+
 /** Statements inside the transaction of a batch. */
 export interface BatchSql extends Sql {
   /** The stripe that the batch's sums belong to. */
