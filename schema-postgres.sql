@@ -1,4 +1,4 @@
--- The database of postbackd on PostgreSQL, version 1: the same as schema.sql, cut in another way. What changes often is
+-- The database of postbackd on PostgreSQL, version 2: the same as schema.sql, cut in another way. What changes often is
 -- small and apart (`queue`, `outbox`), so that the row versions that each change leaves behind stay in tables of some
 -- megabytes; what is large is written once (`tasks`, `ends`, `attempts`). Measured against one table of tasks: 25 % less
 -- time and WAL for a task.
@@ -183,7 +183,7 @@ CREATE TABLE tasks (
   trace_text  text
 );
 
--- An account's tasks by type and by tag, newest first; by state: queue_by_account, ends_by_state.
+-- An account's tasks by type and by tag, newest first; by state: queue_of_account, ends_by_state.
 CREATE INDEX tasks_by_type ON tasks (account_seq, type, created_at, seq);
 CREATE INDEX tasks_by_tag ON tasks (account_seq, tag, created_at, seq) WHERE tag IS NOT NULL;
 
@@ -232,6 +232,9 @@ CREATE TABLE queue (
 
 -- Claims: the accounts that wait for a type, and of each the next task by priority, then age.
 CREATE INDEX queue_waiting ON queue (type, account_seq, priority DESC, task_seq) WHERE state = 'queued';
+-- Those of the usual priority that were queued later than they were posted: claims look for all others from a floor on.
+CREATE INDEX queue_returned ON queue (type, account_seq, task_seq)
+  WHERE state = 'queued' AND priority = 0 AND queued_mark IS NOT NULL;
 CREATE INDEX queue_delayed ON queue (start_at) WHERE state = 'delayed';
 -- What a node was running when it ended.
 CREATE INDEX queue_runs ON queue (node_seq) WHERE state = 'running' AND node_seq IS NOT NULL;
@@ -239,7 +242,8 @@ CREATE INDEX queue_runs ON queue (node_seq) WHERE state = 'running' AND node_seq
 CREATE INDEX queue_leases ON queue (lease_until) WHERE lease_id IS NOT NULL AND lease_ending IS NULL;
 -- How many of a type workers hold.
 CREATE INDEX queue_held ON queue (type) WHERE lease_id IS NOT NULL AND lease_ending IS NULL;
-CREATE INDEX queue_by_account ON queue (account_seq, state, created_at, task_seq);
+-- The condition always holds, and says to the planner that the index is for statements that name an account.
+CREATE INDEX queue_of_account ON queue (account_seq, state, created_at, task_seq) WHERE account_seq IS NOT NULL;
 
 -- The types that workers have claimed. Whoever gives out leases of a type near its limit locks its row, so that all nodes
 -- together hold to the limit.
@@ -527,4 +531,4 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_action ON audit (action, seq);
 CREATE INDEX audit_by_age ON audit (at);
 
-INSERT INTO schema_version (version, min_program) VALUES (1, 1);
+INSERT INTO schema_version (version, min_program) VALUES (2, 1);

@@ -14,7 +14,8 @@ import { SECRET_COLUMNS } from "./accounts.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { hasEnded } from "./ended-nodes.ts";
 import { isHeld } from "./held-accounts.ts";
-import { QUEUES_OF_ASKED, readLanes } from "./lanes.ts";
+import { floorColumns, type LeftOfRetry } from "./lane-floors.ts";
+import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { ENDED_HEAD_COLUMNS, TASK_TEXT_BYTES, TEXT_COLUMNS } from "./task-columns.ts";
@@ -33,7 +34,7 @@ const SELECT_DUE = `
   WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (account_seq, host, place)
     WHERE NOT ${isHeld("a.account_seq")}
-  ), ${QUEUES_OF_ASKED}
+  ), ${queuesOfAsked("$6::int[], $7::int[], $8::bigint[]")}
   SELECT q.place - 1 AS place, o.seq, o.retry, CASE WHEN o.kind = 'postback' THEN (
       SELECT coalesce(octet_length(t.input_text), 0) + coalesce(octet_length(e.result_text), 0)
       FROM tasks AS t LEFT JOIN ends AS e ON e.task_seq = t.seq
@@ -62,12 +63,16 @@ function ofSmallPostback(column: string, name: string): string {
   return `CASE WHEN o.kind = 'postback' AND NOT ${IS_LARGE} THEN ${column} END AS "${name}"`;
 }
 
-/** Starts attempts, and reads everything that is needed to send them, except a large postback's texts. */
+/**
+ * Starts attempts, and reads everything that is needed to send them, except a large postback's texts. For `+ 0` see
+ * "Rows by their numbers" in machine/sql.ts.
+ */
 const START_ATTEMPTS = `
   UPDATE outbox AS o SET started_at = $2, node_seq = $3
   FROM unnest($1::bigint[]) WITH ORDINALITY AS a (seq, place), deliveries AS d, accounts AS c, tasks AS t, ends AS e
-  WHERE o.seq = a.seq AND d.task_seq = o.task_seq AND d.kind = o.kind AND c.seq = o.account_seq
-    AND t.seq = o.task_seq AND e.task_seq = o.task_seq
+  WHERE o.seq = ANY ($1::bigint[]) AND a.seq = o.seq + 0
+    AND d.task_seq = o.task_seq + 0 AND o.kind IS NOT DISTINCT FROM d.kind AND c.seq = o.account_seq
+    AND t.seq = o.task_seq + 0 AND e.task_seq = o.task_seq + 0
   RETURNING a.place, ${REF_COLUMNS}, o.started_at AS "sentAt", d.url, ${SECRET_COLUMNS}, ${ENDED_HEAD_COLUMNS},
     CASE WHEN ${IS_LARGE} THEN '{}' ELSE t.data_text END AS "dataText",
     ${ofSmallPostback("t.input_text", "inputText")}, ${ofSmallPostback("e.result_text", "resultText")},
@@ -104,18 +109,23 @@ interface DueRow {
   readonly bytes: number;
 }
 
-export function attemptClaimWrites(sql: BatchSql, { changed }: Pick<BatchChanges, "changed">) {
+export function attemptClaimWrites(sql: BatchSql, changes: BatchChanges) {
   return {
     // A node has one claim under way at a time.
     claimAttempts: each(async (claim) => {
-      const claimed = await claimAttempts(sql, claim);
-      for (const { accountId } of claimed.attempts) changed.add(accountId);
+      const claimed = await claimAttempts(sql, changes, claim);
+      for (const { accountId } of claimed.attempts) changes.changed.add(accountId);
       return claimed;
     }),
   } satisfies SetSteps;
 }
 
-async function claimAttempts(sql: BatchSql, { lanes, now }: LaneClaim): Promise<ClaimedAttempts> {
+async function claimAttempts(
+  sql: BatchSql,
+  changes: BatchChanges,
+  { lanes, now }: LaneClaim,
+): Promise<ClaimedAttempts> {
+  const look = changes.lookAtLanes(lanes, now);
   const accounts = [...new Set(lanes.map(({ accountId }) => accountId))];
   const [heldRows, due] = await Promise.all([
     sql.all<{ seq: number }>(LIST_HELD, [accounts]),
@@ -125,15 +135,26 @@ async function claimAttempts(sql: BatchSql, { lanes, now }: LaneClaim): Promise<
       now,
       lanes.map(({ fresh }) => fresh),
       lanes.map(({ retries }) => retries),
+      ...floorColumns(look),
     ]),
   ]);
   const started = decideStarts(lanes, due);
   const [attempts, left] = await Promise.all([
     startAttempts(sql, started, now),
-    readLanes(sql, lanes),
+    readQueues(sql, lanes, look),
   ]);
   const held = new Set(heldRows.map(({ seq }) => seq));
-  return { attempts, lanes: left.map((lane) => unlessHeld(lane, held)), held: [...held] };
+  const queues = Map.groupBy(left, ({ place }) => place);
+  const byPlace = Map.groupBy(due, ({ place }) => place);
+  for (const place of lanes.keys()) {
+    const met = (byPlace.get(place) ?? []).map(({ retry }): LeftOfRetry => ({
+      retry,
+      dueAt: null,
+    }));
+    look.learn(place, [...met, ...(queues.get(place) ?? [])]);
+  }
+  const after = lanes.map((lane, place) => laneOf(lane, queues.get(place) ?? []));
+  return { attempts, lanes: after.map((lane) => unlessHeld(lane, held)), held: [...held] };
 }
 
 /** Decides which of the attempts that are due are started: of each class of a lane up to its share, by their bytes. */

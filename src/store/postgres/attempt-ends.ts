@@ -13,7 +13,8 @@ import { storable } from "./traffic-tally.ts";
  * An attempt ends while this node has it in flight. One of a node that has ended can only be interrupted, by whoever
  * comes first: what its node said later counts no more. Rows are deleted before their successors are inserted, because
  * these are made of what the deletion answers: so there is one row of each delivery at all times. What is in flight has
- * a node; it is not asked for by `started_at`, because then the whole index of what is in flight would be read.
+ * a node; it is not asked for by `started_at`, because then the whole index of what is in flight would be read. For
+ * `+ 0` see "Rows by their numbers" in machine/sql.ts.
  */
 const RECORD_ATTEMPTS = `
   WITH asked AS (
@@ -28,7 +29,8 @@ const RECORD_ATTEMPTS = `
     )
   ), gone AS (
     DELETE FROM outbox AS o USING asked AS a
-    WHERE o.seq = a.of_seq AND o.task_seq = a.of_task AND o.kind = a.of_kind
+    WHERE o.seq = ANY ($2::bigint[]) AND a.of_seq = o.seq + 0 AND a.of_task = o.task_seq + 0
+      AND o.kind IS NOT DISTINCT FROM a.of_kind
       AND (o.node_seq = $1 OR o.node_seq IS NOT NULL AND a.outcome = 'interrupted' AND ${hasEnded("o.node_seq")})
     RETURNING o.*, a.*
   ), recorded AS (
@@ -71,6 +73,10 @@ export async function recordAttempts(
       storable(retryAfter),
     );
     changes.changed.add(record.attempt.accountId);
+    const { attempt, decision } = record;
+    if (decision.state === "scheduled") {
+      changes.memory.laneFloors.scheduled(attempt, decision.dueAt);
+    }
     countAttempt(changes, record, ATTEMPT_OVERHEAD_BYTES + texts);
   }
 }

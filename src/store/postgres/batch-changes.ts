@@ -3,10 +3,13 @@ import { CountTally } from "../../domain/stats/count-tally.ts";
 import { HostTally } from "../../domain/stats/host-tally.ts";
 import { TrafficTally } from "../../domain/stats/traffic-tally.ts";
 import type { WorkChanges } from "../../domain/stats/work-changes.ts";
+import type { LaneRef } from "../store.ts";
 import { sendHostCounts } from "./host-counts.ts";
+import type { LaneLook } from "./lane-floors.ts";
 import type { GatheredWork } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import type { NodeMemory } from "./node-memory.ts";
+import type { QueueLook } from "./queue-floors.ts";
 import { readUsage, sendCounts } from "./task-counts.ts";
 import { sendTraffic } from "./traffic-tally.ts";
 
@@ -18,6 +21,10 @@ export interface BatchChanges extends WorkChanges {
    */
   readonly changed: Set<number>;
   readonly memory: NodeMemory;
+  /** Begins a claim of a type. What it learns counts once the batch has committed. */
+  lookAtQueue(type: string): QueueLook;
+  /** The same for a claim of attempts. */
+  lookAtLanes(lanes: readonly LaneRef[], now: number): LaneLook;
   /** The usage of accounts as the batch found it: to be asked for before {@link usageAfter}. */
   findUsage(accountSeqs: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>>;
   /** The usage of an account now, with all changes of its batch so far, from what it was before. */
@@ -32,10 +39,27 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   readonly changed = new Set<number>();
   readonly memory: NodeMemory;
   readonly #sql: BatchSql;
+  /** What the batch has learnt from its claims: to be called when it has committed. */
+  readonly #learnt: (() => void)[] = [];
 
   constructor(sql: BatchSql, memory: NodeMemory) {
     this.#sql = sql;
     this.memory = memory;
+    // A claim of the connection before may have been undone.
+    memory.forgetFloors();
+  }
+
+  lookAtQueue(type: string): QueueLook {
+    const look = this.memory.queueFloors.look(type);
+    this.#learnt.push(look.committed);
+    return look;
+  }
+
+  lookAtLanes(lanes: readonly LaneRef[], now: number): LaneLook {
+    const { floors, learn } = this.memory.laneFloors.look(lanes, now);
+    // Also where nothing is learnt: others may have passed over what this holds, if it is undone.
+    this.#learnt.push(() => {});
+    return { floors, learn: (...learnt) => void this.#learnt.push(() => learn(...learnt)) };
   }
 
   findUsage(accountSeqs: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>> {
@@ -52,7 +76,12 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
     sendTraffic(this.#sql, this.traffic);
   }
 
+  committed(): void {
+    for (const learn of this.#learnt.splice(0)) learn();
+  }
+
   reset(): void {
+    if (this.#learnt.splice(0).length > 0) this.memory.forgetFloors();
     this.changed.clear();
     this.counts.reset();
     this.hosts.reset();

@@ -3,6 +3,7 @@ import { toTaskCounts } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
 import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
+import type { NodeMemory } from "./node-memory.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { readWorkCounts } from "./task-counts.ts";
 
@@ -61,10 +62,12 @@ export function holdWrites(sql: BatchSql) {
   } satisfies SetSteps;
 }
 
-export function holdReads(sql: ReadSql) {
+export function holdReads(sql: ReadSql, memory: NodeMemory) {
   return {
     async listHoldChanges({ after }) {
       const rows = await sql.all<HoldChangeRow>(LIST_HOLD_CHANGES, [after]);
+      // Claims passed over what was disabled.
+      if (rows.length > 0) memory.forgetFloors();
       const accounts = rows.map(({ accountId, isDisabled }) => ({ accountId, isDisabled }));
       return { accounts, last: rows.at(-1)?.seq ?? after };
     },

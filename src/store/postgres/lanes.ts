@@ -1,6 +1,8 @@
 import type { Lane, LaneRef, Store } from "../store.ts";
 import { isHeld } from "./held-accounts.ts";
+import { floorColumns, type LaneLook } from "./lane-floors.ts";
 import type { Sql } from "./machine/sql.ts";
+import type { NodeMemory } from "./node-memory.ts";
 
 /**
  * The lanes with something scheduled. `outbox_due` orders the scheduled attempts by account, host, retry count and due
@@ -20,15 +22,31 @@ function firstOf(condition: string, order: string): string {
 const OF_ASKED = `account_seq = a.account_seq AND host = a.host`;
 
 /**
- * For statements with the recursive `asked (account_seq, host, place)`: the retry counts that the lanes `asked` have,
- * each with the time when its earliest attempt is due.
+ * For statements with the recursive `asked (account_seq, host, place)` and the floors of these lanes as three columns:
+ * the retry counts that the lanes have, each with the time when its earliest attempt is due. Of a retry count with a
+ * floor, attempts are looked for from there on; retry counts above those are looked for as they come.
  */
-export const QUEUES_OF_ASKED = `
-  queues AS (
-    SELECT a.place, q.* FROM asked AS a CROSS JOIN LATERAL ${firstOf(OF_ASKED, "retry")} AS q
+export function queuesOfAsked(floors: string): string {
+  return `
+  floors AS MATERIALIZED (
+    SELECT a.account_seq, a.host, a.place, f.retry, f.due_at
+    FROM unnest(${floors}) AS f (place, retry, due_at) JOIN asked AS a ON a.place = f.place
+  ), above AS (
+    SELECT a.place, q.* FROM asked AS a CROSS JOIN LATERAL ${firstOf(
+      `${OF_ASKED} AND retry > (SELECT coalesce(max(f.retry), -1) FROM floors AS f WHERE f.place = a.place)`,
+      "retry",
+    )} AS q
     UNION ALL
-    SELECT a.place, q.* FROM queues AS a CROSS JOIN LATERAL ${firstOf(`${OF_ASKED} AND retry > a.retry`, "retry")} AS q
+    SELECT a.place, q.* FROM above AS a CROSS JOIN LATERAL ${firstOf(`${OF_ASKED} AND retry > a.retry`, "retry")} AS q
+  ), queues AS (
+    SELECT a.place, q.* FROM floors AS a CROSS JOIN LATERAL ${firstOf(
+      `${OF_ASKED} AND retry = a.retry AND due_at >= a.due_at`,
+      "retry",
+    )} AS q
+    UNION ALL
+    SELECT * FROM above
   )`;
+}
 
 const DUE_TIMES = `
   min(due_at) FILTER (WHERE retry = 0) AS "freshDueAt", min(due_at) FILTER (WHERE retry > 0) AS "retryDueAt"`;
@@ -36,8 +54,8 @@ const DUE_TIMES = `
 const READ_LANES = `
   WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (account_seq, host, place)
-  ), ${QUEUES_OF_ASKED}
-  SELECT place - 1 AS place, ${DUE_TIMES} FROM queues GROUP BY place`;
+  ), ${queuesOfAsked("$3::int[], $4::int[], $5::bigint[]")}
+  SELECT place - 1 AS place, retry, due_at AS "dueAt" FROM queues`;
 
 // Measured with 10,000 lanes: see listLanes.
 const walk = (of: string): string => `
@@ -58,25 +76,47 @@ const walk = (of: string): string => `
 const LIST_LANES = walk("true");
 const LIST_OWN_LANES = walk("account_seq = $1");
 
-/** Reads what is scheduled in these lanes, in their order. */
-export async function readLanes(sql: Sql, lanes: readonly LaneRef[]): Promise<readonly Lane[]> {
-  const rows = await sql.all<DueTimes & { place: number }>(READ_LANES, [
-    lanes.map(({ accountId }) => accountId),
-    lanes.map(({ host }) => host),
-  ]);
-  const byPlace = new Map(rows.map((row) => [row.place, row]));
-  return lanes.map(({ accountId, host }, place) => {
-    const { freshDueAt, retryDueAt } = byPlace.get(place) ?? NOTHING_DUE;
-    return { accountId, host, freshDueAt, retryDueAt };
-  });
+/** The earliest attempt of a retry count of a lane that was asked for. */
+export interface QueueRow {
+  /** Of the lane. */
+  readonly place: number;
+  readonly retry: number;
+  readonly dueAt: number;
 }
 
-type DueTimes = Pick<Lane, "freshDueAt" | "retryDueAt">;
-const NOTHING_DUE: DueTimes = { freshDueAt: null, retryDueAt: null };
+/** Reads what is scheduled in these lanes. */
+export function readQueues(
+  sql: Sql,
+  lanes: readonly LaneRef[],
+  look: LaneLook,
+): Promise<readonly QueueRow[]> {
+  return sql.all<QueueRow>(READ_LANES, [
+    lanes.map(({ accountId }) => accountId),
+    lanes.map(({ host }) => host),
+    ...floorColumns(look),
+  ]);
+}
 
-export function laneReads(sql: Sql) {
+/** The lane that has these queues. */
+export function laneOf({ accountId, host }: LaneRef, queues: readonly QueueRow[]): Lane {
+  const earliest = (of: readonly QueueRow[]): number | null =>
+    of.length === 0 ? null : Math.min(...of.map(({ dueAt }) => dueAt));
   return {
-    listLanes: ({ accountId }) =>
-      accountId === "all" ? sql.all<Lane>(LIST_LANES) : sql.all<Lane>(LIST_OWN_LANES, [accountId]),
+    accountId,
+    host,
+    freshDueAt: earliest(queues.filter(({ retry }) => retry === 0)),
+    retryDueAt: earliest(queues.filter(({ retry }) => retry > 0)),
+  };
+}
+
+export function laneReads(sql: Sql, { laneFloors }: NodeMemory) {
+  return {
+    async listLanes({ accountId }) {
+      const lanes = await (accountId === "all"
+        ? sql.all<Lane>(LIST_LANES)
+        : sql.all<Lane>(LIST_OWN_LANES, [accountId]));
+      laneFloors.found(lanes);
+      return lanes;
+    },
   } satisfies Partial<Store>;
 }

@@ -61,7 +61,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     hasOthers: () => options.notify && node.hasOthers,
     log: options.log,
   });
-  const memory = new NodeMemory();
+  const memory = new NodeMemory(() => node.clock.now());
   const clients = new ClientWaits({
     clock: systemClock,
     msMax: node.patienceMs,
@@ -81,7 +81,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const reader = new Reader(connect, SHORT_READERS);
   const longReader = new SnapshotReader(connect, LONG_READERS);
   const nodeSeq = async (): Promise<number> => (await node.life()).nodeSeq;
-  const access = new ServerAccess({ reader, longReader, commit, node: { nodeSeq }, clients });
+  const access = new ServerAccess({
+    reader,
+    longReader,
+    commit,
+    node: { nodeSeq },
+    memory,
+    clients,
+  });
   await node.open().catch((error: unknown) => {
     node.shut();
     throw error;

@@ -16,6 +16,7 @@ import { idempotencyReads } from "./idempotency-keys.ts";
 import { laneReads } from "./lanes.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
+import type { NodeMemory } from "./node-memory.ts";
 import { progressReads } from "./progress.ts";
 import { provenLaneReads } from "./proven-lanes.ts";
 import { taskQueueReads, typeWorkReads } from "./queue-reads.ts";
@@ -33,23 +34,23 @@ import { waitingWorkReads } from "./waiting-work.ts";
 import { workerReads } from "./workers.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
-export function shortReads(sql: Sql, node: ReadingNode) {
+export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
   // What a node looks for once a second.
   const look = turnStatement(sql);
   return {
     ...accessRequestReads(sql),
     ...progressReads(sql),
-    ...waitingWorkReads(look),
+    ...waitingWorkReads(look, memory),
     ...accountReads(sql),
     ...accountErasureReads(sql),
     ...attemptClaimReads(sql, node),
-    ...laneReads(sql),
+    ...laneReads(sql, memory),
     ...provenLaneReads(sql),
     ...clockReads(sql),
     ...databaseHealthReads(turnStatement(sql)),
     ...deliveryReads(sql),
     ...deliveryHoldReads(look),
-    ...holdReads(look),
+    ...holdReads(look, memory),
     ...idempotencyReads(sql),
     ...leaseReads(sql),
     ...waitingReads(sql),

@@ -5,6 +5,7 @@ import { StoreError, type Store } from "../store.ts";
 import type { ReadingNode } from "./attempt-claims.ts";
 import type { ClientWaits } from "./machine/client-waits.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";
+import type { NodeMemory } from "./node-memory.ts";
 import type { LongReads } from "./reads.ts";
 import { longReads, shortReads } from "./reads.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
@@ -16,6 +17,7 @@ export interface ServerParts {
   readonly longReader: SnapshotReader;
   readonly commit: GroupCommit<Writes>;
   readonly node: ReadingNode;
+  readonly memory: NodeMemory;
   readonly clients: ClientWaits;
 }
 
@@ -41,9 +43,9 @@ export class ServerAccess {
   readonly #turns = new ReadTurns();
   #isClosed = false;
 
-  constructor({ reader, longReader, commit, node, clients }: ServerParts) {
+  constructor({ reader, longReader, commit, node, memory, clients }: ServerParts) {
     this.#clients = clients;
-    this.reads = shortReads(reader, node);
+    this.reads = shortReads(reader, node, memory);
     this.commit = commit;
     this.#longReader = longReader;
   }

@@ -12,60 +12,76 @@ import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { BatchSql, SqlValue } from "./machine/sql.ts";
+import { partColumns, waitsAboveFloor, type QueueLook, type QueuePart } from "./queue-floors.ts";
 
-/** The first of the accounts that the condition selects and that wait for the type. */
-function firstWaiting(condition: string): string {
+/** The first account of a part `s` that waits for the type, after a place in it. */
+function firstWaiting(place: string): string {
   return `(
     SELECT f.account_seq FROM queue AS f
-    WHERE f.state = 'queued' AND f.type = $1 AND ${condition}
+    WHERE f.state = 'queued' AND f.type = $1 AND f.account_seq > ${place} AND f.account_seq <= s.up_to
     ORDER BY f.account_seq LIMIT 1
   )`;
 }
 
 /**
- * A loose index scan: one seek for each account that waits, however many tasks it has. After a disabled account it goes
- * on with the next enabled one.
+ * The accounts of a part `s` that wait. A loose index scan: one seek for each of them, however many tasks it has. After a
+ * disabled account it goes on with the next enabled one.
  */
-function waiting(name: string, after: string, upTo: string): string {
-  const isIn = `f.account_seq <= ${upTo}`;
-  return `
-  ${name} (account_seq) AS (
-    SELECT ${firstWaiting(`f.account_seq > ${after} AND ${isIn}`)}
-    UNION ALL
-    SELECT CASE
-      WHEN ${isHeld("w.account_seq")}
-      THEN ${firstWaiting(`f.account_seq >= ${nextEnabled("w.account_seq")} AND ${isIn}`)}
-      ELSE ${firstWaiting(`f.account_seq > w.account_seq AND ${isIn}`)}
-    END
-    FROM ${name} AS w WHERE w.account_seq IS NOT NULL
-  )`;
-}
+const WAITING = `
+  SELECT s.up_to AS account_seq WHERE s.floor IS NOT NULL AND ${waitsAboveFloor("$1")}
+  UNION ALL
+  SELECT account_seq FROM (
+    WITH RECURSIVE waiting (account_seq) AS (
+      SELECT ${firstWaiting("s.above")} WHERE s.floor IS NULL
+      UNION ALL
+      SELECT CASE
+        WHEN ${isHeld("w.account_seq")} THEN ${firstWaiting(`${nextEnabled("w.account_seq")} - 1`)}
+        ELSE ${firstWaiting("w.account_seq")}
+      END
+      FROM waiting AS w WHERE w.account_seq IS NOT NULL
+    )
+    SELECT account_seq FROM waiting WHERE account_seq IS NOT NULL
+  ) AS w`;
 
-/** Above the seq of every account. */
-const LAST_ACCOUNT = String(Number.MAX_SAFE_INTEGER);
-
-// Up to $2 enabled accounts that wait: those after the account $5, then those from the first on.
+// Up to $2 enabled accounts that wait, in the order of the parts.
 const WAITING_TURNS = `
-  ${waiting("after_last", "$5::bigint", LAST_ACCOUNT)},
-  ${waiting("up_to_last", "0", "$5::bigint")},
   turns AS MATERIALIZED (
-    SELECT account_seq, row_number() OVER () AS turn, count(*) OVER () AS turns
+    SELECT account_seq, floor, row_number() OVER () AS turn, count(*) OVER () AS turns
     FROM (
-      SELECT w.account_seq
-      FROM (SELECT account_seq FROM after_last UNION ALL SELECT account_seq FROM up_to_last) AS w
-      WHERE w.account_seq IS NOT NULL AND NOT ${isHeld("w.account_seq")}
+      SELECT w.account_seq, coalesce(s.floor, 0) AS floor
+      FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS s (above, up_to, floor) CROSS JOIN LATERAL (${WAITING}) AS w
+      WHERE NOT ${isHeld("w.account_seq")}
       LIMIT $2::int
     ) AS w
   )`;
 
-// The accounts $5.
+// The accounts that the parts are.
 const GIVEN_TURNS = `
   turns AS MATERIALIZED (
-    SELECT account_seq, turn, count(*) OVER () AS turns
-    FROM unnest($5::bigint[]) WITH ORDINALITY AS a (account_seq, turn)
+    SELECT account_seq, floor, turn, count(*) OVER () AS turns
+    FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY AS a (above, account_seq, floor, turn)
   )`;
 
-/** The columns that a claim writes besides: of parameters from $6 on. `s.place` is the place of a task in its round. */
+/** The next tasks of the account of a turn, in the order of an index. */
+function nextOf(condition: string, order: string): string {
+  return `
+      SELECT * FROM (
+        SELECT task_seq, priority FROM queue
+        WHERE state = 'queued' AND type = $1 AND account_seq = t.account_seq AND ${condition}
+        ORDER BY ${order}
+        LIMIT greatest(1, $2::int / t.turns)
+        FOR UPDATE SKIP LOCKED
+      ) AS n`;
+}
+
+// Each comes before what follows it, and is looked for only when there is room after what came before.
+const NEXT_TASKS = [
+  nextOf("priority > 0", "priority DESC, task_seq"),
+  nextOf("priority = 0 AND queued_mark IS NOT NULL AND task_seq < t.floor", "task_seq"),
+  nextOf("priority = 0 AND task_seq >= t.floor", "task_seq"),
+].join("\n      UNION ALL");
+
+/** The columns that a claim writes besides: of parameters from $8 on. `s.place` is the place of a task in its round. */
 interface ClaimKind {
   readonly set: string;
   /** More columns to answer. */
@@ -78,18 +94,16 @@ interface ClaimKind {
  * while the inputs before it are not too large; the rest is locked until the batch has ended, and stays as it was.
  *
  * The tasks go through an array: the planner takes one for short, where it takes a limit that it does not know for a
- * tenth of the table, and reads all of it (measured with 100,000 waiting tasks: 70 ms for 100 of them instead of 1.2).
+ * tenth of the table, and reads all of it (measured with 100,000 waiting tasks: 70 ms for 100 of them instead of 1.2). For
+ * `+ 0` see "Rows by their numbers" in machine/sql.ts.
  */
 function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
   return `
   WITH RECURSIVE ${turns}, picked AS MATERIALIZED (
     SELECT t.turn, t.turns, q.task_seq, q.priority
     FROM turns AS t CROSS JOIN LATERAL (
-      SELECT task_seq, priority FROM queue
-      WHERE state = 'queued' AND type = $1 AND account_seq = t.account_seq
-      ORDER BY priority DESC, task_seq
+      ${NEXT_TASKS}
       LIMIT greatest(1, $2::int / t.turns)
-      FOR UPDATE SKIP LOCKED
     ) AS q
     LIMIT $2::int
   ), given AS MATERIALIZED (
@@ -104,10 +118,10 @@ function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
   UPDATE queue AS q
   SET state = 'running', started_at = $3::bigint, runs = q.runs + 1, progress_text = NULL, ${set}
   FROM sized AS s
-  WHERE q.task_seq = s.task_seq AND $4::bigint + s.bytes_before < ${CLAIM_INPUT_MAX}
+  WHERE q.task_seq = ANY ((SELECT seqs FROM given)::bigint[]) AND s.task_seq = q.task_seq + 0 AND $4::bigint + s.bytes_before < ${CLAIM_INPUT_MAX}
   RETURNING q.task_seq AS seq, s.id, q.account_seq AS "accountId", q.type, q.tag, s.marketplace, q.runs, q.failures,
     greatest(q.created_at, q.start_at) AS "queuedAt", s.trace_text AS "traceText",
-    s.input_text AS "inputText", s.place, s.turns, coalesce(s.bytes, 0) AS bytes${returning}`;
+    s.input_text AS "inputText", q.priority, s.place, s.turns, coalesce(s.bytes, 0) AS bytes${returning}`;
 }
 
 /** The statements of a claim's first round, and of those that share what is left over. */
@@ -120,16 +134,17 @@ function claimTexts(kind: ClaimKind): ClaimTexts {
   return { first: startRound(WAITING_TURNS, kind), more: startRound(GIVEN_TURNS, kind) };
 }
 
-export const START_RUNS = claimTexts({ set: `node_seq = $6::bigint` });
+export const START_RUNS = claimTexts({ set: `node_seq = $8::bigint` });
 
 export const START_LEASES = claimTexts({
   set: `
-    node_seq = NULL, worker_seq = $6::bigint, lease_ms = $7::int, claimed_at = $3::bigint, deadline_at = $8::bigint,
-    lease_until = $9::bigint, lease_id = ($10::text[])[s.place], lease_ending = NULL`,
+    node_seq = NULL, worker_seq = $8::bigint, lease_ms = $9::int, claimed_at = $3::bigint, deadline_at = $10::bigint,
+    lease_until = $11::bigint, lease_id = ($12::text[])[s.place], lease_ending = NULL`,
   returning: `, q.lease_id AS "leaseId", q.lease_until AS "leaseExpiresAt"`,
 });
 
 interface RoundFacts {
+  readonly priority: number;
   readonly place: number;
   /** How many accounts had a turn in this round. */
   readonly turns: number;
@@ -179,15 +194,24 @@ export function leaseClaims(sql: BatchSql, changes: BatchChanges) {
 
 function withoutFacts<Row extends RoundFacts>({ tasks, inputLength }: Claimed<Row>) {
   return {
-    tasks: tasks.map(({ place: _place, turns: _turns, bytes: _bytes, ...task }) => task),
+    tasks: tasks.map(
+      ({ priority: _priority, place: _place, turns: _turns, bytes: _bytes, ...task }) => task,
+    ),
     inputLength,
   };
+}
+
+/** A part of a claim: all accounts that wait have their turns in the first one. */
+interface Round {
+  readonly isFirst: boolean;
+  readonly parts: readonly QueuePart[];
 }
 
 /** A claim in the making. */
 interface OpenClaim<Row> {
   readonly order: ClaimOrder;
   readonly turns: Map<number, Turn<Row>>;
+  readonly look: QueueLook;
   left: number;
   inputLength: number;
 }
@@ -212,13 +236,14 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
     if (max < 1 || isClaimFull(order)) return { tasks: [], inputLength };
     const { served } = this.#changes.memory;
     const last = served.get(type) ?? NO_ACCOUNT;
-    const claim: OpenClaim<Row> = { order, turns: new Map(), left: max, inputLength };
-    await this.#giveRound(claim, this.#texts.first, [last, ...valuesOf(max)]);
+    const look = this.#changes.lookAtQueue(type);
+    const claim: OpenClaim<Row> = { order, turns: new Map(), look, left: max, inputLength };
+    await this.#giveRound(claim, { isFirst: true, parts: look.partsAfter(last) }, valuesOf);
     for (;;) {
       const open = [...claim.turns.values()].filter(({ mayHaveMore }) => mayHaveMore);
       if (claim.left === 0 || open.length === 0 || isClaimFull(claim)) break;
       const accounts = open.map(({ accountSeq }) => accountSeq);
-      await this.#giveRound(claim, this.#texts.more, [accounts, ...valuesOf(claim.left)]);
+      await this.#giveRound(claim, { isFirst: false, parts: look.partsOf(accounts) }, valuesOf);
     }
     const tasks = inTurn([...claim.turns.values()]);
     served.set(type, tasks.at(-1)?.accountId ?? last);
@@ -228,18 +253,20 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
   /** Gives the accounts of a round their shares. The first round makes their turns. */
   async #giveRound(
     claim: OpenClaim<Row>,
-    text: string,
-    values: readonly SqlValue[],
+    { isFirst, parts }: Round,
+    valuesOf: ValuesOf,
   ): Promise<void> {
     const { turns, left, inputLength, order } = claim;
-    const rows = await this.#sql.all<Row>(text, [
+    const rows = await this.#sql.all<Row>(isFirst ? this.#texts.first : this.#texts.more, [
       ...[order.type, left, order.now, inputLength],
-      ...values,
+      ...partColumns(parts),
+      ...valuesOf(left),
     ]);
     const share = shareOf(left, rows[0]?.turns ?? 1);
     for (const turn of turns.values()) turn.mayHaveMore = false;
     const inOrder = rows.toSorted((a, b) => a.place - b.place);
-    for (const [accountSeq, given] of Map.groupBy(inOrder, ({ accountId }) => accountId)) {
+    const byAccount = Map.groupBy(inOrder, ({ accountId }) => accountId);
+    for (const [accountSeq, given] of byAccount) {
       const turn = turns.get(accountSeq) ?? newTurn<Row>(accountSeq);
       turns.set(accountSeq, turn);
       turn.rows.push(...given);
@@ -248,6 +275,21 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
       countClaimed(this.#changes, { accountSeq, tasks: given.length });
     }
     claim.left -= rows.length;
+    this.#learn(claim, byAccount);
+    // All accounts were looked at.
+    const isWhole = isFirst && (rows[0]?.turns ?? 0) < left && !isClaimFull(claim);
+    if (isWhole) claim.look.emptiedAllBut(new Set(byAccount.keys()));
+  }
+
+  /** Learns from which task on the accounts of a round have something. */
+  #learn(claim: OpenClaim<Row>, byAccount: ReadonlyMap<number, readonly Row[]>): void {
+    const { look, turns } = claim;
+    for (const [accountSeq, given] of byAccount) {
+      const last = given.findLast(({ priority }) => priority === 0);
+      const isEmpty = turns.get(accountSeq)?.mayHaveMore === false && !isClaimFull(claim);
+      if (isEmpty) look.emptied(accountSeq);
+      else if (last !== undefined) look.givenUpTo(accountSeq, last.seq);
+    }
   }
 }
 

@@ -8,10 +8,14 @@ import { runClaims, TypeTurns } from "./task-claims.ts";
 import { toUuid } from "./task-columns.ts";
 import { endTasks, lanesOf, type TaskEnd } from "./task-ends.ts";
 
-/** In a statement: the mark of a task that comes into the queue later than it was posted, and begins to wait then. */
-export const MARK = `(SELECT max(seq) FROM queue_marks)`;
+/**
+ * In a statement: the mark of a task that comes into the queue later than it was posted, and begins to wait then. Never
+ * NULL, because claims look for such tasks apart (`queue_returned`).
+ */
+export const MARK = `(SELECT coalesce(max(seq), 0) FROM queue_marks)`;
 
-// Runs of this node, each with its fences. A task without `start_at` is queued at once.
+// Runs of this node, each with its fences. A task without `start_at` is queued at once. For `+ 0` see "Rows by their
+// numbers" in machine/sql.ts.
 const PUT_BACK = `
   UPDATE queue AS q
   SET state = CASE WHEN a.start_at IS NULL THEN 'queued' ELSE 'delayed' END::task_state,
@@ -20,7 +24,7 @@ const PUT_BACK = `
     queued_mark = CASE WHEN a.start_at IS NULL THEN ${MARK} ELSE q.queued_mark END
   FROM unnest($2::bigint[], $3::int[], $4::uuid[], $5::bigint[], $6::int[])
     AS a (seq, of_run, of_id, start_at, uncounted)
-  WHERE q.task_seq = a.seq AND q.state = 'running' AND q.node_seq = $1 AND (a.of_run IS NULL OR q.runs = a.of_run)
+  WHERE q.task_seq = ANY ($2::bigint[]) AND a.seq = q.task_seq + 0 AND q.state = 'running' AND q.node_seq + 0 = $1 AND (a.of_run IS NULL OR q.runs = a.of_run)
     AND (a.of_id IS NULL OR EXISTS (SELECT 1 FROM tasks AS t WHERE t.seq = a.seq AND t.id = a.of_id))
   RETURNING q.task_seq AS seq, q.account_seq AS "accountSeq"`;
 
@@ -122,7 +126,9 @@ async function finishTasks(
     if (task === undefined) return null;
     const bytes = textBytes(resultText, errorText);
     countFinished(changes, { accountSeq: task.accountSeq, from: "running", state, endedAt, bytes });
-    return lanesOf(task);
+    const lanes = lanesOf(task);
+    for (const lane of lanes) changes.memory.laneFloors.scheduled(lane, endedAt);
+    return lanes;
   });
 }
 
@@ -167,6 +173,8 @@ async function requeue(
 
 /** Nodes take it up together: a row counts for whoever puts it back. */
 async function requeueLeft({ sql, changes }: Batch): Promise<number> {
+  // What a claim of an ended node held when this one passed over it.
+  changes.memory.forgetFloors();
   const rows = await sql.all<OfAccount>(REQUEUE_LEFT);
   for (const { accountSeq } of rows) changes.counts.move(accountSeq, "running", "queued");
   return rows.length;

@@ -167,7 +167,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
   test("read by indexes, though they were planned when the tables were empty", async (t) => {
     const { url } = await openNodes(t);
     const planner = await Planner.open(t, url);
-    const run = `'echo', 9, 0, 0, NULL, 0`;
+    const run = `'echo', 9, 0, 0, NULL, NULL, NULL, 0`;
 
     for (const { first, more } of [START_RUNS, START_LEASES]) {
       for (const text of [first, more]) {

@@ -87,7 +87,7 @@ describe(
       const who = { name: "n", url: null, version: "0", role: "node", liveMs: 10_000 } as const;
       const { nodeSeq, stripe } = await join(connection, who);
       const statements = new BatchStatements(connection, { stripe, nodeSeq, nextSeq: () => 1 });
-      const changes = { changed: new Set<number>(), send() {}, reset() {} };
+      const changes = { changed: new Set<number>(), send() {}, committed() {}, reset() {} };
       const writes = { nothing: async () => [undefined] };
       const work = { writes, lock() {}, placeOf: () => 0, changes };
       const runner = new BatchRunner({ committed() {}, connection, statements, work });

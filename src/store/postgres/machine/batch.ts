@@ -23,6 +23,8 @@ export interface GatheredWork {
   readonly changed: Set<number>;
   /** Sends the changes, as the last thing before the batch's COMMIT. */
   send(): void;
+  /** The batch has committed. */
+  committed(): void;
   /** The batch was undone. */
   reset(): void;
 }
@@ -251,6 +253,7 @@ export class BatchRunner {
     this.#work.changes.changed.clear();
     const reply = committed(values, [], changed);
     await this.#commit(fenced.xid, reply);
+    this.#work.changes.committed();
     return reply;
   }
 

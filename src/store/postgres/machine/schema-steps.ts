@@ -32,7 +32,25 @@ export interface SchemaPlan {
 }
 
 /** Every step since the first version, which `schema-postgres.sql` has taken too. */
-const SCHEMA_STEPS: readonly SchemaStep[] = [];
+const SCHEMA_STEPS: readonly SchemaStep[] = [
+  {
+    to: 2,
+    kind: "expand",
+    parts: [
+      {
+        kind: "index",
+        name: "queue_returned",
+        on: "queue (type, account_seq, task_seq) WHERE state = 'queued' AND priority = 0 AND queued_mark IS NOT NULL",
+      },
+      {
+        kind: "index",
+        name: "queue_of_account",
+        on: "queue (account_seq, state, created_at, task_seq) WHERE account_seq IS NOT NULL",
+      },
+      { kind: "change", sql: "DROP INDEX IF EXISTS queue_by_account" },
+    ],
+  },
+];
 
 export const SCHEMA: SchemaPlan = {
   schemaSql: postgresSchemaSql,

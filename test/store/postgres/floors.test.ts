@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+
+import pg from "pg";
+
+import { firstSeqOf } from "../../../src/store/postgres/machine/seq.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import {
+  newAttemptResult,
+  newFinish,
+  newPost,
+  newTask,
+  retainedUntil,
+  RETENTION_MS,
+  seedAccount,
+  webhook,
+} from "../../helpers/store.ts";
+
+const HOST = "a.example";
+const RUNNING = "running";
+/** Far below every floor. */
+const OLD_MS = 60_000;
+
+const ended = () => ({ endedAt: Date.now(), ...retainedUntil(Date.now() + RETENTION_MS) });
+
+const claim = (store: Store) => store.claimTasks({ type: "echo", max: 10, now: Date.now() });
+
+async function claimSeqs(store: Store): Promise<readonly number[]> {
+  return (await claim(store)).map(({ seq }) => seq);
+}
+
+async function claimAttempts(store: Store, accountId: number) {
+  const lanes = [{ accountId, host: HOST, fresh: 9, retries: 9 }];
+  return (await store.claimAttempts({ lanes, now: Date.now() })).attempts;
+}
+
+/** A node whose floors have risen, because it has claimed all that there was, and a session beside it. */
+async function openRisen(t: TestContext) {
+  const url = await newDatabaseUrl(t);
+  const store = await openNode(t, url);
+  const session = new pg.Client(url);
+  await session.connect();
+  t.after(() => session.end());
+  const accountId = await seedAccount(store);
+  const post = (task = newTask()) =>
+    store.insertTasks(newPost(accountId, [task], { createdAt: Date.now() }));
+  await post(newTask({ postback: webhook(HOST) }));
+  const [first] = await claim(store);
+  assert(first !== undefined);
+  await store.finishTask(newFinish(first, ended()));
+  const [attempt] = await claimAttempts(store, accountId);
+  assert(attempt !== undefined);
+  assert.deepEqual(await claim(store), []);
+  return { url, store, session, accountId, post, attempt };
+}
+
+interface OldTask {
+  readonly ageMs?: number;
+  readonly priority?: number;
+  readonly state?: "queued" | "delayed" | typeof RUNNING;
+}
+
+/** Makes a task visible now whose number is so old. What runs is the run of the node that joined last. */
+async function appear(
+  { session, accountId }: Pick<Awaited<ReturnType<typeof openRisen>>, "session" | "accountId">,
+  { ageMs = OLD_MS, priority = 0, state = "queued" }: OldTask,
+): Promise<number> {
+  const seq = firstSeqOf(Date.now() - ageMs);
+  await session.query(
+    `INSERT INTO tasks (seq, id, account_seq, type, created_at, data_text)
+     VALUES ($1, gen_random_uuid(), $2, 'echo', 0, '{}')`,
+    [seq, accountId],
+  );
+  await session.query(
+    `INSERT INTO queue (task_seq, account_seq, type, priority, state, created_at, start_at, runs, node_seq)
+     VALUES ($1, $2, 'echo', $3, $4, 0, $5, $6, CASE WHEN $6 > 0 THEN (SELECT max(seq) FROM nodes) END)`,
+    [seq, accountId, priority, state, state === "delayed" ? 0 : null, state === RUNNING ? 1 : 0],
+  );
+  return seq;
+}
+
+describe("claims from a floor on", { skip: reasonToSkipPostgres() }, () => {
+  test("find a task whose post was committed some seconds late", async (t) => {
+    const risen = await openRisen(t);
+    const seq = await appear(risen, { ageMs: 4000 });
+    let found: readonly number[] = [];
+
+    // The claim that looks further back comes once a second.
+    await eventually(
+      "it is claimed",
+      async () => {
+        found = await claimSeqs(risen.store);
+        return found.length > 0;
+      },
+      3000,
+    );
+
+    assert.deepEqual(found, [seq]);
+  });
+
+  test("leave what is older than any commit to the look at all, which comes when a node has ended", async (t) => {
+    const risen = await openRisen(t);
+    const { store } = risen;
+    const seq = await appear(risen, {});
+    assert.deepEqual(await claimSeqs(store), []);
+
+    await store.requeueTasks({ of: "ended nodes" });
+
+    assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"]);
+    assert.deepEqual(await claimSeqs(store), [seq]);
+  });
+
+  test("run again at once what another node put back, and what was delayed", async (t) => {
+    const risen = await openRisen(t);
+    const { store, url } = risen;
+    const other = await openNode(t, url);
+    const delayed = await appear(risen, { ageMs: OLD_MS + 3, state: "delayed" });
+    const released = await appear(risen, { ageMs: OLD_MS + 2, state: RUNNING });
+    const requeued = await appear(risen, { ageMs: OLD_MS + 1, state: RUNNING });
+    assert.deepEqual(await claimSeqs(store), []);
+
+    await other.releaseDelayed({ now: Date.now(), max: 10 });
+    await other.releaseTask({ seq: released, run: 1 });
+    assert.equal(await other.requeueTasks({ seq: requeued, run: 1 }), 1);
+
+    assert.deepEqual(await store.findWaitingTypes(["echo"]), ["echo"]);
+    assert.deepEqual(await claimSeqs(store), [delayed, released, requeued]);
+  });
+
+  test("keep to priorities, below the floor and above it", async (t) => {
+    const risen = await openRisen(t);
+    const { store, url, post } = risen;
+    const other = await openNode(t, url);
+    const returned = await appear(risen, { ageMs: OLD_MS + 1, state: RUNNING });
+    const urgent = await appear(risen, { priority: 5 });
+    await post();
+    await other.releaseTask({ seq: returned, run: 1 });
+
+    const [first, second, third, ...others] = await claimSeqs(store);
+
+    assert.deepEqual([first, second], [urgent, returned]);
+    assert.ok(Number(third) > urgent);
+    assert.deepEqual(others, []);
+  });
+
+  test("find again what somebody held while they passed over it, and let go", async (t) => {
+    const risen = await openRisen(t);
+    const { store, session } = risen;
+    const seq = await appear(risen, { ageMs: 3000 });
+    await session.query("BEGIN");
+    await session.query("SELECT 1 FROM queue WHERE task_seq = $1 FOR UPDATE", [seq]);
+    assert.deepEqual(await claimSeqs(store), []);
+
+    await session.query("ROLLBACK");
+
+    await eventually("it is claimed", async () => (await claimSeqs(store)).includes(seq), 3000);
+  });
+
+  test("run what an account had waiting before it was disabled, once it is enabled", async (t) => {
+    const risen = await openRisen(t);
+    const { store } = risen;
+    await store.setAccountDisabled({ login: "ada", disabledAt: Date.now() });
+    await store.listHoldChanges({ after: 0 });
+    const seq = await appear(risen, {});
+    assert.deepEqual(await claimSeqs(store), []);
+
+    await store.setAccountDisabled({ login: "ada", disabledAt: null });
+    await store.listHoldChanges({ after: 0 });
+
+    assert.deepEqual(await claimSeqs(store), [seq]);
+  });
+
+  test("send again an attempt that was interrupted, and one that is due since before the floor", async (t) => {
+    const { store, accountId, attempt } = await openRisen(t);
+    const result = newAttemptResult({ outcome: "interrupted" });
+    const next = (dueAt: number) => ({ state: "scheduled", dueAt, retry: 0 }) as const;
+    const now = Date.now();
+    await store.recordAttempt({ attempt, result, endedAt: now, decision: next(now) });
+    const [again] = await claimAttempts(store, accountId);
+    assert.equal(again?.number, 2);
+
+    await store.recordAttempt({
+      attempt: again,
+      result,
+      endedAt: now,
+      decision: next(now - OLD_MS),
+    });
+
+    assert.equal((await claimAttempts(store, accountId))[0]?.number, 3);
+  });
+
+  test("send what another node scheduled for long ago, once a look at all lanes has told of it", async (t) => {
+    const { store, accountId, attempt, session } = await openRisen(t);
+    const other = { outcome: "interrupted" } as const;
+    const decision = { state: "scheduled", dueAt: Date.now() + OLD_MS, retry: 0 } as const;
+    const result = newAttemptResult(other);
+    await store.recordAttempt({ attempt, result, endedAt: Date.now(), decision });
+    assert.deepEqual(await claimAttempts(store, accountId), []);
+    await session.query("UPDATE outbox SET due_at = $1", [Date.now() - OLD_MS]);
+
+    await store.listLanes({ accountId: "all" });
+
+    assert.equal((await claimAttempts(store, accountId))[0]?.number, 2);
+  });
+});
