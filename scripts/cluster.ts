@@ -19,6 +19,6 @@ await runCommands("node --import tsx scripts/cluster.ts", {
   "failover-async": async () => (await standbys()).failOverAsync,
   "standby-gone": async () => (await standbys()).loseStandby,
   "join-leave": async () => (await nodes()).joinAndLeave,
-  "pinned-snapshot": async () => (await nodes()).pinSnapshot,
+  "pinned-snapshot": async () => (await import("./cluster/pinned-snapshot.ts")).pinSnapshot,
   "revoke-key": async () => (await nodes()).revokeKey,
 });

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import pg from "pg";
 import { z } from "zod";
 
 import { carefulCall, servedCall } from "../kit/careful-call.ts";
@@ -8,14 +7,7 @@ import { spreadOf } from "../kit/durations.ts";
 import { whole } from "../kit/flags.ts";
 import { defineRow, NODES } from "./define-row.ts";
 import { msToElsewhere, postFacts, untilItRuns, type Absence } from "./left-work.ts";
-import {
-  backFacts,
-  countConnections,
-  msToProgress,
-  progress,
-  requireAll,
-  requireWarning,
-} from "./measures.ts";
+import { backFacts, countConnections, msToProgress, progress, requireAll } from "./measures.ts";
 
 export const killNodes = defineRow({
   about: "kill -9 of a daemon, again and again; each starts again.",
@@ -112,55 +104,6 @@ export const joinAndLeave = defineRow({
     ];
   },
 });
-
-const PARTS = 10;
-// After a minute a snapshot is warned of, and each daemon looks every five seconds.
-const OLD_SECONDS = 70;
-
-export const pinSnapshot = defineRow({
-  about: "A transaction of somebody else keeps an old snapshot open, as pg_dump does.",
-  flags: { seconds: whole("that it is open", 600) },
-  async damage({ server, ledger, cluster }, _fault, values) {
-    const client = new pg.Client(server.url);
-    await client.connect();
-    await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
-    await client.query("SELECT count(*) FROM queue");
-    const rates: number[] = [];
-    const waits: number[] = [];
-    for (let part = 0; part < PARTS; part++) {
-      const before = ledger.tasks.size;
-      await sleep((values.seconds * 1000) / PARTS);
-      rates.push(((ledger.tasks.size - before) * PARTS) / values.seconds);
-      waits.push(await msToStart(server.url, values.seconds / PARTS));
-    }
-    // Everybody who asks is told by then.
-    if (values.seconds > OLD_SECONDS) {
-      for (const { url } of cluster.nodes) await requireWarning(url, /kept the database from/);
-    }
-    await client.query("COMMIT");
-    await client.end();
-    return [
-      ["tasks a second in the first tenth of the time", (rates[0] ?? 0).toFixed(0)],
-      ["in the last", (rates.at(-1) ?? 0).toFixed(0)],
-      ["from a post to the start of its run in the first, p99 ms", (waits[0] ?? 0).toFixed(0)],
-      ["in the last, p99 ms", (waits.at(-1) ?? 0).toFixed(0)],
-    ];
-  },
-});
-
-const MS_TO_START = `
-  SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY started_at - created_at)::float8 AS ms FROM ends
-  WHERE started_at IS NOT NULL AND start_at IS NULL AND runs = 1
-    AND created_at > (extract(epoch FROM clock_timestamp()) - $1) * 1000`;
-
-/** How long the tasks of the last seconds waited for the start of their runs, p99. */
-async function msToStart(url: string, seconds: number): Promise<number> {
-  const client = new pg.Client(url);
-  await client.connect();
-  const { rows } = await client.query<{ ms: number }>(MS_TO_START, [seconds]);
-  await client.end();
-  return rows[0]?.ms ?? Number.NaN;
-}
 
 export const revokeKey = defineRow({
   about: "A key that one daemon revokes is used at another at once, again and again.",
