@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { nodesAnswer } from "../../src/cli/admin-node.ts";
+import { SCHEMA } from "../../src/store/postgres/machine/schema-steps.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 
@@ -75,8 +76,12 @@ test("makes the tables of a database, once", { skip: reasonToSkipPostgres() }, a
 
   const { password } = new URL(url);
   const shown = url.replace(`:${password}@`, "@");
-  assert.equal(made.stdout, `Made the tables in ${shown}, version 1.\n`);
-  assert.deepEqual(JSON.parse(again.stdout), { database: shown, from: 1, to: 1 });
+  assert.equal(made.stdout, `Made the tables in ${shown}, version ${SCHEMA.version}.\n`);
+  assert.deepEqual(JSON.parse(again.stdout), {
+    database: shown,
+    from: SCHEMA.version,
+    to: SCHEMA.version,
+  });
 });
 
 test("a start tells what the server refuses", { skip: reasonToSkipPostgres() }, async (t) => {

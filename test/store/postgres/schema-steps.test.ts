@@ -15,7 +15,7 @@ import { parseServerAddress } from "../../../src/store/postgres/machine/server-a
 import { afterwards } from "../../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
-import { seedAccount } from "../../helpers/store.ts";
+import { newPost, newTask, seedAccount, T0 } from "../../helpers/store.ts";
 
 const PLACE = { shown: "db:5432", database: "jobs" };
 const NEXT = SCHEMA.version + 1;
@@ -30,6 +30,11 @@ const change = (sql: string): StepPart => ({ kind: "change", sql });
 const ADD = change("ALTER TABLE accounts ADD COLUMN IF NOT EXISTS colour text");
 const expand = (...parts: readonly StepPart[]) => ({ kind: "expand", parts }) as const;
 const contract = (...parts: readonly StepPart[]) => ({ kind: "contract", parts }) as const;
+
+/** What this program is told of tables for a later one. */
+function needs(version: number): RegExp {
+  return new RegExp(`need a program of version ${version}, and this one is of ${SCHEMA.version}`);
+}
 
 async function newServer(t: TestContext) {
   const url = await newDatabaseUrl(t);
@@ -112,7 +117,9 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
 
     await assert.rejects(migrateDatabase(server, plan), {
       kind: "failed",
-      message: /are of version 2, and version 3 would take away .*: old-1 \(0\.9\)\. Start them/,
+      message: new RegExp(
+        String.raw`are of version ${NEXT}, and version ${NEXT + 1} would take away .*: old-1 \(0\.9\)\. Start them`,
+      ),
     });
     assert.deepEqual(await versionOf(url), [NEXT, SCHEMA.version]);
     await seedAccount(node, "still");
@@ -120,7 +127,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     await node.close();
     assert.deepEqual(await migrateDatabase(server, plan), { from: NEXT, to: NEXT + 1 });
     assert.deepEqual(await versionOf(url), [NEXT + 1, NEXT + 1]);
-    await assert.rejects(openNode(t, url), /need a program of version 3, and this one is of 1/);
+    await assert.rejects(openNode(t, url), needs(NEXT + 1));
     await assert.rejects(migrateDatabase(server), /start the newer postbackd/);
   });
 
@@ -129,7 +136,10 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     const node = await openNode(t, url);
     const plan = later(expand(ADD), expand());
 
-    await assert.rejects(migrateDatabase(server, plan), /are of version 2, and version 3 would/);
+    await assert.rejects(
+      migrateDatabase(server, plan),
+      new RegExp(`are of version ${NEXT}, and version ${NEXT + 1} would`),
+    );
     await node.close();
 
     assert.deepEqual(await migrateDatabase(server, plan), { from: NEXT, to: NEXT + 1 });
@@ -143,7 +153,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     await assert.rejects(migrateDatabase(server, failing), /division by zero/);
 
     assert.deepEqual(await versionOf(url), [SCHEMA.version, NEXT]);
-    await assert.rejects(openNode(t, url), /need a program of version 2/);
+    await assert.rejects(openNode(t, url), needs(NEXT));
     // It is broken off, and so is continued.
     assert.equal((await migrateDatabase(server, later(contract()))).to, NEXT);
   });
@@ -206,3 +216,33 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.equal((await migration).to, NEXT);
   });
 });
+
+const INDEXES = `SELECT indexdef AS made FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'queue' ORDER BY 1`;
+
+// As the first version made them.
+const FIRST_INDEXES = `
+  DROP INDEX queue_returned; DROP INDEX queue_of_account;
+  CREATE INDEX queue_by_account ON queue (account_seq, state, created_at, task_seq);
+  UPDATE schema_version SET version = 1`;
+
+test(
+  "the tables of the first version serve this program, and a migration gives them the same indexes as new ones",
+  { skip: reasonToSkipPostgres() },
+  async (t) => {
+    const { url, server } = await newServer(t);
+    await makeSchema(server);
+    const made = await askDatabase(url, INDEXES);
+    await askDatabase(url, FIRST_INDEXES);
+    const store = await openNode(t, url);
+    const accountId = await seedAccount(store);
+    await store.insertTasks(newPost(accountId, [newTask(), newTask()]));
+    const [first] = await store.claimTasks({ type: "echo", max: 1, now: T0 });
+    assert(first !== undefined);
+    await store.releaseTask({ seq: first.seq, run: first.runs });
+    assert.equal((await store.claimTasks({ type: "echo", max: 9, now: T0 })).length, 2);
+
+    assert.deepEqual(await migrateDatabase(server), { from: 1, to: 2 });
+
+    assert.deepEqual(await askDatabase(url, INDEXES), made);
+  },
+);
