@@ -1,4 +1,5 @@
 import type { Lane, LaneRef } from "../store.ts";
+import { CAREFUL_EVERY_MS, COMMIT_MS, COMMIT_MS_MAX, WHOLE_EVERY_MS } from "./floor-times.ts";
 
 /** In one lane: from which due time on attempts of a retry count are looked for. */
 export interface LaneFloor {
@@ -113,12 +114,6 @@ interface Learnt {
   readonly left: readonly LeftOfRetry[];
   readonly now: number;
 }
-
-// As for tasks.
-const COMMIT_MS = 1000;
-export const COMMIT_MS_MAX = 10_000;
-const CAREFUL_EVERY_MS = 1000;
-const WHOLE_EVERY_MS = 60_000;
 
 const LANES_MAX = 1000;
 

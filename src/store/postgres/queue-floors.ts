@@ -1,3 +1,4 @@
+import { CAREFUL_EVERY_MS, COMMIT_MS, COMMIT_MS_MAX, WHOLE_EVERY_MS } from "./floor-times.ts";
 import { firstSeqOf } from "./machine/seq.ts";
 
 /**
@@ -93,13 +94,6 @@ interface TypeFloors {
   /** By account. */
   readonly floors: Map<number, number>;
 }
-
-// Tasks become visible later than they are numbered: mostly by some milliseconds, and by so much while a server is slow.
-const COMMIT_MS = 1000;
-// As long as one may take at most while no standby is waited for. What lies between the two is looked through each second.
-const COMMIT_MS_MAX = 10_000;
-const CAREFUL_EVERY_MS = 1000;
-const WHOLE_EVERY_MS = 60_000;
 
 // Each costs every claim of its type some seeks. Accounts that are not among them are walked through as a whole.
 const ACCOUNTS_MAX = 32;

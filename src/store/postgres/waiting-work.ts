@@ -1,5 +1,5 @@
 import type { Lane, Store } from "../store.ts";
-import { COMMIT_MS_MAX } from "./lane-floors.ts";
+import { COMMIT_MS_MAX } from "./floor-times.ts";
 import type { ReadSql } from "./machine/sql.ts";
 import type { NodeMemory } from "./node-memory.ts";
 import { partColumns, waitsAboveFloor, waitsAnywhere } from "./queue-floors.ts";
