@@ -2,9 +2,12 @@ import { STATE_CODES } from "../../domain/task/task-transition.ts";
 
 /** The columns that statements select of tasks. */
 
-/** Finds what has become of `tasks AS t`: it has a row in `queue` until it ends, and then one in `ends`. */
+/**
+ * Finds what has become of `tasks AS t`: it has a row in `queue` until it ends, and then one in `ends`. That of `queue` is
+ * looked up by itself, for the reason that "Rows by their numbers" in machine/sql.ts gives.
+ */
 export const STATE_JOINS = `
-  LEFT JOIN queue AS q ON q.task_seq = t.seq
+  LEFT JOIN LATERAL (SELECT * FROM queue WHERE task_seq = t.seq LIMIT 1) AS q ON true
   LEFT JOIN ends AS e ON e.task_seq = t.seq`;
 
 /** The state of `tasks AS t` with {@link STATE_JOINS}. */

@@ -37,11 +37,13 @@ const FIND_STATE = `
   FROM tasks AS t ${STATE_JOINS}
   WHERE t.id = $1 AND t.account_seq = $2`;
 
+// For `+ 0` see "Rows by their numbers" in machine/sql.ts.
 const FIND_OPEN = `
   SELECT q.task_seq AS seq, t.id, q.state
-  FROM tasks AS t JOIN queue AS q ON q.task_seq = t.seq
-  WHERE t.id = ANY($1::uuid[]) AND t.account_seq = $2
-  ORDER BY q.task_seq FOR UPDATE OF q`;
+  FROM tasks AS t JOIN queue AS q ON t.seq = q.task_seq + 0
+  WHERE t.id = ANY($1::uuid[]) AND q.task_seq = ANY (ARRAY (SELECT seq FROM tasks WHERE id = ANY($1::uuid[])))
+    AND t.account_seq = $2
+  ORDER BY q.task_seq + 0 FOR UPDATE OF q`;
 
 const IS_READY = `EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq)`;
 const IS_LARGE = `${TASK_TEXT_BYTES} > ${READ_BYTES_MAX}`;
