@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
 
-/** What a greeting tells of the ready line. */
+/** The part of the ready line that a greeting tells. */
 export interface Greeted {
   readonly url: string;
   readonly account: string;

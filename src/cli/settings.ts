@@ -77,7 +77,7 @@ export function loadOfflineConfig(given: GivenSettings): Config {
   return loadCommandConfig({ ...given, "insecure-http": true });
 }
 
-/** What makes a folder one in which `start` serves, or served, for itself. */
+/** Either of them makes a folder one in which `start` serves, or served, for itself. */
 const FOLDER_FILES = ["postbackd.toml", "postbackd.db"];
 
 const NAMING_SETTINGS = ["config", "database"];

@@ -38,7 +38,7 @@ export function readConfigFile(
     readonly path: string;
     readonly source: string;
     readonly mustExist: boolean;
-    /** What to do where it cannot be read; null where the error says enough. */
+    /** The remedy where it cannot be read; null where the error says enough. */
     readonly remedy: string | null;
   },
   by: { readonly readFile: (path: string) => string | null; readonly findings: Findings },

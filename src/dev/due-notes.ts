@@ -24,7 +24,7 @@ export class DueNotes {
     return delivery === null ? () => {} : this.note({ what, ...delivery }, ms);
   }
 
-  /** What is still to come. */
+  /** All that is still to come. */
   list(): readonly DueItem[] {
     const now = this.#clock.now();
     return [...this.#items].filter(({ at }) => at > now);

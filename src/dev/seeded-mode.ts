@@ -5,7 +5,7 @@ import { DevMode } from "./dev-mode.ts";
 // Tests that repeat begin at the same time.
 const SEEDED_START = Date.UTC(2026, 0, 1);
 
-/** What a daemon for development needs. */
+/** The clock and the parts of a daemon for development. */
 export interface SeededMode {
   readonly dev: DevMode;
   /** Ends its clock; from then on nobody can guess any more what this process draws at random. */

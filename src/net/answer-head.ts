@@ -6,7 +6,7 @@ export type BodyFraming =
   /** The body ends with the connection. */
   | { readonly kind: "close" };
 
-/** What the head of an answer says, as far as an attempt needs it. */
+/** The head of an answer, as far as an attempt needs it. */
 export interface AnswerHead {
   readonly status: number;
   readonly framing: BodyFraming;

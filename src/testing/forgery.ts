@@ -8,7 +8,7 @@ export interface Forgery {
 
 type Genuine = Pick<Message, "headers" | "body">;
 
-/** What a receiver must not take: the first is no JSON either. */
+/** Requests that a receiver must not take: the first is no JSON either. */
 export async function forgeries(genuine: Genuine): Promise<readonly Forgery[]> {
   const unsigned = { headers: withoutSignatures(genuine), body: genuine.body };
   const altered = genuine.body.replace(/"status_message":"/, "$&No ");

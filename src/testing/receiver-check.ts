@@ -34,7 +34,7 @@ const DUPLICATES = "takes duplicates for new tasks";
 const REFUSES_AGAIN = "refuses what it has taken before";
 const ORDER = "assumes that webhooks come in order";
 
-/** What goes wrong, and what it shows where the effects differ, or a webhook is not delivered in the end. */
+/** The fault that is played, and what it shows where the effects differ, or a webhook is not delivered in the end. */
 const TROUBLES: readonly {
   readonly faults: Faults;
   readonly differs: string;

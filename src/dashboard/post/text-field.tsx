@@ -19,7 +19,7 @@ export interface FieldProps extends FormProps {
   readonly hint?: string;
 }
 
-/** What a field shows of a refusal. */
+/** The part of a refusal that a field shows. */
 export function refusalOf({ field, refusal }: Pick<FieldProps, "field" | "refusal">) {
   const fault = refusal?.field === field ? refusal.text : null;
   return { fault, isRefused: fault !== null };

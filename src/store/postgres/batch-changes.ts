@@ -39,7 +39,7 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   readonly changed = new Set<number>();
   readonly memory: NodeMemory;
   readonly #sql: BatchSql;
-  /** What the batch has learnt from its claims: to be called when it has committed. */
+  /** The lessons of the batch's claims: to be called when it has committed. */
   readonly #learnt: (() => void)[] = [];
 
   constructor(sql: BatchSql, memory: NodeMemory) {

@@ -1,7 +1,7 @@
 /** Up to when floors reach: what is later than this before now is looked at by every claim. */
 
-// What a batch writes becomes visible later than it is numbered and timed: mostly by some milliseconds, by as much as this
-// while a server is slow.
+// The rows of a batch become visible later than they are numbered and timed: mostly by some milliseconds, by as much as
+// this while a server is slow.
 export const COMMIT_MS = 1000;
 
 // As long as a commit may take, unless a standby is waited for. What lies between the two is looked at so often.

@@ -87,11 +87,11 @@ export class LaneFloors {
   }
 }
 
-/** What one claim passes over, and how it tells what it has learnt, once it has committed. */
+/** The attempts that one claim passes over, and how it tells what it has learnt, once it has committed. */
 export interface LaneLook {
   /** Of each lane. */
   readonly floors: readonly (readonly LaneFloor[])[];
-  /** What a lane has left of each retry count that was met; null where all of it was taken. */
+  /** The attempts that a lane has left of each retry count that was met; null where all of it was taken. */
   learn(place: number, left: readonly LeftOfRetry[]): void;
 }
 

@@ -107,7 +107,7 @@ interface LookParts {
   readonly adopt: (learnt: ReadonlyMap<number, number>) => void;
 }
 
-/** What one claim passes over, and what it learns. */
+/** The part of a queue that one claim passes over, and what it learns. */
 export class QueueLook {
   readonly #floors: ReadonlyMap<number, number>;
   /** Nothing was numbered above it when the claim began. */

@@ -35,7 +35,7 @@ import { workerReads } from "./workers.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
 export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
-  // What a node looks for once a second.
+  // For the looks that a node has once a second.
   const look = turnStatement(sql);
   return {
     ...accessRequestReads(sql),

@@ -173,7 +173,7 @@ async function requeue(
 
 /** Nodes take it up together: a row counts for whoever puts it back. */
 async function requeueLeft({ sql, changes }: Batch): Promise<number> {
-  // What a claim of an ended node held when this one passed over it.
+  // This node may have passed over rows that a claim of an ended node held.
   changes.memory.forgetFloors();
   const rows = await sql.all<OfAccount>(REQUEUE_LEFT);
   for (const { accountSeq } of rows) changes.counts.move(accountSeq, "running", "queued");
