@@ -15,9 +15,9 @@ const LEVEL = 1;
 const compress = promisify(gzip);
 
 /**
- * An answer to the dashboard's code, which asks for the same again and again: with a tag, so that it is sent when it has
- * changed, and compressed, in a thread of Node's own. Clients with a key get their answers as they are: they pay more
- * for the time than for the bytes.
+ * An answer to the dashboard's code, which asks for the same again and again: compressed, in a thread of Node's own, and
+ * with a tag where the page says by `If-None-Match` what it has, if only `""`, so that it is sent when it has changed.
+ * Clients with a key get their answers as they are: they pay more for the time than for the bytes.
  */
 export async function pageAnswer(
   call: Pick<Call, "headers">,
@@ -26,8 +26,9 @@ export async function pageAnswer(
   if (answer.stream !== undefined || answer.status !== 200) return answer;
   const bytes = answer.bytes ?? Buffer.from(answer.text);
   const hasTag = answer.headers !== undefined && "etag" in answer.headers;
-  const isTagged = hasTag || bytes.length > TAGGED_BYTES_MAX;
-  const tagged = isTagged ? answer : withEntityTag(call, answer, entityTag(bytes));
+  const wantsTag = !hasTag && call.headers("if-none-match").length > 0;
+  const isTagged = wantsTag && bytes.length <= TAGGED_BYTES_MAX;
+  const tagged = isTagged ? withEntityTag(call, answer, entityTag(bytes)) : answer;
   const isSent = tagged.status === 200 && bytes.length >= COMPRESSED_BYTES_MIN;
   if (!isSent || !acceptsCoding(call.headers("accept-encoding"))("gzip")) return tagged;
   const headers = { ...tagged.headers, "content-encoding": "gzip", vary: "accept-encoding" };

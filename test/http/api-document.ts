@@ -189,7 +189,8 @@ function closed(value: unknown, isPart = false): unknown {
 const PLAIN: ReadonlySet<string> = new Set(
   [
     ["date", "content-type", "content-length", "transfer-encoding", "connection", "keep-alive"],
-    ["host", "x-content-type-options"],
+    // fetch accepts gzip, and what a page reads is sent so.
+    ["host", "x-content-type-options", "content-encoding", "vary"],
   ].flat(),
 );
 

@@ -9,6 +9,8 @@ import { bearer } from "./answer.ts";
 import { byOperator } from "./search-requests.ts";
 
 const LIST = "/v1/tasks/search?limit=50";
+// As the page says that it has no answer yet.
+const NOTHING = 'If-None-Match: ""';
 const GZIP = "Accept-Encoding: gzip, deflate, br";
 
 async function startListed(t: Parameters<typeof startTestDaemon>[0]) {
@@ -24,8 +26,8 @@ async function startListed(t: Parameters<typeof startTestDaemon>[0]) {
 test("the page gets what it reads compressed, and the same is not sent to it again", async (t) => {
   const { daemon, page, ask } = await startListed(t);
 
-  const plain = await ask(page);
-  const small = await ask([...page, GZIP]);
+  const plain = await ask([...page, NOTHING]);
+  const small = await ask([...page, GZIP, NOTHING]);
   const tag = headerOf(small, "etag") ?? "";
   const same = await ask([...page, GZIP, `If-None-Match: ${tag}`]);
 
@@ -60,10 +62,16 @@ for (const [who, line] of [
   });
 }
 
+test("who does not say what he has gets no tag", async (t) => {
+  const { page, ask } = await startListed(t);
+
+  assert.equal(headerOf(await ask([...page, GZIP]), "etag"), null);
+});
+
 test("a client with a key gets its answers as they are, whatever it accepts", async (t) => {
   const { daemon, ask } = await startListed(t);
 
-  const answer = await ask([bearer(daemon), GZIP]);
+  const answer = await ask([bearer(daemon), GZIP, NOTHING]);
 
   assert.equal(headerOf(answer, "content-encoding"), null);
   assert.equal(headerOf(answer, "etag"), null);

@@ -134,7 +134,8 @@ async function send(
   const { body, signal: abort } = options;
   const [method = "", path = ""] = operation.split(" ");
   const headers = headersFor(options);
-  if (tag !== null) headers.set("If-None-Match", tag);
+  // Without it the daemon gives no tags.
+  if (method === "GET") headers.set("If-None-Match", tag ?? '""');
   try {
     const response = await fetch(urlOf(path, options), {
       method,
