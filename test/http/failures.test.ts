@@ -117,6 +117,7 @@ function operatorRequests(
     ["releaseDeliveries", post("/delivery_holds/release", { host: "PRIVATE" })],
     ["countScheduled", post("/delivery_holds", {})],
     ["listAudit", get("/audit")],
+    ["listKeys", get("/audit?account=alice")],
     ["findDatabaseHealth", get("/nodes")],
   ];
 }
