@@ -36,7 +36,8 @@ export function startOnTerminal(
 ): TerminalProgram {
   const line = [...SOURCES, ...args].map(quoted).join(" ");
   const options = ["--quiet", "--return", "--flush", "--command", line, "/dev/null"];
-  const env = { ...cleanEnvironment(), SHELL: "/bin/sh", TERM: "xterm", ...own };
+  // Node takes the terminal of a build server for one without colours.
+  const env = { ...cleanEnvironment(), CI: undefined, SHELL: "/bin/sh", TERM: "xterm", ...own };
   const child = spawn("script", options, { env, stdio: ["pipe", "pipe", "inherit"] });
   const looks = new Set<() => void>();
   let shown = "";
