@@ -2,7 +2,7 @@ import { mayBecomeHead, parseAnswerHead, type AnswerHead } from "./answer-head.t
 import { ChunkedBody } from "./chunked-body.ts";
 
 /** Why bytes are no answer that could be used. */
-export type AnswerFault = "malformed" | "oversized head" | "switched" | "too many informational";
+export type AnswerFault = "malformed" | "oversized" | "switched" | "informational";
 
 const HEAD_BYTES_MAX = 16_384;
 /** So much of a body is kept. An answer with more is not read to its end. */
@@ -85,7 +85,7 @@ export class AnswerReader {
         this.#hold(rest, from);
         return null;
       }
-      if (end > HEAD_BYTES_MAX) this.#fault = "oversized head";
+      if (end > HEAD_BYTES_MAX) this.#fault = "oversized";
       else this.#noteHead(parseAnswerHead(rest.toString("latin1", 0, end)));
       rest = rest.subarray(end + HEAD_END.length);
       from = 0;
@@ -94,7 +94,7 @@ export class AnswerReader {
   }
 
   #hold(beginning: Buffer, from: number): void {
-    if (beginning.length > HEAD_BYTES_MAX) this.#fault = "oversized head";
+    if (beginning.length > HEAD_BYTES_MAX) this.#fault = "oversized";
     else if (hasBareLineFeed(beginning, from) || !mayBecomeHead(firstLine(beginning)))
       this.#fault = "malformed";
     else this.#held = beginning;
@@ -104,7 +104,7 @@ export class AnswerReader {
     if (head === null) this.#fault = "malformed";
     else if (head.status === 101) this.#fault = "switched";
     else if (head.status >= 200) this.#begin(head);
-    else if (++this.#informational > INFORMATIONAL_MAX) this.#fault = "too many informational";
+    else if (++this.#informational > INFORMATIONAL_MAX) this.#fault = "informational";
   }
 
   #begin(head: AnswerHead): void {

@@ -68,9 +68,9 @@ const BODY_MS_MAX = 1000;
 
 const FAULTS: Readonly<Record<AnswerFault, string>> = {
   malformed: "answer is not valid HTTP",
-  "oversized head": "answer's headers are too large",
+  oversized: "answer's headers are too large",
   switched: "receiver switched protocols",
-  "too many informational": "too many informational answers",
+  informational: "too many informational answers",
 };
 
 /** waiting for the status → reading the body → settled; every failure settles at once. */
