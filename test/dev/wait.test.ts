@@ -62,6 +62,9 @@ test("a wait ends when the task is cancelled, and when its client leaves", async
   await daemon.ask("PUT /dev/results", [{ hold: true }]);
   const [id = ""] = await daemon.post({});
   const leaving = await openRaw(t, daemon.ready.url);
+  // The daemon has taken the connection in: what comes by it now is read before what comes later by another.
+  leaving.send(toBytes({ target: "/livez" }));
+  await leaving.next();
   leaving.send(toBytes({ target: `/dev/wait/${id}?for=ended&timeout=60` }));
   const waiting = daemon.ask(`GET /dev/wait/${id}?for=ended&timeout=60`);
   await daemon.ask("GET /dev/clock");
