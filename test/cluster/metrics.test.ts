@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { until } from "../../scripts/kit/until.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { settled, startCluster } from "./start.ts";
@@ -18,13 +19,22 @@ test(
     const id = await client.post({ type: "echo" });
     await client.ended(id);
 
-    const texts = await Promise.all(
-      ports.map(async (port) => (await fetch(`http://127.0.0.1:${port}/metrics`)).text()),
+    const read = () =>
+      Promise.all(
+        ports.map(async (port) => (await fetch(`http://127.0.0.1:${port}/metrics`)).text()),
+      );
+    let texts = await read();
+    // A daemon learns of another at its next heartbeat.
+    await until(
+      async () => {
+        texts = await read();
+        return texts.every((text) => text.includes("\npostbackd_nodes 2\n"));
+      },
+      { msMax: 30_000, fault: () => "a daemon does not know of both" },
     );
 
     const duties: string[] = [];
     for (const text of texts) {
-      assert.match(text, /^postbackd_nodes 2$/m);
       assert.match(text, /^postbackd_build_info\{.*database="postgres"\} 1$/m);
       assert.match(text, /^postbackd_tasks\{state="completed"\} 1$/m);
       assert.match(text, /^postbackd_database_data_bytes [1-9]/m);
