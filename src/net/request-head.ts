@@ -2,11 +2,11 @@ import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 // Whatever could end a line, or be read in two ways, is in no value; the target of a request has no spaces either.
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const VALUE = /^[\t\x20-\x7e]*$/;
 const TARGET = /^[\x21-\x7e]+$/;
 
 /**
- * The head of a request as text of Latin-1 characters, with the empty line behind it. Null when it cannot be written:
+ * The head of a request as text of ASCII characters, with the empty line behind it. Null when it cannot be written:
  * nothing in it may begin another line. Host, Content-Length and Connection are written here and nowhere else.
  */
 export function requestHead(request: SendRequest): string | null {
