@@ -26,7 +26,7 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "a body in chunks is read to its end as soon as there is room",
       ],
       "http/cursor.test.ts": [
-        "a cursor says nothing: its bytes are of one length and new each time, however much others do",
+        "a cursor says nothing: its bytes are of one length and other ones at each place, however much others do",
         "a cursor of another account, of another list or of the operator is 40000, as one that is forged",
         "the operator goes on with an account's list in its name, and the account with the operator's",
         "a cursor is good after a restart of the daemon",
@@ -399,6 +399,7 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "a stop lets a request that is under way have its answer, and takes no task from it",
       ],
       "http/operator-system.test.ts": [
+        "after a reload the settings in force are shown, and what was changed beside them waits for a restart",
         "the system is shown as it is",
         "settings are shown with their sources, as text, and none of them is a secret",
         "the log's last lines are shown, and no query of a webhook's URL is among them, nor any key",
