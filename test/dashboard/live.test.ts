@@ -10,6 +10,7 @@ import { forgive, goTo, mark, takeSteps } from "./visit.ts";
 
 const EVENTS = "/v1/events";
 const MINUTE_MS = 60_000;
+const TAGS = "tbody bdi.clipped[title^=tag-]";
 
 test("the live page", (t) =>
   takeSteps(t, {
@@ -26,11 +27,13 @@ async function openTasks(t: TestContext, daemon: TestDaemon) {
   await signIn(opened.page, daemon.account);
   await goTo(opened.page, "Tasks");
   await opened.page.getByText("Live", { exact: true }).waitFor();
+  // A list that is read only after the next post has that task among its rows, and not behind a button.
+  await opened.page.locator(TAGS).first().waitFor();
   return opened;
 }
 
 async function tagsShown(page: Page): Promise<readonly string[]> {
-  return page.locator("tbody bdi.clipped[title^=tag-]").allTextContents();
+  return page.locator(TAGS).allTextContents();
 }
 
 async function newTasksWait(t: TestContext, daemon: TestDaemon): Promise<void> {
