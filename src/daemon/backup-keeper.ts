@@ -1,5 +1,3 @@
-import { rmSync } from "node:fs";
-
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
@@ -9,6 +7,7 @@ import { Scheduler } from "../engine/scheduler.ts";
 import type { BackupRun } from "../store/sqlite/backup-run.ts";
 import { removeUnfinished } from "../store/sqlite/backup.ts";
 import { documentPath } from "../store/sqlite/copy-facts.ts";
+import { removeGradually } from "../store/sqlite/machine/gradual-removal.ts";
 import { BackupFolder, toCopy, type ScheduledCopy } from "./backup-folder.ts";
 import type { Database } from "./database.ts";
 
@@ -37,6 +36,7 @@ export class BackupKeeper {
   readonly #folder: BackupFolder;
   #run: BackupRun | null = null;
   #round: Promise<void> | null = null;
+  #cleaning: Promise<void> = Promise.resolve();
   #isDraining = false;
   #newest: BackupState["newest"] = null;
   #failure: BackupState["failure"] = null;
@@ -51,12 +51,12 @@ export class BackupKeeper {
   start(): void {
     const { schedule } = this.#deps.config.backup;
     if (schedule === null) return;
-    this.#attempt(() => {
+    this.#cleaning = this.#attempt(async () => {
       this.#folder.make();
-      for (const part of this.#folder.files(".db.part")) {
-        removeUnfinished(part.replace(/\.part$/, ""));
-      }
       this.#newest = this.#folder.newest();
+      for (const part of this.#folder.files(".db.part")) {
+        await removeUnfinished(part.replace(/\.part$/, ""), this.#isHurried);
+      }
     });
     this.#scheduler.every(schedule, () => {
       this.#round ??= this.#make().finally(() => {
@@ -87,12 +87,13 @@ export class BackupKeeper {
   /** Drains; settles when nothing is being made. */
   async close(): Promise<void> {
     this.drain();
-    await this.#round;
+    await Promise.all([this.#cleaning, this.#round]);
   }
 
   async #make(): Promise<void> {
     const { clock, log, database, config } = this.#deps;
     const file = this.#folder.fileAt(clock.now());
+    await this.#cleaning;
     try {
       this.#folder.make();
       const order = { file, mayReplace: false, now: clock.now(), isServedHere: true };
@@ -101,7 +102,7 @@ export class BackupKeeper {
       this.#newest = toCopy(file, document);
       this.#failure = null;
       log.info({ file, bytes: document.bytes, tasks: document.tasks }, "made a backup");
-      this.#attempt(() => this.#removeOld(config.backup.keep));
+      await this.#attempt(() => this.#removeOld(config.backup.keep));
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -121,17 +122,17 @@ export class BackupKeeper {
     log.error({ folder: this.#folder.path, newest }, `the scheduled backup failed: ${reason}`);
   }
 
-  #removeOld(keep: number): void {
+  async #removeOld(keep: number): Promise<void> {
     for (const file of this.#folder.files(".db").slice(0, -keep)) {
-      rmSync(file);
-      rmSync(documentPath(file), { force: true });
+      await removeGradually(file, this.#isHurried);
+      await removeGradually(documentPath(file), this.#isHurried);
     }
   }
 
   // A folder, or a file in it, that refuses something must not keep the daemon from serving.
-  #attempt(step: () => void): void {
+  async #attempt(step: () => Promise<void>): Promise<void> {
     try {
-      step();
+      await step();
     } catch (error) {
       const { log } = this.#deps;
       log.error(
@@ -140,4 +141,6 @@ export class BackupKeeper {
       );
     }
   }
+
+  readonly #isHurried = (): boolean => this.#isDraining;
 }

@@ -71,7 +71,6 @@ test("files of other names in the folder stay, but what a crash left of a copy g
   const clock = createFakeClock({ now: NOW });
   const toml = `${NIGHTLY}keep = 1\nfolder = "elsewhere"\n`;
   const daemon = await startTestDaemon(t, { clock, folder, toml });
-  assert.deepEqual(readdirSync(backups), others);
 
   clock.advance(60_000);
   await said(daemon, /"made a backup"/);

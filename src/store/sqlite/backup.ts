@@ -15,6 +15,12 @@ import { documentPath, documentText, sha256Of, type CopyDocument } from "./copy-
 import { syncToDisk } from "./machine/connection.ts";
 import type { CopyPace } from "./machine/copy-pace.ts";
 import { refuseDamagedFile } from "./machine/file-check.ts";
+import {
+  freeGradually,
+  openToRemove,
+  removeGradually,
+  type IsHurried,
+} from "./machine/gradual-removal.ts";
 import { InstanceLock, InstanceLockError } from "./machine/instance-lock.ts";
 import { refuseSecondName } from "./machine/open-files.ts";
 import { copySnapshot } from "./machine/snapshot-copy.ts";
@@ -55,10 +61,10 @@ export async function makeBackup(order: BackupOrder, pace: CopyPace): Promise<Co
     const document = await makeParts(order, pace);
     // A file of that name that was made since is somebody else's.
     if (!mayReplace && existsSync(file)) throw new Error(`${file} was made meanwhile`);
-    install(file);
+    await install(file, pace);
     return document;
   } catch (error) {
-    removeUnfinished(file);
+    await removeUnfinished(file, pace.isStopped);
     throw error;
   } finally {
     lock.release();
@@ -92,7 +98,7 @@ async function makeParts(
   { database, file, now }: BackupOrder,
   pace: CopyPace,
 ): Promise<CopyDocument> {
-  removeUnfinished(file);
+  await removeUnfinished(file, pace.isStopped);
   const part = partOf(file);
   await copySnapshot({ from: database, to: part, pace });
   const facts = checkContent(part, pace);
@@ -112,23 +118,28 @@ async function makeParts(
 }
 
 // A whole copy without its document passes a check; one beside the document of another does not.
-function install(file: string): void {
+async function install(file: string, { isStopped }: CopyPace): Promise<void> {
   const folder = dirname(file);
-  rmSync(documentPath(file), { force: true });
-  syncToDisk(folder);
-  chmodSync(partOf(file), 0o600);
-  renameSync(partOf(file), file);
-  syncToDisk(folder);
-  renameSync(partOf(documentPath(file)), documentPath(file));
-  syncToDisk(folder);
+  const replaced = await openToRemove(file);
+  try {
+    rmSync(documentPath(file), { force: true });
+    syncToDisk(folder);
+    chmodSync(partOf(file), 0o600);
+    renameSync(partOf(file), file);
+    syncToDisk(folder);
+    renameSync(partOf(documentPath(file)), documentPath(file));
+    syncToDisk(folder);
+  } finally {
+    // Where it still has its name, nothing was replaced.
+    if (replaced !== null) await freeGradually(replaced, isStopped);
+  }
 }
 
 /** Removes what a backup of this name left that did not come to its end. */
-export function removeUnfinished(file: string): void {
-  for (const part of [partOf(file), `${partOf(file)}-journal`, partOf(documentPath(file))]) {
-    rmSync(part, { force: true });
-  }
-  for (const suffix of ["-wal", "-shm"]) rmSync(partOf(file) + suffix, { force: true });
+export async function removeUnfinished(file: string, isHurried: IsHurried): Promise<void> {
+  await removeGradually(partOf(file), isHurried);
+  const small = ["-journal", "-wal", "-shm"].map((suffix) => partOf(file) + suffix);
+  for (const path of [...small, partOf(documentPath(file))]) rmSync(path, { force: true });
 }
 
 function partOf(path: string): string {

@@ -39,8 +39,10 @@ export class CopyPace implements CopyWatch {
 
   /** Throws {@link CopyStopped} when the copy was broken off. */
   readonly check = (): void => {
-    if (Atomics.load(this.#stop, 0) !== 0) throw new CopyStopped();
+    if (this.isStopped()) throw new CopyStopped();
   };
+
+  readonly isStopped = (): boolean => Atomics.load(this.#stop, 0) !== 0;
 }
 
 /** The memory through which {@link stopCopy} reaches a {@link CopyPace}. */
