@@ -1,9 +1,17 @@
 import type { Logger } from "../../domain/log.ts";
 import type { AttemptResult, DeliveryDecision } from "../../domain/webhook/delivery.ts";
-import type { AttemptRef } from "../../store/store.ts";
+import type { AttemptRef, LaneRef } from "../../store/store.ts";
+import type { AttemptClass } from "./lane-places.ts";
 
 /** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` tells nothing. */
 export type Pace = "quick" | "slow" | "unknown";
+
+/** An attempt that has ended: what it held, and how. */
+export interface EndedAttempt extends LaneRef {
+  readonly class: AttemptClass;
+  readonly bytes: number;
+  readonly pace: Pace;
+}
 
 // A lane that fails more slowly than this holds places that others could use. A receiver that takes its time and
 // delivers is welcome, for a while.

@@ -14,18 +14,19 @@ export function classOf({ retry }: { readonly retry: number }): AttemptClass {
   return retry === 0 ? "fresh" : "retries";
 }
 
-export const NO_LOAD: Load = { fresh: 0, retries: 0, bytes: 0 };
-
-/** The load of attempts, by the name of their lane. */
-export function loadByLane(attempts: readonly ClaimedAttempt[]): ReadonlyMap<string, Load> {
-  const loads = new Map<string, Load>();
+/** The load of these attempts together. */
+export function loadOf(attempts: readonly ClaimedAttempt[]): Load {
+  const load = { fresh: 0, retries: 0, bytes: 0 };
   for (const attempt of attempts) {
-    const load = loads.get(keyOf(attempt)) ?? NO_LOAD;
-    const of = classOf(attempt);
-    const bytes = load.bytes + bytesOf(attempt);
-    loads.set(keyOf(attempt), { ...load, [of]: load[of] + 1, bytes });
+    load[classOf(attempt)]++;
+    load.bytes += bytesOf(attempt);
   }
-  return loads;
+  return load;
+}
+
+/** The result of a share: how many attempts were really started, how large they are, and what the lane has left. */
+export interface ShareOutcome extends Load {
+  readonly left: Lane;
 }
 
 /** The unique name of a lane. */

@@ -16,30 +16,23 @@ import type {
   ClaimedAttempt,
   Lane,
   LaneRef,
-  LaneShare,
   LeftWork,
   Store,
 } from "../../store/store.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
-import { isLifeOver, requireMember, type RunDeps } from "../run/run-end.ts";
+import { isLifeOver, type RunDeps } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
 import { logFailure, toPace } from "./attempt-end.ts";
-import {
-  bytesOf,
-  classOf,
-  keyOf,
-  loadByLane,
-  movedLane,
-  NO_LOAD,
-  nothingLeft,
-} from "./claimed-load.ts";
+import { bytesOf, classOf } from "./claimed-load.ts";
+import { LaneClaims } from "./lane-claims.ts";
 import type { AttemptClass, LaneLimits } from "./lane-places.ts";
 import { Lanes } from "./lanes.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
+import type { ReadyAttempt } from "./ready-attempts.ts";
 import { TimeShifts } from "./time-shifts.ts";
-import { INTERRUPTED, NOT_MADE, toRefused } from "./unsent-result.ts";
+import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused } from "./unsent-result.ts";
 
 /** The part of the store that this dispatcher uses. */
 export type DeliveryQueue = Pick<
@@ -86,11 +79,9 @@ export class DeliveryDispatcher implements Part {
   readonly #deps: DeliveryDispatcherDeps;
   readonly #lanes: Lanes;
   readonly #shifts: TimeShifts;
+  readonly #claims: LaneClaims;
   /** The life of this node in which it sends. */
   #life: string;
-  #isClaiming = false;
-  /** Accounts that were resumed since the last claim began: what the claim says about them is no longer true. */
-  #resumed = new Set<number>();
   /** Claims, shifts, and attempts that were started and are not recorded yet. */
   readonly #steps = new Steps();
   #isDraining = false;
@@ -99,6 +90,14 @@ export class DeliveryDispatcher implements Part {
     this.#deps = deps;
     this.#lanes = new Lanes(deps.limits);
     this.#shifts = new TimeShifts(deps);
+    this.#claims = new LaneClaims({
+      ...deps,
+      lanes: this.#lanes,
+      shifts: this.#shifts,
+      steps: this.#steps,
+      start: (attempt) => this.#start(attempt),
+      hold: (accountIds) => this.hold(accountIds),
+    });
     this.#life = deps.cluster.self;
   }
 
@@ -120,7 +119,7 @@ export class DeliveryDispatcher implements Part {
   /** Records what was left in flight as interrupted, to be sent again at once. Answers how many attempts that were. */
   async takeUp(left: LeftWork): Promise<number> {
     const attempts = await persist(() => this.#deps.store.listInFlight(left), this.#deps);
-    await Promise.all(attempts.map((attempt) => this.#recordEarlier(attempt)));
+    await Promise.all(attempts.map((attempt) => this.#recordUnsent(attempt, INTERRUPTED)));
     return attempts.length;
   }
 
@@ -128,6 +127,7 @@ export class DeliveryDispatcher implements Part {
   divide(): void {
     const { cluster } = this.#deps;
     this.#lanes.divide({ self: cluster.self, members: cluster.membership() });
+    this.#takeBack();
     this.pump();
   }
 
@@ -145,7 +145,10 @@ export class DeliveryDispatcher implements Part {
   /** Breaks off what is not this node's any more, after it was lost as a member: others send it again. */
   abandon(): void {
     const { cluster, sender } = this.#deps;
-    if (isLifeOver(this.#life, cluster) && this.#lanes.inFlight > 0) sender.abort();
+    if (isLifeOver(this.#life, cluster)) {
+      this.#claims.takeAll();
+      if (this.#lanes.inFlight > 0) sender.abort();
+    }
     this.#life = cluster.self;
   }
 
@@ -167,6 +170,7 @@ export class DeliveryDispatcher implements Part {
    */
   hold(accountIds: Iterable<number>): void {
     for (const accountId of accountIds) this.#lanes.hold(accountId);
+    this.#takeBack();
   }
 
   /** How much is scheduled and under way. */
@@ -181,7 +185,7 @@ export class DeliveryDispatcher implements Part {
     for (const accountId of accountIds) {
       // Changes from now on are noted; earlier ones are read.
       this.#lanes.release(accountId);
-      this.#resumed.add(accountId);
+      this.#claims.resume(accountId);
       this.#notice(await this.#readLanes(accountId));
     }
   }
@@ -192,6 +196,7 @@ export class DeliveryDispatcher implements Part {
    */
   async holdOnly(scopes: readonly HoldScope[]): Promise<void> {
     const released = this.#lanes.holdOnly(scopes);
+    this.#takeBack();
     // Changes from now on are noted; earlier ones are read.
     const ofAll = released.some(({ accountId }) => accountId === null);
     const accounts = new Set(released.map(({ accountId }) => accountId ?? "all"));
@@ -219,14 +224,21 @@ export class DeliveryDispatcher implements Part {
 
   /** Starts whatever is due and has room. Called when something changed, and once a second. */
   pump(): void {
-    // Asked first: it may tell that the clock was set.
-    const now = this.#deps.clock.now();
-    if (this.#isDraining || this.#isClaiming || this.#shifts.isUnderWay) return;
-    if (!this.#deps.cluster.isMember()) return;
-    const shares = this.#lanes.take(now);
-    if (shares.length === 0) return;
-    this.#isClaiming = true;
-    void this.#steps.track(this.#claim(shares).catch(this.#deps.failed));
+    this.#claims.pump();
+  }
+
+  /** Ends what is ready of lanes that must not wait any more; it is scheduled again. */
+  #takeBack(): void {
+    this.#endUnsent(this.#claims.takeBack());
+  }
+
+  #endUnsent(attempts: readonly ReadyAttempt[]): void {
+    for (const { attempt } of attempts) {
+      const ended = this.#recordUnsent(attempt, TAKEN_BACK)
+        .catch(this.#deps.failed)
+        .finally(() => this.pump());
+      void this.#steps.track(ended);
+    }
   }
 
   /** True when nothing is in flight and nothing is due that would still be started. */
@@ -238,54 +250,27 @@ export class DeliveryDispatcher implements Part {
     return this.#steps.quiet();
   }
 
-  /** Claims no more. What is in flight goes on, within its deadline. */
+  /** Claims no more. What is in flight goes on, within its deadline; what is ready is sent. */
   drain(): void {
     this.#isDraining = true;
+    this.#claims.drain();
   }
 
   /** Breaks off what is in flight; it is recorded as interrupted. */
   abort(): void {
     this.drain();
+    this.#endUnsent(this.#claims.takeAll());
     this.#deps.sender.abort();
   }
 
-  async #claim(shares: readonly LaneShare[]): Promise<void> {
-    const { store, clock, cluster } = this.#deps;
-    const resumed = new Set<number>();
-    this.#resumed = resumed;
-    try {
-      let setMs = 0;
-      let life = cluster.self;
-      const claim = (): ReturnType<DeliveryQueue["claimAttempts"]> => {
-        const now = clock.now();
-        setMs = this.#shifts.setMs;
-        requireMember(cluster);
-        life = cluster.self;
-        return store.claimAttempts({ lanes: shares, now });
-      };
-      const { attempts, lanes, held } = await persist(claim, this.#deps);
-      const started = loadByLane(attempts);
-      for (const [index, share] of shares.entries()) {
-        // The store answered in the time of the clock as it was then.
-        const left = movedLane(lanes[index] ?? nothingLeft(share), this.#shifts.setMs - setMs);
-        this.#lanes.claimed(share, { ...(started.get(keyOf(share)) ?? NO_LOAD), left });
-      }
-      this.hold(held.filter((accountId) => !resumed.has(accountId)));
-      for (const attempt of attempts) this.#start(attempt, life);
-    } finally {
-      this.#isClaiming = false;
-    }
-    this.pump();
-  }
-
-  #start(attempt: ClaimedAttempt, life: string): void {
-    const made = this.#make(attempt, life)
+  #start(attempt: ReadyAttempt): void {
+    const made = this.#make(attempt)
       .catch(this.#deps.failed)
       .finally(() => this.pump());
     void this.#steps.track(made);
   }
 
-  async #make(attempt: ClaimedAttempt, life: string): Promise<void> {
+  async #make({ attempt, life }: ReadyAttempt): Promise<void> {
     const { clock, log } = this.#deps;
     const startedAt = clock.monotonic();
     const lagMs = Math.max(0, clock.now() - attempt.dueAt);
@@ -293,14 +278,16 @@ export class DeliveryDispatcher implements Part {
     log.debug({ id, kind, attempt: number, host }, "an attempt began");
     const result = await this.#send(attempt, life);
     const ms = clock.monotonic() - startedAt;
+    const pace = toPace(result.outcome, ms);
     const recorded = this.#record(attempt, result);
     this.#lanes.ended({
       accountId: attempt.accountId,
       host: attempt.host,
       class: classOf(attempt),
       bytes: bytesOf(attempt),
-      pace: toPace(result.outcome, ms),
+      pace,
     });
+    if (pace === "slow") this.#takeBack();
     // The record is in the writer's queue before the claim that the free place allows: one commit serves both, and a
     // full lane moves on one commit earlier (measured: 15 % more deliveries/s to one receiver).
     this.pump();
@@ -310,10 +297,10 @@ export class DeliveryDispatcher implements Part {
     this.#deps.observer?.attempt?.({ kind, host, outcome, ms, lagMs, state });
   }
 
-  async #recordEarlier(attempt: AttemptRef): Promise<void> {
-    const { state } = await this.#record(attempt, INTERRUPTED);
+  async #recordUnsent(attempt: AttemptRef, result: AttemptResult): Promise<void> {
+    const { state } = await this.#record(attempt, result);
     const { kind, host } = attempt;
-    const { outcome } = INTERRUPTED;
+    const { outcome } = result;
     this.#deps.observer?.attempt?.({ kind, host, outcome, ms: null, lagMs: null, state });
   }
 

@@ -2,7 +2,8 @@ import type { HoldScope } from "../../domain/webhook/delivery-hold.ts";
 import { ALONE, shareOfAll, type NodeView } from "../../domain/webhook/node-share.ts";
 import type { Lane, LaneRef, LaneShare } from "../../store/store.ts";
 import { RankHeap } from "../lease/rank-heap.ts";
-import type { Pace } from "./attempt-end.ts";
+import type { EndedAttempt } from "./attempt-end.ts";
+import type { ShareOutcome } from "./claimed-load.ts";
 import { HeldLanes } from "./held-lanes.ts";
 import {
   ATTEMPT_CLASSES,
@@ -26,18 +27,6 @@ import {
   type LaneQueue,
 } from "./lane-turns.ts";
 import { ProvenLanes } from "./proven-lanes.ts";
-
-/** The result of a share: how many attempts were really started, how large they are, and what the lane has left. */
-export interface ShareOutcome extends Load {
-  readonly left: Lane;
-}
-
-/** An attempt that has ended and is recorded. */
-export interface EndedAttempt extends LaneRef {
-  readonly class: AttemptClass;
-  readonly bytes: number;
-  readonly pace: Pace;
-}
 
 /** A claim in the making. */
 interface OpenTake {
@@ -127,6 +116,12 @@ export class Lanes {
   /** Notes that a host answered an account the last time, as far as is known. */
   noteProven(ref: LaneRef): void {
     this.#setProven(ref, true);
+  }
+
+  /** How many attempts of a lane may be claimed before it has places for them; none where a place is not given back soon. */
+  aheadMax(ref: LaneRef): number {
+    const mayWait = this.#proven.has(ref) && !this.#held.has(ref);
+    return mayWait ? this.#placesOf(ref.host).all : 0;
   }
 
   /** Forgets what an account has scheduled and ignores more until {@link release}. Attempts in flight go on. */
@@ -268,9 +263,13 @@ export class Lanes {
     return placesAt(host, this.#limits.inFlightPerHostMax, this.#view);
   }
 
+  #placesOf(host: string): HostPlaces {
+    return this.#hosts.get(host)?.places ?? this.#placesAt(host);
+  }
+
   #isLeftToOthers(host: string): boolean {
     if (this.#view.members.length <= this.#limits.inFlightPerHostMax) return false;
-    return (this.#hosts.get(host)?.places ?? this.#placesAt(host)).all === 0;
+    return this.#placesOf(host).all === 0;
   }
 
   #allLanes(): readonly LaneState[] {

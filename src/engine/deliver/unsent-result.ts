@@ -22,6 +22,13 @@ export const INTERRUPTED: AttemptResult = {
   error: "the daemon stopped during the attempt",
 };
 
+/** Its lane was held, or turned slow, while the attempt waited for a place. */
+export const TAKEN_BACK: AttemptResult = {
+  ...NOTHING_HAPPENED,
+  outcome: "interrupted",
+  error: "taken back before it was sent",
+};
+
 /** The request could not be made, which is a fault of the program. */
 export const NOT_MADE: AttemptResult = {
   ...NOTHING_HAPPENED,

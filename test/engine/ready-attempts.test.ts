@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { StoreError, type ClaimedAttempt } from "../../src/store/store.ts";
+import { newAttemptResult } from "../helpers/store.ts";
+import { attempt, EMPTY, LANE, lane, NOW, setUp, setUpProven } from "./dispatcher-setup.ts";
+
+// Of 8 places at a host one account gets 7.
+const PLACES = 7;
+const DELIVERED = newAttemptResult({ outcome: "delivered" });
+const TAKEN_BACK = "taken back before it was sent";
+const MORE = lane({ freshDueAt: NOW });
+
+function attempts(from: number, count: number): readonly ClaimedAttempt[] {
+  return Array.from({ length: count }, (_, i) => attempt({ seq: from + i, number: from + i }));
+}
+
+/** A proven lane whose places are full, with four attempts that are ready. */
+async function setUpFull({ left = lane() } = {}) {
+  const parts = await setUpProven();
+  parts.dispatcher.wake([LANE]);
+  const claimed = attempts(1, PLACES + 4);
+  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [left], held: [] });
+  await parts.sends.waitFor(PLACES);
+  return parts;
+}
+
+type Parts = Awaited<ReturnType<typeof setUpFull>>;
+
+/** Answers the attempt that was sent first. */
+async function answer({ sends, records }: Parts, result = DELIVERED): Promise<string> {
+  const send = await sends.next();
+  send.resolve(result);
+  (await records.next()).resolve();
+  return send.argument;
+}
+
+/** Answers the attempts under way, one by one; those of them that were sent, in their order. */
+async function answerAll(parts: Parts, count: number): Promise<readonly string[]> {
+  const sent = [];
+  for (let i = 0; i < count; i++) sent.push(await answer(parts));
+  return sent;
+}
+
+test("a place that is free again is filled without another claim, in the order of the attempts", async () => {
+  const parts = await setUpFull();
+  assert.deepEqual(parts.shares, [{ ...LANE, fresh: PLACES + 8, retries: 0 }]);
+  const sent = await answerAll(parts, PLACES + 4);
+  await parts.dispatcher.quiet();
+  assert.deepEqual(
+    sent,
+    attempts(1, PLACES + 4).map(({ number }) => String(number)),
+  );
+  assert.deepEqual([parts.shares.length, parts.dispatcher.isIdle()], [1, true]);
+});
+
+test("what is ready takes no places: no more are sent at once than the host has for the account", async () => {
+  const parts = await setUpFull();
+  assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [PLACES, PLACES]);
+  await answer(parts);
+  await parts.sends.waitFor(PLACES);
+  assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [PLACES, PLACES]);
+  await answerAll(parts, PLACES + 3);
+  await parts.dispatcher.quiet();
+});
+
+test("a lane that runs out is filled by a claim while its last ones are sent", async () => {
+  const parts = await setUpFull({ left: MORE });
+  await answer(parts);
+  // Three are ready, of eight that may be: five more are asked for, and no place waits for them.
+  const claim = await parts.claims.next();
+  assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
+  await parts.sends.waitFor(PLACES);
+  claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], held: [] });
+  const sent = await answerAll(parts, PLACES + 3 + 5);
+  await parts.dispatcher.quiet();
+  assert.equal(sent.at(-1), "16");
+  assert.equal(parts.dispatcher.isIdle(), true);
+});
+
+test("a lane whose host has not answered is given nothing ahead", async () => {
+  const { dispatcher, claims, shares } = setUp();
+  dispatcher.wake([LANE]);
+  (await claims.next()).resolve(EMPTY);
+  await dispatcher.quiet();
+  assert.deepEqual(shares, [{ ...LANE, fresh: 1, retries: 0 }]);
+});
+
+for (const [why, hold] of [
+  ["its account is held", ({ dispatcher }: Parts) => dispatcher.hold([1])],
+  [
+    "the operator holds it",
+    ({ dispatcher }: Parts) => dispatcher.holdOnly([{ accountId: null, host: LANE.host }]),
+  ],
+] as const) {
+  test(`what is ready of a lane is scheduled again and not sent when ${why}`, async () => {
+    const parts = await setUpFull();
+    await hold(parts);
+    for (let seq = PLACES + 1; seq <= PLACES + 4; seq++) {
+      const { argument, resolve } = await parts.records.next();
+      assert.deepEqual([argument.attempt.seq, argument.result.error], [seq, TAKEN_BACK]);
+      assert.deepEqual(argument.decision, { state: "scheduled", dueAt: NOW, retry: 0 });
+      resolve();
+    }
+    await answerAll(parts, PLACES);
+    await parts.dispatcher.quiet();
+    assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
+  });
+}
+
+test("what is ready is scheduled again when the host turns slow, so that it waits in the file", async () => {
+  const parts = await setUpFull();
+  const send = await parts.sends.next();
+  parts.clock.advance(10_000);
+  send.resolve(newAttemptResult({ outcome: "timed_out" }));
+  const first = await parts.records.next();
+  assert.equal(first.argument.result.outcome, "timed_out");
+  first.resolve();
+  // The place of the one that timed out went to nobody: a lane that is not proven has one at a time.
+  for (let i = 0; i < 4; i++) {
+    const { argument, resolve } = await parts.records.next();
+    assert.equal(argument.result.error, TAKEN_BACK);
+    resolve();
+  }
+  await answerAll(parts, PLACES - 1);
+  (await parts.claims.next()).resolve(EMPTY);
+  await parts.dispatcher.quiet();
+});
+
+test("a drain sends what is ready, and claims nothing more", async () => {
+  const parts = await setUpFull({ left: MORE });
+  parts.dispatcher.drain();
+  const sent = await answerAll(parts, PLACES + 4);
+  await parts.dispatcher.quiet();
+  assert.equal(sent.length, PLACES + 4);
+  assert.deepEqual([parts.claims.waiting, parts.shares.length], [0, 1]);
+});
+
+test("an abort records what is ready as interrupted", async () => {
+  const parts = await setUpFull();
+  parts.dispatcher.abort();
+  for (let i = 0; i < 4; i++) {
+    const { argument, resolve } = await parts.records.next();
+    assert.equal(argument.result.outcome, "interrupted");
+    resolve();
+  }
+  await answerAll(parts, PLACES);
+  await parts.dispatcher.quiet();
+  assert.equal(parts.sends.waiting, 0);
+});
+
+test("an account that comes while another's are ready gets the next place of the host", async () => {
+  const parts = await setUpFull();
+  const other = { accountId: 2, host: LANE.host };
+  parts.dispatcher.wake([other]);
+  const claim = await parts.claims.next();
+  assert.deepEqual(parts.shares.at(-1), { ...other, fresh: 1, retries: 0 });
+  const seq = 99;
+  const claimed = [attempt({ ...other, seq, number: seq })];
+  claim.resolve({ attempts: claimed, lanes: [lane(other)], held: [] });
+  await parts.sends.waitFor(PLACES + 1);
+  const sent = await answerAll(parts, PLACES + 1 + 4);
+  await parts.dispatcher.quiet();
+  assert.equal(sent[PLACES], "99");
+});
+
+test("a claim that has to be repeated brings what is ready all the same", async () => {
+  const parts = await setUpProven();
+  parts.dispatcher.wake([LANE]);
+  (await parts.claims.next()).reject(new StoreError("full", "no space"));
+  await parts.clock.whenPending(1);
+  parts.clock.advance(1000);
+  const claimed = attempts(1, PLACES + 1);
+  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [lane()], held: [] });
+  assert.equal((await answerAll(parts, PLACES + 1)).length, PLACES + 1);
+  await parts.dispatcher.quiet();
+});
