@@ -359,6 +359,15 @@ describe("backlog", () => {
     assert.deepEqual(await answerAll(transport, { all: [later] }), ["e"]);
   });
 
+  test("the engine's own work, however much of it waits, refuses no client", async () => {
+    const { transport, submit } = setUp({ backlogWeightMax: 10 });
+    const engine = submit("a", { weight: 100 });
+    const client = submit("b", { weight: 9, mayShed: true });
+    const last = submit("c", { mayShed: true });
+    assert.equal(await submit("d", { mayShed: true }), "overloaded");
+    assert.deepEqual(await answerAll(transport, { all: [engine, client, last] }), ["a", "b", "c"]);
+  });
+
   test("what is being written is no backlog any more", async () => {
     const { transport, submit } = setUp({ backlogWeightMax: 1 });
     const first = submit("a", { mayShed: true });

@@ -11,7 +11,10 @@ export interface GroupCommitLimits {
    * 77k/s at 1,000).
    */
   readonly batchWeightMax: number;
-  /** Operations that may be shed are refused while this much weight waits. */
+  /**
+   * Operations that may be shed are refused while this much weight of such operations waits. The engine's own work is
+   * bounded by its limits, and would make a busy daemon refuse clients whom it could serve.
+   */
   readonly backlogWeightMax: number;
 }
 
@@ -19,13 +22,12 @@ export interface GroupCommitLimits {
 export interface SubmitOptions {
   /** Roughly the rows it writes. */
   readonly weight: number;
-  /** True for a client's request: it can come again. The engine's own work is bounded by its limits. */
+  /** True for a client's request: it can come again. */
   readonly mayShed: boolean;
 }
 
-interface Pending {
+interface Pending extends SubmitOptions {
   readonly operation: Operation;
-  readonly weight: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
@@ -46,7 +48,8 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
   readonly #transport: BatchTransport;
   readonly #limits: GroupCommitLimits;
   #pending: Pending[] = [];
-  #pendingWeight = 0;
+  /** The weight of those that wait and may be shed. */
+  #backlog = 0;
   #batchesInFlight = 0;
   #flushPlanned = false;
   #fault: StoreError | null = null;
@@ -79,14 +82,14 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     { weight, mayShed }: SubmitOptions,
   ): Promise<ReturnType<Writes[Name]>> {
     if (this.#fault !== null) return Promise.reject(this.#fault);
-    if (mayShed && this.#pendingWeight >= this.#limits.backlogWeightMax) {
+    if (mayShed && this.#backlog >= this.#limits.backlogWeightMax) {
       return Promise.reject(new StoreError("overloaded", "too many writes are waiting"));
     }
     return new Promise((resolve, reject) => {
       // The writer answers an operation with what its own function returned.
       const settle = (value: unknown): void => resolve(value as ReturnType<Writes[Name]>);
-      this.#pending.push({ operation: { name, args }, weight, resolve: settle, reject });
-      this.#pendingWeight += weight;
+      this.#pending.push({ operation: { name, args }, weight, mayShed, resolve: settle, reject });
+      if (mayShed) this.#backlog += weight;
       this.#planFlush();
     });
   }
@@ -181,8 +184,9 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
       weight += more;
       count++;
     }
-    this.#pendingWeight -= weight;
-    return this.#pending.splice(0, count);
+    const batch = this.#pending.splice(0, count);
+    for (const { mayShed, weight: taken } of batch) if (mayShed) this.#backlog -= taken;
+    return batch;
   }
 
   #settle(batch: readonly Pending[], reply: BatchReply): void {
@@ -211,7 +215,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     const isVague = this.#fault?.kind === "failed" && !(this.#fault instanceof FileFault);
     if (this.#fault === null || (isVague && error instanceof FileFault)) this.#fault = error;
     for (const { reject } of this.#pending.splice(0)) reject(error);
-    this.#pendingWeight = 0;
+    this.#backlog = 0;
   }
 
   #tellDrained(): void {

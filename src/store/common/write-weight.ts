@@ -58,6 +58,15 @@ type WeightOf = {
 // A step of the operator, or of the engine, whose own limits bound the number of its steps.
 const ONE_ROW = rows(1);
 
+// A claim asks for as many as there are places, and mostly brings a few. Weighed as if it brought them all, each had a
+// commit of its own: with 1,000 types posts of 100 tasks filled the backlog with claims (measured: 944 of 960 refused).
+const PLACES_PER_ROW = 8;
+
+/** How much a claim weighs that may bring so many. */
+function claimOf(places: number): SubmitOptions {
+  return rows(Math.ceil(places / PLACES_PER_ROW));
+}
+
 /** The weights of the writes that are more than one row, or that a client asks for. */
 const WEIGHTS = {
   insertAccessRequest: CLIENT_WRITE,
@@ -66,19 +75,19 @@ const WEIGHTS = {
   collectTask: CLIENT_WRITE,
   cancelTask: CLIENT_WRITE,
   cancelTasks: ({ ids }) => ({ weight: ids.length, mayShed: true }),
-  claimTasks: ({ max }) => rows(max),
+  claimTasks: ({ max }) => claimOf(max),
   releaseDelayed: ({ max }) => rows(max),
   expireQueued: LOCKS_UNNAMED,
   requeueTasks: (which) => ("of" in which ? LOCKS_UNNAMED : ONE_ROW),
   eraseAccountPart: LOCKS_UNNAMED,
   // Workers hold what they claimed: refusing them would cost more than letting them in.
-  claimLeases: ({ max }) => rows(max),
+  claimLeases: ({ max }) => claimOf(max),
   extendLeases: ({ leases }) => rows(leases.length),
   endLeases: weightOfEnds,
   resumeLeases: WHOLE_TABLES,
   touchWorkers: (uses) => rows(uses.length),
   claimAttempts: ({ lanes }) =>
-    rows(lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0)),
+    claimOf(lanes.reduce((sum, lane) => sum + lane.fresh + lane.retries, 0)),
   redeliver: { weight: 2, mayShed: true },
   stepRedeliveryOrder: STEP_WRITE,
   createSession: CLIENT_WRITE,
