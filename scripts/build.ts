@@ -1,9 +1,10 @@
 import { rmSync, statSync } from "node:fs";
 import { join, relative } from "node:path";
 
-import { buildExecutable, hostPlatform } from "./executable.ts";
+import { buildExecutable } from "./executable.ts";
 import { buildLibrary } from "./library.ts";
 import { ROOT, requirePinnedNode } from "./manifest.ts";
+import { hostPlatform } from "./platform.ts";
 
 /**
  * Builds `dist/postbackd`, one executable for the platform this runs on. Beside it come the modules that other programs

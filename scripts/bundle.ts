@@ -7,14 +7,18 @@ import { build, type BuildOptions, type Plugin } from "esbuild";
 import { dashboardFiles, type BuildFacts } from "../src/assets.ts";
 import { sqliteVersion } from "../src/store/sqlite/machine/version.ts";
 import { ROOT, version } from "./manifest.ts";
+import type { Platform } from "./platform.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
-// One file is all: `new Worker(__filename)` enters it again as the thread that `workerData.role` names, and the
-// executable starts itself with `--command-host` as the process that runs commands. `require` evaluates only what it
-// names, so none loads another.
+// One text is all: a thread enters it again as what `workerData.role` names, and the executable starts itself with
+// `--command-host` as the process that runs commands. `require` evaluates only what it names, so none loads another.
 const ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
-  if (isMainThread && process.argv[2] === "--command-host") require("./runners/command/command-host-main.ts");
+  if (start.isRecorded) {
+    require("./cli/start.ts");
+    require("./cli/serve.ts");
+    require("./store/sqlite/writes.ts");
+  } else if (isMainThread && process.argv[2] === "--command-host") require("./runners/command/command-host-main.ts");
   else if (isMainThread) require("./main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
@@ -24,22 +28,48 @@ const ENTRY = `
 `;
 
 /**
- * Bundles the program into one CommonJS file. better-sqlite3 stays outside: it finds its addon by its
- * own place on disk. Rejects on warnings too: what esbuild warns of (`import.meta` in CommonJS, a
- * package it cannot find) fails only later, in the executable.
+ * Bundles the program for a platform into one CommonJS file. Rejects on warnings too: what esbuild warns of (`import.meta`
+ * in CommonJS, a package it cannot find) fails only later, in the executable.
  */
-export async function bundle(outFile: string): Promise<void> {
+export async function bundle(outFile: string, platform: Platform): Promise<void> {
   await buildSound({
+    ...COMMON,
     stdin: { contents: ENTRY, resolveDir: join(ROOT, "src"), sourcefile: "entry.js" },
     outfile: outFile,
-    bundle: true,
-    platform: "node",
-    target: "node24",
-    format: "cjs",
-    external: ["better-sqlite3"],
+    // An entry of its own for each platform names the addon instead of looking for it.
+    alias: { "better-sqlite3": `better-sqlite3/${platform}` },
     define: { ...assetTexts(), POSTBACKD_DASHBOARD: packedDashboard() },
-    plugins: [assetsFrom("packaged-assets.ts"), withoutUnusedCode()],
+    plugins: [
+      assetsFrom("packaged-assets.ts"),
+      addonFrom("packaged-addon.ts"),
+      withoutUnusedCode(),
+    ],
   });
+}
+
+/** Bundles the text that the executable and each of its threads begin with. */
+export async function bundleLoader(outFile: string): Promise<void> {
+  await buildSound({
+    ...COMMON,
+    entryPoints: [join(ROOT, "scripts", "program-loader.ts")],
+    outfile: outFile,
+  });
+}
+
+const COMMON: BuildOptions = { bundle: true, platform: "node", target: "node24", format: "cjs" };
+
+/** Has an addon loaded by a file of `scripts`. */
+function addonFrom(file: string): Plugin {
+  const contents = `module.exports = require("./${file}").loadAddon();`;
+  return {
+    name: "addon",
+    setup(setup) {
+      setup.onResolve({ filter: /\.node$/ }, ({ path }) => ({ path, namespace: "addon" }));
+      setup.onLoad({ filter: /.*/, namespace: "addon" }, () => {
+        return { contents, resolveDir: join(ROOT, "scripts") };
+      });
+    },
+  };
 }
 
 /** Runs esbuild. Rejects on warnings too. */

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 
-import { hostPlatform, PLATFORMS, buildExecutable, type Platform } from "./executable.ts";
+import { buildExecutable } from "./executable.ts";
 import { ROOT, requirePinnedNode, version } from "./manifest.ts";
 import { makeArchive } from "./package/archive.ts";
 import { givenMaintainer, makeDeb } from "./package/deb.ts";
@@ -12,6 +12,7 @@ import { packageParts } from "./package/parts.ts";
 import { billOfMaterials } from "./package/sbom.ts";
 import { sourceDate } from "./package/staging.ts";
 import { writeSums } from "./package/sums.ts";
+import { hostPlatform, PLATFORMS, type Platform } from "./platform.ts";
 
 /**
  * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, npm's package, what

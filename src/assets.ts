@@ -83,6 +83,8 @@ export const parserThreadEntry: string | URL = new URL(
 
 /** The options of Node's workers that are not the same everywhere. */
 export interface ThreadOptions {
+  /** True where an entry is the text of a program instead of its file. */
+  readonly eval?: boolean;
   readonly execArgv?: string[];
   readonly env?: NodeJS.Dict<string>;
 }

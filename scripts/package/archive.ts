@@ -1,7 +1,7 @@
 import { join } from "node:path";
 
-import type { Platform } from "../executable.ts";
 import { version } from "../manifest.ts";
+import type { Platform } from "../platform.ts";
 import type { PackageParts } from "./parts.ts";
 import { packFiles, type PackageFile } from "./staging.ts";
 

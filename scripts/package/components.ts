@@ -26,8 +26,8 @@ export interface Component {
   readonly folder: string;
 }
 
-/** Of the tools of development, what gets into the executable: the dashboard's libraries, and what starts the program. */
-const BUILT_IN = ["preact", "@preact/signals", "@preact/signals-core", "@yao-pkg/pkg"];
+/** Of the tools of development, what gets into the executable: the dashboard's libraries. */
+const BUILT_IN = ["preact", "@preact/signals", "@preact/signals-core"];
 
 const NODE_MODULES = "node_modules/";
 

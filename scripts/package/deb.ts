@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import type { Platform } from "../executable.ts";
 import { ROOT, version } from "../manifest.ts";
+import type { Platform } from "../platform.ts";
 import type { PackageOrder } from "./archive.ts";
 import type { PackageParts } from "./parts.ts";
 import { runTool, stage, type PackageFile } from "./staging.ts";

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
-import type { Platform } from "../executable.ts";
 import { nodeVersion, ROOT } from "../manifest.ts";
+import type { Platform } from "../platform.ts";
 import { runTool } from "./staging.ts";
 
 /**

@@ -11,7 +11,7 @@ const RULE = `\n${"=".repeat(78)}\n\n`;
 export function thirdPartyNotices(): string {
   const head =
     "postbackd contains the software below, each under its own licence: the executable all of\n" +
-    "it, npm's package all but Node.js and @yao-pkg/pkg. SQLite is in the public domain.\n";
+    "it, npm's package all but Node.js. SQLite is in the public domain.\n";
   const sections = npmComponents().map(
     (component) =>
       `${component.name} ${component.version} (${component.license})\n\n${licenceText(component)}`,

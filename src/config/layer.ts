@@ -63,6 +63,7 @@ export function flagFault(setting: Setting, text: string, cwd: string): string |
 // The variables that `postbackd worker` reads, and those of a command, which may call postbackd itself.
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
   ...["POSTBACKD_TOKEN", "POSTBACKD_TOKEN_FILE", "POSTBACKD_RUN_OF", "POSTBACKD_TASK_ID"],
+  "POSTBACKD_ADDON_FOLDER",
   "POSTBACKD_PROGRESS_FD",
 ]);
 

@@ -3,6 +3,7 @@ import { chmodSync, readFileSync, readdirSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { temporaryFolder } from "../helpers/program.ts";
 import { emptyPlace, post, runBinary, runTask, startBinary, startService } from "./binary.ts";
 
 const manifest: unknown = JSON.parse(
@@ -79,7 +80,6 @@ test("the executable refuses what the sources refuse", async (t) => {
   assert.deepEqual([unknownKey.status, unknownKey.envelope.status_code], [401, 40100]);
 });
 
-// pkg has child_process start the executable itself where a program is called `node`.
 test("a command called node is the one in PATH and not the executable", async (t) => {
   const place = emptyPlace(t);
   writeFileSync(join(place.cwd, "node"), "#!/bin/sh\ncat >/dev/null\necho '\"from PATH\"'\n");
@@ -94,6 +94,18 @@ test("a command called node is the one in PATH and not the executable", async (t
   const task = await runTask(service, { type: "one", input: null });
 
   assert.deepEqual([task.state, task.result], ["completed", "from PATH"]);
+});
+
+test("POSTBACKD_ADDON_FOLDER names the folder that SQLite's addon is unpacked into", async (t) => {
+  const place = emptyPlace(t);
+  const other = temporaryFolder(t);
+  const env = { POSTBACKD_ADDON_FOLDER: other };
+  const create = ["admin", "account", "create", "one", "--json", "--db", "data.db"];
+  const { code, stderr } = await runBinary(t, create, { ...place, env });
+  assert.deepEqual([code, stderr], [0, ""]);
+
+  const addonsIn = (folder: string) => readdirSync(folder).filter((name) => name.endsWith(".node"));
+  assert.deepEqual([addonsIn(other).length, addonsIn(place.cwd).length], [1, 0]);
 });
 
 test("the executable unpacks SQLite's addon beside the database and leaves it as it is", async (t) => {

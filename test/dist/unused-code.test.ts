@@ -6,9 +6,10 @@ import { BINARY } from "./binary.ts";
 
 /** Every package whose code is in the executable; one more needs a reason, and its place here. */
 const PACKAGES = [
-  // What pkg starts the program with.
-  ...["@roberts_lando/vfs", "balanced-match", "brace-expansion"],
-  ...["@pinojs/redact", "atomic-sleep", "consola", "croner", "defu", "get-port-please", "h3"],
+  // Node's own.
+  ...["balanced-match", "brace-expansion"],
+  ...["@pinojs/redact", "atomic-sleep", "better-sqlite3", "consola", "croner", "defu"],
+  ...["get-port-please", "h3"],
   ...["http-shutdown", "listhen", "on-exit-leak-free", "pathe", "pino", "pino-std-serializers"],
   ...["quick-format-unescaped", "rou3", "safe-stable-stringify", "smol-toml", "sonic-boom", "srvx"],
   ...["std-env"],

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { hostPlatform, PLATFORMS, type Platform } from "../../scripts/executable.ts";
 import { ROOT, version } from "../../scripts/manifest.ts";
+import { hostPlatform, PLATFORMS, type Platform } from "../../scripts/platform.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 import { runHere } from "../systemd/machine.ts";

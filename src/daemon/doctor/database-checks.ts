@@ -45,7 +45,7 @@ export function checkAddon({ database, server }: Pick<Config, "database" | "serv
     return failure(
       "addon",
       `SQLite's addon cannot be loaded: ${messageOf(error)}`,
-      "set PKG_NATIVE_CACHE_PATH to a folder of the daemon's user from which code may be loaded, or install postbackd anew",
+      "set POSTBACKD_ADDON_FOLDER to a folder of the daemon's user from which code may be loaded, or install postbackd anew",
     );
   }
 }
