@@ -66,9 +66,10 @@ function recordCache(work: string, platform: Platform): void {
   // What another processor's V8 makes is not taken.
   if (platform !== hostPlatform()) return writeFileSync(cache, "");
   const recorder = join(ROOT, "scripts", "record-program.ts");
-  // The seed is none of the flags that V8 compares. With it, and without a loader, the same program gives the same bytes.
+  // The seed is none of the flags that V8 compares. With it, and without a loader and an environment, the same program
+  // gives the same bytes.
   const flags = [...FLAGS, "--random-seed=1"];
-  runNode([...flags, recorder, PROGRAM_ASSET, CACHE_ASSET], work);
+  runNode([...flags, recorder, PROGRAM_ASSET, CACHE_ASSET], { cwd: work, env: {} });
 }
 
 /** Makes the file that is put into Node, and answers its path. */
@@ -85,7 +86,7 @@ function makeBlob(work: string, platform: Platform): string {
   };
   writeFileSync(join(work, CONFIGURATION), JSON.stringify(configuration));
   // There: the paths of the configuration are in what it makes.
-  runNode(["--experimental-sea-config", CONFIGURATION], work);
+  runNode(["--experimental-sea-config", CONFIGURATION], { cwd: work });
   return join(work, configuration.output);
 }
 
@@ -94,8 +95,15 @@ function inject(executable: string, blob: string): void {
   runNode([postject, executable, BLOB, blob, "--sentinel-fuse", FUSE]);
 }
 
-function runNode(args: readonly string[], cwd = ROOT): void {
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd, encoding: "utf8" });
+function runNode(
+  args: readonly string[],
+  {
+    cwd = ROOT,
+    env = process.env,
+  }: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
+): void {
+  const options = { cwd, env, encoding: "utf8" } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
   if (status !== 0)
     throw new Error(`node ${args.join(" ")} ended with ${status}:\n${stdout}${stderr}`);
 }
