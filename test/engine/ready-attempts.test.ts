@@ -108,6 +108,20 @@ for (const [why, hold] of [
   });
 }
 
+test("what a claim brings beyond the places of a lane that was held meanwhile is scheduled again", async () => {
+  const parts = await setUpProven();
+  parts.dispatcher.wake([LANE]);
+  const claim = await parts.claims.next();
+  await parts.dispatcher.holdOnly([{ accountId: null, host: LANE.host }]);
+  claim.resolve({ attempts: attempts(1, PLACES + 1), lanes: [lane()], held: [] });
+  const { argument, resolve } = await parts.records.next();
+  assert.deepEqual([argument.attempt.seq, argument.result.error], [PLACES + 1, TAKEN_BACK]);
+  resolve();
+  await answerAll(parts, PLACES);
+  await parts.dispatcher.quiet();
+  assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
+});
+
 test("what is ready is scheduled again when the host turns slow, so that it waits in the file", async () => {
   const parts = await setUpFull();
   const send = await parts.sends.next();

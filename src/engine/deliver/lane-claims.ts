@@ -15,7 +15,7 @@ export interface LaneClaimsDeps extends PersistDeps, Pick<RunDeps, "cluster" | "
   readonly steps: Steps;
   /** Sends an attempt that has got a place. */
   readonly start: (attempt: ReadyAttempt) => void;
-  /** Gets the accounts that a claim found disabled. */
+  /** Gets the accounts that a claim found disabled; then {@link LaneClaims.takeBack} is due, whatever they are. */
   readonly hold: (accountIds: readonly number[]) => void;
 }
 
@@ -85,10 +85,12 @@ export class LaneClaims {
   #give(share: LaneShare, now: number): void {
     const { lanes, start } = this.#deps;
     const ready = this.#ready.take(share, share.fresh);
-    const load = loadOf(ready.map(({ attempt }) => attempt));
-    const left = this.#withReady(nothingLeft(share), now);
-    lanes.claimed({ ...share, fresh: ready.length, retries: 0 }, { ...load, left });
-    ready.forEach(start);
+    if (ready.length > 0) {
+      const load = loadOf(ready.map(({ attempt }) => attempt));
+      const left = this.#withReady(nothingLeft(share), now);
+      lanes.claimed({ ...share, fresh: ready.length, retries: 0 }, { ...load, left });
+      ready.forEach(start);
+    }
     const rest = { ...share, fresh: share.fresh - ready.length };
     if (this.#isDraining) lanes.claimed(rest, { ...loadOf([]), left: nothingLeft(share) });
     else if (rest.fresh + rest.retries > 0 || this.#ready.isRunningOut(share)) this.#ask(rest);
@@ -157,6 +159,7 @@ export class LaneClaims {
     const ready = fresh.slice(share.fresh);
     const hasMore = left.freshDueAt !== null && left.freshDueAt <= now;
     this.#ready.add(share, { ready, hasMore });
+    if (ready.length === 0) return ofLane;
     const kept = new Set(ready);
     return ofLane.filter((attempt) => !kept.has(attempt));
   }
