@@ -160,6 +160,18 @@ describe("judgeWebhookUrl", () => {
     }
   });
 
+  test("judges a URL by the policy that it is given, however often and by whichever it was judged before", () => {
+    const allow = parseAllowList(["127.0.0.1"]);
+    assert.ok(allow.kind === "allow-list");
+    const lifted = { ...POLICY, allow: allow.list };
+    for (let i = 0; i < 1000; i++) {
+      const url = `http://127.0.0.1/${i % 400}`;
+      assert.equal(judgeWebhookUrl(url, POLICY).kind, "refused");
+      const verdict = judgeWebhookUrl(url, lifted);
+      assert.equal(verdict.kind === "allowed" && verdict.target.url, url);
+    }
+  });
+
   test("makes of any text a refusal or a fixed point that it judges the same", () => {
     fc.assert(fc.property(hostileUrl(), assertSound), { numRuns: 10_000 });
   });
