@@ -27,7 +27,8 @@ import { ADDON_ASSET } from "./program-assets.ts";
  * corrupts databases (sqlite.org/howtocorrupt.html §2.2.1).
  */
 
-let folder = process.env["POSTBACKD_ADDON_FOLDER"] ?? null;
+const { POSTBACKD_ADDON_FOLDER: named = "" } = process.env;
+let folder = named === "" ? null : named;
 
 /** Has the addon unpacked into `dataFolder` when it is first loaded, unless the operator has named a folder. */
 export function prepareNativeAddon(dataFolder: string): void {
