@@ -153,6 +153,10 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
       "the daemon ended during the attempt, which HOST may have got or not",
       RESEND,
     ],
+    "taken back before it was sent": [
+      "the attempt waited for a place at HOST and was taken back before anything was sent",
+      null,
+    ],
     "the URL is refused": ["the rules for webhook URLs refuse the URL", null],
   }),
 );
