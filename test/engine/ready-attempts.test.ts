@@ -35,6 +35,11 @@ async function answer({ sends, records }: Parts, result = DELIVERED): Promise<st
   return send.argument;
 }
 
+/** Finds nothing more from now on, however often it is asked. */
+async function findNothing({ claims }: Parts): Promise<void> {
+  for (;;) (await claims.next()).resolve(EMPTY);
+}
+
 /** Answers the attempts under way, one by one; those of them that were sent, in their order. */
 async function answerAll(parts: Parts, count: number): Promise<readonly string[]> {
   const sent = [];
@@ -45,13 +50,16 @@ async function answerAll(parts: Parts, count: number): Promise<readonly string[]
 test("a place that is free again is filled without another claim, in the order of the attempts", async () => {
   const parts = await setUpFull();
   assert.deepEqual(parts.shares, [{ ...LANE, fresh: PLACES + 8, retries: 0 }]);
-  const sent = await answerAll(parts, PLACES + 4);
+  const first = await answerAll(parts, 3);
+  assert.deepEqual([parts.claims.waiting, parts.shares.length], [0, 1]);
+  void findNothing(parts);
+  const sent = [...first, ...(await answerAll(parts, PLACES + 1))];
   await parts.dispatcher.quiet();
   assert.deepEqual(
     sent,
     attempts(1, PLACES + 4).map(({ number }) => String(number)),
   );
-  assert.deepEqual([parts.shares.length, parts.dispatcher.isIdle()], [1, true]);
+  assert.equal(parts.dispatcher.isIdle(), true);
 });
 
 test("what is ready takes no places: no more are sent at once than the host has for the account", async () => {
@@ -60,6 +68,7 @@ test("what is ready takes no places: no more are sent at once than the host has 
   await answer(parts);
   await parts.sends.waitFor(PLACES);
   assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [PLACES, PLACES]);
+  void findNothing(parts);
   await answerAll(parts, PLACES + 3);
   await parts.dispatcher.quiet();
 });
@@ -72,9 +81,25 @@ test("a lane that runs out is filled by a claim while its last ones are sent", a
   assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
   await parts.sends.waitFor(PLACES);
   claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], held: [] });
+  void findNothing(parts);
   const sent = await answerAll(parts, PLACES + 3 + 5);
   await parts.dispatcher.quiet();
   assert.equal(sent.at(-1), "16");
+  assert.equal(parts.dispatcher.isIdle(), true);
+});
+
+test("what became due while something was ready is claimed when the last of that is sent", async () => {
+  const parts = await setUpFull();
+  parts.dispatcher.wake([LANE]);
+  assert.deepEqual(await answerAll(parts, 3), ["1", "2", "3"]);
+  assert.equal(parts.claims.waiting, 0);
+  await answer(parts);
+  const claim = await parts.claims.next();
+  assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 8, retries: 0 });
+  claim.resolve({ attempts: attempts(12, 1), lanes: [lane()], held: [] });
+  void findNothing(parts);
+  assert.equal((await answerAll(parts, PLACES + 1)).at(-1), "12");
+  await parts.dispatcher.quiet();
   assert.equal(parts.dispatcher.isIdle(), true);
 });
 
@@ -172,6 +197,7 @@ test("an account that comes while another's are ready gets the next place of the
   const seq = 99;
   const claimed = [attempt({ ...other, seq, number: seq })];
   claim.resolve({ attempts: claimed, lanes: [lane(other)], held: [] });
+  void findNothing(parts);
   await parts.sends.waitFor(PLACES + 1);
   const sent = await answerAll(parts, PLACES + 1 + 4);
   await parts.dispatcher.quiet();
@@ -186,6 +212,7 @@ test("a claim that has to be repeated brings what is ready all the same", async 
   parts.clock.advance(1000);
   const claimed = attempts(1, PLACES + 1);
   (await parts.claims.next()).resolve({ attempts: claimed, lanes: [lane()], held: [] });
+  void findNothing(parts);
   assert.equal((await answerAll(parts, PLACES + 1)).length, PLACES + 1);
   await parts.dispatcher.quiet();
 });

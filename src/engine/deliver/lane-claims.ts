@@ -92,8 +92,11 @@ export class LaneClaims {
       ready.forEach(start);
     }
     const rest = { ...share, fresh: share.fresh - ready.length };
+    const hasRoom = rest.fresh + rest.retries > 0;
+    // What became due while something was ready, nobody else remembers.
+    const isEmptied = ready.length > 0 && !this.#ready.has(share);
     if (this.#isDraining) lanes.claimed(rest, { ...loadOf([]), left: nothingLeft(share) });
-    else if (rest.fresh + rest.retries > 0 || this.#ready.isRunningOut(share)) this.#ask(rest);
+    else if (hasRoom || isEmptied || this.#ready.isRunningOut(share)) this.#ask(rest);
   }
 
   #ask({ accountId, host, fresh, retries }: LaneShare): void {
