@@ -227,7 +227,7 @@ export class DeliveryDispatcher implements Part {
     this.#claims.pump();
   }
 
-  /** Ends what is ready of lanes that must not wait any more; it is scheduled again. */
+  /** Ends what is ready of lanes that are closed; it is scheduled again. */
   #takeBack(): void {
     this.#endUnsent(this.#claims.takeBack());
   }
@@ -278,16 +278,14 @@ export class DeliveryDispatcher implements Part {
     log.debug({ id, kind, attempt: number, host }, "an attempt began");
     const result = await this.#send(attempt, life);
     const ms = clock.monotonic() - startedAt;
-    const pace = toPace(result.outcome, ms);
     const recorded = this.#record(attempt, result);
     this.#lanes.ended({
       accountId: attempt.accountId,
       host: attempt.host,
       class: classOf(attempt),
       bytes: bytesOf(attempt),
-      pace,
+      pace: toPace(result.outcome, ms),
     });
-    if (pace === "slow") this.#takeBack();
     // The record is in the writer's queue before the claim that the free place allows: one commit serves both, and a
     // full lane moves on one commit earlier (measured: 15 % more deliveries/s to one receiver).
     this.pump();

@@ -60,9 +60,9 @@ export class LaneClaims {
     this.#resumed.add(accountId);
   }
 
-  /** Takes out what is ready of lanes that must not wait any more, which is in flight on disk. */
+  /** Takes out what is ready of lanes that are closed, which is in flight on disk. */
   takeBack(): readonly ReadyAttempt[] {
-    return this.#ready.takeBack();
+    return this.#ready.takeAllOf((lane) => this.#deps.lanes.isClosed(lane));
   }
 
   /** Takes out all that is ready. */

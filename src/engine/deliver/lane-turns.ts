@@ -1,4 +1,4 @@
-import type { LaneRef } from "../../store/store.ts";
+import type { LaneRef, LaneShare } from "../../store/store.ts";
 import { NEW_ENTRY, RankHeap, type HeapEntry } from "../lease/rank-heap.ts";
 import {
   ATTEMPT_CLASSES,
@@ -97,6 +97,12 @@ export interface LaneQueue extends HeapEntry {
   /** When its earliest attempt is due; null when none is known. */
   dueAt: number | null;
   place: QueuePlace | null;
+}
+
+/** A claim in the making. */
+export interface OpenTake {
+  readonly shares: Map<LaneState, LaneShare>;
+  readonly lanesMax: number;
 }
 
 /** A place where a queue can be; it is in one place at a time. */

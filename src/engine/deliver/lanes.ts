@@ -25,14 +25,9 @@ import {
   type AccountState,
   type AccountTurn,
   type LaneQueue,
+  type OpenTake,
 } from "./lane-turns.ts";
 import { ProvenLanes } from "./proven-lanes.ts";
-
-/** A claim in the making. */
-interface OpenTake {
-  readonly shares: Map<LaneState, LaneShare>;
-  readonly lanesMax: number;
-}
 
 // The most lanes in one claim, which bounds the length of its transaction. Some are left to retries: where more first
 // attempts are due than a claim takes, they would never have a turn.
@@ -100,7 +95,7 @@ export class Lanes {
    * has no share.
    */
   noteDue(ref: LaneRef, due: { readonly class: AttemptClass; readonly dueAt: number }): void {
-    if (this.#held.has(ref) || this.#isLeftToOthers(ref.host)) return;
+    if (this.isClosed(ref)) return;
     const queue = this.#laneOf(ref)[due.class];
     if (queue.dueAt !== null && queue.dueAt <= due.dueAt) return;
     queue.dueAt = due.dueAt;
@@ -118,10 +113,14 @@ export class Lanes {
     this.#setProven(ref, true);
   }
 
+  /** True for a lane of which nothing is started: it is held, or its host is left to others. */
+  isClosed(ref: LaneRef): boolean {
+    return this.#held.has(ref) || this.#isLeftToOthers(ref.host);
+  }
+
   /** How many attempts of a lane may be claimed before it has places for them; none where a place is not given back soon. */
   aheadMax(ref: LaneRef): number {
-    const mayWait = this.#proven.has(ref) && !this.#held.has(ref);
-    return mayWait ? this.#placesOf(ref.host).all : 0;
+    return this.#proven.has(ref) && !this.isClosed(ref) ? this.#placesOf(ref.host).all : 0;
   }
 
   /** Forgets what an account has scheduled and ignores more until {@link release}. Attempts in flight go on. */

@@ -32,7 +32,7 @@ export class ReadyAttempts {
   #size = 0;
   #bytes = 0;
 
-  /** `maxOf` tells how many of a lane may wait here; {@link takeBack} those of lanes for which that has become 0. */
+  /** `maxOf` tells how many of a lane may wait here. */
   constructor(maxOf: (ref: LaneRef) => number) {
     this.#maxOf = (ref) => Math.min(LANE_MAX, maxOf(ref));
   }
@@ -84,9 +84,9 @@ export class ReadyAttempts {
     return this.#lanes.has(keyOf(ref));
   }
 
-  /** Takes out all attempts of lanes of which none may wait any more. */
-  takeBack(): readonly ReadyAttempt[] {
-    return this.#takeAll([...this.#lanes.values()].filter(({ ref }) => this.#maxOf(ref) === 0));
+  /** Takes out all attempts of these lanes. */
+  takeAllOf(isMeant: (ref: LaneRef) => boolean): readonly ReadyAttempt[] {
+    return this.#takeAll([...this.#lanes.values()].filter(({ ref }) => isMeant(ref)));
   }
 
   /** Takes out all. */
