@@ -1,6 +1,6 @@
 /** The files in the executable, by name. */
 export const PROGRAM_ASSET = "postbackd.cjs";
-/** What V8 made of the program; empty where it was made for another platform. */
+/** The code that V8 made of the program; empty where it was made for another platform. */
 export const CACHE_ASSET = "postbackd.cache";
 export const LOADER_ASSET = "loader.cjs";
 export const ADDON_ASSET = "better-sqlite3.node";

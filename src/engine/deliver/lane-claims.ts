@@ -93,7 +93,7 @@ export class LaneClaims {
     }
     const rest = { ...share, fresh: share.fresh - ready.length };
     const hasRoom = rest.fresh + rest.retries > 0;
-    // What became due while something was ready, nobody else remembers.
+    // Nobody else remembers that more became due while something was ready.
     const isEmptied = ready.length > 0 && !this.#ready.has(share);
     if (this.#isDraining) lanes.claimed(rest, { ...loadOf([]), left: nothingLeft(share) });
     else if (hasRoom || isEmptied || this.#ready.isRunningOut(share)) this.#ask(rest);
