@@ -84,7 +84,6 @@ export class DeliveryDispatcher implements Part {
   #life: string;
   /** Claims, shifts, and attempts that were started and are not recorded yet. */
   readonly #steps = new Steps();
-  #isDraining = false;
 
   constructor(deps: DeliveryDispatcherDeps) {
     this.#deps = deps;
@@ -243,7 +242,9 @@ export class DeliveryDispatcher implements Part {
 
   /** True when nothing is in flight and nothing is due that would still be started. */
   isIdle(): boolean {
-    return this.#steps.isNone && (this.#isDraining || this.#lanes.isIdle(this.#deps.clock.now()));
+    return (
+      this.#steps.isNone && (this.#claims.isDraining || this.#lanes.isIdle(this.#deps.clock.now()))
+    );
   }
 
   quiet(): Promise<void> {
@@ -252,7 +253,6 @@ export class DeliveryDispatcher implements Part {
 
   /** Claims no more. What is in flight goes on, within its deadline; what is ready is sent. */
   drain(): void {
-    this.#isDraining = true;
     this.#claims.drain();
   }
 

@@ -62,12 +62,16 @@ export class LaneClaims {
 
   /** Takes out what is ready of lanes that are closed, which is in flight on disk. */
   takeBack(): readonly ReadyAttempt[] {
-    return this.#ready.takeAllOf((lane) => this.#deps.lanes.isClosed(lane));
+    return this.#ready.takeAll((lane) => this.#deps.lanes.isClosed(lane));
   }
 
   /** Takes out all that is ready. */
   takeAll(): readonly ReadyAttempt[] {
-    return this.#ready.takeAll();
+    return this.#ready.takeAll(() => true);
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
   }
 
   /** Claims no more; what is ready is started. */

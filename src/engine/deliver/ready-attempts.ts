@@ -85,16 +85,8 @@ export class ReadyAttempts {
   }
 
   /** Takes out all attempts of these lanes. */
-  takeAllOf(isMeant: (ref: LaneRef) => boolean): readonly ReadyAttempt[] {
-    return this.#takeAll([...this.#lanes.values()].filter(({ ref }) => isMeant(ref)));
-  }
-
-  /** Takes out all. */
-  takeAll(): readonly ReadyAttempt[] {
-    return this.#takeAll([...this.#lanes.values()]);
-  }
-
-  #takeAll(lanes: readonly ReadyLane[]): readonly ReadyAttempt[] {
+  takeAll(isMeant: (ref: LaneRef) => boolean): readonly ReadyAttempt[] {
+    const lanes = [...this.#lanes.values()].filter(({ ref }) => isMeant(ref));
     return lanes.flatMap(({ ref }) => this.take(ref, Infinity));
   }
 
