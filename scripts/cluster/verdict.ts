@@ -2,7 +2,7 @@ import pg from "pg";
 import { z } from "zod";
 
 import { findFaults } from "../kit/postgres-faults.ts";
-import { explainArrivals, type Explanation, type RecordedAttempt } from "../soak/duplicates.ts";
+import { explainArrivals, recordedAttempt, type Explanation } from "../soak/duplicates.ts";
 import { judgeOwnRun, shownTask } from "../soak/ending-judge.ts";
 import type { Ledger } from "../soak/ledger.ts";
 
@@ -14,18 +14,8 @@ const TASKS = `
 
 const ATTEMPTS = `
   SELECT t.id::text AS "taskId", a.kind::text AS kind, a.number, a.outcome::text AS outcome,
-    a.http_status AS "httpStatus", a.started_at::float8 AS "startedAt", a.ended_at::float8 AS "endedAt"
+    a.http_status AS "httpStatus", a.error, a.started_at::float8 AS "startedAt", a.ended_at::float8 AS "endedAt"
   FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq`;
-
-const recordedAttempt = z.object({
-  taskId: z.string(),
-  kind: z.string(),
-  number: z.number(),
-  outcome: z.string(),
-  httpStatus: z.number().nullable(),
-  startedAt: z.number(),
-  endedAt: z.number(),
-});
 
 const DELIVERIES = `
   SELECT t.id || '-' || d.kind AS delivery, coalesce(d.ended::text, 'open') AS state
@@ -78,7 +68,7 @@ export async function judgeCluster(
   { ledger, faultsAt, mayLose }: Seen,
 ): Promise<ClusterTally> {
   const tasks = await rowsOf(url, TASKS, shownTask);
-  const attempts: readonly RecordedAttempt[] = await rowsOf(url, ATTEMPTS, recordedAttempt);
+  const attempts = await rowsOf(url, ATTEMPTS, recordedAttempt);
   const found = new Set(tasks.map(({ id }) => id));
   const lost = [...ledger.tasks.keys()].filter((id) => !found.has(id));
   const nodeEnds = await rowsOf(url, NODE_ENDS, z.object({ endedAt: z.number() }));

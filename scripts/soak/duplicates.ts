@@ -1,15 +1,17 @@
 import { z } from "zod";
 
+import { TAKEN_BACK } from "../../src/engine/deliver/unsent-result.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Arrival } from "./ledger.ts";
 
 /** An attempt as the daemon recorded it; times in epoch milliseconds. */
-const recordedAttempt = z.object({
+export const recordedAttempt = z.object({
   taskId: z.string(),
   kind: z.string(),
   number: z.number(),
   outcome: z.string(),
   httpStatus: z.number().nullable(),
+  error: z.string().nullable(),
   startedAt: z.number(),
   endedAt: z.number(),
 });
@@ -72,7 +74,7 @@ export function explainArrivals({ arrivals, attempts, killedAt }: Evidence): Exp
 export function* recordedAttempts(database: string): Generator<RecordedAttempt> {
   using view = new DatabaseView(database);
   const attempts = `
-    SELECT t.id AS taskId, a.kind, a.number, a.outcome, a.http_status AS httpStatus,
+    SELECT t.id AS taskId, a.kind, a.number, a.outcome, a.http_status AS httpStatus, a.error,
       a.started_at AS startedAt, a.ended_at AS endedAt
     FROM attempts AS a JOIN tasks AS t ON t.seq = a.task_seq
     WHERE a.ended_at IS NOT NULL`;
@@ -83,7 +85,10 @@ function faultOf(
   attempt: RecordedAttempt,
   { arrival, killedAt }: Pick<Evidence, "killedAt"> & { readonly arrival: Arrival | undefined },
 ): string | null {
-  const { outcome, httpStatus, startedAt, endedAt } = attempt;
+  const { outcome, httpStatus, error, startedAt, endedAt } = attempt;
+  if (error === TAKEN_BACK.error) {
+    return arrival === undefined ? null : "arrived, and is recorded as taken back before";
+  }
   if (outcome === "interrupted") {
     const isExplained = killAfter(killedAt, startedAt) <= endedAt;
     return isExplained ? null : "was interrupted, and nobody killed the daemon";

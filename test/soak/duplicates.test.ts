@@ -12,7 +12,7 @@ function arrival(attempt: number, given: Partial<Arrival> = {}): Arrival {
 
 function recorded(number: number, given: Partial<RecordedAttempt> = {}): RecordedAttempt {
   const times = { startedAt: 985, endedAt: 995 };
-  const end = { outcome: "delivered", httpStatus: 200 };
+  const end = { outcome: "delivered", httpStatus: 200, error: null };
   return { taskId: "t", kind: "postback", number, ...end, ...times, ...given };
 }
 
@@ -50,6 +50,19 @@ test("an attempt that a kill cut off before it arrived makes no duplicate", () =
   });
 
   assert.deepEqual(found, { duplicates: 0, unrecordedMs: [], faults: [] });
+});
+
+test("an attempt that was taken back is no fault, unless it arrived", () => {
+  const taken = recorded(1, {
+    ...INTERRUPTED,
+    error: "taken back before it was sent",
+    startedAt: 100,
+    endedAt: 200,
+  });
+  assert.deepEqual(faultsOf([arrival(2)], [taken, recorded(2)]), []);
+  assert.equal(faultsOf([arrival(1), arrival(2)], [taken, recorded(2)]).length, 2);
+  const other = recorded(1, { ...INTERRUPTED, error: null, startedAt: 100, endedAt: 200 });
+  assert.equal(faultsOf([arrival(2)], [other, recorded(2)]).length, 1);
 });
 
 test("a failed attempt before the accepted one makes no duplicate", () => {
