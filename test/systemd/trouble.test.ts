@@ -11,6 +11,7 @@ import {
   logOf,
   override,
   post,
+  PROGRAM,
   untilLogged,
   type Service,
 } from "./service.ts";
@@ -41,6 +42,7 @@ test("a service of systemd in trouble", { skip }, async (t) => {
   await comesBackAfterOom(t, service);
   await opensNoDebugger(t, service);
   await servesWithoutNetlink(t, service, disk);
+  await makesBackups(t, service, disk);
   await isRestartedWhenBlocked(t, service, disk);
 });
 
@@ -143,6 +145,31 @@ async function servesWithoutNetlink(
     await untilLogged(machine, "a list of this machine's own addresses cannot be read");
     await override(machine, disk);
   });
+}
+
+async function makesBackups(t: TestContext, service: Service, disk: MachineDisk): Promise<void> {
+  const sandboxes = [
+    { name: "the unit's sandbox", lines: [], niceness: 5 },
+    { name: "one without setpriority", lines: ["SystemCallFilter=~setpriority"], niceness: 0 },
+  ];
+  for (const { name, lines, niceness } of sandboxes) {
+    await t.test(`a backup is made in ${name}`, async () => {
+      const { machine } = service;
+      // What runs after the start has the daemon's sandbox, and ends the start when it fails.
+      await override(
+        machine,
+        disk,
+        `ExecStartPost=sh -c 'test "$$(nice -n 5 nice)" = ${niceness}'`,
+        `ExecStartPost=${PROGRAM} backup create ${DATA_FOLDER}/copy.db`,
+        ...lines,
+      );
+      await machine.does("systemctl", "restart", "postbackd");
+
+      await machine.does(PROGRAM, "backup", "check", `${DATA_FOLDER}/copy.db`);
+      await machine.does("rm", `${DATA_FOLDER}/copy.db`, `${DATA_FOLDER}/copy.db.json`);
+      await override(machine, disk);
+    });
+  }
 }
 
 async function isRestartedWhenBlocked(

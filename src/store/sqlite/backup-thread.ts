@@ -1,4 +1,3 @@
-import { constants, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 
 import { messageOf } from "../../domain/message-of.ts";
@@ -6,6 +5,7 @@ import type { WorkProgress } from "../../domain/work-progress.ts";
 import { makeBackup, type BackupOrder } from "./backup.ts";
 import type { CopyDocument } from "./copy-facts.ts";
 import { CopyPace } from "./machine/copy-pace.ts";
+import { giveWay } from "./machine/priority.ts";
 
 /** The entry of the thread that makes one backup and ends: it waits, reads and computes for as long as that takes. */
 
@@ -29,8 +29,7 @@ export type BackupOutcome =
 const port = parentPort;
 if (port === null) throw new Error("backup-thread.ts runs as a worker thread only");
 
-// On Linux each thread has its own priority; elsewhere this would be the whole process's.
-if (process.platform === "linux") setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+giveWay();
 
 // backup-run.ts sets this; nothing else starts this thread.
 const { order, stop } = workerData as BackupThreadData;

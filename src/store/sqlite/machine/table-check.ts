@@ -1,7 +1,7 @@
-import { constants, setPriority } from "node:os";
 import { isMainThread } from "node:worker_threads";
 
 import type { Connection } from "./connection.ts";
+import { giveWay } from "./priority.ts";
 
 /** Reads that look for damage, table by table; see {@link FileGuard.check}. */
 export function tableCheckReads(connection: Connection) {
@@ -13,16 +13,11 @@ export function tableCheckReads(connection: Connection) {
     listTables: (): readonly string[] => ["sqlite_schema", ...list.all()],
     /** Describes a fault of a table and its indexes, in SQLite's words; null when there is none. */
     checkTable(table: string): string | null {
-      stepBack();
+      // Where a thread checks tables it does nothing else.
+      if (!isMainThread) giveWay();
       const name = table.replaceAll("'", "''");
       const found = connection.pragma(`quick_check('${name}')`, { simple: true });
       return found === "ok" ? null : String(found);
     },
   };
-}
-
-// On Linux each thread has its own priority, and the check has its own thread. Elsewhere the priority is the process's.
-function stepBack(): void {
-  if (isMainThread || process.platform !== "linux") return;
-  setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 }
