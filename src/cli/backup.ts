@@ -38,6 +38,8 @@ export const createCommand = defineCommand({
     ...JSON_ARG,
   },
   async run(given) {
+    const { giveWay } = await import("../daemon/backup.ts");
+    giveWay();
     const file = resolve(given.file);
     const config = loadOfflineConfig(given);
     const { databaseOf } = await import("../daemon/store.ts");
@@ -76,7 +78,8 @@ export const checkCommand = defineCommand({
   args: { file: word(TEXT, "The copy"), ...JSON_ARG },
   async run(given) {
     const file = resolve(given.file);
-    const { judgeCopy } = await import("../daemon/backup.ts");
+    const { giveWay, judgeCopy } = await import("../daemon/backup.ts");
+    giveWay();
     const verdict = await withProgress((tell) => judgeCopy(file, tell));
     printAnswer(given, verdictAnswer(file, verdict));
     return verdict.kind === "whole" ? EXIT.done : EXIT.failed;

@@ -1,6 +1,7 @@
 import type { TellProgress } from "../domain/work-progress.ts";
 import { checkCopy, CopyError, type SoundCopy } from "../store/sqlite/copy-check.ts";
 
+export { giveWay } from "../store/sqlite/machine/priority.ts";
 export type { SoundCopy } from "../store/sqlite/copy-check.ts";
 export type { RestoredDeliveries, Restored } from "../store/sqlite/restore.ts";
 export type { CopyDocument, CopyFacts } from "../store/sqlite/copy-facts.ts";
