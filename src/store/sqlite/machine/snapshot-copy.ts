@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync } from "node:fs";
+import { closeSync, fdatasyncSync, openSync } from "node:fs";
 
 import { openDatabase, syncToDisk, type Connection } from "./connection.ts";
 import { MIB_BYTES, type CopyPace } from "./copy-pace.ts";
@@ -6,8 +6,6 @@ import { MIB_BYTES, type CopyPace } from "./copy-pace.ts";
 // 256 KiB. Between two steps the copy rests for as long as a step took, at least a millisecond.
 const STEP_PAGES = 64;
 const REST_MS_MIN = 1;
-// The file system writes what is not on disk yet together with the commits of the daemon, which would wait for it.
-const SYNC_PAGES = 1024;
 const BUSY_TIMEOUT_MS = 5000;
 
 export interface SnapshotCopy {
@@ -76,15 +74,12 @@ function pacing(
     tell,
   }: { readonly descriptor: number; readonly tell: (pages: CopiedPages) => void },
 ): (pages: CopiedPages) => number {
-  let syncedAt: number | null = null;
   let begunAt = performance.now();
   return (pages) => {
-    const { remainingPages } = pages;
     tell(pages);
-    if ((syncedAt ??= remainingPages) - remainingPages >= SYNC_PAGES) {
-      fsyncSync(descriptor);
-      syncedAt = remainingPages;
-    }
+    // What is not on disk yet the file system writes together with the daemon's commits, which wait for it: beside a copy
+    // of 100 MB/s one fdatasync of ten took 6 ms where 4 MiB were synced at once, 0.7 with 256 KiB, as without a copy.
+    fdatasyncSync(descriptor);
     pace.rest(Math.max(REST_MS_MIN, performance.now() - begunAt));
     begunAt = performance.now();
     return STEP_PAGES;
