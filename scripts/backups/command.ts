@@ -1,4 +1,4 @@
-import { existsSync, rmSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -98,11 +98,11 @@ async function stretch(parts: Parts, hasBackup: boolean): Promise<Stretch> {
 async function makeBackup(file: DaemonFile): Promise<number> {
   const copy = join(file.folder, "copy.db");
   const begunAt = performance.now();
-  const { error } = await runProgram(["backup", "create", copy, "--db", file.database], file);
+  // Removed here, the copy before would hold up this process, which is the clock: 140 ms for 890 MB in memory.
+  const order = ["backup", "create", copy, "--replace", "--db", file.database];
+  const { error } = await runProgram(order, file);
   if (error !== null) throw error;
-  const tookMs = performance.now() - begunAt;
-  for (const path of [copy, `${copy}.json`]) rmSync(path);
-  return tookMs;
+  return performance.now() - begunAt;
 }
 
 function walBytes({ database }: DaemonFile): number {
