@@ -434,6 +434,28 @@ test("a reader that has taken longer already than the writer would wait holds up
   assert.equal(count(other, "tasks"), 30);
 });
 
+test("a WAL that a long read let grow loses at most 8 MiB in a batch, until it has its size again", (t) => {
+  const { connection, file } = openRunner(t);
+  const runner = newBatchRunner(connection, { walPagesMax: 150, readersWaitMs: 20 });
+  const run = (): number => {
+    assert.equal(runner.run([postTasks(JSON.stringify("x".repeat(1_000_000)))]).kind, "committed");
+    return statSync(`${file}-wal`).size;
+  };
+  runner.run([makeAccount("ada")]);
+  const other = openOther(t, file);
+  other.exec("BEGIN");
+  count(other, "tasks");
+  const sizes = Array.from({ length: 25 }, run);
+  other.exec("COMMIT");
+
+  for (let i = 0; i < 25; i++) sizes.push(run());
+
+  assert.ok((sizes.at(-1) ?? 0) < 5_000_000, sizes.join(", "));
+  assert.ok(Math.max(...sizes) > 25_000_000);
+  const cuts = sizes.map((size, i) => (sizes[i - 1] ?? 0) - size);
+  assert.ok(Math.max(...cuts) <= 8.5 * 1024 ** 2, sizes.join(", "));
+});
+
 test("nothing is copied into the file, and nothing acknowledged, once it is not the one that was opened", (t) => {
   const file = newDatabaseFile(t);
   const { connection } = openRunner(t, file);

@@ -4,6 +4,7 @@ import { messageOf } from "../../../domain/message-of.ts";
 import type { BatchFailure, BatchReply, Operation, Rejection } from "../../common/batch.ts";
 import type { FileTrouble } from "../../file-fault.ts";
 import type { Connection } from "./connection.ts";
+import { WalCut } from "./wal-cut.ts";
 import { isBatchError, leftByCommit, toWriteFailure } from "./write-failure.ts";
 
 /** The work that operations do. */
@@ -65,6 +66,7 @@ export class BatchRunner {
   readonly #walState: Database.Statement<[], WalState>;
   readonly #options: Required<BatchRunnerOptions>;
   readonly #schemaVersion: number;
+  readonly #walCut: WalCut;
   // The next commit may restart the WAL. It therefore increments the change counter, which tells to which file a WAL
   // belongs.
   #isMarkDue = true;
@@ -85,6 +87,7 @@ export class BatchRunner {
     this.#options = { ...OPTIONS, ...options };
     this.#schemaVersion = Number(connection.pragma("user_version", { simple: true }));
     this.#restartAt = this.#options.walPagesMax;
+    this.#walCut = new WalCut(connection, this.#options.walPagesMax);
     this.#changes = changes;
     this.#writes = writes;
     // SQLite compiles a pragma anew each time, and better-sqlite3 then compiles the code that makes an object of its
@@ -173,6 +176,7 @@ export class BatchRunner {
       // The whole WAL is in the file, or another process restarted it.
       if (pages === checkpointed || pages < this.#walPages) this.#isMarkDue = true;
       this.#walPages = pages;
+      this.#walCut.note(pages);
       if (pages < this.#options.walPagesMax) this.#restartAt = this.#options.walPagesMax;
       this.#noteHeld(pages, checkpointed);
       const isFull = pages >= this.#restartAt;
