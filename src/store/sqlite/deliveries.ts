@@ -13,22 +13,23 @@ import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
+// Values by position: binding these 16 by name costs 1.4 µs more (measured).
+//
 // The seq alone does not suffice: when the task of the newest attempt is erased, SQLite gives its seq to the next
 // attempt. The end of an attempt that was in flight then must not end the attempt of another task.
 export const END_ATTEMPT = `
   UPDATE attempts
-  SET ended_at = @endedAt, outcome = @outcome, http_status = @httpStatus, error = @error,
-      address = @address, dns_ms = @dnsMs, connect_ms = @connectMs, tls_ms = @tlsMs,
-      first_byte_ms = @firstByteMs, response_excerpt = @responseExcerpt, refusal_text = @refusalText,
-      retry_after = @retryAfter
-  WHERE seq = @seq AND task_seq = @taskSeq AND kind = @kind AND due_at = @dueAt
+  SET ended_at = ?, outcome = ?, http_status = ?, error = ?, address = ?,
+      dns_ms = ?, connect_ms = ?, tls_ms = ?, first_byte_ms = ?,
+      response_excerpt = ?, refusal_text = ?, retry_after = ?
+  WHERE seq = ? AND task_seq = ? AND kind = ? AND due_at = ?
     AND started_at IS NOT NULL AND ended_at IS NULL`;
 
 const INSERT_ATTEMPT = `
   INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
   VALUES (@accountSeq, @taskSeq, @kind, @number, @retry, @host, @dueAt)`;
 
-const SET_DELIVERY_STATE = `UPDATE deliveries SET state = @state WHERE task_seq = @taskSeq AND kind = @kind`;
+const SET_DELIVERY_STATE = `UPDATE deliveries SET state = ? WHERE task_seq = ? AND kind = ?`;
 
 const SELECT_TO_REDELIVER = `
   SELECT kind, host, state FROM deliveries
@@ -70,19 +71,21 @@ export function deliveryWrites(connection: Connection, changes: BatchChanges) {
   return {
     recordAttempt(record) {
       const { attempt, result, decision, endedAt } = record;
-      const { phases, refusal, ...columns } = result;
-      const refusalText = refusal === null ? null : JSON.stringify(refusal);
+      const { outcome, httpStatus, error, address, phases, responseExcerpt, retryAfter } = result;
+      const refusalText = result.refusal === null ? null : JSON.stringify(result.refusal);
       const { seq, accountId: accountSeq, taskSeq, kind, host } = attempt;
-      const which = { seq, taskSeq, kind, dueAt: attempt.dueAt };
+      const { dnsMs, connectMs, tlsMs, firstByteMs } = phases;
+      const end = [endedAt, outcome, httpStatus, error, address];
+      const times = [dnsMs, connectMs, tlsMs, firstByteMs];
+      const texts = [responseExcerpt, refusalText, retryAfter];
+      const which = [seq, taskSeq, kind, attempt.dueAt];
       // An attempt that has already ended keeps its record, and nothing follows from it a second time.
-      const row = { ...columns, ...phases, ...which, refusalText, endedAt };
-      if (endAttempt.run(row).changes === 0) return;
+      if (endAttempt.run(...end, ...times, ...texts, ...which).changes === 0) return;
       changes.changed.add(accountSeq);
-      const { error, responseExcerpt, retryAfter } = result;
-      const texts = textBytes(error, responseExcerpt, refusalText, retryAfter);
-      countAttempt(changes, record, ATTEMPT_OVERHEAD_BYTES + texts);
+      const bytes = ATTEMPT_OVERHEAD_BYTES + textBytes(error, ...texts);
+      countAttempt(changes, record, bytes);
       if (decision.state !== "scheduled") {
-        setState.run({ taskSeq, kind, state: decision.state });
+        setState.run(decision.state, taskSeq, kind);
         return;
       }
       const { dueAt, retry } = decision;
@@ -136,7 +139,7 @@ export function seriesStarter(
   const insertAttempt = connection.prepare(INSERT_ATTEMPT);
 
   return ({ accountSeq, taskSeq, kind, host, state }, now) => {
-    setState.run({ taskSeq, kind, state: "open" });
+    setState.run("open", taskSeq, kind);
     insertAttempt.run({ accountSeq, taskSeq, kind, host, ...FIRST_ATTEMPT, dueAt: now });
     changes.changed.add(accountSeq);
     countNewSeries(changes, { accountSeq, host, state });
