@@ -3,6 +3,7 @@ import { runCommands } from "./kit/command.ts";
 /** `npm run bench`: what postbackd does on this machine, what that costs, and what others see meanwhile. */
 await runCommands("npm run bench --", {
   phases: () => import("./bench/command.ts"),
+  flat: () => import("./flat/command.ts"),
   reads: () => import("./reads/command.ts"),
   runs: () => import("./runs/command.ts"),
   dashboards: () => import("./dashboards/command.ts"),

@@ -1,4 +1,4 @@
-import type { DaemonPlace } from "../kit/daemon-file.ts";
+import type { DaemonFile, DaemonPlace } from "../kit/daemon-file.ts";
 import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
 import type { Spread } from "../kit/durations.ts";
 import { inTurn } from "../kit/in-turn.ts";
@@ -104,7 +104,8 @@ const POSTINGS: Readonly<Record<string, (connections: number) => Posting>> = {
 /** The letters of all phases, in the order they are measured. */
 export const PHASE_LETTERS: readonly string[] = ["a", ...Object.keys(POSTINGS)];
 
-interface Phase {
+/** A phase whose server runs. */
+export interface Phase {
   readonly letter: string;
   readonly title: string;
   readonly measure: () => Promise<Slice>;
@@ -120,25 +121,32 @@ export async function measurePhases(options: {
   /** Called with every measurement as soon as it is done. */
   readonly onSlice: (phase: { readonly letter: string }, slice: Slice) => void;
 }): Promise<readonly PhaseResult[]> {
-  const { letters, effort, rounds, onSlice: onResult } = options;
+  const { letters, rounds, onSlice: onResult } = options;
   await using stack = new AsyncDisposableStack();
   const setup = { ...options, stack };
   const phases: Phase[] = [];
   for (const letter of PHASE_LETTERS.filter((each) => letters.includes(each))) {
-    const posting = POSTINGS[letter]?.(effort.connections);
-    const phase = posting === undefined ? bare(setup) : daemonPhase(posting, setup);
-    phases.push({ letter, ...(await phase) });
+    phases.push(await openPhase(letter, setup));
   }
   const measure = (phase: Phase): Promise<Slice> => phase.measure();
   const measured = await inTurn(phases, { rounds, uncounted: 1, onResult, measure });
   return measured.map(({ leg: { letter, title }, results: slices }) => ({ letter, title, slices }));
 }
 
-interface Setup {
+export interface Setup {
   readonly place: DaemonPlace;
   readonly effort: Effort;
   /** Ends what a phase starts. */
   readonly stack: AsyncDisposableStack;
+  /** Makes the file of its daemon; one without anything in it unless given. */
+  readonly newFile?: () => Promise<DaemonFile>;
+}
+
+/** Starts a phase of {@link PHASE_LETTERS}. */
+export async function openPhase(letter: string, setup: Setup): Promise<Phase> {
+  const posting = POSTINGS[letter]?.(setup.effort.connections);
+  const phase = posting === undefined ? bare(setup) : daemonPhase(posting, setup);
+  return { letter, ...(await phase) };
 }
 
 /** The bare h3 handler, which answers what postbackd answers. */
@@ -167,9 +175,9 @@ export async function sampleAnswer(place: DaemonPlace, tasks: number): Promise<s
 /** Posts tasks to a daemon of its own, and lets it finish the started ones before the next measurement. */
 async function daemonPhase(
   { title, connections, tasksPerRequest, type, isDelivered }: Posting,
-  { place, effort, stack }: Setup,
+  { place, effort, stack, newFile = () => createDaemonFile(place) }: Setup,
 ): Promise<Omit<Phase, "letter">> {
-  const file = await createDaemonFile(place);
+  const file = await newFile();
   const { key, webhookSecret } = file.account;
   const receiver = isDelivered === true ? stack.use(new BenchReceiver()) : null;
   const daemon = await startDaemon(file);
@@ -212,11 +220,13 @@ async function measureDelivery(
   delivery: Delivery,
   { pid, view }: { readonly pid: number; readonly view: OutsideView },
 ): Promise<Slice> {
+  // A file that was full before may hold deliveries that wait.
+  const undelivered = await view.countUndelivered();
   const spent = spendingOf(pid);
   const arrivals = await deliverAll(delivery);
-  await view.quiet({ msMax: DELIVERED_MS_MAX });
+  await view.recorded({ msMax: DELIVERED_MS_MAX });
   const [spending, { tasks }] = [spent(), arrivals];
-  const others = await view.countUndelivered();
+  const others = (await view.countUndelivered()) - undelivered;
   if (others > 0) throw new Error(`${others} deliveries are not recorded as delivered`);
   return toSlice(arrivals, { ...spending, tasks, inAll: tasks });
 }

@@ -11,6 +11,9 @@ const UNFINISHED = `
     OR EXISTS (SELECT 1 FROM attempts WHERE started_at IS NULL)
     OR EXISTS (SELECT 1 FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NULL)`;
 
+const IN_FLIGHT =
+  "SELECT EXISTS (SELECT 1 FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NULL)";
+
 const POLL_MS = 10;
 
 /**
@@ -56,6 +59,12 @@ export class DatabaseView {
   async quiet({ msMax }: { readonly msMax: number }): Promise<void> {
     const fault = (): string => `not everything was done within ${msMax} ms`;
     await until(() => this.isQuiet(), { msMax, everyMs: POLL_MS, fault });
+  }
+
+  /** Settles once no attempt is in flight: what has arrived is on record. Rejects after `msMax`. */
+  async recorded({ msMax }: { readonly msMax: number }): Promise<void> {
+    const fault = (): string => `not every attempt was recorded within ${msMax} ms`;
+    await until(() => this.number(IN_FLIGHT) === 0, { msMax, everyMs: POLL_MS, fault });
   }
 
   [Symbol.dispose](): void {

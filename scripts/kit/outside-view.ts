@@ -7,12 +7,15 @@ import { until } from "./until.ts";
 export interface OutsideView {
   /** Settles once no task waits or runs, and no attempt is scheduled or in flight. Rejects after `msMax`. */
   quiet(wait: { readonly msMax: number }): Promise<void>;
+  /** Settles once no attempt is in flight: what has arrived is on record. Rejects after `msMax`. */
+  recorded(wait: { readonly msMax: number }): Promise<void>;
   /** How many deliveries are not delivered. */
   countUndelivered(): Promise<number>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 const UNFINISHED = `SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM outbox) AS "isBusy"`;
+const IN_FLIGHT = `SELECT EXISTS (SELECT 1 FROM outbox WHERE started_at IS NOT NULL) AS "isBusy"`;
 const UNDELIVERED = `SELECT count(*)::int AS count FROM deliveries WHERE ended IS DISTINCT FROM 'delivered'`;
 const POLL_MS = 10;
 
@@ -25,6 +28,7 @@ function openFileView(file: string): OutsideView {
   const view = new DatabaseView(file);
   return {
     quiet: (wait) => view.quiet(wait),
+    recorded: (wait) => view.recorded(wait),
     countUndelivered: async () =>
       view.number("SELECT count(*) FROM deliveries WHERE state <> 'delivered'"),
     [Symbol.asyncDispose]: async () => view[Symbol.dispose](),
@@ -34,15 +38,17 @@ function openFileView(file: string): OutsideView {
 async function openServerView(url: string): Promise<OutsideView> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
+  const untilNot = async (busySql: string, msMax: number): Promise<void> => {
+    const isDone = async (): Promise<boolean> => {
+      const { rows } = await client.query<{ isBusy: boolean }>(busySql);
+      return rows[0]?.isBusy === false;
+    };
+    const fault = (): string => `not everything was done within ${msMax} ms`;
+    await until(isDone, { msMax, everyMs: POLL_MS, fault });
+  };
   return {
-    async quiet({ msMax }) {
-      const isQuiet = async (): Promise<boolean> => {
-        const { rows } = await client.query<{ isBusy: boolean }>(UNFINISHED);
-        return rows[0]?.isBusy === false;
-      };
-      const fault = (): string => `not everything was done within ${msMax} ms`;
-      await until(isQuiet, { msMax, everyMs: POLL_MS, fault });
-    },
+    quiet: ({ msMax }) => untilNot(UNFINISHED, msMax),
+    recorded: ({ msMax }) => untilNot(IN_FLIGHT, msMax),
     async countUndelivered() {
       const { rows } = await client.query<{ count: number }>(UNDELIVERED);
       return rows[0]?.count ?? 0;
