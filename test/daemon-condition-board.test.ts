@@ -127,6 +127,40 @@ test("of what all nodes see the one that sweeps tells, and goes on when another 
   assert.deepEqual(lines().slice(2), ["certificate.expiring ended -"]);
 });
 
+test("the end of what all nodes see is told by the node that sweeps within a minute, but by none later", async () => {
+  const { board, state, pass, lines } = await startBoard({ holds: false });
+  state.found = [condition("worker.missing", "print"), condition("worker.missing", "scan")];
+  await pass(10 * MINUTE_MS);
+  state.found = [condition("worker.missing", "print")];
+  await pass(2 * MINUTE_MS);
+  state.found = [];
+  // Both are over before anybody else sweeps, the first for more than a minute.
+  await pass(5 * MINUTE_MS);
+  assert.deepEqual(board.standing(), []);
+
+  state.holds = true;
+  await pass(10 * MINUTE_MS);
+  assert.deepEqual(lines(), ["worker.missing ended print"]);
+});
+
+test("what all nodes see and what begins again within a minute of its end is new", async () => {
+  const { board, clock, state, pass, lines } = await startBoard({ holds: false });
+  state.found = [condition("worker.missing", "print")];
+  await pass(LOOK_MS);
+  state.found = [];
+  await pass(5 * MINUTE_MS);
+  state.found = [condition("worker.missing", "print")];
+  await pass(LOOK_MS);
+  assert.deepEqual(
+    board.standing().map(({ since }) => since),
+    [clock.now()],
+  );
+
+  state.holds = true;
+  await pass(LOOK_MS);
+  assert.deepEqual(lines(), ["worker.missing began print"]);
+});
+
 test("a look that fails ends nothing, and the next one goes on", async () => {
   const { state, pass, lines } = await startBoard();
   state.found = [condition("disk.low")];

@@ -33,11 +33,15 @@ interface Entry {
   isTold: boolean;
   /** When the event that told so was lost, by the monotonic clock; null while it is not known to be. */
   lostAt: number | null;
+  /** True once it is over, and another node is to tell so. */
+  isOver: boolean;
 }
 
 const LOOK_MS = 15_000;
 // Whatever comes and goes is told once.
 const OVER_AFTER_MS = 5 * 60_000;
+// A node that died holds its duties for ten seconds more, and looks are 15 s apart. An end is rather told twice than lost.
+const HANDED_OVER_MS = 60_000;
 // Whoever is away for long is told of what still holds within that time.
 const LOST_AGAIN_MS = 60 * 60_000;
 // Clients name the hosts: however many fail, no more are told of at a time.
@@ -47,7 +51,8 @@ const OF_A_NAME_MAX = 20;
  * The list of what the operator should mend, looked at every few seconds. The log, the dashboard and the operator's
  * webhooks tell of it: once when a condition begins, and once when it has not been found for five minutes. Of what all
  * nodes see, the one that sweeps tells. All of it is in memory: what still lasts after a restart, or when another node
- * sweeps, is told again. So is, an hour later, that of which the event was lost.
+ * sweeps, is told again; and what has just ended then is told by that one. What still lasts an hour after its event was
+ * lost is told again, too.
  */
 export class ConditionBoard {
   readonly #deps: ConditionBoardDeps;
@@ -68,12 +73,12 @@ export class ConditionBoard {
 
   /** The conditions that have not ended, the oldest first. */
   standing(): readonly StandingCondition[] {
-    return [...this.#entries.values()].map(({ condition, since }) => ({ ...condition, since }));
+    return this.#lasting().map(({ condition, since }) => ({ ...condition, since }));
   }
 
   /** Tells somebody new of all that has not ended. */
   tellAgain(): void {
-    for (const entry of this.#entries.values()) {
+    for (const entry of this.#lasting()) {
       if (entry.isTold) this.#tellBegan(entry);
     }
   }
@@ -106,7 +111,7 @@ export class ConditionBoard {
 
   #compare({ conditions: found, unknown }: Looked): void {
     const now = this.#deps.clock.monotonic();
-    for (const entry of this.#entries.values()) {
+    for (const entry of this.#lasting()) {
       if (unknown.has(entry.condition.name)) entry.foundAt = now;
     }
     const hasPlace = (condition: Condition): boolean =>
@@ -119,11 +124,15 @@ export class ConditionBoard {
     }
     for (const [name, count] of beyond) this.#note(toRest(name, count), now);
     for (const [key, entry] of this.#entries) {
-      if (now - entry.foundAt < OVER_AFTER_MS) this.#begin(entry, now);
-      else {
-        this.#entries.delete(key);
-        this.#end(entry);
+      const overMs = now - entry.foundAt - OVER_AFTER_MS;
+      entry.isOver = overMs >= 0;
+      if (!entry.isOver) {
+        this.#begin(entry, now);
+        continue;
       }
+      const mayTell = this.#mayTell(entry);
+      if (mayTell) this.#end(entry);
+      if (mayTell || overMs >= HANDED_OVER_MS) this.#entries.delete(key);
     }
     this.#tellGivenUp("in time");
   }
@@ -131,17 +140,21 @@ export class ConditionBoard {
   #note(condition: Condition, now: number): void {
     const key = keyOf(condition);
     const known = this.#entries.get(key);
-    if (known !== undefined) {
+    if (known !== undefined && !known.isOver) {
       known.condition = condition;
       known.foundAt = now;
     } else {
-      const since = this.#deps.clock.now();
-      this.#entries.set(key, { since, condition, foundAt: now, isTold: false, lostAt: null });
+      const times = { since: this.#deps.clock.now(), foundAt: now, lostAt: null };
+      this.#entries.set(key, { condition, ...times, isTold: false, isOver: false });
     }
   }
 
+  #lasting(): readonly Entry[] {
+    return [...this.#entries.values()].filter(({ isOver }) => !isOver);
+  }
+
   #countOf(name: ConditionName): number {
-    const standing = [...this.#entries.values()].map(({ condition }) => condition);
+    const standing = this.#lasting().map(({ condition }) => condition);
     return standing.filter((each) => each.name === name && each.subject !== null).length;
   }
 
@@ -164,7 +177,6 @@ export class ConditionBoard {
   }
 
   #end(entry: Entry): void {
-    if (!entry.isTold || !this.#mayTell(entry)) return;
     const { log, clock, tell } = this.#deps;
     const { name, text } = entry.condition;
     if (!LOGGED_ELSEWHERE.has(name)) log.info(factsOf(entry), `no longer so: ${text}`);
