@@ -12,7 +12,7 @@ export class WalCut {
   readonly #connection: Connection;
   readonly #pagesMin: number;
   #pages = 0;
-  /** What the file has room for, and what its next restart leaves of it. */
+  /** The pages that the file has room for, and those that its next restart leaves. */
   #filePages = 0;
   #keptPages: number;
 
