@@ -5,18 +5,17 @@ import { measurableRows, type RowPlan } from "./rows.ts";
 import type { Slice } from "./slice.ts";
 import { World } from "./world.ts";
 
-// V8 has compiled what runs after some 20,000 tasks; before that a task costs up to twice as much (measured with ours).
-const UNCOUNTED_ROUNDS = 4;
-
 /** Starts the rows that this machine can measure, and measures them in turn. */
 export async function measureRows(
   wanted: readonly RowPlan[],
   settings: Pick<World, "place" | "effort"> & {
     readonly rounds: number;
+    /** Rounds before the first that counts. */
+    readonly uncounted: number;
     readonly note: (news: string) => void;
   },
 ): Promise<readonly MeasuredRow[]> {
-  const { rounds, note } = settings;
+  const { rounds, uncounted, note } = settings;
   const plans = measurableRows(wanted, note);
   if (plans.some(({ needs }) => needs.includes("packages"))) installPeers(note);
   await using world = await World.open(settings);
@@ -24,7 +23,7 @@ export async function measureRows(
   for (const plan of plans) rows.push(Object.assign({ measure: await plan.open(world) }, plan));
   const measured = await inTurn(rows, {
     rounds,
-    uncounted: UNCOUNTED_ROUNDS,
+    uncounted,
     measure: ({ name, measure }) =>
       measure().catch((error: unknown) => {
         throw new Error(`${name} cannot be measured`, { cause: error });

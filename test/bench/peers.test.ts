@@ -40,6 +40,7 @@ async function measure(t: TestContext, names: readonly string[]): Promise<readon
     place: { program: sourceProgram(), folder: scratch.path },
     effort: { tasks: 40, seconds: 0.1 },
     rounds: 1,
+    uncounted: 1,
     note: () => undefined,
   });
   assert.deepEqual(
