@@ -12,7 +12,7 @@ import { tableCheckReads } from "../../store/sqlite/machine/table-check.ts";
 import { sqliteVersion } from "../../store/sqlite/machine/version.ts";
 import { SCHEMA_VERSION } from "../../store/sqlite/migration-steps.ts";
 import { StoreError } from "../../store/store.ts";
-import { fileSystemOf } from "../file-system.ts";
+import { fileSystemOf, type FileSystem } from "../file-system.ts";
 import { DatabaseError, databaseOf } from "../store.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 
@@ -30,7 +30,11 @@ export async function checkDatabase(config: Config): Promise<readonly Finding[]>
       ),
     ];
   }
-  return [checkPlace(file), checkMode(file, stats), ...(await checkContent(config))];
+  return [
+    judgePlace(file, fileSystemOf(file)),
+    checkMode(file, stats),
+    ...(await checkContent(config)),
+  ];
 }
 
 /** Looks whether SQLite can be loaded where the file lies: the executable keeps its addon beside it. */
@@ -50,8 +54,8 @@ export function checkAddon({ database, server }: Pick<Config, "database" | "serv
   }
 }
 
-function checkPlace(file: string): Finding {
-  const { name, kind } = fileSystemOf(file);
+/** What a file's file system means to it. */
+export function judgePlace(file: string, { name, kind }: FileSystem): Finding {
   switch (kind) {
     case "network":
       return failure(
