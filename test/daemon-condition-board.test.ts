@@ -145,20 +145,26 @@ test("the end of what all nodes see is told by the node that sweeps within a min
 
 test("what all nodes see and what begins again within a minute of its end is new", async () => {
   const { board, clock, state, pass, lines } = await startBoard({ holds: false });
-  state.found = [condition("worker.missing", "print")];
+  const [print, scan] = ["print", "scan"].map((type) => condition("worker.missing", type));
+  assert(print && scan);
+  state.found = [print, scan];
   await pass(LOOK_MS);
-  state.found = [];
+  const firstAt = clock.now();
+  state.found = [scan];
   await pass(5 * MINUTE_MS);
-  state.found = [condition("worker.missing", "print")];
+  state.found = [print, scan];
   await pass(LOOK_MS);
   assert.deepEqual(
-    board.standing().map(({ since }) => since),
-    [clock.now()],
+    board.standing().map(({ subject, since }) => [subject, since]),
+    [
+      ["scan", firstAt],
+      ["print", clock.now()],
+    ],
   );
 
   state.holds = true;
   await pass(LOOK_MS);
-  assert.deepEqual(lines(), ["worker.missing began print"]);
+  assert.deepEqual(lines(), ["worker.missing began scan", "worker.missing began print"]);
 });
 
 test("a look that fails ends nothing, and the next one goes on", async () => {

@@ -124,15 +124,11 @@ export class ConditionBoard {
     }
     for (const [name, count] of beyond) this.#note(toRest(name, count), now);
     for (const [key, entry] of this.#entries) {
-      const overMs = now - entry.foundAt - OVER_AFTER_MS;
-      entry.isOver = overMs >= 0;
-      if (!entry.isOver) {
-        this.#begin(entry, now);
-        continue;
-      }
-      const mayTell = this.#mayTell(entry);
-      if (mayTell) this.#end(entry);
-      if (mayTell || overMs >= HANDED_OVER_MS) this.#entries.delete(key);
+      const unseenMs = now - entry.foundAt;
+      entry.isOver = unseenMs >= OVER_AFTER_MS;
+      if (!entry.isOver) this.#begin(entry, now);
+      else if (this.#mayTell(entry)) this.#end(key, entry);
+      else if (unseenMs >= OVER_AFTER_MS + HANDED_OVER_MS) this.#entries.delete(key);
     }
     this.#tellGivenUp("in time");
   }
@@ -144,6 +140,8 @@ export class ConditionBoard {
       known.condition = condition;
       known.foundAt = now;
     } else {
+      // The oldest come first.
+      this.#entries.delete(key);
       const times = { since: this.#deps.clock.now(), foundAt: now, lostAt: null };
       this.#entries.set(key, { condition, ...times, isTold: false, isOver: false });
     }
@@ -176,7 +174,8 @@ export class ConditionBoard {
     tell(toEvent(entry, "began", clock.now()), () => (entry.lostAt = clock.monotonic()));
   }
 
-  #end(entry: Entry): void {
+  #end(key: string, entry: Entry): void {
+    this.#entries.delete(key);
     const { log, clock, tell } = this.#deps;
     const { name, text } = entry.condition;
     if (!LOGGED_ELSEWHERE.has(name)) log.info(factsOf(entry), `no longer so: ${text}`);

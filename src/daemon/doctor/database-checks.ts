@@ -54,7 +54,7 @@ export function checkAddon({ database, server }: Pick<Config, "database" | "serv
   }
 }
 
-/** What a file's file system means to it. */
+/** Tells whether a database is safe on its file system. */
 export function judgePlace(file: string, { name, kind }: FileSystem): Finding {
   switch (kind) {
     case "network":
