@@ -133,6 +133,7 @@ export async function measurePhases(options: {
   return measured.map(({ leg: { letter, title }, results: slices }) => ({ letter, title, slices }));
 }
 
+/** The parts that a phase is started with. */
 export interface Setup {
   readonly place: DaemonPlace;
   readonly effort: Effort;

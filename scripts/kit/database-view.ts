@@ -3,16 +3,16 @@ import type { z } from "zod";
 
 import { until } from "./until.ts";
 
+const IS_IN_FLIGHT =
+  "EXISTS (SELECT 1 FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NULL)";
+
 const UNFINISHED = `
   SELECT
     EXISTS (SELECT 1 FROM tasks WHERE state = 'queued')
     OR EXISTS (SELECT 1 FROM tasks WHERE state = 'running')
     OR EXISTS (SELECT 1 FROM tasks WHERE state = 'delayed')
     OR EXISTS (SELECT 1 FROM attempts WHERE started_at IS NULL)
-    OR EXISTS (SELECT 1 FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NULL)`;
-
-const IN_FLIGHT =
-  "SELECT EXISTS (SELECT 1 FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NULL)";
+    OR ${IS_IN_FLIGHT}`;
 
 const POLL_MS = 10;
 
@@ -64,7 +64,11 @@ export class DatabaseView {
   /** Settles once no attempt is in flight: what has arrived is on record. Rejects after `msMax`. */
   async recorded({ msMax }: { readonly msMax: number }): Promise<void> {
     const fault = (): string => `not every attempt was recorded within ${msMax} ms`;
-    await until(() => this.number(IN_FLIGHT) === 0, { msMax, everyMs: POLL_MS, fault });
+    await until(() => this.number(`SELECT ${IS_IN_FLIGHT}`) === 0, {
+      msMax,
+      everyMs: POLL_MS,
+      fault,
+    });
   }
 
   [Symbol.dispose](): void {
