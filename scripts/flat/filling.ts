@@ -42,7 +42,7 @@ function retriesSql({ retries, hosts }: Filling, now: number): string {
   const failed = `${now}, ${now}, 'failed', 500, 'answered 500'`;
   return `
     INSERT INTO deliveries (task_seq, kind, url, host, state)
-      SELECT seq, 'postback', 'https://h' || seq % ${hosts} || '.example/', 'h' || seq % ${hosts} || '.example', 'open'
+      SELECT seq, 'postback', 'https://h' || (seq % ${hosts}) || '.example/', 'h' || (seq % ${hosts}) || '.example', 'open'
       FROM tasks WHERE state = 'completed' ORDER BY seq LIMIT ${retries};
     INSERT INTO attempts
         (account_seq, task_seq, kind, number, retry, host, due_at, started_at, ended_at, outcome, http_status, error)

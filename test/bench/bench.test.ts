@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { measurePhases } from "../../scripts/bench/phases.ts";
+import { measurePhases, openPhase } from "../../scripts/bench/phases.ts";
 import { budgetLines, reportTable } from "../../scripts/bench/report.ts";
+import { fillFile } from "../../scripts/flat/filling.ts";
+import { createDaemonFile } from "../../scripts/kit/daemon-file.ts";
+import { DatabaseView } from "../../scripts/kit/database-view.ts";
 import { machineDescription } from "../../scripts/kit/machine.ts";
 import { sourceProgram } from "../../scripts/kit/program.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
@@ -43,4 +46,24 @@ test("the bench measures the bare handler, task_post, and the whole way to a rec
     ["MISSED", "kept"].map((what) => `- (b) at least 8,000 tasks/s: ${what}`),
   );
   assert.match(machineDescription(scratch.path), /cores/);
+});
+
+test("a full file holds what was asked for, and the whole way is measured with it", async (t) => {
+  const scratch = new ScratchFolder();
+  t.after(() => scratch[Symbol.dispose]());
+  const place = { program: sourceProgram(), folder: scratch.path };
+  const file = await createDaemonFile(place);
+
+  await fillFile(file, { tasks: 400, retries: 50, accounts: 7, hosts: 10 });
+
+  using view = new DatabaseView(file.database);
+  assert.equal(view.number("SELECT count(DISTINCT account_seq) FROM tasks"), 7);
+  assert.equal(view.number("SELECT count(DISTINCT host) FROM attempts"), 10);
+  assert.equal(view.number("SELECT count(*) FROM attempts WHERE started_at IS NULL"), 50);
+  assert.deepEqual(view.column("PRAGMA foreign_key_check"), []);
+  await using stack = new AsyncDisposableStack();
+  const effort = { seconds: 0.1, connections: 4, tasks: 100 };
+  const phase = await openPhase("d", { place, effort, stack, newFile: async () => file });
+  assert.equal((await phase.measure()).tasks, 100);
+  assert.equal(view.number("SELECT count(*) FROM attempts WHERE started_at IS NULL"), 50);
 });
