@@ -173,10 +173,11 @@ export class BatchRunner {
       const wal = this.#walState.get();
       if (wal === undefined) return null;
       const [, pages, checkpointed] = wal;
+      const hasRestarted = pages < this.#walPages;
       // The whole WAL is in the file, or another process restarted it.
-      if (pages === checkpointed || pages < this.#walPages) this.#isMarkDue = true;
+      if (pages === checkpointed || hasRestarted) this.#isMarkDue = true;
       this.#walPages = pages;
-      this.#walCut.note(pages);
+      this.#walCut.note(pages, hasRestarted);
       if (pages < this.#options.walPagesMax) this.#restartAt = this.#options.walPagesMax;
       this.#noteHeld(pages, checkpointed);
       const isFull = pages >= this.#restartAt;

@@ -11,7 +11,6 @@ const CUT_PAGES = 2048;
 export class WalCut {
   readonly #connection: Connection;
   readonly #pagesMin: number;
-  #pages = 0;
   /** The pages that the file has room for, and those that its next restart leaves. */
   #filePages = 0;
   #keptPages: number;
@@ -23,10 +22,8 @@ export class WalCut {
     this.#keptPages = pagesMin;
   }
 
-  /** To be told after each batch how many pages the WAL has. */
-  note(pages: number): void {
-    const hasRestarted = pages < this.#pages;
-    this.#pages = pages;
+  /** To be told after each batch how many pages the WAL has, and whether it has begun again since the batch before. */
+  note(pages: number, hasRestarted: boolean): void {
     if (hasRestarted) this.#filePages = Math.min(this.#filePages, this.#keptPages);
     this.#filePages = Math.max(this.#filePages, pages);
     const whole = CUT_PAGES * Math.floor((this.#filePages - 1) / CUT_PAGES);
