@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { mintKey } from "../../src/domain/account/key.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
-import { isThere } from "../helpers/process.ts";
+import { isThere, untilGone } from "../helpers/process.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { startDev, type DevReady } from "./dev-client.ts";
@@ -122,5 +122,5 @@ test("with --stop-with-stdin a parent that is killed leaves no daemon, no comman
   await program.exit;
 
   await until(temporary, (files) => files.every((name) => !name.startsWith("postbackd-")));
-  assert.deepEqual(pids.map(isThere), [false, false]);
+  await untilGone(pids);
 });
