@@ -8,18 +8,24 @@ import { dashboardFiles, type BuildFacts } from "../src/assets.ts";
 import { sqliteVersion } from "../src/store/sqlite/machine/version.ts";
 import { ROOT, version } from "./manifest.ts";
 import type { Platform } from "./platform.ts";
+import { MAIN_PROGRAM, type ProgramAssets } from "./program-assets.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
-// One text is all: a thread enters it again as what `workerData.role` names, and the executable starts itself with
-// `--command-host` as the process that runs commands. `require` evaluates only what it names, so none loads another.
-const ENTRY = `
-  import { isMainThread, workerData } from "node:worker_threads";
+// `require` evaluates only what it names. What is recorded is compiled when the executable is made.
+const MAIN_ENTRY = `
   if (start.isRecorded) {
     require("./cli/start.ts");
     require("./cli/serve.ts");
     require("./store/sqlite/writes.ts");
-  } else if (isMainThread && process.argv[2] === "--command-host") require("./runners/command/command-host-main.ts");
-  else if (isMainThread) require("./main.ts");
+  } else require("./main.ts");
+`;
+
+// A text of its own, a tenth of the other: each thread keeps its text and all that was compiled of it in its memory.
+const HELPER_ENTRY = `
+  import { isMainThread, workerData } from "node:worker_threads";
+  if (start.isRecorded) {
+    require("./store/sqlite/writes.ts");
+  } else if (isMainThread) require("./runners/command/command-host-main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
   else if (workerData.role === "backup") require("./store/sqlite/backup-thread.ts");
@@ -28,21 +34,29 @@ const ENTRY = `
 `;
 
 /**
- * Bundles the program for a platform into one CommonJS file. Rejects on warnings too: what esbuild warns of (`import.meta`
+ * Bundles a program for a platform into one CommonJS file. Rejects on warnings too: what esbuild warns of (`import.meta`
  * in CommonJS, a package it cannot find) fails only later, in the executable.
  */
-export async function bundle(outFile: string, platform: Platform): Promise<void> {
+export async function bundle(
+  program: ProgramAssets,
+  to: { readonly folder: string; readonly platform: Platform },
+): Promise<void> {
+  const isMain = program === MAIN_PROGRAM;
   await buildSound({
     ...COMMON,
-    stdin: { contents: ENTRY, resolveDir: join(ROOT, "src"), sourcefile: "entry.js" },
-    outfile: outFile,
+    stdin: {
+      contents: isMain ? MAIN_ENTRY : HELPER_ENTRY,
+      resolveDir: join(ROOT, "src"),
+      sourcefile: "entry.js",
+    },
+    outfile: join(to.folder, program.source),
     // An entry of its own for each platform names the addon instead of looking for it.
-    alias: { "better-sqlite3": `better-sqlite3/${platform}` },
-    define: { ...assetTexts(), POSTBACKD_DASHBOARD: packedDashboard() },
+    alias: { "better-sqlite3": `better-sqlite3/${to.platform}` },
+    define: { ...assetTexts(), POSTBACKD_DASHBOARD: isMain ? packedDashboard() : "[]" },
     plugins: [
       assetsFrom("packaged-assets.ts"),
       addonFrom("packaged-addon.ts"),
-      withoutUnusedCode(),
+      ...(isMain ? [withoutUnusedCode()] : []),
     ],
   });
 }

@@ -15,10 +15,10 @@ import { ROOT } from "./manifest.ts";
 import { hostPlatform, type Platform } from "./platform.ts";
 import {
   ADDON_ASSET,
-  CACHE_ASSET,
   LOADER_ASSET,
-  PROGRAM_ASSET,
+  PROGRAMS,
   wrapProgram,
+  type ProgramAssets,
 } from "./program-assets.ts";
 
 /** An executable to make. */
@@ -39,19 +39,21 @@ const BLOB = "NODE_SEA_BLOB";
 const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 
 /**
- * Makes an executable, on whatever platform this runs: a copy of that Node with the program in it as one bundle, SQLite's
- * addon, and on the platform itself what V8 makes of the program (nodejs.org/api/single-executable-applications.html).
+ * Makes an executable, on whatever platform this runs: a copy of that Node with its programs in it as a bundle each, SQLite's
+ * addon, and on the platform itself what V8 makes of the programs (nodejs.org/api/single-executable-applications.html).
  * Nothing is downloaded, and the same sources give the same bytes.
  */
 export async function buildExecutable({ platform, node, output }: Executable): Promise<void> {
   const work = join(ROOT, "dist", ".build", platform);
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true });
-  const program = join(work, PROGRAM_ASSET);
-  await bundle(program, platform);
-  writeFileSync(program, wrapProgram(readFileSync(program, "utf8")));
+  for (const program of PROGRAMS) {
+    await bundle(program, { folder: work, platform });
+    const source = join(work, program.source);
+    writeFileSync(source, wrapProgram(readFileSync(source, "utf8")));
+    recordCache(program, { work, platform });
+  }
   await bundleLoader(join(work, LOADER_ASSET));
-  recordCache(work, platform);
   const unfinished = join(work, "postbackd");
   copyFileSync(node, unfinished);
   inject(unfinished, makeBlob(work, platform));
@@ -61,22 +63,25 @@ export async function buildExecutable({ platform, node, output }: Executable): P
   renameSync(unfinished, output);
 }
 
-function recordCache(work: string, platform: Platform): void {
-  const cache = join(work, CACHE_ASSET);
+function recordCache(
+  { source, cache }: ProgramAssets,
+  { work, platform }: { readonly work: string; readonly platform: Platform },
+): void {
   // What another processor's V8 makes is not taken.
-  if (platform !== hostPlatform()) return writeFileSync(cache, "");
+  if (platform !== hostPlatform()) return writeFileSync(join(work, cache), "");
   const recorder = join(ROOT, "scripts", "record-program.ts");
   // The seed is none of the flags that V8 compares. With it, and without a loader and an environment, the same program
   // gives the same bytes.
   const flags = [...FLAGS, "--random-seed=1"];
-  runNode([...flags, recorder, PROGRAM_ASSET, CACHE_ASSET], { cwd: work, env: {} });
+  runNode([...flags, recorder, source, cache], { cwd: work, env: {} });
 }
 
 /** Makes the file that is put into Node, and answers its path. */
 function makeBlob(work: string, platform: Platform): string {
   const addon = join(ROOT, "node_modules", "better-sqlite3", "prebuilds", `${platform}.node`);
   copyFileSync(addon, join(work, ADDON_ASSET));
-  const names = [PROGRAM_ASSET, CACHE_ASSET, LOADER_ASSET, ADDON_ASSET];
+  const programs = PROGRAMS.flatMap(({ source, cache }) => [source, cache]);
+  const names = [...programs, LOADER_ASSET, ADDON_ASSET];
   const configuration = {
     main: LOADER_ASSET,
     output: "program.blob",

@@ -1,5 +1,5 @@
 import type { BuildFacts, ThreadOptions } from "../src/assets.ts";
-import type { ProgramStart } from "./program-assets.ts";
+import { COMMAND_HOST, type ProgramStart } from "./program-assets.ts";
 
 /**
  * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
@@ -28,14 +28,14 @@ export const buildFacts: BuildFacts = POSTBACKD_BUILD;
 
 declare const start: ProgramStart;
 
-// The bundle is the program and its threads: its entry looks which of them it is in.
+// One text for all: it looks which of them it is in.
 export const writerThreadEntry: string | URL = start.threadSource;
 export const readerThreadEntry: string | URL = start.threadSource;
 export const backupThreadEntry: string | URL = start.threadSource;
 export const parserThreadEntry: string | URL = start.threadSource;
 
 // And the process that runs commands, too.
-export const commandHost: readonly [string, ...string[]] = [process.execPath, "--command-host"];
+export const commandHost: readonly [string, ...string[]] = [process.execPath, COMMAND_HOST];
 
 export const threadOptions: ThreadOptions = { eval: true };
 

@@ -10,7 +10,7 @@ import type { ProgramFunction } from "./program-assets.ts";
  */
 
 const [programFile = "", cacheFile = ""] = process.argv.slice(2);
-const script = new Script(readFileSync(programFile, "latin1"), { filename: "postbackd.cjs" });
+const script = new Script(readFileSync(programFile, "latin1"), { filename: programFile });
 // `wrapProgram` made it.
 const program = script.runInThisContext() as ProgramFunction;
 program(createRequire(process.execPath), { threadSource: "", isRecorded: true });

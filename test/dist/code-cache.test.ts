@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { hostPlatform } from "../../scripts/platform.ts";
-import { CACHE_ASSET, PROGRAM_ASSET } from "../../scripts/program-assets.ts";
+import { PROGRAMS, type ProgramAssets } from "../../scripts/program-assets.ts";
 import { BINARY } from "./binary.ts";
 
 const PARTS = join(dirname(BINARY), ".build", hostPlatform());
@@ -13,13 +13,15 @@ const PARTS = join(dirname(BINARY), ".build", hostPlatform());
 // V8 compares version, flags and length, and compiles all anew where one of them is another.
 const LOOK = `
   const { readFileSync } = require("node:fs");
-  const source = readFileSync(${JSON.stringify(PROGRAM_ASSET)}, "latin1");
-  const cachedData = readFileSync(${JSON.stringify(CACHE_ASSET)});
+  const [sourceFile, cacheFile] = process.argv.slice(1);
+  const source = readFileSync(sourceFile, "latin1");
+  const cachedData = readFileSync(cacheFile);
   const { cachedDataRejected } = new (require("node:vm").Script)(source, { cachedData });
   process.stdout.write(String(cachedDataRejected));`;
 
-function isRejected(flags: readonly string[]): string {
-  const { stdout, stderr } = spawnSync(process.execPath, [...flags, "-e", LOOK], {
+function isRejected({ source, cache }: ProgramAssets, flags: readonly string[]): string {
+  const args = [...flags, "-e", LOOK, source, cache];
+  const { stdout, stderr } = spawnSync(process.execPath, args, {
     cwd: PARTS,
     encoding: "utf8",
   });
@@ -27,11 +29,13 @@ function isRejected(flags: readonly string[]): string {
   return stdout;
 }
 
-test("V8 takes what was compiled when the executable was made, with the flags of the executable", () => {
-  const { execArgv } = JSON.parse(readFileSync(join(PARTS, "program.json"), "utf8")) as {
-    execArgv: readonly string[];
-  };
-  assert.equal(isRejected(execArgv), "false");
-  // One that counts for V8.
-  assert.equal(isRejected([...execArgv, "--semi-space-growth-factor=4"]), "true");
-});
+for (const program of PROGRAMS) {
+  test(`V8 takes what was compiled of ${program.source} when the executable was made, with its flags`, () => {
+    const { execArgv } = JSON.parse(readFileSync(join(PARTS, "program.json"), "utf8")) as {
+      execArgv: readonly string[];
+    };
+    assert.equal(isRejected(program, execArgv), "false");
+    // One that counts for V8.
+    assert.equal(isRejected(program, [...execArgv, "--semi-space-growth-factor=4"]), "true");
+  });
+}
