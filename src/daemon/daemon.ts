@@ -1,5 +1,3 @@
-import { hostname } from "node:os";
-
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { DevMode } from "../dev/dev-mode.ts";
@@ -7,37 +5,32 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { everyStep } from "../domain/every-step.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
-import { nodeNameOf } from "../domain/node-name.ts";
 import type { Gauges, Observer } from "../domain/observer.ts";
 import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
-import { checkMetricsAddress, openMetricsServer } from "../http/metrics/metrics-server.ts";
+import { checkMetricsAddress } from "../http/metrics/metrics-server.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
 import { checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
 import { openServer, type HttpServer, type ServerOptions } from "../http/server/server.ts";
-import { TaskWaiters } from "../http/task-waiters.ts";
-import { newParser } from "../parser/parser.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryHold, Store } from "../store/store.ts";
-import { createApi, type Api, type ApiParts } from "./api.ts";
+import type { Api } from "./api.ts";
 import { BackupKeeper } from "./backup-keeper.ts";
 import { openClock } from "./clock.ts";
 import type { ConfigInForce } from "./config-in-force.ts";
-import { forDevelopment, openDesk, type Closings } from "./development.ts";
-import { createEngine, type MadeEngine } from "./engine.ts";
-import { EventSender } from "./event-sender.ts";
+import { forDevelopment, type Closings } from "./development.ts";
+import type { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { bothObservers, Meter } from "./meter.ts";
 import { guardObserver, readGauges } from "./observer.ts";
+import { openMetrics, openParts } from "./parts.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
 import { keepServedMode, modeOf } from "./served-mode.ts";
 import { DatabaseError, databaseOf } from "./store.ts";
 import { readTlsFiles, warnOfValidity, type TlsMaterial } from "./tls.ts";
-import { policySource } from "./url.ts";
 
 export { DatabaseError } from "./store.ts";
 export { TlsFileError } from "./tls.ts";
@@ -224,68 +217,6 @@ async function holdEverything(
   }
   const waiting = await store.countScheduled(everything);
   log.warn({ waiting }, "all webhooks are held; 'postbackd admin delivery release' lets them go");
-}
-
-/** Serves metrics at their own address; answers its URL, or null where there is none. */
-async function openMetrics(
-  { config, log }: DaemonOptions,
-  { api, closings }: { readonly api: Api; readonly closings: Closings },
-): Promise<string | null> {
-  const { listen } = config.metrics;
-  if (listen === null) return null;
-  const failed = (err: unknown): void => log.error({ err }, "metrics could not be answered");
-  const server = await openMetricsServer({ listen, metrics: api.metrics, failed });
-  closings.unshift(() => server.close());
-  log.info({ url: server.url }, "metrics are served");
-  return server.url;
-}
-
-/** Makes the parts behind the server; none of them has begun yet. */
-async function openParts(
-  given: Omit<
-    ApiParts,
-    "clock" | "requestClock" | "engine" | "waiters" | "urlPolicy" | "parser" | "events" | "dev"
-  > &
-    DaemonOptions & { readonly clock: ClockWatch; readonly inForce: ConfigInForce },
-  closings: Closings,
-): Promise<Omit<MadeEngine, "sender"> & { readonly api: Api; readonly events: EventSender }> {
-  const { clock, log, config, inForce } = given;
-  const requestClock = given.dev?.requestClock(clock) ?? clock;
-  const waiters = new TaskWaiters(requestClock);
-  const urlPolicy = policySource(() => inForce.config.webhooks.allowList, { clock, log });
-  const parser = newParser(clock);
-  closings.unshift(() => parser.close());
-  const parts = { ...given, requestClock, urlPolicy, parser };
-  const { engine, reloadTypes, sender } = await createEngine({
-    ...parts,
-    taskEnded: (id) => waiters.tell(id),
-    awaited: () => waiters.ids,
-    accountsDisabled: (accountIds) => waiters.tellAccounts(accountIds),
-  });
-  closings.unshift(
-    () => engine.abort(),
-    () => engine.quiet(),
-    () => engine.close(),
-  );
-  clock.watch((byMs) => engine.clockWasSet(byMs));
-  const events = new EventSender({
-    clock,
-    log,
-    sender,
-    urlPolicy,
-    target: config.events,
-    retryAfterMs: config.webhooks.retryAfterMs,
-    node: config.node.name ?? nodeNameOf(hostname()),
-  });
-  closings.unshift(() => events.drain());
-  const cancelled = (id: string): void => {
-    engine.cancel(id);
-    waiters.tell(id);
-  };
-  const dev = openDesk({ ...parts, sender, cancelled }, closings);
-  const api = await createApi({ ...parts, engine, waiters, events, dev });
-  closings.unshift(() => api.close());
-  return { engine, api, reloadTypes, events };
 }
 
 function startEvent(time: number): OperatorEvent {
