@@ -13,7 +13,7 @@ import { checkMetricsAddress } from "../http/metrics/metrics-server.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
 import { checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
-import { openServer, type HttpServer, type ServerOptions } from "../http/server/server.ts";
+import type { HttpServer, ServerOptions } from "../http/server/server.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryHold, Store } from "../store/store.ts";
 import type { Api } from "./api.ts";
@@ -25,7 +25,6 @@ import type { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { bothObservers, Meter } from "./meter.ts";
 import { guardObserver, readGauges } from "./observer.ts";
-import { openMetrics, openParts } from "./parts.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
 import { keepServedMode, modeOf } from "./served-mode.ts";
@@ -147,7 +146,11 @@ async function openDaemon(
   await checkAddress(config);
   if (config.metrics.listen !== null) await checkMetricsAddress(config.metrics.listen);
   const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
-  const opened = await database.openDaemonStore({ ...options, giveWay, mode: modeOf(given) });
+  // A file's writer thread takes about as long to start as everything else to load.
+  const [opened, { openMetrics, openParts, openServer }] = await Promise.all([
+    database.openDaemonStore({ ...options, giveWay, mode: modeOf(given) }),
+    import("./parts.ts"),
+  ]);
   closings.unshift(() => opened.close());
   await keepServedMode(opened, { ...config, mode: modeOf(given) });
   const store = given.dev?.store(opened) ?? opened;

@@ -13,6 +13,8 @@ import { createEngine, type MadeEngine } from "./engine.ts";
 import { EventSender } from "./event-sender.ts";
 import { policySource } from "./url.ts";
 
+export { openServer } from "../http/server/server.ts";
+
 /** Serves metrics at their own address; answers its URL, or null where there is none. */
 export async function openMetrics(
   { config, log }: DaemonOptions,
