@@ -17,6 +17,7 @@ export interface Slice {
   readonly tasksPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  readonly p999Ms: number;
   /** Of the server, for `tasks` and the warm-up before them. */
   readonly cpuSeconds: number;
   readonly cpuMicrosPerTask: number;
@@ -233,7 +234,7 @@ async function measureDelivery(
 }
 
 function toSlice(
-  { p50Ms, p99Ms }: Pick<Spread, "p50Ms" | "p99Ms">,
+  { p50Ms, p99Ms, p999Ms }: Pick<Spread, "p50Ms" | "p99Ms" | "p999Ms">,
   spent: {
     readonly tasks: number;
     /** With those of the warm-up. */
@@ -245,6 +246,6 @@ function toSlice(
 ): Slice {
   const { tasks, inAll, seconds, cpuSeconds, rssBytes } = spent;
   const cpuMicrosPerTask = (cpuSeconds * 1e6) / inAll;
-  const tasksPerSecond = tasks / seconds;
-  return { tasks, tasksPerSecond, p50Ms, p99Ms, cpuSeconds, cpuMicrosPerTask, rssBytes };
+  const rate = { tasks, tasksPerSecond: tasks / seconds };
+  return { ...rate, p50Ms, p99Ms, p999Ms, cpuSeconds, cpuMicrosPerTask, rssBytes };
 }

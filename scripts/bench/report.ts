@@ -20,6 +20,7 @@ const FIGURES: readonly BenchFigure[] = [
   RATIO,
   { name: "p50 ms", digits: 1, value: ({ run }) => run.p50Ms },
   P99,
+  { name: "p99.9 ms", digits: 1, value: ({ run }) => run.p999Ms },
   { name: "server CPU µs/task", value: ({ run }) => run.cpuMicrosPerTask },
   { name: "server CPU s", digits: 1, value: ({ run }) => run.cpuSeconds, of: sumOf },
   { name: "server RSS MB", value: ({ run }) => run.rssBytes / 1e6, of: (all) => all.at(-1) ?? 0 },

@@ -9,6 +9,7 @@ const FRESH: readonly DeliveryFigure[] = [
   { name: "arrived/s", value: ({ run }) => run.arrivedPerSecond },
   { name: "p50 ms", digits: 1, value: ({ run }) => run.arrivals.fromCompletion.p50Ms },
   { name: "p99 ms", digits: 1, value: ({ run }) => run.arrivals.fromCompletion.p99Ms },
+  { name: "p99.9 ms", digits: 1, value: ({ run }) => run.arrivals.fromCompletion.p999Ms },
   { name: "slowest ms", value: ({ run }) => run.arrivals.fromCompletion.maxMs },
   {
     name: "p99 to first",

@@ -3,6 +3,7 @@ export interface Spread {
   readonly count: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  readonly p999Ms: number;
   readonly maxMs: number;
 }
 
@@ -28,8 +29,13 @@ export class Durations {
   }
 
   get spread(): Spread {
-    const [p50Ms, p99Ms] = [this.quantile(0.5), this.quantile(0.99)];
-    return { count: this.#count, p50Ms, p99Ms, maxMs: this.#maxMs };
+    return {
+      count: this.#count,
+      p50Ms: this.quantile(0.5),
+      p99Ms: this.quantile(0.99),
+      p999Ms: this.quantile(0.999),
+      maxMs: this.#maxMs,
+    };
   }
 
   /** The upper end of the bucket that holds this share of all, in milliseconds; 0 where there are none. */
@@ -48,7 +54,13 @@ export class Durations {
 export function spreadOf(durations: readonly number[]): Spread {
   const sorted = durations.toSorted((a, b) => a - b);
   const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
-  return { count: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) };
+  return {
+    count: sorted.length,
+    p50Ms: at(0.5),
+    p99Ms: at(0.99),
+    p999Ms: at(0.999),
+    maxMs: at(1),
+  };
 }
 
 /** The time, in epoch milliseconds and parts of them. */

@@ -11,8 +11,8 @@ const EFFORT: Effort = {
 };
 
 function run(p99Ms: number, { late = 0, cpuAfter = Number.NaN } = {}): DeliveryRun {
-  const spread = { count: 1, p50Ms: 1, p99Ms, maxMs: p99Ms };
-  const lateness = { count: late === 0 ? 0 : 1, p50Ms: late, p99Ms: late, maxMs: late };
+  const spread = { count: 1, p50Ms: 1, p99Ms, p999Ms: p99Ms, maxMs: p99Ms };
+  const lateness = { ...spread, count: late === 0 ? 0 : 1, p50Ms: late, p99Ms: late, maxMs: late };
   return {
     arrivals: {
       ...{ fromCompletion: spread, fromPost: spread, retries: lateness },
