@@ -94,6 +94,9 @@ export interface Gauges {
   readonly lanes: LaneGauge;
 }
 
+/** So many waiting tasks of a type are counted. An index entry each: some milliseconds, in a thread of its own. */
+export const WAITING_COUNTED_MAX = 10_000;
+
 export interface QueueGauge {
   readonly type: string;
   /** Tasks that may start now. */

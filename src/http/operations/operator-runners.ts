@@ -1,11 +1,9 @@
 import type { RunnerType, WorkerOverview } from "../../api/runner.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { WAITING_COUNTED_MAX } from "../../domain/observer.ts";
 import type { TypeWork, Worker } from "../../store/store.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-
-/** Of each type. An index entry each: some milliseconds, in a thread of its own. */
-export const WAITING_COUNTED_MAX = 10_000;
 
 // Twice the time that a worker may wait for a task before it asks again.
 const UNHEARD_MS_MAX = 60_000;
