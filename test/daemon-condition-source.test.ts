@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { loadConfig } from "../src/config/config.ts";
 import { conditionSource } from "../src/daemon/condition-source.ts";
 import type { TypeSample } from "../src/daemon/store-sample.ts";
+import { StoreError } from "../src/store/store.ts";
 import { createFakeClock } from "./helpers/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
@@ -26,11 +27,14 @@ function startSource() {
     ...{ receivers: { failing: () => [] }, floods: { accounts: () => [] } },
     proxies: { address: () => null },
     shortage: async () => null,
-    sample: {
-      async look() {
-        const { types, diskFreeBytes } = state;
-        const sizes = { bytes: 0, walBytes: 0, diskFreeBytes, diskTotalBytes: null };
-        return { takenAt: clock.monotonic(), types, counts: null, sizes, dataBytes: null };
+    async workerTypes() {
+      if (state.types === null) throw new StoreError("busy", "locked by another process");
+      return state.types;
+    },
+    database: {
+      async sizes() {
+        const { diskFreeBytes } = state;
+        return { bytes: 0, walBytes: 0, diskFreeBytes, diskTotalBytes: null };
       },
     },
   });

@@ -21,6 +21,7 @@ import { RateLimiter } from "../http/guard/rate-limiter.ts";
 import { RefusedCredentials } from "../http/guard/refused-credentials.ts";
 import { listCursors, newCursorKey, type ListCursors } from "../http/list-cursor.ts";
 import { LiveFeed, newBootName } from "../http/live/live-feed.ts";
+import type { ConfiguredType } from "../http/operation-deps.ts";
 import { operations } from "../http/operations.ts";
 import { lookAtTypes } from "../http/operations/operator-runners.ts";
 import type { TaskWaiters } from "../http/task-waiters.ts";
@@ -196,13 +197,19 @@ function newBoard(
   const { clock, log, store, receivers, events } = parts;
   const fault = (): string | null => brokenReason(parts) ?? absence(store);
   const shortage = (): Promise<string | null> => storage.shortageNow();
-  // Its own: for /metrics it would be read ahead by as much as the time between two looks.
-  const sample = newSample(parts, usage);
+  const workerTypes = typeLook(parts, { usage, isMeant: ({ kind }) => kind === "worker" });
   return new ConditionBoard({
     clock,
     log,
     cluster: store.cluster,
-    find: conditionSource({ ...parts, ...watches, sample, fault, shortage, nodes: nodesOf(parts) }),
+    find: conditionSource({
+      ...parts,
+      ...watches,
+      workerTypes,
+      fault,
+      shortage,
+      nodes: nodesOf(parts),
+    }),
     takeGivenUp: (when) => receivers.takeGivenUp(when),
     tell: (event, lost) => events.tell(event, lost),
   });
@@ -217,12 +224,23 @@ function newMetrics(parts: ApiParts, { usage, isReady }: MetricsMeans): MetricsS
 }
 
 function newSample(parts: ApiParts, usage: ReturnType<typeof usageNotes>): StoreSample {
+  return new StoreSample({ ...parts, types: typeLook(parts, { usage, isMeant: () => true }) });
+}
+
+interface TypeLookMeans extends Pick<MetricsMeans, "usage"> {
+  readonly isMeant: (type: ConfiguredType) => boolean;
+}
+
+/** Looks at the work of the types that are meant. */
+function typeLook(
+  parts: ApiParts,
+  { usage, isMeant }: TypeLookMeans,
+): () => Promise<readonly TypeSample[]> {
   const { inForce, clock, store, engine } = parts;
   const workersWaiting = (type: string): number => engine.desk.waitingFor(type);
-  const look = { ...usage, store, runnerTypes: () => runnerTypes(inForce.config), workersWaiting };
-  const types = async (): Promise<readonly TypeSample[]> =>
-    (await lookAtTypes(look, clock.now())).types.map(toTypeSample);
-  return new StoreSample({ ...parts, types });
+  const types = (): readonly ConfiguredType[] => runnerTypes(inForce.config).filter(isMeant);
+  const look = { ...usage, store, runnerTypes: types, workersWaiting };
+  return async () => (await lookAtTypes(look, clock.now())).types.map(toTypeSample);
 }
 
 function newStorageWatch({ config, database, store, clock, log }: ApiParts): StorageWatch {

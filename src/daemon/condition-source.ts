@@ -10,9 +10,9 @@ import type { FloodWatch } from "../http/guard/flood-watch.ts";
 import type { ProxyWatch } from "../http/guard/proxy-watch.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
 import { retentionWarning } from "./check.ts";
-import type { DatabaseSizes, Watch } from "./database.ts";
+import type { Database, DatabaseSizes, Watch } from "./database.ts";
 import type { ReceiverWatch } from "./receiver-watch.ts";
-import type { StoreSample, TypeSample } from "./store-sample.ts";
+import { unlessUnreadable, type TypeSample } from "./store-sample.ts";
 import type { TlsMaterial } from "./tls.ts";
 
 export interface ConditionParts {
@@ -20,7 +20,9 @@ export interface ConditionParts {
   readonly clock: Clock;
   readonly watch: Pick<Watch, "warnings">;
   readonly backups: Pick<BackupKeeper, "state">;
-  readonly sample: Pick<StoreSample, "look">;
+  readonly database: Pick<Database, "sizes">;
+  /** Looks at the types that workers run. */
+  readonly workerTypes: () => Promise<readonly TypeSample[]>;
   readonly receivers: Pick<ReceiverWatch, "failing">;
   readonly floods: Pick<FloodWatch, "accounts">;
   readonly proxies: Pick<ProxyWatch, "address">;
@@ -52,7 +54,10 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
   const retention = retentionWarning(config);
   const missing = new MissingWorkers(clock);
   return async () => {
-    const { types, sizes } = await parts.sample.look();
+    const [types, sizes] = await Promise.all([
+      unlessUnreadable(parts.workerTypes()),
+      parts.database.sizes(),
+    ]);
     // The fault is asked for last: where the database does not answer, the questions before took their time.
     const shortage = await parts.shortage();
     const withoutWorker = types === null ? [] : missing.among(types);

@@ -79,8 +79,8 @@ export class StoreSample {
   }
 }
 
-// A database that does not answer must not keep anybody from seeing that.
-async function unlessUnreadable<Value>(read: Promise<Value>): Promise<Value | null> {
+/** Null where the database does not answer: that must not keep anybody from seeing it. */
+export async function unlessUnreadable<Value>(read: Promise<Value>): Promise<Value | null> {
   try {
     return await read;
   } catch (error) {
