@@ -374,6 +374,8 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   START_ATTEMPT: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid=?)"],
   END_ATTEMPT: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid=?)"],
   LANE_DUE_AT: ["SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=? AND retry=?)"],
+  // To the first of them.
+  ANY_SCHEDULED: ["SCAN CONSTANT ROW", "SCAN attempts USING INDEX attempts_due"],
   LIST_WAITING_ACCOUNTS: [
     "SEARCH attempts USING INDEX attempts_due",
     "SCAN waiting",

@@ -59,6 +59,9 @@ export const SELECT_STARTED = `
   LEFT JOIN task_results AS r ON r.task_seq = t.seq AND a.kind = 'postback'
   WHERE a.seq = ? AND a.started_at IS NOT NULL`;
 
+export const ANY_SCHEDULED = `
+  SELECT EXISTS (SELECT 1 FROM attempts INDEXED BY attempts_due WHERE started_at IS NULL)`;
+
 // Loose index scans: one seek for each account, and for each of its hosts, however many attempts wait there.
 export const LIST_WAITING_ACCOUNTS = `
   WITH RECURSIVE waiting (account_seq) AS (
@@ -190,8 +193,11 @@ export function laneReads(connection: Connection) {
 export function attemptClaimReads(connection: Connection) {
   const listInFlight = connection.prepare<[], AttemptRef>(LIST_IN_FLIGHT);
   const selectStarted = connection.prepare<[number], StartedRow>(SELECT_STARTED);
+  const anyScheduled = connection.prepare<[], 0 | 1>(ANY_SCHEDULED).pluck();
 
   return {
+    hasScheduled: () => anyScheduled.get() === 1,
+
     listInFlight: ({ of }: LeftWork) => (of === "ended nodes" ? [] : listInFlight.all()),
 
     /**
