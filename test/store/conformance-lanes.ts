@@ -80,4 +80,37 @@ export function exerciseLanes(open: OpenStore): void {
       lane({ freshDueAt: DUE + 9, retryDueAt: DUE + 3 }),
     ]);
   });
+
+  test("lists lanes of several accounts and hosts apart, each with its first attempts and its retries", async (t) => {
+    const { store } = await open(t);
+    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
+    for (const [accountId, host] of [
+      [ada, "a.example"],
+      [ada, "b.example"],
+      [bob, "b.example"],
+    ] as const) {
+      for (const retry of [1, 2]) {
+        await seedDelivery(store, accountId, { host });
+        const attempt = await claimAttempt(store, host);
+        const decision = { state: "scheduled", dueAt: DUE + accountId + retry, retry } as const;
+        await store.recordAttempt(newAttemptRecord(attempt, { decision }));
+      }
+    }
+    await seedDelivery(store, ada, { host: "b.example", dueAt: DUE + 9 });
+    await seedDelivery(store, bob, { host: "c.example", dueAt: DUE + 8 });
+    const [retryOfAda, retryOfBob] = [DUE + ada + 1, DUE + bob + 1];
+    const lanesOfBob = [
+      lane({ accountId: bob, host: "b.example", retryDueAt: retryOfBob }),
+      lane({ accountId: bob, host: "c.example", freshDueAt: DUE + 8 }),
+    ];
+    const byPlace = (of: readonly Lane[]) =>
+      of.toSorted((x, y) => x.accountId - y.accountId || x.host.localeCompare(y.host));
+
+    assert.deepEqual(byPlace(await store.listLanes({ accountId: bob })), lanesOfBob);
+    assert.deepEqual(byPlace(await store.listLanes({ accountId: "all" })), [
+      lane({ accountId: ada, retryDueAt: retryOfAda }),
+      lane({ accountId: ada, host: "b.example", freshDueAt: DUE + 9, retryDueAt: retryOfAda }),
+      ...lanesOfBob,
+    ]);
+  });
 }

@@ -382,11 +382,14 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH attempts USING INDEX attempts_due (account_seq>?)",
     "SCAN waiting",
   ],
-  LIST_HOSTS: [
+  LIST_QUEUES: [
+    "SEARCH attempts USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH attempts USING INDEX attempts_due (account_seq=?)",
-    "SCAN hosts",
+    "SCAN queues",
+    "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=? AND retry>?)",
     "SEARCH attempts USING INDEX attempts_due (account_seq=? AND host>?)",
-    "SCAN hosts",
+    "SCAN queues",
   ],
   IS_HELD: ["SEARCH accounts USING INTEGER PRIMARY KEY (rowid=?)"],
   LIST_SENDING_ACCOUNTS: ["SCAN accounts USING INDEX accounts_enabled"],
