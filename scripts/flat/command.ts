@@ -16,7 +16,7 @@ import {
 import { number, whole } from "../kit/flags.ts";
 import { inTurn } from "../kit/in-turn.ts";
 import { verdict } from "../kit/text-table.ts";
-import { fillFile } from "./filling.ts";
+import { fillFile, ROOM } from "./filling.ts";
 
 const LETTERS = ["b", "c", "d"];
 const SHARE_MIN = 0.9;
@@ -72,8 +72,6 @@ an empty one, by turns.`,
     print(`\nThe full file has ${megabytes(statSync(full.database).size)} MB; ${rounds} rounds.`);
   },
 });
-
-const ROOM = "\n[limits.account]\nopen_tasks = 0\n";
 
 /** The same account with a database of its own; no daemon may serve it meanwhile. */
 function copyOf(file: DaemonFile): DaemonFile {

@@ -12,6 +12,9 @@ export interface Filling {
   readonly hosts: number;
 }
 
+/** What the configuration of that file needs: one account posts all tasks. */
+export const ROOM = "\n[limits.account]\nopen_tasks = 0\n";
+
 const HOUR_MS = 3_600_000;
 /** Enough to be counted; nobody's limit is near. */
 const BYTES_PER_TASK = 500;
