@@ -1,9 +1,8 @@
-import { fillRandom, randomBytes } from "./random.ts";
+import { RandomPool } from "./random.ts";
 
 const COUNTER_MAX = 0xfff;
 // Counters start in the lower half, so that 2,048 ids fit into a millisecond before it must be borrowed from the next.
 const COUNTER_START_MAX = 0x7ff;
-const POOL_BYTES = 4096;
 const BYTES_PER_ID = 10;
 
 /**
@@ -15,8 +14,7 @@ export class IdGenerator {
   #timeMs = -1;
   #timeText = "";
   #counter = 0;
-  readonly #pool = new Uint8Array(POOL_BYTES);
-  #used = POOL_BYTES;
+  readonly #pool = new RandomPool();
 
   next(nowMs: number): string {
     if (nowMs > this.#timeMs) {
@@ -26,23 +24,12 @@ export class IdGenerator {
       this.#timeMs++;
       this.#counter = -1;
     }
-    const random = this.#random();
+    const random = this.#pool.take(BYTES_PER_ID);
     if (this.#counter === -1) {
       this.#counter = readUint16(random, 0) & COUNTER_START_MAX;
       this.#timeText = formatTime(this.#timeMs);
     } else this.#counter++;
     return this.#timeText + formatTail(this.#counter, random);
-  }
-
-  // One draw of 4 KiB serves 409 ids: a draw per id costs more than the rest of the id.
-  #random(): Uint8Array {
-    if (this.#used + BYTES_PER_ID > POOL_BYTES) {
-      fillRandom(this.#pool);
-      this.#used = 0;
-    }
-    const random = this.#pool.subarray(this.#used, this.#used + BYTES_PER_ID);
-    this.#used += BYTES_PER_ID;
-    return random;
   }
 }
 
@@ -83,8 +70,9 @@ function formatTail(counter: number, random: Uint8Array): string {
 }
 
 const LEASE_ID_BYTES = 16;
+const leasePool = new RandomPool();
 
 /** Mints a lease's id: opaque to workers, and impossible to guess. */
 export function newLeaseId(): string {
-  return randomBytes(LEASE_ID_BYTES).toString("base64url");
+  return leasePool.take(LEASE_ID_BYTES).toString("base64url");
 }

@@ -5,16 +5,29 @@ type Fill = (bytes: Uint8Array) => void;
 const fillSecurely: Fill = (bytes) => void randomFillSync(bytes);
 let fill = fillSecurely;
 
-/** Fills bytes that nobody can guess; while a seed is in force they are the same each time. */
-export function fillRandom(bytes: Uint8Array): void {
-  fill(bytes);
-}
-
-/** So many random bytes. */
+/** So many bytes that nobody can guess; while a seed is in force they are the same each time. */
 export function randomBytes(length: number): Buffer {
   const bytes = Buffer.alloc(length);
   fill(bytes);
   return bytes;
+}
+
+const POOL_BYTES = 4096;
+
+/** Random bytes out of draws of 4 KiB: a draw for each id costs more than all the rest of it. */
+export class RandomPool {
+  readonly #bytes = Buffer.alloc(POOL_BYTES);
+  #used = POOL_BYTES;
+
+  /** So many random bytes, at most 4 KiB; to be used before the next are taken. */
+  take(length: number): Buffer {
+    if (this.#used + length > POOL_BYTES) {
+      fill(this.#bytes);
+      this.#used = 0;
+    }
+    this.#used += length;
+    return this.#bytes.subarray(this.#used - length, this.#used);
+  }
 }
 
 /**
