@@ -3,7 +3,7 @@ import { defineCommand } from "../kit/command.ts";
 import { createDaemonFile, startDaemon } from "../kit/daemon-file.ts";
 import { DaemonProcess } from "../kit/daemon-process.ts";
 import { figureTable, numberText, type Figure } from "../kit/figures.ts";
-import { whole } from "../kit/flags.ts";
+import { optional, whole } from "../kit/flags.ts";
 import { processUsage } from "../kit/processes.ts";
 
 interface Start {
@@ -32,7 +32,11 @@ export const command = defineCommand({
 line, and what processor time: medians, of starts in turn. With --tasks also 'postbackd start' on a full file.`,
   flags: {
     starts: whole("of each", 20),
-    tasks: whole("in the full file, a tenth of them with a retry to come, of 1,000 accounts", 0),
+    tasks: optional(
+      whole(
+        "in the full file, a tenth of them with a retry to come, of 1,000 accounts (no such row)",
+      ),
+    ),
   },
   async run({ starts, tasks }, { place, print }) {
     const { program, folder } = place;
@@ -49,7 +53,7 @@ line, and what processor time: medians, of starts in turn. With --tasks also 'po
           DaemonProcess.start({ program, folder, flags: [...FLAGS, "--db", `${i}.db`] }),
       },
     ];
-    if (tasks > 0) {
+    if (tasks !== null) {
       const full = await createDaemonFile(place, { more: ROOM });
       await fillFile(full, {
         tasks,
