@@ -21,7 +21,7 @@ const MAIN_ENTRY = `
   } else require("./main.ts");
 `;
 
-// A text of its own, a tenth of the other: each thread keeps its text and all that was compiled of it in its memory.
+// A text of its own, a seventh of the other: each thread keeps its text and all that was compiled of it in its memory.
 const HELPER_ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
   if (start.isRecorded) {
