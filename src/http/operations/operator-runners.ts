@@ -45,8 +45,7 @@ export async function lookAtTypes(deps: TypeLook, now: number) {
   const names = runnerTypes.map(({ name }) => name);
   const lastUses = workerUsage.lastUses();
   const [works, stored] = await Promise.all([
-    // The thread that counts takes 15 MB, and is not started for nothing.
-    names.length === 0 ? [] : store.listTypeWork({ types: names, waitingMax: WAITING_COUNTED_MAX }),
+    store.listTypeWork({ types: names, waitingMax: WAITING_COUNTED_MAX }),
     store.listWorkers(),
   ]);
   const workers = stored.map((worker) => {
