@@ -369,6 +369,15 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
     },
   },
   {
+    reason:
+      "a daemon that closes while a body still comes resets its connection, which may overtake the answer in the balancer",
+    tests: {
+      "http/body-memory.test.ts": [
+        "of chunks that come at once more are refused with 40000, and the parser that dropped them reads the next body",
+      ],
+    },
+  },
+  {
     reason: "it sends hundreds of requests, of which each daemon refuses most by itself",
     tests: {
       "http/every-body.test.ts": "all",
