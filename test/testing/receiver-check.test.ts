@@ -89,6 +89,17 @@ const RECEIVERS: readonly (readonly [
     { isNew: (id, headers, known) => GOOD.isNew(id + headers.get("x-attempt"), headers, known) },
     [DUPLICATES],
   ],
+  [
+    "remembers the last task alone",
+    {
+      isNew: (id, _headers, known) => {
+        if (known.has(id)) return false;
+        known.clear();
+        return known.add(id) !== undefined;
+      },
+    },
+    [DUPLICATES],
+  ],
   ["fails at what it knows", { statusOfOld: 500 }, ["refuses what it has taken before"]],
   ["takes the last one for the newest", { isNewer: () => true }, [ORDER]],
   ["takes older ids for known ones", { isNew: takesOlderForKnown }, [ORDER]],
