@@ -29,14 +29,16 @@ export class Balancer {
   readonly #sockets = new Set<Socket>();
   #targets: readonly Target[] = [];
   /** The addresses of those that did not say that they are ready when they were asked last. */
-  #unready: ReadonlySet<string> = new Set();
+  readonly #unready = new Set<string>();
   #next = 0;
   readonly #checks: NodeJS.Timeout;
 
   private constructor(server: ReturnType<typeof createServer>, port: number) {
     this.#server = server;
     this.port = port;
-    this.#checks = setInterval(() => void this.#check(), CHECK_MS);
+    this.#checks = setInterval(() => {
+      for (const target of this.#targets) void this.#check(target);
+    }, CHECK_MS);
     this.#checks.unref();
   }
 
@@ -63,6 +65,7 @@ export class Balancer {
   /** Who gets the requests from now on. */
   direct(targets: readonly Target[]): void {
     this.#targets = targets;
+    for (const place of this.#unready) if (!this.#has(place)) this.#unready.delete(place);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -73,16 +76,16 @@ export class Balancer {
     await closed;
   }
 
-  async #check(): Promise<void> {
-    const asked = this.#targets;
-    const answers = await Promise.all(asked.map((target) => stateOf(target)));
-    const before = this.#unready;
-    const places = asked.map(placeOf);
-    this.#unready = new Set(
-      places.filter(
-        (place, i) => answers[i] === "not ready" || (answers[i] === "late" && before.has(place)),
-      ),
-    );
+  /** Each by itself: one that answers late holds up no news of another. */
+  async #check(target: Target): Promise<void> {
+    const state = await stateOf(target);
+    const place = placeOf(target);
+    if (state === "ready") this.#unready.delete(place);
+    if (state === "not ready" && this.#has(place)) this.#unready.add(place);
+  }
+
+  #has(place: string): boolean {
+    return this.#targets.some((target) => placeOf(target) === place);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
