@@ -119,8 +119,8 @@ test("a program that runs a task is ended, who waits for the task is answered, a
   const held = await openHeldTasks(t);
   const daemon = await startTestDaemon(t, { toml: held.toml });
   const [id = ""] = await post(daemon, [{ type: "hold", tag: "a" }]);
-  const [other = ""] = await post(daemon, [{ type: "hold" }]);
   const process = await held.next();
+  const [other = ""] = await post(daemon, [{ type: "hold" }]);
   const target = `/v1/tasks/task_get/${id}`;
   const waiting = request(daemon, { target, headers: ["Prefer: wait=60"] });
 

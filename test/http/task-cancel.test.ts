@@ -63,8 +63,8 @@ test("a running task's program gets SIGTERM and is gone, and the next one takes 
   const held = await openHeldTasks(t);
   const daemon = await startTestDaemon(t, { toml: held.toml });
   const id = await postOne(daemon, { type: "hold" });
-  const other = await postOne(daemon, { type: "hold" });
   const process = await held.next();
+  const other = await postOne(daemon, { type: "hold" });
   const { text } = await cancel(daemon, id);
   await process.ended;
   (await held.next()).socket.end();
