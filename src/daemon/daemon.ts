@@ -24,6 +24,7 @@ import { forDevelopment, type Closings } from "./development.ts";
 import type { EventSender } from "./event-sender.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import { bothObservers, Meter } from "./meter.ts";
+import { hasOthers } from "./nodes.ts";
 import { guardObserver, readGauges } from "./observer.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
@@ -271,16 +272,18 @@ async function hasTurned(store: Store): Promise<void> {
 
 function stop(parts: Parts, limit: DrainLimit): Promise<void> {
   const { store, engine, api, server, backups, events, closings } = parts;
-  const leaveMs = Math.min(hasOthers(store) ? LEAVE_MS : 0, limit.ms);
-  const rest = { ...limit, ms: limit.ms - leaveMs };
+  const { clock } = limit;
+  const leaveMs = store.cluster.isShared ? Math.min(LEAVE_MS, limit.ms) : 0;
+  const endsAt = clock.monotonic() + limit.ms;
+  const rest = (): DrainLimit => ({ clock, ms: Math.max(0, endsAt - clock.monotonic()) });
   return everyStep([
     () => backups.drain(),
-    () => (leaveMs === 0 ? undefined : leave({ engine, api }, { ...limit, ms: leaveMs })),
+    () => (leaveMs === 0 ? undefined : leave(parts, { clock, ms: leaveMs })),
     () => events.drain(),
     () => api.drain(),
     () => engine.drain(),
     () => server.drain(),
-    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), rest),
+    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), rest()),
     // For requests that have not ended by then; before anything that may take long.
     () => server.abort(),
     () => engine.abort(),
@@ -288,19 +291,16 @@ function stop(parts: Parts, limit: DrainLimit): Promise<void> {
   ]);
 }
 
-/** True where somebody else can be asked in this daemon's place. */
-function hasOthers({ cluster }: Parts["store"]): boolean {
-  return cluster.isShared && cluster.membership().length > 1;
-}
-
-/** Begins nothing more by itself, and answers as long as the others may not know that. */
-function leave(
-  { engine, api }: Pick<Parts, "engine" | "api">,
-  { clock, ms }: DrainLimit,
-): Promise<void> {
+/** Begins nothing more by itself. Where there are others it serves on, until whoever asks has learned of it. */
+async function leave({ store, engine, api }: Parts, { clock, ms }: DrainLimit): Promise<void> {
   api.leave();
   engine.drain();
-  return new Promise((resolve) => clock.setTimer(ms, resolve));
+  const over = Promise.withResolvers<void>();
+  const timer = clock.setTimer(ms, over.resolve);
+  hasOthers(store).then((has) => {
+    if (!has) over.resolve();
+  }, over.reject);
+  await over.promise.finally(() => timer.cancel());
 }
 
 function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | null {

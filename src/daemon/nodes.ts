@@ -35,6 +35,18 @@ export async function healthOfAll({ store, engine }: NodeParts): Promise<Health>
   };
 }
 
+/**
+ * True where somebody else can be asked in this daemon's place. Who has joined since the last heartbeat is found too;
+ * nobody where the store cannot be read.
+ */
+export async function hasOthers(store: NodeParts["store"]): Promise<boolean> {
+  const { cluster } = store;
+  if (cluster.membership().length > 1) return true;
+  return (await nodesIfPossible(store)).some(
+    ({ id, endedAt }) => id !== cluster.self && endedAt === null,
+  );
+}
+
 /** Why nothing may be begun here, in words for the operator; null while this node is a member. */
 export function absence({ cluster }: Pick<Store, "cluster">): string | null {
   if (cluster.isMember()) return null;

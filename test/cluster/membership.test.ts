@@ -45,15 +45,15 @@ test(
   { skip, timeout: 240_000 },
   async (t) => {
     const { cluster, at } = await startCluster(t, { nodes: 1 });
-    // The newer one knows of the other; that one may hear of it up to a heartbeat later.
+    // The older one hears of the newer one up to a heartbeat later.
     await cluster.grow(1);
-    const own = at(1);
-    const stopped = cluster.node(1).stop();
+    const own = at(0);
+    const stopped = cluster.node(0).stop();
     const isReady = async (): Promise<boolean> => (await own.call("/readyz")).status === 200;
     const fault = (): string => "it says that it is ready";
     await until(async () => !(await isReady()), { msMax: 5000, fault });
     const id = await own.post({ type: "echo" });
-    assert.equal((await at(0).ended(id)).state, "completed");
+    assert.equal((await at(1).ended(id)).state, "completed");
     await stopped;
   },
 );
