@@ -36,6 +36,14 @@ test("what a coarse uptime and a slewed clock differ by is no step", () => {
   }
 });
 
+test("a reading that another node has kept, by a clock that is ahead by milliseconds, is no reboot", () => {
+  for (const aheadMs of [1, 20, 999]) {
+    const now = { wallAt: WALL - aheadMs, uptimeMs: 10 * MINUTE - aheadMs, bootId: "a" };
+    const resumption = decideResumption(LAST, now);
+    assert.deepEqual(resumption, { steadyAt: 5000, stepMs: 0, isElapsedKnown: true });
+  }
+});
+
 const REBOOTS = {
   "another boot": { bootId: "b", uptimeMs: 20 * MINUTE },
   "a boot that nobody names": { bootId: null, uptimeMs: 20 * MINUTE },

@@ -28,7 +28,8 @@ export interface Resumption {
   readonly isElapsedKnown: boolean;
 }
 
-// Two readings of a coarse uptime may differ by so much, and so may a clock that is slewed: neither is a step.
+// Two readings of a coarse uptime may differ by so much, and so may a clock that is slewed, or the clock of a database as
+// two of its nodes know it: none of that is a step, nor a reboot.
 const STEP_MS_MIN = 1000;
 
 /**
@@ -43,8 +44,8 @@ export function decideResumption(
 ): Resumption {
   if (last === null) return { steadyAt: now.wallAt, stepMs: 0, isElapsedKnown: true };
   const passedMs = now.uptimeMs - last.uptimeMs;
-  const isSameBoot = last.bootId !== null && last.bootId === now.bootId && passedMs >= 0;
-  const elapsedMs = isSameBoot ? Math.round(passedMs) : 0;
+  const isSameBoot = last.bootId !== null && last.bootId === now.bootId && passedMs > -STEP_MS_MIN;
+  const elapsedMs = isSameBoot ? Math.max(0, Math.round(passedMs)) : 0;
   const aheadMs = now.wallAt - last.wallAt - elapsedMs;
   const isStep = isSameBoot ? Math.abs(aheadMs) >= STEP_MS_MIN : aheadMs <= -STEP_MS_MIN;
   return {
