@@ -16,13 +16,10 @@ import {
 
 const DUE = T0 + 1000;
 
-// None is taken for dead while a slow machine runs the tests.
-const BEAT_MS = 2000;
-
 /** Opens a database as so many nodes. */
 async function openNodes(t: TestContext, nodes: number): Promise<readonly Store[]> {
   const url = await newDatabaseUrl(t);
-  return Promise.all(Array.from({ length: nodes }, () => openNode(t, url, { beatMs: BEAT_MS })));
+  return Promise.all(Array.from({ length: nodes }, () => openNode(t, url)));
 }
 
 /** The record of an attempt that was interrupted, and is due again at once. */

@@ -8,13 +8,10 @@ import { Planner } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { newPost, newTask, seedAccount, NEW_TASK_BYTES } from "../../helpers/store.ts";
 
-// None is taken for dead while a slow machine runs the tests.
-const BEAT_MS = 2000;
-
 describe("the size of all data on PostgreSQL", { skip: reasonToSkipPostgres() }, () => {
   test("is added up from a row of each writer, however many accounts there are", async (t) => {
     const url = await newDatabaseUrl(t);
-    await openNode(t, url, { beatMs: BEAT_MS });
+    await openNode(t, url);
     const planner = await Planner.open(t, url);
     await askDatabase(
       url,
@@ -31,10 +28,7 @@ describe("the size of all data on PostgreSQL", { skip: reasonToSkipPostgres() },
 
   test("is what the accounts have, at whichever nodes they post", async (t) => {
     const url = await newDatabaseUrl(t);
-    const nodes = [
-      await openNode(t, url, { beatMs: BEAT_MS }),
-      await openNode(t, url, { beatMs: BEAT_MS }),
-    ] as const;
+    const nodes = [await openNode(t, url), await openNode(t, url)] as const;
     const accounts = [await seedAccount(nodes[0], "ada"), await seedAccount(nodes[0], "bob")];
     const before = await nodes[0].usedBytes();
 

@@ -22,18 +22,12 @@ import {
   T0,
 } from "../../helpers/store.ts";
 
-// None is taken for dead while a slow machine runs the tests.
-const BEAT_MS = 2000;
-
 const ROUNDS = 4;
 
 /** Two nodes on a server whose log tells of every deadlock, and soon. */
 async function openNodes(t: TestContext) {
   const server = await startPostgres(t, { settings: { deadlock_timeout: "20ms" } });
-  const stores = [
-    await openNode(t, server.url, { beatMs: BEAT_MS }),
-    await openNode(t, server.url, { beatMs: BEAT_MS }),
-  ] as const;
+  const stores = [await openNode(t, server.url), await openNode(t, server.url)] as const;
   const session = new pg.Client(server.url);
   await session.connect();
   afterwards(t, () => session.end());

@@ -19,7 +19,7 @@ say(store.cluster.self);
 
 let lastAt = performance.now();
 setInterval(() => {
-  const wasStopped = performance.now() - lastAt > 1000;
+  const wasStopped = performance.now() - lastAt > 2000;
   lastAt = performance.now();
   if (wasStopped) say(store.cluster.isMember() ? "member" : "no member");
 }, 5);

@@ -5,7 +5,12 @@ import pg from "pg";
 
 import { StoreError, type Store } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
-import { askDatabase, eventually, openNode, QUICK_BEAT_MS } from "../../helpers/postgres-nodes.ts";
+import {
+  askDatabase,
+  eventually,
+  openQuickNode,
+  QUICK_BEAT_MS,
+} from "../../helpers/postgres-nodes.ts";
 import { PostgresProxy, type ProxyMessage } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
 import { newFinish, newPost, newReading, newTask, seedAccount, T0 } from "../../helpers/store.ts";
@@ -44,7 +49,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
   test("a client's write is refused after a while, later ones at once, and the node's own is answered when it is back", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
-    const store = await openNode(t, proxy.url);
+    const store = await openQuickNode(t, proxy.url);
     const accountId = await seedAccount(store);
     const [early, late] = [newTask(), newTask()];
     proxy.shut();
@@ -76,7 +81,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
   test("nobody knows of a client's write whose commit was not answered, and it is there or not as a whole", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
-    const store = await openNode(t, proxy.url);
+    const store = await openQuickNode(t, proxy.url);
     const accountId = await seedAccount(store);
     const tasks = [newTask(), newTask()];
     // The commit arrives, and its answer stays on its way.
@@ -99,7 +104,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
   test("a batch that was committed is known to be, though others take the stripes away meanwhile", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
-    const store = await openNode(t, proxy.url);
+    const store = await openQuickNode(t, proxy.url);
     const accountId = await seedAccount(store);
     await store.insertTasks(newPost(accountId, [newTask()]));
     const other = new pg.Client(url);
@@ -137,7 +142,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
     for (const how of ["shut", "hold"] as const) {
-      const store = await openNode(t, proxy.url);
+      const store = await openQuickNode(t, proxy.url);
       proxy[how]();
       const write = failureOf(store.keepClockReading(newReading()));
 
@@ -153,7 +158,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
 
   test("kill -9 of the server: what was acknowledged stays, the rest is settled, and both nodes go on", async (t) => {
     const server = await startPostgres(t);
-    const stores = [await openNode(t, server.url), await openNode(t, server.url)];
+    const stores = [await openQuickNode(t, server.url), await openQuickNode(t, server.url)];
     const [first, second] = stores;
     assert(first !== undefined && second !== undefined);
     const accountId = await seedAccount(first);
@@ -215,7 +220,7 @@ describe("a connection that is cut", { skip: reasonToSkipPostgres() }, () => {
   test("at any message of a batch: each task is there once, is run once, and counted", async (t) => {
     const url = await newDatabaseUrl(t);
     const proxy = await PostgresProxy.start(t, url);
-    const store = await openNode(t, proxy.url, { beatMs: 2000 });
+    const store = await openQuickNode(t, proxy.url, { beatMs: 2000 });
     const accountId = await seedAccount(store);
     const claimed: number[] = [];
     let posted = 0;
