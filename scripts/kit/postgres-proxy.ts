@@ -187,9 +187,12 @@ const NO_LOSS: Loss = { rate: 0, resendMs: 0, triesMax: 0 };
 
 // ReadyForQuery, inside a transaction. One that came in two pieces is missed, and the next is found.
 const OPEN_TRANSACTION = Buffer.from("Z\0\0\0\u0005T", "latin1");
+// The answer to BEGIN alone: such a transaction holds nothing yet.
+const ONLY_BEGUN = Buffer.concat([Buffer.from("C\0\0\0\nBEGIN\0", "latin1"), OPEN_TRANSACTION]);
 
 function isOpenTransaction(passed: Buffer): boolean {
-  return passed.subarray(-OPEN_TRANSACTION.length).equals(OPEN_TRANSACTION);
+  const endsWith = (end: Buffer): boolean => passed.subarray(-end.length).equals(end);
+  return endsWith(OPEN_TRANSACTION) && !endsWith(ONLY_BEGUN);
 }
 
 interface Way {

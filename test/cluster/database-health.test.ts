@@ -7,6 +7,8 @@ import { reasonToSkipStandby, startPostgres } from "../helpers/postgres.ts";
 import { startCluster } from "./start.ts";
 
 const skip = reasonToSkipStandby();
+// A standby that could not connect tries again after 5 s, and a daemon looks every 5 s.
+const PATIENCE_MS = 60_000;
 const WARNING = "no commit waits for a standby: a failover loses what was acknowledged last";
 
 test(
@@ -17,21 +19,25 @@ test(
     await startPostgres(t, { standbyOf: primary });
     const followers = "SELECT FROM pg_stat_replication WHERE state = 'streaming'";
     const isFollowed = async () => (await askDatabase(primary.url, followers)).length === 1;
-    await eventually("a standby", isFollowed);
+    await eventually("a standby", isFollowed, PATIENCE_MS);
 
     const { cluster } = await startCluster(t, { url: primary.url, nodes: 1 });
     // The first look of one that is alone, and so has every duty.
-    await eventually("logged", () => cluster.node(0).daemon.log.includes(WARNING));
+    await eventually("logged", () => cluster.node(0).daemon.log.includes(WARNING), PATIENCE_MS);
     await cluster.grow(1);
 
     for (const { url } of cluster.nodes) {
       let shown: unknown;
-      await eventually("told", async () => {
-        const answer = await fetch(`${url}/readyz`);
-        assert.equal(answer.status, 200);
-        shown = await answer.json();
-        return Object(shown).warnings !== undefined;
-      });
+      await eventually(
+        "told",
+        async () => {
+          const answer = await fetch(`${url}/readyz`);
+          assert.equal(answer.status, 200);
+          shown = await answer.json();
+          return Object(shown).warnings !== undefined;
+        },
+        PATIENCE_MS,
+      );
       assert.deepEqual(shown, { status: "ok", warnings: [WARNING] });
     }
     const { daemon } = cluster.node(0);
