@@ -50,6 +50,14 @@ export async function askOn(connection: RawConnection, request: RawRequest): Pro
   return toAnswer(await connection.next(isHead ? { to: "HEAD" } : {}), request);
 }
 
+/** Asks again while the answer says that nothing was done: nodes of a cluster wait a second for rows that others hold. */
+export async function unlessBusy<Given extends { readonly code: number | null }>(
+  asked: () => Promise<Given>,
+): Promise<Given> {
+  const answer = await asked();
+  return answer.code === 50300 ? unlessBusy(asked) : answer;
+}
+
 /** Holds a response against the contract. */
 export function toAnswer(response: RawResponse, request: RawRequest = {}): Answer {
   const requestId = headerOf(response, "x-request-id") ?? "";

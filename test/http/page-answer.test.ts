@@ -8,7 +8,7 @@ import { exchange, headerOf, type RawResponse } from "../helpers/raw-http.ts";
 import { bearer } from "./answer.ts";
 import { byOperator } from "./search-requests.ts";
 
-const LIST = "/v1/tasks/search?limit=50";
+const LIST = "/v1/tasks/search?limit=100";
 // As the page says that it has no answer yet.
 const NOTHING = 'If-None-Match: ""';
 const GZIP = "Accept-Encoding: gzip, deflate, br";

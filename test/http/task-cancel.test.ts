@@ -5,7 +5,7 @@ import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { JSON_TYPE, taskGet } from "./answer.ts";
+import { JSON_TYPE, taskGet, unlessBusy } from "./answer.ts";
 import { cancelPath, openHeldTasks, request, type PlainAnswer } from "./task-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
@@ -239,7 +239,9 @@ test("a cancel that races with the claim and the end of its task gets a true ans
     const task = { type, postback_url: receiver.url("/") };
     const { tasks } = await daemon.post(Array.from({ length: 8 }, () => task));
     for (const { id } of tasks) outcomes.set(id, 0);
-    const turns = tasks.flatMap(({ id }) => [id, id]).map((id) => cancel(daemon, id));
+    const turns = tasks
+      .flatMap(({ id }) => [id, id])
+      .map((id) => unlessBusy(() => cancel(daemon, id)));
     for (const { status, text } of await Promise.all(turns)) {
       const { id } = status === 200 ? JSON.parse(text).tasks[0] : { id: null };
       if (id !== null) outcomes.set(id, status);

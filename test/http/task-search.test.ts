@@ -80,7 +80,7 @@ test("the operator finds the tasks of all accounts, or of one", async (t) => {
   const { daemon, other } = await startSearched(t);
   const operator = await byOperator(daemon);
   const found = async (who: readonly string[], q: string) =>
-    (await search(daemon, who, { q })).tasks.map(({ login, tag }) => `${login} ${tag}`);
+    (await search(daemon, who, { q })).tasks.map(({ login, tag }) => `${login} ${tag}`).toSorted();
 
   assert.deepEqual(await found(operator, "bad"), ["other bad", "tester bad"]);
   assert.deepEqual(await found(operator, "bad account:other"), ["other bad"]);
