@@ -58,6 +58,18 @@ test("of chunks that nobody reads so many are kept for a connection", () => {
   assert.equal(socket.destroyed, true);
 });
 
+test("a body that ends with as many chunks as are kept is read to its end", () => {
+  const socket = new Socket();
+  const request = new IncomingMessage(socket);
+  request.headers["transfer-encoding"] = "chunked";
+  boundFineChunks(request);
+  for (let i = 0; i <= FINE_CHUNKS_MAX; i++) request.push(Buffer.alloc(512));
+  request.push(null);
+
+  assert.equal(socket.destroyed, false);
+  assert.equal(request.read()?.length, (FINE_CHUNKS_MAX + 1) * 512);
+});
+
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
 async function startWithWorker(t: TestContext) {

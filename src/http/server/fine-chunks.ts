@@ -25,7 +25,8 @@ export function boundFineChunks(request: IncomingMessage): void {
   let unread = 0;
   request.push = (chunk: Buffer | null) => {
     unread = request.readableLength === 0 ? 0 : unread + 1;
-    if (unread <= FINE_CHUNKS_MAX) return push(chunk);
+    // The end, which is no chunk, lets its reader answer: it has all that is kept.
+    if (chunk === null || unread <= FINE_CHUNKS_MAX) return push(chunk);
     socket.destroy();
     return false;
   };
