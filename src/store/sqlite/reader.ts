@@ -10,6 +10,8 @@ import { longReads, type LongReads } from "./reads.ts";
 
 /** Runs reads that may take long. */
 export interface LongReader {
+  /** Gets ready for the first read, which would have to wait for that. */
+  start(): void;
   /**
    * Promises the answer of the read. Rejects with a StoreError when the file cannot be read, or when too many reads of
    * this owner wait.
@@ -27,6 +29,7 @@ export interface LongReader {
 export function newInlineReader(connection: Connection): LongReader {
   let reads: LongReads | null = null;
   return {
+    start() {},
     async read(name, args) {
       try {
         reads ??= longReads(connection);
@@ -48,19 +51,24 @@ export interface ThreadReaderOptions {
 }
 
 /**
- * Reads in a thread of its own, which the first read starts. When the thread is lost, its reads are lost too; the next
- * read starts another thread.
+ * Reads in a thread of its own, which the first read starts at the latest. When the thread is lost, its reads are lost
+ * too; the next read starts another thread.
  */
 export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongReader {
   let thread: ReaderThread | null = null;
   const turns = new ReadTurns(giveWay);
+  const started = (): ReaderThread => {
+    if (thread === null || thread.isLost) thread = new ReaderThread(file);
+    return thread;
+  };
   return {
+    start: () => void started(),
     read: (name, args, owner = null) =>
-      turns.take(owner, async () => {
-        if (thread === null || thread.isLost) thread = new ReaderThread(file);
-        // The thread answers a read with the value that its function returned.
-        return (await thread.ask(name, args)) as ReturnType<LongReads[typeof name]>;
-      }),
+      // The thread answers a read with the value that its function returned.
+      turns.take(
+        owner,
+        () => started().ask(name, args) as Promise<ReturnType<LongReads[typeof name]>>,
+      ),
     async close() {
       await turns.idle();
       await thread?.close();

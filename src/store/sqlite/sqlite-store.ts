@@ -68,6 +68,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const commit = new GroupCommit<Writes>(observed, limits);
     const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
     const access = new FileAccess({ reader, longReader, commit, guard });
+    // Then the engine will list lanes: the thread starts while the daemon loads what serves HTTP.
+    if (await access.reads.hasScheduled()) longReader.start();
     return {
       ...access.reads,
       ...clusterMethods(access, newLoneNode(clock)),
