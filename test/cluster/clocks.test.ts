@@ -48,7 +48,7 @@ async function startSkewed(t: TestContext, more: string) {
       const before = await clockOf(cluster.admin.database);
       const { created_at: at_ } = await at(i).get(await at(i).post({ type: "echo" }));
       const after = await clockOf(cluster.admin.database);
-      // What took longer shows nothing.
+      // A slow try proves nothing.
       if (after - before > APART_MS / 2) return false;
       return Date.parse(at_) > before - APART_MS / 2 && Date.parse(at_) < after + APART_MS / 2;
     };
