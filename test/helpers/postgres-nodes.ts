@@ -11,9 +11,6 @@ import {
 import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "./afterwards.ts";
 
-// As nodes do: where the machine stands still for a second, none is lost.
-const BEAT_MS = 2000;
-
 /** Five times as often as nodes do: one that is cut off is taken for dead after two seconds. */
 export const QUICK_BEAT_MS = 400;
 
@@ -29,7 +26,6 @@ export async function openNode(
     node: { name: "test", url: null, version: "0" },
     notify: true,
     backlogMax: 10_000,
-    beatMs: BEAT_MS,
     ...options,
   });
   afterwards(t, () => store.close());
