@@ -30,8 +30,12 @@ async function startNode(t: TestContext, url: string) {
   const args = ["--import", "tsx", program, url, String(QUICK_BEAT_MS)];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   afterwards(t, () => void child.kill("SIGKILL"));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const said = async (): Promise<string> => String((await lines.next()).value);
+  const lines: string[] = [];
+  createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
+  const said = async (): Promise<string> => {
+    await eventually("a line of the process", () => lines.length > 0, 30_000);
+    return lines.shift() ?? "";
+  };
   return { child, said, id: await said() };
 }
 
