@@ -26,8 +26,10 @@ export class NpmPackages {
     return readFileSync(there).equals(readFileSync(join(this.#from, "package-lock.json")));
   }
 
-  /** Has npm install them. Throws, with what npm says, when it cannot. */
+  /** Has npm install them unless they are. Throws, with what npm says, when it cannot. */
   install(): void {
+    if (this.isInstalled) return;
+    rmSync(this.folder, { recursive: true, force: true });
     // Beside their place and then moved there: an installation that was broken off is none.
     const folder = `${this.folder}-${process.pid}`;
     mkdirSync(folder, { recursive: true });
@@ -38,7 +40,16 @@ export class NpmPackages {
       rmSync(folder, { recursive: true, force: true });
       throw new Error(`npm could not install the packages of ${this.#from}: ${stderr}`);
     }
-    rmSync(this.folder, { recursive: true, force: true });
-    renameSync(folder, this.folder);
+    this.#place(folder);
+  }
+
+  #place(folder: string): void {
+    try {
+      renameSync(folder, this.folder);
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true });
+      // Another process was quicker, and may be running programs of its installation.
+      if (!this.isInstalled) throw error;
+    }
   }
 }
