@@ -17,5 +17,6 @@ await runCommands("npm run bench --", {
   starts: () => import("./starts/command.ts"),
   idle: () => import("./idle/command.ts"),
   peers: () => import("./peers/command.ts"),
+  timeline: () => import("./timeline/command.ts"),
   metrics: () => import("./metrics/command.ts"),
 });

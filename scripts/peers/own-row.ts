@@ -8,9 +8,10 @@ import { CONNECTIONS, TASKS_PER_REQUEST, type World } from "./world.ts";
 
 /** postbackd on a file, with so many webhooks to one host at a time. */
 export function onFile(atATime: number) {
-  return (world: World): Promise<() => Promise<Slice>> => {
+  return async (world: World): Promise<() => Promise<Slice>> => {
     const { program, folder } = world.place;
-    return openDaemon(world, { place: { program, folder }, atATime });
+    const { measure } = await openDaemon(world, { place: { program, folder }, atATime });
+    return measure;
   };
 }
 
@@ -19,11 +20,9 @@ export function onServer(atATime: number) {
   return async (world: World): Promise<() => Promise<Slice>> => {
     const { program, folder } = world.place;
     const { pid, newDatabase } = await world.postgres();
-    return openDaemon(world, {
-      place: { program, folder, newDatabase },
-      atATime,
-      databasePid: pid,
-    });
+    const place = { program, folder, newDatabase };
+    const { measure } = await openDaemon(world, { place, atATime, databasePid: pid });
+    return measure;
   };
 }
 
@@ -33,11 +32,20 @@ interface OwnPlan {
   readonly databasePid?: number;
 }
 
-/** Its run ends when the record of the last attempt is in its database, as that says to whoever looks from outside. */
-async function openDaemon(
+/** A daemon that has been started for it. */
+interface OpenDaemon {
+  readonly pid: number;
+  readonly measure: () => Promise<Slice>;
+}
+
+/**
+ * Starts a daemon. Its measurement ends when the record of the last attempt is in its database, as that says to whoever
+ * looks from outside.
+ */
+export async function openDaemon(
   world: World,
   { place, atATime, databasePid }: OwnPlan,
-): Promise<() => Promise<Slice>> {
+): Promise<OpenDaemon> {
   const more = `\n[webhooks]\nmax_in_flight_per_host = ${atATime}\n`;
   const file = await createDaemonFile(place, { more });
   const { key, webhookSecret: secret } = file.account;
@@ -47,7 +55,7 @@ async function openDaemon(
   const task = { key, tasks: TASKS_PER_REQUEST, type: "echo", postbackUrl };
   const how = { connections: CONNECTIONS, tasksPerRequest: TASKS_PER_REQUEST };
   const request = taskPostRequest(task);
-  return async () => {
+  const measure = async (): Promise<Slice> => {
     const [spent, database] = [
       spendingOf(daemon.pid),
       databasePid && familySpendingOf(databasePid),
@@ -63,4 +71,5 @@ async function openDaemon(
     if ((await view.countUndelivered()) > 0) throw new Error("not every delivery is recorded");
     return { tasksPerSecond: tasks / seconds, cpu };
   };
+  return { pid: daemon.pid, measure };
 }
