@@ -80,18 +80,21 @@ function readFields(lines: readonly string[]): Fields | null {
   for (const line of lines) {
     const [, name, value] = FIELD_LINE.exec(line) ?? [];
     if (name === undefined || value === undefined) return null;
-    if (!take(fields, name.toLowerCase(), value.trim())) return null;
+    if (!take(fields, name.toLowerCase(), value)) return null;
   }
   return fields;
 }
 
-function take(fields: Fields, name: string, value: string): boolean {
+function take(fields: Fields, name: string, sent: string): boolean {
+  const value = trimmed(sent);
   switch (name) {
     case "content-length":
       if (fields.length !== null || !LENGTH.test(value)) return false;
       fields.length = value;
       break;
     case "transfer-encoding":
+      // Node takes a coding with a tab behind it for another one.
+      if (value === "" || sent.includes("\t")) return false;
       fields.codings += `,${value}`;
       break;
     case "connection":
@@ -117,10 +120,19 @@ function framingOf(status: number, { length, codings }: Fields): BodyFraming | n
 }
 
 function listed(value: string): readonly string[] {
-  return value
-    .toLowerCase()
-    .split(",")
-    .map((word) => word.trim());
+  return value.toLowerCase().split(",").map(trimmed);
+}
+
+/** Without spaces and tabs around it. `trim` would take a no-break space for one, and others read it as a letter. */
+function trimmed(text: string): string {
+  let [start, end] = [0, text.length];
+  while (start < end && isSpace(text[start])) start += 1;
+  while (end > start && isSpace(text[end - 1])) end -= 1;
+  return text.slice(start, end);
+}
+
+function isSpace(letter: string | undefined): boolean {
+  return letter === " " || letter === "\t";
 }
 
 function keepAliveMs(value: string): number | null {

@@ -104,6 +104,8 @@ export class AnswerReader {
     if (head === null) this.#fault = "malformed";
     else if (head.status === 101) this.#fault = "switched";
     else if (head.status >= 200) this.#begin(head);
+    // Node takes the connection for closed then, so others may never see the answer that follows.
+    else if (!head.staysOpen) this.#fault = "malformed";
     else if (++this.#informational > INFORMATIONAL_MAX) this.#fault = "informational";
   }
 

@@ -2,8 +2,13 @@
 const LINE_BYTES_MAX = 4096;
 const TRAILER_LINES_MAX = 100;
 const LF = 0x0a;
-const CHUNK_LINE = /^([0-9A-Fa-f]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n$/;
-const TRAILER_LINE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/;
+const TOKEN = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]";
+const TEXT = "\\t\\x20-\\x7e\\x80-\\xff";
+// Names and values may be empty and have no space around them, as Node's own parser has it.
+const QUOTED = `"(?:(?!["\\\\])[${TEXT}]|\\\\[${TEXT}])*"`;
+const EXTENSION = `;(?!\\r)${TOKEN}*(?:=${TOKEN}*(?:${QUOTED})?)?`;
+const CHUNK_LINE = new RegExp(`^([0-9A-Fa-f]{1,8})(?:${EXTENSION})*\\r\\n$`);
+const TRAILER_LINE = new RegExp(`^${TOKEN}+:[${TEXT}]*\\r\\n$`);
 
 type State = "size" | "data" | "data end" | "trailer" | "complete" | "malformed";
 
