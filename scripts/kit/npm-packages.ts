@@ -29,7 +29,6 @@ export class NpmPackages {
   /** Has npm install them unless they are. Throws, with what npm says, when it cannot. */
   install(): void {
     if (this.isInstalled) return;
-    rmSync(this.folder, { recursive: true, force: true });
     // Beside their place and then moved there: an installation that was broken off is none.
     const folder = `${this.folder}-${process.pid}`;
     mkdirSync(folder, { recursive: true });
@@ -44,6 +43,8 @@ export class NpmPackages {
   }
 
   #place(folder: string): void {
+    // Those of another lock.
+    if (existsSync(this.folder) && !this.isInstalled) rmSync(this.folder, { recursive: true });
     try {
       renameSync(folder, this.folder);
     } catch (error) {
