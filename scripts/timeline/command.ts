@@ -29,15 +29,16 @@ export const command = defineCommand({
 Linux tells of its scheduler. Tasks are posted as by "peers". It takes root.`,
   flags: {
     tasks: whole("tasks that are watched", 20_000),
-    rounds: whole("as many before them, each", 3),
+    rounds: whole("times that as many go before them, unwatched", 3),
     "at-a-time": whole("webhooks to the one host at a time", 32),
   },
   async run({ tasks, rounds, "at-a-time": atATime }, { place, print, note }) {
+    using trace = new SchedulerTrace();
     const effort = { tasks, seconds: 0 };
     await using world = await World.open({ place, effort });
     const { pid, measure } = await openDaemon(world, { place, atATime });
     for (let round = 0; round < rounds; round++) await measure();
-    using trace = new SchedulerTrace();
+    trace.start();
     const { tasksPerSecond } = await measure();
     const events = parseTrace(trace.stop());
     const all = timelineOf(events, { threads: [], cores: availableParallelism() });

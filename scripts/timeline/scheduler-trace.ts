@@ -20,6 +20,7 @@ export class SchedulerTrace implements Disposable {
     }
     mkdirSync(this.#folder);
     this.#remove = cleanAtExit(() => rmdirSync(this.#folder));
+    this.#set("tracing_on", 0);
     this.#set("buffer_size_kb", BUFFER_KB);
     this.#set("trace_clock", "mono");
     for (const event of ["sched_switch", "sched_wakeup"]) {
@@ -27,7 +28,11 @@ export class SchedulerTrace implements Disposable {
     }
   }
 
-  /** Answers what was told since this was made, one event a line; nothing is told any more. */
+  start(): void {
+    this.#set("tracing_on", 1);
+  }
+
+  /** Answers what was told since the start, one event a line; nothing is told any more. */
   stop(): string {
     this.#set("tracing_on", 0);
     return readFileSync(join(this.#folder, "trace"), "utf8");
