@@ -219,6 +219,23 @@ test("exits with 1 when the database is another program's", async (t) => {
   assert.doesNotMatch(stderr, /\n +at /, "no stack");
 });
 
+test("exits with 1 when the database is damaged where it begins, and says how a copy takes its place", async (t) => {
+  const cwd = temporaryFolder(t);
+  await runProgram(t, ["admin", "account", "create", "alice"], { cwd });
+  const file = join(cwd, "postbackd.db");
+  const bytes = readFileSync(file);
+  // The head of the page that says which tables there are.
+  bytes.write("garbage", 100);
+  writeFileSync(file, bytes);
+
+  const { code, stderr } = await runProgram(t, START, { cwd });
+
+  assert.equal(code, 1);
+  assert.match(stderr, /postbackd\.db cannot be opened: the database file is damaged \(/);
+  assert.match(stderr, /postbackd backup restore COPY/);
+  assert.deepEqual(readFileSync(file), bytes);
+});
+
 test("exits with 78 and names every problem of every source", async (t) => {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "postbackd.toml"), 'databse = "x.db"\n[webhooks]\ntimeout = 10\n');

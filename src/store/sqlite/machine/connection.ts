@@ -63,7 +63,7 @@ export function openWriter(file: string): Connection {
     return connection;
   } catch (error) {
     connection.close();
-    throw error;
+    throw isDamage(error) ? newDamage(error) : error;
   }
 }
 
@@ -179,9 +179,13 @@ export function isDamage(error: unknown): boolean {
  */
 export function toReadError(error: unknown): unknown {
   if (sqliteCodeOf(error) === "") return error;
-  if (isDamage(error)) return new FileFault(damage(reasonOf(error)), { cause: error });
+  if (isDamage(error)) return newDamage(error);
   const kind = isBusy(error) ? "busy" : "failed";
   return new StoreError(kind, "the database cannot be read", { cause: error });
+}
+
+function newDamage(error: unknown): FileFault {
+  return new FileFault(damage(reasonOf(error)), { cause: error });
 }
 
 /** SQLite's name for an error, such as `SQLITE_FULL`; empty for any other error. */
