@@ -242,8 +242,8 @@ CREATE INDEX queue_runs ON queue (node_seq) WHERE state = 'running' AND node_seq
 CREATE INDEX queue_leases ON queue (lease_until) WHERE lease_id IS NOT NULL AND lease_ending IS NULL;
 -- How many of a type workers hold.
 CREATE INDEX queue_held ON queue (type) WHERE lease_id IS NOT NULL AND lease_ending IS NULL;
--- The condition always holds, and says to the planner that the index is for statements that name an account.
-CREATE INDEX queue_of_account ON queue (account_seq, state, created_at, task_seq) WHERE account_seq IS NOT NULL;
+-- Lists. The condition always holds; claims do not name it, so that no plan for them reads this index.
+CREATE INDEX queue_listed ON queue (account_seq, state, created_at, task_seq) WHERE runs >= 0;
 
 -- The types that workers have claimed. Whoever gives out leases of a type near its limit locks its row, so that all nodes
 -- together hold to the limit.
@@ -360,8 +360,9 @@ CREATE TABLE outbox (
 
 -- Claims what is due in one lane, fresh deliveries before retries.
 CREATE INDEX outbox_due ON outbox (account_seq, host, retry, due_at) WHERE started_at IS NULL;
--- The lanes in which something becomes due.
-CREATE INDEX outbox_soon ON outbox (due_at) WHERE started_at IS NULL;
+-- The lanes in which something becomes due: what is not in flight has no node. Claims name the other condition, so that
+-- no plan for them reads this index.
+CREATE INDEX outbox_by_time ON outbox (due_at) WHERE node_seq IS NULL;
 CREATE INDEX outbox_in_flight ON outbox (node_seq) WHERE started_at IS NOT NULL;
 -- Retried deliveries in the order of their tasks: rare, and searched for.
 CREATE INDEX outbox_retrying ON outbox (task_seq) WHERE started_at IS NULL AND retry > 0;
@@ -531,4 +532,4 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_action ON audit (action, seq);
 CREATE INDEX audit_by_age ON audit (at);
 
-INSERT INTO schema_version (version, min_program) VALUES (2, 1);
+INSERT INTO schema_version (version, min_program) VALUES (3, 2);

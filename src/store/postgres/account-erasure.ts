@@ -6,6 +6,7 @@ import { StoreError } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
+import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { ATTEMPT_BYTES, END_BYTES, eraseTasks, POST_BYTES } from "./task-erasure.ts";
 
 // Whoever disables or enables an account locks this table before the account's row: so does this, which has to write to
@@ -28,7 +29,7 @@ const ROWS_MAX = 1000;
 const OF_ACCOUNT = `account_seq BETWEEN $1 AND $1`;
 
 const QUEUED = `
-  SELECT task_seq FROM queue WHERE ${OF_ACCOUNT}
+  SELECT task_seq FROM queue WHERE ${OF_ACCOUNT} AND ${IN_QUEUE_LISTED}
   ORDER BY account_seq, state, created_at, task_seq LIMIT ${TASKS_MAX}`;
 
 const ENDED = `

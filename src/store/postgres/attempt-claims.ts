@@ -26,11 +26,8 @@ const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND di
  * The attempts due at $3 in each of the lanes, of each retry count as many as the lane may start of its class. Who
  * comes second passes over what the first has locked, so nobody waits and nobody gets the same attempt. What is not
  * started is locked until the batch has ended, and stays as it was.
- *
- * The rows are compared as a whole, because only `outbox_due` has their order. By columns that are equal, the server
- * took `outbox_soon`, and passed over what is due in all other lanes.
  */
-const SELECT_DUE = `
+export const SELECT_DUE = `
   WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (account_seq, host, place)
     WHERE NOT ${isHeld("a.account_seq")}
@@ -42,10 +39,9 @@ const SELECT_DUE = `
     ) ELSE 0 END AS bytes
   FROM queues AS q CROSS JOIN LATERAL (
     SELECT seq, task_seq, kind, retry, due_at FROM outbox
-    WHERE started_at IS NULL
-      AND (account_seq, host, retry, due_at) >= (q.account_seq, q.host, q.retry, q.due_at)
-      AND (account_seq, host, retry, due_at) <= (q.account_seq, q.host, q.retry, $3)
-    ORDER BY account_seq, host, retry, due_at
+    WHERE started_at IS NULL AND account_seq = q.account_seq AND host = q.host AND retry = q.retry
+      AND due_at BETWEEN q.due_at AND $3
+    ORDER BY due_at
     LIMIT CASE WHEN q.retry = 0 THEN ($4::int[])[q.place::int] ELSE ($5::int[])[q.place::int] END
     FOR UPDATE SKIP LOCKED
   ) AS o

@@ -11,6 +11,7 @@ import type { PageQuery } from "../common/list-source.ts";
 import type { TaskPlace } from "../store.ts";
 import { named } from "./machine/named.ts";
 import type { Sql } from "./machine/sql.ts";
+import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { searchParams } from "./task-filter.ts";
 
 /** Searches sets of few tasks as a whole, instead of along an index that it would soon leave. */
@@ -53,7 +54,7 @@ const LISTED_BY = {
   states: named(`
     SELECT t.*
     FROM accounts AS a CROSS JOIN unnest(@few::task_state[]) AS s (state) CROSS JOIN LATERAL (
-      (${inTime("queue", "task_seq", "state = s.state")}) UNION ALL (${inTime("ends", "task_seq", "state = s.state")})
+      (${inTime("queue", "task_seq", `state = s.state AND ${IN_QUEUE_LISTED}`)}) UNION ALL (${inTime("ends", "task_seq", "state = s.state")})
     ) AS t
     LIMIT @max`),
 } as const satisfies Readonly<Record<FewSet, unknown>>;

@@ -51,7 +51,7 @@ export function queuesOfAsked(floors: string): string {
 const DUE_TIMES = `
   min(due_at) FILTER (WHERE retry = 0) AS "freshDueAt", min(due_at) FILTER (WHERE retry > 0) AS "retryDueAt"`;
 
-const READ_LANES = `
+export const READ_LANES = `
   WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (account_seq, host, place)
   ), ${queuesOfAsked("$3::int[], $4::int[], $5::bigint[]")}

@@ -4,6 +4,7 @@ import type { Store } from "../store.ts";
 import { isHeld } from "./held-accounts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
+import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 const QUEUED_AT = `greatest(created_at, coalesce(start_at, 0))`;
@@ -13,7 +14,7 @@ const QUEUED_AT = `greatest(created_at, coalesce(start_at, 0))`;
  * Whatever was made after the first one was queued cannot have been queued earlier.
  */
 function oldestOf(accountSeq: string): string {
-  const ofAccount = `FROM queue WHERE account_seq = ${accountSeq} AND state = 'queued'`;
+  const ofAccount = `FROM queue WHERE account_seq = ${accountSeq} AND state = 'queued' AND ${IN_QUEUE_LISTED}`;
   return `(
     SELECT min(${QUEUED_AT}) FROM (
       SELECT created_at, start_at ${ofAccount}

@@ -3,6 +3,13 @@ import { STATE_CODES } from "../../domain/task/task-transition.ts";
 /** The columns that statements select of tasks. */
 
 /**
+ * Of `queue`: always holds. Statements that want `queue_listed` say it, and others cannot have that index: with few rows
+ * alive the server believes any index to be as short as another, and would look for the next task of an account among
+ * all dead ones that it had.
+ */
+export const IN_QUEUE_LISTED = `runs >= 0`;
+
+/**
  * Finds what has become of `tasks AS t`: it has a row in `queue` until it ends, and then one in `ends`. That of `queue` is
  * looked up by itself, for the reason that "Rows by their numbers" in machine/sql.ts gives.
  */

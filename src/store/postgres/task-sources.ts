@@ -12,6 +12,7 @@ import { STORED_STATES, storedStates } from "../common/stored-states.ts";
 import { listFewTasks } from "./few-tasks.ts";
 import { named, type NamedStatement } from "./machine/named.ts";
 import type { Sql } from "./machine/sql.ts";
+import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { searchParams } from "./task-filter.ts";
 
 /** The sources of lists. Each has an index, so that a turn begins with a seek and reads in order. */
@@ -52,10 +53,10 @@ function ofAccount(filter: string): Candidates {
 // The server merges the states as it reads them, and does not look at those that are not asked for.
 function ofStates(): Candidates {
   const branches = STORED_STATES.map((state) => {
-    const table = isOpen(state) ? "queue" : "ends";
+    const from = isOpen(state) ? `queue WHERE ${IN_QUEUE_LISTED} AND` : `ends WHERE`;
     return `(
-    SELECT created_at AS time, task_seq AS seq FROM ${table}
-    WHERE @${state}::boolean AND account_seq = @accountSeq::bigint AND state = '${state}'
+    SELECT created_at AS time, task_seq AS seq FROM ${from}
+      @${state}::boolean AND account_seq = @accountSeq::bigint AND state = '${state}'
       AND created_at >= @createdAfter::bigint AND (created_at, task_seq) < (@placeTime::bigint, @placeSeq::bigint)
     ORDER BY created_at DESC, task_seq DESC LIMIT @max)`;
   });

@@ -7,17 +7,18 @@ import { partColumns, waitsAboveFloor, waitsAnywhere } from "./queue-floors.ts";
 /** Work that other nodes left to this one, looked for once a second: with hints or without. */
 
 // A seek for each part of the accounts of each type.
-const FIND_WAITING_TYPES = `
+export const FIND_WAITING_TYPES = `
   SELECT DISTINCT s.type
   FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS s (type, above, up_to, floor)
   WHERE CASE WHEN s.floor IS NULL THEN ${waitsAnywhere("s.type")} ELSE ${waitsAboveFloor("s.type")} END`;
 
-// Reads what became due in the interval: with a scan each second, about what one second brings.
-const LIST_DUE_LANES = `
+// Reads what became due in the interval: with a scan each second, about what one second brings. What waits has no node:
+// said this way, `outbox_by_time` is the only index that serves.
+export const LIST_DUE_LANES = `
   SELECT account_seq AS "accountId", host, min(due_at) FILTER (WHERE retry = 0) AS "freshDueAt",
     min(due_at) FILTER (WHERE retry > 0) AS "retryDueAt"
   FROM outbox AS o
-  WHERE started_at IS NULL AND due_at > $1 AND due_at <= $2
+  WHERE node_seq IS NULL AND due_at > $1 AND due_at <= $2
     AND NOT EXISTS (SELECT 1 FROM accounts AS a WHERE a.seq = o.account_seq AND a.disabled_at IS NOT NULL)
   GROUP BY account_seq, host`;
 

@@ -3,13 +3,17 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
+import { SELECT_DUE } from "../../../src/store/postgres/attempt-claims.ts";
+import { READ_LANES } from "../../../src/store/postgres/lanes.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { DELAYED_TYPES } from "../../../src/store/postgres/queue-reads.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
+import { FIND_WAITING_TYPES, LIST_DUE_LANES } from "../../../src/store/postgres/waiting-work.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { Planner } from "../../helpers/postgres-plans.ts";
+import { askDatabase } from "../../helpers/postgres-nodes.ts";
+import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimOne,
@@ -69,6 +73,20 @@ async function claimAll(store: Store): Promise<readonly number[]> {
     if (tasks.length === 0) return seqs;
     seqs.push(...tasks.map(({ seq }) => seq));
   }
+}
+
+const OTHERS = new Set(["queue_listed", "outbox_by_time"]);
+
+/** The indexes that a plan reads. */
+function indexesOf(step: PlanStep): readonly string[] {
+  const below = (step.Plans ?? []).flatMap(indexesOf);
+  return step["Index Name"] === undefined ? below : [step["Index Name"], ...below];
+}
+
+/** As many values as a statement takes. */
+function nulls(statement: string): string {
+  const numbers = [...statement.matchAll(/\$(\d+)/g)].map(([, n]) => Number(n));
+  return `(${Array.from({ length: Math.max(...numbers) }, () => "NULL").join(", ")})`;
 }
 
 describe("claims of nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
@@ -178,6 +196,33 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
         assert.doesNotMatch(plan, /Seq Scan on (queue|tasks)\b/);
       }
     }
+  });
+
+  // Where the server counted hardly a row alive, each index looks as short as any other, and is tried in turn.
+  test("can read no index but their own, whatever the server believes of its rows", async (t) => {
+    const { url } = await openNodes(t);
+    const planner = await Planner.open(t, url);
+    await askDatabase(url, "DROP INDEX queue_waiting, queue_returned, outbox_due");
+
+    const starts = [START_RUNS, START_LEASES].flatMap(({ first, more }) => [first, more]);
+    for (const claim of [...starts, FIND_WAITING_TYPES, SELECT_DUE, READ_LANES]) {
+      const read = indexesOf(await planner.tree(claim, nulls(claim)));
+      assert.deepEqual(
+        read.filter((index) => OTHERS.has(index)),
+        [],
+      );
+    }
+  });
+
+  test("keep their index from the look for what becomes due, which has one too", async (t) => {
+    const { url } = await openNodes(t);
+    const planner = await Planner.open(t, url);
+    const plan = async () => indexesOf(await planner.tree(LIST_DUE_LANES, nulls(LIST_DUE_LANES)));
+    assert.ok((await plan()).includes("outbox_by_time"));
+
+    await askDatabase(url, "DROP INDEX outbox_by_time");
+
+    assert.ok(!(await plan()).includes("outbox_due"));
   });
 
   test("read what is due in its order, however much is delayed that the server has not counted yet", async (t) => {

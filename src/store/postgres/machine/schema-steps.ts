@@ -50,6 +50,20 @@ const SCHEMA_STEPS: readonly SchemaStep[] = [
       { kind: "change", sql: "DROP INDEX IF EXISTS queue_by_account" },
     ],
   },
+  {
+    to: 3,
+    kind: "expand",
+    parts: [
+      {
+        kind: "index",
+        name: "queue_listed",
+        on: "queue (account_seq, state, created_at, task_seq) WHERE runs >= 0",
+      },
+      { kind: "index", name: "outbox_by_time", on: "outbox (due_at) WHERE node_seq IS NULL" },
+      { kind: "change", sql: "DROP INDEX IF EXISTS queue_of_account" },
+      { kind: "change", sql: "DROP INDEX IF EXISTS outbox_soon" },
+    ],
+  },
 ];
 
 export const SCHEMA: SchemaPlan = {
