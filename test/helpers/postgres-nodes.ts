@@ -41,6 +41,18 @@ export function openQuickNode(
   return openNode(t, url, { beatMs: QUICK_BEAT_MS, ...options });
 }
 
+/**
+ * As {@link openNode}, but it waits for rows, and its clients for it, as long as any test: for one that holds rows, and
+ * may stand still on a busy machine while it does.
+ */
+export function openPatientNode(
+  t: TestContext,
+  url: string,
+  options: Partial<PostgresStoreOptions> = {},
+): Promise<Store> {
+  return openNode(t, url, { beatMs: 60_000, lockMs: 60_000, ...options });
+}
+
 /** Settles once it is so. */
 export async function eventually(
   what: string,

@@ -16,7 +16,7 @@ import { ServerNode, WRITERS } from "./machine/node.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
 import { SCHEMA } from "./machine/schema-steps.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
-import { Writer, Writers } from "./machine/writer.ts";
+import { Writer, Writers, type NewWork } from "./machine/writer.ts";
 import { otherMethods, writeMethods } from "./methods.ts";
 import { tellingTransport } from "./news.ts";
 import { NodeMemory } from "./node-memory.ts";
@@ -42,6 +42,8 @@ export interface PostgresStoreOptions {
    * Time between the heartbeats of this node, which all nodes of a database must agree on: {@link BEAT_MS} but in tests.
    */
   readonly beatMs?: number;
+  /** How long a batch waits for rows that somebody else holds: a second but in tests. */
+  readonly lockMs?: number;
 }
 
 const SHORT_READERS = 2;
@@ -52,7 +54,7 @@ const LONG_READERS = 2;
  * database. Writes go over two connections with group commit, reads over others.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { backlogMax, observer, examineMax } = options;
+  const { backlogMax, observer, examineMax, lockMs } = options;
   await prepareSchema(options);
   const { dialer, node } = newNode(options);
   const hints = new Hints({
@@ -67,10 +69,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     msMax: node.patienceMs,
     isOutOfReach: () => node.isOutOfReach,
   });
-  const writers = Array.from(
-    { length: WRITERS },
-    (_, index) => new Writer({ node, index, clients, newWork: (sql) => newBatchWork(sql, memory) }),
-  );
+  const newWork: NewWork = (sql) => newBatchWork(sql, memory);
+  const all = { node, clients, lockMs, newWork };
+  const writers = Array.from({ length: WRITERS }, (_, index) => new Writer({ ...all, index }));
   const telling = tellingTransport(new Writers(writers), (news) => hints.note(news));
   const transport = observedTransport(telling, { observer, clock: systemClock });
   const commit = new GroupCommit<Writes>(transport, {

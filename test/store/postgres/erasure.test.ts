@@ -5,10 +5,8 @@ import pg from "pg";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { until } from "../../../scripts/kit/until.ts";
-import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { openNode } from "../../helpers/postgres-nodes.ts";
+import { openPatientNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   claimAttempt,
@@ -100,7 +98,7 @@ describe("what is erased on a server", { skip: reasonToSkipPostgres() }, () => {
   test("an account's erasure waits for posts of other nodes that found it enabled, and erases them, too", async (t) => {
     const { url, store, rows, other, hasAsked } = await open(t);
     const accountId = await seedAccount(store);
-    const node = await openNode(t, url);
+    const node = await openPatientNode(t, url);
     await other.query("BEGIN");
     await other.query(`SELECT FROM stripes WHERE node_seq = ${node.cluster.self} FOR UPDATE`);
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
@@ -174,14 +172,9 @@ async function eraseAccount(store: Store, login: string): Promise<number> {
 /** A store, and a connection of somebody else. */
 async function open(t: TestContext) {
   const url = await newDatabaseUrl(t);
-  const store = await openPostgresStore({
-    server: parseServerAddress(url),
-    role: "node",
+  const store = await openPatientNode(t, url, {
     node: { name: "erasing", url: null, version: "0" },
-    notify: true,
-    backlogMax: 10_000,
   });
-  t.after(() => store.close());
   const other = new pg.Client({ connectionString: url });
   const view = new pg.Client({ connectionString: url });
   for (const client of [other, view]) {

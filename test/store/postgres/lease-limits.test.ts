@@ -5,7 +5,7 @@ import pg from "pg";
 
 import type { LeasedTask, Store } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
-import { eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { eventually, openPatientNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   newLeaseClaim,
@@ -22,8 +22,8 @@ const AT_ONCE = 100;
 
 async function openNodes(t: TestContext) {
   const url = await newDatabaseUrl(t);
-  const first = await openNode(t, url);
-  const second = await openNode(t, url);
+  const first = await openPatientNode(t, url);
+  const second = await openPatientNode(t, url);
   const session = new pg.Client(url);
   await session.connect();
   afterwards(t, () => session.end());
@@ -53,7 +53,7 @@ describe("a type's limit of leases", { skip: reasonToSkipPostgres() }, () => {
   test("holds while a claim of another node, made far from it, takes its time to commit", async (t) => {
     const { first, second, session, claim } = await openNodes(t);
     let early = (await claim(first)).length;
-    // Near the limit, but not for the other yet: a batch waits a second for rows, and what follows has to fit in it.
+    // Near the limit, but not for the other yet.
     for (let claims = 0; claims < 12; claims++) early += (await claim(second)).length;
     await session.query("BEGIN");
     await session.query(LOCK_COUNTS_OF_FIRST);

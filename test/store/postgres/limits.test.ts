@@ -4,10 +4,9 @@ import { describe, test, type TestContext } from "node:test";
 import pg from "pg";
 
 import { until } from "../../../scripts/kit/until.ts";
-import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { NewSession, Store } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
+import { openPatientNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   newAccessRequest,
@@ -152,18 +151,7 @@ interface Opened {
 
 async function openNodes(t: TestContext): Promise<Opened> {
   const url = await newDatabaseUrl(t);
-  const open = async (): Promise<Store> => {
-    const store = await openPostgresStore({
-      server: parseServerAddress(url),
-      role: "node",
-      node: { name: "test", url: null, version: "0" },
-      notify: true,
-      backlogMax: 10_000,
-    });
-    afterwards(t, () => store.close());
-    return store;
-  };
-  const nodes = [await open(), await open()] as const;
+  const nodes = [await openPatientNode(t, url), await openPatientNode(t, url)] as const;
   const slow = new pg.Client(url);
   await slow.connect();
   afterwards(t, () => slow.end());

@@ -7,7 +7,7 @@ import pg from "pg";
 
 import type { Store } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
-import { eventually, openNode } from "../../helpers/postgres-nodes.ts";
+import { eventually, openPatientNode } from "../../helpers/postgres-nodes.ts";
 import { reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
 import {
   newLeaseClaim,
@@ -27,7 +27,10 @@ const ROUNDS = 4;
 /** Two nodes on a server whose log tells of every deadlock, and soon. */
 async function openNodes(t: TestContext) {
   const server = await startPostgres(t, { settings: { deadlock_timeout: "20ms" } });
-  const stores = [await openNode(t, server.url), await openNode(t, server.url)] as const;
+  const stores = [
+    await openPatientNode(t, server.url),
+    await openPatientNode(t, server.url),
+  ] as const;
   const session = new pg.Client(server.url);
   await session.connect();
   afterwards(t, () => session.end());

@@ -49,6 +49,8 @@ export interface WriterParts {
   readonly index: number;
   readonly newWork: NewWork;
   readonly clients: ClientWaits;
+  /** How long a batch waits for rows that somebody else holds: a second but in tests. */
+  readonly lockMs?: number | undefined;
 }
 
 /**
@@ -60,6 +62,7 @@ export class Writer implements BatchTransport {
   readonly #index: number;
   readonly #newWork: NewWork;
   readonly #clients: ClientWaits;
+  readonly #lockMs: number;
   #open: {
     readonly life: NodeLife;
     readonly connection: Connection;
@@ -68,11 +71,12 @@ export class Writer implements BatchTransport {
   /** One batch at a time: the next begins when the one before has ended. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ node, index, newWork, clients }: WriterParts) {
+  constructor({ node, index, newWork, clients, lockMs = LOCK_MS }: WriterParts) {
     this.#node = node;
     this.#index = index;
     this.#newWork = newWork;
     this.#clients = clients;
+    this.#lockMs = lockMs;
   }
 
   send(operations: readonly Operation[]): Promise<BatchReply> {
@@ -86,7 +90,7 @@ export class Writer implements BatchTransport {
     await this.#open?.connection.close();
   }
 
-  async #write(operations: readonly Operation[], lockMs = LOCK_MS): Promise<BatchReply> {
+  async #write(operations: readonly Operation[], lockMs = this.#lockMs): Promise<BatchReply> {
     let life: NodeLife;
     try {
       life = await this.#node.life();
@@ -100,7 +104,7 @@ export class Writer implements BatchTransport {
         if (this.#node.isOver(life)) return OVER;
         return await this.#run((batch) => runner.run(batch, lockMs), operations);
       } catch (error) {
-        if (error instanceof OneByOne) return await this.#writeEach(operations, LOCK_MS);
+        if (error instanceof OneByOne) return await this.#writeEach(operations, this.#lockMs);
         if (error instanceof RowsLocked) {
           this.#clients.undone(operations);
           return operations.length > 1 ? await this.#writeEach(operations, LOCK_EACH_MS) : LOCKED;
