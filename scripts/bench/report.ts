@@ -17,7 +17,7 @@ const P99: BenchFigure = { name: "p99 ms", digits: 1, value: ({ run }) => run.p9
 const RSS: BenchFigure = {
   name: "server RSS MB",
   value: ({ run }) => run.rssBytes / 1e6,
-  of: (all) => all.at(-1) ?? 0,
+  of: (all) => all.at(-1) ?? Number.NaN,
 };
 
 const FIGURES: readonly BenchFigure[] = [
@@ -72,9 +72,7 @@ export function budgetLines(results: readonly PhaseResult[], engine: Engine): st
   const lines = BUDGETS[engine].flatMap(({ text, letter, figure, min, max }) => {
     const runs = rows.find((row) => row.letter === letter)?.runs ?? [];
     const value = figureOf(figure, runs);
-    return runs.length === 0 || Number.isNaN(value)
-      ? []
-      : [`- ${text}: ${verdict(value >= min && value < max)}`];
+    return Number.isNaN(value) ? [] : [`- ${text}: ${verdict(value >= min && value < max)}`];
   });
   return lines.join("\n");
 }
