@@ -57,9 +57,14 @@ export class Planner {
     return lines.join("\n");
   }
 
-  /** The plan's last step, with those before it below. */
-  async tree(statement: string, values: string): Promise<PlanStep> {
-    const [json] = await this.#explain(statement, `(FORMAT JSON) EXECUTE @ ${values}`);
+  /** The plan's last step, with those before it below; with NULL for each value. */
+  async tree(statement: string): Promise<PlanStep> {
+    const numbers = [...statement.matchAll(/\$(\d+)/g)].map(([, n]) => Number(n));
+    const nulls = Array.from({ length: Math.max(0, ...numbers) }, () => "NULL").join(", ");
+    const [json] = await this.#explain(
+      statement,
+      `(FORMAT JSON) EXECUTE @ ${nulls && `(${nulls})`}`,
+    );
     return plans.parse(json)[0].Plan;
   }
 

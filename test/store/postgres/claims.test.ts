@@ -5,14 +5,12 @@ import pg from "pg";
 
 import { SELECT_DUE } from "../../../src/store/postgres/attempt-claims.ts";
 import { READ_LANES } from "../../../src/store/postgres/lanes.ts";
-import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
-import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { DELAYED_TYPES } from "../../../src/store/postgres/queue-reads.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
 import { FIND_WAITING_TYPES, LIST_DUE_LANES } from "../../../src/store/postgres/waiting-work.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { askDatabase } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
@@ -28,18 +26,6 @@ import {
   seedWorker,
   T0,
 } from "../../helpers/store.ts";
-
-function openNode(t: TestContext, url: string): Promise<Store> {
-  const store = openPostgresStore({
-    server: parseServerAddress(url),
-    role: "node",
-    node: { name: "test", url: null, version: "0" },
-    notify: true,
-    backlogMax: 10_000,
-  });
-  t.after(async () => (await store).close());
-  return store;
-}
 
 /** Two nodes that share a database, with an account. */
 async function openNodes(t: TestContext) {
@@ -81,12 +67,6 @@ const OTHERS = new Set(["queue_listed", "outbox_by_time"]);
 function indexesOf(step: PlanStep): readonly string[] {
   const below = (step.Plans ?? []).flatMap(indexesOf);
   return step["Index Name"] === undefined ? below : [step["Index Name"], ...below];
-}
-
-/** As many values as a statement takes. */
-function nulls(statement: string): string {
-  const numbers = [...statement.matchAll(/\$(\d+)/g)].map(([, n]) => Number(n));
-  return `(${Array.from({ length: Math.max(...numbers) }, () => "NULL").join(", ")})`;
 }
 
 describe("claims of nodes that share a database", { skip: reasonToSkipPostgres() }, () => {
@@ -206,7 +186,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
 
     const starts = [START_RUNS, START_LEASES].flatMap(({ first, more }) => [first, more]);
     for (const claim of [...starts, FIND_WAITING_TYPES, SELECT_DUE, READ_LANES]) {
-      const read = indexesOf(await planner.tree(claim, nulls(claim)));
+      const read = indexesOf(await planner.tree(claim));
       assert.deepEqual(
         read.filter((index) => OTHERS.has(index)),
         [],
@@ -217,7 +197,7 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
   test("keep their index from the look for what becomes due, which has one too", async (t) => {
     const { url } = await openNodes(t);
     const planner = await Planner.open(t, url);
-    const plan = async () => indexesOf(await planner.tree(LIST_DUE_LANES, nulls(LIST_DUE_LANES)));
+    const plan = async () => indexesOf(await planner.tree(LIST_DUE_LANES));
     assert.ok((await plan()).includes("outbox_by_time"));
 
     await askDatabase(url, "DROP INDEX outbox_by_time");
