@@ -54,7 +54,8 @@ const LISTED_BY = {
   states: named(`
     SELECT t.*
     FROM accounts AS a CROSS JOIN unnest(@few::task_state[]) AS s (state) CROSS JOIN LATERAL (
-      (${inTime("queue", "task_seq", `state = s.state AND ${IN_QUEUE_LISTED}`)}) UNION ALL (${inTime("ends", "task_seq", "state = s.state")})
+      (${inTime("queue", "task_seq", `state = s.state AND ${IN_QUEUE_LISTED}`)})
+      UNION ALL (${inTime("ends", "task_seq", "state = s.state")})
     ) AS t
     LIMIT @max`),
 } as const satisfies Readonly<Record<FewSet, unknown>>;

@@ -53,10 +53,10 @@ function ofAccount(filter: string): Candidates {
 // The server merges the states as it reads them, and does not look at those that are not asked for.
 function ofStates(): Candidates {
   const branches = STORED_STATES.map((state) => {
-    const from = isOpen(state) ? `queue WHERE ${IN_QUEUE_LISTED} AND` : `ends WHERE`;
+    const [table, isListed] = isOpen(state) ? ["queue", IN_QUEUE_LISTED] : ["ends", "true"];
     return `(
-    SELECT created_at AS time, task_seq AS seq FROM ${from}
-      @${state}::boolean AND account_seq = @accountSeq::bigint AND state = '${state}'
+    SELECT created_at AS time, task_seq AS seq FROM ${table}
+    WHERE ${isListed} AND @${state}::boolean AND account_seq = @accountSeq::bigint AND state = '${state}'
       AND created_at >= @createdAfter::bigint AND (created_at, task_seq) < (@placeTime::bigint, @placeSeq::bigint)
     ORDER BY created_at DESC, task_seq DESC LIMIT @max)`;
   });
