@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import type { Socket } from "node:net";
 import type { TestContext } from "node:test";
 
-import { closeServer, listen, toLoopback } from "./receiver.ts";
+import { closeServer, listen, startReceiver, toLoopback, type Receiver } from "./receiver.ts";
 
 /** A listener that should never be reached. */
 export interface Trap {
@@ -48,4 +48,29 @@ export async function startTrap(
       return connections;
     },
   };
+}
+
+const TRIES_MAX = 20;
+
+/**
+ * A receiver, and traps at the same port of other addresses. A port that is free at one address may be taken at another,
+ * by whatever runs beside the test: then all of them move to another port.
+ */
+export async function startAmongTraps(
+  t: TestContext,
+  { host, traps: hosts }: { readonly host?: string; readonly traps: readonly string[] },
+): Promise<{ readonly receiver: Receiver; readonly traps: readonly Trap[] }> {
+  for (let tries = 1; ; tries++) {
+    const receiver = await startReceiver(t, host === undefined ? {} : { host });
+    const { port } = receiver;
+    try {
+      return {
+        receiver,
+        traps: await Promise.all(hosts.map((each) => startTrap(t, { host: each, port }))),
+      };
+    } catch (error) {
+      const isTaken = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+      if (!isTaken || tries === TRIES_MAX) throw error;
+    }
+  }
 }

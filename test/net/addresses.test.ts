@@ -10,7 +10,7 @@ import type { DnsAnswer, DnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
-import { startTrap } from "../helpers/trap.ts";
+import { startAmongTraps, startTrap } from "../helpers/trap.ts";
 import type { Trap } from "../helpers/trap.ts";
 import { startBlackHole } from "./black-hole.ts";
 import { requestTo, startSender, toTarget } from "./sender-setup.ts";
@@ -36,14 +36,9 @@ async function startNetwork(t: TestContext): Promise<{
   readonly url: string;
 }> {
   const dns = await startDnsServer(t);
-  const receiver = await startReceiver(t);
-  const { port } = receiver;
-  const traps = [
-    await startTrap(t, { host: "127.0.0.2", port }),
-    await startTrap(t, { host: "127.9.9.9", port }),
-    ...(HAS_IPV6 ? [await startTrap(t, { host: "::1", port })] : []),
-  ];
-  return { dns, receiver, traps, url: `http://hooks.example.com:${port}/hook` };
+  const hosts = ["127.0.0.2", "127.9.9.9", ...(HAS_IPV6 ? ["::1"] : [])];
+  const { receiver, traps } = await startAmongTraps(t, { traps: hosts });
+  return { dns, receiver, traps, url: `http://hooks.example.com:${receiver.port}/hook` };
 }
 
 const REFUSED: readonly (readonly [string, DnsAnswer, DnsAnswer, string])[] = [

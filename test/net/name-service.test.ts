@@ -9,9 +9,8 @@ import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsAnswer, DnsScript, DnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";
-import { startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
-import { startTrap } from "../helpers/trap.ts";
+import { startAmongTraps, startTrap } from "../helpers/trap.ts";
 import type { Trap } from "../helpers/trap.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
@@ -54,10 +53,8 @@ async function setUp(t: TestContext, answers: DnsScript): Promise<Setup> {
   const clock = createFakeClock({ now: NOW });
   const dns = await startDnsServer(t);
   dns.script(NAME, answers);
-  const receiver = await startReceiver(t, { host: PUBLIC });
-  const { port } = receiver;
   const hosts = ["127.0.0.1", REFUSED, "127.255.255.254", ...(HAS_IPV6 ? ["::1"] : [])];
-  const traps = await Promise.all(hosts.map((host) => startTrap(t, { host, port })));
+  const { receiver, traps } = await startAmongTraps(t, { host: PUBLIC, traps: hosts });
   const toml = `[webhooks]\nallow = ["127.10.0.0/16"]\ndns_servers = ["${dns.servers.join('", "')}"]\n`;
   const daemon = await startTestDaemon(t, { clock, toml });
   return { clock, dns, receiver, traps, daemon };
