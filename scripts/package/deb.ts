@@ -100,7 +100,7 @@ function controlFiles(
     { path: "DEBIAN/control", content: Buffer.from(control) },
     { path: "DEBIAN/conffiles", content: Buffer.from(text("conffiles")) },
     { path: "DEBIAN/md5sums", content: Buffer.from(sums.join("")) },
-    ...["postinst", "prerm", "postrm"].map((name) => {
+    ...["preinst", "postinst", "prerm", "postrm"].map((name) => {
       return { path: `DEBIAN/${name}`, content: Buffer.from(text(name)), isExecutable: true };
     }),
   ];

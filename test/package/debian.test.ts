@@ -199,10 +199,11 @@ async function isRemoved(t: TestContext, installed: Installed): Promise<void> {
     await machine.does("test", "-s", DATABASE);
   });
 
-  await t.test("installed again, it goes on where it was", async (t) => {
+  await t.test("an installation after a removal starts the service", async (t) => {
     await machine.does("dpkg", "--install", SECOND);
-    await machine.does("systemctl", "start", "postbackd");
+    await machine.untilShown("ActiveState", (value) => value === "active");
 
+    assert.equal(await machine.does("systemctl", "is-enabled", "postbackd"), "enabled");
     assert.match((await callback(t, installed)).body, /"result":"hello"/);
   });
 }
