@@ -196,13 +196,18 @@ export const RINGS: readonly Ring[] = [
     packages: ["croner", "smol-toml"],
     node: [...MACHINE, ...PLUMBING],
   },
-  { files: "log.ts", imports: ["domain/*"], packages: ["pino"], node: ["process", ...PLUMBING] },
+  {
+    files: "log.ts",
+    imports: ["domain/*"],
+    packages: ["pino"],
+    node: ["fs", "process", ...PLUMBING],
+  },
   { files: "assets.ts", imports: [], packages: [], node: ["fs", ...PLUMBING] },
   {
     files: "main.ts",
     imports: ["cli/*", "young-generation.ts"],
     packages: [],
-    node: ["process"],
+    node: ["fs", "process"],
   },
   {
     files: "command.ts",

@@ -1,3 +1,5 @@
+import { fstatSync } from "node:fs";
+
 import { pino, type DestinationStream } from "pino";
 
 import type { Logger, LogLine } from "./domain/log.ts";
@@ -7,6 +9,8 @@ export interface LogOptions {
   readonly format: "json" | "text";
   /** Where lines go: standard error unless given. */
   readonly write?: (line: string) => void;
+  /** True if journald reads the lines: each begins with its priority. By default, whether journald reads standard error. */
+  readonly isJournal?: boolean;
 }
 
 /** A log that remembers its last lines. */
@@ -24,14 +28,20 @@ export const RECENT_LINES_MAX = 200;
 const RECENT_TEXT_MAX = 4000;
 
 /** Makes the program's log: JSON lines, or text for a person at a terminal. */
-export function createLogger({ level, format, write }: LogOptions): RecentLogger {
-  const sink: DestinationStream = { write: write ?? ((line) => process.stderr.write(line)) };
+export function createLogger({
+  level,
+  format,
+  write = (line) => process.stderr.write(line),
+  isJournal = isStderrJournal(),
+}: LogOptions): RecentLogger {
+  const sink: DestinationStream = { write };
   const lines: LogLine[] = [];
   const stream: DestinationStream = {
     write(line) {
       // Debug lines are many, and nobody reads them here.
       const parts = format === "json" && line.startsWith(DEBUG) ? null : toParts(line);
-      sink.write(format === "json" || parts === null ? line : toText(parts));
+      const text = format === "json" || parts === null ? line : toText(parts);
+      sink.write(isJournal ? withPriority(text, line) : text);
       if (parts !== null) remember(parts, lines);
     },
   };
@@ -50,6 +60,34 @@ export function createLogger({ level, format, write }: LogOptions): RecentLogger
 }
 
 const DEBUG = '{"level":"debug"';
+
+/** True if journald reads standard error, by systemd.exec(5), `$JOURNAL_STREAM`. */
+function isStderrJournal(): boolean {
+  const stream = process.env["JOURNAL_STREAM"];
+  if (stream === undefined) return false;
+  try {
+    const { dev, ino } = fstatSync(2, { bigint: true });
+    return stream === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
+}
+
+/** The priorities of sd-daemon(3). journald removes the prefix. */
+const PRIORITIES: Readonly<Record<string, string>> = {
+  debug: "<7>",
+  info: "<6>",
+  warn: "<4>",
+  error: "<3>",
+};
+
+const LEVEL = /^\{"level":"(\w+)"/;
+
+// journald stores each line of a stack as an entry of its own.
+function withPriority(text: string, jsonLine: string): string {
+  const priority = PRIORITIES[LEVEL.exec(jsonLine)?.[1] ?? ""] ?? "";
+  return text.replaceAll(/^(?=.)/gm, priority);
+}
 
 const RECENT_LEVELS = ["info", "warn", "error"] as const;
 

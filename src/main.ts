@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+
 import { runProgram } from "./cli/program.ts";
 import { boundYoungGeneration } from "./young-generation.ts";
 
@@ -5,6 +7,14 @@ boundYoungGeneration();
 
 // Whatever the program makes (database, journal, lock, ready file) is for its own user only.
 process.umask(0o077);
+
+// Node names its main thread MainThread, so pgrep, top and the journal would not find the daemon. `process.title` would
+// set the name too, and hide the arguments.
+try {
+  writeFileSync("/proc/self/comm", "postbackd");
+} catch {
+  // Without /proc the process keeps the name.
+}
 
 // Without a listener Node would open its debugger, to every user of the machine.
 process.on("SIGUSR1", () => {});

@@ -69,3 +69,18 @@ test("what is below the level is neither written nor remembered, and what was an
   silent.log.error({}, "unseen");
   assert.deepEqual(silent.log.recent(), []);
 });
+
+test("each line for journald begins with its priority, also each line of a stack", () => {
+  for (const format of ["json", "text"] as const) {
+    const { log, written } = start({ format, isJournal: true });
+    log.debug({}, "one");
+    log.info({}, "two");
+    log.warn({}, "three");
+    log.error({ err: new Error("four") }, "four");
+    const lines = written.join("").trimEnd().split("\n");
+    const priorities = lines.map((line) => line.slice(0, 3));
+    assert.deepEqual(priorities.slice(0, 4), ["<7>", "<6>", "<4>", "<3>"]);
+    assert.ok(priorities.slice(4).every((each) => each === "<3>"));
+    assert.equal(lines.length > 4, format === "text");
+  }
+});

@@ -150,6 +150,15 @@ async function survivesFullDisk(t: TestContext, service: Service): Promise<void>
     );
     const ids = posted.tasks.map(({ id }) => id);
 
+    const warnings = await machine.does(
+      "journalctl",
+      "--unit=postbackd",
+      "--output=cat",
+      "--priority=4",
+    );
+    assert.match(warnings, /^\{"level":"warn"/m);
+    assert.doesNotMatch(warnings, /^\{"level":"info"/m);
+    assert.equal(await machine.does("cat", `/proc/${pid}/comm`), "postbackd");
     assert.equal(refused?.status_code, 50700);
     assert.deepEqual(await endsOf(small, ids), { completed: 1 });
     assert.equal(await machine.show("MainPID"), pid);
