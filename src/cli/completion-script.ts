@@ -37,7 +37,7 @@ function bashScript(root: CommandNode): string {
     "  done",
     "  COMPREPLY=()",
     "  words=",
-    '  case "$prev" in',
+    '  case "$at $prev" in',
     ...valueCases(root, {
       path: "compopt -o default 2>/dev/null; return",
       choice: (choices) => `words=${quoted(choices.join(" "))}`,
@@ -75,7 +75,7 @@ function zshScript(root: CommandNode): string {
     `      ${namesBelow(root).map(quoted).join("|")}) at="$at $word" ;;`,
     "    esac",
     "  done",
-    '  case "${words[CURRENT-1]}" in',
+    '  case "$at ${words[CURRENT-1]}" in',
     ...valueCases(root, {
       path: "_files; return",
       choice: (choices) => `names=(${choices.map(quoted).join(" ")})`,
@@ -174,24 +174,29 @@ function namesBelow(root: CommandNode): readonly string[] {
   return allCommands(root).slice(1).map(pathOf);
 }
 
-/** The cases in bash and zsh for the value of a flag; a name means the same in every command. */
+/** The cases in bash and zsh for the value of a flag. A name can have other values in another command. */
 function valueCases(
   root: CommandNode,
   by: { readonly path: string; readonly choice: (choices: readonly string[]) => string },
 ): readonly string[] {
-  const all = allCommands(root).flatMap((node) => node.flags.filter((flag) => flag.takesValue));
-  const flags = [...new Map(all.map((flag) => [flag.name, flag])).values()];
-  const listed = (some: readonly ValueNode[]): string =>
-    some.map(({ name }) => `--${name}`).join("|");
-  const paths = flags.filter(({ isPath }) => isPath);
-  const others = flags.filter(({ isPath, choices }) => !isPath && choices.length === 0);
-  return [
-    ...(paths.length === 0 ? [] : [`    ${listed(paths)}) ${by.path} ;;`]),
-    ...(others.length === 0 ? [] : [`    ${listed(others)}) return ;;`]),
-    ...flags
-      .filter(({ choices }) => choices.length > 0)
-      .map(({ name, choices }) => `    --${name}) ${by.choice(choices)} ;;`),
-  ];
+  const all = allCommands(root).flatMap((node) => {
+    const flags = node.flags.filter(({ takesValue }) => takesValue);
+    return flags.map((flag) => ({ at: pathOf(node), flag, action: actionOf(flag, by) }));
+  });
+  const cases = [...Map.groupBy(all, ({ flag }) => flag.name)].flatMap(([name, group]) => {
+    const isSame = new Set(group.map(({ action }) => action)).size === 1;
+    return isSame
+      ? group.slice(0, 1).map(({ action }) => ({ pattern: `*' --${name}'`, action }))
+      : group.map(({ at, action }) => ({ pattern: quoted(`${at} --${name}`), action }));
+  });
+  return [...Map.groupBy(cases, ({ action }) => action)].map(
+    ([action, some]) => `    ${some.map(({ pattern }) => pattern).join("|")}) ${action} ;;`,
+  );
+}
+
+function actionOf({ isPath, choices }: ValueNode, by: Parameters<typeof valueCases>[1]): string {
+  if (isPath) return by.path;
+  return choices.length === 0 ? "return" : by.choice(choices);
 }
 
 function lines(...all: readonly string[]): string {

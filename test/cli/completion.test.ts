@@ -10,6 +10,8 @@ import type { CommandNode } from "../../src/cli/command-tree.ts";
 import { completionScript, SHELLS } from "../../src/cli/completion-script.ts";
 import { program } from "../../src/cli/program.ts";
 import { SETTING_LIST } from "../../src/config/config.ts";
+import { TASK_STATES } from "../../src/domain/task/task.ts";
+import { DELIVERY_STATES, UNDELIVERED_STATES } from "../../src/domain/webhook/delivery.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
 const TREE = await readCommandTree(program);
@@ -115,6 +117,10 @@ test("offers in bash what can stand at the cursor", (t) => {
     [HOSTILE, "postbackd do --level = h", ["high"]],
     [HOSTILE, "postbackd do --level =", ["low", "high"]],
     [HOSTILE, "postbackd do --fa", ["--fast"]],
+    // A flag of the same name has other values in another command.
+    [TREE, "postbackd admin task list --state ", TASK_STATES],
+    [TREE, "postbackd admin delivery list --state ", DELIVERY_STATES],
+    [TREE, "postbackd admin delivery redeliver --state ", ["delivered", ...UNDELIVERED_STATES]],
     // The name of a command that is a value is not the command.
     [TREE, "postbackd explain-url admin acc", []],
   ];
