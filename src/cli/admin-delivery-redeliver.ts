@@ -17,11 +17,19 @@ import {
   type DeliveryState,
   type DeliveryKind,
 } from "../domain/webhook/delivery.ts";
+import { hastensScheduled } from "../domain/webhook/redelivery-order.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
 import { defineAdminCommand, type AdminParts } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
 import { byCommand } from "./command-user.ts";
-import { checkAccount, FILTER_ARGS, filterOf, filterText, taskNamed } from "./delivery-filter.ts";
+import {
+  checkAccount,
+  FILTER_ARGS,
+  filterOf,
+  filterText,
+  hostOf,
+  taskNamed,
+} from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { waitForOrder } from "./order-wait.ts";
 import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
@@ -41,8 +49,8 @@ export const redeliverCommand = defineAdminCommand({
   notes:
     "A filter without --state and --outcome selects deliveries that were given up or refused, not delivered\n" +
     "ones; for those, add --state delivered. A named task's webhooks are sent again however they ended.\n" +
-    "Scheduled ones and those in flight are sent anyway. Each delivery begins a fresh series of attempts;\n" +
-    "receivers recognise repeats by webhook-id.",
+    "A delivery that has ended starts again with its first attempt. A scheduled webhook of a named task becomes\n" +
+    "due now; an attempt in flight continues. Receivers recognise repeats by webhook-id.",
   args: {
     task_id: optionalWord(TEXT, "Id of a task; else give a filter"),
     ...FILTER_ARGS,
@@ -57,7 +65,8 @@ export const redeliverCommand = defineAdminCommand({
     return async ({ store, config }) => {
       const found = taskId === null ? null : await taskNamed(taskId, store);
       await checkAccount(store, meant);
-      const count = await store.countEndedDeliveries(meant);
+      const ended = await store.countEndedDeliveries(meant);
+      const count = found === null ? ended : withScheduled(ended, found, meant);
       const { deliveries, hosts } = count;
       const none = { order: null, deliveries, hosts, per_second: perSecond };
       if (isDry) return { document: none, lines: dryRunLines(count, perSecond) };
@@ -137,6 +146,24 @@ function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): Deli
   }
   const isPlain = taskId === null && given.states === null && given.outcome === null;
   return { ...given, taskId, states: isPlain ? UNDELIVERED_STATES : given.states };
+}
+
+/** The deliveries of a named task that an order sends: those that have ended, and scheduled ones. */
+function withScheduled(
+  ended: DeliveryCount,
+  { deliveries: all }: TaskDeliveries,
+  filter: DeliveryFilter,
+): DeliveryCount {
+  if (!hastensScheduled(filter)) return ended;
+  const scheduled = all.filter(
+    ({ state, kind }) => state === "scheduled" && (filter.kind ?? kind) === kind,
+  );
+  const hosts = new Map(ended.hosts.map(({ host, deliveries }) => [host, deliveries]));
+  for (const { url } of scheduled) hosts.set(hostOf(url), (hosts.get(hostOf(url)) ?? 0) + 1);
+  return {
+    deliveries: ended.deliveries + scheduled.length,
+    hosts: [...hosts].map(([host, deliveries]) => ({ host, deliveries })),
+  };
 }
 
 function dryRunLines(count: DeliveryCount, perSecond: number): readonly string[] {

@@ -227,6 +227,23 @@ test("sends a named task again however it ended, and only the kind that is asked
   assert.equal(nothing.code, 0);
 });
 
+test("redelivering a named task makes a scheduled webhook due", async (t) => {
+  const receiver = await startReceiver(t);
+  const statuses = [500];
+  receiver.answer(() => ({ kind: "status", status: statuses.shift() ?? 204 }));
+  const daemon = await startTestDaemon(t, { toml: '[webhooks]\nretry_after = ["1h"]\n' });
+  const [id = ""] = await postAll(daemon, receiver, ["/late"]);
+  await receiver.waitFor(1);
+  await daemon.daemon.idle();
+
+  const dry = await document<RedeliverDocument>(t, daemon, `redeliver ${id} --dry-run`);
+  const sent = await document<RedeliverDocument>(t, daemon, `redeliver ${id}`);
+  const requests = await receiver.waitFor(2);
+
+  assert.deepEqual([dry.deliveries, sent.deliveries], [1, 1]);
+  assert.equal(requests[1]?.headers["x-attempt"], "2");
+});
+
 test("keeps an order for the next start of the daemon, and a cancelled one sends nothing", async (t) => {
   const { receiver, daemon } = await startPair(t);
   await postAll(daemon, receiver, ["/bad/1", "/good/1"]);

@@ -271,6 +271,31 @@ export function exerciseOrders(open: OpenStore): void {
     }
   });
 
+  test("an order for one task makes its scheduled attempt due, unless it names states", async (t) => {
+    const { store } = await open(t);
+    const accountId = await seedAccount(store);
+    const [task] = await seedDue(store, accountId, ["retry.example"]);
+    assert(task !== undefined);
+    await store.recordAttempt(newAttemptRecord(await claimAttempt(store, "retry.example")));
+    const [[first, retry] = []] = await dues(store, [task]);
+    const now = ORDERED_AT;
+    assert.ok(retry !== undefined && retry > now);
+    const named = newOrder({
+      filter: deliveryFilter({ taskId: task.id, states: ["given_up"] }),
+    });
+    const whole = newOrder({ filter: deliveryFilter({ taskId: task.id }) });
+    for (const order of [named, whole]) await placeOrder(store, order);
+
+    const step = { max: 100, now };
+    assert.equal((await store.stepRedeliveryOrder({ ...step, id: named.id })).redelivered, 0);
+    const { lanes, redelivered } = await store.stepRedeliveryOrder({ ...step, id: whole.id });
+
+    assert.deepEqual([lanes, redelivered], [[{ accountId, host: "retry.example" }], 1]);
+    assert.deepEqual(await dues(store, [task]), [[first, now]]);
+    const [claimed] = await claimLanes(store, ["retry.example"], { now });
+    assert.deepEqual([claimed?.number, claimed?.retry], [2, 1]);
+  });
+
   test("begins nothing more of an order that was cancelled, and tells when it was", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);

@@ -149,6 +149,10 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   SELECT_ORDERED: WALK,
   STEP_END: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
   FIND_ORDER: ["SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)"],
+  HASTEN_ORDERED: [
+    "SEARCH attempts USING INDEX attempts_by_delivery (task_seq=?)",
+    "SEARCH tasks USING COVERING INDEX sqlite_autoindex_tasks_1 (id=?)",
+  ],
   LIST_OPEN_ORDERS: [
     "SCAN redelivery_orders USING INDEX redelivery_orders_open",
     "SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login=?)",

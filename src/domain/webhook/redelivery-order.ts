@@ -1,3 +1,5 @@
+import type { DeliveryFilter } from "./delivery.ts";
+
 /**
  * How an order to send many deliveries again is worked off: in steps, along the attempts that existed when it was
  * given. An attempt that ended after that is not part of it, even when it began before.
@@ -35,4 +37,10 @@ export function isWorkedOff(order: {
   readonly lastAttempt: number;
 }): boolean {
   return order.examined >= order.lastAttempt;
+}
+
+/** True if a filter selects a whole task or one of its webhooks: then scheduled attempts become due too. */
+export function hastensScheduled(filter: DeliveryFilter): boolean {
+  const { taskId, host, states, outcome, since, until } = filter;
+  return taskId !== null && [host, states, outcome, since, until].every((each) => each === null);
 }

@@ -1,14 +1,15 @@
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
+import type { DeliveryFilter, DeliveryKind } from "../../domain/webhook/delivery.ts";
 import {
   examinedBy,
+  hastensScheduled,
   isWorkedOff,
   ORDERS_LISTED_MAX,
   STEP_EXAMINED_MAX,
   stepSize,
 } from "../../domain/webhook/redelivery-order.ts";
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
-import type { RedeliveryStep, Store } from "../store.ts";
+import type { LaneRef, RedeliveryStep, Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import {
   ENDED_DELIVERIES,
@@ -20,6 +21,7 @@ import { beginSeries } from "./delivery-series.ts";
 import { named } from "./machine/named.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps, type ValueOf } from "./steps.ts";
+import { toUuid } from "./task-columns.ts";
 
 const ORDER_COLUMNS = `
   id, filter_text AS "filterText", per_second AS "perSecond", created_at AS "createdAt",
@@ -73,6 +75,13 @@ const SELECT_ORDERED = named(`
   WHERE a.ended_at <= @createdAt AND ${PASSES_ENDED}
   ORDER BY a.seq
   LIMIT @max`);
+
+// Attempts that this order began are due already.
+const HASTEN_ORDERED = `
+  UPDATE outbox SET due_at = $3
+  WHERE task_seq = (SELECT seq FROM tasks WHERE id = $1) AND ($2::webhook_kind IS NULL OR kind = $2)
+    AND started_at IS NULL AND due_at > $3
+  RETURNING account_seq AS "accountId", host`;
 
 const ADVANCE_ORDER = `
   UPDATE redelivery_orders SET examined_seq = $2, redelivered = redelivered + $3, ended_at = $4 WHERE id = $1`;
@@ -133,26 +142,38 @@ async function stepOrder(
   const { sql } = batch;
   const order = await sql.get<OrderRow>(LOCK_ORDER, [id]);
   if (order === undefined || order.endedAt !== null) return NOTHING_LEFT;
-  const { found, examined } = await search(sql, order, stepSize(max));
+  const filter = toFilter(order);
+  const { found, examined } = await search(sql, { order, filter, max: stepSize(max) });
+  const { taskId, kind } = filter;
+  const hastened =
+    taskId !== null && hastensScheduled(filter)
+      ? await sql.all<LaneRef>(HASTEN_ORDERED, [toUuid(taskId), kind, now])
+      : [];
   const begun = await beginSeries(batch, found, now);
   const isDone = isWorkedOff({ examined, lastAttempt: order.lastAttempt });
-  const redelivered = begun.length;
+  const redelivered = hastened.length + begun.length;
   sql.send(ADVANCE_ORDER, [id, examined, redelivered, isDone ? now : null]);
   const bySeq = new Map(
     begun.map((delivery) => [`${delivery.taskSeq} ${delivery.kind}`, delivery]),
   );
-  const lanes = found.flatMap(({ taskSeq, kind }) => {
-    const delivery = bySeq.get(`${taskSeq} ${kind}`);
+  const lanes = found.flatMap((ended) => {
+    const delivery = bySeq.get(`${ended.taskSeq} ${ended.kind}`);
     return delivery === undefined ? [] : [{ accountId: delivery.accountSeq, host: delivery.host }];
   });
-  return { lanes, redelivered, isDone };
+  return { lanes: [...hastened, ...lanes], redelivered, isDone };
 }
 
 /** Searches for the deliveries of a step; tells them, and how far it came. */
-async function search(sql: Sql, order: OrderRow, max: number) {
+async function search(
+  sql: Sql,
+  {
+    order,
+    filter,
+    max,
+  }: { readonly order: OrderRow; readonly filter: DeliveryFilter; readonly max: number },
+) {
   const found: OrderedRow[] = [];
   if (max === 0) return { found, examined: order.examined };
-  const filter = toFilter(order);
   const left = { from: order.examined + 1, to: order.lastAttempt };
   // A task's attempts are found without a walk.
   const within = filter.taskId === null ? await firstOf(sql, left) : left;

@@ -1,12 +1,15 @@
 import { hasRoomBeside } from "../../domain/account/quota.ts";
+import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import {
   examinedBy,
+  hastensScheduled,
   isWorkedOff,
   ORDERS_LISTED_MAX,
   STEP_EXAMINED_MAX,
   stepSize,
 } from "../../domain/webhook/redelivery-order.ts";
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
+import type { LaneRef } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { seriesStarter, type EndedDelivery } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
@@ -62,6 +65,13 @@ export const SELECT_ORDERED = `
   ORDER BY a.seq
   LIMIT @max`;
 
+// Attempts that this order began are due already.
+export const HASTEN_ORDERED = `
+  UPDATE attempts SET due_at = @now
+  WHERE task_seq = (SELECT seq FROM tasks WHERE id = @taskId) AND (@kind IS NULL OR kind = @kind)
+    AND started_at IS NULL AND due_at > @now
+  RETURNING account_seq AS accountId, host`;
+
 export const ADVANCE_ORDER = `
   UPDATE redelivery_orders
   SET examined_seq = @examined, redelivered = redelivered + @redelivered, ended_at = @endedAt
@@ -78,6 +88,7 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
   const cancel = connection.prepare(CANCEL_ORDER);
   const advance = connection.prepare(ADVANCE_ORDER);
   const search = orderSearch(connection);
+  const hasten = connection.prepare<[object], LaneRef>(HASTEN_ORDERED);
   const startSeries = seriesStarter(connection, changes);
 
   return {
@@ -100,12 +111,16 @@ export function redeliveryOrderWrites(connection: Connection, changes: BatchChan
     stepRedeliveryOrder({ id, max, now }) {
       const order = find.get(id);
       if (order === undefined || order.endedAt !== null) return NOTHING_LEFT;
-      const { found, examined } = search(order, stepSize(max));
+      const filter = toFilter(order);
+      const { found, examined } = search(order, filter, stepSize(max));
+      const { taskId, kind } = filter;
+      const hastened = hastensScheduled(filter) ? hasten.all({ taskId, kind, now }) : [];
       for (const delivery of found) startSeries(delivery, now);
       const isDone = isWorkedOff({ examined, lastAttempt: order.lastAttempt });
-      const redelivered = found.length;
+      const begun = found.map(({ accountSeq: accountId, host }) => ({ accountId, host }));
+      const lanes = [...hastened, ...begun];
+      const redelivered = lanes.length;
       advance.run({ id, examined, redelivered, endedAt: isDone ? now : null });
-      const lanes = found.map(({ accountSeq: accountId, host }) => ({ accountId, host }));
       return { lanes, redelivered, isDone };
     },
   } satisfies Steps;
@@ -117,10 +132,9 @@ function orderSearch(connection: Connection) {
   const select = connection.prepare<[object], OrderedRow>(SELECT_ORDERED);
   const readFilter = filterReader(connection);
 
-  return (order: OrderRow, max: number) => {
+  return (order: OrderRow, filter: DeliveryFilter, max: number) => {
     const found: OrderedRow[] = [];
     if (max === 0) return { found, examined: order.examined };
-    const filter = toFilter(order);
     const left = { from: order.examined + 1, to: order.lastAttempt };
     // A task's attempts are found without a walk.
     const within = filter.taskId === null ? firstOf(left) : left;
