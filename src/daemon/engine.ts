@@ -140,7 +140,7 @@ function toRunner(type: OwnType, { config, clock, log, parser, owner, host }: Ru
         clock,
         resultBytesMax,
         // The stack is for the author of the function: the client sees only the message.
-        threw: (err, { id }) => log.info({ err, type: type.name, id }, "a function threw"),
+        threw: (err, { id }) => log.info({ err, type: type.name, task: id }, "a function threw"),
       });
   }
 }

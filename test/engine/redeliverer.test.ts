@@ -189,8 +189,8 @@ test("the log tells when an order is taken up and when it ends, with its counts"
   }
 
   assert.deepEqual(lines, [
-    ["redelivery order begun or resumed", { id: "a", redelivered: 0, perSecond: 10 }],
-    ["redelivery order ended", { id: "a", redelivered: 15 }],
+    ["redelivery order begun or resumed", { order: "a", redelivered: 0, per_second: 10 }],
+    ["redelivery order ended", { order: "a", redelivered: 15 }],
   ]);
 });
 
@@ -208,8 +208,8 @@ test("an order that was cancelled is left at the next step, and others go on", a
 
   assert.deepEqual(begun, { "a 0": 4, "b 0": 4, "b 1": 1 });
   assert.deepEqual(lines.slice(2), [
-    ["redelivery order cancelled, or its account disabled", { id: "a", redelivered: 4 }],
-    ["redelivery order ended", { id: "b", redelivered: 5 }],
+    ["redelivery order cancelled, or its account disabled", { order: "a", redelivered: 4 }],
+    ["redelivery order ended", { order: "b", redelivered: 5 }],
   ]);
 });
 

@@ -103,5 +103,25 @@ test("at debug level the way of a task can be followed by its id", async (t) => 
     "an attempt began",
     "an attempt ended",
   ]);
+  assert.ok(lines.every((line) => (JSON.parse(line) as Line)["task"] === id));
   assert.ok(!lines.join("").includes("hidden"));
+});
+
+test("failed attempts to one host are one line at info, and a line each at debug", async (t) => {
+  const receiver = await startReceiver(t);
+  receiver.answer({ kind: "status", status: 503 });
+  const daemon = await startTestDaemon(t, { toml: "[webhooks]\nretry_after = []\n" });
+  const { tasks } = await daemon.post(
+    Array.from({ length: 3 }, () => ({ postback_url: receiver.url("/") })),
+  );
+  await daemon.daemon.idle();
+
+  const failed = linesOf(daemon, "attempt failed");
+  assert.equal(failed.length, 1);
+  assert.deepEqual([failed[0]?.["attempt"], failed[0]?.["http_status"]], [1, 503]);
+  const ended = linesOf(daemon, "an attempt ended");
+  assert.deepEqual(
+    ended.map((line) => [line["task"], line["http_status"]]).toSorted(),
+    tasks.map(({ id }) => [id, 503]).toSorted(),
+  );
 });

@@ -1,6 +1,5 @@
-import type { Logger } from "../../domain/log.ts";
-import type { AttemptResult, DeliveryDecision } from "../../domain/webhook/delivery.ts";
-import type { AttemptRef, LaneRef } from "../../store/store.ts";
+import type { AttemptResult } from "../../domain/webhook/delivery.ts";
+import type { LaneRef } from "../../store/store.ts";
 import type { AttemptClass } from "./lane-places.ts";
 
 /** How an attempt held its place: `quick` gave it back soon, `slow` was waited for, `unknown` tells nothing. */
@@ -23,17 +22,4 @@ export function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace 
   if (outcome === "refused" || outcome === "interrupted") return "unknown";
   const slowMs = outcome === "delivered" ? SLOW_DELIVERY_MS : SLOW_FAILURE_MS;
   return outcome !== "timed_out" && tookMs < slowMs ? "quick" : "slow";
-}
-
-/** Tells the operator of an attempt that failed, and what follows from it. */
-export function logFailure(
-  log: Logger,
-  { taskId, kind, host, number }: AttemptRef,
-  end: AttemptResult & { readonly decision: DeliveryDecision },
-): void {
-  const { outcome, httpStatus, error, decision } = end;
-  log.info(
-    { task: taskId, kind, host, number, outcome, httpStatus, error, next: decision.state },
-    "attempt failed",
-  );
 }

@@ -1,3 +1,4 @@
+import type { LogFacts } from "../../domain/log.ts";
 import type { LaneGauge } from "../../domain/observer.ts";
 import type { HoldScope } from "../../domain/webhook/delivery-hold.ts";
 import {
@@ -19,12 +20,13 @@ import type {
   LeftWork,
   Store,
 } from "../../store/store.ts";
+import { FailureLines } from "../failure-lines.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
 import { persist, type PersistDeps } from "../persist.ts";
 import { isLifeOver, type RunDeps } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
-import { logFailure, toPace } from "./attempt-end.ts";
+import { toPace } from "./attempt-end.ts";
 import { bytesOf, classOf } from "./claimed-load.ts";
 import { LaneClaims } from "./lane-claims.ts";
 import type { AttemptClass, LaneLimits } from "./lane-places.ts";
@@ -80,6 +82,7 @@ export class DeliveryDispatcher implements Part {
   readonly #lanes: Lanes;
   readonly #shifts: TimeShifts;
   readonly #claims: LaneClaims;
+  readonly #failed: FailureLines;
   /** The life of this node in which it sends. */
   #life: string;
   /** Claims, shifts, and attempts that were started and are not recorded yet. */
@@ -97,6 +100,7 @@ export class DeliveryDispatcher implements Part {
       start: (attempt) => this.#start(attempt),
       hold: (accountIds) => this.hold(accountIds),
     });
+    this.#failed = new FailureLines(deps, "attempt failed");
     this.#life = deps.cluster.self;
   }
 
@@ -274,8 +278,8 @@ export class DeliveryDispatcher implements Part {
     const { clock, log } = this.#deps;
     const startedAt = clock.monotonic();
     const lagMs = Math.max(0, clock.now() - attempt.dueAt);
-    const { taskId: id, kind, number, host } = attempt;
-    log.debug({ id, kind, attempt: number, host }, "an attempt began");
+    const { taskId: task, kind, number, host } = attempt;
+    log.debug({ task, kind, attempt: number, host }, "an attempt began");
     const result = await this.#send(attempt, life);
     const ms = clock.monotonic() - startedAt;
     const recorded = this.#record(attempt, result);
@@ -291,7 +295,7 @@ export class DeliveryDispatcher implements Part {
     this.pump();
     const { state } = await recorded;
     const { outcome } = result;
-    log.debug({ id, kind, attempt: number, outcome, delivery: state }, "an attempt ended");
+    log.debug({ ...factsOf(attempt, result), delivery: state }, "an attempt ended");
     this.#deps.observer?.attempt?.({ kind, host, outcome, ms, lagMs, state });
   }
 
@@ -328,7 +332,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   async #record(attempt: AttemptRef, result: AttemptResult): Promise<DeliveryDecision> {
-    const { store, clock, retryAfterMs, log } = this.#deps;
+    const { store, clock, retryAfterMs } = this.#deps;
     const now = clock.now();
     const setMs = this.#shifts.setMs;
     // The same moment, whatever the clock is set to meanwhile: the disk may be full for an hour.
@@ -349,7 +353,9 @@ export class DeliveryDispatcher implements Part {
       const { dueAt } = decision;
       this.#lanes.noteDue(attempt, { class: classOf(decision), dueAt });
     }
-    if (result.outcome !== "delivered") logFailure(log, attempt, { ...result, decision });
+    if (result.outcome !== "delivered") {
+      this.#failed.note(attempt.host, { ...factsOf(attempt, result), delivery: decision.state });
+    }
     return decision;
   }
 
@@ -374,4 +380,9 @@ export class DeliveryDispatcher implements Part {
       if (this.#shifts.last === shifted) return lanes;
     }
   }
+}
+
+function factsOf(attempt: AttemptRef, { outcome, httpStatus, error }: AttemptResult): LogFacts {
+  const { taskId: task, kind, number, host } = attempt;
+  return { task, kind, attempt: number, host, outcome, http_status: httpStatus, error };
 }

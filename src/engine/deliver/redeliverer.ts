@@ -107,12 +107,15 @@ class OpenOrders {
     for (const { id, redelivered, perSecond } of orders) {
       if (this.#underWay.has(id)) continue;
       this.#underWay.set(id, { id, redelivered, usedInSecond: 0 });
-      this.#deps.log.info({ id, redelivered, perSecond }, "redelivery order begun or resumed");
+      this.#deps.log.info(
+        { order: id, redelivered, per_second: perSecond },
+        "redelivery order begun or resumed",
+      );
     }
   }
 
   #end({ id, redelivered }: OrderUnderWay, message: string): void {
     this.#underWay.delete(id);
-    this.#deps.log.info({ id, redelivered }, message);
+    this.#deps.log.info({ order: id, redelivered }, message);
   }
 }

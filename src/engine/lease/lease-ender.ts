@@ -36,7 +36,7 @@ export class LeaseEnder {
     const lease = end.how === "expired" ? held.lapse(end) : held.free(end);
     const type = lease?.type ?? null;
     progress.delete(end.id);
-    this.#deps.log.debug({ id: end.id, how: end.how, task: end.sequel.kind }, "a lease ended");
+    this.#deps.log.debug({ task: end.id, how: end.how, next: end.sequel.kind }, "a lease ended");
     if (end.how !== "released") this.#tellOfRun(end.how, lease);
     if (end.sequel.kind === "finish") {
       taskEnded(end.id);

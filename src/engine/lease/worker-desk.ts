@@ -280,7 +280,7 @@ export class WorkerDesk implements Part {
         tellStart(task, this.#deps);
         // Of an earlier lease that ended at another node.
         progress.delete(id);
-        this.#deps.log.debug({ id, type, worker: workerId }, "a worker claimed a task");
+        this.#deps.log.debug({ task: id, type, worker: workerId }, "a worker claimed a task");
       }
       return live;
     } catch (error) {

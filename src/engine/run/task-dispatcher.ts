@@ -8,10 +8,10 @@ import {
 } from "../../runners/runner.ts";
 import type { ClaimedTask, Store } from "../../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "../claim-credit.ts";
+import { FailureLines } from "../failure-lines.ts";
 import type { Part } from "../loop.ts";
 import { persist } from "../persist.ts";
 import { Steps } from "../steps.ts";
-import { FailedRuns } from "./failed-runs.ts";
 import {
   isLifeOver,
   requireMember,
@@ -79,7 +79,7 @@ interface TypeQueue {
  */
 export class TaskDispatcher implements Part {
   readonly #deps: TaskDispatcherDeps;
-  readonly #failed: FailedRuns;
+  readonly #failed: FailureLines;
   readonly #queues: readonly TypeQueue[];
   /** By the task's id. */
   readonly #runs = new Map<string, RunUnderWay>();
@@ -90,7 +90,7 @@ export class TaskDispatcher implements Part {
 
   constructor(deps: TaskDispatcherDeps) {
     this.#deps = deps;
-    this.#failed = new FailedRuns(deps);
+    this.#failed = new FailureLines(deps, "a run failed");
     this.#queues = [...deps.types].map(([type, { runner, retries }]) => {
       const credit = new ClaimCredit(runner.concurrency);
       const claims = new Set<ClaimUnderWay>();
@@ -238,7 +238,7 @@ export class TaskDispatcher implements Part {
     const { queue } = run;
     tellStart(begun.task, this.#deps);
     const { id, type, runs } = begun.task;
-    this.#deps.log.debug({ id, type, run: runs }, "a run began");
+    this.#deps.log.debug({ task: id, type, run: runs }, "a run began");
     // The claim brought it in after the stop, after its account was disabled, or after this node was lost as a member.
     run.isUncounted ||= this.#isAborted || isLifeOver(run.life, cluster);
     if (run.isUncounted) run.stopped.abort();
@@ -305,7 +305,7 @@ export class TaskDispatcher implements Part {
     const { type } = run.queue;
     health.noteRun(outcome.kind === "completed", now);
     await this.#keep(run, outcome);
-    this.#deps.log.debug({ id: run.task.id, type, outcome: outcome.kind }, "a run ended");
+    this.#deps.log.debug({ task: run.task.id, type, outcome: outcome.kind }, "a run ended");
     observer?.run?.({ type, outcome: outcome.kind, ms: now - run.startedAt });
   }
 
@@ -317,7 +317,7 @@ export class TaskDispatcher implements Part {
     const { endedAt } = moment;
     if (outcome.kind !== "completed") {
       const { type, retries } = queue;
-      this.#failed.note({ type, id, reason: outcome.message });
+      this.#failed.note(type, { type, task: id, reason: outcome.message });
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
       if (decision.kind === "again") {
         await persist(
@@ -330,7 +330,7 @@ export class TaskDispatcher implements Part {
     const finish = { seq, id, run, ...toRunEnd(outcome, moment) };
     const lanes = await persist(() => store.finishTask(finish), this.#deps);
     if (lanes === null) {
-      const facts = { type: queue.type, id, run };
+      const facts = { type: queue.type, task: id, run };
       log.info(facts, "a run's end changed nothing: its task was cancelled, or is another run's");
       return;
     }

@@ -45,7 +45,8 @@ export function taskPost(deps: OperationDeps): Operation {
       });
       if (outcome.kind === "kept") return repeat(outcome, promise?.bodyHash ?? "");
       if (outcome.kind === "over quota") throw overQuota(outcome, holder, deps);
-      for (const { id, type } of accepted) deps.log.debug({ id, type }, "a task was accepted");
+      for (const { id, type } of accepted)
+        deps.log.debug({ task: id, type }, "a task was accepted");
       deps.posted?.({ accepted: countTypes(accepted), refused: refused.length });
       if (accepted.length > 0) deps.wake(new Set(accepted.map(({ type }) => type)));
       return { status: 200, text: answerText, headers };

@@ -1,0 +1,48 @@
+import type { LogFacts } from "../domain/log.ts";
+import type { PersistDeps } from "./persist.ts";
+
+interface Told {
+  /** Monotonic. */
+  readonly at: number;
+  /** Failures since then. */
+  others: number;
+}
+
+const EVERY_MS = 60_000;
+const SUBJECTS_MAX = 1000;
+/** Stands for every subject beyond {@link SUBJECTS_MAX}. */
+const FURTHER = "";
+
+/** Logs failures at info: the first of each subject immediately, then at most one a minute, with the number in between. */
+export class FailureLines {
+  readonly #deps: Pick<PersistDeps, "clock" | "log">;
+  readonly #message: string;
+  readonly #told = new Map<string, Told>();
+
+  constructor(deps: Pick<PersistDeps, "clock" | "log">, message: string) {
+    this.#deps = deps;
+    this.#message = message;
+  }
+
+  /** Notes a failure. The subject is what the lines are limited by, such as a type or a host. */
+  note(subject: string, facts: LogFacts): void {
+    const { clock, log } = this.#deps;
+    const now = clock.monotonic();
+    const counted = this.#told.has(subject) || this.#hasRoom(now) ? subject : FURTHER;
+    const told = this.#told.get(counted);
+    if (told !== undefined && now - told.at < EVERY_MS) {
+      told.others++;
+      return;
+    }
+    this.#told.set(counted, { at: now, others: 0 });
+    log.info({ ...facts, others_since: told?.others ?? 0 }, this.#message);
+  }
+
+  #hasRoom(now: number): boolean {
+    if (this.#told.size < SUBJECTS_MAX) return true;
+    for (const [subject, { at }] of this.#told) {
+      if (subject !== FURTHER && now - at >= EVERY_MS) this.#told.delete(subject);
+    }
+    return this.#told.size < SUBJECTS_MAX;
+  }
+}
