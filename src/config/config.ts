@@ -109,7 +109,10 @@ export function loadConfig(input: ConfigInput): ConfigVerdict {
   checkPlainHttp(config, findings);
   checkBackups(config, findings);
   checkEvents(config, findings);
-  const { problems } = findings;
+  const problems = findings.problems.map((problem) => {
+    const line = problem.source === `file ${file.path}` ? file.lineOf(problem.key) : undefined;
+    return line === undefined ? problem : { ...problem, source: `${problem.source}, line ${line}` };
+  });
   return problems.length > 0
     ? { kind: "problems", problems, draft: config }
     : { kind: "config", config };

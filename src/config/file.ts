@@ -15,6 +15,8 @@ export interface ConfigFile {
   readonly path: string | null;
   /** The settings, and unchecked under their names the tables of {@link OPEN_TABLES}. */
   readonly layer: Layer;
+  /** The first line that sets a key or begins its table, from 1; undefined if no line does so. */
+  readonly lineOf: (key: string) => number | undefined;
 }
 
 /** A TOML table. smol-toml gives it no prototype, so `__proto__` is a key like any other. */
@@ -45,7 +47,7 @@ export function readConfigFile(
 ): ConfigFile {
   const unusable = (message: string, source = file.source): ConfigFile => {
     by.findings.problems.push({ key: "config", source, message });
-    return { path: file.path, layer: new Map() };
+    return { path: file.path, ...NOTHING };
   };
   let text: string | null;
   try {
@@ -56,18 +58,39 @@ export function readConfigFile(
   }
   if (text === null) {
     if (file.mustExist) return unusable(`there is no file ${file.path}`);
-    return { path: null, layer: new Map() };
+    return { path: null, ...NOTHING };
   }
   try {
     const table = parse(text, { maxDepth: TOML_DEPTH_MAX });
     const { path } = file;
     const place = { path, source: `file ${path}`, folder: dirname(path) };
-    return sortTable(table, { ...place, findings: by.findings });
+    const sorted = sortTable(table, { ...place, findings: by.findings });
+    return { ...sorted, lineOf: (key) => keysByLine(text).indexOf(key) + 1 || undefined };
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    const place = `line ${error.line}, column ${error.column}`;
+    const { line, column } = error;
+    // Any other name may be a line of a text, and so a secret.
+    const key = FILE_KEYS.find((known) => known === keysByLine(text)[line - 1]);
+    const place = `line ${line}, column ${column}${key === undefined ? "" : `, at ${key}`}`;
     return unusable(`${place}: ${tomlReason(error)}`, `file ${file.path}`);
   }
+}
+
+const NOTHING = { layer: new Map(), lineOf: () => undefined } as const;
+
+const HEADER = /^\s*\[\[?\s*([^\]]+?)\s*\]/;
+const ASSIGNMENT =
+  /^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=/;
+
+/** The key or table that each line begins, if any. The parser does not report the places of values. */
+function keysByLine(text: string): readonly (string | undefined)[] {
+  let table = "";
+  return text.split("\n").map((line) => {
+    const header = HEADER.exec(line)?.[1]?.replaceAll(/\s*\.\s*/g, ".");
+    const name = ASSIGNMENT.exec(line)?.[1]?.replaceAll(/\s*\.\s*/g, ".");
+    table = header ?? table;
+    return header ?? (name === undefined || table === "" ? name : `${table}.${name}`);
+  });
 }
 
 /** The source of the settings of a program that embeds the daemon, in the place of the file. */
@@ -78,7 +101,8 @@ export function readConfigTable(
   table: FileTable,
   { folder, findings }: { readonly folder: string; readonly findings: Findings },
 ): ConfigFile {
-  return sortTable(table, { path: null, source: EMBEDDING_SOURCE, folder, findings });
+  const sorted = sortTable(table, { path: null, source: EMBEDDING_SOURCE, folder, findings });
+  return { ...sorted, lineOf: () => undefined };
 }
 
 /** The text of a file; null when there is none. Throws when it cannot be read or is not UTF-8. */
@@ -104,7 +128,7 @@ export function keyPart(name: string): string {
 function sortTable(
   table: FileTable,
   file: Pick<ConfigFile, "path"> & Omit<Given, "raw"> & { readonly findings: Findings },
-): ConfigFile {
+): Omit<ConfigFile, "lineOf"> {
   const layer = new Map<string, Given>();
   const { source, folder } = file;
   const report = (key: string, message: string): void => {

@@ -276,10 +276,12 @@ export const SETTINGS = {
   },
   log: {
     level: setting("log.level", oneOf(["debug", "info", "warn", "error", "silent"]), {
+      flag: "log-level",
       default: "info",
       description: "Least severe log line that is written",
     }),
     format: setting("log.format", oneOf(["auto", "json", "text"]), {
+      flag: "log-format",
       default: "auto",
       description: "Form of the log; auto is text on a terminal and JSON lines elsewhere",
     }),

@@ -248,7 +248,10 @@ test("exits with 78 and names every problem of every source", async (t) => {
   const lines = finished.stderr.split("\n");
   assert.equal(lines.length, 5, finished.stderr);
   assert.match(lines[0] ?? "", /^postbackd: environment POSTBACKD_HOTS: .*POSTBACKD_HOST/);
-  assert.match(lines[1] ?? "", /^postbackd: file .*postbackd\.toml: .*databse.* is database$/);
+  assert.match(
+    lines[1] ?? "",
+    /^postbackd: file .*postbackd\.toml, line 1: .*databse.* is database$/,
+  );
   assert.match(lines[2] ?? "", /^postbackd: environment POSTBACKD_PORT: /);
   assert.match(lines[3] ?? "", /^postbackd: file .*webhooks\.timeout needs a unit/);
   assert.equal(existsSync(join(cwd, "postbackd.db")), false);

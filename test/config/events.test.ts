@@ -23,7 +23,7 @@ test("the URL of events is judged as one of a webhook, and the reason names webh
   ];
   for (const [url, reason] of refused) {
     const problem = problemOf(setup(url));
-    assert.match(problem, /^file .*postbackd\.toml: events\.url/, url);
+    assert.match(problem, /^file .*postbackd\.toml, line \d+: events\.url/, url);
     assert.match(problem, reason, url);
   }
 });
