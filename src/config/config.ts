@@ -175,7 +175,7 @@ function toConfig(
 ): Config {
   const { input, file, findings } = from;
   const { webhooks, log } = values;
-  const types = parseTypes(file.layer.get("types"), findings);
+  const types = parseTypes(file.layer.get("types"), { findings, readFile: input.readFile });
   const auto = input.isTerminal === true ? "text" : "json";
   return Object.freeze({
     ...values,

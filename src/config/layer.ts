@@ -122,11 +122,18 @@ function textInFile(
   if ((env[setting.env] ?? "") !== "") {
     return unusable(`${setting.env} is set too: take one of the two away`);
   }
-  const file = resolve(cwd, path);
+  return secretInFile(resolve(cwd, path), { readFile, unusable });
+}
+
+/** The text of a secret's file without white space at its ends. `unusable` gets the reason if there is no such text. */
+export function secretInFile(
+  file: string,
+  by: Pick<EnvPlace, "readFile"> & { readonly unusable: (reason: string) => null },
+): string | null {
   try {
-    return readFile(file)?.trim() ?? unusable(`there is no file ${file}`);
+    return by.readFile(file)?.trim() ?? by.unusable(`there is no file ${file}`);
   } catch (error) {
-    return unusable(`${file} cannot be read (${codeOf(error) ?? "unknown error"})`);
+    return by.unusable(`${file} cannot be read (${codeOf(error) ?? "unknown error"})`);
   }
 }
 

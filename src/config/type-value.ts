@@ -4,7 +4,7 @@ import { DURATION, fault, rule, type Rule, quote } from "../domain/rule.ts";
 import type { TaskFunction } from "../domain/task/task-function.ts";
 import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
-import type { SettingRule } from "./setting-rule.ts";
+import { PATH, type SettingRule } from "./setting-rule.ts";
 
 /** The rules for keys of a type that no other setting has. */
 
@@ -103,6 +103,22 @@ export const REQUEST_HEADERS: Rule<Readonly<Record<string, string>>> = {
       headers.set(name, value);
     }
     return { kind: "value", value: Object.freeze(Object.fromEntries(headers)) };
+  },
+};
+
+/** Paths of files by name. Each holds the value of a variable or header, as of a mounted secret. */
+export const SECRET_FILES: SettingRule<Readonly<Record<string, string>>> = {
+  ...TEXT_TABLE,
+  takes: 'a table of paths, such as { API_TOKEN = "/run/secrets/token" }',
+  parse(raw, folder) {
+    if (!isTable(raw)) return fault(`must be ${SECRET_FILES.takes}`);
+    const files: [string, string][] = [];
+    for (const [name, given] of Object.entries(raw)) {
+      const path = PATH.parse(given, folder);
+      if (path.kind === "fault") return fault(`must give a path for ${keyPart(name)}`);
+      files.push([name, path.value]);
+    }
+    return { kind: "value", value: Object.freeze(Object.fromEntries(files)) };
   },
 };
 

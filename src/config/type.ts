@@ -1,14 +1,16 @@
 import { TYPE_NAME } from "../domain/lease/worker.ts";
 import { nearestName } from "../domain/nearest-name.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
+import type { ConfigInput } from "./config.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart, type FileTable } from "./file.ts";
-import { takeValue, type Findings, type Given } from "./layer.ts";
+import { secretInFile, takeValue, type Findings, type Given } from "./layer.ts";
 import { PATH, type SettingRule } from "./setting-rule.ts";
 import {
   COMMAND_LINE,
   ENVIRONMENT,
   LEASE_DURATION,
   REQUEST_HEADERS,
+  SECRET_FILES,
   SERVICE_URL,
   TASK_FUNCTION,
 } from "./type-value.ts";
@@ -93,6 +95,9 @@ const KIND_BY_KEY = { command: "command", url: "http", run: "function" } as cons
 
 const KIND_KEYS = ["runner", "command", "url", "run"] as const;
 
+/** Keys whose values may be in files, and the key that names the files. */
+const FILES_OF = { env: "env_files", headers: "header_files" } as const;
+
 /** The kinds that each key is for. */
 const KINDS_OF: ReadonlyMap<string, readonly string[]> = kindsByKey();
 
@@ -104,6 +109,7 @@ function kindsByKey(): Map<string, readonly string[]> {
       kinds.set(key, [...(kinds.get(key) ?? []), kind]);
     }
   }
+  for (const [key, files] of Object.entries(FILES_OF)) kinds.set(files, kinds.get(key) ?? []);
   return kinds;
 }
 
@@ -114,17 +120,22 @@ interface TypeEntry extends Omit<Given, "raw"> {
   readonly key: string;
   readonly table: FileTable;
   readonly findings: Findings;
+  readonly readFile: ConfigInput["readFile"];
 }
 
 /** The configured task types by name; a single `echo` when none is configured. */
 export function parseTypes(
   given: Given | undefined,
-  findings: Findings,
+  by: Pick<TypeEntry, "findings" | "readFile">,
 ): ReadonlyMap<string, TypeConfig> {
   const { raw, source, folder } = given ?? { raw: {}, source: "default", folder: "/" };
   const types = new Map<string, TypeConfig>();
   if (!isTable(raw)) {
-    findings.problems.push({ key: "types", source, message: "types must be tables: [types.NAME]" });
+    by.findings.problems.push({
+      key: "types",
+      source,
+      message: "types must be tables: [types.NAME]",
+    });
     return types;
   }
   for (const [name, value] of Object.entries(raw)) {
@@ -132,21 +143,22 @@ export function parseTypes(
     const table = toTypeTable(value, source);
     const type =
       table === null
-        ? report({ key, source, findings }, `must be a table: [${key}]`)
-        : parseType({ name, key, table, source, folder, findings });
+        ? report({ key, source, findings: by.findings }, `must be a table: [${key}]`)
+        : parseType({ name, key, table, source, folder, ...by });
     if (type !== null) types.set(name, type);
   }
   if (Object.keys(raw).length > 0) return types;
-  return parseTypes({ raw: { echo: { runner: "echo" } }, source: "default", folder }, findings);
+  return parseTypes({ raw: { echo: { runner: "echo" } }, source: "default", folder }, by);
 }
 
 /** Null when the type has no usable kind; every fault is reported either way. */
-function parseType(entry: TypeEntry): TypeConfig | null {
+function parseType(given: TypeEntry): TypeConfig | null {
+  const entry = { ...given, table: { ...given.table, ...textsInFiles(given) } };
   if (TYPE_NAME.parse(entry.name).kind === "fault") {
     report(entry, `must have a name of ${TYPE_NAME.takes}`);
   }
   const kind = parseKind(entry);
-  reportMisplacedKeys(entry, kind);
+  reportMisplacedKeys(given, kind);
   // Of a type without a kind the limits are checked all the same, which are all that an echo has.
   const values = Object.entries<TypeKey<unknown>>(KINDS[kind ?? "echo"]).map(([name, key]) => [
     name,
@@ -211,6 +223,26 @@ function takeField<T>(entry: TypeEntry, { key, rule, default: standard }: TypeKe
     fallback: { raw: standard, source: "default", folder },
     findings,
   });
+}
+
+/** The tables of {@link FILES_OF} with the texts of the files in them. Every file that cannot be used is reported. */
+function textsInFiles(entry: TypeEntry): FileTable {
+  const tables = Object.entries(FILES_OF).flatMap(([key, filesKey]) => {
+    const at = { ...entry, key: `${entry.key}.${filesKey}` };
+    const files = SECRET_FILES.parse(entry.table[filesKey] ?? {}, entry.folder);
+    if (files.kind === "fault") report(at, files.reason);
+    const own = entry.table[key] ?? {};
+    if (files.kind === "fault" || !isTable(own)) return [];
+    const texts = Object.entries(files.value).map(([name, file]) => {
+      const unusable = (reason: string): null => report(at, `${keyPart(name)}: ${reason}`);
+      const text = Object.hasOwn(own, name)
+        ? unusable(`${entry.key}.${key} has it too: take one of the two away`)
+        : secretInFile(file, { readFile: entry.readFile, unusable });
+      return [name, text ?? ""];
+    });
+    return texts.length === 0 ? [] : [[key, { ...own, ...Object.fromEntries(texts) }]];
+  });
+  return Object.fromEntries(tables) as FileTable;
 }
 
 /** Reports a fault; `reason` completes "KEY …". Answers null, so that a caller can return it. */

@@ -52,7 +52,7 @@ test("a problem of the file names the line of its key, and a syntax error its se
   const toml = '# x\n[webhooks]\nmax_in_flight = 20\ntimeout = "soon"\n';
   assert.match(problemOf({ toml }), /toml, line 4: webhooks\.timeout /);
   assert.match(problemOf({ toml: "webhooks.timeout = 0\n" }), /toml, line 1: webhooks\.timeout /);
-  assert.match(problemOf({ toml: "\n[types.a]\nrunner = \"echo\"\nx = 1\n" }), /toml, line [234]: /);
+  assert.match(problemOf({ toml: '\n[types.a]\nrunner = "echo"\nx = 1\n' }), /toml, line [234]: /);
 });
 
 test("treats the names of object properties like any other unknown key", () => {

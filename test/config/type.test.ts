@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { TypeConfig } from "../../src/config/config.ts";
-import { CWD, loaded, problemOf, problemsOf } from "../helpers/config.ts";
+import { CWD, load, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 import type { Setup } from "../helpers/config.ts";
 
 test("reads a command type with all its keys", () => {
@@ -264,4 +264,42 @@ test("refuses marketplaces without code or name, twice the same, or beyond JSON"
   ];
 
   for (const [toml, expected] of cases) assert.match(problemOf({ toml }), expected);
+});
+
+test("a type reads secrets of variables and headers from files, and shows none of them", () => {
+  const toml = [
+    "[types.a]",
+    'command = ["a"]',
+    'env = { LANG = "C" }',
+    'env_files = { TOKEN = "token" }',
+    "[types.b]",
+    'url = "http://x"',
+    'header_files = { Authorization = "/run/token" }',
+  ].join("\n");
+  const files = { "/srv/app/token": "hunter2\n", "/run/token": "Bearer hunter3\n" };
+  const { types, values } = loaded({ toml, files });
+  const [a, b] = [types.get("a"), types.get("b")];
+
+  assert.ok(a?.kind === "command" && b?.kind === "http");
+  assert.deepEqual({ ...a.env }, { LANG: "C", TOKEN: "hunter2" });
+  assert.deepEqual({ ...b.headers }, { authorization: "Bearer hunter3" });
+  assert.ok(!JSON.stringify([...values]).includes("hunter"));
+});
+
+test("a secret's file that is missing, doubled or of no use is a problem of its key", () => {
+  const cases: readonly [rows: string, key: string][] = [
+    ['command = ["a"]\nenv_files = { T = "gone" }', "types.x.env_files"],
+    ['command = ["a"]\nenv_files = { T = "t" }\nenv = { T = "1" }', "types.x.env_files"],
+    ['command = ["a"]\nenv_files = "t"', "types.x.env_files"],
+    ['command = ["a"]\nenv_files = { T = 5 }', "types.x.env_files"],
+    ['command = ["a"]\nheader_files = { T = "t" }', "types.x.header_files"],
+    ['url = "http://x"\nheader_files = { T = "bad" }', "types.x.headers"],
+  ];
+  for (const [rows, key] of cases) {
+    const files = { "/srv/app/t": "hunter2", "/srv/app/bad": "hunter\u0001" };
+    const verdict = load({ toml: `[types.x]\n${rows}`, files });
+    const problems = verdict.kind === "problems" ? verdict.problems : [];
+    assert.deepEqual([problems.length, problems[0]?.key], [1, key], rows);
+    assert.ok(!problems[0]?.message.includes("hunter"));
+  }
 });
