@@ -119,6 +119,14 @@ test("says how the body differs from what was signed", () => {
     // A receiver that signs what its parser made of the body.
     ['{"result":1.1}', '{"result":1.10}', /parsed and written anew/],
     ['{\n  "a": 1\n}', '{"a":1}', /parsed and written anew/],
+    // Python's json.dumps: by default, with ensure_ascii=False, with compact separators.
+    [
+      String.raw`{"a": 1.0, "b": ["x, y:", "\u00fc\u007f"]}`,
+      '{"a":1.0,"b":["x, y:","ü\u007f"]}',
+      /parsed and written anew/,
+    ],
+    ['{"a": "ü"}', '{"a":"ü"}', /parsed and written anew/],
+    [String.raw`{"a":"\ud83d\ude00"}`, '{"a":"😀"}', /parsed and written anew/],
   ];
 
   for (const [signed, received, reason] of cases) {

@@ -207,8 +207,24 @@ function reserialised(bytes: Uint8Array): readonly Variant<Bytes>[] {
   if (parsed.kind === "fault") return [];
   const compact = toJsonText(parsed.value);
   const plain: unknown = JSON.parse(compact);
-  const texts = [compact, JSON.stringify(plain), JSON.stringify(plain, null, 2)];
+  const written = [compact, JSON.stringify(plain)];
+  const texts = [...written, JSON.stringify(plain, null, 2), ...written.flatMap(pythonForms)];
   return texts.map((text) => ({ value: text, says: RESERIALISED }));
+}
+
+/** Compact JSON as Python's `json.dumps` writes it: by default, with `ensure_ascii=False`, and with compact separators. */
+function pythonForms(compact: string): readonly string[] {
+  const spaced = compact.replaceAll(/"(?:[^"\\]|\\.)*"|[,:]/g, (token) =>
+    token.length === 1 ? `${token} ` : token,
+  );
+  return [asciiOnly(spaced), spaced, asciiOnly(compact)];
+}
+
+function asciiOnly(json: string): string {
+  return json.replaceAll(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 function urlVariants(url: string): readonly Variant<Bytes>[] {
