@@ -40,7 +40,10 @@ export const auditCommand = defineAdminCommand({
     const next = last?.seq ?? null;
     const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
     return {
-      document: { entries: entries.map(entryDocument), next_before: next },
+      document: {
+        entries: entries.map(entryDocument),
+        next_cursor: next === null ? null : String(next),
+      },
       lines: entries.length === 0 ? ["No entry."] : [...tableLines(entries, COLUMNS), ...more],
     };
   },

@@ -37,7 +37,10 @@ const list = defineAdminCommand({
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
       const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
       return {
-        document: { deliveries: deliveries.map(summaryDocument), next_before: next },
+        document: {
+          deliveries: deliveries.map(summaryDocument),
+          next_cursor: next === null ? null : String(next),
+        },
         lines:
           deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(deliveries, COLUMNS), ...more],
       };

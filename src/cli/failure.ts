@@ -1,4 +1,9 @@
-/** The command was understood and could not be done. The message is a sentence that tells why. */
+import { messageOf } from "../domain/message-of.ts";
+
+/**
+ * The command was understood and could not be done. The message says what is wrong and, behind a semicolon, what to do:
+ * see {@link errorDocument}.
+ */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure" as const;
 }
@@ -17,6 +22,30 @@ export class ConfigurationError extends Error {
     super(lines.join("\n"));
     this.lines = lines;
   }
+}
+
+/** An error as `--json` shows it. */
+export interface ErrorDocument {
+  readonly code: "failed" | "usage" | "configuration" | "internal";
+  /** The fault. */
+  readonly message: string;
+  /** The next step; null if the message names none. */
+  readonly remedy: string | null;
+}
+
+/** The document of an error that a command ended with; `name` is the command's full name. */
+export function errorDocument(error: unknown, name: string): ErrorDocument {
+  if (error instanceof UsageError) {
+    return { code: "usage", message: error.message, remedy: `Try '${name} --help'.` };
+  }
+  if (error instanceof ConfigurationError) {
+    return { code: "configuration", message: error.message, remedy: null };
+  }
+  if (error instanceof CommandFailure) {
+    const [message = "", ...remedy] = error.message.split("; ");
+    return { code: "failed", message, remedy: remedy.length === 0 ? null : remedy.join("; ") };
+  }
+  return { code: "internal", message: messageOf(error), remedy: null };
 }
 
 /** The program's exit codes (contract §8); 78 is EX_CONFIG of sysexits.h. */

@@ -16,6 +16,7 @@ const args = {
   type: flag(textOf("TYPE"), "Only webhooks of tasks of this type"),
   tag: flag(TAG, "Only webhooks of tasks with exactly this tag"),
   "insecure-http": toggle("Use plain HTTP beyond loopback, key and tasks in the clear"),
+  json: toggle("Print a JSON document for each attempt"),
 };
 
 export const listenCommand = defineCommand({
@@ -41,7 +42,7 @@ export const listenCommand = defineCommand({
       tag: given.tag,
     };
     const { listenUntilStopped } = await import("./listening.ts");
-    await listenUntilStopped(plan);
+    await listenUntilStopped(plan, given);
   },
 });
 

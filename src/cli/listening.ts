@@ -3,7 +3,7 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { DaemonRefusal, listen, type ListenPlan, type ListenReport } from "../listen/listen.ts";
 import { createLogger } from "../log.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
-import { printable, printError } from "./print.ts";
+import { printable, printError, printJson } from "./print.ts";
 import { watchSignals } from "./stop-signal.ts";
 
 // Requests under way are broken off; nothing has to be given back.
@@ -13,13 +13,16 @@ const STOP_MS_MAX = 5000;
  * Listens until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
  * refuses the key. The key is never printed.
  */
-export async function listenUntilStopped(plan: ListenPlan): Promise<void> {
+export async function listenUntilStopped(
+  plan: ListenPlan,
+  output: { readonly json: boolean },
+): Promise<void> {
   // Of a stop that goes well there is nothing to say.
   const log = createLogger({ level: "warn", format: "text" });
   const stop = new AbortController();
   const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });
   void signals.asked.then(() => stop.abort());
-  const parts = { clock: systemClock, report: reportOf(plan), stop: stop.signal };
+  const parts = { clock: systemClock, report: reportOf(plan, output), stop: stop.signal };
   try {
     await aliveDuring(() => listen(plan, parts));
   } catch (error) {
@@ -29,7 +32,10 @@ export async function listenUntilStopped(plan: ListenPlan): Promise<void> {
   process.exit(EXIT.done);
 }
 
-function reportOf({ url, forwardTo }: ListenPlan): ListenReport {
+function reportOf(
+  { url, forwardTo }: ListenPlan,
+  { json: isJson }: { readonly json: boolean },
+): ListenReport {
   let isFirst = true;
   return {
     secrets({ login, webhook_secret: secret, webhook_secret_next: next }) {
@@ -41,6 +47,14 @@ function reportOf({ url, forwardTo }: ListenPlan): ListenReport {
       isFirst = false;
     },
     forwarded({ started_at: at, kind, task_id: id, number }, { httpStatus, error, signature }) {
+      if (isJson) {
+        const reasons = signature.kind === "valid" ? [] : signature.reasons;
+        return printJson({
+          ...{ event: "forwarded", started_at: at, kind, task_id: id, attempt: number },
+          ...{ http_status: httpStatus, error },
+          signature: { valid: reasons.length === 0, reasons },
+        });
+      }
       const answer =
         httpStatus === null ? `no answer: ${error ?? "none"}` : `answered ${httpStatus}`;
       const verdict =

@@ -17,11 +17,16 @@ export function printAnswer(
   { json: isJson }: { readonly json: boolean },
   { document, lines, exact }: Answer,
 ): void {
-  const text = isJson ? jsonText(document) : lines.join("\n");
-  process.stdout.write(exact ?? `${text}\n`);
+  if (isJson && exact === undefined) printJson(document);
+  else process.stdout.write(exact ?? `${lines.join("\n")}\n`);
 }
 
-/** Prints a sentence to stderr: also with `--json`, so that stdout holds one document or nothing. */
+/** Prints a document on a line of stdout, without characters that a terminal would act on. */
+export function printJson(document: object): void {
+  process.stdout.write(`${jsonText(document)}\n`);
+}
+
+/** Prints a sentence to stderr: also with `--json`, because stdout holds documents only. */
 export function printError(message: string): void {
   process.stderr.write(`postbackd: ${message}\n`);
 }
@@ -93,7 +98,7 @@ export function quotedText(text: string): string {
 }
 
 // The same value, without characters that a terminal would act on: JSON itself escapes only C0.
-function jsonText(document: Answer["document"]): string {
+function jsonText(document: object): string {
   return JSON.stringify(document).replace(UNPRINTABLE, escaped);
 }
 

@@ -2,8 +2,8 @@ import { inspect } from "node:util";
 
 import { version } from "../assets.ts";
 import { subCommandOf, type Command } from "./command.ts";
-import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
-import { printError } from "./print.ts";
+import { CommandFailure, ConfigurationError, errorDocument, EXIT, UsageError } from "./failure.ts";
+import { printError, printJson } from "./print.ts";
 import { takeNoColor } from "./terminal.ts";
 
 const admin: Command = {
@@ -86,9 +86,11 @@ export async function runProgram(given: readonly string[]): Promise<number> {
   if (argv.length === 1 && isVersionFlag(argv[0])) return print(`${version}\n`);
   const found = await findCommand(toCommand(argv));
   try {
-    if (asksForHelp(found.rest)) return await explain(found);
+    if (asksFor(found.rest, ["--help", "-h"])) return await explain(found);
     return await runFound(found);
   } catch (error) {
+    // Also for a command line that cannot be read: a program gave it, and reads the error.
+    if (asksFor(found.rest, ["--json"])) printJson({ error: errorDocument(error, found.name) });
     return reportFailure(error, found.name);
   }
 }
@@ -142,10 +144,10 @@ async function explain(found: FoundCommand): Promise<number> {
   return print(await helpText(found.name, command, terminalLayout()));
 }
 
-function asksForHelp(rest: readonly string[]): boolean {
+function asksFor(rest: readonly string[], flags: readonly string[]): boolean {
   const end = rest.indexOf("--");
   const words = end === -1 ? rest : rest.slice(0, end);
-  return words.some((word) => isOneOf(word, ["--help", "-h"]));
+  return words.some((word) => isOneOf(word, flags));
 }
 
 /** Tells why a group of commands cannot be run as it was called. */

@@ -17,8 +17,12 @@ const STOP_MS_MAX = GRACE_MS + 11_000;
  * Works until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
  * refuses the worker or the command does not exist.
  */
-export async function work(plan: WorkerPlan): Promise<void> {
-  const log = createLogger({ level: "info", format: process.stderr.isTTY ? "text" : "json" });
+export async function work(
+  plan: WorkerPlan,
+  { json: isJson }: { readonly json: boolean },
+): Promise<void> {
+  const format = process.stderr.isTTY && !isJson ? "text" : "json";
+  const log = createLogger({ level: "info", format });
   const stop = new AbortController();
   const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });
   void signals.asked.then(() => stop.abort());

@@ -19,6 +19,7 @@ const args = {
   concurrency: flag(CONCURRENCY, "Tasks at once, 1 to 100", { standard: "1" }),
   timeout: flag(DURATION, "Longest run; the type's own timeout counts anyway"),
   "insecure-http": toggle("Use plain HTTP beyond loopback, token and tasks in the clear"),
+  json: toggle("Log JSON lines, also on a terminal"),
   command: rest("Program and arguments to run for each task, without a shell"),
 };
 
@@ -34,7 +35,7 @@ export const workerCommand = defineCommand({
   async run(given) {
     const plan = readPlan(given, process.env);
     const { work } = await import("./work.ts");
-    await work(plan);
+    await work(plan, given);
   },
 });
 

@@ -125,7 +125,7 @@ function textInFile(
   return secretInFile(resolve(cwd, path), { readFile, unusable });
 }
 
-/** The text of a secret's file without white space at its ends. `unusable` gets the reason if there is no such text. */
+/** The text of a secret's file without white space at its ends. `unusable` gets the reason if the file cannot be used. */
 export function secretInFile(
   file: string,
   by: Pick<EnvPlace, "readFile"> & { readonly unusable: (reason: string) => null },

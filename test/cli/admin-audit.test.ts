@@ -13,7 +13,7 @@ interface Audit {
     readonly subject: string | null;
     readonly details: Readonly<Record<string, unknown>> | null;
   }[];
-  readonly next_before: number | null;
+  readonly next_cursor: string | null;
 }
 
 test("the audit has what the user did by commands, the latest first, and no secret", async (t) => {
@@ -50,12 +50,12 @@ test("the audit has what the user did by commands, the latest first, and no secr
     ],
   );
   assert.deepEqual(ofAda.entries, entries.slice(0, 2));
-  assert.equal(typeof ofAda.next_before, "number");
-  assert.deepEqual(ofOthers, { entries: [], next_before: null });
+  assert.equal(typeof ofAda.next_cursor, "string");
+  assert.deepEqual(ofOthers, { entries: [], next_cursor: null });
   assert.deepEqual(entries[0]?.details, { host: null, reason: "maintenance" });
   const text = JSON.stringify(entries);
   for (const secret of [made.key.key, key.key, made.webhook_secret]) {
     assert.ok(!text.includes(secret));
   }
-  assert.deepEqual([page.entries.length, page.next_before], [1, null]);
+  assert.deepEqual([page.entries.length, page.next_cursor], [1, null]);
 });

@@ -245,9 +245,31 @@ test("exits with 1 and one sentence on stderr when it cannot be done", async (t)
 
   for (const [words, stderr] of FAILING) {
     const finished = await runAdmin(t, cwd, `${words} --json`);
-    assert.deepEqual([finished.code, finished.stdout], [1, ""], words);
+    assert.equal(finished.code, 1, words);
     assert.match(finished.stderr, stderr);
     assert.doesNotMatch(finished.stderr, /aaaa/);
+  }
+});
+
+test("an error with --json is a document with code, message and remedy", async (t) => {
+  const cwd = temporaryFolder(t);
+  const cases: readonly [line: string, exit: number, code: string, hasRemedy: boolean][] = [
+    ["admin account create", 2, "usage", true],
+    ["admin account nonsense", 2, "usage", true],
+    ["admin key list --bogus", 2, "usage", true],
+    ["listen --url http://127.0.0.1:1", 2, "usage", true],
+    ["admin account list --db postgres://x:y@127.0.0.1:1/z", 1, "failed", false],
+    ["admin key revoke key_0", 1, "failed", true],
+    ["admin account list --config missing.toml", 78, "configuration", false],
+  ];
+  await admin(t, cwd, "account create ada");
+  for (const [line, exit, code, hasRemedy] of cases) {
+    const end = await runProgram(t, `${line} --json`.split(" "), { cwd });
+    const { error } = JSON.parse(end.stdout) as { error: Record<string, unknown> };
+    assert.deepEqual([end.code, error["code"]], [exit, code], line);
+    assert.deepEqual(Object.keys(error), ["code", "message", "remedy"]);
+    assert.equal(error["remedy"] !== null, hasRemedy, line);
+    assert.ok(end.stderr.includes(String(error["message"])), line);
   }
 });
 

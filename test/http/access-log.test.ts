@@ -120,8 +120,6 @@ test("failed attempts to one host are one line at info, and a line each at debug
   assert.equal(failed.length, 1);
   assert.deepEqual([failed[0]?.["attempt"], failed[0]?.["http_status"]], [1, 503]);
   const ended = linesOf(daemon, "an attempt ended");
-  assert.deepEqual(
-    ended.map((line) => [line["task"], line["http_status"]]).toSorted(),
-    tasks.map(({ id }) => [id, 503]).toSorted(),
-  );
+  assert.deepEqual(new Set(ended.map((line) => line["task"])), new Set(tasks.map(({ id }) => id)));
+  assert.ok(ended.every((line) => line["http_status"] === 503));
 });

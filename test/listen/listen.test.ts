@@ -106,6 +106,21 @@ test("sends every attempt of a postback once, byte for byte as it went out, and 
   assert.ok(!(listen.stdout + listen.stderr).includes(account.key.slice(9)));
 });
 
+test("with --json each attempt is a document", async (t) => {
+  const setup = await setUp(t);
+  const { client, receiver, local } = setup;
+  const listen = await startListen(t, setup, { to: "/hook", more: ["--json"] });
+  const body = JSON.stringify([{ type: "a", postback_url: receiver.url("/hook") }]);
+  await client.call("/v1/tasks/task_post", { method: "POST", body });
+  await local.waitFor(1);
+  await listen.stop();
+
+  const shown = JSON.parse(listen.stdout) as Record<string, unknown>;
+  const { event, kind, attempt, http_status: status, error, signature } = shown;
+  assert.deepEqual([event, kind, attempt, status, error], ["forwarded", "postback", 1, 204, null]);
+  assert.deepEqual(signature, { valid: true, reasons: [] });
+});
+
 test("sends a pingback with its query to the given path, and its own URL in a header", async (t) => {
   const setup = await setUp(t);
   const { client, receiver, local, account } = setup;
