@@ -104,7 +104,7 @@ test("after four attempts an event is given up, which is logged and told to nobo
   }
   const [line = ""] = await said(GIVEN_UP);
 
-  assert.match(line, /"level":"warn".*"number":4/);
+  assert.match(line, /"level":"warn".*"attempt":4/);
   assert.equal(receiver.requests.length, 4);
   // Nothing is left that could send it again.
   assert.deepEqual(clock.pending(), []);

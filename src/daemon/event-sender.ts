@@ -133,7 +133,8 @@ export class EventSender {
       const attempted = await this.#attempt(pending, number);
       if (attempted === null) return false;
       noteAttempt(pending, attempted);
-      const facts = { id, type: event.type, number, ...attempted };
+      const { httpStatus: http_status, ...others } = attempted;
+      const facts = { event: id, type: event.type, attempt: number, http_status, ...others };
       const endedAt = clock.now();
       const decision = decideDelivery(attempted.outcome, { endedAt, retriesUsed, retryAfterMs });
       if (decision.state === "delivered") {

@@ -47,7 +47,7 @@ export function accessLogHooks(deps: AccessLogDeps): Hooks {
       const facts = {
         method: METHODS.has(event.req.method) ? event.req.method : "other",
         path: route !== undefined && paths.has(route) ? route : "other",
-        status,
+        http_status: status,
         address: clientFacts(request as IncomingMessage, proxies).address,
         caller: callers.get(request as IncomingMessage) ?? null,
       };

@@ -26,15 +26,15 @@ test("log.requests has a line for each request, with nothing in it that a client
   await daemon.daemon.stop();
 
   const lines = linesOf(daemon, "request");
-  const told = lines.map(({ method, path, status, address, whole }) => {
-    return { method, path, status, address, whole };
+  const told = lines.map(({ method, path, http_status, address, whole }) => {
+    return { method, path, http_status, address, whole };
   });
   const all = { address: "127.0.0.1", whole: true };
   assert.deepEqual(told, [
-    { method: "POST", path: "/v1/tasks/task_post", status: 200, ...all },
-    { method: "GET", path: "/v1/tasks/task_get/:id", status: 200, ...all },
-    { method: "GET", path: "other", status: 404, ...all },
-    { method: "GET", path: "/v1/tasks/tasks_ready", status: 401, ...all },
+    { method: "POST", path: "/v1/tasks/task_post", http_status: 200, ...all },
+    { method: "GET", path: "/v1/tasks/task_get/:id", http_status: 200, ...all },
+    { method: "GET", path: "other", http_status: 404, ...all },
+    { method: "GET", path: "/v1/tasks/tasks_ready", http_status: 401, ...all },
   ]);
   const [first, , , last] = lines;
   assert.match(String(first?.["caller"]), /^[0-9a-z_-]+$/i);
