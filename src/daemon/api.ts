@@ -73,7 +73,7 @@ export interface ApiParts {
   readonly dev: DevDesk | null;
 }
 
-export interface Api {
+export interface Api extends Pick<AppDeps, "gate" | "ids"> {
   readonly app: ReturnType<typeof createApp>;
   /** Headers that every answer has. */
   readonly headers: ResponseHeaders;
@@ -144,7 +144,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   return {
     app: newApp(parts, { operations: all, gate, ids }),
     headers: ownHeaders(parts),
-    metrics,
+    ...{ gate, ids, metrics },
     conditions,
     isProxy: (address) => isTrustedProxy(address, gate.proxies),
     open: (at) => void Object.assign(state, { url: at, isOpen: true }),

@@ -9,7 +9,7 @@ import type { Gauges, Observer } from "../domain/observer.ts";
 import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import type { Engine } from "../engine/engine.ts";
-import { checkMetricsAddress } from "../http/metrics/metrics-server.ts";
+import { atMetricsAddress } from "../http/metrics/metrics-address.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
 import { checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
@@ -145,7 +145,7 @@ async function openDaemon(
   const arrivals = new Arrivals();
   // A start that fails for its address must not leave a new database behind.
   await checkAddress(config);
-  if (config.metrics.listen !== null) await checkMetricsAddress(config.metrics.listen);
+  if (config.metrics.listen !== null) await atMetricsAddress(config.metrics.listen, checkAddress);
   const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
   // A file's writer thread takes about as long to start as everything else to load.
   const [opened, { openMetrics, openParts, openServer }] = await Promise.all([

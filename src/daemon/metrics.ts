@@ -20,6 +20,8 @@ import type { StoreSample, TypeSample } from "./store-sample.ts";
 export interface MetricsParts {
   readonly config: Config;
   readonly clock: Clock;
+  /** By it renderings are shared: the other one may stand still. */
+  readonly requestClock: Clock;
   readonly meter: Meter;
   readonly sample: StoreSample;
   readonly store: Pick<Store, "cluster">;
@@ -35,7 +37,7 @@ export type MetricsSource = (format: MetricsFormat) => Promise<string>;
 
 export function metricsSource(parts: MetricsParts): MetricsSource {
   const build = buildInfo(parts.config);
-  return async (format) => {
+  return shared(parts.requestClock, async (format) => {
     const [read, machine, isReady] = await Promise.all([
       parts.sample.look(),
       processFamilies(),
@@ -57,6 +59,25 @@ export function metricsSource(parts: MetricsParts): MetricsSource {
       ...machine,
     ];
     return exposition(families, format);
+  });
+}
+
+const SHARED_MS = 1000;
+
+/** One rendering for all scrapes of a format within a second, and while it is being made. A failed one is dropped. */
+function shared(clock: Clock, render: MetricsSource): MetricsSource {
+  const renderings = new Map<MetricsFormat, { text: Promise<string>; endsAt: number }>();
+  return (format) => {
+    const known = renderings.get(format);
+    if (known !== undefined && clock.monotonic() < known.endsAt) return known.text;
+    const rendering = { text: render(format), endsAt: Infinity };
+    renderings.set(format, rendering);
+    const end = (ms: number): void => void (rendering.endsAt = clock.monotonic() + ms);
+    rendering.text.then(
+      () => end(SHARED_MS),
+      () => end(0),
+    );
+    return rendering.text;
   };
 }
 

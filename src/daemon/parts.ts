@@ -2,7 +2,9 @@ import { hostname } from "node:os";
 
 import { nodeNameOf } from "../domain/node-name.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
-import { openMetricsServer } from "../http/metrics/metrics-server.ts";
+import { atMetricsAddress } from "../http/metrics/metrics-address.ts";
+import { createMetricsApp, METRICS_LIMITS } from "../http/metrics/metrics-app.ts";
+import { openServer } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
 import { newParser } from "../parser/parser.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
@@ -13,20 +15,27 @@ import { createEngine, type MadeEngine } from "./engine.ts";
 import { EventSender } from "./event-sender.ts";
 import { policySource } from "./url.ts";
 
-export { openServer } from "../http/server/server.ts";
+export { openServer };
 
-/** Serves metrics at their own address; answers its URL, or null where there is none. */
+/** Serves metrics at their own address. Returns the URL; null without `metrics.listen`. */
 export async function openMetrics(
   { config, log }: DaemonOptions,
   { api, closings }: { readonly api: Api; readonly closings: Closings },
 ): Promise<string | null> {
-  const { listen } = config.metrics;
-  if (listen === null) return null;
-  const failed = (err: unknown): void => log.error({ err }, "metrics could not be answered");
-  const server = await openMetricsServer({ listen, metrics: api.metrics, failed });
-  closings.unshift(() => server.close());
-  log.info({ url: server.url }, "metrics are served");
-  return server.url;
+  const { limits, publicUrl, metrics } = config;
+  if (metrics.listen === null) return null;
+  const { gate, ids, metrics: metricsText, headers } = api;
+  const server = await atMetricsAddress(metrics.listen, ({ host, port }) => {
+    const app = createMetricsApp({ host, publicUrl, limits, gate, ids, log, headers, metricsText });
+    return openServer(app, { host, port, tls: null, limits: METRICS_LIMITS, headers });
+  });
+  closings.unshift(() => {
+    server.abort();
+    return server.quiet();
+  });
+  const url = `${server.url}/metrics`;
+  log.info({ url }, "metrics are served");
+  return url;
 }
 
 /** Makes the parts behind the server; none of them has begun yet. */

@@ -73,7 +73,7 @@ export interface AppDeps {
   readonly ids: IdGenerator;
   readonly log: Logger;
   readonly limits: BodyLimits & { readonly connections: number };
-  /** The dashboard's files; null when it is not served. */
+  /** The dashboard's files; null serves the API's reference alone, and without it no page is served. */
   readonly pages?: PageFiles | null;
   readonly observer?: Observer | undefined;
   /** Headers that every answer has. */
@@ -245,7 +245,8 @@ function openRoom(
 const UNCHECKED_MS_MAX = 1000;
 
 function servePages(app: H3, deps: AppDeps): void {
-  const { gate, operations, pages = null } = deps;
+  const { gate, operations, pages } = deps;
+  if (pages === undefined) return;
   const { browsers } = gate;
   const toRequest = (event: H3Event) => ({
     request: nodeRequest(event),

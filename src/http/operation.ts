@@ -15,6 +15,7 @@ import type { AuditEntry, WorkerHolder } from "../store/store.ts";
  * - `scraper`: the same, and a holder of the metrics' token;
  * - `worker`: a holder of a worker's token;
  * - `developer`: everybody but pages of other sites. For daemons that everybody controls who reaches them.
+ * - `network`: every client that reaches the listener, except web pages. For metrics at an address of their own.
  */
 export type Access =
   | "public"
@@ -23,7 +24,8 @@ export type Access =
   | "operator"
   | "scraper"
   | "worker"
-  | "developer";
+  | "developer"
+  | "network";
 
 export interface AccountRef {
   readonly accountId: number;

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
+import { channel } from "node:diagnostics_channel";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { Meter } from "../../src/daemon/meter.ts";
+import { guardNetwork, toBrowserPolicy } from "../../src/http/guard/browser-guard.ts";
 import { CONTENT_TYPES, exposition, formatOf } from "../../src/http/metrics/exposition.ts";
 import {
   HISTOGRAM_TYPES_MAX,
@@ -15,7 +20,7 @@ import {
 import { Counter, gauge, Histogram } from "../../src/http/metrics/values.ts";
 import { startTestDaemon, testConfig, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { exchange } from "../helpers/raw-http.ts";
+import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { bearer } from "./answer.ts";
 import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
@@ -30,8 +35,8 @@ async function scrape({ daemon }: TestDaemon, accept = "*/*"): Promise<Response>
 }
 
 /** The lines of a scrape that are values, by their name and labels. */
-async function values(daemon: TestDaemon): Promise<ReadonlyMap<string, number>> {
-  const text = await (await scrape(daemon)).text();
+async function values(daemon: TestDaemon, accept?: string): Promise<ReadonlyMap<string, number>> {
+  const text = await (await scrape(daemon, accept)).text();
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   return new Map(
     lines.map((line) => {
@@ -103,6 +108,83 @@ test("metrics.listen serves /metrics alone, to everybody, in the format that is 
   assert.deepEqual([head.status, await head.text()], [200, ""]);
   assert.equal((await fetch(url, { method: "POST" })).status, 405);
   assert.equal((await fetch(new URL("/v1/user_data", url))).status, 404);
+});
+
+test("metrics.listen holds one response for a client that sends requests ahead and reads nothing", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: OWN });
+  const { hostname: host, port } = new URL(daemon.daemon.metricsUrl ?? assert.fail());
+  const client = connect({ host, port: Number(port) });
+  t.after(() => client.destroy());
+  await once(client, "connect");
+  client.pause();
+  const responses: ServerResponse[] = [];
+  const note = (message: unknown): void => {
+    const { request, response } = message as Record<"request" | "response", ServerResponse>;
+    if (request.socket?.remotePort === client.localPort) responses.push(response);
+  };
+  const requests = channel("http.server.request.start");
+  requests.subscribe(note);
+  t.after(() => requests.unsubscribe(note));
+  const unsent = (): number =>
+    responses.filter((each) => each.writableEnded && !each.writableFinished).length;
+
+  client.write(Buffer.concat(Array.from({ length: 1000 }, () => toBytes({ target: "/metrics" }))));
+
+  do assert.equal((await scrape(daemon)).status, 200);
+  while (unsent() === 0);
+  for (let i = 0; i < 10; i++) {
+    assert.equal((await scrape(daemon)).status, 200);
+    assert.equal(unsent(), 1);
+  }
+});
+
+test("metrics.listen serves a scrape however many connections send nothing", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: OWN });
+  const url = daemon.daemon.metricsUrl ?? assert.fail();
+  for (let i = 0; i < 64; i++) await openRaw(t, url);
+
+  assert.equal((await scrape(daemon)).status, 200);
+});
+
+test("metrics.listen refuses web pages, and on loopback every name that is not its own", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: OWN });
+  const url = daemon.daemon.metricsUrl ?? assert.fail();
+  const get = async (...headers: readonly string[]): Promise<number> =>
+    (await exchange(url, { target: "/metrics", host: false, headers })).status;
+
+  assert.equal(await get("Host: localhost:9464"), 200);
+  assert.equal(await get("Host: [::1]:9464"), 200);
+  assert.equal(await get("Host: foreign.example"), 403);
+  assert.equal(await get(), 400);
+  assert.equal(await get("Host: localhost", "Host: localhost"), 400);
+  assert.equal(await get("Host: localhost", "Origin: http://foreign.example"), 403);
+  assert.equal(await get("Host: localhost", "Sec-Fetch-Site: cross-site"), 403);
+});
+
+test("a metrics.listen that other machines reach takes any name from a scraper, and none from a web page", () => {
+  const policy = toBrowserPolicy({ host: "0.0.0.0", publicUrl: null });
+  const guard = (...rawHeaders: string[]) =>
+    guardNetwork(
+      { method: "GET", rawHeaders: ["Host", "node.example:9464", ...rawHeaders] },
+      policy,
+    );
+
+  guard();
+  assert.throws(() => guard("Origin", "http://foreign.example"), { code: 40301 });
+  assert.throws(() => guard("Sec-Fetch-Site", "same-site"), { code: 40301 });
+});
+
+test("scrapes within a second share one rendering, and the next one is new", async (t) => {
+  const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
+  const daemon = await startTestDaemon(t, { clock, toml: OWN });
+  const posted = 'postbackd_tasks_posted_total{type="echo"}';
+  assert.equal((await values(daemon)).get(posted), undefined);
+  await daemon.post([{}]);
+
+  clock.advance(999);
+  assert.equal((await values(daemon)).get(posted), undefined);
+  clock.advance(1);
+  assert.equal((await values(daemon)).get(posted), 1);
 });
 
 test("without metrics.listen there is no second address", async (t) => {
@@ -271,7 +353,8 @@ test("hosts to which was sent are numbers in the metrics, and never names", asyn
   await daemon.post(tasks);
   await daemon.daemon.idle();
 
-  const after = [...(await values(daemon)).keys()];
+  // Scrapes of one format may share a rendering.
+  const after = [...(await values(daemon, "application/openmetrics-text")).keys()];
 
   assert.deepEqual(
     after.filter((name) => /host-|invalid|secret/.test(name)),

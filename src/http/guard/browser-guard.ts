@@ -64,6 +64,16 @@ export function guardDeveloper(request: Received, policy: BrowserPolicy): void {
   if (detail !== null) throw new StatusError(40301, { detail });
 }
 
+/**
+ * Refuses with 40301 the requests of web pages to a listener that needs no credentials. A scraper may use any name of
+ * a listener that other machines reach. A loopback listener has no such names, so a foreign name there is DNS rebinding.
+ */
+export function guardNetwork(request: Received, policy: BrowserPolicy): void {
+  const nameFault = policy.isBeyondLoopback ? null : hostFault(request, policy);
+  const detail = nameFault ?? originFault(request, policy);
+  if (detail !== null) throw new StatusError(40301, { detail });
+}
+
 /** The value of X-Requested-With by which the page identifies itself. */
 export const PAGE_NAME = "postbackd";
 

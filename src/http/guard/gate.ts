@@ -17,6 +17,7 @@ import {
 import {
   guardBrowser,
   guardDeveloper,
+  guardNetwork,
   guardSession,
   isFromPage,
   type BrowserPolicy,
@@ -109,6 +110,10 @@ export async function admit(
   if (access === "developer") {
     if (deps.browsers !== null) guardDeveloper(request, deps.browsers);
     return { ...EVERYBODY, holder: "developer" };
+  }
+  if (access === "network") {
+    if (deps.browsers !== null) guardNetwork(request, deps.browsers);
+    return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
   }
   if (access === "worker") return admitWorker(request, context);
   if (access === "scraper" && isScraper(request, deps)) {

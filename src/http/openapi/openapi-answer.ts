@@ -108,6 +108,7 @@ const ACCESS_CODES = {
   scraper: [40100, 40101, 40102, 40301, 42900, 50300],
   worker: [40100, 40101, 42900, 50300],
   developer: [40301],
+  network: [40301],
 } as const satisfies Record<Access, readonly RequestStatusCode[]>;
 const JSON_CODES = [40502, 40503, 41300, 41500] as const;
 

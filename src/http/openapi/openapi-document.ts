@@ -110,6 +110,7 @@ const SECURITY = {
   scraper: [{ metrics: [] }, { session: [] }],
   worker: [{ worker: [] }],
   developer: [],
+  network: [],
 } as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;
 
 function paths(operations: readonly Operation[]): JsonSchema {

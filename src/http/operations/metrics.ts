@@ -2,7 +2,7 @@ import { CONTENT_TYPES, formatOf } from "../metrics/exposition.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 
-export function metrics(deps: OperationDeps): Operation {
+export function metrics(deps: Pick<OperationDeps, "metricsText">): Operation {
   return defineOperation("GET /metrics", {
     access: "scraper",
     doc: {
