@@ -91,6 +91,19 @@ test("a client that sends far more than it may still gets to read why it was ref
   assert.deepEqual(complaints(daemon), []);
 });
 
+test("a body of small chunks without an end is refused before limits.request_timeout", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: '[limits]\nrequest_timeout = "10m"\n' });
+  const connection = await openRaw(t, daemon.url);
+  const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
+
+  connection.send(toBytes({ method: "POST", target: TASK_POST, headers }));
+  connection.send("1\r\n \r\n".repeat(20_000));
+
+  const { response, code } = toAnswer(await connection.next());
+  assert.equal(code, 40000);
+  assert.equal(headerOf(response, "connection"), "close");
+});
+
 test("serves the next request on the connection of every refusal that leaves the body readable", async (t) => {
   const daemon = await startLimited(t);
   const connection = await openRaw(t, daemon.url);

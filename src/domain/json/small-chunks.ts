@@ -48,8 +48,8 @@ export interface ReadMessage {
 }
 
 /**
- * Calls back at the first chunk of a message that is too many, see {@link ChunkShares}: nothing comes after it. That
- * may happen before anybody has received anything of the message.
+ * Calls back at the first chunk of a message that is too many, see {@link ChunkShares}, before its reader gets it. Only the
+ * end comes after that chunk, and not of a body that never ends.
  */
 export function boundChunks(
   message: ReadMessage,
@@ -59,10 +59,11 @@ export function boundChunks(
   const push = message.push.bind(message);
   message.push = (chunk) => {
     const isTooMany = chunk !== null && !isTaken(chunk);
-    if (isTooMany) dropRest(message.socket);
-    const goesOn = push(chunk);
-    if (isTooMany) onTooMany();
-    return goesOn;
+    if (isTooMany) {
+      dropRest(message.socket);
+      onTooMany();
+    }
+    return push(chunk);
   };
 }
 
