@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, before, describe, test, type TestContext } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
 import { newKey } from "../../src/domain/account/key.ts";
+import type { ObservedRequest } from "../../src/domain/observer.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram, type Finished } from "../helpers/program.ts";
 import { startReceiver, type Reply } from "../helpers/receiver.ts";
@@ -77,6 +78,30 @@ for (const language of [PYTHON, GO]) {
     assert.ok(text.includes(`[${language.file}](../${language.file})`), language.file);
   });
 }
+
+const TOO_LONG = 'import client; client.call("POST", "/v1/tasks/task_post", ["x" * 20_000_000])';
+
+test(
+  "the client in Python sends a body that is too long once, and prints the refusal",
+  { skip: reasonToSkip(PYTHON) },
+  async (t) => {
+    const statuses: (number | null)[] = [];
+    const observer = { request: ({ status }: ObservedRequest) => void statuses.push(status) };
+    const { url, account } = await startTestDaemon(t, { observer });
+
+    const { code, stderr } = await runProgram(t, ["-c", TOO_LONG], {
+      command: ["python3"],
+      env: {
+        ...{ POSTBACKD_URL: url, POSTBACKD_KEY: account.key },
+        PYTHONPATH: dirname(pathOf(PYTHON)),
+      },
+    });
+
+    assert.equal(code, 1);
+    assert.match(stderr, /"status_code":41300/);
+    assert.deepEqual(statuses, [413]);
+  },
+);
 
 function describeTasks(run: Run): void {
   test("prints the result of a task that has completed", async (t) => {

@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { channel } from "node:diagnostics_channel";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 
 import { cpuMsOf } from "../helpers/cpu-time.ts";
@@ -88,6 +91,116 @@ test("a client that sends far more than it may still gets to read why it was ref
     assert.equal(refused.status, 413);
     assert.match(await refused.text(), /"status_code":41300.*1048576 bytes/);
   }
+  assert.deepEqual(complaints(daemon), []);
+});
+
+/** Connects as a client does that writes its whole request before it reads. */
+async function openWriter(t: TestContext, { daemon }: TestDaemon) {
+  const writer = connect({ host: "127.0.0.1", port: daemon.port });
+  t.after(() => writer.destroy());
+  await once(writer, "connect");
+  writer.on("error", () => {}).pause();
+  return {
+    /** Rejects if the server resets the connection. */
+    write: (bytes: Uint8Array): Promise<void> =>
+      new Promise((resolve, reject) => {
+        writer.write(bytes, (error) => (error ? reject(error) : resolve()));
+      }),
+    async read(): Promise<string> {
+      let text = "";
+      for await (const chunk of writer.setEncoding("utf8")) text += chunk;
+      return text;
+    },
+  };
+}
+
+const SENT = 16_000_000;
+const LONG = "x".repeat(SENT);
+const UNREAD = [
+  { what: "a body that is too long", code: 41300, headers: [JSON_TYPE], body: LONG },
+  {
+    ...{ what: "a body in chunks that is too long", code: 41300 },
+    ...{ headers: [JSON_TYPE, CHUNKED], body: toChunks(LONG, 100_000) },
+  },
+  {
+    ...{ what: "a body in too many chunks", code: 40000 },
+    ...{ headers: [JSON_TYPE, CHUNKED], body: toChunks(LONG.slice(0, 2_000_000), 1) },
+  },
+  {
+    ...{ what: "a body that is not JSON on a connection for one request", code: 41500 },
+    ...{ headers: ["Connection: close"], body: LONG },
+  },
+  { what: "headers that are too long", code: 40000, headers: [`X-Long: ${LONG}`] },
+];
+for (const { what, code, ...sent } of UNREAD) {
+  test(`a client that sends ${what} to the end can read the refusal`, async (t) => {
+    const daemon = await startTestDaemon(t);
+    const client = await openWriter(t, daemon);
+    const headers = [bearer(daemon), ...sent.headers];
+
+    await client.write(toBytes({ method: "POST", target: TASK_POST, ...sent, headers }));
+
+    assert.match(await client.read(), new RegExp(`\\{"status_code":${code},`));
+    assert.deepEqual(complaints(daemon), []);
+  });
+}
+
+test("a client that goes on and on after a refusal is disconnected", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const client = await openWriter(t, daemon);
+  const headers = [bearer(daemon), JSON_TYPE, `Content-Length: ${Number.MAX_SAFE_INTEGER}`];
+  await client.write(toBytes({ method: "POST", target: TASK_POST, headers }));
+  const piece = Buffer.alloc(1024 ** 2, "x");
+
+  // The server reads 64 MiB, and the kernel buffers some more.
+  const writing = async () => {
+    for (let i = 0; i < 256; i++) await client.write(piece);
+  };
+
+  await assert.rejects(writing, { syscall: "write" });
+});
+
+/** The server's ends of connections; `refused` makes one whose client sends nothing more after the refusal. */
+async function startRefusing(t: TestContext, toml: string) {
+  const daemon = await startTestDaemon(t, { toml });
+  const sockets: Socket[] = [];
+  const note = (message: unknown): void =>
+    void sockets.push((message as { socket: Socket }).socket);
+  const accepted = channel("net.server.socket");
+  accepted.subscribe(note);
+  t.after(() => accepted.unsubscribe(note));
+  const headers = [bearer(daemon), JSON_TYPE, `Content-Length: ${SENT}`];
+  const request = toBytes({ method: "POST", target: TASK_POST, headers });
+  return {
+    ...{ daemon, sockets },
+    async refused(): Promise<void> {
+      const connection = await openRaw(t, daemon.url);
+      connection.send(request);
+      assert.equal(toAnswer(await connection.next()).code, 41300);
+      await connection.closed();
+    },
+  };
+}
+
+test("a client that sends nothing more after a refusal is disconnected", async (t) => {
+  const { sockets, refused } = await startRefusing(t, "");
+
+  await refused();
+
+  const [socket] = sockets;
+  assert.equal(socket?.destroyed, false);
+  await once(socket, "close");
+});
+
+test("refused clients that stay connected take no places, and the oldest of 65 is disconnected", async (t) => {
+  const { daemon, sockets, refused } = await startRefusing(t, "limits.connections = 1");
+
+  for (let i = 0; i < 65; i++) await refused();
+
+  assert.deepEqual(
+    sockets.map(({ destroyed }) => destroyed),
+    [true, ...Array.from({ length: 64 }, () => false)],
+  );
   assert.deepEqual(complaints(daemon), []);
 });
 

@@ -49,7 +49,10 @@ export function httpsClient(
 /** A TLS connection after its handshake; rejects where there is none. Closed after the test. */
 export async function openTls(
   t: TestContext,
-  { url, ...options }: { readonly url: string } & ConnectionOptions,
+  {
+    url,
+    ...options
+  }: { readonly url: string; readonly allowHalfOpen?: boolean } & ConnectionOptions,
 ): Promise<TLSSocket> {
   const { hostname, port } = new URL(url);
   assert.match(hostname, /^127\./, "tests send packets to this machine alone");

@@ -152,6 +152,32 @@ test("ends a connection whose headers do not come in time", async (t) => {
   assert.match(await readToEnd(socket), /^HTTP\/1\.1 400 [^]*took too long to arrive/);
 });
 
+test("lets a client read a response before the end of its body, over TLS as well", async (t) => {
+  const { url } = await startServer(t);
+  const socket = await openTls(t, { url, ca: FIRST.cert });
+  const body = Buffer.alloc(16_000_000, "x");
+  const headers = ["Connection: close", `Content-Length: ${body.length}`];
+  socket.pause();
+
+  socket.write(toBytes({ method: "POST", target: "/unknown", headers }));
+  await new Promise((resolve, reject) => {
+    socket.once("error", reject).write(body, resolve);
+  });
+
+  assert.match(await readToEnd(socket), /^HTTP\/1\.1 404 /);
+});
+
+test("a stop does not wait for a client that still sends after its response", async (t) => {
+  const { server, url } = await startServer(t);
+  const socket = await openTls(t, { url, ca: FIRST.cert, allowHalfOpen: true });
+  const headers = ["Connection: close", "Content-Length: 1"];
+  socket.write(toBytes({ method: "POST", target: "/unknown", headers }));
+  await readToEnd(socket);
+
+  server.drain();
+  await server.quiet();
+});
+
 test("shows a new certificate to new connections, while old ones go on with theirs", async (t) => {
   const { server, url, client } = await startServer(t);
   await client.get("/");

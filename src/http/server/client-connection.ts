@@ -22,18 +22,21 @@ export class ClientConnection implements Occupant {
   isReserve = false;
   /** True while the daemon holds its request until something happens. */
   isWaiting = false;
+  /** Gives its place back, before it is closed. */
+  readonly leave: () => void;
   readonly #now: () => number;
   /** Nearly always one; a client that sends ahead has a few. */
   readonly #exchanges: Exchange[] = [];
-  #hasAsked = false;
+  #latest: IncomingMessage | null = null;
   #since: number;
 
   constructor(
     socket: Socket,
-    { address, now }: { readonly address: string; readonly now: () => number },
+    { address, places, now }: Omit<FollowOptions, "isProxy"> & { readonly address: string },
   ) {
     this.socket = socket;
     this.address = address;
+    this.leave = () => places.leave(this);
     this.#now = now;
     this.#since = now();
   }
@@ -44,15 +47,20 @@ export class ClientConnection implements Occupant {
 
   get activity(): ConnectionActivity {
     const [first] = this.#exchanges;
-    if (first === undefined) return this.#hasAsked ? "idle" : "receiving";
+    if (first === undefined) return this.#latest === null ? "receiving" : "idle";
     if (this.isWaiting) return "waiting";
     const { request, response } = first;
     if (response.headersSent) return "sending";
     return request.complete ? "serving" : "receiving";
   }
 
+  /** True while the body of its latest request arrives, also after the response. */
+  get isSendingBody(): boolean {
+    return this.#latest?.complete === false;
+  }
+
   begin(request: IncomingMessage, response: ServerResponse): void {
-    this.#hasAsked = true;
+    this.#latest = request;
     if (this.#exchanges.length === 0) this.#since = this.#now();
     this.#exchanges.push({ request, response, callbacks: [] });
   }
@@ -134,7 +142,7 @@ export function placeConnections(server: Server, options: FollowOptions): void {
     const key = peerKey(socket);
     byPeer.set(key, connection);
     socket.once("close", () => {
-      options.places.leave(connection);
+      connection.leave();
       byPeer.delete(key);
     });
   }

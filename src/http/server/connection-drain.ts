@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
-import type { Duplex } from "node:stream";
+
+import type { Socket } from "./client-connection.ts";
 
 export interface Connections {
   /**
@@ -14,25 +15,25 @@ export interface Connections {
 }
 
 export function followConnections(server: Server): Connections {
-  const requestsUnderWay = new Map<Duplex, number>();
+  const requestsUnderWay = new Map<Socket, number>();
   let isDraining = false;
 
-  function changeCount(socket: Duplex, by: number): void {
+  function changeCount(socket: Socket, by: number): void {
     const count = requestsUnderWay.get(socket);
     if (count === undefined) return;
     requestsUnderWay.set(socket, count + by);
     closeIfIdle(socket);
   }
 
-  function closeIfIdle(socket: Duplex): void {
+  function closeIfIdle(socket: Socket): void {
     if (!isDraining || requestsUnderWay.get(socket) !== 0) return;
     // Not left half open: a client that never closes it in turn would hold up the end.
-    socket.end(() => socket.destroy());
+    socket.destroySoon();
   }
 
   // For an HTTPS server a connection is the bare TCP connection below TLS, which no request ever names.
   const event = "setSecureContext" in server ? "secureConnection" : "connection";
-  server.on(event, (socket: Duplex) => {
+  server.on(event, (socket: Socket) => {
     requestsUnderWay.set(socket, 0);
     socket.once("close", () => requestsUnderWay.delete(socket));
     closeIfIdle(socket);
@@ -51,7 +52,11 @@ export function followConnections(server: Server): Connections {
     // To Node a connection is idle as soon as its answer is written, however much is still to be sent.
     server.closeIdleConnections = () => {};
     server.close();
-    for (const socket of requestsUnderWay.keys()) closeIfIdle(socket);
+    for (const [socket, count] of requestsUnderWay) {
+      // Its last response has gone: a stop does not wait until its client has read it.
+      if (count === 0 && socket.writableEnded) socket.destroy();
+      else closeIfIdle(socket);
+    }
   }
 
   return {

@@ -1,10 +1,11 @@
 import type { Server, ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
 
 import { systemClock } from "../../domain/clock/clock.ts";
 import { IdGenerator } from "../../domain/id.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import { toRawResponse } from "../respond.ts";
+import type { Socket } from "./client-connection.ts";
+import { closeLingering } from "./lingering-close.ts";
 
 /**
  * Answers bytes that never became a request in the contract's shape too, and closes their connection. Answers to
@@ -12,9 +13,9 @@ import { toRawResponse } from "../respond.ts";
  */
 export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
   const answerGarbage = answererWith(headers);
-  const lastAnswers = new WeakMap<Duplex, ServerResponse>();
+  const lastAnswers = new WeakMap<Socket, ServerResponse>();
   server.prependListener("request", ({ socket }, response) => lastAnswers.set(socket, response));
-  server.on("clientError", (error, socket) => {
+  server.on("clientError", (error, socket: Socket) => {
     const last = lastAnswers.get(socket);
     if (last?.req.complete && !last.writableFinished) {
       last.once("close", () => answerGarbage(error, socket));
@@ -28,7 +29,7 @@ export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
 const ids = new IdGenerator();
 
 function answererWith(headers: ResponseHeaders) {
-  return (error: NodeJS.ErrnoException, socket: Duplex): void => {
+  return (error: NodeJS.ErrnoException, socket: Socket): void => {
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
@@ -36,8 +37,8 @@ function answererWith(headers: ResponseHeaders) {
     const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
     const reply = { requestId: ids.next(systemClock.now()), headers };
     const text = toRawResponse(new StatusError(40000, { detail }), reply);
-    // Not left half open: a client that never closes it in turn would hold one of the connections.
-    socket.end(text, () => socket.destroy());
+    socket.write(text);
+    closeLingering(socket);
   };
 }
 

@@ -13,6 +13,7 @@ import { placeConnections, type ClientConnection } from "./client-connection.ts"
 import { followConnections, type Connections } from "./connection-drain.ts";
 import { ConnectionPlaces } from "./connection-places.ts";
 import { refuseGarbage } from "./garbage.ts";
+import { lingerAfterRefusals } from "./lingering-close.ts";
 import { toListenError } from "./listen-error.ts";
 import type { ShortageOutcome } from "./place-shortage.ts";
 import { takeTurns } from "./request-turns.ts";
@@ -231,6 +232,7 @@ function harden(server: Server, options: Opening): void {
   // RFC 9110 §10.1.1 lets a server ignore expectations that it does not know; Node answers them without a body.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   refuseGarbage(server, options.headers ?? {});
+  lingerAfterRefusals(server);
   arrivals.follow(server);
   const { connections, sendTimeoutMs } = limits;
   const now = (): number => systemClock.monotonic();
