@@ -26,6 +26,7 @@ import type { LoopDelay } from "./loop-watch.ts";
 import { bothObservers, Meter } from "./meter.ts";
 import { hasOthers } from "./nodes.ts";
 import { guardObserver, readGauges } from "./observer.ts";
+import { fitConnections } from "./open-files.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
 import { keepServedMode, modeOf } from "./served-mode.ts";
@@ -122,7 +123,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tls = openCertificate(options);
   const closings: Closings = [];
   try {
-    return await openDaemon(forDevelopment(options), { tls, closings });
+    const config = fitConnections(options.config, options);
+    return await openDaemon(forDevelopment({ ...options, config }), { tls, closings });
   } catch (error) {
     // That error must be reported, whatever else fails.
     await everyStep(closings).catch(() => {});

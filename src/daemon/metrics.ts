@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
@@ -15,6 +15,7 @@ import type { BackupKeeper, BackupState } from "./backup-keeper.ts";
 import type { DatabaseSizes } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
 import type { Meter } from "./meter.ts";
+import { openFilesMax } from "./open-files.ts";
 import type { StoreSample, TypeSample } from "./store-sample.ts";
 
 export interface MetricsParts {
@@ -209,13 +210,13 @@ function loopFamilies(delay: LoopDelay | null): readonly Family[] {
 async function processFamilies(): Promise<readonly Family[]> {
   const { user, system } = process.cpuUsage();
   const { rss, heapUsed } = process.memoryUsage();
-  const [openFds, maxFds] = await Promise.all([countOpenFiles(), findFilesMax()]);
+  const openFds = await countOpenFiles();
   return [
     gauge("process_cpu_seconds_total", (user + system) / 1e6),
     gauge("process_resident_memory_bytes", rss),
     gauge("process_heap_bytes", heapUsed),
     gauge("process_open_fds", openFds),
-    gauge("process_max_fds", maxFds),
+    gauge("process_max_fds", openFilesMax()),
     gauge("process_start_time_seconds", STARTED_AT),
   ];
 }
@@ -229,12 +230,6 @@ async function countOpenFiles(): Promise<number | null> {
     ({ length }) => length,
     () => null,
   );
-}
-
-async function findFilesMax(): Promise<number | null> {
-  const text = await readFile("/proc/self/limits", "utf8").catch(() => "");
-  const [, found] = /^Max open files\s+(\d+)/m.exec(text) ?? [];
-  return found === undefined ? null : Number(found);
 }
 
 function seconds(ms: number): number {

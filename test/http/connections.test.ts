@@ -4,6 +4,7 @@ import { test, type TestContext } from "node:test";
 import { RESERVE_PLACES } from "../../src/http/server/connection-places.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
+import { SOURCES, startProgram } from "../helpers/program.ts";
 import { headerOf, openRaw, toBytes, type RawConnection } from "../helpers/raw-http.ts";
 import {
   ask,
@@ -49,6 +50,20 @@ test("closes the longest idle connection for a new one when places run out", asy
     ...{ level: "warn", closed_others: 1, over_reserve: 0, refused: 0 },
     msg: "there were more connections than places (limits.connections)",
   });
+});
+
+test("limits.connections is lowered to what the process may open, and health checks are served beyond that", async (t) => {
+  const command = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh", ...SOURCES] as const;
+  const program = startProgram(t, ["start", "--port", "0"], { command });
+  const { url } = await program.ready;
+  const lines = program.stderr.split("\n").filter((line) => line.includes("open_files"));
+
+  const [{ level, connections, configured, open_files }] = lines.map((line) =>
+    JSON.parse(line),
+  ) as [Record<string, unknown>];
+  assert.deepEqual([level, connections, configured, open_files], ["warn", 312, 4096, 1024]);
+  for (let i = 0; i < 1500; i++) await openRaw(t, url);
+  assert.equal((await ask(url, LIVEZ)).response.status, 200);
 });
 
 /** A ring with one place, which is taken by a request that is answered when told so. */
