@@ -312,6 +312,9 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "a client that sends nothing more after a refusal is disconnected",
         "refused clients that stay connected take no places, and the oldest of 65 is disconnected",
       ],
+      "http/wait-bounds.test.ts": [
+        "an account that waits with every connection of its address leaves half of them to others",
+      ],
       "http/connections.test.ts": [
         "closes the longest idle connection for a new one when places run out",
         "ends a connection that has sent nothing when limits.header_timeout is over",

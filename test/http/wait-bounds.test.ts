@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { farStart } from "../helpers/far-start.ts";
 import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
-import { toAnswer } from "./answer.ts";
+import { ask, bearer, taskGet, TASKS_READY, toAnswer } from "./answer.ts";
 import { startRing } from "./ring.ts";
 import { askAsWorker, workerPost } from "./worker-requests.ts";
 
@@ -30,11 +32,36 @@ test("a claim for which there is no place to wait gets what is there, or is told
 
   const { code, response, body: refused } = await askAsWorker(ring, "claim", body);
   assert.equal(code, 42900);
-  assert.match(refused.errors?.[0]?.detail ?? "", /may have 1 requests wait at once/);
+  assert.match(refused.errors?.[0]?.detail ?? "", /half of limits\.connections/);
   assert.equal(headerOf(response, "retry-after"), "5");
   assert.equal((await askAsWorker(ring, "claim", { types: ["print"] })).code, 20000);
   assert.deepEqual(waits, [30_000, 0, 0]);
 
   come.resolve([]);
   assert.equal(toAnswer(await first.next()).code, 20000);
+});
+
+test("an account that waits with every connection of its address leaves half of them to others", async (t) => {
+  // An address may have 256 connections.
+  const daemon = await startTestDaemon(t, { toml: "[limits]\nconnections = 1024\n" });
+  const other = { account: await createTestAccount(daemon.file, "other") };
+  const { tasks } = await daemon.post([{ start_at: farStart() }]);
+  const headers = [bearer(daemon), "Prefer: wait=60"];
+  const wait = toBytes({ target: taskGet(tasks[0]?.id ?? ""), headers });
+  let refused = 0;
+  const half = Promise.withResolvers<void>();
+  for (let i = 0; i < 256; i++) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(wait);
+    connection.next().then(({ status }) => {
+      // Those that wait end with the daemon.
+      if (status === 429) refused += 1;
+      if (refused === 128) half.resolve();
+    }, half.reject);
+  }
+  await half.promise;
+
+  const { code } = await ask(daemon.url, { target: TASKS_READY, headers: [bearer(other)] });
+  assert.equal(code, 20000);
+  assert.equal(refused, 128);
 });

@@ -11,6 +11,11 @@ const ADDRESS_PLACES_MIN = 256;
 // one.
 const SLOW_FROM_MS = 1000;
 
+/** The most connections of one address, of so many in all. */
+export function placesOfAddress(connections: number): number {
+  return Math.max(ADDRESS_PLACES_MIN, Math.floor(connections * SHARE_OF_ADDRESS));
+}
+
 /** The present activity of a connection. The daemon decides how long `serving` and `waiting` take, not the client. */
 export type ConnectionActivity = "receiving" | "serving" | "waiting" | "sending" | "idle";
 
@@ -52,8 +57,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
 
   constructor(limits: PlaceLimits) {
     this.#limits = limits;
-    const share = Math.floor(limits.connections * SHARE_OF_ADDRESS);
-    this.ofAddressMax = Math.max(ADDRESS_PLACES_MIN, share);
+    this.ofAddressMax = placesOfAddress(limits.connections);
   }
 
   /** How many have a place, also in the reserve. */

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { StatusError } from "../../domain/status.ts";
 import type { BodyRoom } from "../body.ts";
 import type { CallRoom, WholeAnswer } from "../operation.ts";
-import type { WaitPlaces } from "../wait-places.ts";
+import type { Waiter, WaitPlaces } from "../wait-places.ts";
 import type { ByteBudget, ByteHold } from "./byte-budget.ts";
 import { connectionOf } from "./client-connection.ts";
 
@@ -64,7 +64,7 @@ export class RequestRoom implements BodyRoom, CallRoom {
   }
 
   waitRefusal(): StatusError | null {
-    return this.#shared.waits.refusal(this.#roomed.holder);
+    return this.#shared.waits.refusal(this.#waiter());
   }
 
   async whileWaiting<T>(begin: () => Promise<T>): Promise<T> {
@@ -84,10 +84,14 @@ export class RequestRoom implements BodyRoom, CallRoom {
     this.#hold.end();
   }
 
-  #beginWait(): () => void {
+  #waiter(): Waiter {
     const { request, holder } = this.#roomed;
-    const letGo = this.#shared.waits.take(holder);
-    const connection = connectionOf(request);
+    return { holder, address: connectionOf(request)?.address ?? holder };
+  }
+
+  #beginWait(): () => void {
+    const letGo = this.#shared.waits.take(this.#waiter());
+    const connection = connectionOf(this.#roomed.request);
     if (connection !== null) connection.isWaiting = true;
     return () => {
       letGo();
