@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../domain/clock/clock.ts";
+import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 
 /** An open connection and what it may be used for. */
 export interface Connection {
@@ -12,15 +13,13 @@ export interface Connection {
 }
 
 /**
- * The things that a connection must share with an attempt to carry it: scheme, host, port and address. The host,
- * because the certificate was checked for that name; the address, because an attempt may use only addresses that it
- * vetted itself.
+ * The things that a connection must share with an attempt to carry it: account, scheme, host, port and address.
+ * - The account: a receiver can send a late response, which counts for the next request on the connection.
+ * - The host: the certificate was checked for that name.
+ * - The address: an attempt may use only addresses that it vetted itself.
  */
-export function connectionKey(
-  target: { readonly scheme: string; readonly host: string; readonly port: number },
-  address: string,
-): string {
-  return `${target.scheme} ${target.host} ${target.port} ${address}`;
+export function connectionKey({ target, accountId }: SendRequest, address: string): string {
+  return `${accountId ?? "operator"} ${target.scheme} ${target.host} ${target.port} ${address}`;
 }
 
 // Receivers that say nothing keep idle connections for 5 s (Node) to minutes.

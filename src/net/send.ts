@@ -46,7 +46,7 @@ type Step<T> =
 /**
  * Sends webhooks: the only part of the program that opens connections for them. Each attempt resolves its host afresh,
  * judges every address, and uses only a connection to one of these addresses, opened now or kept from an earlier
- * attempt on the same host and port. It follows no redirect, uses no proxy and decompresses nothing.
+ * attempt of the same account on the same host and port. It follows no redirect, uses no proxy and decompresses nothing.
  */
 export class Sender {
   readonly #deps: SenderOptions;
@@ -91,7 +91,7 @@ export class Sender {
   async #attempt(request: SendRequest, attempt: OpenAttempt): Promise<AttemptResult> {
     const vetted = await this.#vet(request, attempt);
     if (vetted.kind === "end") return vetted.result;
-    const kept = this.#takeKept(request.target, vetted.value);
+    const kept = this.#takeKept(request, vetted.value);
     if (kept !== null) {
       const answer = await this.#exchange(kept, { request, attempt });
       // The receiver closed the idle connection just as it was used (RFC 9112 §9.3.1): it read nothing, or died
@@ -100,7 +100,7 @@ export class Sender {
       const isStale = answer.kind === "broken" && answer.isUnanswered;
       if (!isStale) return toResult(answer, attempt);
     }
-    const connection = await this.#dialAny(request.target, { addresses: vetted.value, attempt });
+    const connection = await this.#dialAny(request, { addresses: vetted.value, attempt });
     if (connection.kind === "end") return connection.result;
     return toResult(await this.#exchange(connection.value, { request, attempt }), attempt);
   }
@@ -136,16 +136,16 @@ export class Sender {
     return resolution.kind === "failed" ? attempt.failed(resolution.error) : resolution.addresses;
   }
 
-  #takeKept(target: WebhookTarget, addresses: readonly string[]): Connection | null {
+  #takeKept(request: SendRequest, addresses: readonly string[]): Connection | null {
     for (const address of addresses) {
-      const kept = this.#pool.take(connectionKey(target, address));
+      const kept = this.#pool.take(connectionKey(request, address));
       if (kept !== null) return kept;
     }
     return null;
   }
 
   async #dialAny(
-    target: WebhookTarget,
+    request: SendRequest,
     { addresses, attempt }: { addresses: readonly [string, ...string[]]; attempt: OpenAttempt },
   ): Promise<Step<Connection>> {
     let error = "";
@@ -156,11 +156,11 @@ export class Sender {
       const limitMs = untried > 1 ? attempt.leftMs / untried : null;
       const tcp = await attempt.timed("connect", () =>
         dialTcp(
-          { address, port: target.port },
+          { address, port: request.target.port },
           { signal: attempt.signal, clock: this.#deps.clock, limitMs },
         ),
       );
-      if (tcp.kind === "open") return await this.#secure(tcp.socket, { target, address, attempt });
+      if (tcp.kind === "open") return await this.#secure(tcp.socket, { request, address, attempt });
       if (tcp.kind === "cut") return { kind: "end", result: attempt.wasCut() };
       error = tcp.error;
     }
@@ -171,13 +171,14 @@ export class Sender {
   async #secure(
     socket: Socket,
     via: {
-      readonly target: WebhookTarget;
+      readonly request: SendRequest;
       readonly address: string;
       readonly attempt: OpenAttempt;
     },
   ): Promise<Step<Connection>> {
-    const { target, address, attempt } = via;
-    const key = connectionKey(target, address);
+    const { request, address, attempt } = via;
+    const { target } = request;
+    const key = connectionKey(request, address);
     if (target.scheme === "http") return { kind: "done", value: { socket, address, key } };
     this.#secureContext ??= createSecureContext(TLS);
     const context = this.#secureContext;

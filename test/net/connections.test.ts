@@ -47,6 +47,23 @@ test("another name for the same address has a connection of its own", async (t) 
   assert.equal(receiver.connectionsSeen, 3);
 });
 
+test("another account on the same host has a connection of its own", async (t) => {
+  const receiver = await startReceiver(t);
+  const sender = startSender(t);
+
+  for (const _round of [1, 2]) {
+    await sender.send(requestTo(receiver.url(), { accountId: 1 }));
+    await sender.send(requestTo(receiver.url(), { accountId: 2 }));
+    // A webhook to the operator has no account.
+    await sender.send(requestTo(receiver.url()));
+  }
+
+  assert.deepEqual(
+    receiver.requests.map(({ connection }) => connection),
+    [1, 2, 3, 1, 2, 3],
+  );
+});
+
 test("another port and another scheme have connections of their own", async (t) => {
   const receiver = await startReceiver(t);
   const other = await startReceiver(t);

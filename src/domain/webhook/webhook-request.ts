@@ -32,7 +32,7 @@ export interface WebhookRequest<Body extends SignedMessage = string> {
 /** A request to a target. The sender adds Host, Content-Length and Connection itself. */
 export interface SendRequest extends WebhookRequest<string | Uint8Array> {
   readonly target: WebhookTarget;
-  /** The account whose turn the look-up takes; the daemon's own unless given. */
+  /** The account whose turn the look-up takes, and whose connections are used; the daemon's own unless given. */
   readonly accountId?: number;
 }
 
