@@ -1,4 +1,4 @@
-/** How the end of an answer's body is found (RFC 9112 §6.3). */
+/** How the end of a response's body is found (RFC 9112 §6.3). */
 export type BodyFraming =
   | { readonly kind: "none" }
   | { readonly kind: "length"; readonly bytes: number }
@@ -6,117 +6,110 @@ export type BodyFraming =
   /** The body ends with the connection. */
   | { readonly kind: "close" };
 
-/** The head of an answer, as far as an attempt needs it. */
-export interface AnswerHead {
-  readonly status: number;
-  readonly framing: BodyFraming;
-  /** False where the receiver closes the connection after this answer. */
-  readonly staysOpen: boolean;
-  /** The first `Retry-After` as sent; null where there is none, or none fit to be shown. */
-  readonly retryAfter: string | null;
-  /** How long the receiver says it keeps the connection; null where it does not say. */
-  readonly keepAliveMs: number | null;
-}
-
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?$/;
-// A name is a token, right before its colon; a folded line begins with a space, so it is no field (RFC 9112 §5).
-const FIELD_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)$/;
-const LENGTH = /^[0-9]{1,15}$/;
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?(\r?)$/;
+// A name is a token, right before its colon; a folded line begins with a space and is not a field (RFC 9112 §5).
+const FIELD_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)\r?$/;
+// Several equal lengths count as one (RFC 9110 §8.6).
+const LENGTHS = /^([0-9]{1,15})(?:[\t ]*,[\t ]*\1)*$/;
 // An HTTP date is 29 characters.
 const RETRY_AFTER = /^[\x20-\x7e]{1,100}$/;
 
-/** The fields that decide something; all others are only checked. */
-interface Fields {
-  length: string | null;
-  codings: string;
-  connection: string;
-  keepAlive: string;
-  retryAfter: string | null;
-}
-
 /**
- * Parses the head of an answer: status line and field lines as Latin-1, without the empty line behind them. Null for
- * what is no head of HTTP/1. It is as strict as Node's parser, so that nobody can read the answer in two ways: lines
- * end with CR LF, a length is told once, and never beside chunks.
+ * The head of a response, as far as an attempt needs it, read line by line. The status line alone decides the attempt
+ * (contract §5). A fault in a later line only closes the connection: two readers could see two ends of the response.
+ * Faults are what Node's parser refuses: a line that ends with LF alone, a folded line, two lengths, a length and chunks.
  */
-export function parseAnswerHead(text: string): AnswerHead | null {
-  const [statusLine = "", ...lines] = text.split("\r\n");
-  const [, minor, code] = STATUS_LINE.exec(statusLine) ?? [];
-  const fields = readFields(lines);
-  if (code === undefined || fields === null) return null;
-  const status = Number(code);
-  const framing = framingOf(status, fields);
-  if (framing === null) return null;
-  const said = listed(fields.connection);
-  const isKept = minor === "1" ? !said.includes("close") : said.includes("keep-alive");
-  return {
-    status,
-    framing,
-    staysOpen: isKept && framing.kind !== "close",
-    retryAfter: fields.retryAfter,
-    keepAliveMs: keepAliveMs(fields.keepAlive),
-  };
-}
+export class AnswerHead {
+  readonly status: number;
+  /** `close` until {@link end} was called. */
+  framing: BodyFraming = { kind: "close" };
+  /** True if the connection can carry another request after the body. False until {@link end} was called. */
+  staysOpen = false;
+  /** The first `Retry-After` as sent; null if none came that is fit to be shown. */
+  retryAfter: string | null = null;
+  readonly #isHttp11: boolean;
+  #isSound: boolean;
+  /** The values of a header that came more than once are joined by commas (RFC 9110 §5.3). */
+  #lengths: string | null = null;
+  #codings = "";
+  #connection = "";
+  #keepAlive = "";
 
-/** False once the beginning of an answer can no longer become a head. */
-export function mayBecomeHead(beginning: string): boolean {
-  // Half of an empty line before the head.
-  if (beginning === "\r") return true;
-  const end = beginning.indexOf("\r\n");
-  if (end >= 0) return STATUS_LINE.test(beginning.slice(0, end));
-  const version = "HTTP/1.";
-  return beginning.slice(0, version.length) === version.slice(0, beginning.length);
-}
-
-/** Null when one of the lines is no field, or the length is told twice. */
-function readFields(lines: readonly string[]): Fields | null {
-  const fields: Fields = {
-    length: null,
-    codings: "",
-    connection: "",
-    keepAlive: "",
-    retryAfter: null,
-  };
-  for (const line of lines) {
-    const [, name, value] = FIELD_LINE.exec(line) ?? [];
-    if (name === undefined || value === undefined) return null;
-    if (!take(fields, name.toLowerCase(), value)) return null;
+  private constructor(status: number, is: { readonly http11: boolean; readonly sound: boolean }) {
+    this.status = status;
+    this.#isHttp11 = is.http11;
+    this.#isSound = is.sound;
   }
-  return fields;
-}
 
-function take(fields: Fields, name: string, sent: string): boolean {
-  const value = trimmed(sent);
-  switch (name) {
-    case "content-length":
-      if (fields.length !== null || !LENGTH.test(value)) return false;
-      fields.length = value;
-      break;
-    case "transfer-encoding":
-      // Node takes a coding with a tab behind it for another one.
-      if (value === "" || sent.includes("\t")) return false;
-      fields.codings += `,${value}`;
-      break;
-    case "connection":
-      fields.connection += `,${value}`;
-      break;
-    case "keep-alive":
-      fields.keepAlive ||= value;
-      break;
-    case "retry-after":
-      // The value is stored and shown, and a receiver may send anything: neither a date nor a number needs more.
-      if (fields.retryAfter === null && RETRY_AFTER.test(value)) fields.retryAfter = value;
-      break;
+  /**
+   * Begins a head with its first line, as Latin-1 without its LF. Returns null if it is not a status line of HTTP/1.
+   * `isAfterFault`: a fault came before it.
+   */
+  static begin(line: string, isAfterFault: boolean): AnswerHead | null {
+    const [, minor, status, lineEnd] = STATUS_LINE.exec(line) ?? [];
+    if (status === undefined) return null;
+    const isSound = !isAfterFault && lineEnd === "\r";
+    return new AnswerHead(Number(status), { http11: minor === "1", sound: isSound });
   }
-  return true;
-}
 
-/** Null where a length stands beside chunks: two readers would see two bodies. */
-function framingOf(status: number, { length, codings }: Fields): BodyFraming | null {
-  if (length !== null && codings !== "") return null;
-  if (status < 200 || status === 204 || status === 304) return { kind: "none" };
-  if (codings !== "") return { kind: listed(codings).at(-1) === "chunked" ? "chunked" : "close" };
-  return length === null ? { kind: "close" } : { kind: "length", bytes: Number(length) };
+  /** Takes a line after the first, as Latin-1 without its LF. */
+  take(line: string): void {
+    const [, name, sent] = FIELD_LINE.exec(line) ?? [];
+    if (name === undefined || sent === undefined) this.#isSound = false;
+    else this.#takeField(name.toLowerCase(), sent);
+    if (!line.endsWith("\r")) this.#isSound = false;
+  }
+
+  /** Takes the empty line behind the fields. */
+  end(line: string): void {
+    const lengths = this.#lengths;
+    const bytes = lengths === null ? undefined : LENGTHS.exec(lengths)?.[1];
+    const hasOneEnd = lengths === null || (lengths === bytes && this.#codings === "");
+    this.framing = this.#framingOf(bytes);
+    const said = listed(this.#connection);
+    const isKept = this.#isHttp11 ? !said.includes("close") : said.includes("keep-alive");
+    const isSound = this.#isSound && hasOneEnd && line === "\r";
+    this.staysOpen = isKept && isSound && this.framing.kind !== "close";
+  }
+
+  /** How long the receiver keeps the connection, by its own account; null if it does not say. */
+  get keepAliveMs(): number | null {
+    const seconds = /\btimeout=(\d{1,6})/i.exec(this.#keepAlive)?.[1];
+    return seconds === undefined ? null : Number(seconds) * 1000;
+  }
+
+  #takeField(name: string, sent: string): void {
+    const value = trimmed(sent);
+    switch (name) {
+      case "content-length":
+        this.#lengths = this.#lengths === null ? value : `${this.#lengths},${value}`;
+        break;
+      case "transfer-encoding":
+        // Node takes a coding with a tab behind it for another one.
+        if (value === "" || sent.includes("\t")) this.#isSound = false;
+        this.#codings += `,${value}`;
+        break;
+      case "connection":
+        this.#connection += `,${value}`;
+        break;
+      case "keep-alive":
+        this.#keepAlive ||= value;
+        break;
+      case "retry-after":
+        // The value is stored and shown, and a receiver may send anything: neither a date nor a number needs more.
+        if (this.retryAfter === null && RETRY_AFTER.test(value)) this.retryAfter = value;
+        break;
+    }
+  }
+
+  #framingOf(bytes: string | undefined): BodyFraming {
+    const { status } = this;
+    if (status < 200 || status === 204 || status === 304) return { kind: "none" };
+    if (this.#codings !== "") {
+      return { kind: listed(this.#codings).at(-1) === "chunked" ? "chunked" : "close" };
+    }
+    return bytes === undefined ? { kind: "close" } : { kind: "length", bytes: Number(bytes) };
+  }
 }
 
 function listed(value: string): readonly string[] {
@@ -133,9 +126,4 @@ function trimmed(text: string): string {
 
 function isSpace(letter: string | undefined): boolean {
   return letter === " " || letter === "\t";
-}
-
-function keepAliveMs(value: string): number | null {
-  const seconds = /\btimeout=(\d{1,6})/i.exec(value)?.[1];
-  return seconds === undefined ? null : Number(seconds) * 1000;
 }

@@ -1,7 +1,7 @@
-import { mayBecomeHead, parseAnswerHead, type AnswerHead } from "./answer-head.ts";
+import { AnswerHead } from "./answer-head.ts";
 import { ChunkedBody } from "./chunked-body.ts";
 
-/** Why bytes are no answer that could be used. */
+/** Why bytes do not become a response with a status. */
 export type AnswerFault = "malformed" | "oversized" | "switched" | "informational";
 
 const HEAD_BYTES_MAX = 16_384;
@@ -11,22 +11,28 @@ export const EXCERPT_BYTES_MAX = 4096;
 const BODY_BYTES_MAX = 16 * EXCERPT_BYTES_MAX;
 // One or two are usual ("100 Continue", "103 Early Hints"); an endless stream of them burns CPU for ever.
 const INFORMATIONAL_MAX = 10;
-const HEAD_END = Buffer.from("\r\n\r\n");
-const [CR, LF] = [0x0d, 0x0a];
+const VERSION = "HTTP/1.";
 
 /**
- * Reads one answer from the bytes of a connection: informational heads, the head, and the beginning of the body. What
+ * Reads one response from the bytes of a connection: informational heads, the head, and the beginning of the body. What
  * it keeps and what it looks at is bounded, whatever the receiver sends.
  *
- *     head → body → complete            an answer with a fault, or a body that is cut, ends the connection
- *       └→ fault      └→ cut
+ *     status line → fields → body → complete     faults come before a status that counts;
+ *       └→ fault      └────────┴→ cut            a response that is cut ends the connection
  */
 export class AnswerReader {
+  /** The final head. */
   #head: AnswerHead | null = null;
+  /** The head whose fields are read now: the final or an informational one. */
+  #openHead: AnswerHead | null = null;
   #fault: AnswerFault | null = null;
-  /** The beginning of a head whose end has not come. */
-  #held: Buffer | null = null;
+  /** The beginning of a line whose end has not come. */
+  #line = "";
+  /** So many bytes of the head were taken. */
+  #headBytes = 0;
   #informational = 0;
+  /** Node's parser would have refused something before the final head. */
+  #hasFaultBefore = false;
   #body: Buffer[] = [];
   #bodyBytes = 0;
   /** With the frames of chunks. */
@@ -34,7 +40,7 @@ export class AnswerReader {
   #chunked: ChunkedBody | null = null;
   #state: "head" | "body" | "complete" | "cut" = "head";
 
-  /** Null until the final head has come, and when there is a fault. */
+  /** Null until the final status line has come. */
   get head(): AnswerHead | null {
     return this.#head;
   }
@@ -71,47 +77,63 @@ export class AnswerReader {
     if (rest !== null && rest.length > 0) this.#takeBody(rest);
   }
 
-  /** Takes heads up to the final one. Answers what follows it; null when it has not come. */
+  /** Takes heads up to the end of the final one. Returns what follows it; null if its end has not come. */
   #takeHeads(bytes: Buffer): Buffer | null {
-    const held = this.#held?.length ?? 0;
-    let rest = this.#held === null ? bytes : Buffer.concat([this.#held, bytes]);
-    this.#held = null;
-    // A line break may have been cut in two.
-    let from = Math.max(0, held - HEAD_END.length + 1);
-    while (this.#state === "head" && this.#fault === null) {
-      rest = withoutEmptyLines(rest);
-      const end = rest.indexOf(HEAD_END, from);
-      if (end < 0) {
-        this.#hold(rest, from);
-        return null;
-      }
-      if (end > HEAD_BYTES_MAX) this.#fault = "oversized";
-      else this.#noteHead(parseAnswerHead(rest.toString("latin1", 0, end)));
-      rest = rest.subarray(end + HEAD_END.length);
-      from = 0;
+    const held = this.#line.length;
+    const text = this.#line + bytes.toString("latin1");
+    let at = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", at)) {
+      this.#headBytes += end + 1 - at;
+      if (this.#headBytes > HEAD_BYTES_MAX) break;
+      this.#takeLine(text.slice(at, end));
+      at = end + 1;
+      if (this.#fault !== null) return null;
+      if (this.#state !== "head") return bytes.subarray(at - held);
     }
-    return this.#fault === null ? rest : null;
+    this.#line = text.slice(at);
+    if (this.#headBytes + this.#line.length > HEAD_BYTES_MAX) this.#cutHead();
+    else if (this.#openHead === null && !mayBeStatusLine(this.#line)) this.#fault = "malformed";
+    return null;
   }
 
-  #hold(beginning: Buffer, from: number): void {
-    if (beginning.length > HEAD_BYTES_MAX) this.#fault = "oversized";
-    else if (hasBareLineFeed(beginning, from) || !mayBecomeHead(firstLine(beginning)))
-      this.#fault = "malformed";
-    else this.#held = beginning;
+  #takeLine(line: string): void {
+    const head = this.#openHead;
+    const isEmpty = line === "\r" || line === "";
+    if (head !== null && !isEmpty) head.take(line);
+    else if (head !== null) this.#endHead(head, line);
+    else if (!isEmpty) this.#takeStatusLine(line);
+    // Servers that send a line break too many: Node's parser takes empty lines before a head as well.
+    else this.#noteEnd(line === "\r");
   }
 
-  #noteHead(head: AnswerHead | null): void {
+  #takeStatusLine(line: string): void {
+    const head = AnswerHead.begin(line, this.#hasFaultBefore);
+    this.#openHead = head;
     if (head === null) this.#fault = "malformed";
+    else if (head.status >= 200) this.#head = head;
     else if (head.status === 101) this.#fault = "switched";
-    else if (head.status >= 200) this.#begin(head);
-    // Node takes the connection for closed then, so others may never see the answer that follows.
-    else if (!head.staysOpen) this.#fault = "malformed";
     else if (++this.#informational > INFORMATIONAL_MAX) this.#fault = "informational";
   }
 
-  #begin(head: AnswerHead): void {
-    this.#head = head;
-    const { framing } = head;
+  #endHead(head: AnswerHead, line: string): void {
+    head.end(line);
+    this.#openHead = null;
+    if (head === this.#head) this.#beginBody(head);
+    // Node takes the connection for closed after an informational response that says so.
+    else this.#noteEnd(head.staysOpen);
+  }
+
+  #noteEnd(isSound: boolean): void {
+    this.#headBytes = 0;
+    if (!isSound) this.#hasFaultBefore = true;
+  }
+
+  #cutHead(): void {
+    if (this.#head === null) this.#fault = "oversized";
+    else this.#state = "cut";
+  }
+
+  #beginBody({ framing }: AnswerHead): void {
     const isEmpty = framing.kind === "none" || (framing.kind === "length" && framing.bytes === 0);
     this.#state = isEmpty ? "complete" : "body";
     if (framing.kind === "chunked") this.#chunked = new ChunkedBody();
@@ -149,22 +171,7 @@ export class AnswerReader {
   }
 }
 
-// Node's parser takes them before a head, and so it is with servers that send a line break too many.
-function withoutEmptyLines(bytes: Buffer): Buffer {
-  let at = 0;
-  while (bytes[at] === CR && bytes[at + 1] === LF) at += 2;
-  return at === 0 ? bytes : bytes.subarray(at);
-}
-
-function hasBareLineFeed(bytes: Buffer, from: number): boolean {
-  for (let at = bytes.indexOf(LF, from); at >= 0; at = bytes.indexOf(LF, at + 1)) {
-    if (bytes[at - 1] !== CR) return true;
-  }
-  return false;
-}
-
-/** With its line break where that has come. */
-function firstLine(bytes: Buffer): string {
-  const end = bytes.indexOf(LF);
-  return bytes.toString("latin1", 0, end < 0 ? bytes.length : end + 1);
+/** False once the beginning of a line can no longer become a status line or an empty line. */
+function mayBeStatusLine(beginning: string): boolean {
+  return beginning === "\r" || VERSION.startsWith(beginning.slice(0, VERSION.length));
 }

@@ -63,8 +63,8 @@ export function exchange(
   });
 }
 
-// The status decides. The body is for the log alone, and waiting for it holds a place in a lane.
-const BODY_MS_MAX = 1000;
+// The status line decides. The rest is for the log and for the next request, and waiting for it holds a slot of a lane.
+const REST_MS_MAX = 1000;
 
 const FAULTS: Readonly<Record<AnswerFault, string>> = {
   malformed: "answer is not valid HTTP",
@@ -73,7 +73,7 @@ const FAULTS: Readonly<Record<AnswerFault, string>> = {
   informational: "too many informational answers",
 };
 
-/** waiting for the status → reading the body → settled; every failure settles at once. */
+/** waiting for the status line → reading the rest → settled; every failure settles immediately. */
 class OpenExchange {
   readonly #socket: Socket;
   readonly #options: ExchangeOptions;
@@ -82,7 +82,7 @@ class OpenExchange {
   readonly #startedAt: number;
   #firstByteMs = 0;
   #isUnanswered = true;
-  #bodyTimer: Timer | null = null;
+  #restTimer: Timer | null = null;
   #isSettled = false;
 
   constructor(
@@ -140,7 +140,7 @@ class OpenExchange {
     if (reader.head === null) return;
     if (!hadHead) this.#firstByteMs = this.#options.clock.monotonic() - this.#startedAt;
     if (reader.isOver) this.#answer();
-    else this.#bodyTimer ??= this.#options.clock.setTimer(BODY_MS_MAX, () => this.#answer());
+    else this.#restTimer ??= this.#options.clock.setTimer(REST_MS_MAX, () => this.#answer());
   };
 
   readonly #onEnd = (): void => this.#fail(CLOSED);
@@ -152,7 +152,7 @@ class OpenExchange {
     else this.#answer();
   };
 
-  // A body that breaks off does not change the status.
+  // A connection that breaks off after the status line does not change the status.
   #fail(error: string): void {
     if (this.#reader.head === null) this.#break(error);
     else this.#answer();
@@ -182,7 +182,7 @@ class OpenExchange {
   #settle(end: Exchange): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    this.#bodyTimer?.cancel();
+    this.#restTimer?.cancel();
     this.#options.limit.whenCut(null);
     const socket = this.#socket;
     socket.off("data", this.#onData);
