@@ -116,6 +116,7 @@ test("takes every setting from its variable, which every setting has", () => {
     POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT: "70",
     POSTBACKD_WEBHOOKS_MAX_IN_FLIGHT_PER_HOST: "3",
     POSTBACKD_ALLOW_TARGET: "receiver.lan",
+    POSTBACKD_WEBHOOKS_CA: "tls/ca.pem",
     POSTBACKD_DNS_SERVER: "192.0.2.53,127.0.0.1:5353,[::1]:5353,::1",
     POSTBACKD_RETENTION_DAYS: "1",
     POSTBACKD_LIMITS_BODY: "64KiB",
@@ -180,6 +181,7 @@ test("takes every setting from its variable, which every setting has", () => {
   assert.deepEqual([...config.webhooks.allowList.hosts.keys()], ["receiver.lan"]);
   const servers = ["192.0.2.53", "127.0.0.1:5353", "[::1]:5353", "::1"];
   assert.deepEqual(config.webhooks.dnsServers, servers);
+  assert.equal(config.webhooks.ca, "/srv/app/tls/ca.pem");
   assert.equal(config.metrics.listen, "[::1]:9464");
   assert.equal(config.metrics.token, "0123456789abcdef0123456789abcdef");
   assert.equal(config.retentionMs, 86_400_000);

@@ -5,8 +5,9 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { readTlsFiles, TlsFileError, warnOfValidity } from "../src/daemon/tls.ts";
+import { readTlsFiles, warnOfValidity } from "../src/daemon/tls.ts";
 import { createLogger } from "../src/log.ts";
+import { TlsFileError } from "../src/net/pem-file.ts";
 import { tempFolder } from "./helpers/daemon.ts";
 import { makeCertificate } from "./net/certificate.ts";
 

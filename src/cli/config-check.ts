@@ -23,14 +23,24 @@ async function inspect(verdict: ConfigVerdict) {
   const isConfig = verdict.kind === "config";
   const config = isConfig ? verdict.config : verdict.draft;
   const found = isConfig ? [] : verdict.problems;
-  const { checkCertificate, checkServerFiles, missingPrograms, retentionWarning } =
-    await import("../daemon/check.ts");
+  const {
+    checkAuthorities,
+    checkCertificate,
+    checkServerFiles,
+    missingPrograms,
+    retentionWarning,
+  } = await import("../daemon/check.ts");
   const certificate = checkCertificate(config, systemClock.now());
   const programs = await missingPrograms(config, process.env);
   const retention = retentionWarning(config);
   return {
     config,
-    problems: [...found, ...checkServerFiles(config), ...certificate.problems],
+    problems: [
+      ...found,
+      ...checkServerFiles(config),
+      ...certificate.problems,
+      ...checkAuthorities(config),
+    ],
     warnings: [
       ...certificate.warnings,
       ...programs,

@@ -15,6 +15,7 @@ const args = {
   "forward-to": flag(textOf("URL"), "Receiver that gets every attempt too; http or https"),
   type: flag(textOf("TYPE"), "Only webhooks of tasks of this type"),
   tag: flag(TAG, "Only webhooks of tasks with exactly this tag"),
+  ca: flag(textOf("PATH"), "Authorities (PEM) to trust besides the system's"),
   "insecure-http": toggle("Use plain HTTP beyond loopback, key and tasks in the clear"),
   json: toggle("Print a JSON document for each attempt"),
 };
@@ -40,6 +41,7 @@ export const listenCommand = defineCommand({
       forwardTo: receiverUrl(given["forward-to"]),
       type: given.type,
       tag: given.tag,
+      ca: given.ca,
     };
     const { listenUntilStopped } = await import("./listening.ts");
     await listenUntilStopped(plan, given);

@@ -1,8 +1,14 @@
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { DaemonRefusal, listen, type ListenPlan, type ListenReport } from "../listen/listen.ts";
+import {
+  DaemonRefusal,
+  listen,
+  TlsFileError,
+  type ListenPlan,
+  type ListenReport,
+} from "../listen/listen.ts";
 import { createLogger } from "../log.ts";
-import { CommandFailure, EXIT } from "./failure.ts";
+import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { printable, printError, printJson } from "./print.ts";
 import { watchSignals } from "./stop-signal.ts";
 
@@ -26,6 +32,7 @@ export async function listenUntilStopped(
   try {
     await aliveDuring(() => listen(plan, parts));
   } catch (error) {
+    if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     if (error instanceof DaemonRefusal) throw new CommandFailure(error.message, { cause: error });
     throw error;
   }

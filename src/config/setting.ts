@@ -142,6 +142,10 @@ export const SETTINGS = {
       default: [],
       description: "Webhook target that need not be public: CIDR, address or host, [:port]",
     }),
+    ca: setting("webhooks.ca", PATH, {
+      default: null,
+      description: "File with authorities (PEM) that webhooks trust besides the system's",
+    }),
     dnsServers: setting("webhooks.dns_servers", listOf(NAME_SERVER), {
       flag: "dns-server",
       default: [],

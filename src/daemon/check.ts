@@ -2,11 +2,12 @@ import { readFileSync } from "node:fs";
 
 import type { Config, ConfigProblem } from "../config/config.ts";
 import { codeOf } from "../domain/message-of.ts";
+import { TlsFileError } from "../net/pem-file.ts";
 import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
 import type { Environment } from "../runners/command/program.ts";
 import { readServerAddress } from "../store/postgres/machine/server-address.ts";
 import { StoreError } from "../store/store.ts";
-import { readTlsFiles, TlsFileError, validityFaults } from "./tls.ts";
+import { readTlsFiles, readWebhookAuthorities, validityFaults } from "./tls.ts";
 
 /**
  * Reads the certificate and its key as a start does. Tells the reasons why they cannot be served, and those why clients
@@ -34,6 +35,18 @@ export function checkCertificate(
   } catch (error) {
     if (!(error instanceof TlsFileError)) throw error;
     return { problems: [toProblem("tls_cert", error.message)], warnings: [] };
+  }
+}
+
+/** Reads the authorities of `webhooks.ca` as a start does, and returns the reason why they cannot be used. */
+export function checkAuthorities(config: Config): readonly ConfigProblem[] {
+  try {
+    readWebhookAuthorities(config);
+    return [];
+  } catch (error) {
+    if (!(error instanceof TlsFileError)) throw error;
+    const source = config.sources.get("webhooks.ca") ?? "default";
+    return [{ key: "webhooks.ca", source, message: error.message }];
   }
 }
 

@@ -31,10 +31,10 @@ import { ReceiverWatch } from "./receiver-watch.ts";
 import { takeOver } from "./reload.ts";
 import { keepServedMode, modeOf } from "./served-mode.ts";
 import { DatabaseError, databaseOf } from "./store.ts";
-import { readTlsFiles, warnOfValidity, type TlsMaterial } from "./tls.ts";
+import { readTlsFiles, readWebhookAuthorities, warnOfValidity, type TlsMaterial } from "./tls.ts";
 
 export { DatabaseError } from "./store.ts";
-export { TlsFileError } from "./tls.ts";
+export { TlsFileError } from "../net/pem-file.ts";
 export { ListenError } from "../http/server/listen-error.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 
@@ -116,15 +116,16 @@ const LEAVE_MS = 3000;
 /**
  * Starts the daemon: the only place that knows every ring and ties them together. Rejects with an InstanceLockError
  * when the database is served already, a DatabaseError when it cannot be opened, a ListenError when the address is not
- * available, and a TlsFileError when the certificate cannot be served.
+ * available, and a TlsFileError when the certificate cannot be served or `webhooks.ca` holds no authority.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // Before anything is locked or made: a wrong file must be fixed first.
   const tls = openCertificate(options);
+  const authorities = readWebhookAuthorities(options.config);
   const closings: Closings = [];
   try {
     const config = fitConnections(options.config, options);
-    return await openDaemon(forDevelopment({ ...options, config }), { tls, closings });
+    return await openDaemon(forDevelopment({ ...options, config }), { tls, authorities, closings });
   } catch (error) {
     // That error must be reported, whatever else fails.
     await everyStep(closings).catch(() => {});
@@ -132,9 +133,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
+/** Files, read before anything is locked or made. */
+interface Opened {
+  readonly tls: TlsMaterial | null;
+  readonly authorities: readonly string[];
+  readonly closings: Closings;
+}
+
 async function openDaemon(
   given: DaemonOptions,
-  { tls, closings }: { readonly tls: TlsMaterial | null; readonly closings: Closings },
+  { tls, authorities, closings }: Opened,
 ): Promise<Daemon> {
   const { config, log } = given;
   const inForce: ConfigInForce = { config, restartNeeds: [] };
@@ -162,7 +170,7 @@ async function openDaemon(
   const watch = database.watch({ store, clock, log });
   const backups = new BackupKeeper({ config, database, clock, log });
   closings.unshift(() => backups.close());
-  const found = { clock, database, store, watch, backups, inForce };
+  const found = { clock, database, store, watch, backups, inForce, authorities };
   const { engine, api, reloadTypes, events } = await openParts({ ...options, ...found }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;

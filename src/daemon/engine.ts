@@ -33,6 +33,8 @@ export interface EngineParts {
   readonly database: Pick<Database, "commandOwner">;
   readonly store: Store;
   readonly urlPolicy: () => UrlPolicy;
+  /** Those of `webhooks.ca`, as PEM. */
+  readonly authorities: readonly string[];
   readonly parser: Pick<Parser, "results">;
   /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
@@ -55,7 +57,7 @@ export interface MadeEngine {
 
 /** Makes the engine; it does nothing before its `start`. */
 export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
-  const { config, clock, log, urlPolicy, commandHost: command } = parts;
+  const { config, clock, log, urlPolicy, authorities, commandHost: command } = parts;
   const { webhooks, retentionMs } = config;
   const { queueDays } = config.limits;
   const owner = parts.database.commandOwner();
@@ -65,7 +67,7 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
   await warnOfOrphans(parts);
   const resolver = openResolver(config, clock);
   const { timeoutMs, retryAfterMs, maxInFlight, maxInFlightPerHost } = webhooks;
-  const connections = new Sender({ clock, resolver, policy: urlPolicy, timeoutMs });
+  const connections = new Sender({ clock, resolver, policy: urlPolicy, timeoutMs, authorities });
   const sender = parts.dev?.sender(connections, timeoutMs) ?? connections;
   const host =
     command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });

@@ -11,7 +11,7 @@ import { createApi, type Api, type ApiParts } from "./api.ts";
 import type { ConfigInForce } from "./config-in-force.ts";
 import type { DaemonOptions } from "./daemon.ts";
 import { openDesk, type Closings } from "./development.ts";
-import { createEngine, type MadeEngine } from "./engine.ts";
+import { createEngine, type EngineParts, type MadeEngine } from "./engine.ts";
 import { EventSender } from "./event-sender.ts";
 import { policySource } from "./url.ts";
 
@@ -44,7 +44,11 @@ export async function openParts(
     ApiParts,
     "clock" | "requestClock" | "engine" | "waiters" | "urlPolicy" | "parser" | "events" | "dev"
   > &
-    DaemonOptions & { readonly clock: ClockWatch; readonly inForce: ConfigInForce },
+    DaemonOptions &
+    Pick<EngineParts, "authorities"> & {
+      readonly clock: ClockWatch;
+      readonly inForce: ConfigInForce;
+    },
   closings: Closings,
 ): Promise<Omit<MadeEngine, "sender"> & { readonly api: Api; readonly events: EventSender }> {
   const { clock, log, config, inForce } = given;

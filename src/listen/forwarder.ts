@@ -1,11 +1,10 @@
 import type { TimelineDelivery } from "../api/timeline.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "../domain/address/allow-list.ts";
-import type { Clock } from "../domain/clock/clock.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import { Resolver } from "../net/resolver.ts";
-import { Sender } from "../net/send.ts";
+import { Sender, type SenderOptions } from "../net/send.ts";
 import type { SignedBytes } from "./attempt-request.ts";
 
 export type Forwarded = Pick<AttemptResult, "httpStatus" | "error">;
@@ -26,7 +25,7 @@ export class Forwarder {
   readonly #resolver: Resolver;
   readonly #sender: Sender;
 
-  constructor(to: URL, clock: Clock) {
+  constructor(to: URL, { clock, authorities }: Pick<SenderOptions, "clock" | "authorities">) {
     this.#to = to;
     this.#policy = policyFor(to);
     this.#resolver = new Resolver({ clock });
@@ -35,6 +34,7 @@ export class Forwarder {
       resolver: this.#resolver,
       policy: () => this.#policy,
       timeoutMs: ANSWER_MS_MAX,
+      ...(authorities !== undefined && { authorities }),
     });
     // From now on it keeps no connection.
     this.#sender.close();

@@ -1,9 +1,11 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { createServiceClient } from "../net/service-client.ts";
+import { readAuthorities } from "../net/trust.ts";
 import { AccountApi } from "./account-api.ts";
 import { Forwarder } from "./forwarder.ts";
 import { Listener, type ListenReport } from "./listener.ts";
 
+export { TlsFileError } from "../net/pem-file.ts";
 export { DaemonRefusal } from "./account-api.ts";
 export type { ListenReport } from "./listener.ts";
 
@@ -14,6 +16,8 @@ export interface ListenPlan {
   readonly forwardTo: URL;
   readonly type: string | null;
   readonly tag: string | null;
+  /** File with authorities (PEM) to trust besides the system's. */
+  readonly ca: string | null;
 }
 
 export interface ListenParts {
@@ -22,11 +26,15 @@ export interface ListenParts {
   readonly stop: AbortSignal;
 }
 
-/** Forwards the attempts of an account until it is stopped. Rejects with a DaemonRefusal when the key is refused. */
+/**
+ * Forwards the attempts of an account until it is stopped. Rejects with a DaemonRefusal when the key is refused, and with
+ * a TlsFileError when `ca` cannot be read or holds no authority.
+ */
 export async function listen(plan: ListenPlan, parts: ListenParts): Promise<void> {
   const { clock, stop } = parts;
-  const client = createServiceClient({ socketsMax: 2 });
-  const forwarder = new Forwarder(plan.forwardTo, clock);
+  const authorities = plan.ca === null ? [] : readAuthorities({ path: plan.ca, name: "--ca" });
+  const client = createServiceClient({ socketsMax: 2, authorities });
+  const forwarder = new Forwarder(plan.forwardTo, { clock, authorities });
   const breakOff = (): void => forwarder.close();
   stop.addEventListener("abort", breakOff);
   try {

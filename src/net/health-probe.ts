@@ -1,8 +1,9 @@
 import { request as requestHttp, type IncomingMessage } from "node:http";
-import { request as requestHttps } from "node:https";
+import { Agent, request as requestHttps } from "node:https";
 
 import { codeOf } from "../domain/message-of.ts";
 import { CLOSED, connectFailure, tlsFailure } from "./failure.ts";
+import { trustContext } from "./trust.ts";
 
 /** The result of a GET. A failure is one of a few fixed phrases. */
 export type Probe =
@@ -27,16 +28,17 @@ const BODY_BYTES_MAX = 4096;
 
 /**
  * Sends one GET on a connection of its own to an address of the operator's. No rule for webhooks applies, no redirect
- * is followed, and proxy variables are ignored. Never rejects.
+ * is followed, and proxy variables are ignored. The authorities are those of {@link trustContext}.
+ * Never rejects.
  */
 export function probe(url: URL, options: ProbeOptions): Promise<Probe> {
   const { isCertificateChecked, signal } = options;
   return new Promise((resolve) => {
-    const settings = { agent: false, signal, headers: { accept: "application/json" } } as const;
+    const settings = { signal, headers: { accept: "application/json" } };
     const request =
       url.protocol === "https:"
-        ? requestHttps(url, { ...settings, rejectUnauthorized: isCertificateChecked })
-        : requestHttp(url, settings);
+        ? requestHttps(url, { ...settings, agent: newAgent(isCertificateChecked) })
+        : requestHttp(url, { ...settings, agent: false });
     let answer: Probe | null = null;
     request.on("response", (response) => {
       collect(response, (body) => {
@@ -52,6 +54,11 @@ export function probe(url: URL, options: ProbeOptions): Promise<Probe> {
     request.on("close", () => resolve({ kind: "failed", error: "answer broke off" }));
     request.end();
   });
+}
+
+function newAgent(isChecked: boolean): Agent {
+  if (!isChecked) return new Agent({ rejectUnauthorized: false });
+  return new Agent({ rejectUnauthorized: true, secureContext: trustContext() });
 }
 
 /** Calls back once, with the body or its first 4 KiB; not at all for a body that broke off before. */

@@ -1,11 +1,11 @@
 import { Agent as HttpAgent, request as requestHttp } from "node:http";
 import type { AgentOptions, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
-import tls, { type SecureContext, type SecureContextOptions } from "node:tls";
 
 import { GrowingBytes } from "../domain/json/growing-bytes.ts";
 import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
 import { serviceFailure } from "./service-failure.ts";
+import { trustContext } from "./trust.ts";
 
 /** The result of one request. Every `error` is one of a few fixed phrases and names no address. */
 export type ServiceAnswer =
@@ -58,6 +58,12 @@ export interface ServiceClient {
   close(): void;
 }
 
+export interface ServiceClientOptions {
+  readonly socketsMax: number;
+  /** Authorities to trust as well, as PEM. */
+  readonly authorities?: readonly string[];
+}
+
 /** How much is read of an answer other than 2xx: its status decides, its body is for people. */
 export const OTHER_BODY_BYTES_MAX = 8192;
 
@@ -70,23 +76,26 @@ const INFORMATIONAL_MAX = 10;
 /**
  * Makes a client for services that the operator configured: no rule for webhooks applies. The system resolves the
  * names; no redirect is followed, nothing is decompressed, proxy variables are ignored. Certificates are checked,
- * whatever NODE_TLS_REJECT_UNAUTHORIZED says, against Node's authorities, the system's, and those of
- * NODE_EXTRA_CA_CERTS. Idle connections are kept for 4 s and keep no process alive. Beyond `socketsMax` requests at
+ * whatever NODE_TLS_REJECT_UNAUTHORIZED says, against the authorities of {@link trustContext}. Idle connections are kept for 4 s and keep no process alive. Beyond `socketsMax` requests at
  * once the next one waits.
  */
-export function createServiceClient(options: { readonly socketsMax: number }): ServiceClient {
+export function createServiceClient(options: ServiceClientOptions): ServiceClient {
+  const { authorities = [] } = options;
   const turns = new Turns(options.socketsMax);
   const agents = new Map<string, Agent>();
   let isClosed = false;
   const ask = async (url: URL, asked: ServiceRequest): Promise<ServiceAnswer> => {
-    const agent = agents.get(url.protocol) ?? newAgent(url, POOL);
+    const agent = agents.get(url.protocol) ?? newAgent(url, POOL, authorities);
     agents.set(url.protocol, agent);
     if (!(await turns.take(asked.signal))) return { kind: "aborted" };
     try {
       const first = await askOnce(url, { asked, agent });
       if (!first.isStale || isClosed) return first.answer;
       // The server closed an idle connection just as it was used again. Nobody is to blame, so nobody sees it.
-      const second = await askOnce(url, { asked, agent: newAgent(url, { keepAlive: false }) });
+      const second = await askOnce(url, {
+        asked,
+        agent: newAgent(url, { keepAlive: false }, authorities),
+      });
       return second.answer;
     } finally {
       turns.give();
@@ -106,23 +115,10 @@ const POOL: AgentOptions = { keepAlive: true, timeout: IDLE_MS_MAX };
 
 type Agent = HttpAgent | HttpsAgent;
 
-function newAgent({ protocol }: URL, options: AgentOptions): Agent {
+function newAgent({ protocol }: URL, options: AgentOptions, authorities: readonly string[]): Agent {
   if (protocol !== "https:") return new HttpAgent(options);
-  return new HttpsAgent({ ...options, rejectUnauthorized: true, secureContext: trust() });
-}
-
-let secureContext: SecureContext | null = null;
-
-// Made at the first HTTPS request: reading the system's authorities takes some 80 ms and a few megabytes.
-function trust(): SecureContext {
-  secureContext ??= tls.createSecureContext(authorities());
-  return secureContext;
-}
-
-// Workers run in Node 20 too, where nothing tells the system's authorities: there they are Node's own and the extra ones.
-function authorities(): SecureContextOptions {
-  if (!("getCACertificates" in tls)) return {};
-  return { ca: [...tls.getCACertificates("default"), ...tls.getCACertificates("system")] };
+  const secureContext = trustContext(authorities);
+  return new HttpsAgent({ ...options, rejectUnauthorized: true, secureContext });
 }
 
 interface Ended {

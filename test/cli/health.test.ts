@@ -19,6 +19,7 @@ import { loaded } from "../helpers/config.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { loopbackCertificate } from "../http/tls-client.ts";
 import { makeCertificate } from "../net/certificate.ts";
 
 const READY = '{"status":"ok"}';
@@ -116,6 +117,19 @@ test("checks the certificate of a URL that was given, and not that of this machi
 
   assert.equal((await ask({ db: announce(t, url) })).kind, "ready");
   assert.match(reasonOf(await ask({ url: new URL(url) })), /certificate is not trusted/);
+});
+
+test("trusts an authority in the system's store", async (t) => {
+  const certificate = loopbackCertificate("postbackd");
+  const server = createTlsServer(certificate, answering([200, READY]).listener);
+  const port = await listenOn(t, server);
+  const file = join(temporaryFolder(t), "authority.pem");
+  writeFileSync(file, certificate.cert);
+
+  const args = ["health", "--url", `https://127.0.0.1:${port}`];
+  const { code, stderr } = await runProgram(t, args, { env: { SSL_CERT_FILE: file } });
+
+  assert.equal(code, 0, stderr);
 });
 
 const NOT_READY: readonly [name: string, answer: readonly [number, string], reason: RegExp][] = [

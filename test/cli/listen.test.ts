@@ -14,6 +14,7 @@ const WRONG: readonly [words: string, code: number, stderr: RegExp][] = [
   [URL, 2, /^postbackd: give the receiver's URL, with --forward-to URL\n/],
   [`${URL} --forward-to ftp://a`, 2, /^postbackd: --forward-to takes an http or https URL/],
   [`${URL} --forward-to http://a:b@127.0.0.1`, 2, /^postbackd: --forward-to .+ without a user\n/],
+  [`${URL} ${TO} --ca /nowhere/ca.pem`, 78, /^postbackd: \/nowhere\/ca\.pem \(--ca\) /],
   [`--url http://192.0.2.1 ${TO}`, 78, /^postbackd: .+ key and tasks would travel readable;/],
 ];
 

@@ -369,6 +369,7 @@ async function startApi(t: TestContext) {
   const parts = { ...ends, ...told, config, inForce, meter: new Meter() };
   const { engine } = await createEngine({
     ...parts,
+    authorities: [],
     taskEnded() {},
     awaited: () => [],
     accountsDisabled() {},

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
+import { createServiceClient } from "../../src/net/service-client.ts";
 import { verifyPingback, verifyPostback } from "../../src/verify.ts";
 import { createTestAccount, type TestAccount } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
@@ -15,6 +16,8 @@ import {
   type Receiver,
 } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
+import { loopbackCertificate } from "../http/tls-client.ts";
+import { postOf } from "../net/service-post.ts";
 
 const TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
 
@@ -119,6 +122,28 @@ test("with --json each attempt is a document", async (t) => {
   const { event, kind, attempt, http_status: status, error, signature } = shown;
   assert.deepEqual([event, kind, attempt, status, error], ["forwarded", "postback", 1, 204, null]);
   assert.deepEqual(signature, { valid: true, reasons: [] });
+});
+
+test("listen --ca names the authority of an HTTPS daemon and of an HTTPS receiver", async (t) => {
+  const cwd = temporaryFolder(t);
+  const tls = loopbackCertificate("private");
+  writeFileSync(join(cwd, "cert.pem"), tls.cert);
+  writeFileSync(join(cwd, "key.pem"), tls.key);
+  writeFileSync(join(cwd, "postbackd.toml"), `[webhooks]\nallow = ["127.0.0.1"]\n${TYPES}`);
+  const account = await createTestAccount(join(cwd, "postbackd.db"));
+  const files = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+  const { url } = await startProgram(t, ["start", "--port", "0", ...files], { cwd }).ready;
+  const [receiver, local] = [await startReceiver(t), await startReceiver(t, { tls })];
+  const ca = join(cwd, "cert.pem");
+
+  await startListen(t, { url, account, local }, { more: ["--ca", ca] });
+  const poster = createServiceClient({ socketsMax: 1, authorities: [tls.cert] });
+  t.after(() => poster.close());
+  const headers = { authorization: `Bearer ${account.key}`, "content-type": "application/json" };
+  const body = JSON.stringify([{ type: "a", postback_url: receiver.url() }]);
+  await poster.post(new URL(`${url}/v1/tasks/task_post`), postOf({ headers, body }));
+
+  assert.equal((await local.next()).method, "POST");
 });
 
 test("sends a pingback with its query to the given path, and its own URL in a header", async (t) => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
 import { createTestAccount } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
-import { startProgram, temporaryFolder } from "../helpers/program.ts";
+import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import type { Program } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { startTrap } from "../helpers/trap.ts";
@@ -22,8 +22,12 @@ interface Setup {
   post(urls: readonly string[]): Promise<void>;
 }
 
-/** The program as a process of its own, whose environment is the test's to spoil. */
-async function startIn(t: TestContext, env: Readonly<Record<string, string>>): Promise<Setup> {
+/** The program as a process of its own, whose environment is the test's to spoil. `trust` names the authority's file. */
+async function startIn(
+  t: TestContext,
+  env: Readonly<Record<string, string>>,
+  trust = "NODE_EXTRA_CA_CERTS",
+): Promise<Setup> {
   const cwd = temporaryFolder(t);
   const account = await createTestAccount(join(cwd, "postbackd.db"));
   const dns = await startDnsServer(t);
@@ -35,7 +39,7 @@ async function startIn(t: TestContext, env: Readonly<Record<string, string>>): P
   const flags = ["--allow-target", "127.0.0.1", "--dns-server", dns.servers.join()];
   const program = startProgram(t, ["start", "--port", "0", ...flags], {
     cwd,
-    env: { ...env, NODE_EXTRA_CA_CERTS: authority },
+    env: { ...env, [trust]: authority },
   });
   const { url } = await program.ready;
   return {
@@ -79,6 +83,49 @@ test("an environment that turns certificate checks off turns none off for webhoo
   assert.equal(trusted.requests.length, 1);
   assert.equal(lone.requests.length, 0);
 });
+
+for (const [where, variable] of [
+  ["the system's store", "SSL_CERT_FILE"],
+  ["the file of webhooks.ca", "POSTBACKD_WEBHOOKS_CA"],
+] as const) {
+  test(`webhooks trust an authority in ${where}, and no other`, async (t) => {
+    const trusted = await startReceiver(t, { tls: TRUSTED });
+    const lone = await startReceiver(t, { tls: LONE });
+    const { program, post } = await startIn(t, {}, variable);
+
+    await post([`https://hooks.example.com:${trusted.port}/trusted`]);
+    await post([`https://hooks.example.com:${lone.port}/lone`]);
+
+    assert.equal((await trusted.next()).url, "/trusted");
+    await program.says('"error":"certificate is not trusted"');
+    assert.equal((await program.stop()).code, 0);
+    assert.equal(lone.requests.length, 0);
+  });
+}
+
+for (const [what, text] of [
+  ["does not exist", null],
+  ["holds no certificate", "-----BEGIN"],
+  ["holds a key instead", AUTHORITY.key],
+] as const) {
+  test(`a start, config check and doctor refuse a webhooks.ca whose file ${what}, and make no database`, async (t) => {
+    const cwd = temporaryFolder(t);
+    if (text !== null) writeFileSync(join(cwd, "ca.pem"), text);
+    writeFileSync(join(cwd, "postbackd.toml"), '[webhooks]\nca = "ca.pem"\n');
+
+    for (const [args, code] of [
+      [["start", "--port", "0"], 78],
+      [["config", "check"], 78],
+      [["doctor"], 1],
+    ] as const) {
+      const finished = await runProgram(t, args, { cwd });
+
+      assert.equal(finished.code, code, finished.stderr);
+      assert.match(finished.stdout + finished.stderr, /ca\.pem \(webhooks\.ca\)/);
+    }
+    assert.equal(existsSync(join(cwd, "postbackd.db")), false);
+  });
+}
 
 test("an environment that names proxies sends no webhook through one", async (t) => {
   const proxy = await startTrap(t);

@@ -3,7 +3,7 @@ import type { Clock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { messageOf } from "../../domain/message-of.ts";
 import { BackupFolder, type ScheduledCopy } from "../backup-folder.ts";
-import { checkCertificate, missingPrograms, retentionWarning } from "../check.ts";
+import { checkAuthorities, checkCertificate, missingPrograms, retentionWarning } from "../check.ts";
 import { askHealth } from "../health.ts";
 import { databaseOf } from "../store.ts";
 import { checkAddon, checkDatabase } from "./database-checks.ts";
@@ -31,6 +31,10 @@ const CHECKS: Readonly<Record<string, Check>> = {
   daemon: async ({ config, clock }) => [await checkDaemon(config, clock)],
   certificate: ({ config, clock }) => checkTls(config, clock),
   commands: checkCommands,
+  authorities: ({ config }) =>
+    checkAuthorities(config).map(({ message }) =>
+      failure("authorities", message, "correct the file"),
+    ),
   targets: ({ config }) => checkTargets(config),
   resolver: async ({ config, clock }) => [await checkResolver(config, clock)],
   events: ({ config, clock }) => checkEvents(config, clock),

@@ -101,7 +101,10 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
     "certificate was revoked": ["the certificate of PEER was revoked", CERTIFICATE],
     "certificate is not trusted": [
       "the daemon does not trust the certificate of PEER",
-      "have the receiver send its whole chain, from an authority that the daemon trusts",
+      {
+        anybody: "have the receiver send its whole chain, from an authority that the daemon trusts",
+        operator: "name the receiver's authority in webhooks.ca",
+      },
     ],
     "connection was closed during the TLS handshake": [
       "PEER closed the connection during the TLS handshake",
@@ -110,8 +113,8 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
     "TLS handshake failed": ["PEER and the daemon could not agree on TLS", SPEAKS_TLS],
     "TLS failed": ["PEER broke off TLS after the handshake", RECEIVER],
     "answer's headers are too large": [
-      "the headers of the answer from PEER were over 16 KiB",
-      "have it send fewer",
+      "the status line, or an informational answer (1xx), of PEER was over 16 KiB",
+      RECEIVER,
     ],
     "answer is not valid HTTP": ["what PEER answered is not valid HTTP", LISTEN],
     "too many informational answers": [
