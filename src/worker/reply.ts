@@ -34,6 +34,8 @@ export type Reply<Read> =
 
 // An input stands inside its task, the list of tasks and the envelope.
 const DEPTH_MAX = JSON_DEPTH_MAX + 3;
+// The envelope and its tasks are opened. An input stays text: a JavaScript object would change the order of its members.
+const TASKS_DEEP = 2;
 
 /**
  * Reads an answer; `read` gives null for a value that does not answer the request. Never throws, and trusts nothing
@@ -120,7 +122,7 @@ export function passing(reason: string, retryAfterMs: number | null = null) {
 }
 
 function toObject(body: Uint8Array): JsonObject | null {
-  const parsed = parseJsonBytes(body, { depthMax: DEPTH_MAX });
+  const parsed = parseJsonBytes(body, { depthMax: DEPTH_MAX, opens: TASKS_DEEP });
   return parsed.kind === "json" && isJsonObject(parsed.value) ? parsed.value : null;
 }
 

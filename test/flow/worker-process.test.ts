@@ -58,7 +58,7 @@ test("a worker claims a task, runs its command, completes it, and the postback a
   const worker = startWorker(t, setup);
   await worker.ready;
 
-  const input = '{"n":12345678901234567890,"x":1.50}';
+  const input = '{"n":12345678901234567890,"x":1.50,"2":{"b":1,"1":2},"1":3}';
   const id = await setup.client.post(
     `{"type":"x","input":${input},"postback_url":"${receiver.url()}"}`,
   );

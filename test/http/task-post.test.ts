@@ -27,11 +27,14 @@ test("an input and a result come back character for character", async (t) => {
     ['""', '"\\ud800"', '"\\udc00\\ud800"', '"a\\u0000b"', '"\u2028\u2029"', '"\u007f\u0080"'],
     ['"\ufeff"', '"12345678901234567890"', '"1.50"', "null", "true", "[]", "{}", "[[],{}]"],
     ['{"__proto__":{"x":1},"constructor":1.0,"toString":"f"}', '{"":0,"\\ud800":1}'],
-    ['{"rawJSON":"1"}', '{"b":1,"a":2,"2":3}', '[1.50,{"a":[12345678901234567890]}]'],
+    [
+      '{"rawJSON":"1"}',
+      '{"b":1,"2":{"10":0,"9":1},"a":2,"1":3}',
+      '[1.50,{"a":[12345678901234567890]}]',
+    ],
   ].flat();
   for (const input of inputs) {
-    const expected = input.replace('{"b":1,"a":2,"2":3}', '{"2":3,"b":1,"a":2}');
-    assert.equal(await inputText(daemon, input), expected);
+    assert.equal(await inputText(daemon, input), input);
   }
 });
 

@@ -37,8 +37,9 @@ export class CompactFault extends Error {
 }
 
 /**
- * Answers the bytes of the text that `JSON.stringify` would give for the parsed value, but with every number as it is
- * written. They are valid until the next call. Throws {@link CompactFault}. Bytes of strings that are not UTF-8 stay as
+ * Returns the bytes of the text that `JSON.stringify` would give for the parsed value, with two differences. Every number
+ * is as it is written. Members keep their order: JavaScript puts names that are whole numbers before all others. The
+ * bytes are valid until the next call. Throws {@link CompactFault}. Bytes of strings that are not UTF-8 stay as
  * they are.
  */
 export function compactJsonBytes(bytes: Uint8Array, depthMax: number): Uint8Array {
@@ -145,7 +146,7 @@ class Compactor {
       if (byte === OBJECT_CLOSE) break;
       byte = this.#next();
     }
-    if (!names.isInOrder) this.#length = names.arrange(start, this.#length);
+    if (names.hasRepeated) this.#length = names.arrange(start, this.#length);
   }
 
   #member(

@@ -1,7 +1,7 @@
 /**
- * Tells, while an object is written, whether its members are in JavaScript's order. JavaScript takes the last value of
- * a name that occurs twice, in the place of the first, and puts names that are whole numbers before all others. It
- * keeps the positions of members instead of their text: an object of a million members takes some bytes for each.
+ * Finds, while an object is written, names that occur twice. As in JavaScript, the last value of such a name counts, in
+ * the place of the first. It keeps the positions of members instead of their text: an object of a million members takes
+ * some bytes for each.
  */
 export class MemberNames {
   readonly #out: Uint8Array;
@@ -13,19 +13,15 @@ export class MemberNames {
   #slots = new Int32Array(SLOTS_MIN);
   /** The member that gave the last value, by the member that had its name first. */
   #lastOf: Map<number, number> | null = null;
-  /** The whole number in the last name; -1 when it was none. */
-  #lastIndex = -1;
-  #hasOthers = false;
-  #isInOrder = true;
 
   /** `out` is where they are written. */
   constructor(out: Uint8Array) {
     this.#out = out;
   }
 
-  /** False when they have to be rearranged. */
-  get isInOrder(): boolean {
-    return this.#isInOrder;
+  /** True if a name occurred twice: the object has to be arranged. */
+  get hasRepeated(): boolean {
+    return this.#lastOf !== null;
   }
 
   clear(): void {
@@ -34,9 +30,6 @@ export class MemberNames {
     if (this.#slots.length === SLOTS_MIN) this.#slots.fill(0);
     else this.#slots = new Int32Array(SLOTS_MIN);
     this.#lastOf = null;
-    this.#lastIndex = -1;
-    this.#hasOthers = false;
-    this.#isInOrder = true;
   }
 
   /** Adds the next member: its name, with its quotes, is written from `start` to `end`. */
@@ -46,19 +39,12 @@ export class MemberNames {
     this.#ends[member] = end;
     if (this.#count * 2 > this.#slots.length) this.#grow();
     const first = this.#enter(member);
-    if (first !== member) {
-      this.#lastOf ??= new Map();
-      this.#lastOf.set(first, member);
-      this.#isInOrder = false;
-      return;
-    }
-    const index = this.#indexOf(member);
-    if (index === -1) this.#hasOthers = true;
-    else if (this.#hasOthers || index < this.#lastIndex) this.#isInOrder = false;
-    else this.#lastIndex = index;
+    if (first === member) return;
+    this.#lastOf ??= new Map();
+    this.#lastOf.set(first, member);
   }
 
-  /** Writes the whole object, from `start` to `end`, in the right order, and answers where it ends then. */
+  /** Writes the whole object, from `start` to `end`, with each name once, and returns where it ends then. */
   arrange(start: number, end: number): number {
     const out = this.#out;
     const written = out.slice(start, end);
@@ -66,7 +52,7 @@ export class MemberNames {
     const copy = (from: number, to: number): void => {
       for (let i = from - start; i < to - start; i++) out[at++] = written[i] ?? 0;
     };
-    for (const member of this.#arranged()) {
+    for (const member of this.#firsts()) {
       if (at > start + 1) out[at++] = COMMA;
       copy(this.#starts[member] ?? 0, this.#ends[member] ?? 0);
       const value = this.#lastOf?.get(member) ?? member;
@@ -78,17 +64,13 @@ export class MemberNames {
     return at;
   }
 
-  #arranged(): readonly number[] {
-    const indexed: { readonly member: number; readonly index: number }[] = [];
-    const others: number[] = [];
+  /** The members that had their names first. Names are read where they were written: to be called before they move. */
+  #firsts(): readonly number[] {
+    const firsts: number[] = [];
     for (let member = 0; member < this.#count; member++) {
-      if (this.#enter(member) !== member) continue;
-      const index = this.#indexOf(member);
-      if (index === -1) others.push(member);
-      else indexed.push({ member, index });
+      if (this.#enter(member) === member) firsts.push(member);
     }
-    indexed.sort((a, b) => a.index - b.index);
-    return [...indexed.map(({ member }) => member), ...others];
+    return firsts;
   }
 
   /** The first member with this one's name, which is this one if there was none. */
@@ -130,30 +112,11 @@ export class MemberNames {
     // The caller enters the new one.
     for (let member = 0; member < this.#count - 1; member++) this.#enter(member);
   }
-
-  /** The whole number that JavaScript takes a member's name for; else -1. */
-  #indexOf(member: number): number {
-    const out = this.#out;
-    const start = (this.#starts[member] ?? 0) + 1;
-    const length = (this.#ends[member] ?? 0) - 1 - start;
-    if (length === 0 || length > INDEX_LENGTH_MAX) return -1;
-    if (out[start] === ZERO) return length === 1 ? 0 : -1;
-    let index = 0;
-    for (let at = start; at < start + length; at++) {
-      const digit = (out[at] ?? 0) - ZERO;
-      if (digit < 0 || digit > 9) return -1;
-      index = index * 10 + digit;
-    }
-    return index <= INDEX_MAX ? index : -1;
-  }
 }
 
 const COMMA = 0x2c;
-const ZERO = 0x30;
 const OBJECT_CLOSE = 0x7d;
 const SLOTS_MIN = 32;
-const INDEX_MAX = 2 ** 32 - 2;
-const INDEX_LENGTH_MAX = 10;
 
 // Secret: a sender who knew them could choose names that all have the same place.
 const [SEED = 0, RANDOM = 0] = crypto.getRandomValues(new Int32Array(2));

@@ -46,7 +46,10 @@ export function parseJsonBytes(
   return { kind: "json", value: buildJson(compact.text, { keepsDigits, opens }) };
 }
 
-/** Compact text, with every digit, of UTF-8 JSON: the same as {@link toJsonText} of the parsed value. */
+/**
+ * Compact text of UTF-8 JSON, with every digit and with members in their order. {@link toJsonText} of a value that was
+ * opened has the order of JavaScript instead.
+ */
 export function compactJson(
   bytes: Uint8Array,
   depthMax = JSON_DEPTH_MAX,
