@@ -70,7 +70,9 @@ export class ClientGoneError extends Error {
   override readonly name = "ClientGoneError" as const;
 }
 
-const UTF_8 = /^(charset=("utf-8"|utf-8))?$/;
+const UTF_8 = /^charset=("utf-?8"|utf-?8)$/;
+// A quoted value may hold semicolons. No part of the expression backtracks.
+const PARAMETERS = /(?:[^;"]|"(?:[^"\\]|\\.)*"?)+/g;
 
 /**
  * Reads the bytes of a JSON body: media type first, then size while reading (it never holds more than the limit).
@@ -119,8 +121,13 @@ function checkMediaType(request: IncomingMessage): void {
 // In several steps, because one expression for all of it backtracks: 170 ms for 15,000 spaces (2026-11).
 function isUtf8Json(mediaType: string): boolean {
   if (mediaType === "application/json") return true;
-  const [type, ...parameters] = mediaType.split(";").map((part) => part.trim().toLowerCase());
-  return type === "application/json" && parameters.every((each) => UTF_8.test(each));
+  const [type = ""] = mediaType.split(";", 1);
+  if (type.trim().toLowerCase() !== "application/json") return false;
+  // The media type of JSON has no parameters (RFC 8259 §11), but clients send profiles and versions.
+  const parameters = mediaType.slice(type.length).match(PARAMETERS) ?? [];
+  return parameters
+    .map((each) => each.trim().toLowerCase())
+    .every((each) => each.split("=", 1)[0]?.trim() !== "charset" || UTF_8.test(each));
 }
 
 function unsupported(detail: string): StatusError {

@@ -247,6 +247,15 @@ test("takes JSON alone, in UTF-8 alone, named once", async (t) => {
     [20000, "Content-Type: application/json;charset=utf-8"],
     [20000, 'Content-Type: Application/Json ; Charset="UTF-8"'],
     [20000, "Content-Type: application/json;"],
+    [20000, "Content-Type: application/json; charset=UTF8"],
+    [20000, 'Content-Type: application/json;charset="utf8"'],
+    [20000, "Content-Type: application/json; odata.metadata=minimal; charset=utf-8"],
+    [20000, "Content-Type: application/json; profile=x; version"],
+    [20000, 'Content-Type: application/json; profile="a;charset=latin1\\";charset=x"; v=1'],
+    [41500, 'Content-Type: application/json; profile="a"; charset=latin1'],
+    [41500, "Content-Type: ;application/json"],
+    [41500, "Content-Type: application/json; charset"],
+    [41500, "Content-Type: application/json; charset=utf-80"],
     [20000, JSON_TYPE, "Content-Encoding: identity"],
     [20000, JSON_TYPE, "Content-Encoding: IDENTITY"],
     [41500],
@@ -288,7 +297,12 @@ test("a media type costs time in proportion to its length, however it is drawn o
   const daemon = await startTestDaemon(t);
   const spaces = " ".repeat(15_000);
   const drawnOut = [`application/json${spaces}x`, `application/json${" ;".repeat(7500)}x`];
-  for (const mediaType of [...drawnOut, `application/json;${spaces}charset=utf-8${spaces}`]) {
+  const quoted = [
+    `application/json;a="${'\\"'.repeat(7500)}`,
+    `application/json${';a="'.repeat(3700)}`,
+  ];
+  const all = [...drawnOut, ...quoted, `application/json;${spaces}charset=utf-8${spaces}`];
+  for (const mediaType of all) {
     const headers = [bearer(daemon), `Content-Type: ${mediaType.slice(0, 16_000)}`];
     const ms = await cpuMsOf(async () => {
       for (let round = 0; round < 10; round++) {
