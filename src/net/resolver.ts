@@ -28,14 +28,20 @@ const TRIES = 3;
 // this: the answer for an earlier attempt does not count.
 const SHARED_MS_MAX = 1000;
 
+// RFC 8305 §3. Routers and name servers that drop AAAA queries would delay every attempt by the 6 s of all tries.
+const IPV6_DELAY_MS = 50;
+
 // Each address is judged, and a hostile name server can pack 4,000 into one answer.
 const ADDRESSES_MAX = 100;
 
 const RESOLV_CONF = "/etc/resolv.conf";
 
-interface LookUp {
+interface Shared {
   readonly startedAt: number;
   readonly resolution: Promise<Resolution>;
+}
+
+interface LookUp extends Shared {
   /** Gives its place back. */
   end: (() => void) | null;
 }
@@ -43,7 +49,8 @@ interface LookUp {
 /**
  * Turns names into addresses over c-ares, for one attempt at a time: A and AAAA side by side, no search domains, no
  * cache. As in the system, the hosts file alone answers for the names in it, so that a machine without a name server
- * can still deliver to the names that its operator listed. One family may fail when the other answers.
+ * can still deliver to the names that its operator listed. One family may fail when the other answers. After IPv4
+ * addresses the resolver waits 50 ms for IPv6 addresses: later ones are neither judged nor dialled.
  */
 export class Resolver {
   readonly #clock: Clock;
@@ -51,6 +58,8 @@ export class Resolver {
   readonly #servers: readonly string[] | undefined;
   readonly #haveServersChanged: () => boolean;
   readonly #lookUps = new Map<string, LookUp>();
+  /** Queries for AAAA without a response yet. They may outlast their look-up. */
+  readonly #ipv6Queries = new Map<string, Shared>();
   readonly #turns = new LookUpTurns();
   #dns: DnsResolver;
   #isClosed = false;
@@ -81,14 +90,14 @@ export class Resolver {
     if (this.#isClosed || signal.aborted) return CUT_SHORT;
     const listed = this.#listed(host);
     if (listed.length > 0) return toResolution(listed);
-    const young = this.#youngLookUp(host);
+    const young = this.#young(this.#lookUps, host);
     if (young !== null) return await untilAborted(young.resolution, signal);
     const end = await this.#turns.take(accountId, signal);
     if (end === null || signal.aborted || this.#isClosed) {
       end?.();
       return CUT_SHORT;
     }
-    const lookUp = this.#youngLookUp(host) ?? this.#begin(host);
+    const lookUp = this.#young(this.#lookUps, host) ?? this.#begin(host);
     // An attempt that joins another's look-up gives its place back at once.
     if (lookUp.end === null) lookUp.end = end;
     else end();
@@ -108,8 +117,8 @@ export class Resolver {
     return ["127.0.0.1", "::1"];
   }
 
-  #youngLookUp(host: string): LookUp | null {
-    const shared = this.#lookUps.get(host);
+  #young<Kind extends Shared>(all: ReadonlyMap<string, Kind>, host: string): Kind | null {
+    const shared = all.get(host);
     const isYoung =
       shared !== undefined && this.#clock.monotonic() - shared.startedAt < SHARED_MS_MAX;
     return isYoung ? shared : null;
@@ -118,14 +127,38 @@ export class Resolver {
   #begin(host: string): LookUp {
     if (this.#haveServersChanged()) this.#dns = openDns(this.#servers);
     const startedAt = this.#clock.monotonic();
-    const resolution = lookUpBoth(host, this.#dns);
-    const lookUp: LookUp = { startedAt, resolution, end: null };
+    const ipv4 = answerOf(this.#dns.resolve4(host));
+    const joined = this.#young(this.#ipv6Queries, host);
+    const ipv6 = joined?.resolution ?? this.#queryIpv6(host, startedAt);
+    const lookUp: LookUp = { startedAt, resolution: this.#both(ipv4, ipv6), end: null };
     this.#lookUps.set(host, lookUp);
-    void resolution.then(() => {
-      lookUp.end?.();
+    void lookUp.resolution.then(() => {
       if (this.#lookUps.get(host) === lookUp) this.#lookUps.delete(host);
     });
+    // A place counts until the queries that it was for are over.
+    void Promise.all(joined === null ? [ipv4, ipv6] : [ipv4]).then(() => lookUp.end?.());
     return lookUp;
+  }
+
+  #queryIpv6(host: string, startedAt: number): Promise<Resolution> {
+    const query: Shared = { startedAt, resolution: answerOf(this.#dns.resolve6(host)) };
+    this.#ipv6Queries.set(host, query);
+    void query.resolution.then(() => {
+      if (this.#ipv6Queries.get(host) === query) this.#ipv6Queries.delete(host);
+    });
+    return query.resolution;
+  }
+
+  async #both(ipv4: Promise<Resolution>, ipv6: Promise<Resolution>): Promise<Resolution> {
+    const first = await ipv4;
+    if (first.kind === "failed") return merged([first, await ipv6]);
+    return await new Promise((resolve) => {
+      const timer = this.#clock.setTimer(IPV6_DELAY_MS, () => resolve(merged([first])));
+      void ipv6.then((second) => {
+        timer.cancel();
+        resolve(merged([first, second]));
+      });
+    });
   }
 }
 
@@ -137,16 +170,21 @@ function openDns(servers: readonly string[] | undefined): DnsResolver {
   return dns;
 }
 
-async function lookUpBoth(host: string, dns: DnsResolver): Promise<Resolution> {
-  // Waits for both, however slow one is: the slow one may hold the address that is refused.
-  const [ipv4, ipv6] = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
-  const addresses = [ipv4, ipv6].flatMap((answer) =>
-    answer.status === "fulfilled" ? answer.value : [],
+/** The response to a query for one family; never rejects. */
+function answerOf(query: Promise<readonly string[]>): Promise<Resolution> {
+  return query.then(
+    (addresses) =>
+      addresses.length > 0
+        ? { kind: "addresses", addresses }
+        : { kind: "failed", error: NO_ADDRESSES },
+    (reason: unknown) => ({ kind: "failed", error: toFailure(reason) }),
   );
+}
+
+function merged(answers: readonly Resolution[]): Resolution {
+  const addresses = answers.flatMap((each) => (each.kind === "failed" ? [] : each.addresses));
   if (addresses.length > 0) return toResolution(addresses);
-  const errors = [ipv4, ipv6].map((answer) =>
-    answer.status === "fulfilled" ? NO_ADDRESSES : toFailure(answer.reason),
-  );
+  const errors = answers.map((each) => (each.kind === "failed" ? each.error : NO_ADDRESSES));
   // An empty family explains nothing: the other family's failure is the reason.
   return {
     kind: "failed",

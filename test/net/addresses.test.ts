@@ -304,12 +304,11 @@ test(
 );
 
 test("an address that swallows packets leaves time for the next one", LINUX_ONLY, async (t) => {
-  const dns = await startDnsServer(t);
   const receiver = await startReceiver(t);
   await startBlackHole(t, { host: "127.0.0.8", port: receiver.port });
-  dns.script("hooks.example.com", { A: addresses("127.0.0.8", "127.0.0.1") });
+  const hosts = ["127.0.0.8", "127.0.0.1"].map((address) => `${address} hooks.example.com`);
   const clock = createFakeClock({ now: 0 });
-  const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8"], clock });
+  const sender = startSender(t, { hosts, allow: ["127.0.0.0/8"], clock });
 
   const sent = sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
   await clock.whenPending(2);
@@ -404,13 +403,12 @@ test(
   "IPv6 gets two thirds of the time, however many IPv4 addresses swallow packets",
   { skip: LINUX_ONLY.skip || IPV6_ONLY.skip },
   async (t) => {
-    const dns = await startDnsServer(t);
     const receiver = await startReceiver(t, { host: "::1" });
     for (const host of DEAD_IPV4) await startBlackHole(t, { host, port: receiver.port });
-    dns.script("hooks.example.com", { A: addresses(...DEAD_IPV4), AAAA: addresses("::1") });
+    const hosts = [...DEAD_IPV4, "::1"].map((address) => `${address} hooks.example.com`);
     const clock = createFakeClock({ now: 0 });
     const sender = startSender(t, {
-      servers: dns.servers,
+      hosts,
       allow: ["127.0.0.0/8", "::1"],
       clock,
       timeoutMs: 9000,

@@ -83,6 +83,44 @@ test("the slower family is waited for: it may hold the address that is refused",
   assert.deepEqual(await resolving, { kind: "addresses", addresses: ["192.0.2.1", "::1"] });
 });
 
+test("IPv4 addresses wait 50 ms for IPv6 addresses that do not come, and each attempt has its own", async (t) => {
+  const { dns, clock, resolve } = await setUp(t);
+  dns.script(NAME, {
+    A: [addresses("192.0.2.1"), addresses("192.0.2.2")],
+    AAAA: { kind: "silence" },
+  });
+
+  for (const address of ["192.0.2.1", "192.0.2.2"]) {
+    const resolving = resolve();
+    await clock.whenPending(1);
+    clock.advance(49);
+    assert.deepEqual(clock.pending(), [1]);
+    clock.advance(1);
+
+    assert.deepEqual(await resolving, { kind: "addresses", addresses: [address] });
+    assert.deepEqual(clock.pending(), []);
+  }
+  // The second attempt waits for the query of the first, which is still open.
+  assert.deepEqual(dns.questions.map(({ type }) => type).sort(), ["A", "A", "AAAA"]);
+});
+
+test("IPv6 addresses wait for IPv4 addresses, however late these are", async (t) => {
+  const { dns, clock, resolve } = await setUp(t);
+  const gate = createGate();
+  dns.script(NAME, {
+    A: { kind: "held", until: gate.opened, answer: addresses("192.0.2.1") },
+    AAAA: addresses("2001:db8::1"),
+  });
+
+  const resolving = resolve();
+  await dns.waitFor(2);
+  clock.advance(1000);
+  gate.open();
+
+  const both = { kind: "addresses", addresses: ["192.0.2.1", "2001:db8::1"] };
+  assert.deepEqual(await resolving, both);
+});
+
 test("a failure names what went wrong, not that the other family was empty", async (t) => {
   const { dns, resolve } = await setUp(t);
   dns.script(NAME, { A: addresses(), AAAA: { kind: "servfail" } });
