@@ -434,9 +434,9 @@ function exerciseRecords(open: OpenStore): void {
     await store.recordAttempt(newAttemptRecord(attempt, { result, endedAt: DUE + 4 }));
 
     const [shown] = (await theDelivery(store, accountId, id)).attempts;
-    // PostgreSQL knows no NUL in texts.
+    // PostgreSQL has no NUL in texts.
     const shownExcerpt = shown?.responseExcerpt ?? "";
-    assert([excerpt, excerpt.replaceAll("\u0000", "\ufffd")].includes(shownExcerpt));
+    assert([excerpt, excerpt.replaceAll("\u0000", "\u001a")].includes(shownExcerpt));
     assert.deepEqual(shown, {
       ...{ number: 1, dueAt: DUE, startedAt: DUE + 3, endedAt: DUE + 4 },
       ...{ ...result, responseExcerpt: shownExcerpt },

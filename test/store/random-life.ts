@@ -88,10 +88,10 @@ const STEPS = {
     );
     await Promise.all([store.finishTask(finish), store.finishTask(finish)]);
   },
-  // Fails after the task's row was changed: no text is stored as bytes, or on a server with a NUL.
+  // Fails after the row was changed: SQLite stores no bytes as text, and codes of PostgreSQL are smaller.
   async finishBroken({ store, seqs }, pick) {
-    const texts = { resultText: new Uint8Array(1), errorText: "\0" };
-    const broken = { ...newFinish({ seq: chosen(seqs, pick) }), ...texts };
+    const faults = { resultText: new Uint8Array(1), code: 2 ** 40 };
+    const broken = { ...newFinish({ seq: chosen(seqs, pick) }), ...faults };
     await store.finishTask(broken as unknown as Parameters<Store["finishTask"]>[0]);
   },
   async retry({ store, seqs }, pick) {
@@ -167,7 +167,7 @@ export function randomLife({ erases }: { readonly erases: boolean }) {
 }
 
 /** Why a step may be rejected, in the words of any store. */
-const REASONS = { bytes: /BLOB|invalid (input|byte)/, twin: /unique/i, nothing: /nothing/ };
+const REASONS = { broken: /BLOB|out of range/, twin: /unique/i, nothing: /nothing/ };
 
 /** Every reason for which steps of a long life were rejected. */
 export const ALL_REASONS: ReadonlySet<string> = new Set(Object.keys(REASONS));

@@ -18,9 +18,8 @@ export interface CopyToServer {
   readonly from: string;
 }
 
-// PostgreSQL writes arrays in braces; a text in SQLite may hold a NUL, which PostgreSQL cannot store.
+// PostgreSQL writes arrays in braces.
 const toArray = `'{' || substr(durations_text, 2, length(durations_text) - 2) || '}'`;
-const withoutNul = (column: string): string => `replace(${column}, char(0), char(65533))`;
 
 /** A node that does not exist: what was running or in flight is taken over as that of a node that has ended. */
 const NOBODY = 0;
@@ -157,12 +156,7 @@ export const TO_SERVER: readonly CopyToServer[] = [
     table: "attempts",
     columns: { ...ATTEMPT, ...ATTEMPT_END },
     from: `
-      SELECT ${names(ATTEMPT)}, ${Object.keys(ATTEMPT_END)
-        .map((column) =>
-          ATTEMPT_END[column as keyof typeof ATTEMPT_END] === "text" ? withoutNul(column) : column,
-        )
-        .join(", ")}
-      FROM attempts WHERE ended_at IS NOT NULL ORDER BY seq`,
+      SELECT ${names(ATTEMPT)}, ${names(ATTEMPT_END)} FROM attempts WHERE ended_at IS NOT NULL ORDER BY seq`,
   },
   {
     table: "task_counts",
@@ -217,6 +211,6 @@ export const TO_SERVER: readonly CopyToServer[] = [
       task_seq: "bigint",
     },
     from: `
-      SELECT account_seq, host, 0, ended_at, ${withoutNul("error")}, http_status, task_seq FROM host_failures`,
+      SELECT account_seq, host, 0, ended_at, error, http_status, task_seq FROM host_failures`,
   },
 ];

@@ -15,6 +15,7 @@ import { continueOnServer } from "./clock-reading.ts";
 import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";
 import type { Scalar } from "./file-writer.ts";
 import { MoveError, type MoveReport } from "./report.ts";
+import { ServerTable } from "./server-table.ts";
 import { requireOwnVersion } from "./server-version.ts";
 
 // A statement of a move takes as long as its index.
@@ -191,25 +192,19 @@ class ToServer {
   }
 
   async #copy(server: Server, { table, columns, from }: CopyToServer): Promise<number> {
-    const names = Object.keys(columns);
-    const insert = insertOf(table, columns);
+    const target = new ServerTable(server, { table, columns });
     const { of } = this.#file
       .prepare<[], { of: number }>(`SELECT count(*) AS "of" FROM (${from})`)
       .get() ?? { of: 0 };
-    let rows = 0;
     for (const page of pages(this.#file.prepare<[], Scalar[]>(from).raw().iterate())) {
-      await server.run(
-        insert,
-        names.map((_, i) => page.map((row) => row[i] ?? null)),
-      );
-      rows += page.length;
-      this.#tell({ part: table, done: rows, of });
+      await target.add(page);
+      this.#tell({ part: table, done: target.rows, of });
     }
     const there = await server.get<{ count: number }>(`SELECT count(*) FROM ${table}`);
     if (there?.count !== of) {
       throw new MoveError(`${table} has ${of} rows in the file and ${there?.count} on the server`);
     }
-    return rows;
+    return of;
   }
 
   async #number(server: Server, table: string): Promise<void> {
@@ -236,20 +231,6 @@ class ToServer {
 
 async function hasTables(server: Server): Promise<boolean> {
   return (await server.get<{ isThere: boolean }>(HAS_TABLES))?.isThere === true;
-}
-
-// `unnest` takes nested arrays apart: those go as text.
-function insertOf(table: string, columns: CopyToServer["columns"]): string {
-  const entries = Object.entries(columns);
-  const isNested = (type: string): boolean => type.endsWith("[]");
-  const parameters = entries.map(([, type], i) => `$${i + 1}::${isNested(type) ? "text" : type}[]`);
-  const values = entries.map(([name, type]) =>
-    isNested(type) ? `a.${name}::${type}` : `a.${name}`,
-  );
-  const names = entries.map(([name]) => name).join(", ");
-  return `
-    INSERT INTO ${table} (${names}) SELECT ${values.join(", ")}
-    FROM unnest(${parameters.join(", ")}) AS a (${names})`;
 }
 
 function* pages(rows: Iterable<Scalar[]>): Iterable<Scalar[][]> {

@@ -6,7 +6,6 @@ import { ACCOUNT_COLUMNS, LIMIT_COLUMNS } from "./accounts.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Sql } from "./machine/sql.ts";
 import { readWorkCounts } from "./task-counts.ts";
-import { storable } from "./traffic-tally.ts";
 
 const LIST_OVERVIEWS = `
   SELECT seq AS "accountId", ${ACCOUNT_COLUMNS}, webhook_secret_next IS NOT NULL AS "isRotating", ${LIMIT_COLUMNS},
@@ -57,7 +56,7 @@ export function accountOverviewReads(sql: Sql) {
   return {
     async listAccountOverviews({ part, after, limit, now }) {
       // One row more than the page holds tells whether there is a next page.
-      const values = [after ?? "", storable(part) ?? "", limit + 1];
+      const values = [after ?? "", part ?? "", limit + 1];
       const rows = await sql.all<OverviewRow>(LIST_OVERVIEWS, values);
       const page = rows.slice(0, limit);
       const next = rows.length > limit ? (page.at(-1)?.login ?? null) : null;

@@ -6,7 +6,6 @@ import type { AccountState, Key, NewAccount, NewKey, Store, WebhookSecrets } fro
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { readWorkCounts } from "./task-counts.ts";
-import { storable } from "./traffic-tally.ts";
 import { turnLookUp, type Keyed } from "./turn-look-up.ts";
 
 const INSERT_ACCOUNT = `
@@ -197,7 +196,7 @@ function sendKey(
   { keyId, hash, lastFour, label, createdAt }: Omit<NewKey, "login" | "activeMax">,
   accountSeq: number,
 ): void {
-  sql.send(INSERT_KEY, [keyId, accountSeq, hash, lastFour, storable(label), createdAt]);
+  sql.send(INSERT_KEY, [keyId, accountSeq, hash, lastFour, label, createdAt]);
 }
 
 const NO_LIMIT = null;

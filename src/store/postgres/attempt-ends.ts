@@ -4,7 +4,6 @@ import type { AttemptRecord } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { hasEnded } from "./ended-nodes.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import { storable } from "./traffic-tally.ts";
 
 /**
  * The end of attempts: a row of `outbox` goes, one of `attempts` comes, and with it the end of the delivery or its next
@@ -66,12 +65,7 @@ export async function recordAttempts(
   for (const record of records) {
     if (!gone.has(record.attempt.seq)) continue;
     const { error, responseExcerpt, retryAfter } = record.result;
-    const texts = textBytes(
-      storable(error),
-      storable(responseExcerpt),
-      refusalText(record),
-      storable(retryAfter),
-    );
+    const texts = textBytes(error, responseExcerpt, refusalText(record), retryAfter);
     changes.changed.add(record.attempt.accountId);
     const { attempt, decision } = record;
     if (decision.state === "scheduled") {
@@ -93,15 +87,15 @@ function columnsOf(records: readonly AttemptRecord[], nextSeq: () => number) {
     records.map(({ endedAt }) => endedAt),
     results.map(({ outcome }) => outcome),
     results.map(({ httpStatus }) => httpStatus),
-    results.map(({ error }) => storable(error)),
+    results.map(({ error }) => error),
     results.map(({ address }) => address),
     results.map(({ phases }) => phases.dnsMs),
     results.map(({ phases }) => phases.connectMs),
     results.map(({ phases }) => phases.tlsMs),
     results.map(({ phases }) => phases.firstByteMs),
-    results.map(({ responseExcerpt }) => storable(responseExcerpt)),
+    results.map(({ responseExcerpt }) => responseExcerpt),
     records.map(refusalText),
-    results.map(({ retryAfter }) => storable(retryAfter)),
+    results.map(({ retryAfter }) => retryAfter),
     records.map(({ decision }) => (decision.state === "scheduled" ? null : decision.state)),
     next.map((each) => (each === null ? null : nextSeq())),
     next.map((each) => each?.dueAt ?? null),

@@ -3,7 +3,6 @@ import { STATE_CODES } from "../../domain/task/task-transition.ts";
 import { EARLIEST, LATEST, type AccountSearch } from "../common/list-source.ts";
 import { storedStates } from "../common/stored-states.ts";
 import { toUuid } from "./task-columns.ts";
-import { storable } from "./traffic-tally.ts";
 
 /**
  * A search in SQL: conditions on a task in `tasks AS t`. Whatever lies in another table is looked up by a subquery with
@@ -64,8 +63,8 @@ export function searchParams({ accountSeq, search }: AccountSearch) {
   return {
     accountSeq,
     id: id === null ? null : toUuid(id),
-    type: storable(type),
-    tag: storable(tag),
+    type,
+    tag,
     host,
     code,
     createdAfter: createdAfter ?? EARLIEST,

@@ -6,7 +6,6 @@ import type { TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { findAnswers, keepAnswers, type FoundAnswer } from "./idempotency-keys.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import { storable } from "./traffic-tally.ts";
 
 const INSERT_TASKS = `
   INSERT INTO tasks (seq, id, account_seq, type, tag, marketplace, priority, created_at, data_text, input_text, trace_text)
@@ -168,9 +167,8 @@ function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
     tasks.map(({ seq }) => seq),
     tasks.map(({ id }) => id),
     tasks.map(({ accountId }) => accountId),
-    // A refused task is kept with the type that it was posted with, whatever that was.
-    tasks.map(({ type }) => storable(type)),
-    tasks.map(({ tag }) => storable(tag)),
+    tasks.map(({ type }) => type),
+    tasks.map(({ tag }) => tag),
     tasks.map(({ marketplace }) => marketplace),
     tasks.map(({ priority }) => priority),
     tasks.map(({ createdAt }) => createdAt),
@@ -184,7 +182,7 @@ function insertPosts(sql: BatchSql, posts: readonly TaskPost[]): void {
     refused.map(({ seq }) => seq),
     refused.map(({ accountId }) => accountId),
     refused.map(({ code }) => code),
-    refused.map(({ message }) => storable(message)),
+    refused.map(({ message }) => message),
     refused.map(({ createdAt }) => createdAt),
     refused.map(({ expiresAt }) => expiresAt),
     refused.map(({ eraseAt }) => eraseAt),

@@ -112,7 +112,7 @@ function sendFailures(sql: BatchSql, failures: readonly Of<EndedAttempt>[]): voi
     failures.map(([accountSeq]) => accountSeq),
     failures.map(([, { attempt }]) => attempt.host),
     failures.map(([, { endedAt }]) => endedAt),
-    failures.map(([, { result }]) => storable(result.error)),
+    failures.map(([, { result }]) => result.error),
     failures.map(([, { result }]) => result.httpStatus),
     failures.map(([, { attempt }]) => attempt.taskSeq),
   ]);
@@ -121,10 +121,4 @@ function sendFailures(sql: BatchSql, failures: readonly Of<EndedAttempt>[]): voi
 /** A histogram as PostgreSQL writes arrays; buckets that were never counted in are empty. */
 export function toArrayText(durations: Durations): string {
   return `{${Array.from(durations, (count) => count ?? 0).join(",")}}`;
-}
-
-/** A text as PostgreSQL can store it: it knows no NUL, and would refuse the whole batch. */
-export function storable<Text extends string | null>(text: Text): Text {
-  // Only the characters change, never that it is a text.
-  return (text === null ? null : text.replaceAll("\0", "\uFFFD")) as Text;
 }

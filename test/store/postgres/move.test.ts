@@ -146,6 +146,60 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     assert.deepEqual(contentOf(back), before);
   });
 
+  test("a NUL in any text is moved as another character of one byte", async (t) => {
+    const file = await newLivedFile(t);
+    const back = join(dirname(file), "back.db");
+    const server = parseServerAddress(await newDatabaseUrl(t));
+    const connection = openWriter(file);
+    const texts = {
+      tasks: ["type", "tag", "status_message"],
+      attempts: ["error", "response_excerpt", "retry_after"],
+      host_failures: ["error"],
+      keys: ["label"],
+      delivery_holds: ["reason", "held_by"],
+    };
+    for (const [table, columns] of Object.entries(texts)) {
+      for (const column of columns) {
+        connection.exec(`UPDATE ${table} SET ${column} = 'a' || char(0) || ${column}`);
+      }
+    }
+    connection.exec(`
+      INSERT INTO audit (at, actor_kind, actor_name, action, subject)
+      VALUES (9, 'user', 'a' || char(0), 'x', char(0))`);
+    connection.close();
+    const before = JSON.stringify(contentOf(file));
+
+    await moveToServer({ file, server, tell });
+    await moveToFile({ server, file: back, tell });
+
+    // JSON twice: once for each row, once for all.
+    assert.ok(before.includes("\\\\u0000"));
+    assert.equal(JSON.stringify(contentOf(back)), before.replaceAll("\\\\u0000", "\\\\u001a"));
+  });
+
+  test("a row that the server refuses is named with its table, and both sides stay", async (t) => {
+    const file = await newLivedFile(t);
+    const server = parseServerAddress(await newDatabaseUrl(t));
+    const connection = openWriter(file);
+    const seq = connection
+      .prepare<[], number>("SELECT max(seq) FROM attempts WHERE ended_at > 0")
+      .pluck()
+      .get();
+    connection.exec(`UPDATE attempts SET retry = ${2 ** 40} WHERE seq = ${seq}`);
+    const before = contentOf(file);
+
+    await assert.rejects(moveToServer({ file, server, tell }), (error) => {
+      assert.ok(error instanceof MoveError);
+      assert.match(error.message, new RegExp(`attempts\\b.*\\b${seq}\\b`));
+      return true;
+    });
+
+    assert.deepEqual(contentOf(file), before);
+    connection.exec(`UPDATE attempts SET retry = 0 WHERE seq = ${seq}`);
+    connection.close();
+    await moveToServer({ file, server, tell });
+  });
+
   test("what is moved opens no more, on either side, and says where it is", async (t) => {
     const file = await newLivedFile(t);
     const back = join(dirname(file), "back.db");

@@ -15,8 +15,8 @@ describe("posts to a database on a server", { skip: reasonToSkipPostgres() }, ()
     await store.insertTasks(newPost(accountId, [task], { refused: [refused] }));
 
     const found = await store.findTask({ accountId, id: refused.id });
-    assert.equal(found?.task.statusMessage, "Unknown Field: '\uFFFD'.");
-    assert.equal(found.task.type, "a\uFFFDb");
+    assert.equal(found?.task.statusMessage, "Unknown Field: '\x1A'.");
+    assert.equal(found.task.type, "a\x1Ab");
     assert.notEqual(await store.findTask({ accountId, id: task.id }), null);
   });
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 import pg from "pg";
 
-import type { Sql, SqlValue } from "./sql.ts";
+import type { Scalar, Sql, SqlValue } from "./sql.ts";
 
 /** The connection was lost: what had been sent may have happened, or not. */
 export class ConnectionLost extends Error {
@@ -144,7 +144,9 @@ export class Connection implements Sql {
   }
 
   #query(text: string, values: readonly SqlValue[] = []): Promise<pg.QueryResult> {
-    return this.#settle(this.#client.query({ name: nameOf(text), text, values: [...values] }));
+    return this.#settle(
+      this.#client.query({ name: nameOf(text), text, values: values.map(bound) }),
+    );
   }
 
   async #settle<Result>(query: Promise<Result>): Promise<Result> {
@@ -191,6 +193,14 @@ export class Connection implements Sql {
 // The server ends the session with such an error.
 function isFarewell({ severity }: pg.DatabaseError): boolean {
   return severity === "FATAL" || severity === "PANIC";
+}
+
+// PostgreSQL has no NUL in texts. SUB replaces it, because both are one byte: the sizes that are counted stay exact.
+const withoutNul = (value: Scalar): Scalar =>
+  typeof value === "string" ? value.replaceAll("\0", "\x1A") : value;
+
+function bound(value: SqlValue): SqlValue {
+  return typeof value === "object" && value !== null ? value.map(withoutNul) : withoutNul(value);
 }
 
 const names = new Map<string, string>();

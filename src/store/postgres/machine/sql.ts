@@ -1,6 +1,6 @@
 /** A value of a statement: a scalar, or a column of them for `unnest`. */
 export type SqlValue = Scalar | readonly Scalar[];
-type Scalar = string | number | boolean | null;
+export type Scalar = string | number | boolean | null;
 
 /**
  * Runs statements on PostgreSQL. Each is prepared once on its connection, under a name made of its text: so a text has
