@@ -1,9 +1,17 @@
 // C0, DEL and C1: no name, label or URL has a use for them.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const CONTROLS = new RegExp(CONTROL, "g");
+const SHOWN_LENGTH_MAX = 64;
 
 /** True for text that has a control character: C0, DEL or C1. */
 export function hasControl(text: string): boolean {
   return CONTROL.test(text);
+}
+
+/** A name of a client's, as a message or a row repeats it: at most 64 characters, without control characters. */
+export function shownName(name: string): string {
+  const head = name.slice(0, SHOWN_LENGTH_MAX).toWellFormed().replaceAll(CONTROLS, "\uFFFD");
+  return name.length > SHOWN_LENGTH_MAX ? `${head}…` : head;
 }
 
 export function isAtMostCodePoints(text: string, max: number): boolean {

@@ -7,6 +7,7 @@ import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { parseJsonBytes, type JsonObject } from "../../src/domain/json/json.ts";
 import { parseTask, type TaskRules } from "../../src/domain/task/task-post.ts";
 import type { NewTask, RefusedTask } from "../../src/domain/task/task.ts";
+import { hasControl } from "../../src/domain/text.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";
@@ -378,13 +379,14 @@ describe("a refused task", () => {
     ...["REASON", "NAME", "'", `"`, "\\", "\u0000", "\u{1F600}", "a\nb", "postback_url "],
   ];
   for (const name of hostile) {
-    test(`names a hostile field as it is: ${JSON.stringify(name)}`, () => {
+    test(`names a hostile field, but for control characters: ${JSON.stringify(name)}`, () => {
+      const shown = name.replaceAll(/[\0\n]/g, "\ufffd");
       const task = refused(`{"type":"echo",${JSON.stringify(name)}:1}`);
 
       assert.equal(task.code, 40506);
-      assert.equal(task.message, `Unknown Field: '${name}'.`);
+      assert.equal(task.message, `Unknown Field: '${shown}'.`);
       const { message, detail } = JSON.parse(task.errorText);
-      assert.deepEqual([message, detail.field], [task.message, name]);
+      assert.deepEqual([message, detail.field], [task.message, shown]);
       assert.deepEqual(task.dataText, `{"type":"echo",${JSON.stringify(name)}:1}`);
     });
   }
@@ -409,12 +411,19 @@ describe("a refused task", () => {
   });
 
   // SQLite stores UTF-8: what has no UTF-8 would read differently in task_get than in the answer to task_post.
-  test("has a message that UTF-8 can hold, whatever the name of the field", () => {
-    const names = ["\ud800", "a\udc00b", `${"x".repeat(63)}\u{1F600}`, `${"x".repeat(64)}\ud800`];
+  test("has a message of plain UTF-8, whatever the name of the field", () => {
+    const names = [
+      "\ud800",
+      "a\udc00b",
+      "a\0b\n\u009b",
+      `${"x".repeat(63)}\u{1F600}`,
+      `${"x".repeat(64)}\ud800`,
+    ];
 
     for (const name of names) {
       const task = refused({ [name]: 1 });
       assert(task.message.isWellFormed(), JSON.stringify(task.message));
+      assert(!hasControl(task.message), JSON.stringify(task.message));
       const { message } = JSON.parse(task.errorText) as { readonly message: string };
       assert.equal(message, task.message);
     }
@@ -425,8 +434,11 @@ describe("a refused task", () => {
 
     assert.equal(refused({ ...broken, type: "none" }).type, "none");
     assert.equal(refused({ ...broken, type: "x".repeat(1000) }).type, `${"x".repeat(64)}…`);
-    for (const type of [1, null, {}, "\ud800"])
-      assert.equal(refused({ ...broken, type }).type, null);
+    assert.equal(
+      refused({ type: "\ud800 \0\u001b[2J\u009b\x7F" }).type,
+      "\ufffd \ufffd\ufffd[2J\ufffd\ufffd",
+    );
+    for (const type of [1, null, {}]) assert.equal(refused({ ...broken, type }).type, null);
     assert.equal(refused({ ...broken, tag: "t" }).tag, "t");
     for (const tag of [1, null, "a\nb", "a".repeat(256)]) {
       assert.equal(refused({ ...broken, tag }).tag, null);

@@ -62,15 +62,19 @@ test("names that objects are born with are unknown fields like any other", async
   assert.equal(Object.hasOwn(Object.prototype, "tag"), false);
 });
 
-test("unknown fields are told and kept whatever their name is made of", async (t) => {
+test("unknown fields and bad types are shown and kept without control characters", async (t) => {
   const daemon = await startTestDaemon(t);
   const names = ["colour", "", "TAG", " tag", "a'b", "$&", "\u0000", "\u202e", "𝒻", "x".repeat(64)];
   const posted = await daemon.post(names.map((name) => ({ [name]: 1 })));
   for (const [i, name] of names.entries()) {
     const task = posted.tasks[i] ?? assert.fail();
-    assert.equal(task.status_message, `Unknown Field: '${name}'.`);
+    assert.equal(task.status_message, `Unknown Field: '${name.replace("\0", "\ufffd")}'.`);
     assert.deepEqual(await daemon.get(task.id), task);
   }
+  const [bad] = (await daemon.post({ type: "a\0b\u001b[2J\u009b" })).tasks;
+  assert.equal(bad?.status_code, 40501);
+  assert.equal(bad.type, "a\ufffdb\ufffd[2J\ufffd");
+  assert.deepEqual(await daemon.get(bad.id), bad);
   const [long] = (await daemon.post({ ["x".repeat(5000)]: 1 })).tasks;
   assert.equal(long?.status_message, `Unknown Field: '${"x".repeat(64)}…'.`);
 });

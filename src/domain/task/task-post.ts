@@ -4,6 +4,7 @@ import { closeName } from "../nearest-name.ts";
 import { integerBetween } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
+import { shownName } from "../text.ts";
 import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "../webhook/webhook-url.ts";
 import type {
   PingbackVerdict,
@@ -33,7 +34,6 @@ export const PRIORITY = integerBetween(0, 9);
 export const START_AHEAD_DAYS_MAX = 366;
 
 const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * 24 * 3600 * 1000;
-const NAME_LENGTH_MAX = 64;
 
 /** The fields of a posted task; api/task.ts describes each. They are shown again in this order. */
 export const TASK_FIELDS = [
@@ -110,16 +110,16 @@ function acceptTask(posted: JsonObject, { id, now, rules }: ParseOptions): NewTa
 /** The field, and for an unknown one the name that it may have been meant to be. */
 function faultDetail({ field, reason }: FieldFault): { field: string; nearest?: string } {
   const nearest = reason === null ? closeName(field, TASK_FIELDS) : null;
-  return nearest === null ? { field: shorten(field) } : { field: shorten(field), nearest };
+  return nearest === null ? { field: shownName(field) } : { field: shownName(field), nearest };
 }
 
 function refuseTask(posted: JsonObject, id: string, fault: FieldFault): RefusedTask {
   const code = fault.reason === null ? 40506 : 40501;
-  const message = statusMessage(code, { name: shorten(fault.field), reason: fault.reason ?? "" });
+  const message = statusMessage(code, { name: shownName(fault.field), reason: fault.reason ?? "" });
   const { type, tag } = posted;
   return {
     id,
-    type: typeof type === "string" && type.isWellFormed() ? shorten(type) : null,
+    type: typeof type === "string" ? shownName(type) : null,
     tag: tagOf(tag),
     code,
     message,
@@ -139,13 +139,6 @@ function refuseTask(posted: JsonObject, id: string, fault: FieldFault): RefusedT
 function tagOf(value: unknown): string | null {
   const parsed = TAG.parse(value);
   return parsed.kind === "value" ? parsed.value : null;
-}
-
-// A field's name comes from outside and is repeated in a message. So text that is too long for a name is shortened, and
-// half a surrogate pair, which UTF-8 cannot hold, is replaced.
-function shorten(name: string): string {
-  const isLong = name.length > NAME_LENGTH_MAX;
-  return isLong ? `${name.slice(0, NAME_LENGTH_MAX).toWellFormed()}…` : name.toWellFormed();
 }
 
 function parseType(value: unknown, types: ReadonlySet<string>): string {
