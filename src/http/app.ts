@@ -201,7 +201,7 @@ async function callOperation(
     now: clock.now(),
     isHead: reply.isHead,
     headers: (name) => headerValues(request, name),
-    clientKey: () => clientKey(request, gate),
+    clientKey: (prefixBits) => clientKey(request, gate, prefixBits),
     arrival: () => arrivalOf(request, gate.proxies),
     gone: () => closeSignal(request),
     room,

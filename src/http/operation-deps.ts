@@ -43,6 +43,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly failedAuthentications: RateLimiter;
   /** By client address. */
   readonly accessRequests: RateLimiter;
+  /** The same by network: many /64s may belong to one client. */
+  readonly accessNetworks: RateLimiter;
   /** By account. */
   readonly postedTasks: RateLimiter;
   /** By account and task: each call may send the whole result to somebody else's receiver. Orders count here too. */

@@ -59,8 +59,8 @@ export interface Call {
   readonly isHead: boolean;
   /** Every value of a header, by its name in lower case. */
   readonly headers: (name: string) => readonly string[];
-  /** The client's address, from behind the trusted proxies, by which limits count. */
-  readonly clientKey: () => string;
+  /** The client's address, from behind the trusted proxies, by which limits count: of IPv6 the /64, or so many bits. */
+  readonly clientKey: (prefixBits?: 48 | 64) => string;
   readonly arrival: () => Arrival;
   /** Aborted when the client disconnects. */
   readonly gone: () => AbortSignal;

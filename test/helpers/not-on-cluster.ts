@@ -15,7 +15,8 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "the twenty-first request of an address in an hour is 42900, and after the hour it is fine",
         "what was refused for its fields does not count",
         "behind a trusted proxy each client has its own limit, of IPv6 each /64",
-        "when ten thousand requests wait for the operator no further one is taken in, from wherever",
+        "a /48 of IPv6 has five times the requests of an address, however many /64s ask",
+        "when ten thousand requests wait for the operator the oldest gives way after a day",
         "without a trusted proxy nobody talks himself out of the limit",
       ],
       "http/answer-memory.test.ts": [

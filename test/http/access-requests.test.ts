@@ -278,7 +278,25 @@ test("behind a trusted proxy each client has its own limit, of IPv6 each /64", a
   ]);
 });
 
-test("when ten thousand requests wait for the operator no further one is taken in, from wherever", async (t) => {
+test("a /48 of IPv6 has five times the requests of an address, however many /64s ask", async (t) => {
+  const toml = `${BEHIND_PROXY}[limits]\naccess_requests_per_hour = 2\n`;
+  const { daemon, clock } = await startAt9(t, toml);
+  const askOf = async (network: string, i: number): Promise<number | null> =>
+    (await askFrom(daemon, `${network}:${i.toString(16)}::1`)).code;
+  // One /64 uses up no more than its own.
+  for (let i = 0; i < 20; i++) await askOf("2001:db8:1", 0);
+  const codes = [];
+  for (let i = 1; i < 20; i++) codes.push(await askOf("2001:db8:1", i));
+
+  assert.equal(codes.filter((code) => code === 20000).length, 8);
+  assert.equal(codes.at(-1), 42900);
+  assert.equal(await askOf("2001:db8:2", 1), 20000);
+  assert.equal((await askFrom(daemon, "203.0.113.7")).code, 20000);
+  clock.advance(HOUR_MS);
+  assert.equal(await askOf("2001:db8:1", 1), 20000);
+});
+
+test("when ten thousand requests wait for the operator the oldest gives way after a day", async (t) => {
   const { daemon, clock } = await startAt9(t);
   const beside = await openTestStore(t, { file: daemon.file, backlogMax: 20_000 });
   const fields = { email: "x@example.com", name: null, company: null, message: null };
@@ -293,6 +311,13 @@ test("when ten thousand requests wait for the operator no further one is taken i
   assert.match(headerOf(refused.response, "retry-after") ?? "", /^\d+$/);
   await beside.denyAccessRequest({ id: waiting[0] ?? "", decidedAt: clock.now() });
   assert.equal((await ask(daemon.url, request({ email: "ada@example.com" }))).code, 20000);
+
+  clock.advance(24 * HOUR_MS + 1);
+  assert.equal((await ask(daemon.url, request({ email: "bob@example.com" }))).code, 20000);
+  const pending = await beside.listAccessRequests({ which: "pending", limit: 20_000 });
+  assert.equal(pending.length, 10_000);
+  assert.equal(pending[0]?.id, waiting[2]);
+  assert.equal(pending.at(-1)?.email, "bob@example.com");
 });
 
 test("without a trusted proxy nobody talks himself out of the limit", async (t) => {

@@ -207,6 +207,7 @@ export async function startRing(
       ...usage,
       waiters: new TaskWaiters(clock),
       accessRequests: noLimit,
+      accessNetworks: noLimit,
       redeliveries: noLimit,
       postedTasks: noLimit,
       marketplaces: [],

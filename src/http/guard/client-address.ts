@@ -81,14 +81,14 @@ function saysHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
 }
 
 /**
- * The key by which limits count an address: all of an IPv4 address, the first 64 bits of an IPv6 address, because
- * whoever has one of those has 2^64. Text that is no address stands for itself.
+ * The key by which limits count an address: all of an IPv4 address, the first 64 bits of an IPv6 address, because a
+ * client has 2^64 of those, and often a network of 48 bits. Text that is not an address stands for itself.
  */
-export function addressKey(address: string): string {
+export function addressKey(address: string, prefixBits: 48 | 64 = 64): string {
   const parsed = parseAddress(address);
   if (parsed === null) return address;
   const { bytes } = parsed;
-  return bytes.length === 4 ? addressText(parsed) : blockText({ bytes, prefixBits: 64 });
+  return bytes.length === 4 ? addressText(parsed) : blockText({ bytes, prefixBits });
 }
 
 /** Whether a peer is one of the proxies whose headers are believed. */

@@ -67,9 +67,13 @@ export function requireHttps(
   throw new StatusError(40300, { detail });
 }
 
-/** The key by which limits count a client's requests: its address, of IPv6 the /64. */
-export function clientKey(request: IncomingMessage, { proxies }: GateDeps): string {
-  return addressKey(clientFacts(request, proxies).address);
+/** The key by which limits count a client's requests: its address, of IPv6 the /64 or the network of so many bits. */
+export function clientKey(
+  request: IncomingMessage,
+  { proxies }: GateDeps,
+  prefixBits?: 48 | 64,
+): string {
+  return addressKey(clientFacts(request, proxies).address, prefixBits);
 }
 
 /** A caller who may go on. */

@@ -21,8 +21,13 @@ const LIMIT: RatePolicy = {
   detail: () => "Too many access requests came from this address.",
 };
 
+const LIMIT_OF_NETWORK: RatePolicy = {
+  name: "access-requests-of-network",
+  detail: () => "Too many access requests came from this network.",
+};
+
 export function accessRequest(deps: OperationDeps): Operation {
-  const { store, ids, accessRequests, shortage } = deps;
+  const { store, ids, accessRequests, accessNetworks, shortage } = deps;
   return defineOperation("POST /v1/access_requests", {
     access: "public",
     doc: {
@@ -31,7 +36,7 @@ export function accessRequest(deps: OperationDeps): Operation {
       summary: "Ask for access",
       description:
         "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
-        "Requests are limited by address.",
+        "Requests are limited by address, and by /48 of IPv6.",
       answerHeaders: {
         RateLimit: { description: "The rest of the limit by address, if there is one." },
         "RateLimit-Policy": { description: "The limit by address, if there is one." },
@@ -49,6 +54,7 @@ export function accessRequest(deps: OperationDeps): Operation {
     },
     async handle({ body, clientKey, now }) {
       const headers = accessRequests.admit(clientKey(), LIMIT);
+      accessNetworks.admit(clientKey(48), LIMIT_OF_NETWORK);
       if ((await shortage()) !== null) throw new StatusError(50700);
       const id = ids.next(now);
       const request = { id, fields: body, createdAt: now, pendingMax: PENDING_REQUESTS_MAX };
