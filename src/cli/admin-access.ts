@@ -3,11 +3,13 @@ import type { AccessDecision, AccessRequest } from "../domain/account/access-req
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
 import { NEW_LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
+import { DURATION } from "../domain/rule.ts";
 import type { Undecidable } from "../store/store.ts";
 import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
-import { defineAdminCommand } from "./admin-command.ts";
-import { flag, TEXT, toggle, word } from "./arguments.ts";
+import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
+import { flag, optionalWord, TEXT, toggle, word } from "./arguments.ts";
+import { confirm, YES_ARG } from "./ask.ts";
 import { byCommand } from "./command-user.ts";
 import type { Command } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -77,9 +79,42 @@ const approve = defineAdminCommand({
 const deny = defineAdminCommand({
   description: "Decide that no account is made",
   example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  notes: "Nothing is sent to the person who asked.",
-  args: REQUEST_ARG,
-  async run({ request_id: id }, { store }) {
+  notes:
+    "Nothing is sent to the person who asked. After a flood, deny --all --older-than DURATION decides all\n" +
+    "requests that were made before it.",
+  args: {
+    request_id: optionalWord(TEXT, "Id of the request, from 'access list'; else --all"),
+    all: toggle("Deny every request that waits for a decision"),
+    "older-than": flag(
+      DURATION,
+      "With --all: only requests that were made so long ago, such as 2h",
+    ),
+    ...YES_ARG,
+  },
+  plan({ request_id: id, all, "older-than": ageMs, yes }) {
+    if (all === (id !== null)) throw new UsageError("give REQUEST_ID or --all");
+    if (!all && ageMs !== null) throw new UsageError("--older-than goes with --all");
+    return id === null ? denyAll({ ageMs, yes }) : denyOne(id);
+  },
+});
+
+function denyAll({ ageMs, yes }: { ageMs: number | null; yes: boolean }): AdminStep {
+  return async ({ store }) => {
+    const decidedAt = systemClock.now();
+    // Without an age also those of a clock that was ahead.
+    const madeBefore = ageMs === null ? Number.MAX_SAFE_INTEGER : decidedAt - ageMs;
+    const which = ageMs === null ? "" : ` that were made more than ${durationText(ageMs)} ago`;
+    await confirm({ yes }, () => `Access requests${which} are denied; this cannot be undone.`);
+    const audit = byCommand("access.denied", null, {
+      made_before: timeOrNull(ageMs === null ? null : madeBefore),
+    });
+    const denied = await store.denyAccessRequests({ madeBefore, decidedAt, audit });
+    return { document: { denied }, lines: [`Access requests denied: ${denied}.`] };
+  };
+}
+
+function denyOne(id: string): AdminStep {
+  return async ({ store }) => {
     const decidedAt = systemClock.now();
     const outcome = await store.denyAccessRequest({
       id,
@@ -94,8 +129,8 @@ const deny = defineAdminCommand({
       },
       lines: [`Access request ${id} is denied.`],
     };
-  },
-});
+  };
+}
 
 export const accessCommand: Command = {
   description: "List, approve and deny requests for access",

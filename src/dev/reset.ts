@@ -95,7 +95,13 @@ export class Reset {
   /** Otherwise a request that is repeated would be answered with tasks that are gone. */
   async #eraseAnswers(): Promise<void> {
     const { store } = this.#parts;
-    const never = { decidedBefore: 0, sessionsBefore: 0, linksBefore: 0, auditBefore: 0 };
+    const never = {
+      decidedBefore: 0,
+      pendingBefore: 0,
+      sessionsBefore: 0,
+      linksBefore: 0,
+      auditBefore: 0,
+    };
     const all = { answersBefore: Number.MAX_SAFE_INTEGER, recordsAfter: Number.MAX_SAFE_INTEGER };
     const stale = { ...never, ...all, trafficBefore: 0, max: ORDERS_MAX };
     while ((await store.eraseStale(stale)) > 0) continue;

@@ -3,7 +3,10 @@ import type { NewAccount } from "./account.ts";
 import type { Audited } from "./audit.ts";
 
 export interface AccessRequestStore {
-  /** Keeps a request unless `pendingMax` others wait for a decision already. */
+  /**
+   * Keeps a request unless `pendingMax` others wait for a decision already. The oldest of them is erased for it if it
+   * has waited for a day.
+   */
   insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
   /**
    * Lists requests, oldest first: those that wait, or all. At most `limit`, and none after the one that exceeds
@@ -25,6 +28,8 @@ export interface AccessRequestStore {
   denyAccessRequest(
     denial: { id: string; decidedAt: number } & Audited,
   ): Promise<"denied" | Undecidable>;
+  /** Denies all requests that wait and were made before a time. Returns how many. */
+  denyAccessRequests(denial: { madeBefore: number; decidedAt: number } & Audited): Promise<number>;
 }
 
 export interface NewAccessRequest {

@@ -15,8 +15,8 @@ export interface UpkeepStore {
    */
   eraseExpired(due: { now: number; max: number }): Promise<ExpiredErased>;
   /**
-   * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, decided access requests, ended redelivery
-   * orders, sessions, entries of the audit and traffic from before their times.
+   * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, access requests, ended redelivery orders,
+   * sessions, entries of the audit and traffic from before their times.
    */
   eraseStale(due: StaleBefore & { max: number }): Promise<number>;
   /** How many bytes of the file are data: the space that erased tasks left does not count. */
@@ -47,6 +47,8 @@ export interface StaleBefore {
   readonly answersBefore: number;
   /** Access requests that were decided, and redelivery orders that ended, before this time. */
   readonly decidedBefore: number;
+  /** Access requests that wait and were made before this time. */
+  readonly pendingBefore: number;
   /** Sessions from before this time of the steady clock. */
   readonly sessionsBefore: number;
   /** Sign-in links that expired before this time. */

@@ -221,6 +221,33 @@ test("denies a request", async (t) => {
   assert.deepEqual(await withStore(cwd, (store) => store.listAccounts()), []);
 });
 
+test("denies all requests of an age, and records who did it", async (t) => {
+  const cwd = temporaryFolder(t);
+  const old = await seedRequest(cwd, { createdAt: Date.now() - 7_200_000 });
+  const fresh = await seedRequest(cwd, { createdAt: Date.now() });
+
+  assert.deepEqual(await access(t, cwd, "deny --all --older-than 1h"), { denied: 1 });
+  const { requests } = await access(t, cwd, "list --all");
+  assert.deepEqual(
+    requests.map(({ request_id: id, decision }) => [id, decision]),
+    [
+      [old, "denied"],
+      [fresh, null],
+    ],
+  );
+  assert.deepEqual(await access(t, cwd, "deny --all"), { denied: 1 });
+  assert.deepEqual(await access(t, cwd, "deny --all"), { denied: 0 });
+  const query = { since: null, action: "access.denied", limit: 9, before: null } as const;
+  const entries = await withStore(cwd, (store) => store.listAudit(query));
+  assert.deepEqual(
+    entries.map(({ subject, actor }) => [subject, actor.kind]),
+    [
+      [null, "user"],
+      [null, "user"],
+    ],
+  );
+});
+
 test("refuses to decide a request a second time, and makes no second account", async (t) => {
   const cwd = temporaryFolder(t);
   const [approved, denied] = [await seedRequest(cwd), await seedRequest(cwd)];
@@ -283,7 +310,10 @@ const FAILING: readonly [words: readonly string[], code: number, stderr: RegExp]
   [["approve", UNKNOWN, "--login", "a b"], 2, /^postbackd: --login must be 1 to 64 characters/],
   [["approve", UNKNOWN, "--login="], 2, /^postbackd: --login must be 1 to 64 characters/],
   [["approve", "--login", "a"], 2, /^postbackd: REQUEST_ID is missing\n/],
-  [["deny"], 2, /^postbackd: REQUEST_ID is missing\n/],
+  [["deny"], 2, /^postbackd: give REQUEST_ID or --all\n/],
+  [["deny", UNKNOWN, "--all"], 2, /^postbackd: give REQUEST_ID or --all\n/],
+  [["deny", UNKNOWN, "--older-than", "1h"], 2, /^postbackd: --older-than goes with --all\n/],
+  [["deny", "--all", "--older-than", "1"], 2, /^postbackd: --older-than needs a unit/],
   [["list", "pending"], 2, /^postbackd: unexpected argument "pending"\n/],
 ];
 

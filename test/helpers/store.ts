@@ -425,6 +425,7 @@ export function newStale(
     ...{
       answersBefore: 0,
       decidedBefore: 0,
+      pendingBefore: 0,
       sessionsBefore: 0,
       linksBefore: 0,
       trafficBefore: 0,

@@ -5,6 +5,8 @@ import type { AccessApproval, Store } from "../../src/store/store.ts";
 import { newAccessRequest, newAccount, newKeyToStore, seedAccount, T0 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
+const DAY_MS = 24 * 3600 * 1000;
+
 function newApproval(id: string, overrides: Partial<AccessApproval> = {}): AccessApproval {
   return { id, decidedAt: T0 + 1000, account: newAccount(), ...overrides };
 }
@@ -62,6 +64,48 @@ export function exerciseAccess(open: OpenStore): void {
       await store.insertAccessRequest(newAccessRequest({ pendingMax: 0 })),
       "limit reached",
     );
+  });
+
+  test("erases the oldest request that waits for a new one, after a day", async (t) => {
+    const { store } = await open(t);
+    const [decided, first, second] = [0, 1, 2].map((ms) =>
+      newAccessRequest({ createdAt: T0 + ms, pendingMax: 2 }),
+    );
+    assert(decided !== undefined && first !== undefined && second !== undefined);
+    await store.insertAccessRequest(decided);
+    await store.denyAccessRequest({ id: decided.id, decidedAt: T0 });
+    for (const each of [first, second]) await store.insertAccessRequest(each);
+    const insertAt = async (createdAt: number) => {
+      const request = newAccessRequest({ createdAt, pendingMax: 2 });
+      return { id: request.id, outcome: await store.insertAccessRequest(request) };
+    };
+
+    const early = await insertAt(first.createdAt + DAY_MS);
+    const late = await insertAt(first.createdAt + DAY_MS + 1);
+
+    assert.deepEqual([early.outcome, late.outcome], ["limit reached", "stored"]);
+    assert.deepEqual(await idsOf(store, "all"), [decided.id, second.id, late.id]);
+  });
+
+  test("denies all requests that wait and were made before a time", async (t) => {
+    const { store } = await open(t);
+    const requests = [0, 1, 2, 3].map((ms) => newAccessRequest({ createdAt: T0 + ms }));
+    for (const request of requests) await store.insertAccessRequest(request);
+    const [decided, , , late] = requests;
+    assert(decided !== undefined && late !== undefined);
+    await store.approveAccessRequest(newApproval(decided.id));
+    const denial = { madeBefore: T0 + 3, decidedAt: T0 + 9 };
+
+    assert.equal(await store.denyAccessRequests(denial), 2);
+    assert.equal(await store.denyAccessRequests(denial), 0);
+
+    assert.deepEqual(await idsOf(store, "pending"), [late.id]);
+    const all = await store.listAccessRequests({ which: "all", limit: 10 });
+    assert.deepEqual(
+      all.map(({ decision }) => decision?.kind),
+      ["approved", "denied", "denied", undefined],
+    );
+    assert.equal(all[1]?.decision?.decidedAt, T0 + 9);
   });
 
   test("lists requests oldest first, those that wait or all, and no more than asked for", async (t) => {

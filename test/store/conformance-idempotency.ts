@@ -174,6 +174,24 @@ export function exerciseIdempotency(open: OpenStore): void {
     );
     assert.equal((await store.listAccounts()).length, 1);
   });
+
+  test("erases requests that wait since before a time, or from a future time", async (t) => {
+    const { store } = await open(t);
+    const requests = [1, 2, 3, DAY_MS].map((ms) => newAccessRequest({ createdAt: T0 + ms }));
+    for (const request of requests) await store.insertAccessRequest(request);
+    const left = async () =>
+      (await store.listAccessRequests({ which: "all", limit: 10 })).map(
+        ({ createdAt }) => createdAt - T0,
+      );
+    const erase = (overrides: Parameters<typeof newStale>[0]) =>
+      store.eraseStale(newStale({ answersBefore: T0, ...overrides }));
+
+    assert.equal(await erase({ pendingBefore: T0 + 1 }), 0);
+    assert.equal(await erase({ pendingBefore: T0 + 3, max: 1 }), 1);
+    assert.deepEqual(await left(), [2, 3, DAY_MS]);
+    assert.equal(await erase({ pendingBefore: T0 + 3, recordsAfter: T0 + DAY_MS - 1 }), 2);
+    assert.deepEqual(await left(), [3]);
+  });
 }
 
 function newIdempotency(overrides: Partial<Idempotency> = {}): Idempotency {

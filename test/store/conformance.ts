@@ -400,6 +400,7 @@ const CALLS = {
   approveAccessRequest: (store) =>
     store.approveAccessRequest({ id: "x", decidedAt: T0, account: newAccount() }),
   denyAccessRequest: (store) => store.denyAccessRequest({ id: "x", decidedAt: T0 }),
+  denyAccessRequests: (store) => store.denyAccessRequests({ madeBefore: T0, decidedAt: T0 }),
   insertTasks: (store) => store.insertTasks(newPost(1, [newTask()])),
   findTask: (store) => store.findTask(KEY),
   findKeptAnswer: (store) => store.findKeptAnswer({ accountId: 1, key: "k", steadyAt: T0 }),

@@ -366,6 +366,10 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH idempotency_keys USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_age (erase_at<?)",
   ],
+  ERASE_PENDING_REQUESTS: [
+    "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN access_requests USING INDEX access_requests_pending",
+  ],
   ERASE_REQUESTS: [
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH access_requests USING INDEX access_requests_decided (decided_at>? AND decided_at<?)",
@@ -430,6 +434,11 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   COUNT_QUEUED: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=?)", "SCAN (subquery-1)"],
   COUNT_RUNNING: ["SCAN tasks USING INDEX tasks_running", "USE TEMP B-TREE FOR GROUP BY"],
+  DENY_REQUESTS: ["SCAN access_requests USING INDEX access_requests_pending"],
+  ERASE_OLDEST_REQUEST: [
+    "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH access_requests USING INDEX access_requests_pending",
+  ],
   DENY_REQUEST: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
   LIST_ENTRIES_all: ["SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"],
   LIST_ENTRIES_ofAction: ["SEARCH audit USING INDEX audit_by_action (action=? AND seq<?)"],

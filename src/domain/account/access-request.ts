@@ -39,8 +39,16 @@ export function lettersOf({ email, name, company, message }: AccessRequestFields
   return [email, name, company, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
 }
 
-/** The most requests that may wait at once: somebody who floods the operator fills this and no more. */
+/** The most requests that may wait at once: a flood fills this and no more. */
 export const PENDING_REQUESTS_MAX = 10_000;
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/** How long a request waits for a decision before it is erased. */
+export const PENDING_REQUEST_MS = 30 * DAY_MS;
+
+/** How long a request is safe: when the most wait, the oldest gives way to a new one, but not before this time. */
+export const SAFE_REQUEST_MS = DAY_MS;
 
 export const EMAIL_LENGTH_MAX = 254;
 

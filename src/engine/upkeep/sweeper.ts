@@ -1,3 +1,4 @@
+import { PENDING_REQUEST_MS } from "../../domain/account/access-request.ts";
 import { SESSION_AGE_MS } from "../../domain/account/session.ts";
 import { AUDIT_KEPT_MS } from "../../domain/audit/audit-entry.ts";
 import { readClocks } from "../../domain/clock/clock-reading.ts";
@@ -15,7 +16,7 @@ export interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> 
 const BATCH_MAX = 100;
 
 /**
- * Ends tasks that were not started in time. Erases tasks whose retention is over, and kept answers, decided access
+ * Ends tasks that were not started in time. Erases tasks whose retention is over, and kept answers, access
  * requests, ended redelivery orders, sessions, sign-in links and traffic, in small batches until nothing is left, and
  * then gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
  * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this duty,
@@ -88,6 +89,7 @@ export class Sweeper {
     return {
       answersBefore: steady,
       decidedBefore: recordsBefore,
+      pendingBefore: Math.min(now, steady) - PENDING_REQUEST_MS,
       sessionsBefore: steady - SESSION_AGE_MS,
       linksBefore: now,
       auditBefore: Math.min(now, steady) - AUDIT_KEPT_MS,

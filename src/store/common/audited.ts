@@ -20,6 +20,7 @@ const EFFECTS = {
   finishRotation: (outcome) => outcome === "finished",
   approveAccessRequest: (outcome) => outcome === "approved",
   denyAccessRequest: (outcome) => outcome === "denied",
+  denyAccessRequests: (count) => count > 0,
   createSession: (outcome) => outcome === "created",
   createSignInLink: always,
   useSignInLink: (outcome) => outcome === "created",

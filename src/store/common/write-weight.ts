@@ -70,6 +70,7 @@ function claimOf(places: number): SubmitOptions {
 /** The weights of the writes that are more than one row, or that a client asks for. */
 const WEIGHTS = {
   insertAccessRequest: CLIENT_WRITE,
+  denyAccessRequests: LOCKS_UNNAMED,
   touchKeys: (uses) => rows(uses.length),
   insertTasks: weightOfPost,
   collectTask: CLIENT_WRITE,

@@ -1,4 +1,8 @@
-import { whyUndecidable, type AccessDecision } from "../../domain/account/access-request.ts";
+import {
+  SAFE_REQUEST_MS,
+  whyUndecidable,
+  type AccessDecision,
+} from "../../domain/account/access-request.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
 import {
   takeRequests,
@@ -20,6 +24,18 @@ const COUNT_PENDING_REQUESTS = `
 const INSERT_REQUEST = `
   INSERT INTO access_requests (id, email, name, company, message, created_at)
   VALUES ($1, $2, $3, $4, $5, $6)`;
+
+/** Erases the oldest request that waits, if it was made before a time. */
+const ERASE_OLDEST_REQUEST = `
+  DELETE FROM access_requests
+  WHERE seq = (SELECT min(seq) FROM access_requests WHERE decision IS NULL) AND created_at < $1`;
+
+// In the order of their numbers, so that two batches do not wait for each other.
+const DENY_REQUESTS = `
+  WITH waiting AS MATERIALIZED (
+    SELECT seq FROM access_requests WHERE decision IS NULL AND created_at < $1 ORDER BY seq FOR NO KEY UPDATE
+  )
+  UPDATE access_requests AS r SET decision = 'denied', decided_at = $2 FROM waiting WHERE r.seq = waiting.seq`;
 
 const LOCK_DECISION = `SELECT decision FROM access_requests WHERE id = $1 FOR NO KEY UPDATE`;
 
@@ -49,7 +65,10 @@ export function accessRequestWrites(sql: BatchSql) {
     insertAccessRequest: each(async ({ id, fields, createdAt, pendingMax }) => {
       sql.send(LOCK_REQUESTS);
       const pending = await countPending(sql, pendingMax);
-      if (!hasRoomBeside(pending, pendingMax)) return "limit reached";
+      if (!hasRoomBeside(pending, pendingMax)) {
+        const erased = await sql.run(ERASE_OLDEST_REQUEST, [createdAt - SAFE_REQUEST_MS]);
+        if (erased === 0) return "limit reached";
+      }
       const { email, name, company, message } = fields;
       sql.send(INSERT_REQUEST, [id, email, name, company, message, createdAt]);
       return "stored";
@@ -70,6 +89,10 @@ export function accessRequestWrites(sql: BatchSql) {
       sql.send(DECIDE_REQUEST, [id, "denied", decidedAt, null]);
       return "denied";
     }),
+
+    denyAccessRequests: each(({ madeBefore, decidedAt }) =>
+      sql.run(DENY_REQUESTS, [madeBefore, decidedAt]),
+    ),
   } satisfies SetSteps;
 }
 

@@ -23,6 +23,7 @@ const WRITES = [
   "insertAccessRequest",
   "approveAccessRequest",
   "denyAccessRequest",
+  "denyAccessRequests",
   "createSession",
   "touchSessions",
   "endSession",

@@ -63,6 +63,12 @@ export const ERASE_SESSIONS = eraseSome(
 // The operator makes them one by one, so there are few.
 export const ERASE_LINKS = eraseSome("sign_in_links", "hash", `WHERE expires_at < $1 LIMIT $2`);
 
+const ERASE_PENDING_REQUESTS = eraseSome(
+  "access_requests",
+  "seq",
+  `WHERE decision IS NULL AND (created_at < $1 OR created_at > $2) ORDER BY seq LIMIT $3`,
+);
+
 /** Each erases up to $3 of what lies between the times $1 and $2. */
 const ERASE_DECIDED = [
   eraseSome(
@@ -102,6 +108,7 @@ const ERASE_TRAFFIC = [
 export const ERASE_UNCOUNTED = [
   ...ERASE_DECIDED,
   ...ERASE_TRAFFIC,
+  ERASE_PENDING_REQUESTS,
   ERASE_SESSIONS,
   ERASE_LINKS,
 ] as const;
@@ -174,7 +181,15 @@ async function eraseAnswers(
 }
 
 async function eraseUncounted(sql: BatchSql, due: ArgsOf<"eraseStale">): Promise<number> {
-  const { decidedBefore, trafficBefore, recordsAfter, sessionsBefore, linksBefore, max } = due;
+  const {
+    decidedBefore,
+    pendingBefore,
+    trafficBefore,
+    recordsAfter,
+    sessionsBefore,
+    linksBefore,
+    max,
+  } = due;
   const future = [recordsAfter, Number.MAX_SAFE_INTEGER, max];
   const run = (texts: readonly string[], values: readonly SqlValue[]) =>
     texts.map((text) => sql.run(text, values));
@@ -183,6 +198,7 @@ async function eraseUncounted(sql: BatchSql, due: ArgsOf<"eraseStale">): Promise
     ...run(ERASE_DECIDED, future),
     ...run(ERASE_TRAFFIC, [0, trafficBefore, max]),
     ...run(ERASE_TRAFFIC, future),
+    ...run([ERASE_PENDING_REQUESTS], [pendingBefore, recordsAfter, max]),
     ...run([ERASE_SESSIONS], [sessionsBefore, max]),
     ...run([ERASE_LINKS], [linksBefore, max]),
     eraseAudit(sql, { before: due.auditBefore, max }),

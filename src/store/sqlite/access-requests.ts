@@ -1,4 +1,8 @@
-import { whyUndecidable, type AccessDecision } from "../../domain/account/access-request.ts";
+import {
+  SAFE_REQUEST_MS,
+  whyUndecidable,
+  type AccessDecision,
+} from "../../domain/account/access-request.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
 import {
   takeRequests,
@@ -16,6 +20,15 @@ export const COUNT_PENDING_REQUESTS = `
 const INSERT_REQUEST = `
   INSERT INTO access_requests (id, email, name, company, message, created_at)
   VALUES (@id, @email, @name, @company, @message, @createdAt)`;
+
+/** Erases the oldest request that waits, if it was made before a time. */
+export const ERASE_OLDEST_REQUEST = `
+  DELETE FROM access_requests
+  WHERE seq = (SELECT min(seq) FROM access_requests WHERE decision IS NULL) AND created_at < ?`;
+
+export const DENY_REQUESTS = `
+  UPDATE access_requests SET decision = 'denied', decided_at = @decidedAt
+  WHERE decision IS NULL AND created_at < @madeBefore`;
 
 export const SELECT_DECISION = `SELECT decision FROM access_requests WHERE id = ?`;
 
@@ -49,12 +62,17 @@ export function accessRequestWrites(connection: Connection) {
     .pluck();
   const approve = connection.prepare(APPROVE_REQUEST);
   const deny = connection.prepare(DENY_REQUEST);
+  const denyAll = connection.prepare(DENY_REQUESTS);
+  const eraseOldest = connection.prepare<[number]>(ERASE_OLDEST_REQUEST);
   const { createAccount } = accountWrites(connection);
 
   return {
     insertAccessRequest({ fields, pendingMax, ...row }) {
       const pending = countPending.get(pendingMax) ?? 0;
-      if (!hasRoomBeside(pending, pendingMax)) return "limit reached";
+      if (!hasRoomBeside(pending, pendingMax)) {
+        const { changes } = eraseOldest.run(row.createdAt - SAFE_REQUEST_MS);
+        if (changes === 0) return "limit reached";
+      }
       insert.run({ ...row, ...fields });
       return "stored";
     },
@@ -73,6 +91,8 @@ export function accessRequestWrites(connection: Connection) {
       deny.run(denial);
       return "denied";
     },
+
+    denyAccessRequests: (denial) => denyAll.run(denial).changes,
   } satisfies Steps;
 }
 

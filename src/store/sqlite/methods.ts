@@ -48,6 +48,7 @@ export function accountMethods(access: FileAccess) {
     insertAccessRequest: write("insertAccessRequest", CLIENT_WRITE),
     approveAccessRequest: forgetting(holders, write("approveAccessRequest")),
     denyAccessRequest: write("denyAccessRequest"),
+    denyAccessRequests: write("denyAccessRequests"),
   } satisfies Partial<Store>;
 }
 

@@ -41,6 +41,11 @@ export const ERASE_REQUESTS = eraseSome(
   `WHERE decision IS NOT NULL AND decided_at > @from AND decided_at < @to ORDER BY decided_at`,
 );
 
+export const ERASE_PENDING_REQUESTS = eraseSome(
+  "access_requests",
+  `WHERE decision IS NULL AND (created_at < @pendingBefore OR created_at > @recordsAfter) ORDER BY seq`,
+);
+
 export const ERASE_ORDERS = eraseSome(
   "redelivery_orders",
   `WHERE ended_at IS NOT NULL AND ended_at > @from AND ended_at < @to ORDER BY ended_at`,
@@ -70,6 +75,7 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const eraseAnswers = connection.prepare<[object], ErasedAnswer>(ERASE_ANSWERS);
   const sizeAnswers = connection.prepare<[object], Pick<SizedRow, "bytes">>(SIZE_ANSWERS);
   const eraseRequests = connection.prepare(ERASE_REQUESTS);
+  const erasePending = connection.prepare(ERASE_PENDING_REQUESTS);
   const eraseOrders = connection.prepare(ERASE_ORDERS);
   const eraseSessions = connection.prepare(ERASE_SESSIONS);
   const eraseLinks = connection.prepare(ERASE_LINKS);
@@ -95,7 +101,9 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
       const erased = [
         ...decided.map((span) => eraseRequests.run(span).changes + eraseOrders.run(span).changes),
         ...traffic.map((span) => eraseTraffic(span)),
-        eraseSessions.run(due).changes + eraseLinks.run(due).changes,
+        erasePending.run(due).changes +
+          eraseSessions.run(due).changes +
+          eraseLinks.run(due).changes,
         eraseAudit({ before: due.auditBefore, max }),
       ].reduce((sum, count) => sum + count, 0);
       const together = takeWithin(sizeAnswers.iterate(due)).length;
