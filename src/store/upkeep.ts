@@ -15,8 +15,8 @@ export interface UpkeepStore {
    */
   eraseExpired(due: { now: number; max: number }): Promise<ExpiredErased>;
   /**
-   * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, access requests, ended redelivery orders,
-   * sessions, entries of the audit and traffic from before their times.
+   * Erases, as {@link eraseExpired} does, up to `max` each of kept answers, access requests, revoked keys, ended redelivery
+   * orders, sessions, entries of the audit and traffic from before their times.
    */
   eraseStale(due: StaleBefore & { max: number }): Promise<number>;
   /** How many bytes of the file are data: the space that erased tasks left does not count. */
@@ -45,7 +45,7 @@ export interface ExpiredErased {
 export interface StaleBefore {
   /** Kept answers that were to be kept until before this time of the steady clock. */
   readonly answersBefore: number;
-  /** Access requests that were decided, and redelivery orders that ended, before this time. */
+  /** Access requests that were decided, keys that were revoked, and redelivery orders that ended, before this time. */
   readonly decidedBefore: number;
   /** Access requests that wait and were made before this time. */
   readonly pendingBefore: number;
@@ -57,6 +57,6 @@ export interface StaleBefore {
   readonly auditBefore: number;
   /** Traffic, and failures of hosts, from before this time. */
   readonly trafficBefore: number;
-  /** Requests, orders and traffic from after this time: a clock that was ahead has left them in the future. */
+  /** Requests, keys, orders and traffic from after this time: a clock that was ahead has left them in the future. */
   readonly recordsAfter: number;
 }

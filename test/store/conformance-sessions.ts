@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { NewSession, Store } from "../../src/store/store.ts";
-import { newAccount, newKeyToStore, NO_OWN_LIMITS, T0 } from "../helpers/store.ts";
+import { newAccount, newKeyToStore, newStale, NO_OWN_LIMITS, T0 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 let made = 0;
@@ -59,6 +59,32 @@ export function exerciseSessions(open: OpenStore): void {
       assert.equal(await store.createSession(session), "refused");
       assert.equal(await store.findSession(session.hash), null);
     }
+  });
+
+  test("a revoked key is erased after its time, but not while a session has it", async (t) => {
+    const { store } = await open(t);
+    const [used, unused, late, active] = await Promise.all(
+      [1, 2, 3, 4].map(async (n) => seedKey(store, `account ${n}`)),
+    );
+    assert(used !== undefined && unused !== undefined && late !== undefined);
+    const session = newSession({ keyId: used, createdAt: T0 });
+    await store.createSession(session);
+    for (const [i, keyId] of [used, unused, late].entries()) {
+      await store.revokeKey({ keyId, accountId: null, revokedAt: T0 + i });
+    }
+    const left = async (): Promise<readonly (string | undefined)[]> => {
+      const lists = await Promise.all([1, 2, 3, 4].map((n) => store.listKeys(`account ${n}`)));
+      const ids = new Set(lists.flatMap((keys) => (keys ?? []).map(({ keyId }) => keyId)));
+      return [used, unused, late, active].filter((keyId) => keyId !== undefined && ids.has(keyId));
+    };
+
+    assert.equal(await store.eraseStale(newStale({ decidedBefore: T0 + 2 })), 1);
+    assert.deepEqual(await left(), [used, late, active]);
+    await store.eraseStale(newStale({ sessionsBefore: T0 + 1, decidedBefore: 0 }));
+    assert.equal(await store.eraseStale(newStale({ decidedBefore: T0 + 2 })), 1);
+    assert.deepEqual(await left(), [late, active]);
+    assert.equal(await store.eraseStale(newStale({ recordsAfter: T0 + 1 })), 1);
+    assert.deepEqual(await left(), [active]);
   });
 
   test("a session is over with its key at once, in whichever store it was revoked, and others are not", async (t) => {

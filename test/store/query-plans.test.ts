@@ -366,6 +366,14 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH idempotency_keys USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_age (erase_at<?)",
   ],
+  ERASE_REVOKED_KEYS: [
+    "SEARCH keys USING INTEGER PRIMARY KEY (rowid=?)",
+    "SCAN a USING COVERING INDEX sqlite_autoindex_accounts_1",
+    "SEARCH k USING COVERING INDEX keys_revoked (account_seq=? AND revoked_at>? AND revoked_at<?)",
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
+    // The foreign key.
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
+  ],
   ERASE_PENDING_REQUESTS: [
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
     "SCAN access_requests USING INDEX access_requests_pending",

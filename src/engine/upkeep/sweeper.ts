@@ -17,7 +17,7 @@ const BATCH_MAX = 100;
 
 /**
  * Ends tasks that were not started in time. Erases tasks whose retention is over, and kept answers, access
- * requests, ended redelivery orders, sessions, sign-in links and traffic, in small batches until nothing is left, and
+ * requests, revoked keys, ended redelivery orders, sessions, sign-in links and traffic, in small batches until nothing is left, and
  * then gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
  * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this duty,
  * nothing of it is done here.

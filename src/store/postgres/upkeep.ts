@@ -81,6 +81,13 @@ const ERASE_DECIDED = [
     "seq",
     `WHERE ended_at IS NOT NULL AND ended_at > $1 AND ended_at < $2 ORDER BY ended_at LIMIT $3`,
   ),
+  // A key is kept as long as a session has it.
+  eraseSome(
+    "keys",
+    "seq",
+    `WHERE revoked_at IS NOT NULL AND revoked_at > $1 AND revoked_at < $2
+      AND NOT EXISTS (SELECT 1 FROM sessions WHERE key_seq = keys.seq) LIMIT $3`,
+  ),
 ];
 
 /** The same for records of what happened. A step of traffic lies there when it ended there. */

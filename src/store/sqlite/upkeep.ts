@@ -41,6 +41,15 @@ export const ERASE_REQUESTS = eraseSome(
   `WHERE decision IS NOT NULL AND decided_at > @from AND decided_at < @to ORDER BY decided_at`,
 );
 
+// By account, because an index has the revoked keys of each. A key is kept as long as a session has it.
+export const ERASE_REVOKED_KEYS = `
+  DELETE FROM keys WHERE seq IN (
+    SELECT k.seq FROM accounts AS a CROSS JOIN keys AS k ON k.account_seq = a.seq
+    WHERE k.revoked_at IS NOT NULL AND k.revoked_at > @from AND k.revoked_at < @to
+      AND NOT EXISTS (SELECT 1 FROM sessions WHERE key_seq = k.seq)
+    LIMIT @max
+  )`;
+
 export const ERASE_PENDING_REQUESTS = eraseSome(
   "access_requests",
   `WHERE decision IS NULL AND (created_at < @pendingBefore OR created_at > @recordsAfter) ORDER BY seq`,
@@ -77,6 +86,7 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
   const eraseRequests = connection.prepare(ERASE_REQUESTS);
   const erasePending = connection.prepare(ERASE_PENDING_REQUESTS);
   const eraseOrders = connection.prepare(ERASE_ORDERS);
+  const eraseKeys = connection.prepare(ERASE_REVOKED_KEYS);
   const eraseSessions = connection.prepare(ERASE_SESSIONS);
   const eraseLinks = connection.prepare(ERASE_LINKS);
   const eraseTraffic = trafficErasure(connection);
@@ -99,7 +109,9 @@ export function upkeepWrites(connection: Connection, changes: BatchChanges) {
       const decided = [{ from: 0, to: due.decidedBefore, max }, future];
       const traffic = [{ from: 0, to: due.trafficBefore, max }, future];
       const erased = [
-        ...decided.map((span) => eraseRequests.run(span).changes + eraseOrders.run(span).changes),
+        ...decided.flatMap((span) =>
+          [eraseRequests, eraseOrders, eraseKeys].map((erase) => erase.run(span).changes),
+        ),
         ...traffic.map((span) => eraseTraffic(span)),
         erasePending.run(due).changes +
           eraseSessions.run(due).changes +
