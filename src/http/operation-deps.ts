@@ -49,6 +49,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly postedTasks: RateLimiter;
   /** By account and task: each call may send the whole result to somebody else's receiver. Orders count here too. */
   readonly redeliveries: RateLimiter;
+  /** By kind and account: what adds rows that no quota counts, such as keys and entries of the audit. */
+  readonly uncounted: RateLimiter;
   /** Learns of accounts that are refused for their limits. */
   readonly floods: Pick<FloodWatch, "note">;
   readonly desk: WorkerDesk;

@@ -340,6 +340,36 @@ test("a task is sent again thirty times a minute and no more, whatever becomes o
   assert.equal((await again(daemon, id)).code, 20000);
 });
 
+test("the audit keeps a hundred redeliveries of an account an hour, and every one is sent", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const receiver = await startReceiver(t);
+  const daemon = await startTestDaemon(t, { clock });
+  const ids = [];
+  for (let i = 0; i < 4; i++) ids.push(await postOne(daemon, { postback_url: receiver.url("/") }));
+  await daemon.daemon.idle();
+  const noted = async (): Promise<number> => {
+    const beside = await openBeside(t, daemon);
+    const query = {
+      since: null,
+      action: "delivery.redelivered",
+      limit: 999,
+      before: null,
+    } as const;
+    return (await beside.listAudit(query)).length;
+  };
+
+  for (let i = 0; i < 28; i++) {
+    for (const id of ids) assert.equal((await again(daemon, id)).code, 20000);
+    await daemon.daemon.idle();
+  }
+
+  assert.equal(await noted(), 100);
+  assert.equal(receiver.requests.length, 4 * 29);
+  clock.advance(60 * MINUTE_MS);
+  await again(daemon, ids[0] ?? "");
+  assert.equal(await noted(), 101);
+});
+
 test("an account with as many bytes as it may have sends nothing again, and is told what to do", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const receiver = await startReceiver(t);

@@ -19,6 +19,7 @@ import type { ShownKey, ShownNewKey } from "./account.ts";
 import { ask, askOn, bearer, JSON_TYPE, TASKS_READY, unlessBusy } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+const HOUR_MS = 3_600_000;
 
 test("a new key is shown whole once, with what listings show of it, and works at once", async (t) => {
   const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });
@@ -228,6 +229,35 @@ test("a revoked key makes room for one, and other accounts have their own twenty
   await makeKey(daemon);
 
   assert.equal((await ask(daemon.url, keyPost(daemon))).code, 40910);
+});
+
+test("an account makes a hundred keys an hour, and revoked ones are erased after the retention", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml: "retention_days = 2\n" });
+  const other = await createTestAccount(daemon.file, "other");
+  const ids = [];
+  for (let i = 0; i < 100; i++) {
+    const { key_id } = await makeKey(daemon);
+    ids.push(key_id);
+    await ask(daemon.url, keyDelete(daemon, key_id));
+  }
+
+  const late = await ask(daemon.url, keyPost(daemon));
+  assert.equal(late.code, 42900);
+  assert.equal(headerOf(late.response, "retry-after"), "3600");
+  await makeKey({ url: daemon.url, account: other });
+  clock.advance(HOUR_MS);
+  const last = await makeKey(daemon);
+  await ask(daemon.url, keyDelete(daemon, last.key_id));
+
+  clock.jump(2 * 24 * HOUR_MS - HOUR_MS + 1);
+  await daemon.daemon.idle();
+  const beside = await openBeside(t, daemon);
+  const keys = (await beside.listKeys(daemon.account.login)) ?? [];
+  assert.deepEqual(
+    keys.map(({ revokedAt }) => revokedAt),
+    [null, NOW + HOUR_MS],
+  );
 });
 
 test("a revoked key is refused on the very next request of the same connection", async (t) => {

@@ -209,6 +209,7 @@ export async function startRing(
       accessRequests: noLimit,
       accessNetworks: noLimit,
       redeliveries: noLimit,
+      uncounted: noLimit,
       postedTasks: noLimit,
       marketplaces: [],
     },

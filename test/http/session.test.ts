@@ -246,6 +246,27 @@ test("attempts to sign in are counted as refused credentials are, and the right 
   assert.equal((await ask(daemon.url, keySignIn(daemon))).code, 20000);
 });
 
+test("an account signs in a hundred times an hour, and others all the while", async (t) => {
+  const { daemon, clock } = await startAt(t);
+  const other = await createTestAccount(daemon.file, "other");
+  for (let i = 0; i < 100; i++) await signInByKey(daemon);
+
+  const late = await ask(daemon.url, keySignIn(daemon));
+  assert.equal(late.code, 42900);
+  assert.equal(headerOf(late.response, "retry-after"), "3600");
+  assert.equal(
+    late.response.headers.some(([name]) => name.toLowerCase() === "set-cookie"),
+    false,
+  );
+  await signedIn(daemon.url, pagePost(SESSION, { login: other.login, key: other.key }));
+  assert.equal(
+    (await ask(daemon.url, { target: USER_DATA, headers: [bearer(daemon)] })).code,
+    20000,
+  );
+  clock.advance(HOUR_MS);
+  await signInByKey(daemon);
+});
+
 test("a session that nobody uses for half an hour is over, and use keeps it", async (t) => {
   const { daemon, clock } = await startAt(t);
   const secret = await signInByKey(daemon);

@@ -6,11 +6,12 @@ import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key } from "../../store/store.ts";
 import { limitsDocument, usageDocument } from "../account-document.ts";
+import type { RatePolicy } from "../guard/rate-limiter.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 import type { LastUses } from "../usage-notes.ts";
 
-// Keys can be made and revoked without end; the list has one.
+// Thousands of revoked keys may be kept.
 const REVOKED_KEYS_SHOWN_MAX = 100;
 
 export function userData({ store, keyUsage, limits, retentionDays }: OperationDeps): Operation {
@@ -51,18 +52,26 @@ export function userData({ store, keyUsage, limits, retentionDays }: OperationDe
   });
 }
 
-export function keyCreate({ store, ids }: OperationDeps): Operation {
+const KEYS_LIMIT: RatePolicy = {
+  name: "keys",
+  detail: () => "This account made too many keys within the last hour.",
+};
+
+export function keyCreate({ store, ids, uncounted }: OperationDeps): Operation {
   return defineOperation("POST /v1/appendix/keys", {
     access: "account",
     doc: {
       id: "createKey",
       group: "Account",
       summary: "Make an API key",
-      description: `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys.`,
-      codes: [40910, 50700],
+      description:
+        `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys, and makes at most ` +
+        "100 an hour.",
+      codes: [40910, 42900, 50700],
       examples: { labelled: { label: "ci" }, plain: {} },
     },
     async handle({ holder, body: { label }, audit, now }) {
+      uncounted.admit(`keys of ${holder.login}`, KEYS_LIMIT);
       const { key, toStore } = mintKey({ label, createdAt: now }, ids);
       const { keyId, lastFour } = toStore;
       const outcome = await store.createKey({
@@ -100,7 +109,8 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
       group: "Account",
       summary: "Revoke an API key",
       description:
-        "The key is refused from the next request on. Revoking it again answers the same.",
+        "The key is refused from the next request on. Revoking it again answers the same. A revoked key is erased " +
+        "after the retention, and is then an unknown one.",
       params: {
         key_id: {
           description: "Id of a key of this account.",

@@ -4,7 +4,7 @@ import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
 import { deliveryDocument } from "../../domain/webhook/attempt-document.ts";
 import { UNDELIVERED_STATES, type DeliveryKind } from "../../domain/webhook/delivery.ts";
-import type { Delivery } from "../../store/store.ts";
+import type { Audited, AuditEntry, Delivery } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
 import type { RatePolicy } from "../guard/rate-limiter.ts";
 import type { OperationDeps } from "../operation-deps.ts";
@@ -57,17 +57,24 @@ export function redeliver(deps: OperationDeps): Operation {
       if (kind !== null && !before.some((each) => each.kind === kind)) throw noDelivery(kind);
       const headers = deps.redeliveries.admit(`${key.accountId} ${key.id}`, LIMIT);
       await refuseBeyondBytes(holder, deps);
-      const lanes = await deps.store.redeliver({
-        ...key,
-        kind,
-        states,
-        now,
-        audit: audit("delivery.redelivered", key.id, { account: holder.login, kind }),
-      });
+      const entry = audit("delivery.redelivered", key.id, { account: holder.login, kind });
+      const order = { ...key, kind, states, now, ...notedRedelivery(entry, deps) };
+      const lanes = await deps.store.redeliver(order);
       if (lanes.length > 0) deps.wakeDeliveries(lanes);
       return { fields: shown(key.id, await findDeliveries(key, { deps, now })), headers };
     },
   });
+}
+
+/**
+ * The audit entry of a redelivery or an order, for its write. The audit keeps the newest entries of all accounts, so an
+ * account that sends many tasks again must not push out the others: only some of its entries an hour are kept.
+ */
+export function notedRedelivery(audit: AuditEntry, { uncounted }: OperationDeps): Audited {
+  const { kind, name } = audit.actor;
+  const login = name?.split(" ", 1)[0] ?? "";
+  const isNoted = kind !== "account" || uncounted.count(`noted redeliveries of ${login}`).isAllowed;
+  return isNoted ? { audit } : {};
 }
 
 const LIMIT: RatePolicy = {

@@ -16,6 +16,7 @@ import { openCursor } from "../list-cursor.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type AccountRef, type Operation } from "../operation.ts";
 import { refuseBeyondBytes } from "../post-quota.ts";
+import { notedRedelivery } from "./deliveries.ts";
 
 const ORDERS_LISTED_MAX = 50;
 
@@ -86,10 +87,8 @@ function order(deps: OperationDeps): Operation {
       if (scope !== null) await refuseBeyondBytes(scope, deps);
       const openMax = scope === null ? null : 1;
       const request = { id: ids.next(now), filter, perSecond, createdAt: now, openMax };
-      const kept = await store.orderRedelivery({
-        ...request,
-        audit: audit("order.placed", request.id, { account: filter.login, host: filter.host }),
-      });
+      const entry = audit("order.placed", request.id, { account: filter.login, host: filter.host });
+      const kept = await store.orderRedelivery({ ...request, ...notedRedelivery(entry, deps) });
       if (kept === "busy") throw new StatusError(40000, { detail: BUSY, headers });
       return { fields: { redelivery: orderDocument(kept) }, headers };
     },

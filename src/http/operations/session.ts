@@ -11,7 +11,7 @@ import { StatusError } from "../../domain/status.ts";
 import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
 import { refuseAfterMany } from "../guard/gate.ts";
-import { RateLimiter } from "../guard/rate-limiter.ts";
+import { RateLimiter, type RatePolicy } from "../guard/rate-limiter.ts";
 import {
   cookieValues,
   givenCookie,
@@ -29,6 +29,11 @@ const RULES = { access: "public", isDashboard: true, isSignIn: true } as const;
 /** Refused sign-ins that the audit notes: in its 400 days they are less than what it keeps, so they push out nothing. */
 const REFUSALS_NOTED = { limit: 60, windowMs: 3_600_000 };
 
+const LIMIT: RatePolicy = {
+  name: "sign-ins",
+  detail: () => "This account signed in too often within the last hour.",
+};
+
 export function signIn(deps: OperationDeps): Operation {
   const refusals = new RateLimiter({ ...REFUSALS_NOTED, clock: deps.clock });
   return defineOperation("POST /v1/session", {
@@ -39,7 +44,8 @@ export function signIn(deps: OperationDeps): Operation {
       summary: "Sign in with a key",
       description:
         "Opens a session of an account, and ends the one whose cookie was sent. " +
-        "It lasts 12 hours, 30 minutes without use, and no longer than the key does.",
+        "It lasts 12 hours, 30 minutes without use, and no longer than the key does. An account signs in at most " +
+        "100 times an hour.",
       answerHeaders: SET_COOKIE,
       codes: [40100, 40101, 40102, 40301, 42900, 50300, 50700],
       examples: { alice: { login: "alice", key: "pbd_live_…" } },
@@ -53,6 +59,7 @@ export function signIn(deps: OperationDeps): Operation {
         throw error;
       }
       const { keyId, login: owner } = verdict.holder;
+      deps.uncounted.admit(`sign-ins of ${owner}`, LIMIT);
       const { secret, hash } = newSessionSecret();
       const createdAt = deps.clock.steady();
       const session = {
