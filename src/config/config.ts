@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
 import { isLoopbackHost } from "../domain/address/loopback.ts";
-import type { ServerUrl } from "../domain/address/server-url.ts";
+import { parseServerUrl, withPasswordOf, type ServerUrl } from "../domain/address/server-url.ts";
 import { closeName, nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
@@ -97,7 +97,10 @@ export type ConfigVerdict =
  * problem of every source, and never the value of a secret.
  */
 export function loadConfig(input: ConfigInput): ConfigVerdict {
-  const findings: Findings = { problems: [], sources: new Map(), values: new Map() };
+  const findings: Findings = {
+    ...{ problems: [], sources: new Map(), values: new Map() },
+    readAgain: new Map(),
+  };
   const place = { cwd: input.cwd, findings };
   const layers = [
     flagLayer(input.flags, place),
@@ -180,7 +183,7 @@ function toConfig(
   return Object.freeze({
     ...values,
     database: values.database.shown,
-    server: values.database.server,
+    server: toServer(values.database.server, findings),
     file: file.path,
     tls: toTls(values.tls, findings),
     webhooks: Object.freeze({ ...webhooks, allowList: toAllowList(webhooks.allow, findings) }),
@@ -191,6 +194,15 @@ function toConfig(
     log: Object.freeze({ ...log, format: log.format === "auto" ? auto : log.format }),
     sources: findings.sources,
     values: findings.values,
+  });
+}
+
+function toServer(server: ServerUrl | null, { readAgain }: Findings): ServerUrl | null {
+  const read = readAgain.get(SETTINGS.database.key);
+  if (server === null || read === undefined) return server;
+  return withPasswordOf(server, () => {
+    const parsed = parseServerUrl(read() ?? "");
+    return parsed.kind === "value" ? parsed.value : null;
   });
 }
 

@@ -22,13 +22,18 @@ export interface Findings {
   readonly sources: Map<string, string>;
   /** For showing: secrets are left out, see {@link shownValue} and `SettingRule.shown`. */
   readonly values: Map<string, unknown>;
+  /** Reads the text of a value that counts again, from the file that its variable names. */
+  readonly readAgain: Map<string, ReadAgain>;
 }
+
+type ReadAgain = () => string | null;
 
 /** A value as it was given, before its check. Relative paths are relative to `folder`. */
 export interface Given {
   readonly raw: unknown;
   readonly source: string;
   readonly folder: string;
+  readonly readAgain?: ReadAgain;
 }
 
 /** The values of one source, by key. */
@@ -90,7 +95,8 @@ export function envLayer(
     const inFile = SETTING_LIST.find((known) => known.mayBeInFile && fileVariable(known) === name);
     if (inFile !== undefined) {
       const raw = textInFile(inFile, text, { ...place, env });
-      if (raw !== null) layer.set(inFile.key, { raw, source, folder: place.cwd });
+      const readAgain: ReadAgain = () => place.readFile(resolve(place.cwd, text))?.trim() ?? null;
+      if (raw !== null) layer.set(inFile.key, { raw, source, folder: place.cwd, readAgain });
       continue;
     }
     const setting = SETTING_LIST.find((known) => known.env === name);
@@ -157,6 +163,7 @@ export function takeValue<T>(
     const { value } = parsed;
     const shown = rule.shown === undefined ? shownValue(raw, value) : rule.shown(value);
     at.findings.values.set(at.key, shown);
+    if (at.given?.readAgain !== undefined) at.findings.readAgain.set(at.key, at.given.readAgain);
     return value;
   }
   if (at.given === undefined) throw new Error(`the default of ${at.key} ${parsed.reason}`);

@@ -1,3 +1,4 @@
+import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
@@ -20,6 +21,8 @@ export interface Database {
    * an InstanceLockError or a {@link DatabaseError}.
    */
   lock(): InstanceLock;
+  /** Takes over what may change while it is served: the password of a server, for connections from then on. */
+  reload(next: Config): void;
   /** The process that holds the lock, or the last one that did; null when nobody ever did. Throws when it is unreadable. */
   holder(): LockHolder | null;
   /** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */

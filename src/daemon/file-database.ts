@@ -52,6 +52,10 @@ export class FileDatabase implements Database {
     this.#backlogMax = limits.writeBacklog;
   }
 
+  reload(): void {
+    // Nothing of a file is a matter of the configuration while it is served.
+  }
+
   lock(): InstanceLock {
     if (!this.#mayBeOnNetwork) refuseNetwork(this.#file);
     try {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import type { ServerUrl } from "../domain/address/server-url.ts";
+import { withPasswordOf, type ServerUrl } from "../domain/address/server-url.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { nodeNameOf } from "../domain/node-name.ts";
 import { missingStandby } from "../domain/stats/database-health.ts";
@@ -44,13 +44,20 @@ type ServerConfig = Pick<Config, "node" | "notify" | "limits">;
  */
 export class ServerDatabase implements Database {
   readonly #url: ServerUrl;
+  /** The URL as it was read last. */
+  #read: ServerUrl;
   readonly #config: ServerConfig;
   readonly #name: string;
 
   constructor(url: ServerUrl, config: ServerConfig) {
-    this.#url = url;
+    this.#read = url;
+    this.#url = withPasswordOf(url, () => this.#read);
     this.#config = config;
     this.#name = config.node.name ?? nodeNameOf(hostname());
+  }
+
+  reload({ server }: Config): void {
+    if (server !== null) this.#read = server;
   }
 
   lock(): InstanceLock {

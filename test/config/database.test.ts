@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 
+import { loadConfig } from "../../src/config/config.ts";
 import { nodeNameOf } from "../../src/domain/node-name.ts";
 import { load, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 
@@ -35,6 +36,31 @@ test("reads the value from the file of a variable, as a path or a URL, without i
   assert.equal(of(`${URL_OF_SERVER}\n`).server?.password?.(), SECRET);
   assert.equal(of("data/x.db\n").database, "/srv/app/data/x.db");
   assert.equal(of("x").sources.get("database"), "environment POSTBACKD_DB_FILE");
+});
+
+test("takes the password again from the file of a variable, while the rest of the URL is the same", () => {
+  const texts = [
+    URL_OF_SERVER,
+    "",
+    "postgres://app:other@db.lan/other",
+    "postgres://app@db.lan/jobs",
+  ];
+  const files = new Map([["/srv/app/secret", ""]]);
+  for (const text of texts) {
+    files.set("/srv/app/secret", URL_OF_SERVER);
+    const env = { POSTBACKD_DB_FILE: "secret" };
+    const readFile = (path: string): string | null => files.get(path) ?? null;
+    const verdict = loadConfig({ flags: {}, env, cwd: "/srv/app", readFile });
+    assert.ok(verdict.kind === "config");
+    const { server } = verdict.config;
+    files.set("/srv/app/secret", text);
+    assert.equal(server?.password?.(), SECRET);
+    files.set("/srv/app/secret", "postgres://app:n3w@db.lan/jobs\n");
+    assert.equal(server?.password?.(), "n3w");
+    files.delete("/srv/app/secret");
+    assert.equal(server?.password?.(), "n3w");
+    assert.doesNotMatch(inspect(verdict, { depth: 9 }), /s3cr3t|n3w/);
+  }
 });
 
 test("tells what is wrong with the file of a variable, and never what is in it", () => {

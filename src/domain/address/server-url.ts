@@ -61,6 +61,30 @@ export function parseServerUrl(text: string): Parsed<ServerUrl> {
   }
 }
 
+/**
+ * The same URL whose password is the one that `read` returns at each sign-in: a password may change while connections
+ * are open. The last password stays if `read` returns a URL with other differences, none, or throws.
+ */
+export function withPasswordOf(url: ServerUrl, read: () => ServerUrl | null): ServerUrl {
+  const { password, shown } = url;
+  if (password === null) return url;
+  let last = password;
+  function current(): string {
+    const next = readOrNull(read);
+    if (next !== null && next.shown === shown && next.password !== null) last = next.password;
+    return last();
+  }
+  return Object.freeze({ ...url, password: current });
+}
+
+function readOrNull<T>(read: () => T | null): T | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+}
+
 /** The fault of the URL; the message completes "database …". */
 class Refusal extends Error {}
 

@@ -20,6 +20,18 @@ function tlsOf(url: string): ConnectionOptions {
   return typeof ssl === "object" ? ssl : assert.fail(inspect(ssl));
 }
 
+test("reads the TLS files of a URL again for new connections", (t) => {
+  const ca = join(temporaryFolder(t), "ca.pem");
+  writeFileSync(ca, "old");
+  const address = addressOf(`postgres://app@a/x?sslrootcert=${ca}`);
+  writeFileSync(ca, "new");
+
+  const [host] = address.readAgain().hosts;
+
+  assert.ok(typeof host?.ssl === "object");
+  assert.equal(host.ssl.ca, "new");
+});
+
 test("gives pg one configuration for each host", () => {
   const address = addressOf(
     "postgres://app:pw@a:6432,[::1]/x?connect_timeout=3&options=-c%20search_path%3Djobs",

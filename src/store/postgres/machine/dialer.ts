@@ -87,7 +87,8 @@ export class Dialer {
   }
 
   #server(): ServerAddress {
-    const { server, applicationName } = this.#parts;
+    const { applicationName } = this.#parts;
+    const server = this.#parts.server.readAgain();
     const hosts = server.hosts
       .map((host) => ({ ...host, application_name: applicationName }))
       // The one that answered last is asked first: one that is gone may cost its whole timeout each time.

@@ -16,6 +16,8 @@ export interface ServerAddress {
   readonly targetSession: ServerUrl["targetSession"];
   /** The URL without its password: for people, logs and errors. */
   readonly shown: string;
+  /** The address with its TLS files as they are now: certificates are renewed while a daemon runs. */
+  readonly readAgain: () => ServerAddress;
 }
 
 /** One place of a server: what pg takes to connect to it, and how messages name it. */
@@ -35,6 +37,7 @@ export function readServerAddress(url: ServerUrl): ServerAddress {
     hosts: Object.freeze(url.hosts.map((host) => toHostConfig(host, { url, files }))),
     targetSession: url.targetSession,
     shown: url.shown,
+    readAgain: () => readServerAddress(url),
   });
 }
 
