@@ -342,6 +342,10 @@ test("takes nothing but UTF-8, with or without a byte order mark", async (t) => 
     [40503, quoted(0xf4, 0x90, 0x80, 0x80)],
     [40503, quoted(0xe2, 0x82)],
     [40503, quoted(0x80)],
+    // In a value that a later one of the same name replaces.
+    [40503, Buffer.from('{"input":"\u00ff","input":1}', "latin1")],
+    [40503, Buffer.from('[{"input":{"a":["\u00ff"],"a":1}},{}]', "latin1")],
+    [20000, Buffer.from('{"input":"\u00ff","input":1}')],
   ];
   for (const [code, bytes] of cases) {
     const got = await ask(daemon.url, posting(daemon, bytes));

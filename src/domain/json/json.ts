@@ -55,7 +55,10 @@ export function compactJson(
   depthMax = JSON_DEPTH_MAX,
 ): { readonly kind: "text"; readonly text: string } | Fault {
   try {
-    return { kind: "text", text: utf8.decode(compactJsonBytes(bytes, depthMax)) };
+    const compact = compactJsonBytes(bytes, depthMax);
+    // Of a name that occurs twice one value is left out, which must be UTF-8 too.
+    if (compact.length < bytes.length && !isUtf8(bytes)) return fault("not valid UTF-8");
+    return { kind: "text", text: utf8.decode(compact) };
   } catch (error) {
     if (!(error instanceof CompactFault) || !isUtf8(bytes)) return fault("not valid UTF-8");
     if (error.isTooDeep) return fault(`nested deeper than ${depthMax} levels`);
