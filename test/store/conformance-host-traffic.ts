@@ -104,6 +104,53 @@ export function exerciseHostTraffic(open: OpenStore): void {
     assert.deepEqual(await retrying(null), [3]);
   });
 
+  test("an erased account leaves no name of a host that it alone used, and its share in none", async (t) => {
+    const { store } = await open(t);
+    const names = ["ada", "bob", "eve"];
+    const [ada = 0, bob = 0, eve = 0] = await Promise.all(
+      names.map((name) => seedAccount(store, name)),
+    );
+    const sent = [
+      ...[
+        [ada, "own.example"],
+        [ada, "all.example"],
+        [bob, "all.example"],
+        [bob, "all.example"],
+      ],
+      ...[
+        [eve, "all.example"],
+        [ada, "gone.example"],
+        [eve, "gone.example"],
+        [ada, "last.example"],
+      ],
+    ] as const;
+    for (const [accountId, host] of sent) await send(store, accountId, { host, outcome: "failed" });
+    await send(store, bob, { host: "last.example", outcome: "failed" });
+    for (const login of ["ada", "eve"]) {
+      await store.setAccountDisabled({ login, disabledAt: T0 });
+      while ((await store.eraseAccountPart({ login })).kind === "more") continue;
+    }
+
+    const all = await list(store, null);
+
+    assert.deepEqual(all.map(summary), (await list(store, bob)).map(summary));
+    assert.deepEqual(
+      all.map(({ host, attempts, durations }) => [host, attempts, [...durations.values()]]),
+      [
+        ["all.example", 2, [2]],
+        ["last.example", 1, [1]],
+      ],
+    );
+    // The failure of its own task is gone, and the last one of others stays.
+    assert.deepEqual(
+      all.map(({ lastFailure }) => lastFailure !== null),
+      [false, true],
+    );
+    await store.setAccountDisabled({ login: "bob", disabledAt: T0 });
+    while ((await store.eraseAccountPart({ login: "bob" })).kind === "more") continue;
+    assert.deepEqual(await list(store, null), []);
+  });
+
   test("shows the last failure within the time, and its task while there is one", async (t) => {
     const { store } = await open(t);
     const accountId = await seedAccount(store);

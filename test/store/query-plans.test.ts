@@ -508,6 +508,25 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH host_failures USING PRIMARY KEY (account_seq=? AND host=?)",
     "SEARCH host_failures USING COVERING INDEX host_failures_by_age (ended_at>? AND ended_at<?)",
   ],
+  ERASE_EMPTY_HOURS: [
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=?)",
+  ],
+  ERASE_SHARED_FAILURES: [
+    "SEARCH host_failures USING PRIMARY KEY (account_seq=? AND host=?)",
+    "SEARCH host_failures USING PRIMARY KEY (account_seq=?)",
+    "SEARCH host_failures USING PRIMARY KEY (account_seq=?)",
+  ],
+  SUBTRACT_HOURS: [
+    "MATERIALIZE own",
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=?)",
+    "SCAN own",
+    "SEARCH t USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
+    "SCAN a VIRTUAL TABLE INDEX 1:",
+    "SCAN b VIRTUAL TABLE INDEX 1: LEFT-JOIN",
+    "USE TEMP B-TREE FOR ORDER BY",
+    "SCAN (subquery-1)",
+  ],
   ERASE_SESSIONS: [
     "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH sessions USING COVERING INDEX sessions_by_age (created_at<?)",

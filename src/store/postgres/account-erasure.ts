@@ -8,6 +8,7 @@ import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { ATTEMPT_BYTES, END_BYTES, eraseTasks, POST_BYTES } from "./task-erasure.ts";
+import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 // Whoever disables or enables an account locks this table before the account's row: so does this, which has to write to
 // both in the end.
@@ -52,10 +53,41 @@ const ERASE_ANSWERS = `
   DELETE FROM idempotency_keys WHERE account_seq = $1 AND key = ANY($2::text[])
   RETURNING octet_length(answer_text) AS bytes`;
 
+/** The next rows by host: those of {@link ERASE_STATISTICS}. */
+const HOURS = `
+  SELECT at, host, stripe, attempts, succeeded, durations FROM host_traffic WHERE ${OF_ACCOUNT}
+  ORDER BY account_seq, at, host, stripe LIMIT ${ROWS_MAX}`;
+const FAILURES = `
+  SELECT host, stripe, ended_at, task_seq FROM host_failures WHERE ${OF_ACCOUNT}
+  ORDER BY account_seq, host, stripe LIMIT ${ROWS_MAX}`;
+
+const SUBTRACT_HOURS = `
+  UPDATE host_traffic AS t
+  SET attempts = t.attempts - own.attempts, succeeded = t.succeeded - own.succeeded, durations = (
+    SELECT coalesce(array_agg(coalesce(n, 0) - coalesce(m, 0) ORDER BY place), '{}')
+    FROM unnest(t.durations, own.durations) WITH ORDINALITY AS d (n, m, place)
+  )
+  FROM (${HOURS}) AS own
+  WHERE t.account_seq = ${ALL_ACCOUNTS} AND t.at = own.at AND t.host = own.host AND t.stripe = own.stripe`;
+
+const ERASE_EMPTY_HOURS = `
+  DELETE FROM host_traffic AS t USING (${HOURS}) AS own
+  WHERE t.account_seq = ${ALL_ACCOUNTS} AND t.at = own.at AND t.host = own.host AND t.stripe = own.stripe
+    AND t.attempts <= 0`;
+
+const ERASE_SHARED_FAILURES = `
+  DELETE FROM host_failures AS t USING (${FAILURES}) AS own
+  WHERE t.account_seq = ${ALL_ACCOUNTS} AND t.host = own.host AND t.stripe = own.stripe
+    AND t.ended_at = own.ended_at AND t.task_seq = own.task_seq`;
+
+/**
+ * The last statement of each list erases a part of a table. Those before it take the part out of the rows of all accounts
+ * together: a name of a host must not outlive the only account that used it.
+ */
 const ERASE_STATISTICS = [
-  eraseSome("traffic", "account_seq, step_ms, at"),
-  eraseSome("host_traffic", "account_seq, at, host"),
-  eraseSome("host_failures", "account_seq, host"),
+  [eraseSome("traffic", "account_seq, step_ms, at")],
+  [SUBTRACT_HOURS, ERASE_EMPTY_HOURS, eraseSome("host_traffic", "account_seq, at, host, stripe")],
+  [ERASE_SHARED_FAILURES, eraseSome("host_failures", "account_seq, host, stripe")],
 ] as const;
 
 const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text::json ->> 'login' = $1`;
@@ -161,9 +193,10 @@ async function eraseSomeRows(
     }
     return answers.length;
   }
-  for (const erase of ERASE_STATISTICS) {
-    const erased = await sql.run(erase, [accountSeq]);
-    if (erased > 0) return erased;
+  for (const list of ERASE_STATISTICS) {
+    const erased = await Promise.all(list.map((statement) => sql.run(statement, [accountSeq])));
+    const last = erased.at(-1) ?? 0;
+    if (last > 0) return last;
   }
   return 0;
 }

@@ -7,6 +7,7 @@ import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
 import { taskEraser } from "./task-erasure.ts";
+import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 const FIND_ACCOUNT = `
   SELECT seq, disabled_at IS NOT NULL AS isDisabled FROM accounts WHERE login = ?`;
@@ -25,11 +26,50 @@ export const ACCOUNT_ANSWERS = `
 
 const ERASE_ANSWER = `DELETE FROM idempotency_keys WHERE seq = ?`;
 
-// Erases by the primary key: its first column is account_seq, so a part is a range.
+const OF_ACCOUNT = "WHERE account_seq = @accountSeq";
+
+/** The next rows by host: those of {@link STATISTICS}. */
+const HOURS = `
+  SELECT at, host, attempts, succeeded, durations_text FROM host_traffic ${OF_ACCOUNT} ORDER BY at, host LIMIT @max`;
+const FAILURES = `
+  SELECT host, ended_at, task_seq FROM host_failures ${OF_ACCOUNT} ORDER BY host LIMIT @max`;
+
+export const SUBTRACT_HOURS = `
+  UPDATE host_traffic AS t
+  SET attempts = t.attempts - own.attempts, succeeded = t.succeeded - own.succeeded, durations_text = (
+    SELECT json_group_array(n) FROM (
+      SELECT coalesce(a.value, 0) - coalesce(b.value, 0) AS n
+      FROM json_each(t.durations_text) AS a LEFT JOIN json_each(own.durations_text) AS b ON b.key = a.key
+      ORDER BY a.key
+    )
+  )
+  FROM (${HOURS}) AS own
+  WHERE t.account_seq = ${ALL_ACCOUNTS} AND t.at = own.at AND t.host = own.host`;
+
+export const ERASE_EMPTY_HOURS = `
+  DELETE FROM host_traffic
+  WHERE account_seq = ${ALL_ACCOUNTS} AND attempts <= 0 AND (at, host) IN (SELECT at, host FROM (${HOURS}))`;
+
+export const ERASE_SHARED_FAILURES = `
+  DELETE FROM host_failures
+  WHERE account_seq = ${ALL_ACCOUNTS} AND (host, ended_at, task_seq) IN (${FAILURES})`;
+
+/**
+ * Erases by the primary key: its first column is account_seq, so a part is a range. The last statement of each list erases
+ * a part of a table. Those before it take the part out of the rows of all accounts together: a name of a host must not
+ * outlive the only account that used it.
+ */
 const STATISTICS = [
-  eraseSome("traffic", "WHERE account_seq = @accountSeq", "account_seq, step_ms, at"),
-  eraseSome("host_traffic", "WHERE account_seq = @accountSeq", "account_seq, at, host"),
-  eraseSome("host_failures", "WHERE account_seq = @accountSeq", "account_seq, host"),
+  [eraseSome("traffic", OF_ACCOUNT, "account_seq, step_ms, at")],
+  [
+    SUBTRACT_HOURS,
+    ERASE_EMPTY_HOURS,
+    eraseSome("host_traffic", `${OF_ACCOUNT} ORDER BY at, host`, "account_seq, at, host"),
+  ],
+  [
+    ERASE_SHARED_FAILURES,
+    eraseSome("host_failures", `${OF_ACCOUNT} ORDER BY host`, "account_seq, host"),
+  ],
 ];
 
 const ERASE_ORDERS = `DELETE FROM redelivery_orders WHERE filter_text ->> '$.login' = @login`;
@@ -49,7 +89,7 @@ const LAST = [
 ];
 
 const TASKS_MAX = 100;
-const ROWS_MAX = 1000;
+const ROWS_MAX = 200;
 
 /** An account is erased part by part. */
 export function accountErasureWrites(connection: Connection, changes: BatchChanges) {
@@ -57,7 +97,7 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
   const listTasks = connection.prepare<[object], SizedRow>(ACCOUNT_TASKS);
   const listAnswers = connection.prepare<[object], SizedRow>(ACCOUNT_ANSWERS);
   const eraseAnswer = connection.prepare<[number]>(ERASE_ANSWER);
-  const statistics = STATISTICS.map((sql) => connection.prepare<[object]>(sql));
+  const statistics = STATISTICS.map((list) => list.map((sql) => connection.prepare<[object]>(sql)));
   const last = LAST.map((sql) => connection.prepare<[object]>(sql));
   const eraseOrders = connection.prepare<[object]>(ERASE_ORDERS);
   const eraseTasks = taskEraser(connection, changes);
@@ -79,7 +119,11 @@ export function accountErasureWrites(connection: Connection, changes: BatchChang
       changes.counts.add(accountSeq, "bytes", -(ANSWER_OVERHEAD_BYTES + bytes));
     }
     if (answers.length > 0) return answers.length;
-    return statistics.reduce((sum, erase) => (sum > 0 ? sum : erase.run(part).changes), 0);
+    for (const list of statistics) {
+      const erased = list.map((statement) => statement.run(part).changes).at(-1) ?? 0;
+      if (erased > 0) return erased;
+    }
+    return 0;
   }
 
   return {
