@@ -101,7 +101,7 @@ const deny = defineAdminCommand({
 function denyAll({ ageMs, yes }: { ageMs: number | null; yes: boolean }): AdminStep {
   return async ({ store }) => {
     const decidedAt = systemClock.now();
-    // Without an age also those of a clock that was ahead.
+    // Without an age, also requests from a clock that was ahead.
     const madeBefore = ageMs === null ? Number.MAX_SAFE_INTEGER : decidedAt - ageMs;
     const which = ageMs === null ? "" : ` that were made more than ${durationText(ageMs)} ago`;
     await confirm({ yes }, () => `Access requests${which} are denied; this cannot be undone.`);

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 
 import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
+import { UNCOUNTED_PER_HOUR } from "../domain/account/quota.ts";
 import type { Clock, SteadyClock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/every-step.ts";
 import { IdGenerator } from "../domain/id.ts";
@@ -95,10 +96,6 @@ export interface Api extends Pick<AppDeps, "gate" | "ids"> {
 
 // For one task. Enough for somebody who fixes a receiver and tries again; a loop would turn the daemon into a weapon.
 const REDELIVERIES_PER_MINUTE = 30;
-/** Keys, sign-ins and noted redeliveries of an account. In a retention of 30 days the keys come to some 30 MB. */
-const UNCOUNTED_PER_HOUR = 100;
-/** A /48 has several times the requests of a /64: one /64 does not use up those of its neighbours. */
-const NETWORK_FACTOR = 5;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
@@ -323,7 +320,7 @@ function callLimits({ config: { limits }, clock, store }: ApiParts) {
     redeliveries: limiter(MINUTE_MS, REDELIVERIES_PER_MINUTE),
     uncounted: limiter(HOUR_MS, UNCOUNTED_PER_HOUR),
     accessRequests: limiter(HOUR_MS, limits.accessRequestsPerHour),
-    accessNetworks: limiter(HOUR_MS, NETWORK_FACTOR * limits.accessRequestsPerHour),
+    accessNetworks: limiter(HOUR_MS, limits.accessRequestsPerHour),
   };
 }
 

@@ -193,11 +193,8 @@ async function openDaemon(
   const aimEvents = (target: Config["events"]): void => {
     if (events.aim(target)) api.conditions.tellAgain();
   };
-  const served = { server, reloadTypes, certificate, aimEvents };
-  const reload = (next: Config): void => {
-    database.reload(next);
-    takeOver(next, { ...served, inForce, clock, log });
-  };
+  const served = { database, server, reloadTypes, certificate, aimEvents };
+  const reload = (next: Config): void => takeOver(next, { ...served, inForce, clock, log });
   const types = [...config.types.keys()];
   const made = { store, types, clock, engine, api, server, backups, events };
   return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });

@@ -3,11 +3,13 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { HttpServer } from "../http/server/server.ts";
 import { restartNeeds, takenOver, type ConfigInForce } from "./config-in-force.ts";
+import type { Database } from "./database.ts";
 import { reloadTls, type TlsMaterial } from "./tls.ts";
 
 export interface ReloadParts {
   /** Changed by the reload: whoever asks it goes by the next configuration from then on. */
   readonly inForce: ConfigInForce;
+  readonly database: Pick<Database, "reload">;
   readonly server: Pick<HttpServer, "reloadTls">;
   readonly reloadTypes: (next: Config) => readonly string[];
   /** The certificate that is served; null without one. */
@@ -20,7 +22,8 @@ export interface ReloadParts {
 
 /** Takes over what can be taken over of a configuration that was read again, and logs what that was. */
 export function takeOver(next: Config, parts: ReloadParts): void {
-  const { inForce, log } = parts;
+  const { inForce, database, log } = parts;
+  database.reload(next);
   const types = parts.reloadTypes(next);
   const isTlsServed = serveCertificate(next, parts);
   inForce.config = takenOver(inForce.config, next, { isTlsServed });

@@ -411,7 +411,7 @@ describe("a refused task", () => {
   });
 
   // SQLite stores UTF-8: what has no UTF-8 would read differently in task_get than in the answer to task_post.
-  test("has a message of plain UTF-8, whatever the name of the field", () => {
+  test("has a message of plain UTF-8 for any name of the field", () => {
     const names = [
       "\ud800",
       "a\udc00b",

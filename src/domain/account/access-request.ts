@@ -39,8 +39,11 @@ export function lettersOf({ email, name, company, message }: AccessRequestFields
   return [email, name, company, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
 }
 
-/** The most requests that may wait at once: a flood fills this and no more. */
+/** The most requests that may wait concurrently; a flood adds no more. */
 export const PENDING_REQUESTS_MAX = 10_000;
+
+/** A /48 of IPv6 has so many times the requests of a /64: one /64 cannot use up all of them. */
+export const NETWORK_FACTOR = 5;
 
 const DAY_MS = 24 * 3600 * 1000;
 

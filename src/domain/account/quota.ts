@@ -44,6 +44,9 @@ export function hasRoomBeside(existing: number, max: number): boolean {
   return existing < max;
 }
 
+/** The most keys, sign-ins and noted redeliveries of an account in an hour: keys of 30 days take some 30 MB. */
+export const UNCOUNTED_PER_HOUR = 100;
+
 /** The limits that a post may not exceed for its account; each 0 is no limit. */
 export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
   /** One account's part of the room for everybody's data. */

@@ -62,8 +62,8 @@ export function parseServerUrl(text: string): Parsed<ServerUrl> {
 }
 
 /**
- * The same URL whose password is the one that `read` returns at each sign-in: a password may change while connections
- * are open. The last password stays if `read` returns a URL with other differences, none, or throws.
+ * The same URL, but it takes its password from the URL that `read` returns at each sign-in. The last password stays if
+ * `read` returns null or a URL with other differences, or throws.
  */
 export function withPasswordOf(url: ServerUrl, read: () => ServerUrl | null): ServerUrl {
   const { password, shown } = url;

@@ -56,7 +56,7 @@ export function compactJson(
 ): { readonly kind: "text"; readonly text: string } | Fault {
   try {
     const compact = compactJsonBytes(bytes, depthMax);
-    // Of a name that occurs twice one value is left out, which must be UTF-8 too.
+    // The value that a repeated name replaces was left out, and must be UTF-8 too.
     if (compact.length < bytes.length && !isUtf8(bytes)) return fault("not valid UTF-8");
     return { kind: "text", text: utf8.decode(compact) };
   } catch (error) {

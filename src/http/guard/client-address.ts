@@ -81,8 +81,8 @@ function saysHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
 }
 
 /**
- * The key by which limits count an address: all of an IPv4 address, the first 64 bits of an IPv6 address, because a
- * client has 2^64 of those, and often a network of 48 bits. Text that is not an address stands for itself.
+ * The key by which limits count an address: all of an IPv4 address, the first bits of an IPv6 address. A client has 2^64
+ * addresses of a /64, and often a whole /48. Text that is not an address stands for itself.
  */
 export function addressKey(address: string, prefixBits: 48 | 64 = 64): string {
   const parsed = parseAddress(address);

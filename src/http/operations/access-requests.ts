@@ -1,6 +1,7 @@
 import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts";
 import {
   lettersOf,
+  NETWORK_FACTOR,
   PENDING_REQUESTS_MAX,
   type AccessRequest,
 } from "../../domain/account/access-request.ts";
@@ -54,7 +55,8 @@ export function accessRequest(deps: OperationDeps): Operation {
     },
     async handle({ body, clientKey, now }) {
       const headers = accessRequests.admit(clientKey(), LIMIT);
-      accessNetworks.admit(clientKey(48), LIMIT_OF_NETWORK);
+      const limit = NETWORK_FACTOR * accessNetworks.limit;
+      accessNetworks.admit(clientKey(48), LIMIT_OF_NETWORK, { limit });
       if ((await shortage()) !== null) throw new StatusError(50700);
       const id = ids.next(now);
       const request = { id, fields: body, createdAt: now, pendingMax: PENDING_REQUESTS_MAX };

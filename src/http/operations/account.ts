@@ -109,7 +109,7 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
       group: "Account",
       summary: "Revoke an API key",
       description:
-        "The key is refused from the next request on. Revoking it again answers the same. A revoked key is erased " +
+        "The key is refused from the next request on. Revoking it again returns the same. A revoked key is erased " +
         "after the retention, and is then an unknown one.",
       params: {
         key_id: {

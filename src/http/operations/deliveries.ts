@@ -67,8 +67,8 @@ export function redeliver(deps: OperationDeps): Operation {
 }
 
 /**
- * The audit entry of a redelivery or an order, for its write. The audit keeps the newest entries of all accounts, so an
- * account that sends many tasks again must not push out the others: only some of its entries an hour are kept.
+ * The audit entry of a redelivery or an order, for its write; none if the account has had enough of them in this hour.
+ * The audit keeps the newest entries of all accounts: one account must not push out the others.
  */
 export function notedRedelivery(audit: AuditEntry, { uncounted }: OperationDeps): Audited {
   const { kind, name } = audit.actor;
