@@ -70,7 +70,7 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
   const connections = new Sender({ clock, resolver, policy: urlPolicy, timeoutMs, authorities });
   const sender = parts.dev?.sender(connections, timeoutMs) ?? connections;
   const host =
-    command === undefined ? null : new CommandHost({ command, owner, lost: hostLost(log) });
+    command === undefined ? null : new CommandHost({ command, owner, ...hostReports(log) });
   const types = new Map<string, TaskType>();
   const workerTypes = new Map<string, WorkerType>();
   for (const type of config.types.values()) {
@@ -147,12 +147,19 @@ function toRunner(type: OwnType, { config, clock, log, parser, owner, host }: Ru
   }
 }
 
-function hostLost(log: Logger): NonNullable<CommandHostOptions["lost"]> {
-  return (facts) =>
-    log.warn(
-      facts,
-      "the process that runs commands ended unexpectedly; its tasks are queued again, and the next command starts another process",
-    );
+function hostReports(log: Logger): Pick<CommandHostOptions, "lost" | "notStarted"> {
+  return {
+    lost: (facts) =>
+      log.warn(
+        facts,
+        "the process that runs commands ended unexpectedly; its tasks are queued again, and the next command starts another process",
+      ),
+    notStarted: (facts) =>
+      log.warn(
+        facts,
+        "the process that runs commands could not be started; its tasks stay queued until a start succeeds. Check free memory, the limit of processes and NODE_OPTIONS",
+      ),
+  };
 }
 
 // Nobody claims them, and nothing else would ever report that.

@@ -32,8 +32,11 @@ export type RunOutcome =
     }
   /** Ran past its timeout; becomes 50401. */
   | { readonly kind: "timed_out"; readonly message: string; readonly detail: RunFailureDetail }
-  /** `signal` was aborted and the run was stopped, or the run was lost as in a crash. The task may run again. */
-  | { readonly kind: "aborted" };
+  /**
+   * `signal` was aborted and the run was stopped, or the run was lost as in a crash. The task may run again. With
+   * `isUnstarted` nothing was executed, and the run does not count.
+   */
+  | { readonly kind: "aborted"; readonly isUnstarted?: true };
 
 // A signal that this process got before the run ended is in its handler by then: one turn takes it from the system, the
 // next hands it over.

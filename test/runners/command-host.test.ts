@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { commandHost } from "../../src/assets.ts";
@@ -22,9 +23,9 @@ const LOST = {
 function makeHost(
   t: TestContext,
   command: CommandLine = commandHost,
-  lost: CommandHostOptions["lost"] = () => {},
+  reports: Pick<CommandHostOptions, "lost" | "notStarted"> = {},
 ): CommandHost {
-  const host = new CommandHost({ command, owner: `test-${process.pid}`, lost });
+  const host = new CommandHost({ command, owner: `test-${process.pid}`, ...reports });
   t.after(() => host.close());
   return host;
 }
@@ -102,21 +103,66 @@ const faulty: readonly (readonly [string, (t: TestContext) => Promise<CommandLin
   ["ends at once", async () => ["true"]],
 ];
 for (const [rule, command] of faulty) {
-  test(`with a host that ${rule} a run is to be run again, and the fifth of a task fails`, async (t) => {
-    const runner = makeRunner(makeHost(t, await command(t)), sh("exit 0"));
-    const outcomes: RunOutcome[] = [];
+  test(`with a host that ${rule} a run comes back as unstarted, and the next start waits`, async (t) => {
+    const failures: { readonly reason: string; readonly retry_ms: number }[] = [];
+    const host = makeHost(t, await command(t), {
+      notStarted: (facts) => void failures.push(facts),
+    });
+    const runner = makeRunner(host, sh("exit 0"));
+    const unstarted = { kind: "aborted", isUnstarted: true };
 
-    for (let run = 0; run < 6; run++) outcomes.push(await runOnce(runner));
+    assert.deepEqual(await runOnce(runner), unstarted);
+    const begun = performance.now();
+    const waited = await Promise.all([runOnce(runner), runOnce(runner)]);
 
-    const again = { kind: "aborted" };
-    assert.deepEqual(outcomes, [again, again, again, again, LOST, again]);
+    assert.deepEqual(waited, [unstarted, unstarted]);
+    assert.equal(failures.length, 2, "runs that wait for the same start share it");
+    const [first] = failures;
+    assert.ok(first !== undefined && first.reason !== "" && first.retry_ms >= 125);
+    assert.ok(performance.now() - begun >= first.retry_ms - 1);
   });
 }
+
+test("an abort ends the wait for the next start of a host", async (t) => {
+  const runner = makeRunner(makeHost(t, ["no-such-host"]), sh("exit 0"));
+  // After three failed starts the wait is 500 ms at least.
+  for (let starts = 0; starts < 3; starts++) await runOnce(runner);
+  const abort = new AbortController();
+  const running = runOnce(runner, { signal: abort.signal });
+
+  abort.abort();
+
+  assert.deepEqual(await running, { kind: "aborted" });
+});
+
+test("a fifth lost host fails the task", async (t) => {
+  const runner = makeRunner(makeHost(t), sh("kill -KILL $PPID; exec sleep 1000"));
+  const outcomes: RunOutcome[] = [];
+
+  for (let run = 0; run < 6; run++) outcomes.push(await runOnce(runner));
+
+  const again = { kind: "aborted" };
+  assert.deepEqual(outcomes, [again, again, again, again, LOST, again]);
+});
+
+test("a task completes in its first counted run after five failed starts of the host", async (t) => {
+  const count = join(await makeFolder(t), "starts");
+  const failsFiveTimes = `echo >> ${count}; [ $(wc -l < ${count}) -gt 5 ] || exit 1; exec "$@"`;
+  const toml = `[types.c]\ncommand = ["echo", "7"]\n`;
+  const flaky = sh(failsFiveTimes, ...commandHost);
+  const { daemon, post, get } = await startTestDaemon(t, { toml, commandHost: flaky });
+  const { tasks } = await post({ type: "c" });
+
+  await daemon.idle();
+
+  const { state, result, runs } = await get(tasks[0]?.id ?? "");
+  assert.deepEqual({ state, result, runs }, { state: "completed", result: 7, runs: 1 });
+});
 
 test("a run that follows the end of a host starts another, and the end is told once", async (t) => {
   const held = await openHeldProcesses(t);
   const told: number[] = [];
-  const host = makeHost(t, commandHost, ({ runs }) => void told.push(runs));
+  const host = makeHost(t, commandHost, { lost: ({ runs }) => void told.push(runs) });
   const holding = runOnce(makeRunner(host, node("hold.mjs", held.socketPath)));
   const parent = makeRunner(host, sh("echo $PPID"));
   const first = await runOnce(parent);

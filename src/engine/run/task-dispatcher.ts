@@ -282,6 +282,7 @@ export class TaskDispatcher implements Part {
   // one.
   async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
     const isLost = await isEndedBySupervisor(outcome, () => this.#isDraining);
+    if (outcome.kind === "aborted" && outcome.isUnstarted === true) run.isUncounted = true;
     const recorded =
       outcome.kind === "aborted" || isLost ? this.#putBack(run) : this.#record(run, outcome);
     this.#pump(run.queue);

@@ -56,6 +56,7 @@ process.on("SIGUSR1", () => {});
 process.title = "postbackd command-host";
 // Ends a line that something else may have begun before: see isMessage.
 process.stdout.write("\n");
+tell({ kind: "started" });
 // Everything there was written by the daemon's half of this program.
 process.stdin.on(
   "data",

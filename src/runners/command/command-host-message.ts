@@ -19,6 +19,8 @@ export type MessageToHost =
   | { readonly kind: "abort"; readonly run: number };
 
 export type MessageFromHost =
+  /** The first one: the host can run commands. */
+  | { readonly kind: "started" }
   | { readonly kind: "progress"; readonly run: number; readonly progress: TaskProgress }
   | { readonly kind: "outcome"; readonly run: number; readonly outcome: RunOutcome };
 

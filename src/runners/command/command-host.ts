@@ -1,8 +1,11 @@
 import { ChildProcess } from "node:child_process";
 
 import { systemClock } from "../../domain/clock/clock.ts";
+import { wait } from "../../domain/clock/wait.ts";
 import type { CommandLine } from "../../domain/command-line.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
+import { codeOf } from "../../domain/message-of.ts";
+import { backoffMs } from "../../net/service-retry.ts";
 import type { RunOptions, RunOutcome, Runner, RunRequest } from "../runner.ts";
 import {
   type CommandPlan,
@@ -24,6 +27,8 @@ export interface CommandHostOptions {
    * Called when the host ended by itself: `runs` were lost with it, and `processes` that it left running were ended.
    */
   readonly lost?: (facts: { readonly runs: number; readonly processes: number }) => void;
+  /** Called after each failed start of the host. `reason` is the system's error, an exit code or a signal. */
+  readonly notStarted?: (facts: { readonly reason: string; readonly retry_ms: number }) => void;
   /** How long after its timeout a run must have ended. Beyond that the host counts as hung and is killed; 70 s. */
   readonly overdueMs?: number;
 }
@@ -38,6 +43,11 @@ interface PendingRun {
 }
 
 const LOSSES_KNOWN_MAX = 10_000;
+
+/** The longest wait between two starts of a host. */
+const START_WAIT_MS_MAX = 30_000;
+
+const UNSTARTED: RunOutcome = { kind: "aborted", isUnstarted: true };
 
 const LOST: RunOutcome = {
   kind: "failed",
@@ -55,6 +65,10 @@ const LOST: RunOutcome = {
  * it (a command may stop it: both belong to the same user). To its runs either is like a crash of the daemon: they
  * come back as aborted, the processes left running are ended first, and the next run starts another host. A task that
  * has lost five hosts fails: most likely it is the one that ends them.
+ *
+ * A host that ends before it reports its start has run no command, so its runs come back as unstarted and do not count
+ * as lost. The next start waits 250 ms, doubling to 30 s. Each run waits for one start only: its task goes back to the
+ * queue after a failure, so another node of a cluster can claim the task.
  */
 export class CommandHost {
   readonly #options: CommandHostOptions;
@@ -67,6 +81,10 @@ export class CommandHost {
   /** Settles when nothing is left of the previous host. */
   #cleared: Promise<void> = Promise.resolve();
   #lastRun = 0;
+  /** Failed starts since the last host that started. */
+  #failedStarts = 0;
+  /** Monotonic. */
+  #nextStartAt = 0;
 
   constructor(options: CommandHostOptions) {
     this.#options = options;
@@ -99,7 +117,12 @@ export class CommandHost {
     const { runner, timeoutMs, request } = order;
     const { overdueMs = OVERDUE_MS } = this.#options;
     await this.#cleared;
+    const failedStarts = this.#failedStarts;
+    const waitMs = this.#nextStartAt - systemClock.monotonic();
+    if (failedStarts > 0 && waitMs > 0) await wait(waitMs, { clock: systemClock, signal });
     if (signal.aborted) return { kind: "aborted" };
+    // Another run that waited for the same start has tried it.
+    if (this.#failedStarts > failedStarts) return UNSTARTED;
     const run = ++this.#lastRun;
     const abort = (): void => this.#tell({ kind: "abort", run });
     signal.addEventListener("abort", abort, { once: true });
@@ -125,25 +148,37 @@ export class CommandHost {
   #start(): ChildProcess {
     const { command, owner } = this.#options;
     const child = new ChildProcess();
-    const onEnd = (): void => this.#ended(child);
-    child.once("error", onEnd).once("close", onEnd);
+    let hasStarted = false;
+    const onEnd = (reason: string): void => {
+      if (this.#child !== child) return;
+      this.#child = null;
+      if (hasStarted) this.#lost();
+      else this.#notStarted(reason);
+    };
+    child
+      .once("error", (error) => onEnd(codeOf(error) ?? error.message))
+      .once("close", (code, signal) => onEnd(signal ?? `exit code ${code}`));
     // Commands can read the environment of their host.
     const env = commandEnvironment(process.env, { [RUN_OF]: runMark(owner) ?? undefined });
     const place = { cwd: process.cwd(), envPairs: toEnvPairs(env) };
     const errorCode = spawnInto(child, { ...place, command, stdio: ["pipe", "pipe", "inherit"] });
     // Node emits the event for some errors only.
-    if (errorCode !== null) process.nextTick(onEnd);
+    if (errorCode !== null) process.nextTick(onEnd, errorCode);
     child.stdin?.on("error", () => {});
     for (const runner of this.#runners) child.stdin?.write(runner);
     // Every message was written by the host's half of this program.
     const take = lineTaker((line) => {
-      if (isMessage(line)) this.#take(JSON.parse(line) as MessageFromHost);
+      if (!isMessage(line)) return;
+      const message = JSON.parse(line) as MessageFromHost;
+      if (message.kind !== "started") return this.#take(message);
+      hasStarted = true;
+      this.#failedStarts = 0;
     });
     child.stdout?.on("data", take).on("error", () => {});
     return child;
   }
 
-  #take(message: MessageFromHost): void {
+  #take(message: Exclude<MessageFromHost, { kind: "started" }>): void {
     const held = this.#runs.get(message.run);
     if (message.kind === "progress") {
       held?.report(message.progress);
@@ -155,15 +190,28 @@ export class CommandHost {
     held.resolve(message.outcome);
   }
 
-  #ended(child: ChildProcess): void {
-    if (this.#child !== child) return;
-    this.#child = null;
-    const lost = [...this.#runs.values()];
-    this.#runs.clear();
+  #lost(): void {
+    const lost = this.#takeRuns();
     this.#cleared = endOrphans(this.#options).then(({ ended: processes }) => {
       if (lost.length > 0) this.#options.lost?.({ runs: lost.length, processes });
       for (const { taskId, resolve } of lost) resolve(this.#lose(taskId));
     });
+  }
+
+  #notStarted(reason: string): void {
+    this.#failedStarts++;
+    const waits = { waitMsMax: START_WAIT_MS_MAX, random: Math.random() };
+    const waitMs = Math.ceil(backoffMs(this.#failedStarts, waits));
+    this.#nextStartAt = systemClock.monotonic() + waitMs;
+    const runs = this.#takeRuns();
+    if (runs.length > 0) this.#options.notStarted?.({ reason, retry_ms: waitMs });
+    for (const { resolve } of runs) resolve(UNSTARTED);
+  }
+
+  #takeRuns(): readonly PendingRun[] {
+    const runs = [...this.#runs.values()];
+    this.#runs.clear();
+    return runs;
   }
 
   // Other tasks lose the host too, and have most likely ended before they lose the fifth.
