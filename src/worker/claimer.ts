@@ -37,7 +37,7 @@ export class Claimer {
   #vain = 0;
   #isReady = false;
   #restUntil = 0;
-  /** The most tasks to ask for; it falls after an answer that was too long to be read. */
+  /** The most tasks to claim. Halved after a response that was too long to be read, one more after each other one. */
   #max = LEASE_BATCH_MAX;
 
   constructor(deps: ClaimerDeps) {
@@ -85,7 +85,11 @@ export class Claimer {
       timeoutMs: waitSeconds * 1000 + ANSWER_MS_MAX,
       signal: this.#end.signal,
     });
-    if (reply.kind === "answered") this.#take(reply.read, { answeredAt: reply.date });
+    if (reply.kind === "answered") {
+      // One by one: the tasks in a response that cannot be read spend a run each.
+      if (reply.read.length > 0) this.#max = Math.min(this.#max + 1, LEASE_BATCH_MAX);
+      this.#take(reply.read, { answeredAt: reply.date });
+    }
     const wasLong = clock.monotonic() - startedAt >= 1000;
     const isVain =
       reply.kind !== "answered" || (reply.read.length === 0 && waitSeconds > 0 && !wasLong);

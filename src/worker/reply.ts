@@ -25,8 +25,8 @@ export type Reply<Read> =
       /** An answer came, and it is longer than a worker reads. */
       readonly isTooLong: boolean;
     }
-  /** The request is larger than the daemon reads. */
-  | { readonly kind: "too_large" }
+  /** The request is larger than the daemon reads; without `isOurs` a proxy in front of the daemon refused it. */
+  | { readonly kind: "too_large"; readonly isOurs: boolean }
   /** No try will ever succeed: the token, the types or the address are wrong. */
   | { readonly kind: "refused"; readonly reason: string }
   /** The worker ended the request itself. */
@@ -77,8 +77,8 @@ function toAnswered<Read>(
 function toFault({ status, body, headers }: Answered): Fault {
   const envelope = toObject(body);
   const code = toOwnCode(envelope, status);
-  if (status === 413) return { kind: "too_large" };
   const isOurs = code !== null;
+  if (status === 413) return { kind: "too_large", isOurs };
   const text = isOurs ? `${code} ${shortLine(envelope?.["status_message"])}` : foreignFault(status);
   const isFinal = isOurs && status >= 400 && status < 500 && status !== 429;
   return isFinal ? refused(text, envelope) : passing(text, toWaitMs(headers["retry-after"]));

@@ -1,6 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
-import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
+import { LEASE_BATCH_MAX, type LeaseOutcome, type LeaseRef } from "../domain/lease/lease.ts";
+import type { Logger } from "../domain/log.ts";
 import { waitMsAfter, type Link } from "./link.ts";
 import { endingText, parseOutcomes, type Ending, type LeaseNews } from "./message.ts";
 import { Waker } from "./waker.ts";
@@ -11,12 +12,17 @@ export type Reported = LeaseNews | null;
 export interface ReporterDeps {
   readonly link: Pick<Link, "ask">;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 interface Waiting {
   readonly ending: Ending;
   readonly text: string;
   readonly settle: (reported: Reported) => void;
+  /** How often a proxy refused this report alone; after the first time it is always sent alone. */
+  refusals: number;
+  /** Monotonic; the report is not sent before. */
+  dueAt: number;
 }
 
 // A request with this much text is sent without waiting for more. A larger single result goes alone.
@@ -43,9 +49,16 @@ export class Reporter {
   report(ending: Ending): Promise<Reported> {
     if (this.#end.signal.aborted) return Promise.resolve(null);
     return new Promise((settle) => {
-      this.#waiting = [...this.#waiting, { ending, text: endingText(ending), settle }];
+      this.#waiting = [...this.#waiting, newWaiting(ending, settle)];
       this.#waker.wake();
     });
+  }
+
+  /** Gives up a report that a proxy refuses, after a heartbeat returned that its lease is over. */
+  drop({ leaseId }: LeaseRef, outcome: LeaseOutcome): void {
+    const isDropped = (each: Waiting): boolean =>
+      each.refusals > 0 && each.ending.leaseId === leaseId;
+    this.#settle(this.#waiting.filter(isDropped), () => ({ outcome, detail: null }));
   }
 
   /** Sends reports until {@link abort}. */
@@ -53,15 +66,18 @@ export class Reporter {
     const { clock } = this.#deps;
     let failures = 0;
     while (!this.#end.signal.aborted) {
-      const batch = nextBatch(this.#waiting, this.#countMax);
+      const now = clock.monotonic();
+      const due = this.#waiting.filter(({ dueAt }) => dueAt <= now);
+      const batch = nextBatch(due, this.#countMax);
       if (batch.length === 0) {
-        await this.#waker.wait(null);
+        const waitMs = Math.min(...this.#waiting.map(({ dueAt }) => dueAt)) - now;
+        await this.#waker.wait(Number.isFinite(waitMs) ? waitMs : null);
         continue;
       }
       const waitMs = await this.#send(batch, failures);
       failures = waitMs === null ? 0 : failures + 1;
       // Another end does not shorten the wait: a daemon that is away would be asked at every end.
-      if (waitMs !== null && waitMs > 0) await wait(waitMs, { clock, signal: this.#end.signal });
+      if (waitMs !== null) await wait(waitMs, { clock, signal: this.#end.signal });
     }
     for (const { settle } of this.#waiting) settle(null);
   }
@@ -72,7 +88,7 @@ export class Reporter {
     this.#waker.wake();
   }
 
-  /** Resolves to null when the batch is settled, else to how long to wait before it is sent again. */
+  /** Resolves to null when the next batch can follow, else to how long to wait before this batch is sent again. */
   async #send(batch: readonly Waiting[], failures: number): Promise<number | null> {
     const { link } = this.#deps;
     const reply = await link.ask({
@@ -88,15 +104,16 @@ export class Reporter {
     });
     switch (reply.kind) {
       case "answered":
+        this.#countMax = Math.min(this.#countMax * 2, LEASE_BATCH_MAX);
         return this.#settle(batch, (i) => reply.read[i] ?? null);
       case "too_large":
-        return this.#shrink(batch);
+        return this.#shrink(batch, reply);
       case "passing":
         return waitMsAfter(failures + 1, reply);
       case "refused":
         return this.#settle(batch, () => null);
       case "aborted":
-        return 0;
+        return null;
     }
   }
 
@@ -107,36 +124,57 @@ export class Reporter {
   }
 
   /**
-   * The daemon does not read a body that large: send smaller batches, and fail a task whose result alone is too
-   * large.
+   * A body that large is not read: sends smaller batches. Fails a task whose result alone is too large for the daemon,
+   * and repeats a report that only a proxy refuses.
    */
-  #shrink(batch: readonly Waiting[]): number | null {
+  #shrink(batch: readonly Waiting[], { isOurs }: { readonly isOurs: boolean }): null {
     const [first] = batch;
+    if (first === undefined) return null;
     if (batch.length > 1) {
       this.#countMax = Math.ceil(batch.length / 2);
-      return 0;
+      return null;
     }
-    if (first?.ending.kind !== "complete") return this.#settle(batch, () => null);
+    if (!isOurs) return this.#putOff(first);
+    if (first.ending.kind !== "complete") return this.#settle(batch, () => null);
     const { id, leaseId } = first.ending;
     const message = "The result is larger than the daemon takes.";
     const ending: Ending = { kind: "fail", id, leaseId, message, detail: {}, retry: null };
-    const instead: Waiting = {
-      ending,
-      text: endingText(ending),
-      settle: (reported) => first.settle(reported && { ...reported, detail: message }),
-    };
+    const instead = newWaiting(ending, (reported) =>
+      first.settle(reported && { ...reported, detail: message }),
+    );
     this.#waiting = this.#waiting.map((each) => (each === first ? instead : each));
-    return 0;
+    return null;
   }
+
+  #putOff(refused: Waiting): null {
+    const { clock, log } = this.#deps;
+    refused.refusals++;
+    refused.dueAt = clock.monotonic() + waitMsAfter(refused.refusals);
+    if (refused.refusals === 1) {
+      const facts = { task: refused.ending.id, bytes: Buffer.byteLength(refused.text) };
+      log.warn(
+        facts,
+        "a proxy in front of the daemon refuses the report as too large (HTTP 413); it is repeated while the lease holds. Raise the proxy's limit for request bodies (nginx: client_max_body_size)",
+      );
+    }
+    return null;
+  }
+}
+
+function newWaiting(ending: Ending, settle: Waiting["settle"]): Waiting {
+  return { ending, text: endingText(ending), settle, refusals: 0, dueAt: -Infinity };
 }
 
 /** The first ones that ended the same way, as many as fit into one request. */
 function nextBatch(waiting: readonly Waiting[], countMax: number): readonly Waiting[] {
-  const kind = waiting[0]?.ending.kind;
+  const [first] = waiting;
+  const kind = first?.ending.kind;
   let length = 0;
   const end = waiting.findIndex((each, i) => {
     length += each.text.length;
-    return i > 0 && (each.ending.kind !== kind || i >= countMax || length > BATCH_LENGTH_MAX);
+    if (i === 0) return false;
+    const isAlone = [first, each].some((one) => one !== undefined && one.refusals > 0);
+    return isAlone || each.ending.kind !== kind || i >= countMax || length > BATCH_LENGTH_MAX;
   });
   return end < 0 ? waiting : waiting.slice(0, end);
 }

@@ -49,10 +49,10 @@ export class Worker {
   readonly #ended = new Promise<WorkerEnd>((resolve) => (this.#end = resolve));
 
   constructor(deps: WorkerDeps) {
-    const { link, pools, clock } = deps;
+    const { link, pools, clock, log } = deps;
     this.#deps = deps;
     this.#waker = new Waker({ clock });
-    this.#reporter = new Reporter({ link, clock });
+    this.#reporter = new Reporter({ link, clock, log });
     this.#claimers = pools.map((pool) => this.#newClaimer(pool));
     this.#heartbeat = new Heartbeat({
       link,
@@ -158,9 +158,10 @@ export class Worker {
   }
 
   #onOutcome(run: HeldRun, outcome: LeaseOutcome): void {
+    if (outcome === "ok") return;
     // A lease whose end is being reported may be over for the heartbeat already: this very end is the reason.
-    if (outcome === "ok" || run.hasEnded) return;
-    run.abort(outcome);
+    if (run.hasEnded) this.#reporter.drop(run, outcome);
+    else run.abort(outcome);
   }
 
   #note(run: HeldRun, outcome: RunOutcome, reported: Reported): void {

@@ -31,6 +31,15 @@ const PROXY_PAGE: ServiceAnswer = {
   body: Buffer.from("<html><h1>401 Authorization Required</h1></html>"),
 };
 
+const TOO_LARGE = faultAnswer(413, { status_code: 41300, status_message: "Payload Too Large." });
+
+const PROXY_413: ServiceAnswer = {
+  kind: "answered",
+  status: 413,
+  headers: { "content-type": "text/html" },
+  body: Buffer.from("<html><h1>413 Request Entity Too Large</h1></html>"),
+};
+
 /** Answers with the first ones of the list, then as the other does. */
 function first(answers: readonly ServiceAnswer[], operation: string, then: Answering): Answering {
   const left = [...answers];
@@ -288,7 +297,7 @@ test("cuts a batch that is larger than the daemon reads, and fails the run whose
   const give = giving(["a", "b", "c"]);
   const worker = setUpWorker(t, {
     concurrency: 3,
-    answering: (asked) => (asked.text.length > 900 ? faultAnswer(413) : give(asked)),
+    answering: (asked) => (asked.text.length > 900 ? TOO_LARGE : give(asked)),
   });
   const [a, b, c] = await Promise.all([1, 2, 3].map((n) => worker.running(n)));
   a?.end(DONE);
@@ -300,6 +309,72 @@ test("cuts a batch that is larger than the daemon reads, and fails the run whose
   const message = "The result is larger than the daemon takes.";
   assert.deepEqual(body.tasks, [{ id: "b", lease_id: "lease-b", message, detail: {} }]);
   await worker.whenLogged('"task":"c","msg":"completed"');
+});
+
+test("a batch of reports grows again after a 413", async (t) => {
+  const ids = Array.from({ length: 50 }, (_, i) => `t${i}`);
+  const rounds = 4;
+  const give = giving(
+    Array.from({ length: rounds }, (_, round) => ids.map((id) => `${id}.${round}`)).flat(),
+  );
+  const worker = setUpWorker(t, {
+    concurrency: ids.length,
+    answering: first([TOO_LARGE, TOO_LARGE, TOO_LARGE], "complete", give),
+  });
+
+  for (let round = 1; round <= rounds; round++) {
+    await worker.running(round * ids.length);
+    for (const run of await Promise.all(
+      ids.map((_, i) => worker.running((round - 1) * 50 + i + 1)),
+    ))
+      run.end(DONE);
+    await worker.whenLogged('"msg":"completed"', round * ids.length);
+  }
+
+  // 3 refused, 6 + 12 + 25 + 7 in the first round, then whole rounds of at most two requests each.
+  assert.ok(worker.asked("complete").length <= 15, `${worker.asked("complete").length} requests`);
+});
+
+test("a 413 of a proxy does not fail a completed task, and holds up no other report", async (t) => {
+  const large = JSON.stringify("x".repeat(1000));
+  const give = giving(["a", "b", "c"]);
+  let isRaised = false;
+  const worker = setUpWorker(t, {
+    concurrency: 2,
+    answering: (asked) => (asked.text.length > 900 && !isRaised ? PROXY_413 : give(asked)),
+  });
+  (await worker.running(1)).end({ kind: "completed", resultText: large });
+  await worker.whenLogged("client_max_body_size");
+  (await worker.running(2)).end(DONE);
+  await worker.whenLogged('"task":"b","msg":"completed"');
+  (await worker.running(3)).end(DONE);
+  await worker.whenLogged('"task":"c","msg":"completed"');
+
+  isRaised = true;
+  await settled();
+  worker.clock.advance(1000);
+
+  await worker.whenLogged('"task":"a","msg":"completed"');
+  assert.deepEqual(worker.asked("fail"), []);
+  assert.equal(worker.logged.filter((line) => line.includes("client_max_body_size")).length, 1);
+});
+
+test("a report that a proxy refuses is given up when the lease is over", async (t) => {
+  const give = giving(["a", "b"]);
+  const worker = setUpWorker(t, {
+    answering: (asked) => {
+      if (asked.operation === "complete") return PROXY_413;
+      return asked.operation === "heartbeat" ? outcomes(asked.body.leases, "lost") : give(asked);
+    },
+  });
+  (await worker.running(1)).end(DONE);
+  await worker.whenLogged("client_max_body_size");
+  await settled();
+
+  worker.clock.advance(10_000);
+
+  await worker.whenLogged("the lease was lost");
+  assert.equal((await worker.running(2)).request.id, "b");
 });
 
 test("asks for half as many where the answer was too long, though they are leased by now", async (t) => {
@@ -315,9 +390,11 @@ test("asks for half as many where the answer was too long, though they are lease
   }
   await worker.whenAsked("claim", 3);
 
+  await worker.whenAsked("claim", 4);
+
   assert.deepEqual(
     worker.asked("claim").map(({ body }) => body.max),
-    [100, 50, 25],
+    [100, 50, 25, 26],
   );
 });
 
