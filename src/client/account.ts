@@ -2,6 +2,7 @@ import type { Answers, Bodies, Queries } from "./api.ts";
 import { changesOf, type Change } from "./changes.ts";
 import { ownFields, type OwnFields } from "./own-fields.ts";
 import { itemsOf } from "./pages.ts";
+import { isCursor, isNumber, isObject, isText, listOf } from "./shape.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 
 export type Account = OwnFields<Answers["GET /v1/appendix/user_data"]>;
@@ -53,14 +54,21 @@ export interface Redeliveries {
   cancel(orderId: string, options?: CallOptions): Promise<RedeliveryOrder>;
 }
 
+const KEY = { key: isObject };
+const KEYS = { keys: listOf(isObject) };
+const TYPES = { types: listOf(isText) };
+const COUNT = { deliveries: isNumber, next_cursor: isCursor };
+const ORDER = { redelivery: isObject };
+const ORDERS = { redeliveries: listOf(isObject) };
+
 export function keysOf(transport: Transport): Keys {
   return {
     create: async ({ signal, ...body } = {}) =>
-      (await transport.call("POST /v1/appendix/keys", { body, signal })).key,
+      (await transport.call("POST /v1/appendix/keys", { body, shape: KEY, signal })).key,
     list: async ({ signal } = {}) =>
-      (await transport.call("GET /v1/appendix/user_data", { signal })).keys,
+      (await transport.call("GET /v1/appendix/user_data", { shape: KEYS, signal })).keys,
     revoke: async (keyId, { signal } = {}) => {
-      const request = { params: { key_id: keyId }, signal };
+      const request = { params: { key_id: keyId }, shape: KEY, signal };
       return (await transport.call("DELETE /v1/appendix/keys/:key_id", request)).key;
     },
   };
@@ -71,7 +79,7 @@ export function accountOf(transport: Transport): AccountCalls {
     get: async ({ signal } = {}) =>
       ownFields(await transport.call("GET /v1/appendix/user_data", { signal })),
     types: async ({ signal } = {}) =>
-      (await transport.call("GET /v1/appendix/types", { signal })).types,
+      (await transport.call("GET /v1/appendix/types", { shape: TYPES, signal })).types,
     overview: async ({ signal } = {}) =>
       ownFields(await transport.call("GET /v1/stats/overview", { signal })),
     series: async ({ signal, ...query } = {}) =>
@@ -91,6 +99,7 @@ export function redeliveriesOf(transport: Transport): Redeliveries {
           transport.call("POST /v1/redeliveries/preview", {
             body: { ...filter, cursor },
             isRepeatable: true,
+            shape: COUNT,
             signal,
           }),
         ({ deliveries }) => [deliveries],
@@ -99,11 +108,11 @@ export function redeliveriesOf(transport: Transport): Redeliveries {
       return count;
     },
     create: async ({ signal, ...body }) =>
-      (await transport.call("POST /v1/redeliveries", { body, signal })).redelivery,
+      (await transport.call("POST /v1/redeliveries", { body, shape: ORDER, signal })).redelivery,
     list: async ({ signal } = {}) =>
-      (await transport.call("GET /v1/redeliveries", { signal })).redeliveries,
+      (await transport.call("GET /v1/redeliveries", { shape: ORDERS, signal })).redeliveries,
     cancel: async (orderId, { signal } = {}) => {
-      const request = { params: { order_id: orderId }, signal };
+      const request = { params: { order_id: orderId }, shape: ORDER, signal };
       return (await transport.call("DELETE /v1/redeliveries/:order_id", request)).redelivery;
     },
   };

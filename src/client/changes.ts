@@ -1,6 +1,7 @@
 import type { Answers } from "./api.ts";
 import { pause } from "./pause.ts";
-import type { CallOptions, Transport } from "./transport.ts";
+import { isObject } from "./shape.ts";
+import { otherShape, type CallOptions, type Transport } from "./transport.ts";
 
 /** How much work there is, at that time. */
 export type Change = Pick<Answers["GET /v1/stats/overview"], "tasks" | "time">;
@@ -18,15 +19,27 @@ export async function* changesOf(
 ): AsyncGenerator<Change, void, undefined> {
   for (let lastId: string | undefined; ; await pause(RECONNECT_MS, signal)) {
     const headers = lastId === undefined ? {} : { "Last-Event-ID": lastId };
-    const { body } = await transport.open("GET /v1/events", { headers, signal });
-    for await (const event of eventsOf(body)) {
+    const response = await transport.open("GET /v1/events", { headers, signal });
+    if (response.headers.get("content-type")?.startsWith("text/event-stream") !== true) {
+      await response.body?.cancel();
+      throw otherShape(response);
+    }
+    for await (const event of eventsOf(response.body)) {
       lastId = event.id ?? lastId;
-      if (event.event !== "change" || event.data === undefined) continue;
-      const change: Change = JSON.parse(event.data);
-      yield change;
+      if (event.event === "change") yield changeIn(event, response);
     }
     signal?.throwIfAborted();
   }
+}
+
+function changeIn({ data = "" }: Event, response: Response): Change {
+  try {
+    const change: Change = JSON.parse(data);
+    if (isObject(change) && isObject(change.tasks)) return change;
+  } catch {
+    // The caller throws the same error for JSON of another shape.
+  }
+  throw otherShape(response);
 }
 
 interface Event {

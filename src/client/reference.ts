@@ -1,5 +1,6 @@
 import type { Answers, Bodies } from "./api.ts";
 import { ownFields, type OwnFields } from "./own-fields.ts";
+import { isObject, isText, listOf } from "./shape.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 
 export type Marketplace = Answers["GET /v1/appendix/marketplaces"]["marketplaces"][number];
@@ -25,18 +26,27 @@ export interface Reference {
   requestAccess(request: AccessRequest): Promise<string>;
 }
 
+const MARKETPLACES = { marketplaces: listOf(isObject) };
+const STATUS_CODES = { status_codes: listOf(isObject) };
+const DOCUMENT = { openapi: isText };
+const HEALTH = { status: isText };
+const REQUEST_ID = { request_id: isText };
+
 export function referenceOf(transport: Transport): Reference {
   return {
     marketplaces: async ({ signal } = {}) =>
-      (await transport.call("GET /v1/appendix/marketplaces", { signal })).marketplaces,
+      (await transport.call("GET /v1/appendix/marketplaces", { shape: MARKETPLACES, signal }))
+        .marketplaces,
     status: async ({ signal } = {}) =>
       ownFields(await transport.call("GET /v1/appendix/status", { signal })),
     statusCodes: async ({ signal } = {}) =>
-      (await transport.call("GET /v1/appendix/status_codes", { signal })).status_codes,
-    openApi: ({ signal } = {}) => transport.call("GET /openapi.json", { signal }),
-    live: ({ signal } = {}) => transport.call("GET /livez", { signal }),
-    ready: ({ signal } = {}) => transport.call("GET /readyz", { signal }),
+      (await transport.call("GET /v1/appendix/status_codes", { shape: STATUS_CODES, signal }))
+        .status_codes,
+    openApi: ({ signal } = {}) => transport.call("GET /openapi.json", { shape: DOCUMENT, signal }),
+    live: ({ signal } = {}) => transport.call("GET /livez", { shape: HEALTH, signal }),
+    ready: ({ signal } = {}) => transport.call("GET /readyz", { shape: HEALTH, signal }),
     requestAccess: async ({ signal, ...body }) =>
-      (await transport.call("POST /v1/access_requests", { body, signal })).request_id,
+      (await transport.call("POST /v1/access_requests", { body, shape: REQUEST_ID, signal }))
+        .request_id,
   };
 }

@@ -1,4 +1,5 @@
 import type { Answers, Bodies } from "./api.ts";
+import { PostbackdError } from "./error.ts";
 
 /** The input and the result of a type's tasks. */
 export interface TaskType {
@@ -102,6 +103,6 @@ export function isEnded({ state }: { readonly state: ApiTask["state"] }): boolea
 
 /** The one task of an answer. */
 export function onlyTask<Item>({ tasks: [task] }: { readonly tasks: readonly Item[] }): Item {
-  if (task === undefined) throw new TypeError("The daemon answered without the task.");
+  if (task === undefined) throw new PostbackdError("The daemon answered without the task.");
   return task;
 }

@@ -5,6 +5,16 @@ import { itemsOf } from "./pages.ts";
 import { pause } from "./pause.ts";
 import { newKey, postAll, postOne, type PostOptions } from "./post.ts";
 import {
+  DELIVERIES,
+  isCursor,
+  isNumber,
+  isObject,
+  isText,
+  listOf,
+  ONE_TASK,
+  PAGE_OF_TASKS,
+} from "./shape.ts";
+import {
   isEnded,
   onlyTask,
   type AnyNewTask,
@@ -123,7 +133,7 @@ export function tasksOf<Types extends TaskTypes<Types>>(transport: Transport): T
     get: async (id, options = {}) => typed(await found(transport, id, options)),
     wait: async (id, options = {}) => typed(await endOf(transport, id, options)),
     cancel: async (id, { signal } = {}) => {
-      const request = { params: { id }, isRepeatable: true, signal } as const;
+      const request = { params: { id }, isRepeatable: true, shape: ONE_TASK, signal } as const;
       return typed(onlyTask(await transport.call("POST /v1/tasks/task_cancel/:id", request)));
     },
     cancelMany: (filter) => cancelledBy(transport, filter),
@@ -171,7 +181,7 @@ async function found(
   { collect, waitSeconds, signal }: Look,
 ): Promise<ApiTask> {
   const headers = waitSeconds === undefined ? {} : { Prefer: `wait=${waitSeconds}` };
-  const request = { params: { id }, query: { collect }, headers, signal };
+  const request = { params: { id }, query: { collect }, headers, shape: ONE_TASK, signal };
   return onlyTask(await transport.call("GET /v1/tasks/task_get/:id", request));
 }
 
@@ -194,34 +204,48 @@ async function cancelledBy(
   { signal, ...filter }: CancelManyOptions,
 ): Promise<CancelledCounts> {
   const counts = { queued: 0, running: 0 };
-  for (let cursor: string | null | undefined; cursor !== null;) {
-    const request = { body: { ...filter, cursor }, signal };
-    const step = await transport.call("POST /v1/tasks/cancel", request);
-    counts.queued += step.queued;
-    counts.running += step.running;
-    cursor = step.next_cursor;
+  const steps = itemsOf(
+    (cursor) =>
+      transport.call("POST /v1/tasks/cancel", {
+        body: { ...filter, cursor },
+        shape: COUNTS,
+        signal,
+      }),
+    (step) => [step],
+  );
+  for await (const { queued, running } of steps) {
+    counts.queued += queued;
+    counts.running += running;
   }
   return counts;
 }
 
+const COUNTS = { queued: isNumber, running: isNumber, next_cursor: isCursor };
+
 type Lists = Pick<Tasks<AnyTypes>, "list" | "ready" | "search">;
 
 function listsOf(transport: Transport): Lists {
+  const shape = PAGE_OF_TASKS;
   return {
     list: ({ signal, ...filter } = {}) =>
       itemsOf(
-        (cursor) => transport.call("GET /v1/tasks", { query: { ...filter, cursor }, signal }),
+        (cursor) =>
+          transport.call("GET /v1/tasks", { query: { ...filter, cursor }, shape, signal }),
         ({ tasks }) => tasks,
       ),
     ready: ({ signal, ...filter } = {}) =>
       itemsOf(
         (cursor) =>
-          transport.call("GET /v1/tasks/tasks_ready", { query: { ...filter, cursor }, signal }),
+          transport.call("GET /v1/tasks/tasks_ready", {
+            query: { ...filter, cursor },
+            shape,
+            signal,
+          }),
         ({ tasks }) => tasks,
       ),
     search: (q, { signal } = {}) =>
       itemsOf(
-        (cursor) => transport.call("GET /v1/tasks/search", { query: { q, cursor }, signal }),
+        (cursor) => transport.call("GET /v1/tasks/search", { query: { q, cursor }, shape, signal }),
         ({ tasks }) => tasks,
       ),
   };
@@ -229,12 +253,14 @@ function listsOf(transport: Transport): Lists {
 
 type Webhooks = Pick<Tasks<AnyTypes>, "attempts" | "deliveries" | "timeline" | "redeliver">;
 
+const ATTEMPTS = { attempts: listOf(isObject), next_cursor: isText };
+
 function webhooksOf(transport: Transport): Webhooks {
   return {
     attempts: async ({ signal, ...query } = {}) =>
-      ownFields(await transport.call("GET /v1/tasks/attempts", { query, signal })),
+      ownFields(await transport.call("GET /v1/tasks/attempts", { query, shape: ATTEMPTS, signal })),
     deliveries: async (id, { signal } = {}) => {
-      const request = { params: { id }, signal };
+      const request = { params: { id }, shape: DELIVERIES, signal };
       return (await transport.call("GET /v1/tasks/deliveries/:id", request)).deliveries;
     },
     timeline: async (id, { signal, ...query } = {}) =>
@@ -242,7 +268,7 @@ function webhooksOf(transport: Transport): Webhooks {
         await transport.call("GET /v1/tasks/timeline/:id", { params: { id }, query, signal }),
       ),
     redeliver: async (id, { signal, ...body } = {}) => {
-      const request = { params: { id }, body, signal };
+      const request = { params: { id }, body, shape: DELIVERIES, signal };
       return (await transport.call("POST /v1/tasks/redeliver/:id", request)).deliveries;
     },
   };

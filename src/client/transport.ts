@@ -2,6 +2,7 @@ import type { Answers, Bodies, Operation, Queries } from "./api.ts";
 import { PostbackdError, type FieldError } from "./error.ts";
 import { pause, withDeadline } from "./pause.ts";
 import type { Access } from "./settings.ts";
+import type { Shape } from "./shape.ts";
 
 /** The options of every method, beside its own. */
 export interface CallOptions {
@@ -28,6 +29,8 @@ export type CallRequest<Key extends Operation> = Call & {
 
 interface Call extends CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
+  /** Checks of the fields that the caller reads; the call rejects if one of them fails. */
+  readonly shape?: Shape;
   /** A POST that does the same however often it comes; every GET and DELETE does. */
   readonly isRepeatable?: true;
 }
@@ -73,8 +76,13 @@ export function createTransport(access: Access): Transport {
       repeated({ retries, operation, ...request }, () =>
         withDeadline(TRY_MS_MAX, request.signal, async (signal) => {
           const response = await answerOf(access, operation, { ...request, signal });
+          const answer = await readObject(base, response);
+          const isRead = Object.entries(request.shape ?? {}).every(([name, isFine]) =>
+            isFine(Reflect.get(answer, name)),
+          );
+          if (!isRead || !hasHead(operation, answer)) throw otherShape(response);
           // The daemon's own schemas say so.
-          return (await readObject(base, response)) as Answers[Key];
+          return answer as Answers[Key];
         }),
       ),
     open: (operation, request) =>
@@ -192,14 +200,25 @@ function readRefusal(answer: object) {
   return {
     code: typeof code === "number" ? code : null,
     message: typeof message === "string" ? message : "",
-    errors: Array.isArray(errors) ? (errors as readonly FieldError[]) : [],
+    errors: Array.isArray(errors) ? errors.filter(isFieldError) : [],
   };
+}
+
+function isFieldError(value: unknown): value is FieldError {
+  const { pointer, detail }: { readonly [Name in keyof FieldError]?: unknown } = Object(value);
+  return typeof pointer === "string" && typeof detail === "string";
 }
 
 interface Refusal {
   readonly status_code?: unknown;
   readonly status_message?: unknown;
   readonly errors?: unknown;
+}
+
+// A proxy or another program may respond with JSON of its own.
+function hasHead(operation: Operation, answer: object): boolean {
+  const isBare = !/ \/(v1|dev)\//.test(operation);
+  return isBare || ("status_code" in answer && typeof answer.status_code === "number");
 }
 
 async function readObject(base: string, response: Response): Promise<object> {
@@ -210,8 +229,13 @@ async function readObject(base: string, response: Response): Promise<object> {
   } catch {
     // A proxy in between answers in another form, or the URL is another program's.
   }
+  throw otherShape(response);
+}
+
+/** The error about a response that is not one of postbackd. */
+export function otherShape(response: Response): PostbackdError {
   const message = `HTTP ${response.status}, and not what postbackd answers: is there a proxy in between, or is the url another program's?`;
-  throw new PostbackdError(message, factsOf(response));
+  return new PostbackdError(message, factsOf(response));
 }
 
 /** The body; one that breaks off is no answer. */

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { createClient, PostbackdError, type ClientSettings } from "../../src/client/client.ts";
+import {
+  createClient,
+  PostbackdError,
+  type Client,
+  type ClientSettings,
+} from "../../src/client/client.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { startReceiver, type ReceivedRequest, type Reply } from "../helpers/receiver.ts";
 import { startClient } from "./start.ts";
@@ -22,8 +27,10 @@ const TOO_MANY = answer(
   { status_code: 42900, status_message: "Too Many Requests." },
   { "retry-after": "1" },
 );
-const POSTED = answer(200, { tasks: [{ id: "1", state: "queued", status_code: 20100 }] });
-const KEYS = answer(200, { keys: [], key: { key_id: "key_1" } });
+const OK = { status_code: 20000, status_message: "Ok." };
+const TASK = { id: "1", state: "queued", status_code: 20100, status_message: "Task Created." };
+const POSTED = answer(200, { ...OK, tasks: [TASK] });
+const KEYS = answer(200, { ...OK, keys: [], key: { key_id: "key_1" } });
 
 /** A server that answers so, in this order, and a client of it. */
 async function startScripted(t: TestContext, replies: readonly Reply[], retries = 3) {
@@ -151,12 +158,13 @@ for (const [message, wrong] of WRONG) {
   });
 }
 
-test("every method is broken off by its signal, with the signal's reason", async (t) => {
-  const receiver = await startReceiver(t, { reply: { kind: "hang" } });
-  const client = createClient({ url: receiver.url(""), key: KEY });
+type Options = { readonly signal?: AbortSignal };
+
+/** A call of each method. */
+function callsOf(client: Client): readonly ((options: Options) => Promise<unknown>)[] {
   const { tasks, keys, account, redeliveries, reference } = client;
   const since = "2026-01-01T00:00:00Z";
-  const calls: readonly ((options: { readonly signal: AbortSignal }) => Promise<unknown>)[] = [
+  const calls: readonly ((options: Options) => Promise<unknown>)[] = [
     (options) => tasks.post({}, options),
     (options) => tasks.postMany([{}], options),
     (options) => tasks.run({}, options),
@@ -194,8 +202,79 @@ test("every method is broken off by its signal, with the signal's reason", async
   ];
   const methods = Object.values(client).flatMap((group) => Object.keys(group));
   assert.equal(calls.length, methods.length);
+  return calls;
+}
 
-  for (const [index, call] of calls.entries()) {
+const SHAPES: readonly unknown[] = [
+  ...[null, 7, "ok", [], {}, { message: "ok" }],
+  ...[[], null, 7, [null], [7], [{}], { id: "1" }].map((part) => {
+    const lists = ["tasks", "deliveries", "keys", "types", "redeliveries", "attempts"];
+    const others = ["key", "redelivery", "limits", "queued", "next_cursor", "request_id"];
+    return Object.fromEntries([...lists, ...others].map((name) => [name, part]));
+  }),
+  { tasks: [{ ...TASK, status_message: null }], next_cursor: 7 },
+];
+
+test("JSON of another shape rejects with a PostbackdError in every method", async (t) => {
+  for (const shape of SHAPES) {
+    const body = JSON.stringify(shape);
+    const { client } = await startScripted(t, [{ kind: "status", status: 200, body }], 0);
+    for (const call of callsOf(client)) {
+      await assert.rejects(
+        call({}),
+        { name: "PostbackdError", status: 200 },
+        `${String(call)} of ${body}`,
+      );
+    }
+  }
+});
+
+test("a response without the part that a method reads rejects with a PostbackdError", async (t) => {
+  for (const shape of SHAPES.slice(4)) {
+    const { client } = await startScripted(t, [answer(200, { ...OK, ...Object(shape) })], 0);
+    for (const call of callsOf(client)) {
+      await call({}).catch((error: unknown) => {
+        assert.ok(
+          error instanceof PostbackdError,
+          `${String(call)} of ${JSON.stringify(shape)}: ${String(error)}`,
+        );
+      });
+    }
+  }
+});
+
+test("a refusal whose errors have another shape is a PostbackdError with its code", async (t) => {
+  const refusal = { status_code: 40501, status_message: "Invalid Field.", errors: [null, 7, {}] };
+  const { client } = await startScripted(t, [answer(400, refusal)]);
+
+  await assert.rejects(client.keys.create(), { name: "PostbackdError", code: 40501, errors: [] });
+});
+
+for (const cursors of [["a"], ["a", "b", "c"]]) {
+  test(
+    `a list whose cursors go round (${cursors.join(" ")}) ends with an error`,
+    { timeout: 20_000 },
+    async (t) => {
+      const pages = Array.from({ length: 100 }, (_, n) => {
+        const next_cursor = cursors[n % cursors.length];
+        return answer(200, { ...OK, tasks: [], deliveries: 1, queued: 0, running: 0, next_cursor });
+      });
+      const { client } = await startScripted(t, pages);
+      const { tasks, redeliveries } = client;
+      const since = "2026-01-01T00:00:00Z";
+
+      await assert.rejects(tasks.list().next(), { name: "PostbackdError" });
+      await assert.rejects(tasks.cancelMany({}), { name: "PostbackdError" });
+      await assert.rejects(redeliveries.count({ since }), { name: "PostbackdError" });
+    },
+  );
+}
+
+test("every method is broken off by its signal, with the signal's reason", async (t) => {
+  const receiver = await startReceiver(t, { reply: { kind: "hang" } });
+  const client = createClient({ url: receiver.url(""), key: KEY });
+
+  for (const [index, call] of callsOf(client).entries()) {
     const controller = new AbortController();
     const reason = new Error(`call ${index}`);
     const called = call({ signal: controller.signal });
@@ -219,8 +298,8 @@ test("a wait between two tries is broken off too", async (t) => {
 });
 
 test("wait asks again where a task has not ended, and no more than once a second", async (t) => {
-  const open = answer(200, { tasks: [{ id: "1", state: "running" }] });
-  const done = answer(200, { tasks: [{ id: "1", state: "completed", result: 7 }] });
+  const open = answer(200, { ...OK, tasks: [{ ...TASK, state: "running" }] });
+  const done = answer(200, { ...OK, tasks: [{ ...TASK, state: "completed", result: 7 }] });
   const { receiver, client } = await startScripted(t, [open, done]);
   const begun = performance.now();
 

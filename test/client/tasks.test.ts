@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 
-import { PostbackdError } from "../../src/client/client.ts";
+import { createClient, PostbackdError } from "../../src/client/client.ts";
+import { createTestAccount } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
+import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { all, startClient } from "./start.ts";
 
@@ -169,6 +173,54 @@ test("postMany makes pages of as many bytes as the daemon takes", async (t) => {
   assert.ok(posted.every(({ state }) => state === "queued"));
   const posts = sent.filter((request) => request.startsWith("POST "));
   assert.equal(posts.length, 4);
+});
+
+for (const [raised, small, large] of [
+  ["tasks", "tasks_per_post = 10", ""],
+  ["bytes", 'body = "16KiB"', 'body = "256KiB"'],
+] as const) {
+  test(`postMany doubles nothing when it is repeated after the limit of ${raised} was raised`, async (t) => {
+    const folder = temporaryFolder(t);
+    const { key } = await createTestAccount(join(folder, "postbackd.db"));
+    const inputs = Array.from({ length: 120 }, (_, n) => `${n} ${"x".repeat(n * 10)}`);
+    const post = async (limits: string, count: number) => {
+      writeFileSync(join(folder, "postbackd.toml"), `[limits]\n${limits}\n`);
+      const program = startProgram(t, ["start", "--port", "0"], { cwd: folder });
+      const { url } = await program.ready;
+      const { tasks } = createClient({ url, key });
+      const read = function* () {
+        for (const input of inputs.slice(0, count)) yield { input };
+        if (count < inputs.length) throw new Error("ended in between");
+      };
+      const posted = await tasks
+        .postMany(read(), { idempotencyKey: "import" })
+        .catch((error: unknown) => {
+          assert.ok(error instanceof Error && error.message === "ended in between", String(error));
+          return [];
+        });
+      const listed = await all(tasks.list());
+      program.kill("SIGTERM");
+      await program.exit;
+      return { posted: posted.map(({ data }) => data["input"]), listed: listed.length };
+    };
+
+    const { listed: before } = await post(small, 100);
+    const { posted, listed } = await post(large, inputs.length);
+
+    assert.ok(before >= 50 && before < 100, String(before));
+    assert.deepEqual([posted, listed], [inputs, inputs.length]);
+  });
+}
+
+test("postMany with another task under its key rejects with 42200 and posts nothing", async (t) => {
+  const { client } = await startClient(t);
+  const idempotencyKey = "import";
+  await client.tasks.postMany([{ input: 1 }, { input: 2 }], { idempotencyKey });
+
+  const changed = client.tasks.postMany([{ input: 1 }, { input: 3 }], { idempotencyKey });
+
+  await assert.rejects(changed, { name: "PostbackdError", code: 42200, idempotencyKey });
+  assert.equal((await all(client.tasks.list())).length, 2);
 });
 
 test("postMany that ended in between goes on with its key, and doubles nothing", async (t) => {
