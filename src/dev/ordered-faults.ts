@@ -84,12 +84,13 @@ export class OrderedFaults implements DevFaultDesk {
     const forget = this.#notes.noteWebhook("attempt", { id: nameOf(request), ms: delayMs });
     await this.#wait(delayMs, signal);
     forget();
-    if (this.#has("reorder", request)) await this.#heldBack.wait(host, signal);
-    if (signal.aborted) return UNSENT;
+    const letGo = this.#heldBack.take(host);
     try {
+      if (letGo === null && this.#has("reorder", request)) await this.#heldBack.wait(host, signal);
+      if (signal.aborted) return UNSENT;
       return await this.#attempt(request, sender);
     } finally {
-      this.#heldBack.passed(host);
+      letGo?.();
     }
   }
 

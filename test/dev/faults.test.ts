@@ -95,6 +95,21 @@ test("reordered attempts come behind later ones, and each comes once", async (t)
   assert.deepEqual(came.toSorted(), paths.toSorted());
 });
 
+test("with a share of 1 every other attempt comes behind the next one", async (t) => {
+  const receiver = await startReceiver(t);
+  const { ask, post } = await startDev(t, "--seed", "5");
+  await ask("PUT /dev/faults", { reorder: 1 });
+  const paths = ["/1", "/2", "/3", "/4", "/5"];
+
+  await post(...paths.map((path) => ({ postback_url: receiver.url(path) })));
+  await receiver.waitFor(paths.length);
+
+  const came = receiver.requests.map(({ url }) => url);
+  assert.deepEqual(came.toSorted(), paths);
+  const isSwapped = (one: string, next: string) => came.indexOf(next) < came.indexOf(one);
+  assert.ok(isSwapped("/1", "/2") && isSwapped("/3", "/4"), came.join(" "));
+});
+
 test("the last of all is not held back for ever", async (t) => {
   const receiver = await startReceiver(t);
   const { ask, post } = await startDev(t);
