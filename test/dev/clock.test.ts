@@ -135,6 +135,21 @@ test("idle is when nothing is scheduled: all retries are used, and no result is 
 });
 
 // It takes the 30 s of the machine's time that an advance waits.
+test("an advance until idle is 40800 when something is still due after 60 days", async (t) => {
+  const { ask, call, post, task } = await startDev(t);
+  const { now = "" } = await ask("GET /dev/clock");
+  const start_at = new Date(Date.parse(now) + 61 * DAY_MS).toISOString();
+  const [id = ""] = await post({ start_at });
+
+  const { code, detail } = await call("POST /dev/clock/advance", { until: "idle" });
+  assert.equal(code, 40800);
+  assert.ok(detail.includes("task_start") && detail.includes(start_at), detail);
+  assert.equal((await task(id)).state, "queued");
+
+  await ask("POST /dev/clock/advance", { until: "idle" });
+  assert.equal((await task(id)).state, "completed");
+});
+
 test("a run that does not end is named after 30 s", async (t) => {
   const file = join(temporaryFolder(t), "postbackd.toml");
   writeFileSync(file, `[types.slow]\ncommand = ["sleep", "600"]\n`);

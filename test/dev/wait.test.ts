@@ -55,6 +55,21 @@ test("what is given up will not be delivered: that is told at once, with how far
   assert.equal((await daemon.ask(`GET /dev/wait/${id}?for=settled`)).task?.id, id);
 });
 
+test("a wait for the delivery of a task without one is 40800 immediately", async (t) => {
+  const daemon = await startDev(t);
+  const { body } = await daemon.call("POST /v1/tasks/task_post", [
+    { postback_url: "http://receiver..example/" },
+    {},
+  ]);
+  for (const { id } of body.tasks ?? []) {
+    const { code, detail } = await daemon.call(`GET /dev/wait/${id}?for=delivered&timeout=60`);
+    assert.equal(code, 40800);
+    assert.ok(detail.includes("no webhook"), detail);
+    assert.equal((await daemon.ask(`GET /dev/wait/${id}?for=settled`)).task?.id, id);
+  }
+  assert.equal(body.tasks?.length, 2);
+});
+
 test("a wait ends when the task is cancelled, and when its client leaves", async (t) => {
   const file = join(temporaryFolder(t), "postbackd.toml");
   writeFileSync(file, "[log]\nrequests = true\n");

@@ -1,6 +1,7 @@
 import type { DevEvent as DevEventShown } from "../../api/dev-clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
+import type { DueItem } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import type { DevClockDesk, DevDesk, DevEvent } from "../dev-desk.ts";
 import { invalidField } from "../fields.ts";
@@ -52,7 +53,8 @@ function advance(clock: DevClockDesk): Operation {
       description:
         "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
         "that follows, packets included. Give one of `by`, `to`, `until`. 40800 when something that takes the machine's time " +
-        "does not end within 30 s; what has happened by then has happened. A clock that goes by itself is advanced as well, and " +
+        "does not end within 30 s, and when something is still due after 60 days of `until`; what has happened by then has " +
+        "happened. A clock that goes by itself is advanced as well, and " +
         "goes on from there.",
       codes: [40800],
       examples: { later: { by: "21m" }, idle: { until: "idle" } },
@@ -69,9 +71,22 @@ function advance(clock: DevClockDesk): Operation {
           "Let it end, or cancel its task, and advance again.";
         throw new StatusError(40800, { detail });
       }
+      const open =
+        body.until === null ? undefined : clock.next(Number.MAX_SAFE_INTEGER).find(isOpen);
+      if (open !== undefined) {
+        const detail =
+          `The clock stands at ${timeText(journey.now)}, 60 days on, and ${open.what} is still due at ${timeText(open.at)}. ` +
+          "Advance again, or to that time.";
+        throw new StatusError(40800, { detail });
+      }
       return { fields: { now: timeText(journey.now), events: journey.events.map(toDocument) } };
     },
   });
+}
+
+// Results are kept for weeks, so an erasure does not count as work.
+function isOpen({ what }: DueItem): boolean {
+  return what !== "erasure";
 }
 
 interface Given {

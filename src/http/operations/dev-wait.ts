@@ -69,7 +69,7 @@ function progressTo(
   const isOpen = deliveries.some(({ state }) => state === "scheduled" || state === "in_flight");
   if (stage === "settled") return isOpen ? "under way" : "there";
   const isLost = deliveries.some(({ state }) => state === "given_up" || state === "refused");
-  if (isLost || task.state === "cancelled") return "never";
+  if (isLost || deliveries.length === 0) return "never";
   return isOpen ? "under way" : "there";
 }
 
@@ -82,5 +82,7 @@ function howFar(
   });
   const hint =
     mode === "manual" ? " The clock stands still: POST /dev/clock/advance moves it." : "";
-  return `The task is ${task.state}.${stories.join("")}${hint}`;
+  const isWithout = isFinished(task.state) && deliveries.length === 0;
+  const none = isWithout ? " It has no webhook that could be delivered." : "";
+  return `The task is ${task.state}.${none}${stories.join("")}${hint}`;
 }
