@@ -4,6 +4,8 @@ import { hasControl, isPlainText } from "./text.ts";
 export interface Fault {
   readonly kind: "fault";
   readonly reason: string;
+  /** True if one item of a list is at fault, which `reason` names. */
+  readonly isOfItem?: true;
 }
 
 /** A value that passed its rule, or the reason why it did not. */
@@ -246,7 +248,8 @@ export function listOf<T, Written = unknown>(
       const values: T[] = [];
       for (const [index, element] of raw.entries()) {
         const parsed = item.parse(element);
-        if (parsed.kind === "fault") return fault(`item ${index + 1} ${parsed.reason}`);
+        if (parsed.kind === "fault")
+          return { ...fault(`item ${index + 1} ${parsed.reason}`), isOfItem: true };
         values.push(parsed.value);
       }
       return { kind: "value", value: Object.freeze(values) };

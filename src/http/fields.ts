@@ -35,7 +35,10 @@ function parseField<Value>(
 ): { readonly value: Value } | { readonly reason: string } {
   if (given === null) return field.absent ?? { reason: "It is missing." };
   const parsed = field.parse(given);
-  return parsed.kind === "value" ? parsed : { reason: `It must be ${field.takes}.` };
+  if (parsed.kind === "value") return parsed;
+  return {
+    reason: parsed.isOfItem === true ? `Its ${parsed.reason}.` : `It must be ${field.takes}.`,
+  };
 }
 
 interface FieldFault {

@@ -4,6 +4,7 @@ import { test, type TestContext } from "node:test";
 import { signWebhook } from "../../src/domain/webhook/signature.ts";
 import { runProgram } from "../helpers/program.ts";
 import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
+import type { ShownBody } from "./dev-client.ts";
 import { startDev, type DevProgram } from "./dev-program.ts";
 
 const MIB = 1024 ** 2;
@@ -54,7 +55,7 @@ test("a box has a name of 1 to 64 plain characters", async (t) => {
     boxes.map(({ box }) => box),
     ["normal"],
   );
-  for (const name of ["x".repeat(64), "A-z_0.9", "error", "__proto__", "constructor"]) {
+  for (const name of ["x".repeat(64), "A-z_0.9", "a+b@c", "error", "__proto__", "constructor"]) {
     assert.equal(
       (await exchange(url, { method: "POST", target: `/inbox/${name}` })).status,
       200,
@@ -278,6 +279,21 @@ test("answers that no server could give are refused with the reason", async (t) 
 
     assert.equal(response.status, 400, JSON.stringify(body));
   }
+});
+
+test("a wrong answer in a list is named by its place", async (t) => {
+  const { url } = await startDev(t);
+
+  const response = await fetch(`${url}/dev/inbox/shop/answers`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ answers: [200, 99] }),
+  });
+
+  const { errors } = (await response.json()) as ShownBody;
+  assert.equal(errors?.[0]?.pointer, "/answers");
+  const detail = errors?.[0]?.detail ?? "";
+  assert.ok(detail.includes("item 2") && detail.includes("200 to 599"), detail);
 });
 
 test("an attempt that hangs times out as soon as the clock is advanced, and the next one is answered", async (t) => {

@@ -24,6 +24,11 @@ type Case = readonly [of: Rule<unknown>, raw: unknown, verdict: Parsed<unknown>]
 
 const value = (given: unknown): Parsed<unknown> => ({ kind: "value", value: given });
 const fault = (reason: string): Parsed<unknown> => ({ kind: "fault", reason });
+const itemFault = (reason: string): Parsed<unknown> => ({
+  kind: "fault",
+  reason,
+  isOfItem: true,
+});
 
 const TO_NINE = integerBetween(1, 9);
 const WHOLE = "must be a whole number from 1 to 9, not";
@@ -90,7 +95,7 @@ const CASES: readonly Case[] = [
   [HOST, 5, fault(`must be ${HOST.takes}, not 5`)],
   [listOf(TO_NINE), [], value([])],
   [listOf(TO_NINE), [1, 2], value([1, 2])],
-  [listOf(TO_NINE), [1, 10], fault(`item 2 ${WHOLE} 10`)],
+  [listOf(TO_NINE), [1, 10], itemFault(`item 2 ${WHOLE} 10`)],
   [listOf(TO_NINE), 1, fault("must be a list, not 1")],
 ];
 
