@@ -1,4 +1,4 @@
-import { DEV_LOGIN } from "../domain/account/login.ts";
+import { NEW_LOGIN } from "../domain/account/login.ts";
 import { WholeKey, WebhookSecret } from "./account.ts";
 import { envelope } from "./envelope.ts";
 import { optional, type InputsFor } from "./input.ts";
@@ -18,7 +18,7 @@ export const DEV_ACCOUNT_ANSWERS = {
 
 export const DEV_ACCOUNT_INPUTS = {
   "POST /dev/accounts": {
-    body: { login: optional(DEV_LOGIN, "One of its own unless given.") },
+    body: { login: optional(NEW_LOGIN, "One of its own unless given.") },
     isBodyOptional: true,
   },
 } satisfies InputsFor<typeof DEV_ACCOUNT_ANSWERS>;

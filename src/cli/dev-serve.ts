@@ -9,6 +9,7 @@ import { seededMode } from "../dev/seeded-mode.ts";
 import { newWorkerToken } from "../domain/account/key.ts";
 import { STANDARD_DEV_LOGIN } from "../domain/account/login.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
+import { inboxUrl } from "../domain/webhook/inbox-box.ts";
 import { createLogger } from "../log.ts";
 import { byCommand } from "./command-user.ts";
 import { greeting } from "./dev-greeting.ts";
@@ -57,7 +58,7 @@ export async function serveForDevelopment(given: Config, order: DevOrder): Promi
 }
 
 function openedTo(config: Config): Config {
-  const allowList = withOwnTargets(config.webhooks.allow);
+  const allowList = withOwnTargets(config.webhooks.allow, config.host);
   return { ...config, webhooks: { ...config.webhooks, allowList } };
 }
 
@@ -107,7 +108,7 @@ async function announce(daemon: Daemon, { config, clock, account }: Served): Pro
     key: made.key,
     webhook_secret: made.webhookSecret,
     worker_token: await makeWorker(daemon, { config, clock }),
-    inbox_url: `${url}/inbox/${made.login}`,
+    inbox_url: inboxUrl(url, made.login),
     dashboard_url: link?.url ?? null,
   };
   const line = `${JSON.stringify(ready)}\n`;

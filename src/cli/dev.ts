@@ -12,6 +12,9 @@ import { defineCommand } from "./command.ts";
 import { UsageError } from "./failure.ts";
 import { loadServingConfig, settingArgs } from "./settings.ts";
 
+// A daemon for development sends no events; a file that `start` reads too may have an events.url.
+const { "events-url": _, ...DEV_SETTINGS } = settingArgs();
+
 export const devCommand = defineCommand({
   description:
     "Serve for tests and development: a throwaway database, an inbox, a clock to advance",
@@ -23,7 +26,7 @@ export const devCommand = defineCommand({
     "temporary folder and erased at the end, whatever the end is, unless --db names one, or --keep keeps it.\n" +
     "When it is ready, stdout gets one line of JSON with an account, its key and its webhook secret.",
   args: {
-    ...settingArgs(),
+    ...DEV_SETTINGS,
     keep: toggle("Keep the database at the end, and log where it is"),
     clock: flag(oneOf(["real", "manual"]), "Whether time passes by itself", { standard: "real" }),
     seed: flag(integerBetween(0, 2 ** 32 - 1), "Make ids, keys and secrets the same in each run"),

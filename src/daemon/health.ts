@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 
 import type { Config } from "../config/config.ts";
+import { toLoopback } from "../domain/address/loopback-url.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait, withDeadline } from "../domain/clock/wait.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
@@ -195,20 +196,6 @@ function isAlive(pid: number): boolean {
     return codeOf(error) === "EPERM";
   }
 }
-
-/** A daemon that listens on every address is asked on loopback, because the wildcard is no address to connect to. */
-export function toLoopback(url: URL): URL {
-  const loopback = LOOPBACK_OF.get(url.hostname);
-  if (loopback === undefined) return url;
-  const changed = new URL(url);
-  changed.hostname = loopback;
-  return changed;
-}
-
-const LOOPBACK_OF: ReadonlyMap<string, string> = new Map([
-  ["0.0.0.0", "127.0.0.1"],
-  ["[::]", "[::1]"],
-]);
 
 function faultOf(answer: Probe): string | null {
   if (answer.kind === "failed") return answer.error;

@@ -1,10 +1,11 @@
 import type { Config } from "../config/config.ts";
 import { newSignInToken } from "../domain/account/session-secret.ts";
 import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/session.ts";
+import { toLoopback } from "../domain/address/loopback-url.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { REFERENCE_PATH } from "../http/reference/reference-files.ts";
 import type { AuditEntry, Store } from "../store/store.ts";
-import { findDaemonUrl, toLoopback } from "./health.ts";
+import { findDaemonUrl } from "./health.ts";
 import { listenUrl } from "./listen-url.ts";
 
 /** Makes a link to the dashboard at a base URL, shown only this once. */

@@ -108,7 +108,8 @@ export class DevMode {
     const { store, clock: steady, due } = parts;
     const [work, attempts, notes] = [this.#work, this.#attempts, this.#notes];
     const clock = new ClockDesk({ clock: this.clock, work, steady, due, notes });
-    const inbox = new Inbox({ store, clock: this.clock, work, attempts, notes });
+    const samples = new SampleSender(parts);
+    const inbox = new Inbox({ store, samples, clock: this.clock, work, attempts, notes });
     const reset = new Reset({ ...parts, work, clears: [inbox, this.#results, this.#faults] });
     this.#tell = (event) => {
       clock.tell(event);
@@ -118,7 +119,7 @@ export class DevMode {
       clock,
       inbox,
       accounts: new AccountMaker(parts),
-      samples: new SampleSender(parts),
+      samples,
       news: this.#news,
       results: this.#results,
       faults: this.#faults,

@@ -12,11 +12,10 @@ import type {
 import type { AttemptWatch } from "./attempt-watch.ts";
 import type { DueNotes } from "./due-notes.ts";
 import { InboxBoxes, type KeptMessage } from "./inbox-boxes.ts";
-import { judge, valuesOf, type JudgeStore } from "./signature-verdict.ts";
+import { judge, valuesOf, type JudgeParts } from "./signature-verdict.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
-export interface InboxParts {
-  readonly store: JudgeStore;
+export interface InboxParts extends JudgeParts {
   readonly clock: Clock;
   readonly work: WorkWatch;
   readonly attempts: AttemptWatch;
@@ -69,12 +68,12 @@ export class Inbox implements DevInboxDesk {
   }
 
   async receive(request: InboxRequest, gone: AbortSignal): Promise<ScriptedAnswer | null> {
-    const { clock, work, store } = this.#parts;
+    const { clock, work } = this.#parts;
     this.#boxes.requireRoom(request.box);
     const receivedAt = clock.now();
     const recorded = work.begin(`a message to the inbox ${request.box}`);
     try {
-      const judgement = await judge(request, store);
+      const judgement = await judge(request, this.#parts);
       const seq = ++this.#seq;
       const message: KeptMessage = { ...request, ...judgement, seq, receivedAt, answered: WAITING };
       const answer = this.#boxes.add(message);

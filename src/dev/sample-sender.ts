@@ -19,12 +19,15 @@ export interface SampleParts {
 }
 
 const TAG = "sample";
+const SAMPLES_MAX = 1000;
 const KEPT_MS = 30 * 24 * 3600 * 1000;
 
 /** Sends webhooks of tasks that never were. */
 export class SampleSender implements DevSampleDesk {
   readonly #ids = new IdGenerator();
   readonly #parts: SampleParts;
+  /** The logins of the last samples, by their tasks' ids. */
+  readonly #logins = new Map<string, string>();
 
   constructor(parts: SampleParts) {
     this.#parts = parts;
@@ -45,9 +48,21 @@ export class SampleSender implements DevSampleDesk {
     if (verdict.kind === "refused") return verdict;
     const { target } = verdict;
     const facts = { kind, url: target.url, task, number: 1, startedAt: now, traceText: null };
+    this.#note(task.id, login);
     const result = await sender.send({ ...webhookRequest({ ...facts, ...secrets }), target });
     const times = { number: 1, dueAt: now, startedAt: now, endedAt: clock.now() };
     return { kind: "sent", taskId: task.id, attempt: { ...result, ...times } };
+  }
+
+  /** The account whose secret signed the sample of this task; null if no recent sample has it. */
+  loginOf(taskId: string): string | null {
+    return this.#logins.get(taskId) ?? null;
+  }
+
+  #note(taskId: string, login: string): void {
+    this.#logins.set(taskId, login);
+    const [oldest] = this.#logins.keys();
+    if (this.#logins.size > SAMPLES_MAX && oldest !== undefined) this.#logins.delete(oldest);
   }
 }
 

@@ -9,22 +9,26 @@ import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
 import type { InboxMessage, InboxRequest } from "../http/dev-desk.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
 import { verifyPingback, verifyPostback } from "../verify.ts";
+import type { SampleSender } from "./sample-sender.ts";
 
-export type JudgeStore = Pick<Store, "findTaskDeliveries" | "findSecrets">;
+export interface JudgeParts {
+  readonly store: Pick<Store, "findTaskDeliveries" | "findSecrets">;
+  readonly samples: Pick<SampleSender, "loginOf">;
+}
 
 /** A request's word about itself, and whether its signature bears that out. */
 export type Judgement = Pick<InboxMessage, "taskId" | "kind" | "attempt" | "signature">;
 
 /**
- * Judges a request as its receiver should, with the secrets that the task's account has now. A message about no task that
- * is known counts as one to the account that the box is named after.
+ * Judges a request as its receiver should, with the secrets that the account of the task or the sample has now. A message
+ * about no task that is known counts as one to the account that the box is named after.
  */
-export async function judge(request: InboxRequest, store: JudgeStore): Promise<Judgement> {
+export async function judge(request: InboxRequest, parts: JudgeParts): Promise<Judgement> {
   const subject = subjectOf(request);
   return {
     ...subject,
     attempt: attemptOf(request),
-    signature: await verdictOf(request, { subject, store }),
+    signature: await verdictOf(request, { ...parts, subject }),
   };
 }
 
@@ -66,14 +70,15 @@ type Signature = InboxMessage["signature"];
 
 async function verdictOf(
   request: InboxRequest,
-  { subject, store }: { readonly subject: Subject; readonly store: JudgeStore },
+  parts: JudgeParts & { readonly subject: Subject },
 ): Promise<Signature> {
+  const { subject } = parts;
   const signed = valuesOf(request, "x-signature");
   const signedNext = valuesOf(request, "x-signature-next");
   if (signed.length + signedNext.length === 0) {
     return { verdict: "missing", detail: "The message has no X-Signature." };
   }
-  const secrets = await findSecrets(request, { subject, store });
+  const secrets = await findSecrets(request, parts);
   if (secrets === null) return { verdict: "invalid", detail: unknownTask(subject) };
   const { webhookSecret, webhookSecretNext: next } = secrets;
   const message = messageOf(request, subject);
@@ -92,10 +97,12 @@ const SIGNED_WITH_NEXT =
 
 async function findSecrets(
   { box }: InboxRequest,
-  { subject: { taskId }, store }: { readonly subject: Subject; readonly store: JudgeStore },
+  { subject: { taskId }, store, samples }: JudgeParts & { readonly subject: Subject },
 ): Promise<WebhookSecrets | null> {
-  const found = taskId === null ? null : await store.findTaskDeliveries(taskId);
-  return found ?? store.findSecrets(box);
+  if (taskId === null) return store.findSecrets(box);
+  return (
+    (await store.findTaskDeliveries(taskId)) ?? store.findSecrets(samples.loginOf(taskId) ?? box)
+  );
 }
 
 function unknownTask({ taskId }: Subject): string {

@@ -23,7 +23,7 @@ export async function startDevDaemon(settings: DevSettings): Promise<DevDaemon> 
     const place = { database: join(folder, "postbackd.db"), cwd: process.cwd() };
     const read = readSettings({ ...embedded, clock: dev.clock }, { ...place, caller: CALLER });
     const { webhooks, ...rest } = read.config;
-    const allowList = withOwnTargets(webhooks.allow);
+    const allowList = withOwnTargets(webhooks.allow, rest.host);
     const config = { ...rest, webhooks: { ...webhooks, allowList } };
     const log = toLogger(read.log, config);
     const daemon = await startDaemon({ config, clock: dev.clock, log, dev });

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { H3 } from "h3";
 
 import { StatusError } from "../domain/status.ts";
+import { BOX_PATTERN } from "../domain/webhook/inbox-box.ts";
 import { ClientGoneError, readBytes } from "./body.ts";
 import type { DevInboxDesk, InboxRequest } from "./dev-desk.ts";
 import { arrivalOf } from "./guard/client-address.ts";
@@ -23,10 +24,12 @@ export function addInbox(app: H3, handler: Handler): void {
   app.all("/inbox/:box/**", handler);
 }
 
+const BOX = new RegExp(BOX_PATTERN);
+
 /** The name of a box as it was given. Throws 40000 for what cannot be one. */
 export function boxName(given: string): string {
-  if (/^[A-Za-z0-9._-]{1,64}$/.test(given)) return given;
-  const detail = "The name of an inbox is 1 to 64 of the characters A-Z a-z 0-9 . _ -";
+  if (BOX.test(given)) return given;
+  const detail = "The name of an inbox is 1 to 64 of the characters A-Z a-z 0-9 . _ @ + -";
   throw new StatusError(40000, { detail });
 }
 

@@ -9,9 +9,45 @@ import { startDev } from "./dev-client.ts";
 test("a login that names no inbox is refused", async (t) => {
   const daemon = await startDev(t);
 
-  for (const login of ["a@b", "..", "", "x".repeat(65)]) {
+  for (const login of ["a b", "..", "", "x".repeat(65)]) {
     assert.equal((await daemon.call("POST /dev/accounts", { login })).code, 40501, login);
   }
+});
+
+test("a login with @ and + has an inbox that receives its webhooks", async (t) => {
+  const { ask, ready } = await startDev(t);
+  const login = "ann+test@example.com";
+  const { key, inbox_url: url = "" } = await ask("POST /dev/accounts", { login });
+
+  const response = await fetch(`${ready.url}/v1/tasks/task_post`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ postback_url: url }),
+  });
+  assert.equal(response.status, 200);
+
+  for (const box of [login, encodeURIComponent(login)]) {
+    const { messages } = await ask(`GET /dev/inbox/${box}?count=1&wait=10`);
+    assert.deepEqual(
+      messages?.map(({ signature }) => signature.verdict),
+      ["valid"],
+    );
+  }
+});
+
+test("a sample to any inbox of the daemon is valid, whosever secret signs it", async (t) => {
+  const { ask, ready } = await startDev(t);
+  await ask("POST /dev/accounts", { login: "alice" });
+
+  for (const login of ["dev", "alice"]) {
+    const url = `${ready.url}/inbox/shop`;
+    await ask("POST /dev/webhooks", { url, kind: "postback", login });
+    await ask("POST /dev/webhooks", { url: `${url}?task=$id`, kind: "pingback", login });
+  }
+
+  const { messages } = await ask("GET /dev/inbox/shop");
+  const verdicts = messages?.map(({ signature }) => signature.verdict);
+  assert.deepEqual(verdicts, ["valid", "valid", "valid", "valid"]);
 });
 
 test("each test gets an account of its own, or a further key of one, until it has too many", async (t) => {

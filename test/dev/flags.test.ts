@@ -1,15 +1,18 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
+import { withOwnTargets } from "../../src/dev/own-targets.ts";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { mintKey } from "../../src/domain/account/key.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
+import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { isThere, untilGone } from "../helpers/process.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { startDev, type DevReady } from "./dev-client.ts";
+import { startDev, type DevReady, type ShownBody } from "./dev-client.ts";
 
 const newKey = (): string => mintKey({ label: null, createdAt: 0 }, new IdGenerator()).key;
 
@@ -45,6 +48,57 @@ test("--key and --webhook-secret are those of the account, which signs and is ca
     ["valid"],
   );
   assert.equal((await daemon.ask("GET /v1/appendix/user_data")).webhook_secret, secret);
+});
+
+test("dev takes no --events-url: it sends no events", async (t) => {
+  const url = "https://ops.example.com/";
+  const { code, stderr } = await runProgram(t, ["dev", "--port", "0", "--events-url", url]);
+
+  assert.equal(code, 2, stderr);
+  assert.ok(stderr.includes("--events-url"), stderr);
+});
+
+const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
+  addresses?.some(({ address }) => address === "::1"),
+);
+
+for (const [host, skip] of [
+  ["0.0.0.0", false],
+  ["::", !hasIpv6],
+] as const) {
+  test(`on ${host} the inboxes that dev hands out receive webhooks`, { skip }, async (t) => {
+    const program = startProgram(t, ["dev", "--port", "0", "--host", host, "--insecure-http"]);
+    const { url, key, inbox_url: own } = (await program.ready) as DevReady;
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const call = async (path: string, body?: unknown) => {
+      const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+      const response = await fetch(url + path, { headers, ...init });
+      return (await response.json()) as ShownBody;
+    };
+    const { inbox_url: alices = "" } = await call("/dev/accounts", { login: "alice" });
+
+    const posted = await call(
+      "/v1/tasks/task_post",
+      [own, alices].map((postback_url) => ({ postback_url })),
+    );
+
+    assert.deepEqual(
+      posted.tasks?.map((task) => task.status_code),
+      [20100, 20100],
+    );
+    for (const box of ["dev", "alice"]) {
+      const { messages } = await call(`/dev/inbox/${box}?count=1&wait=10`);
+      assert.equal(messages?.[0]?.signature.verdict, "valid");
+    }
+  });
+}
+
+test("the address on which dev listens is a target", () => {
+  const policy = { allow: withOwnTargets([], "203.0.113.7"), ownNames: [], ownAddresses: [] };
+
+  assert.equal(judgeWebhookUrl("http://203.0.113.7:8787/inbox/dev", policy).kind, "allowed");
+  assert.equal(judgeWebhookUrl("http://203.0.113.8:8787/inbox/dev", policy).kind, "refused");
+  assert.doesNotThrow(() => withOwnTargets([], "fe80::1%eth0"));
 });
 
 test("with --strict-targets a task with a receiver on this machine or a private network is refused, unless allowed", async (t) => {

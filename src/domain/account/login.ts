@@ -18,11 +18,3 @@ export const NEW_LOGIN: Rule<string, string> = textRule({
 
 /** The account that a daemon for development has from the start. */
 export const STANDARD_DEV_LOGIN = "dev";
-
-/** The login of an account for tests: one that can also name its inbox. */
-export const DEV_LOGIN: Rule<string, string> = textRule({
-  ...NEW_LOGIN,
-  takes: "1 to 64 characters of A-Z a-z 0-9 . _ -, and not a dot or two",
-  schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,64}$" },
-  read: (text) => (/[@+]/.test(text) || NEW_LOGIN.parse(text).kind === "fault" ? null : text),
-});

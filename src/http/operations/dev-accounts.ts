@@ -1,4 +1,5 @@
 import { StatusError } from "../../domain/status.ts";
+import { inboxUrl } from "../../domain/webhook/inbox-box.ts";
 import type { DevDesk } from "../dev-desk.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -20,8 +21,8 @@ export function devAccounts({ url }: Pick<OperationDeps, "url">, { accounts }: D
       const made = await accounts.make(login === null ? {} : { login });
       if (made === null) throw new StatusError(40910);
       const { webhookSecret, ...shown } = made;
-      const inbox = `${url()}/inbox/${made.login}`;
-      return { fields: { ...shown, webhook_secret: webhookSecret, inbox_url: inbox } };
+      const inbox_url = inboxUrl(url(), made.login);
+      return { fields: { ...shown, webhook_secret: webhookSecret, inbox_url } };
     },
   });
 }

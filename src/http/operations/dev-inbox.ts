@@ -3,6 +3,7 @@ import { isUtf8 } from "node:buffer";
 import type { InboxMessage as InboxMessageShown } from "../../api/dev-inbox.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
+import { BOX_PATTERN } from "../../domain/webhook/inbox-box.ts";
 import { PLAIN_ANSWER } from "../../domain/webhook/scripted-answer.ts";
 import type { DevDesk, DevInboxDesk, InboxMessage } from "../dev-desk.ts";
 import { boxName } from "../inbox.ts";
@@ -10,7 +11,7 @@ import { defineOperation, type Call, type Operation } from "../operation.ts";
 
 const BOX_PARAM = {
   description: "The name of an inbox: what follows `/inbox/` in its URL.",
-  schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,64}$" },
+  schema: { type: "string", pattern: BOX_PATTERN },
   example: "shop",
 } as const;
 
