@@ -190,7 +190,7 @@ const PLAIN: ReadonlySet<string> = new Set(
   [
     ["date", "content-type", "content-length", "transfer-encoding", "connection", "keep-alive"],
     // fetch accepts gzip, and what a page reads is sent so.
-    ["host", "x-content-type-options", "content-encoding", "vary"],
+    ["host", "x-content-type-options", "content-encoding", "vary", "strict-transport-security"],
   ].flat(),
 );
 

@@ -206,6 +206,69 @@ function headerRequestsOf(operation: PlacedOperation): readonly DocumentedReques
   });
 }
 
+/** The names of all response headers of the document, in lower case. */
+function headerNames(document: ApiDocument): ReadonlySet<string> {
+  const responses = placedOperations(document).flatMap((each) => Object.values(each.responses));
+  const names = responses.flatMap(({ headers = {} }) => Object.keys(headers));
+  return new Set(names.map((name) => name.toLowerCase()));
+}
+
+test("every response header of the document is met, and fits", async (t) => {
+  const limits = "[limits]\nrequests_per_minute = 100000\n";
+  const served = await startTestDaemon(t, { toml: `${limits}${TYPES}` });
+  const token = await createTestWorker(served.file, [EXAMPLE_TYPE]);
+  const daemon = { ...served, token, session: await createOperatorSession(served.file) };
+  const { document } = await fetchDocument(daemon);
+  const met = new Set<string>();
+  const meet = async (request: DocumentedRequest): Promise<number> => {
+    const response = await send(daemon, request);
+    for (const name of response.headers.keys()) met.add(name);
+    await judge.assertAnswerFits(request.operation, response);
+    return response.status;
+  };
+  await queueForWorkers(daemon);
+
+  for (const operation of placedOperations(document)) {
+    const params = await existingThings(daemon, operation, "finished");
+    const withHeaders = headerRequestsOf(operation);
+    // The second one with the same Idempotency-Key is replayed.
+    for (const request of [...requestsOf(operation), ...withHeaders, ...withHeaders])
+      await meet({ ...request, params });
+    await meet({ operation, query: "nonsense=1" });
+    await meet({ operation, headers: { authorization: "Bearer x", cookie: "" } });
+  }
+  const { login, key } = daemon.account;
+  const linked = { token: await createLink(daemon.file) };
+  assert.equal(
+    await meet({ operation: operationOf(document, "signIn"), body: { login, key } }),
+    200,
+  );
+  assert.equal(await meet({ operation: operationOf(document, "signInByLink"), body: linked }), 200);
+  assert.equal(await meet({ operation: operationOf(document, "signOut") }), 200);
+  const access = {
+    operation: operationOf(document, "requestAccess"),
+    body: { email: "a@b.example" },
+  };
+  while ((await meet(access)) !== 429);
+
+  assert.deepEqual(
+    [...headerNames(document)].filter((name) => !met.has(name)),
+    [],
+  );
+});
+
+test("the cookie of a session that comes by HTTPS is as the document says", async (t) => {
+  const { daemon, document } = await startDocumented(t, 'trusted_proxies = ["127.0.0.1"]\n');
+  const headers = { "x-forwarded-for": "203.0.113.7", "x-forwarded-proto": "https" };
+  const { login, key } = daemon.account;
+  const operation = operationOf(document, "signIn");
+
+  const response = await send(daemon, { operation, headers, body: { login, key } });
+
+  assert.match(response.headers.get("set-cookie") ?? "", /^__Host-.*; Secure;/);
+  await judge.assertAnswerFits(operation, response);
+});
+
 test("a second request with the ETag of the first is answered as the document says of 304", async (t) => {
   const { daemon, document } = await startDocumented(t);
   let checked = 0;

@@ -51,7 +51,7 @@ export const SET_COOKIE: Readonly<Record<string, AnswerHeaderDoc>> = {
     schema: {
       type: "string",
       pattern:
-        "^(__Host-)?postbackd-\\d+=[A-Za-z0-9_-]*; Path=/; Max-Age=\\d+; HttpOnly; (Secure; )?SameSite=Strict$",
+        "^(__Host-)?postbackd-[0-9a-f]+=[A-Za-z0-9_-]*; Path=/; Max-Age=\\d+; HttpOnly; (Secure; )?SameSite=Strict$",
     },
     isAlways: true,
   },

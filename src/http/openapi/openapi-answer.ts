@@ -35,14 +35,19 @@ export const ANSWER_HEADERS = {
     schema: { type: "string" },
   },
   RateLimit: {
-    description: "The rest of the limit, if there is one: `r` requests for `t` seconds.",
-    schema: { type: "string", pattern: '^"[a-z-]+";r=\\d+;t=\\d+$' },
+    description: "The rest of each limit, if there is one: `r` requests for `t` seconds.",
+    schema: { type: "string", pattern: itemsPattern('"[a-z-]+";r=\\d+;t=\\d+') },
   },
   "RateLimit-Policy": {
-    description: "The limit, if there is one: `q` requests in `w` seconds.",
-    schema: { type: "string", pattern: '^"[a-z-]+";q=\\d+;w=\\d+$' },
+    description: "Each limit, if there is one: `q` requests in `w` seconds.",
+    schema: { type: "string", pattern: itemsPattern('"[a-z-]+";q=\\d+;w=\\d+') },
   },
 } as const satisfies Record<string, JsonSchema>;
+
+/** Several limits stand in one line. */
+function itemsPattern(item: string): string {
+  return `^${item}(, ${item})*$`;
+}
 
 type HeaderName = keyof typeof ANSWER_HEADERS;
 
