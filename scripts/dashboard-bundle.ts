@@ -21,7 +21,7 @@ const WORK = `${FOLDER}.new`;
  * The largest sizes, minified: the page must be there at once, also on a bad line. `script` is what everybody loads,
  * `operator` what an operator loads beside it, `dev` what everybody does at a daemon for development.
  */
-const BYTES_MAX = { script: 145_000, operator: 32_000, dev: 12_000, style: 25_000 };
+const BYTES_MAX = { script: 155_000, operator: 32_000, dev: 12_000, style: 25_000 };
 
 // The oldest browsers that know light-dark() and nested styles: those of spring 2024.
 const TARGETS = ["chrome123", "firefox121", "safari17.5"];

@@ -5,6 +5,7 @@ import { KeysScreen } from "./keys/keys.tsx";
 import { OverviewScreen } from "./overview/overview.tsx";
 import { Announcer } from "./part/announcer.tsx";
 import { Problem } from "./part/notice.tsx";
+import { PostDialog } from "./post/post-dialog.tsx";
 import { isDev } from "./shell/api.ts";
 import { devScript, watchDev } from "./shell/dev-script.ts";
 import { KeyHelp } from "./shell/key-help.tsx";
@@ -36,6 +37,7 @@ export function App() {
         <Banner />
         <Screen />
       </main>
+      <PostDialog />
       <KeyHelp />
       <Announcer />
     </>

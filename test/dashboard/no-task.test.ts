@@ -10,7 +10,7 @@ import type { TestDaemon } from "../helpers/daemon.ts";
 import { runProgram, startProgram } from "../helpers/program.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 import { hasBrowser, openPage, signIn } from "./browser.ts";
-import { mark, signInAsOperator, takeSteps } from "./visit.ts";
+import { goTo, mark, signInAsOperator, takeSteps } from "./visit.ts";
 
 const SEVERAL_TYPES = `
 [types.transcode]
@@ -24,13 +24,13 @@ test("an overview without any task", (t) =>
     t,
     {
       "shows a command that posts the first one as it stands, and no longer once it has": pastes,
-      "shows nothing of it to an account that has a task, even a refused one": isGone,
+      "keeps the form and its panel when the first task is refused, until one is accepted": keepsForm,
     },
     { toml: SEVERAL_TYPES },
   ));
 
 function panelOf(page: Page) {
-  return page.getByRole("region", { name: "No task yet" });
+  return page.getByRole("region", { name: /^No (?:accepted )?task yet$/ });
 }
 
 async function pastes(t: TestContext, daemon: TestDaemon): Promise<void> {
@@ -59,8 +59,8 @@ async function paste(command: string, { account }: TestDaemon): Promise<string> 
   return out;
 }
 
-async function isGone(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const login = "refused-only";
+async function keepsForm(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const login = "refused-first";
   const made = await runProgram(t, [
     ...["admin", "account", "create", login],
     ...["--json", "--db", daemon.file],
@@ -68,13 +68,25 @@ async function isGone(t: TestContext, daemon: TestDaemon): Promise<void> {
   const key = /pbd_live_\w{40}/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
   const { page } = await openPage(t, daemon.url);
   await signIn(page, { login, key, secret: "" });
-  await panelOf(page).waitFor();
+  await panelOf(page).getByRole("button", { name: "New task…" }).click();
+  const dialog = page.getByRole("dialog", { name: "New task" });
+  await dialog.getByLabel("Tag").fill("first");
+  const url = dialog.getByLabel("Postback URL");
+  await url.fill("http://localhost:3000/hook");
+  await dialog.getByRole("button", { name: "Post the task" }).click();
 
-  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const body = '{"type":"no such type"}';
-  await daemon.call("/v1/tasks/task_post", { method: "POST", headers, body });
+  await dialog.locator("[aria-invalid=true]").waitFor();
+  await page.locator("main a", { hasText: "See why" }).waitFor();
+  assert.equal(await url.inputValue(), "http://localhost:3000/hook");
+  assert.equal(await dialog.getByLabel("Tag").inputValue(), "first");
 
-  await panelOf(page).waitFor({ state: "detached" });
+  await url.fill("");
+  await dialog.getByRole("button", { name: "Post the task" }).click();
+  await page.waitForURL(/\/dashboard\/tasks\//);
+  assert.equal(await dialog.count(), 0);
+  await goTo(page, "Overview");
+  await page.getByRole("link", { name: "Waiting" }).waitFor();
+  assert.equal(await panelOf(page).count(), 0);
   await page.close();
 }
 

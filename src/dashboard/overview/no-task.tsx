@@ -3,33 +3,49 @@ import { Panel } from "../part/panel.tsx";
 import { NewTask } from "../post/new-task.tsx";
 import { call } from "../shell/api.ts";
 import { type Load, useResource } from "../shell/resource.ts";
-import { hrefOf } from "../shell/route.ts";
+import { hrefOf, tasksPath } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
 import { shellQuoted } from "../task/curl.ts";
+import { isRefused } from "../task/run-verdict.ts";
 
 // No report comes of an account that a command makes.
 const POLL_MS = 5000;
 
-/** The first thing to do, for as long as there is no task. */
+/** The first steps, until a task is accepted. */
 export function NoTask() {
   const { data: start } = useResource("start", readStart, { pollMs: POLL_MS });
-  if (start === null || start.hasTask) return null;
+  if (start === null || start.hasAccepted) return null;
+  const { hasRefused } = start;
   return (
-    <Panel title="No task yet" tools={start.hasAccount && <NewTask />}>
+    <Panel
+      title={hasRefused ? "No accepted task yet" : "No task yet"}
+      tools={start.hasAccount && <NewTask />}
+    >
       <div class="panel-body stack">
+        {hasRefused && (
+          <p>
+            Every task so far was refused when it was posted.{" "}
+            <a href={hrefOf(tasksPath(FAILED))}>See why</a>
+          </p>
+        )}
         {start.hasAccount ? <PostFirst types={start.types} /> : <MakeAccount />}
       </div>
     </Panel>
   );
 }
 
+const FAILED = "state:failed";
+const NOT_FAILED = "state:queued,running,completed,cancelled";
+
 async function readStart(load: Load) {
-  const [{ tasks }, { types }, hasAccount] = await Promise.all([
-    call("GET /v1/tasks/search", { ...load, query: { limit: 1 } }),
+  const [{ tasks: others }, { tasks: failed }, { types }, hasAccount] = await Promise.all([
+    call("GET /v1/tasks/search", { ...load, query: { q: NOT_FAILED, limit: 1 } }),
+    call("GET /v1/tasks/search", { ...load, query: { q: FAILED } }),
     call("GET /v1/appendix/types", load),
     shownAccount.peek() !== null || hasAnyAccount(load),
   ]);
-  return { hasTask: tasks.length > 0, types, hasAccount };
+  const hasAccepted = others.length > 0 || failed.some((task) => !isRefused(task));
+  return { hasAccepted, hasRefused: failed.length > 0, types, hasAccount };
 }
 
 // The operator's dashboard exists before the first account does.

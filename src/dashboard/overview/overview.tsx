@@ -38,7 +38,7 @@ export function OverviewScreen() {
   );
 }
 
-/** True where there may be no task at all: where the counts show one, nobody needs to search. */
+/** True if the counts show no accepted task; a refused task counts as posted and failed. */
 function isQuiet({ tasks, day }: Overview): boolean {
-  return day.posted === 0 && Object.values(tasks).every((count) => count === 0);
+  return day.posted <= day.failed && Object.values(tasks).every((count) => count === 0);
 }

@@ -1,4 +1,5 @@
-import { useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
 
 import { FormDialog } from "../part/action-dialog.tsx";
 import { announce } from "../part/announcer.tsx";
@@ -6,7 +7,7 @@ import { Dialog } from "../part/dialog.tsx";
 import { Loaded } from "../part/notice.tsx";
 import { ApiError, call } from "../shell/api.ts";
 import { type Load, useResource } from "../shell/resource.ts";
-import { actsFor, go } from "../shell/route.ts";
+import { actsFor, go, route } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
 import { FormField } from "./form-field.tsx";
 import { postedText, type TaskDraft } from "./task-draft.ts";
@@ -16,19 +17,33 @@ import type { Refusal } from "./text-field.tsx";
 
 interface PostDialogProps {
   readonly title: string;
-  /** Reads what the form is filled with at first. */
+  /** Reads the initial values of the form. */
   readonly fill: (load: Load) => Promise<TaskDraft>;
-  /** The account that an operator who looks at all of them posts for at first. */
+  /** The initial account, for an operator who looks at all accounts. */
   readonly login?: string;
-  readonly close: () => void;
 }
 
-/** A form that posts a task, and then leads to it. */
-export function PostDialog({ title, fill, login = "", close }: PostDialogProps) {
+/** The open dialog; null: closed. It belongs to the page: a screen may remove the button that opened it. */
+const opened = signal<PostDialogProps | null>(null);
+
+/** Opens the form that posts a task and then leads to it. */
+export function openPostDialog(props: PostDialogProps): void {
+  opened.value = props;
+}
+
+/** The dialog of {@link openPostDialog}. Another screen, another account or another session closes it. */
+export function PostDialog() {
+  useEffect(() => close, [route.value.path, actsFor.value]);
+  return opened.value === null ? null : <LoadedForm {...opened.value} />;
+}
+
+function close(): void {
+  opened.value = null;
+}
+
+function LoadedForm({ title, fill, login = "" }: PostDialogProps) {
   const form = useResource(title, (load) => readForm(fill, load), { everyMs: 0 });
-  if (form.data !== null) {
-    return <TaskForm {...form.data} title={title} login={login} close={close} />;
-  }
+  if (form.data !== null) return <TaskForm {...form.data} title={title} login={login} />;
   return (
     <Dialog title={title} close={close}>
       <Loaded resource={form}>{() => null}</Loaded>
@@ -55,7 +70,7 @@ async function readForm(fill: PostDialogProps["fill"], load: Load): Promise<Form
 
 type TaskFormProps = Form & Required<Omit<PostDialogProps, "fill">>;
 
-function TaskForm({ first, choices, title, login: firstLogin, close }: TaskFormProps) {
+function TaskForm({ first, choices, title, login: firstLogin }: TaskFormProps) {
   const [draft, setDraft] = useState(first);
   const [login, setLogin] = useState(firstLogin);
   const [refusal, setRefusal] = useState<Refusal | null>(null);

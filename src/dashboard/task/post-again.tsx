@@ -1,8 +1,6 @@
-import { useState } from "preact/hooks";
-
 import type { TimelineTask } from "../../api/timeline.ts";
 import { Button } from "../part/button.tsx";
-import { PostDialog } from "../post/post-dialog.tsx";
+import { openPostDialog } from "../post/post-dialog.tsx";
 import { draftOf, type TaskDraft } from "../post/task-draft.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import type { Load } from "../shell/resource.ts";
@@ -11,23 +9,14 @@ import { parseTaskText, readTaskText } from "./task-text.ts";
 
 /** The button that posts a task like this one. */
 export function PostAgain({ task }: { readonly task: TimelineTask }) {
-  const [isOpen, setOpen] = useState(false);
-  const open = () => setOpen(true);
+  const { login } = task;
+  const open = () =>
+    openPostDialog({ title: "Post again", fill: (load) => readDraft(task, load), login });
   useKeys([{ key: "p", does: "Post it again", run: open }]);
   return (
-    <>
-      <Button isLarge press={open}>
-        Post again…
-      </Button>
-      {isOpen && (
-        <PostDialog
-          title="Post again"
-          fill={(load) => readDraft(task, load)}
-          login={task.login}
-          close={() => setOpen(false)}
-        />
-      )}
-    </>
+    <Button isLarge press={open}>
+      Post again…
+    </Button>
   );
 }
 

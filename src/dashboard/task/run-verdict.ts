@@ -2,6 +2,7 @@ import type { Timeline } from "../../api/timeline.ts";
 import { durationText } from "../shell/format.ts";
 
 type Run = Pick<Timeline, "task">;
+type RefusableTask = Pick<Timeline["task"], "state" | "status_code">;
 
 /** A clause about the task itself, regardless of its webhooks: its end, and why. */
 export function runVerdict({ task }: Run): string {
@@ -14,7 +15,7 @@ export function runVerdict({ task }: Run): string {
     case "completed":
       return `completed${spentText(task)}`;
     case "failed":
-      return isRefused({ task })
+      return isRefused(task)
         ? `refused by task_post, so it never ran and sends nothing: ${status}`
         : `failed${spentText(task)}: ${error?.message ?? status}`;
     case "cancelled":
@@ -25,7 +26,7 @@ export function runVerdict({ task }: Run): string {
 const REFUSED_CODES: readonly number[] = [40501, 40506];
 
 /** True for a task that was stored as failed when it was posted. */
-export function isRefused({ task: { state, status_code: code } }: Run): boolean {
+export function isRefused({ state, status_code: code }: RefusableTask): boolean {
   return state === "failed" && REFUSED_CODES.includes(code);
 }
 

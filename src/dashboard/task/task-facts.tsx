@@ -41,7 +41,7 @@ export function TaskFacts({ timeline: { task, run } }: { readonly timeline: Time
       )}
       <Fact name="Status">
         {/* Why it was refused stands above. */}
-        {task.status_code} {isRefused({ task }) ? null : task.status_message}
+        {task.status_code} {isRefused(task) ? null : task.status_message}
       </Fact>
       <Fact name="Runs">
         {countText(task.runs)}

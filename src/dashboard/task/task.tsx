@@ -202,7 +202,7 @@ function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
 function Explanation({ timeline }: Pick<TaskViewProps, "timeline">) {
   const { story: explanation, deliveries } = timeline;
   // The verdict says so already.
-  if (isRefused(timeline)) return null;
+  if (isRefused(timeline.task)) return null;
   if (explanation !== null) return <p class="explanation">{sentence(explanation)}</p>;
   return (
     <>
