@@ -24,7 +24,8 @@ test("an overview without any task", (t) =>
     t,
     {
       "shows a command that posts the first one as it stands, and no longer once it has": pastes,
-      "keeps the form and its panel when the first task is refused, until one is accepted": keepsForm,
+      "keeps the form and its panel when the first task is refused, until one is accepted":
+        keepsForm,
     },
     { toml: SEVERAL_TYPES },
   ));

@@ -5,7 +5,8 @@ import type { Page } from "playwright-core";
 
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { runProgram } from "../helpers/program.ts";
-import { openPage, signIn } from "./browser.ts";
+import { createLink } from "../http/session-requests.ts";
+import { openPage, signIn, type TestPage } from "./browser.ts";
 import { forgive, mark, REFUSED, signInAsOperator, takeSteps } from "./visit.ts";
 
 test("signing in and out", (t) =>
@@ -14,6 +15,8 @@ test("signing in and out", (t) =>
     "a wrong key is refused with a sentence, and the form keeps what was written": refusesWrongKey,
     "the operator signs in by the link that the command makes, once": signsInByLink,
     "a link leaves nothing behind in the address bar and the history": leavesNoLink,
+    "a link that is pasted into the open page signs in, and leaves nothing behind":
+      signsInByPastedLink,
     "signing out in one tab ends the other, which says so": endsEverywhere,
     "an account sees nothing of the operator's screens": hidesOperatorScreens,
     "an account that is disabled by the command is signed out, without a reload": endsWhenDisabled,
@@ -77,14 +80,40 @@ async function signsInByLink(t: TestContext, daemon: TestDaemon): Promise<void> 
 }
 
 async function leavesNoLink(t: TestContext, daemon: TestDaemon): Promise<void> {
-  const { page, context } = await openPage(t, daemon.url);
-  await signInAsOperator(page, daemon);
-  assert.equal(page.url(), `${daemon.url}/dashboard/`);
+  const opened = await openPage(t, daemon.url);
+  await signInAsOperator(opened.page, daemon);
+  assert.equal(opened.page.url(), `${daemon.url}/dashboard/`);
+  assert.deepEqual(await linksInHistory(opened), []);
+}
+
+async function linksInHistory({ page, context }: TestPage): Promise<readonly object[]> {
   const { entries } = await (await context.newCDPSession(page)).send("Page.getNavigationHistory");
-  assert.deepEqual(
-    entries.filter(({ url }) => url.includes("link")),
-    [],
-  );
+  return entries.filter(({ url }) => url.includes("link"));
+}
+
+async function signsInByPastedLink(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const opened = await openPage(t, daemon.url);
+  const { page } = opened;
+  await page.goto("/dashboard/tasks");
+  await page.getByLabel("API key").waitFor();
+  const isSame = await mark(page);
+  await page.goto(`${daemon.url}/dashboard/tasks#link=${"0".repeat(40)}`);
+  await page.getByRole("alert").waitFor();
+  assert.equal(page.url(), `${daemon.url}/dashboard/tasks`);
+  forgive(opened, REFUSED);
+
+  const link = await createLink(daemon.file, Date.now() + 60_000);
+  await page.goto(`${daemon.url}/dashboard/tasks#link=${link}`);
+  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  await page.getByText("all accounts", { exact: true }).first().waitFor();
+  assert.equal(page.url(), `${daemon.url}/dashboard/tasks`);
+
+  await page.goto(`${daemon.url}/dashboard/tasks#link=${link}`);
+  await page.getByRole("status").getByText("This sign-in link does not work").waitFor();
+  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  forgive(opened, REFUSED);
+  assert.deepEqual(await linksInHistory(opened), []);
+  await isSame();
 }
 
 async function endsEverywhere(t: TestContext, daemon: TestDaemon): Promise<void> {

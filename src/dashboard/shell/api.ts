@@ -110,7 +110,8 @@ export async function callText<const Key extends OperationKey>(
   const response = await send(operation, options, kept.tagOf(asked));
   const text = await kept.textOf(asked, response);
   if (response.ok || response.status === 304) return text;
-  if (response.status === 401) {
+  // A refused sign-in does not end the session.
+  if (response.status === 401 && !operation.startsWith("POST /v1/session")) {
     kept.forget();
     signedOut.value++;
   }

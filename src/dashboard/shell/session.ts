@@ -3,6 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import type { AnswerOf } from "../../api/answers.ts";
 import type { BodyOf } from "../../api/inputs.ts";
 import type { Session } from "../../api/session.ts";
+import { announce } from "../part/announcer.tsx";
 import { call, errorText, isDev, signedOut } from "./api.ts";
 import { actsFor } from "./route.ts";
 
@@ -21,18 +22,15 @@ export const shownAccount = computed(() =>
 
 const LINK_FRAGMENT = "#link=";
 
-/** Finds out who is signed in; uses up a sign-in link that is in the URL. */
+/** Reads the session. Uses a sign-in link in the URL, also one that is pasted into the open page. */
 export async function restoreSession(): Promise<void> {
   effect(() => {
     if (signedOut.value > 0) void renewSession();
   });
-  const { hash } = globalThis.location;
-  if (hash.startsWith(LINK_FRAGMENT)) {
-    // Removed from the address bar and the history, whether it works or not.
-    history.replaceState(null, "", globalThis.location.pathname + globalThis.location.search);
-    await signInByLink(hash.slice(LINK_FRAGMENT.length));
-    if (session.peek() !== null) return;
-  }
+  // The browser does not load the page again if only the fragment differs.
+  globalThis.addEventListener("hashchange", () => void signInByUrl());
+  await signInByUrl();
+  if (session.peek() !== null) return;
   try {
     const envelope = await call("GET /v1/session", { account: null });
     session.value = envelope.session;
@@ -70,12 +68,20 @@ async function signInAtDev(): Promise<void> {
   }
 }
 
-async function signInByLink(token: string): Promise<void> {
+/** Signs in by the link in the URL, if the URL has one. */
+async function signInByUrl(): Promise<void> {
+  const { hash, pathname, search } = globalThis.location;
+  if (!hash.startsWith(LINK_FRAGMENT)) return;
+  const token = hash.slice(LINK_FRAGMENT.length);
+  // Removed from the address bar and the history, whether it works or not.
+  history.replaceState(null, "", pathname + search);
   try {
     await open(call("POST /v1/session/link", { body: { token }, account: null }));
   } catch (error) {
     const hint = "Make a new one with: postbackd admin link";
-    sessionNote.value = `This sign-in link does not work: ${errorText(error)} ${hint}`;
+    const note = `This sign-in link does not work: ${errorText(error)} ${hint}`;
+    if (session.peek() === null) sessionNote.value = note;
+    else announce(note, { isProblem: true });
   }
 }
 
