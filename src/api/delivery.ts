@@ -35,6 +35,9 @@ export type Attempt = s.Static<typeof Attempt>;
 export const DeliveryId = s.text("What the receiver gets as webhook-id.");
 export const DeliveryKind = s.word(DELIVERY_KINDS);
 export const DeliveryState = s.word(DELIVERY_STATES);
+export const IsPaused = s.flag(
+  "The operator has paused it: its scheduled attempt starts after the pause ends.",
+);
 
 const Delivery = s.named(
   "Delivery",

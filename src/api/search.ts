@@ -1,6 +1,6 @@
 import { TASK_STATES } from "../domain/task/task.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../domain/webhook/delivery.ts";
-import { DeliveryKind } from "./delivery.ts";
+import { DeliveryKind, IsPaused } from "./delivery.ts";
 import { envelope, NextCursor } from "./envelope.ts";
 import { CURSOR, textUpTo, wholeNumber, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
@@ -27,6 +27,7 @@ const FoundDelivery = s.object({
     }),
   ),
   next_attempt_at: s.nullable(Time),
+  is_paused: IsPaused,
 });
 export type FoundDelivery = s.Static<typeof FoundDelivery>;
 

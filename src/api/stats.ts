@@ -109,6 +109,7 @@ const HostOverview = s.named(
     given_up: s.count("Deliveries that are given up now, whenever that was."),
     refused: s.count("Deliveries that are refused now, whenever that was."),
     retrying: Retrying,
+    is_paused: s.flag("The operator has paused what is sent to this host."),
     last_error: s.nullable(
       s.object({
         at: Time,

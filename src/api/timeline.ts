@@ -1,6 +1,6 @@
 import { zonedMoments } from "../domain/clock/time.ts";
 import { textRule } from "../domain/rule.ts";
-import { ATTEMPT, DeliveryId, DeliveryKind, DeliveryState } from "./delivery.ts";
+import { ATTEMPT, DeliveryId, DeliveryKind, DeliveryState, IsPaused } from "./delivery.ts";
 import { envelope, type OwnFields } from "./envelope.ts";
 import { optional, type InputsFor } from "./input.ts";
 import { RunnerKind } from "./runner.ts";
@@ -88,6 +88,7 @@ const TimelineDelivery = s.named(
     state: DeliveryState,
     story: s.text("Where it stands and why, without a full stop."),
     next_attempt_at: s.nullable(Time),
+    is_paused: IsPaused,
     request: TimelineRequest,
     attempts: s.list(TimelineAttempt),
   }),

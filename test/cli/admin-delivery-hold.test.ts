@@ -59,7 +59,7 @@ test("a running daemon sends nothing to a host that is held, and all of it after
     [["127.0.0.1", "maintenance", 1]],
   );
   const [story] = await storiesOf(t, file, tasks[0]?.id ?? "");
-  assert.match(story ?? "", /^held: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
+  assert.match(story ?? "", /^paused: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
   assert.equal(held.requests.length, 0);
 
   const released = await delivery(t, file, "release --host 127.0.0.1");

@@ -74,7 +74,7 @@ async function isMendedByKeyboard(t: TestContext, daemon: TestDaemon): Promise<v
   assert.match(reason ?? "", /503/);
 
   await press(page, "r");
-  await page.getByRole("status").filter({ hasText: "The webhook is sent at once." }).waitFor();
+  await page.getByRole("status").filter({ hasText: "The webhook is due now." }).waitFor();
   await attempt.getByText("delivered", { exact: true }).first().waitFor();
   await receiver.waitFor(3);
   await isSame();

@@ -45,6 +45,7 @@ function deliveryOf(attempts: readonly TimelineAttempt[]): TimelineDelivery {
     state: "scheduled",
     story: "",
     next_attempt_at: null,
+    is_paused: false,
     attempts,
     request: {
       method: "POST",

@@ -19,12 +19,17 @@ const CALM: AttentionFacts = {
   ...{ oldestWaitingMs: null, keys: null, accessRequests: 0 },
 };
 
+const FAILING = {
+  ...{ host: "a.example", attempts: 5, succeeded: 0, failedAt: NOW },
+  ...{ retrying: 1, refused: 0, isPaused: false },
+};
+
 function words(facts: Partial<AttentionFacts>): string[] {
   return decideAttention({ ...CALM, ...facts }).map(({ level, what }) => `${level} ${what}`);
 }
 
 test("nothing needs attention while everything is in order", () => {
-  const sound = { host: "a.example", attempts: 5, succeeded: 1, failedAt: NOW };
+  const sound = { ...FAILING, succeeded: 1 };
   const keys = { active: 18, max: 20 };
   assert.deepEqual(words({ hosts: [sound], oldestWaitingMs: 60_000, keys }), []);
 });
@@ -32,7 +37,7 @@ test("nothing needs attention while everything is in order", () => {
 test("each thing that is out of order is told, problems first", () => {
   const all = words({
     ...{ shortage: "the disk is full", typesWithoutWorker: ["print"], undelivered: 1 },
-    hosts: [{ host: "a.example", attempts: 5, succeeded: 0, failedAt: NOW }],
+    hosts: [FAILING],
     ...{ oldestWaitingMs: 60_001, keys: { active: 19, max: 20 }, accessRequests: 1 },
   });
   assert.deepEqual(all, [
@@ -44,7 +49,7 @@ test("each thing that is out of order is told, problems first", () => {
 test("every sentence says how many, and links lead to the dashboard's own pages", () => {
   const facts = {
     ...{ shortage: "the disk is full", typesWithoutWorker: ["print"], undelivered: 2 },
-    hosts: [{ host: "a.example", attempts: 1, succeeded: 0, failedAt: NOW }],
+    hosts: [{ ...FAILING, attempts: 1 }],
     ...{ oldestWaitingMs: 125_000, keys: { active: 20, max: 20 }, accessRequests: 2 },
   };
   const found = decideAttention({ ...CALM, ...facts });
@@ -76,7 +81,7 @@ test("an account is told to ask the operator for what only the operator can do",
 });
 
 test("a host needs attention when all that it got in the last hour failed", () => {
-  const bad = { host: "a.example", attempts: 2, succeeded: 0, failedAt: NOW - 59 * MINUTE };
+  const bad = { ...FAILING, failedAt: NOW - 59 * MINUTE };
   assert.deepEqual(words({ hosts: [bad] }), ["problem host_fails"]);
   assert.deepEqual(words({ hosts: [{ ...bad, succeeded: 1 }] }), []);
   assert.deepEqual(words({ hosts: [{ ...bad, attempts: 0 }] }), []);
@@ -84,9 +89,23 @@ test("a host needs attention when all that it got in the last hour failed", () =
   assert.deepEqual(words({ hosts: [{ ...bad, failedAt: null }] }), []);
 });
 
+test("retries to a failing host continue only if any are left and not paused", () => {
+  const textOf = (facts: Partial<typeof FAILING>, role: AttentionFacts["role"] = "account") =>
+    decideAttention({ ...CALM, hosts: [{ ...FAILING, ...facts }], role })[0]?.text ?? "";
+
+  assert.match(textOf({}), /retries continue/);
+  for (const facts of [{ isPaused: true }, { retrying: 0 }, { retrying: 0, refused: 2 }]) {
+    assert.doesNotMatch(textOf(facts), /retries (?:continue|go on)/, JSON.stringify(facts));
+  }
+  assert.match(textOf({ isPaused: true }), /paused/);
+  const refused = { retrying: 0, refused: 2 };
+  assert.match(textOf(refused), /not retried.*ask the operator to allow .*webhooks\.allow/);
+  assert.doesNotMatch(textOf(refused, "operator"), /the operator|fix the receiver/);
+});
+
 test("of many hosts that fail three are named, and the others are counted", () => {
   const hosts = Array.from({ length: 5 }, (_, i) => {
-    return { host: `h${i}.example`, attempts: 2, succeeded: 0, failedAt: NOW };
+    return { ...FAILING, host: `h${i}.example` };
   });
   const found = decideAttention({ ...CALM, hosts });
   assert.equal(found.length, 4);
@@ -95,7 +114,7 @@ test("of many hosts that fail three are named, and the others are counted", () =
 });
 
 test("a host's name in a link is one word of the search, whatever it is", () => {
-  const hosts = [{ host: "[::1]", attempts: 1, succeeded: 0, failedAt: NOW }];
+  const hosts = [{ ...FAILING, host: "[::1]" }];
   const [found] = decideAttention({ ...CALM, hosts });
   const query = new URLSearchParams(found?.link?.split("?")[1]);
   assert.equal(query.get("q"), "host:[::1]");

@@ -367,7 +367,7 @@ const HOLD: DeliveryHold = {
   ...{ reason: "maintenance", heldBy: "root" },
 };
 
-test("says of what is held since when and what else is, and to the operator why", () => {
+test("says of what is paused since when and what else is, and to the operator why", () => {
   const scheduled: Delivery = {
     kind: "postback",
     url: URL,
@@ -381,7 +381,7 @@ test("says of what is held since when and what else is, and to the operator why"
 
   assert.match(
     operators,
-    /^held: attempt \d, due at .* UTC, waits while the operator holds webhooks to hooks\.corp since .* \(maintenance\); release them$/,
+    /^paused: attempt \d, due at .* UTC, waits because the operator has paused webhooks to hooks\.corp since .* \(maintenance\); release them$/,
   );
   assert.match(accounts, /since [^()]*; ask the operator to release them$/);
 });

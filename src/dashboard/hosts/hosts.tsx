@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { AnswerOf } from "../../api/answers.ts";
 import type { HostOverview } from "../../api/stats.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
-import { stateText } from "../part/badge.tsx";
+import { Badge, stateText } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Count } from "../part/count.tsx";
 import { FilterField } from "../part/filter-field.tsx";
@@ -30,6 +30,8 @@ const RANGES = [
 ] as const;
 
 const REFRESH_MS = 5000;
+// No report comes of a pause.
+const POLL_MS = 15_000;
 
 /** Every host: its figures, its last error, and a way to redeliver what did not arrive. */
 export function HostsScreen() {
@@ -43,7 +45,7 @@ export function HostsScreen() {
       const since = new Date(Date.now() - range.ms).toISOString();
       return call("GET /v1/stats/hosts", { ...load, query: { since } });
     },
-    { everyMs: REFRESH_MS },
+    { everyMs: REFRESH_MS, pollMs: POLL_MS },
   );
   return (
     <>
@@ -144,10 +146,13 @@ function NoHosts() {
 const COLUMNS: readonly Column<HostOverview>[] = [
   {
     name: "Host",
-    cell: ({ host }) => (
-      <a class="clipped mono" href={hrefOf(tasksOf(host))} title={host}>
-        <bdi>{host}</bdi>
-      </a>
+    cell: ({ host, is_paused: isPaused }) => (
+      <>
+        <a class="clipped mono" href={hrefOf(tasksOf(host))} title={host}>
+          <bdi>{host}</bdi>
+        </a>{" "}
+        {isPaused && <Badge state="paused" />}
+      </>
     ),
   },
   { name: "Attempts", isNumber: true, cell: ({ attempts }) => <Count count={attempts} /> },

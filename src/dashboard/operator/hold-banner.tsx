@@ -8,14 +8,14 @@ import { holds, readHolds } from "./holds.ts";
 const POLL_MS = 15_000;
 const NAMED_MAX = 3;
 
-/** Says on every screen of the operator that webhooks are held: whoever forgets a hold keeps them for good. */
+/** Shows on every screen of the operator which webhooks are paused, so that no pause is forgotten. */
 export function HoldBanner() {
   useResource("holds", readHolds, { everyMs: 0, pollMs: POLL_MS });
   const all = holds.value;
   const [first] = all;
   if (first === undefined) return null;
   return (
-    <section class="notice notice-warning" aria-label="Held webhooks">
+    <section class="notice notice-warning" aria-label="Paused webhooks">
       <p>{all.length === 1 ? <One hold={first} /> : <Several all={all} />}</p>
       <a href={hrefOf("/holds")}>Holds</a>
     </section>
@@ -25,7 +25,7 @@ export function HoldBanner() {
 function One({ hold }: { readonly hold: DeliveryHold }) {
   return (
     <>
-      <b>Held: {scopeText(hold)}</b>, since <Time at={hold.since} />
+      <b>Paused: {scopeText(hold)}</b>, since <Time at={hold.since} />
       {hold.reason !== null && (
         <>
           , because: <bdi>{hold.reason}</bdi>
@@ -40,7 +40,7 @@ function Several({ all }: { readonly all: readonly DeliveryHold[] }) {
   const named = all.slice(0, NAMED_MAX).map(scopeText).join("; ");
   return (
     <>
-      <b>Held: {named}</b>
+      <b>Paused: {named}</b>
       {more > 0 && `; and ${more} more`}
     </>
   );

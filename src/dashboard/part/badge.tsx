@@ -17,6 +17,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   invalid: "bad",
   error: "bad",
   retrying: "warn",
+  paused: "warn",
   next: "warn",
   degraded: "warn",
   rotating: "warn",
@@ -33,6 +34,17 @@ const TONES: Readonly<Record<string, Tone>> = {
 /** A state's word: `given_up` is "given up". */
 export function stateText(state: string): string {
   return state.replaceAll("_", " ");
+}
+
+interface Scheduled {
+  readonly state: string;
+  readonly is_paused: boolean;
+}
+
+/** The state of a delivery: a scheduled one is `paused`, or `retrying` after a failure. */
+export function shownState({ state, is_paused: isPaused }: Scheduled, hasFailed: boolean): string {
+  if (isPaused) return "paused";
+  return state === "scheduled" && hasFailed ? "retrying" : state;
 }
 
 /** The mark of a finished task that nobody has collected. */

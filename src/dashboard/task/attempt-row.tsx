@@ -25,7 +25,9 @@ interface AttemptRowProps {
 
 /** One attempt, on a line that opens to show all its details. */
 export function AttemptRow(props: AttemptRowProps) {
-  const { attempt, isNewSeries, isCurrent, isOpen, setOpen } = props;
+  const { attempt, delivery, isNewSeries, isCurrent, isOpen, setOpen } = props;
+  const { outcome, started_at: start } = attempt;
+  const isPaused = start === null && delivery.is_paused;
   return (
     <>
       {isNewSeries && <p class="series hint">Redelivered:</p>}
@@ -41,17 +43,12 @@ export function AttemptRow(props: AttemptRowProps) {
         <summary class="attempt-line">
           <span class="number attempt-number">{attempt.number}</span>
           <span>
-            <Badge
-              state={attempt.outcome ?? (attempt.started_at === null ? "scheduled" : "in_flight")}
-            />
+            <Badge state={isPaused ? "paused" : (outcome ?? (start ? "in_flight" : "scheduled"))} />
           </span>
           <span class="attempt-how">{howText(attempt)}</span>
           <span class="attempt-time">
-            {attempt.started_at === null ? (
-              <Countdown at={attempt.due_at} />
-            ) : (
-              <Time at={attempt.started_at} />
-            )}
+            {start !== null && <Time at={start} />}
+            {start === null && !isPaused && <Countdown at={attempt.due_at} />}
           </span>
           <span class="number attempt-spent">{spentText(attempt)}</span>
         </summary>

@@ -1,5 +1,5 @@
 import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
-import { Badge } from "../part/badge.tsx";
+import { Badge, shownState } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Countdown } from "../part/time.tsx";
@@ -21,14 +21,14 @@ interface DeliveryPanelProps {
 /** One webhook: its target, its state, and every attempt. */
 export function DeliveryPanel(props: DeliveryPanelProps) {
   const { task, delivery, current, open, setOpen, redeliver } = props;
-  const { kind, url, state, attempts, next_attempt_at: next } = delivery;
+  const { kind, url, is_paused: isPaused, attempts, next_attempt_at: next } = delivery;
   const hasFailed = attempts.some(({ outcome }) => outcome !== null && outcome !== "delivered");
   return (
     <section class="panel delivery" aria-label={`The ${kind}`}>
       <div class="panel-head">
         <h2>{kind === "postback" ? "Postback" : "Pingback"}</h2>
-        <Badge state={state === "scheduled" && hasFailed ? "retrying" : state} />
-        {next !== null && <Countdown at={next} />}
+        <Badge state={shownState(delivery, hasFailed)} />
+        {next !== null && !isPaused && <Countdown at={next} />}
         <span class="grow" />
         {redeliver !== null && <Button press={redeliver.run}>{redeliver.text}</Button>}
       </div>

@@ -61,7 +61,7 @@ export function useTaskActions({ task, deliveries }: Timeline, reload: () => voi
 }
 
 const DONE: Readonly<Record<TaskAction, string>> = {
-  redeliver: "The webhook is sent at once.",
+  redeliver: "The webhook is due now.",
   cancel: "The task is cancelled.",
 };
 
@@ -70,10 +70,11 @@ function redelivery(
   deliveries: readonly TimelineDelivery[],
 ): Question | null {
   if (!canRedeliver({ state: task.state, deliveries })) return null;
+  const sendable = deliveries.filter((each) => !each.is_paused);
   // A receiver that got one webhook does not need it again because of the other.
-  const missing = deliveries.filter(({ state }) => state !== "delivered");
-  const [only] = missing;
-  const isOne = only !== undefined && missing.length === 1 && deliveries.length > 1;
+  const missing = sendable.filter(({ state }) => state !== "delivered");
+  const [only, ...others] = missing.length > 0 ? missing : sendable;
+  const isOne = only !== undefined && others.length === 0 && deliveries.length > 1;
   return { action: "redeliver", kind: isOne ? only.kind : null };
 }
 

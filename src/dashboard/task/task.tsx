@@ -29,18 +29,19 @@ import { TimelineChart } from "./timeline-chart.tsx";
 import { attemptKey } from "./timeline-row.ts";
 
 const PROGRESS_MS = 2000;
+const PAUSES_MS = 15_000;
 
 /** One task: its state and why, from posted to delivered. */
 export function TaskScreen({ id }: { readonly id: string }) {
-  const [pollMs, setPollMs] = useState(0);
+  const [pollMs, setPollMs] = useState(PAUSES_MS);
   const resource = useResource(
     `task ${id}`,
     async (load) => {
       const timeline = await readTimeline(id, load);
       if (typeof timeline === "string") return timeline;
       setTime(timeline.time);
-      // No report comes of a run's progress.
-      setPollMs(timeline.task.progress === null ? 0 : PROGRESS_MS);
+      // No report comes of a run's progress, nor of a pause.
+      setPollMs(timeline.task.progress === null ? PAUSES_MS : PROGRESS_MS);
       return { ...timeline, deliveries: timeline.deliveries.toSorted(postbackFirst) };
     },
     { pollMs },
@@ -173,7 +174,7 @@ function Deliveries({ timeline: { task, deliveries }, actions, attempts }: Deliv
             setOpen={setOpen}
             current={cursor.current}
             redeliver={
-              deliveries.length > 1 && actions.redelivery !== null
+              deliveries.length > 1 && actions.redelivery !== null && !delivery.is_paused
                 ? {
                     text: redeliveryText(deliveries, kind),
                     run: () => actions.ask({ action: "redeliver", kind }),

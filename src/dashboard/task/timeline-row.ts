@@ -81,7 +81,7 @@ export function runnerText({ kind, name }: Timeline["run"]["by"]): string | null
 function deliveryMarks(delivery: TimelineDelivery, now: number): readonly Mark[] {
   return delivery.attempts.flatMap((attempt, index) => {
     const key = attemptKey(delivery, index);
-    const mark = toMark(attempt, { key, now });
+    const mark = toMark(attempt, { key, now, isPaused: delivery.is_paused });
     const before = delivery.attempts[index - 1];
     const ended = timeOf(before?.ended_at ?? null);
     // A number that starts again belongs to a redelivery: nothing waited for it.
@@ -92,7 +92,11 @@ function deliveryMarks(delivery: TimelineDelivery, now: number): readonly Mark[]
 
 function toMark(
   attempt: TimelineAttempt,
-  { key, now }: { readonly key: string; readonly now: number },
+  {
+    key,
+    now,
+    isPaused,
+  }: { readonly key: string; readonly now: number; readonly isPaused: boolean },
 ): Mark {
   const { number, outcome, http_status: status, error } = attempt;
   const started = timeOf(attempt.started_at);
@@ -106,8 +110,8 @@ function toMark(
       to: at,
       state: "scheduled",
       attempt: key,
-      label: `${number} next`,
-      title: `Attempt ${number} is due`,
+      label: `${number} ${isPaused ? "paused" : "next"}`,
+      title: isPaused ? `Attempt ${number} is paused by the operator` : `Attempt ${number} is due`,
     };
   }
   const to = timeOf(attempt.ended_at) ?? Math.max(started, now);

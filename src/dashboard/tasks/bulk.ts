@@ -16,13 +16,13 @@ const WIDTH = 4;
 
 /** The part of a task that matters here. */
 interface Sendable extends Pick<FoundTask, "state"> {
-  readonly deliveries: readonly Pick<FoundTask["deliveries"][number], "state">[];
+  readonly deliveries: readonly Pick<FoundTask["deliveries"][number], "state" | "is_paused">[];
 }
 
-/** True for a task whose webhooks can be sent again: it has ended, and has webhooks. */
+/** True for an ended task with a webhook that can be sent again or earlier: a paused one waits in any case. */
 export function canRedeliver({ state, deliveries }: Sendable): boolean {
   const hasEnded = state === "completed" || state === "failed";
-  return hasEnded && deliveries.some((each) => each.state !== "waiting");
+  return hasEnded && deliveries.some((each) => each.state !== "waiting" && !each.is_paused);
 }
 
 /** True for a task with a webhook that was given up or refused. */

@@ -1,5 +1,5 @@
 import type { FoundDelivery, FoundTask } from "../../api/search.ts";
-import { Badge, Ready } from "../part/badge.tsx";
+import { Badge, Ready, shownState } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
 import { Clipped, None } from "../part/panel.tsx";
 import { Countdown, Time } from "../part/time.tsx";
@@ -147,13 +147,13 @@ function Webhooks({ row: { state, deliveries } }: { readonly row: FoundTask }) {
     <ul class="webhooks">
       {deliveries.map((each) => (
         <li key={each.kind}>
-          <Badge state={shownState(each)} />
+          <Badge state={shownState(each, hasFailed(each))} />
           <span>{each.kind}</span>
           <bdi class="clipped webhook-host" title={each.host}>
             {each.host}
           </bdi>
           <Last delivery={each} />
-          {each.next_attempt_at !== null && each.state === "scheduled" && (
+          {each.next_attempt_at !== null && !each.is_paused && each.state === "scheduled" && (
             <Countdown at={each.next_attempt_at} />
           )}
         </li>
@@ -162,10 +162,8 @@ function Webhooks({ row: { state, deliveries } }: { readonly row: FoundTask }) {
   );
 }
 
-/** A delivery's state; one that failed and will be tried again is `retrying`. */
-export function shownState({ state, last }: Pick<FoundDelivery, "state" | "last">): string {
-  const hasFailed = last !== null && last.outcome !== "delivered";
-  return state === "scheduled" && hasFailed ? "retrying" : state;
+function hasFailed({ last }: FoundDelivery): boolean {
+  return last !== null && last.outcome !== "delivered";
 }
 
 function Last({ delivery: { attempts, last } }: { readonly delivery: FoundDelivery }) {

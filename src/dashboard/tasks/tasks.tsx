@@ -26,6 +26,8 @@ import { focusSearch, TaskSearchForm } from "./task-search-form.tsx";
 import { type Selection, useSelection } from "./task-selection.ts";
 import { TaskTable } from "./task-table.tsx";
 
+// No report comes of a pause.
+const POLL_MS = 15_000;
 // Older pages change rarely.
 const OLDER_EVERY_MS = 5000;
 
@@ -47,7 +49,7 @@ export function TasksScreen() {
         throw error;
       }
     },
-    cursor === null ? {} : { everyMs: OLDER_EVERY_MS },
+    cursor === null ? { pollMs: POLL_MS } : { everyMs: OLDER_EVERY_MS, pollMs: POLL_MS },
   );
   const { data, problem, reload } = pages;
   const fault = data !== null && "fault" in data ? data.fault : null;

@@ -51,6 +51,11 @@ export interface HostFacts {
   readonly succeeded: number;
   /** When the last attempt failed; null when none has. */
   readonly failedAt: number | null;
+  /** Deliveries that are retried now, and those that are refused now. */
+  readonly retrying: number;
+  readonly refused: number;
+  /** True if the operator has paused all that this viewer's webhooks send there. */
+  readonly isPaused: boolean;
 }
 
 const HOUR_MS = 3_600_000;
@@ -113,14 +118,15 @@ function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function failingHosts({ hosts, now }: AttentionFacts): Attention[] {
+function failingHosts({ hosts, now, role }: AttentionFacts): Attention[] {
   const failing = hosts.filter(
     ({ attempts, succeeded, failedAt }) =>
       attempts > 0 && succeeded === 0 && failedAt !== null && failedAt > now - HOUR_MS,
   );
-  const named = failing.slice(0, HOSTS_NAMED_MAX).map(({ host, attempts }): Attention => {
+  const named = failing.slice(0, HOSTS_NAMED_MAX).map((each): Attention => {
+    const { host, attempts } = each;
     const count = attempts === 1 ? "The only attempt" : `All ${attempts} attempts`;
-    const text = `${count} to reach ${host} failed lately. See why, and fix the receiver; retries go on meanwhile.`;
+    const text = `${count} to reach ${host} failed lately. ${retriesText(each, role)}`;
     const link = `/tasks?q=${encodeURIComponent(`host:${host}`)}`;
     return { level: "problem", what: "host_fails", text, link };
   });
@@ -130,6 +136,23 @@ function failingHosts({ hosts, now }: AttentionFacts): Attention[] {
   const text = `${which}. See the list of hosts.`;
   return [...named, { level: "problem", what: "host_fails", text, link: "/hosts" }];
 }
+
+/** What follows the failed attempts to a host, and what to do. */
+function retriesText({ retrying, refused, isPaused }: HostFacts, role: ReaderRole): string {
+  if (retrying === 0 && refused > 0) {
+    return `Refused webhooks are not retried: ${adviceText(REFUSED_ADVICE, role)}; then send them again.`;
+  }
+  const fix = "See why, and fix the receiver";
+  if (retrying === 0) return `${fix}; then send the webhooks again: no retry is left.`;
+  return isPaused
+    ? `${fix}. Retries are paused by the operator.`
+    : `${fix}; retries continue meanwhile.`;
+}
+
+const REFUSED_ADVICE = {
+  anybody: "correct the URL",
+  operator: "allow the address with webhooks.allow",
+};
 
 function undelivered({ undelivered: count, role }: AttentionFacts): Attention[] {
   if (count === 0) return [];

@@ -42,10 +42,13 @@ export function scopesOf({ accountId, host }: { accountId: number; host: string 
   ];
 }
 
-/** The hold that keeps an account's webhook to a host back, the oldest if there are several; null where none does. */
+/**
+ * The oldest pause that covers an account's webhooks to a host; null if none does. A null login stands for all
+ * accounts: a pause of one account does not cover them.
+ */
 export function holdOf(
   holds: readonly DeliveryHold[],
-  of: { readonly login: string; readonly host: string },
+  of: { readonly login: string | null; readonly host: string },
 ): DeliveryHold | null {
   // A URL has an IPv6 address in brackets.
   const bare = of.host.replace(/^\[(.*)\]$/, "$1");

@@ -48,9 +48,9 @@ export function explainDelivery(
   const circumstances = { url: delivery.url, now, reader };
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "nothing is recorded of it yet";
-  const isHeld = delivery.state === "scheduled" && hold !== null;
-  const lastStory = isHeld
-    ? explainHeld(last, hold, circumstances)
+  const isPaused = delivery.state === "scheduled" && hold !== null;
+  const lastStory = isPaused
+    ? explainPaused(last, hold, circumstances)
     : explainAttempt(last, circumstances);
   switch (delivery.state) {
     case "delivered":
@@ -126,16 +126,16 @@ function explainScheduled({ number, dueAt }: Attempt, { now, reader }: Circumsta
   );
 }
 
-function explainHeld(
+function explainPaused(
   { number, dueAt }: Attempt,
   hold: DeliveryHold,
   { reader: { role, writeTime } }: Circumstances,
 ): string {
   // The operator's words are for operators.
   const reason = role === "operator" && hold.reason !== null ? ` (${hold.reason})` : "";
-  const since = `the operator holds ${scopeText(hold)} since ${writeTime(hold.since)}${reason}`;
+  const since = `the operator has paused ${scopeText(hold)} since ${writeTime(hold.since)}${reason}`;
   const remedy = adviceText({ operator: "release them" }, role);
-  return `held: attempt ${number}, due at ${writeTime(dueAt)}, waits while ${since}; ${remedy}`;
+  return `paused: attempt ${number}, due at ${writeTime(dueAt)}, waits because ${since}; ${remedy}`;
 }
 
 function explainInFlight(startedAt: number, { url, now, reader }: Circumstances): string {

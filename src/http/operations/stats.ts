@@ -14,11 +14,12 @@ import {
   type SeriesRange,
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
+import { holdOf } from "../../domain/webhook/delivery-hold.ts";
 import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
 import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Operation } from "../operation.ts";
+import { type AccountRef, defineOperation, type Operation } from "../operation.ts";
 import { typesWithoutWorker } from "./operator-runners.ts";
 
 const HOUR_MS = 3_600_000;
@@ -47,7 +48,7 @@ export function statsOverview(deps: OperationDeps): Operation {
     },
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
-      const { tasks, day, facts } = await recent.get(whose, () => gather(whose, deps));
+      const { tasks, day, facts } = await recent.get(whose, () => gather(scope, deps));
       const role = isOperator ? "operator" : "account";
       const fields = {
         tasks,
@@ -63,8 +64,9 @@ export function statsOverview(deps: OperationDeps): Operation {
 
 type Gathered = Awaited<ReturnType<typeof gather>>;
 
-async function gather(scope: Scope, deps: OperationDeps) {
+async function gather(account: AccountRef | null, deps: OperationDeps) {
   const { store, clock } = deps;
+  const scope = account?.accountId ?? null;
   const now = clock.now();
   const [counts, { steps }, waitsSince] = await Promise.all([
     store.countWork(scope),
@@ -74,7 +76,7 @@ async function gather(scope: Scope, deps: OperationDeps) {
   ]);
   const oldestWaitingMs = waitsSince === null ? null : Math.max(0, now - waitsSince);
   const { undelivered } = counts;
-  const facts = { ...(await watched(scope, { deps, now })), undelivered, oldestWaitingMs };
+  const facts = { ...(await watched(account, { deps, now })), undelivered, oldestWaitingMs };
   return { tasks: workDocument(counts), day: dayDocument(sumSteps(steps)), facts };
 }
 
@@ -85,14 +87,18 @@ interface At {
 
 type Watched = Omit<AttentionFacts, "role" | "undelivered" | "oldestWaitingMs">;
 
-async function watched(scope: Scope, { deps, now }: At): Promise<Watched> {
+async function watched(account: AccountRef | null, { deps, now }: At): Promise<Watched> {
+  const scope = account?.accountId ?? null;
   const since = now - HOUR_MS;
-  const [page, own] = await Promise.all([
+  const [page, holds, own] = await Promise.all([
     deps.store.listHostTraffic({ scope, since, limit: HOSTS_READ_MAX, only: "sent" }),
+    deps.store.listDeliveryHolds(),
     scope === null ? ofOperator({ deps, now }) : ofAccount(scope, deps),
   ]);
-  const hosts = page.hosts.map(({ host, attempts, succeeded, lastFailure }) => {
-    return { host, attempts, succeeded, failedAt: lastFailure?.endedAt ?? null };
+  const login = account?.login ?? null;
+  const hosts = page.hosts.map(({ host, lastFailure, ...counts }) => {
+    const isPaused = holdOf(holds, { login, host }) !== null;
+    return { ...counts, host, failedAt: lastFailure?.endedAt ?? null, isPaused };
   });
   return { now, hosts, ...own };
 }
@@ -226,12 +232,14 @@ export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps)
       const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
       // An hour's grace: a client that asks for everything uses a clock of its own.
       if (since < now - retentionMs - HOUR_MS) throw tooEarly(retentionDays);
-      const page = await store.listHostTraffic({
-        scope: scope?.accountId ?? null,
-        since,
-        limit: HOSTS_MAX,
-      });
-      const hosts = page.hosts.map(hostDocument);
+      const [page, holds] = await Promise.all([
+        store.listHostTraffic({ scope: scope?.accountId ?? null, since, limit: HOSTS_MAX }),
+        store.listDeliveryHolds(),
+      ]);
+      const login = scope?.login ?? null;
+      const hosts = page.hosts.map((each) =>
+        hostDocument(each, holdOf(holds, { login, host: each.host }) !== null),
+      );
       return { fields: { since: timeText(since), hosts, more: page.hasMore } };
     },
   });
@@ -242,7 +250,7 @@ function tooEarly(days: number): StatusError {
   return new StatusError(40000, { detail });
 }
 
-function hostDocument(host: HostTraffic): HostOverview {
+function hostDocument(host: HostTraffic, isPaused: boolean): HostOverview {
   const { attempts, succeeded, refused, retrying, durations, lastFailure } = host;
   return {
     host: host.host,
@@ -254,6 +262,7 @@ function hostDocument(host: HostTraffic): HostOverview {
     given_up: host.givenUp,
     refused,
     retrying,
+    is_paused: isPaused,
     last_error: lastFailure === null ? null : failureDocument(lastFailure),
   };
 }

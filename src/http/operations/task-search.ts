@@ -3,8 +3,9 @@ import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError, statusMessage } from "../../domain/status.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task/task-search.ts";
+import { holdOf } from "../../domain/webhook/delivery-hold.ts";
 import { TASKS_EXAMINED_MAX } from "../../store/store.ts";
-import type { FoundDelivery, FoundTaskRow } from "../../store/store.ts";
+import type { DeliveryHold, FoundDelivery, FoundTaskRow } from "../../store/store.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -33,8 +34,9 @@ export function taskSearch({ store, cursors, findProgress }: OperationDeps): Ope
       });
       const { tasks, next, examinedUntil } = page;
       const progressOf = await findProgress(runningIds(tasks));
+      const holds = tasks.some(hasScheduled) ? await store.listDeliveryHolds() : [];
       const fields = {
-        tasks: tasks.map((task) => foundDocument(task, progressOf(task.id))),
+        tasks: tasks.map((task) => foundDocument(task, { progress: progressOf(task.id), holds })),
         next_cursor: next && cursors.seal(next, view),
         examined_until: timeOrNull(examinedUntil),
       };
@@ -49,7 +51,16 @@ function toSearch(q: string, now: number): TaskSearch {
   return parsed.search;
 }
 
-function foundDocument(task: FoundTaskRow, progress: TaskProgress | null): FoundTask {
+function hasScheduled({ deliveries }: FoundTaskRow): boolean {
+  return deliveries.some(({ state }) => state === "scheduled");
+}
+
+interface Present {
+  readonly progress: TaskProgress | null;
+  readonly holds: readonly DeliveryHold[];
+}
+
+function foundDocument(task: FoundTaskRow, { progress, holds }: Present): FoundTask {
   const { id, login, state, statusCode, type, tag, priority, runs } = task;
   return {
     id,
@@ -67,11 +78,13 @@ function foundDocument(task: FoundTaskRow, progress: TaskProgress | null): Found
     start_at: timeOrNull(task.startAt),
     progress: state === "running" ? progress : null,
     ready: task.isReady,
-    deliveries: task.deliveries.map(deliveryDocument),
+    deliveries: task.deliveries.map((each) =>
+      deliveryDocument(each, holdOf(holds, { login, host: each.host })),
+    ),
   };
 }
 
-function deliveryDocument(delivery: FoundDelivery): FoundDeliveryShown {
+function deliveryDocument(delivery: FoundDelivery, hold: DeliveryHold | null): FoundDeliveryShown {
   const { kind, host, state, attempts, last, nextDueAt } = delivery;
   return {
     kind,
@@ -85,5 +98,6 @@ function deliveryDocument(delivery: FoundDelivery): FoundDeliveryShown {
       ended_at: timeText(last.endedAt),
     },
     next_attempt_at: timeOrNull(nextDueAt),
+    is_paused: state === "scheduled" && hold !== null,
   };
 }

@@ -128,11 +128,12 @@ function deliveryDocument(
 ): TimelineDelivery {
   const { kind, url, state, attempts } = delivery;
   const { task, webhookSecret, webhookSecretNext, traceText } = found;
-  const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext, traceText };
-  const last = attempts.at(-1);
-  const isScheduled = last !== undefined && last.startedAt === null;
   const form = parseUrlForm(url);
   const host = form.kind === "form" ? form.hostname : "";
+  const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext, traceText };
+  const hold = holdOf(holds, { login: found.login, host });
+  const last = attempts.at(-1);
+  const isScheduled = last !== undefined && last.startedAt === null;
   const newest = attempts.findLast(hasGoneOut);
   const sent = newest === undefined ? null : sentRequest(newest, facts);
   // When nothing was sent yet: the parts that every attempt would send alike.
@@ -144,12 +145,9 @@ function deliveryDocument(
     url,
     host,
     state,
-    story: explainDelivery(delivery, {
-      now,
-      reader,
-      hold: holdOf(holds, { login: found.login, host }),
-    }),
+    story: explainDelivery(delivery, { now, reader, hold }),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
+    is_paused: state === "scheduled" && hold !== null,
     request: requestDocument(request, url),
     attempts: attempts.map((attempt, index) => ({
       ...attemptDocument(attempt),
