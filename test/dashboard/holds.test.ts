@@ -11,7 +11,7 @@ import { forgive, goTo, mark, signInAsOperator, takeSteps } from "./visit.ts";
 
 const HOSTILE = `<img src=x onerror=alert(1)>`;
 
-const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1"]\n';
+const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.9"]\n';
 
 test("what the operator holds", (t) =>
   takeSteps(
@@ -19,7 +19,9 @@ test("what the operator holds", (t) =>
     {
       "waits from the dialog to the release, and every screen of the operator says so":
         holdsAndReleases,
-      "is asked about before it is held: all webhooks where nothing is named": holdsAll,
+      "is asked about twice if it covers all webhooks": holdsAll,
+      "is shown as paused in every place, without a countdown and without a button that sends it":
+        showsPaused,
       "is listed, walked through and released by keys alone": releasesByKeys,
       "is in the audit, which is filtered by action and leafed through": isInAudit,
     },
@@ -32,7 +34,7 @@ test("the operator's script", (t) =>
     "that cannot be loaded leaves the other screens, and says what to do": saysItIsMissing,
   }));
 
-const banner = (page: Page) => page.getByRole("region", { name: "Held webhooks" });
+const banner = (page: Page) => page.getByRole("region", { name: "Paused webhooks" });
 
 const DIALOG = { name: "Hold webhooks" };
 
@@ -54,13 +56,16 @@ async function holdsAndReleases(t: TestContext, daemon: TestDaemon): Promise<voi
   forgive(opened, /status of 400/);
   await dialog.getByLabel("Host").fill("127.0.0.1");
   await dialog.getByLabel("Reason").fill(HOSTILE);
-  await dialog.getByText("This holds webhooks to 127.0.0.1.").waitFor();
-  await dialog.getByRole("button", { name: "Hold them" }).click();
-  await page.getByRole("status").filter({ hasText: "Held: webhooks to 127.0.0.1." }).waitFor();
+  await dialog.getByText("This pauses webhooks to 127.0.0.1.").waitFor();
+  await dialog.getByRole("button", { name: "Hold them", exact: true }).click();
+  // Nothing was ever sent there.
+  await dialog.getByRole("alert").filter({ hasText: "127.0.0.1" }).waitFor();
+  await dialog.getByRole("button", { name: "Hold them all the same" }).click();
+  await page.getByRole("status").filter({ hasText: "Paused: webhooks to 127.0.0.1." }).waitFor();
   await banner(page).getByText(`because: ${HOSTILE}`).waitFor();
   for (const screen of ["Overview", "Tasks", "Hosts", "Accounts", "System"]) {
     await goTo(page, screen);
-    await banner(page).getByText("Held: webhooks to 127.0.0.1").waitFor();
+    await banner(page).getByText("Paused: webhooks to 127.0.0.1").waitFor();
   }
   await daemon.daemon.idle();
   const [task] = (await daemon.post([{ type: "echo", postback_url: receiver.url("/a") }])).tasks;
@@ -86,7 +91,7 @@ async function seesHeld(t: TestContext, daemon: TestDaemon, id: string): Promise
   const { page, context } = await openPage(t, daemon.url);
   await signIn(page, daemon.account);
   await page.goto(`/dashboard/tasks/${id}`);
-  await page.getByText("waits while the operator holds webhooks to 127.0.0.1").waitFor();
+  await page.getByText("the operator has paused webhooks to 127.0.0.1").waitFor();
   assert.equal(await banner(page).count(), 0);
   assert.equal(await page.getByText("onerror").count(), 0);
   await context.close();
@@ -98,12 +103,44 @@ async function holdsAll(t: TestContext, daemon: TestDaemon): Promise<void> {
   await page.goto("/dashboard/holds?account=tester");
   await page.getByRole("button", { name: "Hold webhooks…" }).click();
   const dialog = page.getByRole("dialog", DIALOG);
-  await dialog.getByText("This holds webhooks of tester.").waitFor();
+  await dialog.getByText("This pauses webhooks of tester.").waitFor();
   await dialog.getByLabel("Account").fill("");
-  await dialog.getByText("This holds all webhooks.").waitFor();
-  await page.keyboard.press("Escape");
-  await dialog.waitFor({ state: "detached" });
+  await dialog.getByText("This pauses all webhooks.").waitFor();
+  await dialog.getByRole("button", { name: "Hold them", exact: true }).click();
+  await dialog.getByRole("alert").waitFor();
   assert.deepEqual(await heldOf(daemon), []);
+  await dialog.getByRole("button", { name: "Hold them all the same" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual(await heldOf(daemon), [null]);
+  await (await signInOperator(daemon)).post("/delivery_holds/release", {});
+}
+
+async function showsPaused(t: TestContext, daemon: TestDaemon): Promise<void> {
+  const reply = () => ({ kind: "status", status: 503 }) as const;
+  const url = (await startReceiver(t, { host: "127.0.0.9", reply })).url("/fails");
+  const [task] = (await daemon.post([{ type: "echo", tag: "fails", postback_url: url }])).tasks;
+  await daemon.daemon.idle();
+  const { page } = await openPage(t, daemon.url);
+  await signIn(page, daemon.account);
+  await page.goto(`/dashboard/tasks/${task?.id}`);
+  await page.getByRole("button", { name: "Send now" }).waitFor();
+  const operator = await signInOperator(daemon);
+  await operator.post("/delivery_holds", { host: "127.0.0.9" });
+
+  await page.reload();
+  const panel = page.getByRole("region", { name: "The postback" });
+  await panel.getByText("paused", { exact: true }).first().waitFor();
+  assert.equal(await page.getByRole("button", { name: "Send now" }).count(), 0);
+  assert.doesNotMatch((await panel.textContent()) ?? "", /retrying|in \d+:\d\d|due now/);
+  await page.goto("/dashboard/tasks?q=tag:fails");
+  const row = page.getByRole("row").filter({ hasText: "127.0.0.9" });
+  await row.getByText("paused", { exact: true }).waitFor();
+  assert.doesNotMatch((await row.textContent()) ?? "", /retrying|in \d+:\d\d|due now/);
+  await goTo(page, "Hosts");
+  await row.getByText("paused", { exact: true }).waitFor();
+  await goTo(page, "Overview");
+  await page.getByRole("listitem").filter({ hasText: "127.0.0.9" }).getByText("paused").waitFor();
+  await operator.post("/delivery_holds/release", { host: "127.0.0.9" });
 }
 
 async function heldOf(daemon: TestDaemon) {

@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 
+import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { scopeText } from "../../domain/webhook/delivery-hold.ts";
 import { FormDialog } from "../part/action-dialog.tsx";
 import { announce } from "../part/announcer.tsx";
-import { call } from "../shell/api.ts";
+import { ApiError, call } from "../shell/api.ts";
 import { actsFor } from "../shell/route.ts";
 
 interface HoldCreationProps {
@@ -11,35 +12,74 @@ interface HoldCreationProps {
   readonly done: () => void;
 }
 
-/** Asks which webhooks are to be held, and holds them. */
+interface NamedScope {
+  readonly login: string | null;
+  readonly host: string | null;
+}
+
+/** Asks which webhooks to pause, and pauses them: a doubtful pause only after a second question. */
 export function HoldCreation({ close, done }: HoldCreationProps) {
   const [login, setLogin] = useState(actsFor.peek() ?? "");
   const [host, setHost] = useState("");
   const [reason, setReason] = useState("");
+  // The scope that was asked about, and the question.
+  const [asked, setAsked] = useState({ what: "", doubt: "" });
   const scope = { login: login.trim() || null, host: host.trim() || null };
+  const what = scopeText(scope);
+  const doubt = asked.what === what ? asked.doubt : "";
   async function hold(): Promise<void> {
+    const found = asked.what === what ? null : await doubtOf(scope);
+    if (found !== null) return setAsked({ what, doubt: found });
     const body = { ...scope, reason: reason.trim() || null };
     const { hold: made } = await call("POST /v1/operator/delivery_holds", { body });
-    announce(`Held: ${scopeText(made)}.`);
+    announce(`Paused: ${scopeText(made)}.`);
     close();
     done();
   }
   return (
-    <FormDialog title="Hold webhooks" verb="Hold them" otherwise="Close" work={hold} close={close}>
+    <FormDialog
+      title="Hold webhooks"
+      verb={doubt === "" ? "Hold them" : "Hold them all the same"}
+      otherwise="Close"
+      work={hold}
+      close={close}
+    >
       <Field name="Account" empty="every account" value={login} change={setLogin} />
       <Field name="Host" empty="every host" value={host} change={setHost} />
-      <Field name="Reason" empty="for whoever finds it" value={reason} change={setReason} />
+      <Field name="Reason" empty="for other operators" value={reason} change={setReason} />
       <p class="wraps">
-        <b>This holds {scopeText(scope)}.</b> None is begun until you release them; what is under
-        way goes to its end. Tasks run on, what they have to send waits, and no retry is lost.
+        <b>This pauses {what}.</b> No attempt starts until you release them. Attempts in flight
+        finish. Tasks run, their webhooks wait, and a pause uses up no retries.
       </p>
+      {doubt !== "" && (
+        <div class="notice notice-warning" role="alert">
+          <p>{doubt}</p>
+        </div>
+      )}
     </FormDialog>
   );
 }
 
+/** The reason to ask again before this pause; null if none exists. */
+async function doubtOf({ login, host }: NamedScope): Promise<string | null> {
+  if (host === null) {
+    return login === null ? "No webhook of any account is sent until you release them." : null;
+  }
+  const q = formatTaskSearch({ ...ANY_TASK, login, host });
+  const options = { query: { q, limit: 1 }, account: null };
+  const page = await call("GET /v1/tasks/search", options).catch((error: unknown) => {
+    // The pause itself is refused with the reason.
+    if (error instanceof ApiError && error.status === 400) return null;
+    throw error;
+  });
+  if (page === null || page.tasks.length > 0 || page.next_cursor !== null) return null;
+  const whose = login === null ? "No webhook" : `No webhook of ${login}`;
+  return `${whose} goes to ${host}. A pause covers exactly this host, without its subdomains.`;
+}
+
 interface FieldProps {
   readonly name: string;
-  /** Its meaning where nothing is written. */
+  /** The meaning of an empty field. */
   readonly empty: string;
   readonly value: string;
   readonly change: (value: string) => void;
