@@ -9,7 +9,7 @@ import { createFakeClock } from "./helpers/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
 const PRINT: TypeSample = {
-  ...{ name: "print", running: 0, waiting: 1, oldestMs: 2 * MINUTE_MS },
+  ...{ name: "print", running: 0, waiting: 1, isMoreWaiting: false, oldestMs: 2 * MINUTE_MS },
   ...{ workersWaiting: 0, hasWorker: false },
 };
 

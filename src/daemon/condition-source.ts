@@ -102,7 +102,7 @@ class MissingWorkers {
     this.#since = since;
     return without
       .filter(({ name }) => now - (since.get(name) ?? now) >= MISSING_MS)
-      .map(({ name: type, waiting, oldestMs }) => ({ type, waiting, oldestMs }));
+      .map(({ name: type, ...work }) => ({ type, ...work }));
   }
 }
 

@@ -149,10 +149,10 @@ function typeFamilies(types: readonly TypeSample[]): readonly Family[] {
 type TypeLooked = Awaited<ReturnType<typeof lookAtTypes>>["types"][number];
 
 export function toTypeSample(type: TypeLooked): TypeSample {
-  const { name, running, waiting, oldest_waiting_ms, workers_waiting, has_worker } = type;
-  const oldestMs = oldest_waiting_ms ?? 0;
-  const workers = { workersWaiting: workers_waiting, hasWorker: has_worker };
-  return { name, running, waiting, oldestMs, ...workers };
+  const { name, running, waiting, waiting_is_more, oldest_waiting_ms } = type;
+  const work = { running, waiting, isMoreWaiting: waiting_is_more };
+  const workers = { workersWaiting: type.workers_waiting, hasWorker: type.has_worker };
+  return { name, ...work, oldestMs: oldest_waiting_ms ?? 0, ...workers };
 }
 
 interface TypeValue {

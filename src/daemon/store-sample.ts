@@ -18,6 +18,8 @@ export interface TypeSample {
   readonly name: string;
   readonly running: number;
   readonly waiting: number;
+  /** True if more wait than were counted. */
+  readonly isMoreWaiting: boolean;
   /** How long the longest-waiting task has waited; 0 when none waits. */
   readonly oldestMs: number;
   /** Null for a type that no worker runs. */

@@ -16,7 +16,7 @@ const CALM: AttentionFacts = {
     hosts: [],
     undelivered: 0,
   },
-  ...{ oldestWaitingMs: null, keys: null, accessRequests: 0 },
+  ...{ oldestWaitingMs: null, keys: null, accessRequests: { count: 0, isMore: false } },
 };
 
 const FAILING = {
@@ -38,7 +38,11 @@ test("each thing that is out of order is told, problems first", () => {
   const all = words({
     ...{ shortage: "the disk is full", typesWithoutWorker: ["print"], undelivered: 1 },
     hosts: [FAILING],
-    ...{ oldestWaitingMs: 60_001, keys: { active: 19, max: 20 }, accessRequests: 1 },
+    ...{
+      oldestWaitingMs: 60_001,
+      keys: { active: 19, max: 20 },
+      accessRequests: { count: 1, isMore: false },
+    },
   });
   assert.deepEqual(all, [
     ...["problem no_storage", "problem no_worker", "problem host_fails", "problem undelivered"],
@@ -50,13 +54,17 @@ test("every sentence says how many, and links lead to the dashboard's own pages"
   const facts = {
     ...{ shortage: "the disk is full", typesWithoutWorker: ["print"], undelivered: 2 },
     hosts: [{ ...FAILING, attempts: 1 }],
-    ...{ oldestWaitingMs: 125_000, keys: { active: 20, max: 20 }, accessRequests: 2 },
+    ...{
+      oldestWaitingMs: 125_000,
+      keys: { active: 20, max: 20 },
+      accessRequests: { count: 2, isMore: true },
+    },
   };
   const found = decideAttention({ ...CALM, ...facts });
   const texts = found.map(({ text }) => text).join("\n");
   for (const part of [
     ...["the disk is full", "type print", "The only attempt to reach a.example failed lately"],
-    ...["2 webhooks are undelivered", "2 min 5 s", "20 of 20", "2 requests"],
+    ...["2 webhooks are undelivered", "2 min 5 s", "20 of 20", "2+ requests"],
   ]) {
     assert(texts.includes(part), part);
   }
@@ -67,11 +75,13 @@ test("every sentence says how many, and links lead to the dashboard's own pages"
 });
 
 test("an account is told to ask the operator for what only the operator can do", () => {
-  const facts = { undelivered: 2, oldestWaitingMs: 125_000 };
+  const facts = { undelivered: 2, oldestWaitingMs: 125_000, typesWithoutWorker: ["print"] };
   const textsFor = (role: AttentionFacts["role"]) =>
     decideAttention({ ...CALM, ...facts, role }).map(({ text }) => text);
 
   assert.deepEqual(textsFor("account"), [
+    "Tasks of type print wait, and no worker for it was heard in the last minute. " +
+      "Ask the operator to start one, or see why it cannot reach this daemon.",
     "2 webhooks are undelivered: given up after all retries, or refused because the address may not be called. " +
       "Fix the receiver, or ask the operator to allow the address with webhooks.allow; then send them again.",
     "The oldest waiting task has waited for 2 min 5 s. Look at what is running; to have more run at a time, " +

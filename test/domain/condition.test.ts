@@ -26,13 +26,15 @@ test("there is nothing to mend while everything is in order", () => {
   assert.deepEqual(found({ disk, certificate }), []);
 });
 
+const PRINT = { type: "print", waiting: 2, isMoreWaiting: false };
+
 test("everything that is wrong is a condition of its own, with a remedy, and no sentence has a full stop", () => {
   const all = decideConditions({
     ...{ now: NOW, fault: "the engine stopped after a fault", shortage: "the disk is full" },
     disk: { freeBytes: 399, freeBytesMin: 100 },
     backupFailure: { at: NOW, reason: "the folder is a file" },
     certificate: { from: NOW - 90 * DAY_MS, to: NOW - 1 },
-    typesWithoutWorker: [{ type: "print", waiting: 2, oldestMs: 60_000 }],
+    typesWithoutWorker: [{ ...PRINT, oldestMs: 60_000 }],
     failingHosts: [{ host: "a.example", failures: 3, since: NOW }],
     ...{ isAlone: true, limitedAccounts: ["ada"], untrustedProxy: "10.0.0.1" },
     retention: { text: "it is short", remedy: "make it longer" },
@@ -69,9 +71,15 @@ test("a certificate runs out soon two weeks before its end, or a quarter of its 
 
 test("tasks wait for a worker in vain once one has waited for a minute", () => {
   const waits = (oldestMs: number): string[] =>
-    found({ typesWithoutWorker: [{ type: "print", waiting: 1, oldestMs }] });
+    found({ typesWithoutWorker: [{ ...PRINT, oldestMs }] });
   assert.deepEqual(waits(59_999), []);
   assert.deepEqual(waits(60_000), ["worker.missing"]);
+});
+
+test("a count of waiting tasks that stopped at its maximum ends with a plus", () => {
+  const most = { ...PRINT, waiting: 10_000, isMoreWaiting: true, oldestMs: 60_000 };
+  const [told] = decideConditions({ ...CALM, typesWithoutWorker: [most] });
+  assert.match(told?.text ?? "", /^10000\+ tasks of type print wait/);
 });
 
 test("a floor of 0 is no floor: then the disk is never low", () => {

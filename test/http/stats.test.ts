@@ -7,6 +7,7 @@ import { startReceiver } from "../helpers/receiver.ts";
 import { makeKey } from "./account.ts";
 import { complaints } from "./answer.ts";
 import { cookieLine, createOperatorSession } from "./session-requests.ts";
+import { askAsWorker, createTestWorker } from "./worker-requests.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -290,16 +291,25 @@ test("the overview is decided anew when it is a second old, for each account", a
   assert.equal((await read<Overview>(daemon, "overview")).day.posted, 1);
 });
 
+const WORKER_TYPES = '[types.print]\nrunner = "worker"\n[types.scan]\nrunner = "worker"\n';
+
+/** A worker of both types asks for the other one. */
+async function hearWorker({ file, url }: TestDaemon): Promise<void> {
+  const token = await createTestWorker(file, ["print", "scan"]);
+  await askAsWorker({ url, token }, "claim", { types: ["scan"], max: 1 });
+}
+
 test("a task that waits for more than a minute is told, and one that is delayed is not", async (t) => {
   const clock = createFakeClock({ now: NOW });
-  const toml = '[types.print]\nrunner = "worker"\n';
-  const daemon = await startTestDaemon(t, { clock, toml });
+  const daemon = await startTestDaemon(t, { clock, toml: WORKER_TYPES });
   await daemon.post({ type: "print", start_at: "2026-02-28T00:00:00Z" });
   clock.advance(HOUR);
   const calm = await read<Overview>(daemon, "overview");
   assert.deepEqual([calm.oldest_waiting_ms, calm.attention], [null, []]);
   await daemon.post({ type: "print" });
-  clock.advance(61_000);
+  clock.advance(30_000);
+  await hearWorker(daemon);
+  clock.advance(31_000);
   const { oldest_waiting_ms, attention, tasks } = await read<Overview>(daemon, "overview");
   assert.equal(oldest_waiting_ms, 61_000);
   assert.deepEqual(
@@ -312,11 +322,12 @@ test("a task that waits for more than a minute is told, and one that is delayed 
 
 test("the operator is told what to do, and an account what to ask for, at the same moment", async (t) => {
   const clock = createFakeClock({ now: NOW });
-  const toml = '[types.print]\nrunner = "worker"\n';
-  const daemon = await startTestDaemon(t, { clock, toml });
+  const daemon = await startTestDaemon(t, { clock, toml: WORKER_TYPES });
   const operator = await asOperator(daemon);
   await daemon.post({ type: "print" });
-  clock.advance(61_000);
+  clock.advance(30_000);
+  await hearWorker(daemon);
+  clock.advance(31_000);
 
   const adviceTo = async (headers: Readonly<Record<string, string>>) => {
     const { attention } = await read<Overview>(daemon, "overview", headers);
@@ -328,6 +339,32 @@ test("the operator is told what to do, and an account what to ask for, at the sa
   assert.match(await adviceTo(looksAtOne), /at a time, raise the type's concurrency/);
   assert.match(await adviceTo(operator), /at a time, raise the type's concurrency/);
   assert.match(await adviceTo(account), /, ask the operator to raise the type's concurrency/);
+});
+
+test("a missing worker is one point of attention, whoever looks, and no advice raises the concurrency", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml: WORKER_TYPES });
+  const other = await createTestAccount(daemon.file, "other");
+  const operator = await asOperator(daemon);
+  await daemon.post({ type: "print" });
+  clock.advance(61_000);
+
+  const lookers: readonly [headers: Readonly<Record<string, string>>, pattern: RegExp][] = [
+    [operator, /^Tasks of type print wait.*Start one/],
+    [{ ...operator, "x-account": daemon.account.login }, /^Tasks of type print wait.*Start one/],
+    [{}, /^Tasks of type print wait.*Ask the operator to start one/],
+  ];
+  for (const [headers, pattern] of lookers) {
+    const { attention, oldest_waiting_ms } = await read<Overview>(daemon, "overview", headers);
+    assert.deepEqual(
+      [attention.map(({ what }) => what), oldest_waiting_ms],
+      [["no_worker"], 61_000],
+    );
+    assert.match(attention[0]?.text ?? "", pattern);
+  }
+  // Its own tasks do not wait.
+  const authorization = `Bearer ${other.key}`;
+  assert.deepEqual((await read<Overview>(daemon, "overview", { authorization })).attention, []);
 });
 
 test("the operator sees all accounts together, what only the operator can mend, and one account by its name", async (t) => {

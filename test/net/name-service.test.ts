@@ -89,7 +89,7 @@ function facts(attempt: ShownAttempt | undefined): object {
 function refused(address: string, listed: readonly string[], rule: string): object {
   const error =
     `The host ${NAME} resolves to ${address}, which is refused by the rule '${rule}': ` +
-    `use a public address, or have the operator add "${address}" to webhooks.allow.`;
+    `use a public address, or add "${address}" to webhooks.allow, a setting of the operator.`;
   const refusal = { host: NAME, addresses: listed, rule };
   return { outcome: "refused", http_status: null, error, address: null, refusal };
 }

@@ -3,6 +3,7 @@ import { Fact } from "../part/fact.tsx";
 import { Panel } from "../part/panel.tsx";
 import { Quota } from "../part/quota.tsx";
 import { bytesText, countText } from "../shell/format.ts";
+import { isOperator } from "../shell/session.ts";
 
 /** The limits of the account, and how much of each is left. */
 export function LimitPanel({ account }: { readonly account: UserData }) {
@@ -21,7 +22,14 @@ export function LimitPanel({ account }: { readonly account: UserData }) {
       </dl>
       <p class="panel-body hint">
         Posts beyond a limit are refused with 50700 (data) or 42900. Collecting tasks frees nothing:
-        they are kept for {days} days after they have finished. The operator can raise a limit.
+        they are kept for {days} days after they have finished.{" "}
+        {isOperator.value ? (
+          <>
+            <code>postbackd admin account limit {account.login}</code> changes the limits.
+          </>
+        ) : (
+          "The operator can raise a limit."
+        )}
       </p>
     </Panel>
   );

@@ -30,7 +30,7 @@ export interface AttentionFacts {
   readonly now: number;
   /** The sentence that says of what there is too little; null while there is room. */
   readonly shortage: string | null;
-  /** Types with waiting work although no worker was heard lately. */
+  /** Types with waiting work of this viewer although no worker was heard lately. */
   readonly typesWithoutWorker: readonly string[];
   /** Conditions that the operator should mend, beside those. */
   readonly conditions: readonly Pick<Condition, "name" | "text" | "remedy">[];
@@ -38,11 +38,17 @@ export interface AttentionFacts {
   readonly hosts: readonly HostFacts[];
   /** Deliveries that are given up or refused now. */
   readonly undelivered: number;
-  /** How long the longest-waiting task has waited; null when none waits. */
+  /** How long the longest-waiting task has waited, unless its worker is missing; null if none waits. */
   readonly oldestWaitingMs: number | null;
   readonly keys: { readonly active: number; readonly max: number } | null;
-  /** Requests for access that wait for a decision; as many as were counted. */
-  readonly accessRequests: number;
+  /** Requests for access that wait for a decision. */
+  readonly accessRequests: Counted;
+}
+
+/** A count that stops at a maximum. */
+export interface Counted {
+  readonly count: number;
+  readonly isMore: boolean;
 }
 
 export interface HostFacts {
@@ -59,7 +65,8 @@ export interface HostFacts {
 }
 
 const HOUR_MS = 3_600_000;
-const WAIT_MS_MAX = 60_000;
+/** A task may wait so long before it needs attention. */
+export const WAIT_MS_MAX = 60_000;
 // More would hide everything else; the page of hosts shows all of them.
 const HOSTS_NAMED_MAX = 3;
 const KEYS_LEFT_MIN = 1;
@@ -87,14 +94,16 @@ function noStorage({ shortage }: AttentionFacts): Attention[] {
   return [{ level: "problem", what: "no_storage", text, link: "/system" }];
 }
 
-function noWorker({ typesWithoutWorker }: AttentionFacts): Attention[] {
+function noWorker({ typesWithoutWorker, role }: AttentionFacts): Attention[] {
+  const advice = adviceText(
+    { operator: "start one, or see why it cannot reach this daemon" },
+    role,
+  );
   return typesWithoutWorker.map((type) => ({
     level: "problem",
     what: "no_worker",
-    text:
-      `Tasks of type ${type} wait, and no worker for it was heard in the last minute. ` +
-      "Start one, or see why it cannot reach this daemon.",
-    link: "/runners",
+    text: `Tasks of type ${type} wait, and no worker for it was heard in the last minute. ${sentence(advice)}`,
+    link: role === "operator" ? "/runners" : "/tasks?q=state:waiting",
   }));
 }
 
@@ -179,9 +188,12 @@ function keysFull({ keys }: AttentionFacts): Attention[] {
   return [{ level: "warning", what: "keys_full", text, link: "/keys" }];
 }
 
-function accessRequests({ accessRequests: waiting }: AttentionFacts): Attention[] {
-  if (waiting === 0) return [];
-  const text = `${counted(waiting, "request for access waits", "requests for access wait")} for your decision.`;
+function accessRequests({ accessRequests: { count, isMore } }: AttentionFacts): Attention[] {
+  if (count === 0) return [];
+  const waiting = isMore
+    ? `${count}+ requests for access wait`
+    : counted(count, "request for access waits", "requests for access wait");
+  const text = `${waiting} for your decision.`;
   return [{ level: "warning", what: "access_requests", text, link: "/access" }];
 }
 

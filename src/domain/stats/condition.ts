@@ -63,6 +63,8 @@ export interface ConditionFacts {
 export interface WaitingType {
   readonly type: string;
   readonly waiting: number;
+  /** True if more wait than were counted. */
+  readonly isMoreWaiting: boolean;
   /** How long the longest-waiting task has waited. */
   readonly oldestMs: number;
 }
@@ -143,10 +145,12 @@ const WAIT_MS_MIN = 60_000;
 
 function workerMissing({ typesWithoutWorker }: ConditionFacts): Condition[] {
   const waiting = typesWithoutWorker.filter(({ oldestMs }) => oldestMs >= WAIT_MS_MIN);
-  return waiting.map(({ type, waiting: count }) => ({
+  return waiting.map(({ type, waiting: count, isMoreWaiting }) => ({
     name: "worker.missing",
     subject: type,
-    text: `${count} ${count === 1 ? "task" : "tasks"} of type ${type} wait, and no worker for it was heard in the last minute`,
+    text:
+      `${count}${isMoreWaiting ? "+" : ""} ${count === 1 ? "task" : "tasks"} of type ${type} wait, ` +
+      "and no worker for it was heard in the last minute",
     remedy: "start one, or see why it cannot reach this daemon",
   }));
 }

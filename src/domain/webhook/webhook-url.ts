@@ -144,7 +144,7 @@ function refuseBy(
   rule: string,
   { subject, instead, entry }: { readonly [Part in "subject" | "instead" | "entry"]: string },
 ): UrlRefusal {
-  const repair = `use ${instead}, or have the operator add "${entry}" to webhooks.allow`;
+  const repair = `use ${instead}, or add "${entry}" to webhooks.allow, a setting of the operator`;
   return {
     kind: "refused",
     rule,

@@ -24,13 +24,16 @@ export function runnerList(deps: OperationDeps): Operation {
   });
 }
 
-/** The types whose tasks wait although no worker for them was heard lately. */
-export async function typesWithoutWorker(
-  deps: OperationDeps,
-  now: number,
-): Promise<readonly string[]> {
+/** The types whose tasks wait although no worker for them was heard lately, and the longest wait of the others. */
+export async function waitsByType(deps: OperationDeps, now: number) {
   const { types } = await lookAtTypes(deps, now);
-  return types.filter((type) => type.has_worker === false).map(({ name }) => name);
+  const waits = types
+    .filter((type) => type.has_worker !== false)
+    .flatMap(({ oldest_waiting_ms: oldestMs }) => oldestMs ?? []);
+  return {
+    typesWithoutWorker: types.filter((type) => type.has_worker === false).map(({ name }) => name),
+    oldestWaitingMs: waits.length === 0 ? null : Math.max(...waits),
+  };
 }
 
 /** The part of an operation's means with which types are looked at. */

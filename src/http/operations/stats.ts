@@ -1,7 +1,7 @@
 import type { DayCounts, HostOverview, SeriesBucket as BucketShown } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { parseTime, timeText } from "../../domain/clock/time.ts";
-import { decideAttention, type AttentionFacts } from "../../domain/stats/attention.ts";
+import { decideAttention, WAIT_MS_MAX, type AttentionFacts } from "../../domain/stats/attention.ts";
 import { percentile } from "../../domain/stats/duration-histogram.ts";
 import {
   SERIES_BUCKETS_MAX,
@@ -14,13 +14,14 @@ import {
   type SeriesRange,
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
+import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { holdOf } from "../../domain/webhook/delivery-hold.ts";
 import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
 import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { type AccountRef, defineOperation, type Operation } from "../operation.ts";
-import { typesWithoutWorker } from "./operator-runners.ts";
+import { waitsByType } from "./operator-runners.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -48,12 +49,13 @@ export function statsOverview(deps: OperationDeps): Operation {
     },
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
-      const { tasks, day, facts } = await recent.get(whose, () => gather(scope, deps));
+      const found = await recent.get(whose, () => gather(scope, deps));
+      const { tasks, day, oldestWaitingMs, facts } = found;
       const role = isOperator ? "operator" : "account";
       const fields = {
         tasks,
         day,
-        oldest_waiting_ms: facts.oldestWaitingMs,
+        oldest_waiting_ms: oldestWaitingMs,
         attention: decideAttention({ ...facts, role }),
         time: timeText(facts.now),
       };
@@ -76,24 +78,32 @@ async function gather(account: AccountRef | null, deps: OperationDeps) {
   ]);
   const oldestWaitingMs = waitsSince === null ? null : Math.max(0, now - waitsSince);
   const { undelivered } = counts;
-  const facts = { ...(await watched(account, { deps, now })), undelivered, oldestWaitingMs };
-  return { tasks: workDocument(counts), day: dayDocument(sumSteps(steps)), facts };
+  const found = await watched(account, { deps, now, oldestWaitingMs });
+  return {
+    tasks: workDocument(counts),
+    day: dayDocument(sumSteps(steps)),
+    oldestWaitingMs,
+    facts: { ...found, undelivered },
+  };
 }
 
 interface At {
   readonly deps: OperationDeps;
   readonly now: number;
+  /** Null if no task waits. */
+  readonly oldestWaitingMs: number | null;
 }
 
-type Watched = Omit<AttentionFacts, "role" | "undelivered" | "oldestWaitingMs">;
+type Watched = Omit<AttentionFacts, "role" | "undelivered">;
 
-async function watched(account: AccountRef | null, { deps, now }: At): Promise<Watched> {
+async function watched(account: AccountRef | null, at: At): Promise<Watched> {
+  const { deps, now } = at;
   const scope = account?.accountId ?? null;
   const since = now - HOUR_MS;
   const [page, holds, own] = await Promise.all([
     deps.store.listHostTraffic({ scope, since, limit: HOSTS_READ_MAX, only: "sent" }),
     deps.store.listDeliveryHolds(),
-    scope === null ? ofOperator({ deps, now }) : ofAccount(scope, deps),
+    scope === null ? ofOperator(at) : ofAccount(scope, at),
   ]);
   const login = account?.login ?? null;
   const hosts = page.hosts.map(({ host, lastFailure, ...counts }) => {
@@ -106,19 +116,56 @@ async function watched(account: AccountRef | null, { deps, now }: At): Promise<W
 type OwnFacts = Omit<Watched, "now" | "hosts">;
 
 async function ofOperator({ deps, now }: At): Promise<OwnFacts> {
-  const [shortage, unworked, requests] = await Promise.all([
+  const [shortage, waits, requests] = await Promise.all([
     deps.shortage(),
-    typesWithoutWorker(deps, now),
-    deps.store.countPendingRequests(ACCESS_REQUESTS_COUNTED_MAX),
+    waitsByType(deps, now),
+    deps.store.countPendingRequests(ACCESS_REQUESTS_COUNTED_MAX + 1),
   ]);
-  const found = { shortage, typesWithoutWorker: unworked, accessRequests: requests };
-  return { ...found, conditions: deps.conditions(), keys: null };
+  const accessRequests = {
+    count: Math.min(requests, ACCESS_REQUESTS_COUNTED_MAX),
+    isMore: requests > ACCESS_REQUESTS_COUNTED_MAX,
+  };
+  return { shortage, ...waits, accessRequests, conditions: deps.conditions(), keys: null };
 }
 
-async function ofAccount(accountId: number, { store }: OperationDeps): Promise<OwnFacts> {
-  const data = await store.findAccountData({ accountId, revokedMax: 0 });
-  const keys = data === null ? null : { active: data.keys.length, max: ACTIVE_KEYS_MAX };
-  return { shortage: null, typesWithoutWorker: [], conditions: [], accessRequests: 0, keys };
+async function ofAccount(accountId: number, at: At): Promise<OwnFacts> {
+  const [data, typesWithoutWorker] = await Promise.all([
+    at.deps.store.findAccountData({ accountId, revokedMax: 0 }),
+    accountTypesWithoutWorker(accountId, at),
+  ]);
+  return {
+    shortage: null,
+    typesWithoutWorker,
+    // A missing worker explains the wait of its tasks, and probably of the oldest.
+    oldestWaitingMs: typesWithoutWorker.length > 0 ? null : at.oldestWaitingMs,
+    conditions: [],
+    accessRequests: { count: 0, isMore: false },
+    keys: data === null ? null : { active: data.keys.length, max: ACTIVE_KEYS_MAX },
+  };
+}
+
+// Each costs a search of the account's tasks.
+const TYPES_SEARCHED_MAX = 10;
+
+/** The types without a worker for which tasks of this account wait, once one has waited for long. */
+async function accountTypesWithoutWorker(
+  accountId: number,
+  { deps, now, oldestWaitingMs }: At,
+): Promise<readonly string[]> {
+  if (oldestWaitingMs === null || oldestWaitingMs <= WAIT_MS_MAX) return [];
+  const { typesWithoutWorker } = await waitsByType(deps, now);
+  const searched = typesWithoutWorker.slice(0, TYPES_SEARCHED_MAX);
+  const pages = await Promise.all(
+    searched.map((type) =>
+      deps.store.searchTasks({
+        scope: accountId,
+        search: { ...ANY_TASK, states: ["waiting"], type },
+        limit: 1,
+        after: null,
+      }),
+    ),
+  );
+  return searched.filter((_, i) => pages[i]?.tasks.length === 1);
 }
 
 function dayDocument(day: SeriesCounts): DayCounts {
