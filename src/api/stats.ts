@@ -82,8 +82,14 @@ const SeriesBucket = s.named(
     p95_ms: Percentile,
     p99_ms: Percentile,
     attempts: s.count("Attempts that ended, retries included."),
-    queued: s.count("The most tasks that were seen waiting to run."),
-    oldest_ms: s.count("The longest that a waiting task was seen to have waited."),
+    queued: s.nullable(
+      s.count(),
+      "The most tasks that were seen waiting to run; null if no daemon ran.",
+    ),
+    oldest_ms: s.nullable(
+      s.count(),
+      "The longest that a waiting task was seen to have waited; null if no daemon ran.",
+    ),
   }),
 );
 export type SeriesBucket = s.Static<typeof SeriesBucket>;

@@ -22,7 +22,7 @@ export interface TrafficStore {
     readonly accounts: readonly AccountOverview[];
     readonly next: string | null;
   }>;
-  /** Adds to the traffic how much waits at `now`, and for how long. */
+  /** Adds to the traffic how much waits at `now`, and for how long. Of all accounts it adds a step in any case. */
   sampleQueues(sample: { now: number }): Promise<void>;
   /** Folds minutes that began before `minutesBefore` into hours, some at a time. */
   foldTraffic(fold: { minutesBefore: number }): Promise<"more" | "done">;

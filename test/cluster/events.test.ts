@@ -174,5 +174,5 @@ async function logged(node: ClusterNode, times: number): Promise<void> {
 
 /** How often a daemon has logged that a type has no worker. */
 function timesLogged({ daemon }: ClusterNode): number {
-  return daemon.log.split("and no worker for it was heard").length - 1;
+  return daemon.log.split("and no worker for it has connected").length - 1;
 }

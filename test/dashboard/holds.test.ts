@@ -60,7 +60,7 @@ async function holdsAndReleases(t: TestContext, daemon: TestDaemon): Promise<voi
   await dialog.getByRole("button", { name: "Hold them", exact: true }).click();
   // Nothing was ever sent there.
   await dialog.getByRole("alert").filter({ hasText: "127.0.0.1" }).waitFor();
-  await dialog.getByRole("button", { name: "Hold them all the same" }).click();
+  await dialog.getByRole("button", { name: "Hold them anyway" }).click();
   await page.getByRole("status").filter({ hasText: "Paused: webhooks to 127.0.0.1." }).waitFor();
   await banner(page).getByText(`because: ${HOSTILE}`).waitFor();
   for (const screen of ["Overview", "Tasks", "Hosts", "Accounts", "System"]) {
@@ -109,7 +109,7 @@ async function holdsAll(t: TestContext, daemon: TestDaemon): Promise<void> {
   await dialog.getByRole("button", { name: "Hold them", exact: true }).click();
   await dialog.getByRole("alert").waitFor();
   assert.deepEqual(await heldOf(daemon), []);
-  await dialog.getByRole("button", { name: "Hold them all the same" }).click();
+  await dialog.getByRole("button", { name: "Hold them anyway" }).click();
   await dialog.waitFor({ state: "detached" });
   assert.deepEqual(await heldOf(daemon), [null]);
   await (await signInOperator(daemon)).post("/delivery_holds/release", {});

@@ -83,6 +83,14 @@ function valuesOf(spec: ChartSpec, name: string): readonly (number | null)[] {
 }
 
 describe("the charts of the overview", () => {
+  test("the queue has a gap where no daemon ran, and is empty where nothing waited", () => {
+    const unknown = { ...QUIET, queued: null, oldest_ms: null };
+    const spec = chart(charts([BUSY, unknown, QUIET]), "Queue");
+    assert.deepEqual(valuesOf(spec, "Most waiting"), [12, null, 0]);
+    assert.deepEqual(valuesOf(spec, "Age of the oldest"), [65_000, null, 0]);
+    assert.match(chart(charts([unknown]), "Queue").empty ?? "", /No daemon ran/);
+  });
+
   test("success is a share of what ended, and nothing at all where nothing did", () => {
     const spec = chart(charts([BUSY, QUIET, BUSY]), "Delivery success");
     assert.deepEqual(valuesOf(spec, "In the end"), [0.9, null, 0.9]);

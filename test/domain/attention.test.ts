@@ -80,7 +80,7 @@ test("an account is told to ask the operator for what only the operator can do",
     decideAttention({ ...CALM, ...facts, role }).map(({ text }) => text);
 
   assert.deepEqual(textsFor("account"), [
-    "Tasks of type print wait, and no worker for it was heard in the last minute. " +
+    "Tasks of type print wait, and no worker for it has connected in the last minute. " +
       "Ask the operator to start one, or see why it cannot reach this daemon.",
     "2 webhooks are undelivered: given up after all retries, or refused because the address may not be called. " +
       "Fix the receiver, or ask the operator to allow the address with webhooks.allow; then send them again.",

@@ -93,7 +93,7 @@ test("the sums of the buckets are the sums of the steps, for any range", () => {
   });
   fc.assert(
     fc.property(given, ({ range, steps, durations }) => {
-      const buckets = toSeries(range, { steps, durations, now: NOW });
+      const buckets = toSeries(range, { steps, durations, served: [], now: NOW });
       assert.deepEqual(sumSteps(buckets), sumSteps(steps));
       const attempts = durations.reduce((sum, { count }) => sum + count, 0);
       assert.equal(
@@ -117,7 +117,7 @@ test("a bucket holds the steps that begin in it, and no other", () => {
   const times = [10 * MINUTE - 1, 10 * MINUTE, 11 * MINUTE - 1, 12 * MINUTE, 13 * MINUTE];
   const steps = times.map((at) => stepOf(at, { posted: 1, queued: at, oldestMs: 7 }));
   const durations: SeriesDuration[] = times.map((at) => ({ at, bucket: 0, count: 1 }));
-  const buckets = toSeries(range, { steps, durations, now: 12 * MINUTE });
+  const buckets = toSeries(range, { steps, durations, served: [], now: 12 * MINUTE });
   const counted = (name: "posted" | "attempts" | "queued"): number[] =>
     buckets.map((bucket) => bucket[name]);
   assert.deepEqual(counted("posted"), [2, 0, 1]);
@@ -126,6 +126,17 @@ test("a bucket holds the steps that begin in it, and no other", () => {
   assert.deepEqual(
     buckets.map(({ isWhole }) => isWhole),
     [true, true, false],
+  );
+});
+
+test("a bucket is served if a daemon ran in it, or runs in it now", () => {
+  const range = { from: 0, to: 5 * MINUTE, stepMs: MINUTE };
+  const steps = [stepOf(0, { posted: 1 })];
+  const served = [{ at: 2 * MINUTE }];
+  const buckets = toSeries(range, { steps, durations: [], served, now: 3 * MINUTE });
+  assert.deepEqual(
+    buckets.map(({ isServed }) => isServed),
+    [true, false, true, true, false],
   );
 });
 

@@ -147,7 +147,7 @@ test("tasks that wait for a worker that nobody has started are told of once, and
 
   assert.equal(
     began.what,
-    "1 task of type print wait, and no worker for it was heard in the last minute",
+    "1 task of type print wait, and no worker for it has connected in the last minute",
   );
   assert.equal(told.lines.length, 2, told.lines.join());
   const operator = await signInOperator(told.daemon, told.clock.now());
@@ -159,7 +159,7 @@ test("tasks that wait for a worker that nobody has started are told of once, and
   assert.equal(await worker.complete(await worker.claimOne()), "ok");
   const ended = await told.until("worker.missing ended print");
   assert(Date.parse(ended.time) - Date.parse(ended.since ?? "") >= 5 * 60_000);
-  assert.equal(told.logged(/no worker for it was heard/).length, 2);
+  assert.equal(told.logged(/no worker for it has connected/).length, 2);
 });
 
 test("an account that goes on over its limits is told of once, one that is refused now and then never", async (t) => {

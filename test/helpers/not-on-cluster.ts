@@ -210,6 +210,7 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "the overview is decided anew when it is a second old, for each account",
         "a task that waits for more than a minute is told, and one that is delayed is not",
         "the operator is told what to do, and an account what to ask for, at the same moment",
+        "a missing worker is one point of attention for each viewer, without advice about concurrency",
         "the operator sees all accounts together, what only the operator can mend, and one account by its name",
         "an account with nearly as many keys as it may have is told to revoke some",
         "a series has a bucket for every step, in steps that fit what was asked for",

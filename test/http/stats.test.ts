@@ -341,7 +341,7 @@ test("the operator is told what to do, and an account what to ask for, at the sa
   assert.match(await adviceTo(account), /, ask the operator to raise the type's concurrency/);
 });
 
-test("a missing worker is one point of attention, whoever looks, and no advice raises the concurrency", async (t) => {
+test("a missing worker is one point of attention for each viewer, without advice about concurrency", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: WORKER_TYPES });
   const other = await createTestAccount(daemon.file, "other");

@@ -39,7 +39,7 @@ export function HoldCreation({ close, done }: HoldCreationProps) {
   return (
     <FormDialog
       title="Hold webhooks"
-      verb={doubt === "" ? "Hold them" : "Hold them all the same"}
+      verb={doubt === "" ? "Hold them" : "Hold them anyway"}
       otherwise="Close"
       work={hold}
       close={close}

@@ -127,12 +127,14 @@ function raised(ms: number | null): number | null {
 }
 
 function queue({ series: { buckets }, when }: SeriesShown): Drawn {
-  const most = Math.max(...buckets.map(({ queued }) => queued), 0);
-  const oldest = Math.max(...buckets.map(({ oldest_ms: oldestMs }) => oldestMs), 0);
+  const most = Math.max(...buckets.map(({ queued }) => queued ?? 0), 0);
+  const oldest = Math.max(...buckets.map(({ oldest_ms: oldestMs }) => oldestMs ?? 0), 0);
+  const known = buckets.filter(({ queued }) => queued !== null);
+  const nothing = known.length === 0 && buckets.length > 0 ? "No daemon ran" : "Nothing waited";
   return {
     title: "Queue",
     summary: `At most ${countOf(most, "task")} waited at a time, the oldest of them for ${durationText(oldest)}.`,
-    empty: most === 0 ? `Nothing waited ${when}.` : null,
+    empty: most === 0 ? `${nothing} ${when}.` : null,
     lines: [
       {
         ...line("Most waiting", "chart-blue", {

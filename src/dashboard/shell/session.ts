@@ -22,7 +22,7 @@ export const shownAccount = computed(() =>
 
 const LINK_FRAGMENT = "#link=";
 
-/** Reads the session. Uses a sign-in link in the URL, also one that is pasted into the open page. */
+/** Reads the session. Uses a sign-in link in the URL, also a link that is pasted into the open page. */
 export async function restoreSession(): Promise<void> {
   effect(() => {
     if (signedOut.value > 0) void renewSession();

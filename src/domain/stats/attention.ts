@@ -30,7 +30,7 @@ export interface AttentionFacts {
   readonly now: number;
   /** The sentence that says of what there is too little; null while there is room. */
   readonly shortage: string | null;
-  /** Types with waiting work of this viewer although no worker was heard lately. */
+  /** Types with waiting work of this viewer and without a connected worker. */
   readonly typesWithoutWorker: readonly string[];
   /** Conditions that the operator should mend, beside those. */
   readonly conditions: readonly Pick<Condition, "name" | "text" | "remedy">[];
@@ -102,7 +102,7 @@ function noWorker({ typesWithoutWorker, role }: AttentionFacts): Attention[] {
   return typesWithoutWorker.map((type) => ({
     level: "problem",
     what: "no_worker",
-    text: `Tasks of type ${type} wait, and no worker for it was heard in the last minute. ${sentence(advice)}`,
+    text: `Tasks of type ${type} wait, and no worker for it has connected in the last minute. ${sentence(advice)}`,
     link: role === "operator" ? "/runners" : "/tasks?q=state:waiting",
   }));
 }
@@ -146,7 +146,7 @@ function failingHosts({ hosts, now, role }: AttentionFacts): Attention[] {
   return [...named, { level: "problem", what: "host_fails", text, link: "/hosts" }];
 }
 
-/** What follows the failed attempts to a host, and what to do. */
+/** The state of the retries to a failing host, and the advice. */
 function retriesText({ retrying, refused, isPaused }: HostFacts, role: ReaderRole): string {
   if (retrying === 0 && refused > 0) {
     return `Refused webhooks are not retried: ${adviceText(REFUSED_ADVICE, role)}; then send them again.`;

@@ -150,7 +150,7 @@ function workerMissing({ typesWithoutWorker }: ConditionFacts): Condition[] {
     subject: type,
     text:
       `${count}${isMoreWaiting ? "+" : ""} ${count === 1 ? "task" : "tasks"} of type ${type} wait, ` +
-      "and no worker for it was heard in the last minute",
+      "and no worker for it has connected in the last minute",
     remedy: "start one, or see why it cannot reach this daemon",
   }));
 }

@@ -28,6 +28,8 @@ export interface SeriesBucket extends SeriesCounts {
   readonly at: number;
   /** False while its time is not over. */
   readonly isWhole: boolean;
+  /** False if no daemon ran: what waited then is not known. */
+  readonly isServed: boolean;
   readonly attempts: number;
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
@@ -85,14 +87,20 @@ export function toSeries(
   happened: {
     readonly steps: readonly SeriesStep[];
     readonly durations: readonly SeriesDuration[];
+    /** Steps in which a daemon ran, besides `steps`. */
+    readonly served: readonly Pick<SeriesStep, "at">[];
     readonly now: number;
   },
 ): readonly SeriesBucket[] {
-  const { steps, durations, now } = happened;
+  const { steps, durations, served, now } = happened;
   const { from, to, stepMs } = range;
   const open = Array.from({ length: (to - from) / stepMs }, newBucket);
   const bucketAt = (at: number): OpenBucket | undefined => open[Math.floor((at - from) / stepMs)];
   for (const step of steps) addStep(bucketAt(step.at), step);
+  for (const { at } of [...steps, ...served, { at: now }]) {
+    const bucket = bucketAt(at);
+    if (bucket !== undefined) bucket.isServed = true;
+  }
   for (const duration of durations) addDuration(bucketAt(duration.at), duration);
   return open.map((bucket, i) => {
     const at = from + i * stepMs;
@@ -117,6 +125,7 @@ export function successShare(
 }
 
 interface OpenBucket {
+  isServed: boolean;
   readonly counts: Record<keyof SeriesCounts, number>;
   /** By their bucket in the histogram. */
   readonly durations: Map<number, number>;
@@ -136,7 +145,7 @@ function newBucket(): OpenBucket {
     queued: 0,
     oldestMs: 0,
   };
-  return { counts, durations: new Map() };
+  return { isServed: false, counts, durations: new Map() };
 }
 
 function addStep(bucket: OpenBucket | undefined, step: SeriesStep): void {
@@ -152,11 +161,12 @@ function addDuration(bucket: OpenBucket | undefined, { bucket: n, count }: Serie
 }
 
 function closeBucket(
-  { counts, durations }: OpenBucket,
+  { isServed, counts, durations }: OpenBucket,
   which: Pick<SeriesBucket, "at" | "isWhole">,
 ): SeriesBucket {
   return {
     ...which,
+    isServed,
     ...counts,
     attempts: [...durations.values()].reduce((sum, count) => sum + count, 0),
     p50Ms: percentile(durations, 0.5),

@@ -24,7 +24,7 @@ export function runnerList(deps: OperationDeps): Operation {
   });
 }
 
-/** The types whose tasks wait although no worker for them was heard lately, and the longest wait of the others. */
+/** The types with waiting tasks and without a connected worker, and the longest wait of the other types. */
 export async function waitsByType(deps: OperationDeps, now: number) {
   const { types } = await lookAtTypes(deps, now);
   const waits = types

@@ -196,12 +196,12 @@ export function statsSeries({ store, webhooks }: OperationDeps): Operation {
     },
     async handle({ scope, query, now }) {
       const range = chooseRange(query, now);
-      const { steps, durations } = await store.findTraffic({
-        scope: scope?.accountId ?? null,
-        from: range.from,
-        to: range.to,
-      });
-      const buckets = toSeries(range, { steps, durations, now }).map(bucketDocument);
+      const { from, to } = range;
+      // The traffic of all accounts has a step for each minute in which a daemon ran.
+      const all = await store.findTraffic({ scope: null, from, to });
+      const own =
+        scope === null ? all : await store.findTraffic({ scope: scope.accountId, from, to });
+      const buckets = toSeries(range, { ...own, served: all.steps, now }).map(bucketDocument);
       const fields = {
         from: timeText(range.from),
         to: timeText(range.to),
@@ -240,7 +240,7 @@ function isWritten(timeMs: number): boolean {
 }
 
 function bucketDocument(bucket: SeriesBucket): BucketShown {
-  const { posted, completed, failed, cancelled, delivered, refused, attempts, queued } = bucket;
+  const { posted, completed, failed, cancelled, delivered, refused, attempts, isServed } = bucket;
   return {
     at: timeText(bucket.at),
     is_whole: bucket.isWhole,
@@ -257,8 +257,8 @@ function bucketDocument(bucket: SeriesBucket): BucketShown {
     p95_ms: bucket.p95Ms,
     p99_ms: bucket.p99Ms,
     attempts,
-    queued,
-    oldest_ms: bucket.oldestMs,
+    queued: isServed ? bucket.queued : null,
+    oldest_ms: isServed ? bucket.oldestMs : null,
   };
 }
 

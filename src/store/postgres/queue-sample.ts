@@ -62,7 +62,7 @@ export function queueSampleWrites(sql: BatchSql) {
         sql.get<{ queued: number }>(SUM_WAITING),
       ]);
       const queued = sum?.queued ?? 0;
-      if (queued === 0) return;
+      // Also of an empty queue: this row shows that a daemon ran.
       const all = { accountSeq: ALL_ACCOUNTS, queued, since: oldestOfAll(accounts) };
       const rows = [...accounts, all];
       sql.send(RAISE_QUEUED, [
