@@ -26,6 +26,7 @@ function startSource() {
     ...{ watch: { warnings: () => [] }, backups: { state: () => null }, nodes: () => 1 },
     ...{ receivers: { failing: () => [] }, floods: { accounts: () => [] } },
     proxies: { address: () => null },
+    store: { listNodes: async () => [] },
     shortage: async () => null,
     async workerTypes() {
       if (state.types === null) throw new StoreError("busy", "locked by another process");

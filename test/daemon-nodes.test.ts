@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { absence, healthOfAll, tellOfNode } from "../src/daemon/nodes.ts";
+import { absence, healthOfAll, lostNodes, tellOfNode } from "../src/daemon/nodes.ts";
 import { newLoneNode } from "../src/store/common/lone-node.ts";
 import { StoreError, type NodeFacts, type NodeSummary } from "../src/store/store.ts";
 import { FakeCluster } from "./helpers/cluster.ts";
@@ -15,7 +15,7 @@ const engine = {
 
 function newNode(id: string, facts: Partial<NodeFacts> | null, endedAt: number | null = null) {
   const none = { url: null, running: [], sending: 0, ...OWN };
-  const times = { joinedAt: 1, lastSeenAt: 2, endedAt };
+  const times = { joinedAt: 1, lastSeenAt: 2, endedAt, isLost: endedAt !== null };
   const who = { id, name: "host", version: "1.0.0", duties: [] };
   return { ...who, ...times, facts: facts === null ? null : { ...none, ...facts } };
 }
@@ -57,6 +57,20 @@ test("a node tells where it listens, as soon as it does, and what it has under w
   assert.equal(shown()?.url, null);
   url = "http://127.0.0.1:1";
   assert.deepEqual(shown(), { ...engine.facts(), url });
+});
+
+test("a node is lost if it ended without leaving and none of its name is alive, whatever came before", () => {
+  const life = (name: string, endedAt: number | null, isLost = false): NodeSummary => {
+    return { ...newNode(`${name} ${endedAt}`, null, endedAt), name, isLost };
+  };
+  const nodes = [
+    ...[life("back", null), life("left", 9), life("gone", 8, true)],
+    ...[life("left", 3, true), life("back", 2, true), life("gone", 1, true)],
+  ];
+  assert.deepEqual(
+    lostNodes(nodes).map(({ name, lastSeenAt }) => [name, lastSeenAt]),
+    [["gone", 2]],
+  );
 });
 
 test("a node that is no member says why it takes nothing in", () => {

@@ -14,6 +14,9 @@ const NodeOverview = s.named(
     joined_at: Time,
     last_seen_at: Time,
     ended_at: s.nullable(Time),
+    is_lost: s.flag(
+      "True if it ended without leaving: it was killed, or cut off from the database.",
+    ),
     duties: s.list(s.text(), { description: "What it does for all nodes." }),
     running: s.nullable(
       s.list(s.object({ type: s.text(), runs: s.count() }), {

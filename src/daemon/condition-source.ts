@@ -8,9 +8,11 @@ import {
 } from "../domain/stats/condition.ts";
 import type { FloodWatch } from "../http/guard/flood-watch.ts";
 import type { ProxyWatch } from "../http/guard/proxy-watch.ts";
+import type { Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup-keeper.ts";
 import { retentionWarning } from "./check.ts";
 import type { Database, DatabaseSizes, Watch } from "./database.ts";
+import { lostNodes } from "./nodes.ts";
 import type { ReceiverWatch } from "./receiver-watch.ts";
 import { unlessUnreadable, type TypeSample } from "./store-sample.ts";
 import type { TlsMaterial } from "./tls.ts";
@@ -31,6 +33,7 @@ export interface ConditionParts {
   /** Why nothing is accepted, unless for lack of room; null while tasks are. */
   readonly fault: () => string | null;
   readonly shortage: () => Promise<string | null>;
+  readonly store: Pick<Store, "listNodes">;
   /** How many daemons share the database. */
   readonly nodes: () => number;
 }
@@ -54,8 +57,9 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
   const retention = retentionWarning(config);
   const missing = new MissingWorkers(clock);
   return async () => {
-    const [types, sizes] = await Promise.all([
+    const [types, nodes, sizes] = await Promise.all([
       unlessUnreadable(parts.workerTypes()),
+      unlessUnreadable(parts.store.listNodes()),
       parts.database.sizes(),
     ]);
     // The fault is asked for last: where the database does not answer, the questions before took their time.
@@ -65,6 +69,7 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
     const isAlone = parts.nodes() === 1;
     const unknown = new Set<ConditionName>();
     if (types === null) unknown.add("worker.missing");
+    if (nodes === null) unknown.add("node.lost");
     if (sizes.diskFreeBytes === null) unknown.add("disk.low");
     const conditions = decideConditions({
       now: clock.now(),
@@ -80,6 +85,7 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
       untrustedProxy: parts.proxies.address(),
       retention,
       databaseWarnings: parts.watch.warnings(),
+      lostNodes: nodes === null ? [] : lostNodes(nodes),
     });
     return { conditions, unknown };
   };

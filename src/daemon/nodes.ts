@@ -1,3 +1,4 @@
+import type { LostNode } from "../domain/stats/condition.ts";
 import type { FailureCount } from "../domain/stats/service-status.ts";
 import type { Engine } from "../engine/engine.ts";
 import { StoreError, type NodeSummary, type Store } from "../store/store.ts";
@@ -45,6 +46,14 @@ export async function hasOthers(store: NodeParts["store"]): Promise<boolean> {
   return (await nodesIfPossible(store)).some(
     ({ id, endedAt }) => id !== cluster.self && endedAt === null,
   );
+}
+
+/** The nodes that ended without leaving and of whose name no node is alive. Names are listed once. */
+export function lostNodes(nodes: readonly NodeSummary[]): readonly LostNode[] {
+  // The newest first: the last life of a name counts.
+  const lastLives = new Map(nodes.toReversed().map((node) => [node.name, node]));
+  const alive = new Set(nodes.filter(({ endedAt }) => endedAt === null).map(({ name }) => name));
+  return [...lastLives.values()].filter(({ name, isLost }) => isLost && !alive.has(name));
 }
 
 /** Why nothing may be begun here, in words for the operator; null while this node is a member. */

@@ -92,6 +92,8 @@ export interface NodeSummary {
   readonly lastSeenAt: number;
   /** When it left or was declared dead; null while it is alive. */
   readonly endedAt: number | null;
+  /** True if it ended without leaving: it was killed, or was cut off from the store. */
+  readonly isLost: boolean;
   /** The duties that it holds. */
   readonly duties: readonly Duty[];
   /** Null when it has told nothing yet. */

@@ -118,10 +118,10 @@ test("shows the nodes of a server, also one that has told nothing of itself", ()
   const counts = { all: 0, failed: 0 };
   const { lines, document } = nodesAnswer([
     {
-      ...{ ...node, id: "2", endedAt: null, duties: ["sweep", "reap"] },
+      ...{ ...node, id: "2", endedAt: null, isLost: false, duties: ["sweep", "reap"] },
       facts: { url: "http://10.0.0.1:1", running, sending: 4, runs: counts, receivers: counts },
     },
-    { ...node, id: "1", endedAt: joinedAt + 5000, duties: [], facts: null },
+    { ...node, id: "1", endedAt: joinedAt + 5000, isLost: true, duties: [], facts: null },
   ]);
 
   assert.deepEqual(
@@ -134,7 +134,7 @@ test("shows the nodes of a server, also one that has told nothing of itself", ()
       ],
       [
         ...["east", "-", "1.0.0", "2030-01-31T09:00:00.000Z", "2030-01-31T09:00:02.000Z"],
-        ...["2030-01-31T09:00:05.000Z", "-", "-", "-"],
+        ...["2030-01-31T09:00:05.000Z (lost)", "-", "-", "-"],
       ],
     ],
   );

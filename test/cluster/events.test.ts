@@ -20,6 +20,7 @@ const SECRET = newWebhookSecret();
 // Ten seconds until it is over, and some more until all have looked; a killed daemon's duties are free after as long.
 const PATIENCE_MS = 60_000;
 const NAME = "worker.missing";
+const LOST = "node.lost";
 
 /** A cluster whose operator is told at a receiver. */
 class Told {
@@ -35,13 +36,13 @@ class Told {
     this.#cookie = cookie;
   }
 
-  /** What was told of types without workers, sorted: `x began, says node-1`. */
-  async lines(): Promise<readonly string[]> {
+  /** What was told of types without workers, or of another type of events, sorted: `x began, says node-1`. */
+  async lines(name = NAME): Promise<readonly string[]> {
     const events = new Map<string, ShownEvent>();
     for (const request of this.#receiver.requests) {
       const event = await readEvent(request, SECRET);
       // One whose answer was late comes again under its id.
-      if (event.type === NAME) events.set(event.id, event);
+      if (event.type === name) events.set(event.id, event);
     }
     return [...events.values()]
       .map(({ subject, status, node }) => `${subject} ${status}, says ${node}`)
@@ -49,9 +50,9 @@ class Told {
   }
 
   /** Settles when so many were told. */
-  async count(count: number): Promise<void> {
+  async count(count: number, name = NAME): Promise<void> {
     let lines: readonly string[] = [];
-    const isSo = async (): Promise<boolean> => (lines = await this.lines()).length >= count;
+    const isSo = async (): Promise<boolean> => (lines = await this.lines(name)).length >= count;
     await until(isSo, { msMax: PATIENCE_MS, fault: () => `told was only: ${lines.join("; ")}` });
   }
 
@@ -152,6 +153,12 @@ test(
       },
     );
 
+    await t.test("once that the killed one is lost, and of none that was stopped", async () => {
+      await told.count(1, LOST);
+      const next = await sweeper(cluster);
+      assert.deepEqual(await told.lines(LOST), [`${first.name} began, says ${next.name}`]);
+    });
+
     await t.test("once, by that next one, of the end of what began before the kill", async () => {
       const next = await sweeper(cluster);
       await client.cancel(y);
@@ -161,6 +168,8 @@ test(
       for (const node of cluster.running.filter((each) => each !== next)) await node.stop();
       await next.stop();
       assert.deepEqual(await told.lines(), [...again, `y ended, says ${next.name}`].toSorted());
+      const lost = (await told.lines(LOST)).filter((line) => !line.startsWith(first.name));
+      assert.deepEqual(lost, []);
     });
   },
 );

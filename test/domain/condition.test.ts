@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000;
 const CALM: ConditionFacts = {
   ...{ now: NOW, fault: null, shortage: null, disk: null, backupFailure: null, certificate: null },
   ...{ typesWithoutWorker: [], failingHosts: [], limitedAccounts: [], untrustedProxy: null },
-  ...{ isAlone: true, retention: null, databaseWarnings: [] },
+  ...{ isAlone: true, retention: null, databaseWarnings: [], lostNodes: [] },
 };
 
 function found(facts: Partial<ConditionFacts>): string[] {
@@ -39,6 +39,7 @@ test("everything that is wrong is a condition of its own, with a remedy, and no 
     ...{ isAlone: true, limitedAccounts: ["ada"], untrustedProxy: "10.0.0.1" },
     retention: { text: "it is short", remedy: "make it longer" },
     databaseWarnings: ["one", "two"],
+    lostNodes: [{ name: "east-1", lastSeenAt: NOW }],
   });
 
   assert.deepEqual(

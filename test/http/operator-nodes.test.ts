@@ -35,7 +35,7 @@ test("a daemon with a file of its own is the one node, with every duty and what 
   const at = "2030-01-31T09:00:00.000Z";
   assert.deepEqual(shown, {
     ...{ name: hostname(), version, url: daemon.url, answers: true },
-    ...{ joined_at: at, last_seen_at: at, ended_at: null },
+    ...{ joined_at: at, last_seen_at: at, ended_at: null, is_lost: false },
     duties: ["release", "reap", "orders", "sweep", "sample", "fold", "clock"],
     ...{ running: [{ type: "hold", runs: 1 }], sending: 0 },
   });

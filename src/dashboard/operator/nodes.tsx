@@ -1,4 +1,5 @@
 import type { NodeOverview } from "../../api/node.ts";
+import { Badge } from "../part/badge.tsx";
 import { Loaded } from "../part/notice.tsx";
 import { None, Panel, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
@@ -90,7 +91,15 @@ const ALIVE: readonly Column<NodeOverview>[] = [
 
 const ENDED: readonly Column<NodeOverview>[] = [
   ...WHO,
-  { name: "Ended", cell: ({ ended_at: at }) => <Time at={at} /> },
+  {
+    name: "Ended",
+    cell: ({ ended_at: at, is_lost: isLost }) => (
+      <>
+        {isLost && <Badge state="lost" title="It was killed, or cut off from the database" />}{" "}
+        <Time at={at} />
+      </>
+    ),
+  },
 ];
 
 function runsText(running: NodeOverview["running"]) {

@@ -13,6 +13,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   refused: "bad",
   timed_out: "bad",
   down: "bad",
+  lost: "bad",
   disabled: "bad",
   invalid: "bad",
   error: "bad",

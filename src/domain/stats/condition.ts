@@ -7,14 +7,14 @@ import { timeText } from "../clock/time.ts";
 export const CONDITION_NAMES = [
   ...(["tasks.refused", "storage.full", "disk.low", "backup.failed"] as const),
   ...(["certificate.expiring", "worker.missing", "host.failing", "account.limited"] as const),
-  ...(["proxy.untrusted", "retention.short", "database.unhealthy"] as const),
+  ...(["proxy.untrusted", "retention.short", "database.unhealthy", "node.lost"] as const),
 ];
 export type ConditionName = (typeof CONDITION_NAMES)[number];
 
 /** Something that the operator should mend. Of a name there is one for each subject. */
 export interface Condition {
   readonly name: ConditionName;
-  /** The host, the type or the account that it is about; null for the daemon itself. */
+  /** The host, the type, the account or the node that it is about; null for the daemon itself. */
   readonly subject: string | null;
   /** One sentence without a full stop; for the operator, and free of secrets. */
   readonly text: string;
@@ -30,6 +30,7 @@ export interface StandingCondition extends Condition {
 /** Conditions that every node sees alike: one of them tells of these, and each of all others. */
 export const SEEN_BY_ALL: ReadonlySet<ConditionName> = new Set([
   ...(["storage.full", "worker.missing", "retention.short", "database.unhealthy"] as const),
+  "node.lost",
 ]);
 
 /** Conditions whose own part logs them, with more than is known here. */
@@ -58,6 +59,13 @@ export interface ConditionFacts {
   readonly untrustedProxy: string | null;
   readonly retention: Pick<Condition, "text" | "remedy"> | null;
   readonly databaseWarnings: readonly string[];
+  readonly lostNodes: readonly LostNode[];
+}
+
+/** A node that ended without leaving, and has not joined again. */
+export interface LostNode {
+  readonly name: string;
+  readonly lastSeenAt: number;
 }
 
 export interface WaitingType {
@@ -90,6 +98,7 @@ export function decideConditions(facts: ConditionFacts): readonly Condition[] {
     ...proxyUntrusted(facts),
     ...retentionShort(facts),
     ...databaseUnhealthy(facts),
+    ...nodeLost(facts),
   ];
 }
 
@@ -192,4 +201,14 @@ function databaseUnhealthy({ databaseWarnings: texts }: ConditionFacts): Conditi
   if (texts.length === 0) return [];
   const remedy = 'see docs/scaling.md, "What a failure looks like"';
   return [{ name: "database.unhealthy", subject: null, text: texts.join("; "), remedy }];
+}
+
+function nodeLost({ lostNodes }: ConditionFacts): Condition[] {
+  return lostNodes.map(({ name, lastSeenAt }) => ({
+    name: "node.lost",
+    subject: name,
+    text: `the node ${name} ended without leaving: it was killed or cut off, last seen at ${timeText(lastSeenAt)}`,
+    remedy:
+      "start it again under this name (node.name); without a start this condition ends after a day",
+  }));
 }

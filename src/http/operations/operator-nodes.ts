@@ -43,6 +43,7 @@ function toShown({ facts, ...node }: NodeSummary, self: string): NodeOverview {
     joined_at: timeText(node.joinedAt),
     last_seen_at: timeText(node.lastSeenAt),
     ended_at: timeOrNull(node.endedAt),
+    is_lost: node.isLost,
     duties: node.duties,
     running: facts?.running ?? null,
     sending: facts?.sending ?? null,

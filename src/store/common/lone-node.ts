@@ -32,6 +32,7 @@ export function newLoneNode(clock: Clock): LoneNode {
       joinedAt,
       lastSeenAt: clock.now(),
       endedAt: null,
+      isLost: false,
       duties: DUTIES,
       facts: facts(),
     }),

@@ -29,6 +29,8 @@ export async function listNodes(
     id: String(seq),
     lastSeenAt: expiresAt - liveMs,
     endedAt,
+    // A node that leaves ends before its time is over.
+    isLost: endedAt !== null && endedAt > expiresAt,
     facts: toFacts(factsText),
   }));
 }
