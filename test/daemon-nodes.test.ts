@@ -59,7 +59,7 @@ test("a node tells where it listens, as soon as it does, and what it has under w
   assert.deepEqual(shown(), { ...engine.facts(), url });
 });
 
-test("a node is lost if it ended without leaving and none of its name is alive, whatever came before", () => {
+test("a node is lost if its last life ended without leaving, until a node of its name joins", () => {
   const life = (name: string, endedAt: number | null, isLost = false): NodeSummary => {
     return { ...newNode(`${name} ${endedAt}`, null, endedAt), name, isLost };
   };

@@ -1,5 +1,9 @@
 import { TASK_STATES } from "../domain/task/task.ts";
-import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../domain/webhook/delivery.ts";
+import {
+  ATTEMPT_OUTCOMES,
+  ATTEMPTS_COUNTED_MAX,
+  DELIVERY_STATES,
+} from "../domain/webhook/delivery.ts";
 import { DeliveryKind, IsPaused } from "./delivery.ts";
 import { envelope, NextCursor } from "./envelope.ts";
 import { CURSOR, textUpTo, wholeNumber, type InputsFor } from "./input.ts";
@@ -17,7 +21,7 @@ const FoundDelivery = s.object({
   kind: DeliveryKind,
   host: s.text(),
   state: s.word(["waiting", ...DELIVERY_STATES]),
-  attempts: s.count("The one that is under way among them."),
+  attempts: s.count(`With the attempt in flight; ${ATTEMPTS_COUNTED_MAX} are counted at most.`),
   last: s.nullable(
     s.object({
       outcome: s.word(ATTEMPT_OUTCOMES),

@@ -36,7 +36,7 @@ class Told {
     this.#cookie = cookie;
   }
 
-  /** What was told of types without workers, or of another type of events, sorted: `x began, says node-1`. */
+  /** The events of one type, sorted: `x began, says node-1`. */
   async lines(name = NAME): Promise<readonly string[]> {
     const events = new Map<string, ShownEvent>();
     for (const request of this.#receiver.requests) {

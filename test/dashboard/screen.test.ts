@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import type { Page } from "playwright-core";
 
+import { until } from "../../scripts/kit/until.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { accessProblems, hasBrowser, openPage, takeScreenshot, type TestPage } from "./browser.ts";
 import { openShop } from "./shop.ts";
@@ -10,7 +11,8 @@ import { forgive, signInAsOperator } from "./visit.ts";
 
 const THEMES = ["light", "dark"] as const;
 const WIDTHS = [1280, 360] as const;
-const PICTURE_WIDTHS = [1440, 1024, 390] as const;
+const PICTURE_WIDTHS = [1440, 1280, 1024, 390] as const;
+const TABLE_WIDTHS = [1024, 1100, 1280, 1440] as const;
 
 type Screens = Readonly<Record<string, readonly [path: string, landmark: string]>>;
 
@@ -73,6 +75,7 @@ test("every screen, full of data, can be read by everybody and fits a phone", as
   const screens = FULL(failedId);
   await t.test("the screens", (part) => checkScreens(part, daemon, screens));
   await t.test("their dialogs", (part) => checkDialogs(part, daemon, screens));
+  await t.test("their tables", (part) => checkTables(part, daemon, screens));
   await t.test("their pictures", { skip: pictureSkip() }, (part) =>
     takePictures(part, daemon, screens),
   );
@@ -134,6 +137,39 @@ async function check(page: Page, name: string, part = "html"): Promise<void> {
     assert.equal(over, 0, `${name} is wider than ${width} px`);
   }
 }
+
+/** With large numbers no cell of a table ends outside of the table, and the others can be brought back. */
+async function checkTables(t: TestContext, daemon: TestDaemon, screens: Screens): Promise<void> {
+  const { page } = await openScreens(t, daemon);
+  await page.route(/\/v1\/(operator\/accounts|stats\/hosts)/, async (route) => {
+    const answer = await route.fetch();
+    const large = (await answer.text()).replaceAll(/:(\d{1,3})(?=[,}])/g, ":1$1234567");
+    await route.fulfill({ response: answer, body: large });
+  });
+  for (const name of ["accounts", "hosts", "tasks", "audit", "runners", "holds"]) {
+    await t.test(name, async () => {
+      await show(page, screens, name);
+      for (const width of TABLE_WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        const areWhole = async () => (await page.evaluate(ARE_TABLES_WHOLE)) === true;
+        await until(areWhole, { msMax: 5000, fault: () => `${name} is cut at ${width} px` });
+      }
+      await page.setViewportSize({ width: 1024, height: 900 });
+      const more = page.getByRole("button", { name: "Show all columns" });
+      if (name === "accounts" || name === "hosts") {
+        await more.click();
+        await more.waitFor({ state: "detached" });
+        assert.equal(await page.evaluate(ARE_TABLES_WHOLE), false);
+      }
+    });
+  }
+}
+
+const ARE_TABLES_WHOLE = `[...document.querySelectorAll(".table-scroll")].every((frame) => {
+  const { right } = frame.getBoundingClientRect();
+  const ends = [...frame.querySelectorAll("th, td")].map((cell) => cell.getBoundingClientRect().right);
+  return Math.max(...ends) <= right + 1;
+})`;
 
 async function checkDialogs(t: TestContext, daemon: TestDaemon, screens: Screens): Promise<void> {
   const { page } = await openScreens(t, daemon);

@@ -9,13 +9,17 @@ export function HostError({ error }: { readonly error: HostOverview["last_error"
   const text = sentence(error.error, status);
   if (taskId === null) {
     return (
-      <span class="clipped" title={`${text} (the task has been erased)`}>
+      <span class="clipped host-error" title={`${text} (the task has been erased)`}>
         {text}
       </span>
     );
   }
   return (
-    <a class="clipped" href={hrefOf(`/tasks/${taskId}`)} title={`${text}. Opens the task.`}>
+    <a
+      class="clipped host-error"
+      href={hrefOf(`/tasks/${taskId}`)}
+      title={`${text}. Opens the task.`}
+    >
       {text}
     </a>
   );
@@ -23,6 +27,7 @@ export function HostError({ error }: { readonly error: HostOverview["last_error"
 
 function sentence(error: string | null, status: number | null): string {
   if (error === null) return status === null ? "Failed" : `Answered HTTP ${status}`;
-  const text = error.slice(0, 1).toUpperCase() + error.slice(1);
-  return status === null ? text : `${text} (HTTP ${status})`;
+  // The number comes first: the end of the text may be cut.
+  if (status !== null) return `HTTP ${status}, ${error}`;
+  return error.slice(0, 1).toUpperCase() + error.slice(1);
 }

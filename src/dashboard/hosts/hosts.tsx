@@ -170,10 +170,10 @@ const COLUMNS: readonly Column<HostOverview>[] = [
   },
   { name: "Given up", isNumber: true, cell: (row) => <Failures row={row} state="given_up" /> },
   { name: "Refused", isNumber: true, cell: (row) => <Failures row={row} state="refused" /> },
-  { name: "p50", isNumber: true, cell: (row) => durationText(row.p50_ms) },
-  { name: "p95", isNumber: true, cell: (row) => durationText(row.p95_ms) },
+  { name: "p50", isNumber: true, isMinor: true, cell: (row) => durationText(row.p50_ms) },
+  { name: "p95", isNumber: true, isMinor: true, cell: (row) => durationText(row.p95_ms) },
   { name: "Last error", cell: (row) => <HostError error={row.last_error} /> },
-  { name: "When", cell: (row) => <Time at={row.last_error?.at ?? null} /> },
+  { name: "When", isMinor: true, cell: (row) => <Time at={row.last_error?.at ?? null} /> },
 ];
 
 function successClass(success: number | null): string | undefined {

@@ -139,7 +139,7 @@ const COLUMNS: readonly Column<AccountOverview>[] = [
     ),
   },
   { name: "State", cell: (row) => <State account={row} /> },
-  counted("Keys", (row) => row.keys_active),
+  { ...counted("Keys", (row) => row.keys_active), isMinor: true },
   {
     name: "Data",
     title: "The data of its tasks in the database",
@@ -149,17 +149,18 @@ const COLUMNS: readonly Column<AccountOverview>[] = [
   },
   {
     name: "Open",
+    isMinor: true,
     title: "Tasks that wait or run",
     cell: ({ usage, limits }) => (
       <Quota used={usage.open_tasks} limit={limits.open_tasks} textOf={countText} />
     ),
   },
   counted("Waiting", ({ tasks }) => tasks.waiting),
-  counted("Running", ({ tasks }) => tasks.running),
-  counted("Ready", ({ tasks }) => tasks.ready),
+  { ...counted("Running", ({ tasks }) => tasks.running), isMinor: true },
+  { ...counted("Ready", ({ tasks }) => tasks.ready), isMinor: true },
   counted("Undelivered", ({ tasks }) => tasks.undelivered),
-  counted("Posted", ({ day }) => day.posted),
-  counted("Delivered", ({ day }) => day.delivered),
+  { ...counted("Posted", ({ day }) => day.posted), isMinor: true },
+  { ...counted("Delivered", ({ day }) => day.delivered), isMinor: true },
   { name: "Success", isNumber: true, cell: ({ day }) => percentText(day.success) },
 ];
 

@@ -120,6 +120,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { name: "When", cell: ({ at }) => <Time at={at} /> },
   {
     name: "Who",
+    wraps: true,
     cell: ({ actor: { kind, name } }) => (
       <>
         {kind} {name !== null && <bdi class="mono">{name}</bdi>}
@@ -129,6 +130,7 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     name: "From",
     title: "The client's address",
+    isMinor: true,
     cell: ({ actor: { address } }) =>
       address === null ? <None /> : <span class="mono">{address}</span>,
   },

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from "preact";
 
+import { FittedTable } from "./fitted-table.tsx";
+
 /** A column of a table: its head and its cells. */
 export interface Column<Row> {
   /** The cells of a column without a name are buttons. */
@@ -9,6 +11,8 @@ export interface Column<Row> {
   readonly isNumber?: boolean;
   /** Long texts break into lines. */
   readonly wraps?: boolean;
+  /** It is hidden first in a table that does not fit. */
+  readonly isMinor?: boolean;
   /** The meaning of the name, on hover. */
   readonly title?: string;
 }
@@ -25,42 +29,47 @@ interface TableProps<Row> {
   readonly isMarked?: (row: Row) => boolean;
 }
 
-/** A table that may be wider than the page: then it scrolls by itself, also with keys. */
+/** A table of rows. Its first column, its buttons and its long texts are always shown. */
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rows, keyOf, current = null, isMarked } = props;
   return (
-    <div class="table-scroll" role="group" aria-label={label} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            {columns.map((column) => (
-              <th key={column.name} scope="col" class={classOf(column)} title={column.title}>
-                {column.name || <span class="off-screen">Actions</span>}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => {
-            const key = keyOf(row);
-            return (
-              <tr
-                key={key}
-                aria-current={key === current ? "true" : undefined}
-                data-marked={isMarked?.(row)}
-              >
-                {columns.map((column) => (
-                  <td key={column.name} class={classOf(column)}>
-                    {column.cell(row)}
-                  </td>
-                ))}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
+    <FittedTable
+      label={label}
+      columns={columns.map((column, i) => ({ ...column, isFixed: i === 0 || isFixed(column) }))}
+    >
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th key={column.name} scope="col" class={classOf(column)} title={column.title}>
+              {column.name || <span class="off-screen">Actions</span>}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => {
+          const key = keyOf(row);
+          return (
+            <tr
+              key={key}
+              aria-current={key === current ? "true" : undefined}
+              data-marked={isMarked?.(row)}
+            >
+              {columns.map((column) => (
+                <td key={column.name} class={classOf(column)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          );
+        })}
+      </tbody>
+    </FittedTable>
   );
+}
+
+function isFixed<Row>({ name, wraps = false }: Column<Row>): boolean {
+  return name === "" || wraps;
 }
 
 function classOf<Row>({ name, isNumber = false, wraps = false }: Column<Row>): string | undefined {

@@ -1,10 +1,12 @@
 import type { FoundDelivery, FoundTask } from "../../api/search.ts";
+import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
 import { Badge, Ready, shownState } from "../part/badge.tsx";
 import { CopyButton } from "../part/copy-button.tsx";
+import { type FittedColumn, FittedTable } from "../part/fitted-table.tsx";
 import { Clipped, None } from "../part/panel.tsx";
 import { Countdown, Time } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
-import { countOf, durationText } from "../shell/format.ts";
+import { durationText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
 import type { Selection } from "./task-selection.ts";
 
@@ -24,38 +26,49 @@ export function TaskTable(props: TaskTableProps) {
   const { rows, selection, hasAccounts } = props;
   const isWhole = rows.every(({ id }) => selection.has(id));
   return (
-    <div class="table-scroll">
-      <table class="task-table">
-        <thead>
-          <tr>
-            <th scope="col" class="pick">
-              <input
-                type="checkbox"
-                aria-label="Select all tasks of this page"
-                checked={isWhole}
-                onChange={() => selection.setAll(!isWhole)}
-              />
-            </th>
-            <th scope="col">State</th>
-            <th scope="col">Task</th>
-            <th scope="col">Tag</th>
-            <th scope="col">Webhooks</th>
-            <th scope="col">Type</th>
-            {hasAccounts && <th scope="col">Account</th>}
-            <th scope="col">Created</th>
-            <th scope="col" class="number">
-              Run
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <Row key={row.id} row={row} {...props} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <FittedTable label="Tasks" class="task-table" columns={columnsFor(hasAccounts)}>
+      <thead>
+        <tr>
+          <th scope="col" class="pick">
+            <input
+              type="checkbox"
+              aria-label="Select all tasks of this page"
+              checked={isWhole}
+              onChange={() => selection.setAll(!isWhole)}
+            />
+          </th>
+          <th scope="col">State</th>
+          <th scope="col">Task</th>
+          <th scope="col">Tag</th>
+          <th scope="col">Webhooks</th>
+          <th scope="col">Type</th>
+          {hasAccounts && <th scope="col">Account</th>}
+          <th scope="col">Created</th>
+          <th scope="col" class="number">
+            Run
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <Row key={row.id} row={row} {...props} />
+        ))}
+      </tbody>
+    </FittedTable>
   );
+}
+
+const FIXED = ["", "State", "Task", "Tag", "Webhooks"].map((name) => ({ name, isFixed: true }));
+
+function columnsFor(hasAccounts: boolean): readonly FittedColumn[] {
+  const account = hasAccounts ? [{ name: "Account" }] : [];
+  return [
+    ...FIXED,
+    { name: "Type", isMinor: true },
+    ...account,
+    { name: "Created" },
+    { name: "Run", isMinor: true },
+  ];
 }
 
 function Row({
@@ -169,10 +182,11 @@ function hasFailed({ last }: FoundDelivery): boolean {
 function Last({ delivery: { attempts, last } }: { readonly delivery: FoundDelivery }) {
   if (last === null) return null;
   const how = last.http_status === null ? (last.error ?? last.outcome) : String(last.http_status);
+  const counted = `${attempts}${attempts < ATTEMPTS_COUNTED_MAX ? "" : "+"}`;
   return (
-    <span class="none" title={`${countOf(attempts, "attempt")}, the last one: ${how}`}>
+    <span class="none" title={`Attempts: ${counted}, the last one: ${how}`}>
       <span class="clipped webhook-last">{how}</span>
-      {attempts > 1 && ` ×${attempts}`}
+      {attempts > 1 && ` ×${counted}`}
     </span>
   );
 }

@@ -42,6 +42,9 @@ export interface Refusal {
 
 export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
 
+/** Searches count so many attempts of a delivery: a task may be sent again without limit. */
+export const ATTEMPTS_COUNTED_MAX = 1000;
+
 export const ATTEMPT_OUTCOMES = [
   "delivered",
   "failed",

@@ -1,9 +1,7 @@
+import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
 import type { FoundDelivery } from "../store.ts";
 import type { Sql } from "./machine/sql.ts";
 import { DELIVERIES, SHOWN_STATE } from "./task-filter.ts";
-
-// A task may be sent again without limit.
-const ATTEMPTS_COUNTED_MAX = 1000;
 
 const FIND_DELIVERIES = `
   SELECT d.task_seq AS "taskSeq", d.kind, d.host, ${SHOWN_STATE} AS state, o.started_at AS "startedAt",

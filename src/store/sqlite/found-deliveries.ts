@@ -1,12 +1,10 @@
+import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
 import type { Attempt, FoundDelivery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import { SHOWN_STATE } from "./task-filter.ts";
 
 export const DELIVERIES_FOUND = `
   SELECT d.kind, d.host, ${SHOWN_STATE} AS state FROM deliveries AS d WHERE d.task_seq = ? ORDER BY d.kind`;
-
-// A task may be sent again without limit.
-const ATTEMPTS_COUNTED_MAX = 1000;
 
 export const ATTEMPTS_FOUND = `
   SELECT count(*) FROM (SELECT 1 FROM attempts WHERE task_seq = ? AND kind = ? LIMIT ${ATTEMPTS_COUNTED_MAX})`;
