@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
+import { inspect } from "node:util";
 
 import pg from "pg";
 
@@ -8,12 +9,14 @@ import { afterwards } from "../../helpers/afterwards.ts";
 import { openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
+  newLeaseClaim,
   newPost,
   newTask,
   newTaskCancels,
   RETENTION_MS,
   retainedUntil,
   seedAccount,
+  seedWorker,
   T0,
 } from "../../helpers/store.ts";
 
@@ -65,4 +68,46 @@ describe("rows that somebody holds for long", { skip: reasonToSkipPostgres() }, 
     await other.query("ROLLBACK");
     assert.equal(await cancel(held.id), "cancelled");
   });
+
+  test("a claim of a type that is locked is busy, and succeeds afterwards", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const store = await openNode(t, url, { beatMs: BEAT_MS });
+    const workerId = await seedWorker(store);
+    const claim = newLeaseClaim(workerId);
+    await store.insertTasks(newPost(await seedAccount(store), [newTask()]));
+    assert.equal((await store.claimLeases({ ...claim, max: 0 })).length, 0);
+    const other = await openOther(t, url);
+    await other.query("LOCK TABLE lease_types");
+
+    const claims = await Promise.allSettled([store.claimLeases(claim), store.claimLeases(claim)]);
+
+    assert.deepEqual(claims.map(kindOf), ["busy", "busy"]);
+    await other.query("ROLLBACK");
+    assert.equal((await store.claimLeases(claim)).length, 1);
+  });
+
+  for (const table of ["tasks", "accounts", "idempotency_keys"]) {
+    test(`a post during maintenance of ${table} is busy, and succeeds afterwards`, async (t) => {
+      const url = await newDatabaseUrl(t);
+      const store = await openNode(t, url, { beatMs: BEAT_MS });
+      const accountId = await seedAccount(store);
+      const other = await openOther(t, url);
+      await other.query(`LOCK TABLE ${table}`);
+      const idempotency = { key: "k", bodyHash: "h", answerText: "{}", steadyAt: T0 };
+      const kept = { idempotency: { ...idempotency, eraseAt: T0 + 9 } };
+      const post = () => store.insertTasks(newPost(accountId, [newTask()], kept));
+
+      const [ended] = await Promise.allSettled([post()]);
+
+      assert.equal(kindOf(ended), "busy");
+      await other.query("ROLLBACK");
+      assert.deepEqual(await post(), { kind: "inserted" });
+    });
+  }
 });
+
+/** The kind of a write's StoreError. */
+function kindOf(ended: PromiseSettledResult<unknown>): string {
+  assert(ended.status === "rejected" && ended.reason instanceof StoreError, inspect(ended));
+  return ended.reason.kind;
+}

@@ -240,12 +240,7 @@ export class BatchRunner {
       () => {},
     );
     this.#work.lock(operations);
-    let values: readonly unknown[];
-    try {
-      values = await this.#runSets(operations);
-    } catch (error) {
-      throw await firstFailure([begun, fence, ...this.#statements.takeSent()], error);
-    }
+    const values = await this.#runSets(operations);
     const fenced = await fence;
     if (fenced === undefined) throw new Fenced();
     this.#work.changes.send();
@@ -307,17 +302,6 @@ const NOT_UNLOCKED = "55P03";
 
 // A transaction in doubt may hold its stripe for longer; then it is asked for again.
 const SETTLE_LOCK_MS = 4000;
-
-// The error of a statement in a transaction that has failed already.
-const ABORTED = "25P02";
-
-/** Why a transaction failed in which this was the answer to a statement, and these were sent before. */
-async function firstFailure(before: readonly Promise<unknown>[], error: unknown): Promise<unknown> {
-  if (sqlStateOf(error) !== ABORTED) return error;
-  const settled = await Promise.allSettled(before);
-  const reasons = settled.map((each) => (each.status === "rejected" ? each.reason : undefined));
-  return reasons.find((reason) => reason !== undefined && sqlStateOf(reason) !== ABORTED) ?? error;
-}
 
 // Deadlocks and serialization failures, a disk that is full or fails, a statement that somebody broke off, a server that
 // shuts down, starts or is read-only.

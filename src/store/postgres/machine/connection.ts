@@ -14,6 +14,9 @@ export function sqlStateOf(error: unknown): string {
   return error instanceof pg.DatabaseError ? (error.code ?? "") : "";
 }
 
+// The error of a statement in a transaction that has failed already.
+const ABORTED = "25P02";
+
 const INT8 = 20;
 const INT8_ARRAY = 1016;
 const NUMERIC = 1700;
@@ -42,6 +45,7 @@ export class Connection implements Sql {
   readonly #lost = new AbortController();
   readonly #deadlineMs: number;
   #reason = "the connection was closed";
+  #failure: pg.DatabaseError | null = null;
   #underWay = 0;
   #timer: NodeJS.Timeout | null = null;
 
@@ -154,13 +158,20 @@ export class Connection implements Sql {
     try {
       return await query;
     } catch (error) {
-      if (error instanceof pg.DatabaseError && !isFarewell(error)) throw error;
+      if (error instanceof pg.DatabaseError && !isFarewell(error)) throw this.#firstOf(error);
       // A query that the client itself refused fails here too: only a lost connection refuses one.
       this.#lose(error instanceof Error ? error.message : undefined);
       throw new ConnectionLost(this.#reason, { cause: error });
     } finally {
       this.#ended();
     }
+  }
+
+  // Later statements of a failed transaction fail too, and their error does not say why. Statements fail in the order in
+  // which they were sent, whichever of their promises a caller awaits first.
+  #firstOf(error: pg.DatabaseError): pg.DatabaseError {
+    if (error.code !== ABORTED) this.#failure = error;
+    return this.#failure ?? error;
   }
 
   // One timer for all statements: they are answered in their order, so an answer to any of them is a sign of life.
