@@ -39,6 +39,14 @@ test("syncs every commit, checks references and gives space back, and says so wh
   for (const [name, value] of Object.entries(values)) assert.equal(read(name), value, name);
 });
 
+test("a statement keeps what looks like a parameter in a literal or a comment", (t) => {
+  const connection = openWriter(newDatabaseFile(t));
+  t.after(() => connection.close());
+  const select = connection.prepare("SELECT 'it''s a@b?' AS text, @a AS \"c?\" -- @d's ?");
+
+  assert.deepEqual(select.get({ a: "x" }), { text: "it's a@b?", "c?": "x" });
+});
+
 test("sets the same again on a file that is there already", (t) => {
   const file = newDatabaseFile(t);
   openWriter(file).close();

@@ -1,3 +1,4 @@
+import { rewriteParameters } from "../common/parameters.ts";
 import type { ReadSql, SqlValue } from "./machine/sql.ts";
 
 interface Asked extends PromiseWithResolvers<readonly unknown[]> {
@@ -49,7 +50,11 @@ async function readTogether(
   const values: SqlValue[] = [];
   for (const { text, values: own } of statements) {
     const before = values.length;
-    const renumbered = text.replaceAll(/\$(\d+)/g, (_, place) => `$${before + Number(place)}`);
+    const renumbered = rewriteParameters(
+      text,
+      /\$\d+/,
+      (parameter) => `$${before + Number(parameter.slice(1))}`,
+    );
     columns.push(`(SELECT json_agg(r) FROM (${renumbered}) AS r)`);
     values.push(...own);
   }

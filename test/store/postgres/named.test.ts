@@ -36,3 +36,14 @@ test("a statement without a value that it names is refused", async () => {
   await assert.rejects(async () => named("SELECT @a").all(sql, { b: 1 }), /parameter a/);
   assert.deepEqual(asked, []);
 });
+
+test("a statement keeps what looks like a parameter in a literal, a quoted name or a comment", async () => {
+  const { sql, asked } = newSql();
+  const text = `SELECT 'a@b', "c@d", 'it''s @e' -- not @f
+    /* nor
+    '@g */ FROM t WHERE h = `;
+
+  await named(`${text}@h`).get(sql, { h: 1 });
+
+  assert.deepEqual(asked, [[`${text}$1`, [1]]]);
+});

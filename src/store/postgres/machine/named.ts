@@ -1,3 +1,4 @@
+import { rewriteParameters } from "../../common/parameters.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 
 /** Values by the names of parameters; a statement takes those that it names. */
@@ -12,7 +13,8 @@ export interface NamedStatement {
 /** Makes a statement of a text with `@name` for each parameter, which may stand in several places. */
 export function named(text: string): NamedStatement {
   const names: string[] = [];
-  const numbered = text.replaceAll(/@(\w+)/g, (_, name: string) => {
+  const numbered = rewriteParameters(text, /@\w+/, (parameter) => {
+    const name = parameter.slice(1);
     const known = names.indexOf(name) + 1;
     return `$${known === 0 ? names.push(name) : known}`;
   });

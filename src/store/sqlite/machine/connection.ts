@@ -12,6 +12,7 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../../assets.ts";
+import { rewriteParameters } from "../../common/parameters.ts";
 import { damage, FileFault } from "../../file-fault.ts";
 import { StoreError } from "../../store-error.ts";
 import { refuseSecondName } from "./open-files.ts";
@@ -90,15 +91,15 @@ export function openDatabase(file: string, options: Database.Options): Connectio
   }
 }
 
-/** A parameter of a statement. No statement has these characters in a text. */
-const PARAMETER = /[@?]\w*/g;
+const PARAMETER = /[@?]\w*/;
 
 // To choose a plan SQLite looks at the values of parameters in joins and in LIMIT, and compiles the statement again at
 // each run, because the next values may call for another plan. That was most of the cost (measured: 25 of the 26 µs of
 // task_get's statement). A sign before a parameter only keeps the planner from looking; the plans are tested.
 function compileOnce(connection: Connection): Connection {
   const prepare = connection.prepare.bind(connection);
-  const prepareSigned = (source: string): unknown => prepare(source.replace(PARAMETER, "+$&"));
+  const prepareSigned = (source: string): unknown =>
+    prepare(rewriteParameters(source, PARAMETER, (parameter) => `+${parameter}`));
   // The types of parameters and rows stay those of the original.
   connection.prepare = prepareSigned as typeof connection.prepare;
   return connection;
