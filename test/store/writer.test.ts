@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { test, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 
 import type { BatchReply } from "../../src/store/common/batch.ts";
@@ -68,7 +69,6 @@ const breaks = {
 for (const [what, breakIt] of Object.entries(breaks)) {
   test(`after ${what} the fate of what is in flight is unknown, and nothing more is sent`, async () => {
     const { thread, writer } = setUp();
-    writer.ready.catch(() => null);
     const answered = writer.send(BATCH);
     const inFlight = [writer.send(BATCH), writer.send(BATCH)];
 
@@ -80,6 +80,16 @@ for (const [what, breakIt] of Object.entries(breaks)) {
     assert.equal((await writer.send(BATCH)).kind, "failed");
     assert.equal(thread.ids.length, 3);
     await writer.close();
+  });
+}
+
+for (const what of ["a reply that cannot be read", "a thread that ends"] as const) {
+  test(`a start fails after ${what}`, async () => {
+    const { thread, writer } = setUp();
+
+    breaks[what](thread);
+
+    await assert.rejects(Promise.race([writer.ready, setImmediate()]));
   });
 }
 

@@ -48,30 +48,32 @@ export class WriterThread implements BatchTransport {
   readonly #ended: Promise<void>;
   #lastId = 0;
   #lost: Extract<BatchReply, { kind: "failed" }> | null = null;
-  readonly ready: Promise<void>;
+  readonly #ready = Promise.withResolvers<void>();
 
   constructor(worker: WriterWorker, watch?: MigrationWatch) {
     this.#worker = worker;
-    this.ready = new Promise((resolve, reject) => {
-      worker.on("message", (message: WriterMessage) => {
-        if (message.kind === "ready") resolve();
-        else if (message.kind === "unusable") reject(new Error(message.message));
-        else if (message.kind === "migrating") watch?.begins(message);
-        else if (message.kind === "progress") watch?.tell(message.progress);
-        else this.#settle(message);
-      });
-      worker.on("messageerror", (error) => this.#lose(`a reply was lost: ${messageOf(error)}`));
-      worker.on("error", (error) => {
-        this.#lose(messageOf(error));
-        reject(error);
-      });
+    // A thread may be lost before a caller awaits it.
+    this.ready.catch(() => {});
+    worker.on("message", (message: WriterMessage) => {
+      if (message.kind === "ready") this.#ready.resolve();
+      else if (message.kind === "unusable") this.#ready.reject(new Error(message.message));
+      else if (message.kind === "migrating") watch?.begins(message);
+      else if (message.kind === "progress") watch?.tell(message.progress);
+      else this.#settle(message);
     });
+    worker.on("messageerror", (error) => this.#lose(`a reply was lost: ${messageOf(error)}`));
+    worker.on("error", (error) => this.#lose(messageOf(error), error));
     this.#ended = new Promise((resolve) => {
       worker.once("exit", () => {
         this.#lose("the writer thread has ended");
         resolve();
       });
     });
+  }
+
+  /** Settles once the file is open and migrated; rejects if that fails or the thread ends before. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
   }
 
   send(operations: Parameters<BatchTransport["send"]>[0]): Promise<BatchReply> {
@@ -109,8 +111,9 @@ export class WriterThread implements BatchTransport {
     resolve(reply);
   }
 
-  #lose(message: string): void {
+  #lose(message: string, error: unknown = new Error(message)): void {
     this.#lost ??= { kind: "failed", message };
+    this.#ready.reject(error);
     const lost = [...this.#waiting.values()];
     this.#waiting.clear();
     for (const resolve of lost) resolve({ kind: "unknown", message });
