@@ -6,7 +6,7 @@ import pg from "pg";
 
 import { StoreError } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
-import { openNode } from "../../helpers/postgres-nodes.ts";
+import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import {
   newLeaseClaim,
@@ -102,6 +102,39 @@ describe("rows that somebody holds for long", { skip: reasonToSkipPostgres() }, 
       assert.equal(kindOf(ended), "busy");
       await other.query("ROLLBACK");
       assert.deepEqual(await post(), { kind: "inserted" });
+    });
+  }
+
+  const conflicts = {
+    "a serialization failure": "RAISE SQLSTATE '40001'",
+    "a deadlock": "RAISE SQLSTATE '40P01'",
+    "a cancelled statement": "RAISE SQLSTATE '57014'",
+    "a full work memory": "RAISE SQLSTATE '53400'",
+    "another node's change": "RETURN NULL",
+  };
+  for (const [conflict, effect] of Object.entries(conflicts)) {
+    test(`a post that meets ${conflict} at each try is busy, and other posts succeed`, async (t) => {
+      const url = await newDatabaseUrl(t);
+      const store = await openNode(t, url, { beatMs: BEAT_MS });
+      const accountId = await seedAccount(store);
+      await askDatabase(
+        url,
+        `CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${effect}; END $$;
+        CREATE TRIGGER meet BEFORE INSERT ON idempotency_keys FOR EACH ROW
+          WHEN (NEW.key = 'unlucky') EXECUTE FUNCTION meet()`,
+      );
+      const post = (key: string) => {
+        const idempotency = { key, bodyHash: "h", answerText: "{}", steadyAt: T0, eraseAt: T0 + 9 };
+        return store.insertTasks(newPost(accountId, [newTask()], { idempotency }));
+      };
+
+      const posts = await Promise.allSettled(["a", "unlucky", "b"].map(post));
+
+      assert.deepEqual(
+        posts.map((ended) => (ended.status === "fulfilled" ? ended.value.kind : kindOf(ended))),
+        ["inserted", "busy", "inserted"],
+      );
+      assert.equal(store.fault(), null);
     });
   }
 });

@@ -34,9 +34,10 @@ export class Fenced extends Error {
   override readonly name = "Fenced" as const;
 }
 
-/** A row that a write has read is no longer so, because another node came first: the batch is to be run again. */
+/** Another node changed a row after a write had read it: the batch is run again. */
 export class RunAgain extends Error {
   override readonly name = "RunAgain" as const;
+  override readonly message = "other nodes changed what it needs";
 }
 
 /** An operation of the batch failed, and nothing of it was written: they are to be run one by one. */
@@ -47,6 +48,7 @@ export class OneByOne extends Error {
 /** A row that an operation of the batch needs is held by somebody else for longer than others should wait. */
 export class RowsLocked extends Error {
   override readonly name = "RowsLocked" as const;
+  override readonly message = "another process holds a row that it needs";
 }
 
 /** The connection was lost while the batch was being committed. Its transaction's id tells how it ended. */
@@ -181,8 +183,8 @@ export class BatchRunner {
 
   /**
    * Rejects with {@link ConnectionLost} when nothing of the batch was written, with {@link InDoubt} when nobody knows,
-   * with {@link OneByOne}, with {@link Fenced}, with {@link RowsLocked} when it would have to wait longer than `lockMs`
-   * for a row, or with an error of the server that a later try may not meet.
+   * with {@link OneByOne}, with {@link Fenced}, with {@link RunAgain}, with {@link RowsLocked} when it would have to wait
+   * longer than `lockMs` for a row, or with an error of the server that a later try may not meet.
    */
   async run(operations: readonly Operation[], lockMs: number): Promise<BatchReply> {
     try {
@@ -190,9 +192,8 @@ export class BatchRunner {
     } catch (error) {
       if (error instanceof ConnectionLost || error instanceof InDoubt) throw error;
       await this.#undo();
-      if (error instanceof RunAgain) return await this.run(operations, lockMs);
       if (this.#hasStripe && sqlStateOf(error) === NOT_UNLOCKED) throw new RowsLocked();
-      if (error instanceof Fenced || isPassing(error)) throw error;
+      if (error instanceof Fenced || isConflict(error) || isPassing(error)) throw error;
       if (operations.length > 1) throw new OneByOne();
       return committed([undefined], [{ index: 0, message: messageOf(error) }], []);
     }
@@ -305,11 +306,19 @@ const SETTLE_LOCK_MS = 4000;
 
 // Deadlocks and serialization failures, a disk that is full or fails, a statement that somebody broke off, a server that
 // shuts down, starts or is read-only.
-const PASSING = /^(40001|40P01|53\w{3}|57014|57P0\d|58030|25006|55P03)$/;
+const PASSING = /^(40\w{3}|53\w{3}|57014|57P0\d|58030|25006|55P03)$/;
 
 /** True for an error of the server that the same batch may not meet when it is run again. */
 export function isPassing(error: unknown): boolean {
   return PASSING.test(sqlStateOf(error));
+}
+
+// What other transactions, the operator or the memory of the server did to one transaction.
+const CONFLICT = /^(40\w{3}|55P03|57014|53200|53400)$/;
+
+/** True for an error that may belong to this batch alone, however often it is run. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof RunAgain || CONFLICT.test(sqlStateOf(error));
 }
 
 function committed(

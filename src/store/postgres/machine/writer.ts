@@ -6,6 +6,7 @@ import {
   BatchStatements,
   Fenced,
   InDoubt,
+  isConflict,
   isPassing,
   OneByOne,
   RowsLocked,
@@ -97,17 +98,20 @@ export class Writer implements BatchTransport {
     } catch (error) {
       return { kind: "unreachable", message: messageOf(error) };
     }
-    for (let tries = 0; ; tries++) {
-      if (tries > 0) await pause();
+    for (let tries = 0, conflicts = 0; ; tries++) {
+      // After a first conflict the other transaction has mostly ended.
+      if (tries > 0 && (tries > 1 || conflicts === 0)) await pause();
       try {
         const runner = await this.#runner(life);
         if (this.#node.isOver(life)) return OVER;
         return await this.#run((batch) => runner.run(batch, lockMs), operations);
       } catch (error) {
         if (error instanceof OneByOne) return await this.#writeEach(operations, this.#lockMs);
-        if (error instanceof RowsLocked) {
+        if (isConflict(error)) conflicts++;
+        if (error instanceof RowsLocked || conflicts === CONFLICTS_MAX) {
           this.#clients.undone(operations);
-          return operations.length > 1 ? await this.#writeEach(operations, LOCK_EACH_MS) : LOCKED;
+          if (operations.length > 1) return await this.#writeEach(operations, LOCK_EACH_MS);
+          return { kind: "busy", message: messageOf(error) };
         }
         const reply = await this.#afterFailure(error, life);
         if (reply !== null) return reply;
@@ -169,9 +173,10 @@ export class Writer implements BatchTransport {
       return OVER;
     }
     if (error instanceof ConnectionLost) return null;
+    if (isConflict(error) || sqlStateOf(error) === DISK_FULL) return null;
     if (isPassing(error)) {
       // The next try meets a server that has restarted, or another one.
-      if (!STAYS.test(sqlStateOf(error))) this.#open?.connection.destroy(messageOf(error));
+      this.#open?.connection.destroy(messageOf(error));
       return null;
     }
     return { kind: "unreachable", message: messageOf(error) };
@@ -233,8 +238,7 @@ class CommitsLost extends Error {
   override readonly name = "CommitsLost" as const;
 }
 
-// The connection is as good as before: nothing is gained by another one.
-const STAYS = /^(40001|40P01|55P03|57014|53[12]\d{2})$/;
+const DISK_FULL = "53100";
 
 // A batch that fails at once each time, on a full disk for one, must not be tried without a pause.
 function pause(): Promise<void> {
@@ -247,7 +251,8 @@ const LOCK_MS = 1000;
 // Of a batch that met such a row each operation is tried by itself, and none holds the next one up for long.
 const LOCK_EACH_MS = 100;
 
-const LOCKED: BatchReply = { kind: "busy", message: "another process holds a row that it needs" };
+// With the pauses about a second: its engine and its clients try again later, and others need the connection.
+const CONFLICTS_MAX = 10;
 
 const OVER: BatchReply = {
   kind: "unreachable",
