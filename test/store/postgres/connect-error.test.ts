@@ -83,7 +83,10 @@ test("hands an error on that was explained already", () => {
 });
 
 test("refuses a server that may lose what it has acknowledged", () => {
-  const safe = { fsync: "on", full_page_writes: "on", synchronous_commit: "remote_apply" };
+  const safe = {
+    ...{ server_encoding: "UTF8", fsync: "on", full_page_writes: "on" },
+    synchronous_commit: "remote_apply",
+  };
 
   assert.equal(settingsError(safe, PLACE), null);
   assert.match(String(settingsError({ ...safe, fsync: "off" }, PLACE)), /because fsync is off/);

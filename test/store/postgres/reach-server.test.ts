@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
 
 import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import {
   newDatabaseUrl,
   reasonToSkipPostgres,
@@ -81,6 +83,24 @@ describe("a server that is reached by its URL", { skip: reasonToSkipPostgres() }
       message: /takes no writes: it is a standby/,
     });
   });
+
+  for (const encoding of ["EUC_JP", "EUC_KR", "LATIN1", "SQL_ASCII"]) {
+    test(`is refused with the remedy if its database has the encoding ${encoding}`, async (t) => {
+      const url = await newDatabaseUrl(t);
+      const database = `e_${randomUUID()}`;
+      await askDatabase(
+        url,
+        `CREATE DATABASE "${database}" ENCODING '${encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
+      );
+      t.after(() => askDatabase(url, `DROP DATABASE "${database}" WITH (FORCE)`));
+      const other = changed(url, (parts) => {
+        parts.pathname = database;
+        parts.search = "";
+      });
+
+      await assert.rejects(reach(other), { kind: "failed", message: /createdb --encoding=UTF8/ });
+    });
+  }
 
   test("is none that may lose what it has acknowledged", async (t) => {
     const server = await startPostgres(t, { settings: { synchronous_commit: "off" } });

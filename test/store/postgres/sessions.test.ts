@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
 
 import { findFreePort } from "../../../scripts/kit/free-port.ts";
@@ -11,6 +12,7 @@ import { makeSchema } from "../../../src/store/postgres/machine/migrate.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import type { Session } from "../../../src/store/postgres/machine/server-state.ts";
 import { StoreError } from "../../../src/store/store-error.ts";
+import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 
 const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
@@ -23,11 +25,13 @@ function newDialer(t: TestContext, url: string): Dialer {
   return dialer;
 }
 
-async function settingsOf(connection: Connection): Promise<Readonly<Record<string, string>>> {
-  const names = [
+async function settingsOf(
+  connection: Connection,
+  names: readonly string[] = [
     ...["application_name", "synchronous_commit", "statement_timeout", "lock_timeout"],
     "idle_in_transaction_session_timeout",
-  ];
+  ],
+): Promise<Readonly<Record<string, string>>> {
   const rows = await connection.all<{ name: string; value: string }>(
     "SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name",
     [names],
@@ -49,6 +53,36 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(writer, { ...name, ...kept });
     const lossy = { synchronous_commit: "off", statement_timeout: "5s", lock_timeout: "0" };
     assert.deepEqual(reader, { ...name, ...lossy });
+  });
+
+  test("reads and writes texts as this program does, whatever the defaults of its role are", async (t) => {
+    const adminUrl = await newDatabaseUrl(t);
+    const user = `u_${randomUUID()}`;
+    const defaults = {
+      client_encoding: "LATIN1",
+      standard_conforming_strings: "off",
+      DateStyle: "German",
+      array_nulls: "off",
+      transform_null_equals: "on",
+      idle_session_timeout: "1s",
+    };
+    await askDatabase(adminUrl, `CREATE ROLE "${user}" SUPERUSER LOGIN PASSWORD 'x'`);
+    t.after(() => askDatabase(adminUrl, `DROP ROLE "${user}"`));
+    for (const [name, value] of Object.entries(defaults)) {
+      await askDatabase(adminUrl, `ALTER ROLE "${user}" SET ${name} = '${value}'`);
+    }
+    const url = Object.assign(new URL(adminUrl), { username: user, password: "x" }).href;
+
+    const connection = await newDialer(t, url).dial(WRITER);
+
+    assert.deepEqual(await settingsOf(connection, Object.keys(defaults)), {
+      client_encoding: "UTF8",
+      standard_conforming_strings: "on",
+      DateStyle: "ISO, DMY",
+      array_nulls: "on",
+      transform_null_equals: "off",
+      idle_session_timeout: "0",
+    });
   });
 
   test("leads to the host that is there, of several", async (t) => {

@@ -201,18 +201,27 @@ function ofClient(message: string, at: AskedPlace): Explained {
   return passing(`${shown} cannot be reached: ${message}`);
 }
 
-/** The settings of a server on which it depends whether a commit outlives a loss of power, as `SHOW` answers them. */
+/** The settings of a server that this program depends on and cannot set, as `SHOW` answers them. */
 export interface ServerSettings {
+  readonly server_encoding: string;
   readonly fsync: string;
   readonly full_page_writes: string;
   readonly synchronous_commit: string;
 }
 
-/** Refuses a server that acknowledges commits and may lose them; null for one that does not. */
+/** Refuses a server that may lose acknowledged commits or cannot store every text; null for any other. */
 export function settingsError(
-  settings: ServerSettings,
-  { shown }: Pick<AskedPlace, "shown">,
+  { server_encoding: encoding, ...settings }: ServerSettings,
+  { shown, user, database }: Pick<AskedPlace, "shown" | "user" | "database">,
 ): StoreError | null {
+  if (encoding !== "UTF8") {
+    const command = `createdb --encoding=UTF8 --template=template0 -O ${user} NAME`;
+    return new StoreError(
+      "failed",
+      `the database ${database} at ${shown} has the encoding ${encoding}, which cannot store every text: create ` +
+        `another one with '${command}', and name it (--db)`,
+    );
+  }
   const off = Object.entries(settings).find(([, value]) => value === "off");
   if (off === undefined) return null;
   const [name] = off;

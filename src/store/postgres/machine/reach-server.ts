@@ -12,7 +12,7 @@ export interface Reached {
 /**
  * Connects to the first host that answers and, where the address asks for it, takes writes. Rejects with a StoreError
  * that tells what is wrong with each of them; its kind is `unreachable` where one of them may be there later. Refuses a
- * server that may lose what it has acknowledged. A statement has `deadlineMs`, see {@link Connection.open}.
+ * server that may lose acknowledged commits, and a database that is not UTF-8. A statement has `deadlineMs`, see {@link Connection.open}.
  */
 export async function reachServer(server: ServerAddress, deadlineMs: number): Promise<Reached> {
   const failures: StoreError[] = [];
@@ -32,7 +32,7 @@ export async function reachServer(server: ServerAddress, deadlineMs: number): Pr
 
 const LOOK = `
   SELECT current_setting('transaction_read_only') AS read_only, current_setting('fsync') AS fsync,
-    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('server_encoding') AS server_encoding, current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit`;
 
 async function reachHost(

@@ -29,8 +29,15 @@ const IDLE_MS_MAX = 10_000;
 // order: a bitmap of it loses that, and then all that is delayed is sorted for the next few (17 ms instead of 0.6 with
 // 10,000 delayed tasks). A scan of a whole table that has to be is then given a price at which the server would compile
 // its plan: that took 100 ms and more (measured), for a statement that runs in 1.
+// Defaults of the role, the database or the URL must not change how texts, arrays and times are read and written, nor end
+// a session or a transaction early. Only PostgreSQL 17 and later know transaction_timeout.
 const SET_UP = `
-  SELECT set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
+  SELECT set_config('client_encoding', 'UTF8', false), set_config('standard_conforming_strings', 'on', false),
+    set_config('DateStyle', 'ISO', false), set_config('extra_float_digits', '1', false),
+    set_config('array_nulls', 'on', false), set_config('transform_null_equals', 'off', false),
+    set_config('idle_session_timeout', '0', false),
+    CASE WHEN current_setting('transaction_timeout', true) <> '' THEN set_config('transaction_timeout', '0', false) END,
+    set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
     set_config('jit', 'off', false), set_config('idle_in_transaction_session_timeout', '${IDLE_MS_MAX}', false),
     set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
     set_config('default_transaction_isolation', 'read committed', false),
@@ -39,7 +46,8 @@ const SET_UP = `
       false)`;
 
 const FIND_VERSION = `
-  SELECT current_setting('server_version_num')::int AS version, current_setting('synchronous_commit') AS commits`;
+  SELECT current_setting('server_version_num')::int AS version, current_setting('synchronous_commit') AS commits,
+    current_setting('client_encoding') AS encoding`;
 
 /**
  * Sets a session up, and reads back what the server makes of it. Rejects with a StoreError of kind `failed` when the
@@ -51,14 +59,18 @@ export async function setUp(
 ): Promise<void> {
   const [, state] = await Promise.all([
     connection.run(SET_UP, [String(statementMs), String(lockMs), mayLose]),
-    connection.get<{ version: number; commits: string }>(FIND_VERSION),
+    connection.get<{ version: number; commits: string; encoding: string }>(FIND_VERSION),
   ]);
-  const { version = 0, commits = "" } = state ?? {};
+  const { version = 0, commits = "", encoding = "" } = state ?? {};
   if (version < OLDEST_VERSION) {
     const major = Math.floor(version / 10_000);
     throw new StoreError("failed", `the server is PostgreSQL ${major}: 14 is the oldest known`);
   }
-  // A pooler in between may not have passed the setting on.
+  // A pooler in between may not have passed the settings on.
+  if (encoding !== "UTF8") {
+    const message = `client_encoding stays ${encoding}: set it to UTF8 in the pooler`;
+    throw new StoreError("failed", message);
+  }
   if (!mayLose && commits !== "on" && commits !== "remote_apply") {
     const message = `synchronous_commit stays ${commits}, so acknowledged tasks could be lost`;
     throw new StoreError("failed", message);
