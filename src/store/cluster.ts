@@ -50,6 +50,11 @@ export interface Cluster {
    */
   resign(): void;
   /**
+   * Ends this life of the node because it cannot go on. Other nodes take up its work. The node joins again after a pause,
+   * which grows if another life ends so soon. Does nothing if the store is not shared.
+   */
+  rejoin(reason: string): void;
+  /**
    * Names who tells of this node, in place of who did before: asked at each heartbeat, so that the others see it within
    * seconds. It must be quick and not throw.
    */

@@ -35,6 +35,14 @@ export class FakeCluster implements Cluster {
     this.duties = [];
   }
 
+  /** The reasons of its rejoins. */
+  readonly rejoins: string[] = [];
+
+  rejoin(reason: string): void {
+    this.rejoins.push(reason);
+    this.change({ isIn: false });
+  }
+
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 
 import type { BatchReply, BatchTransport, Operation } from "../../src/store/common/batch.ts";
-import { GroupCommit } from "../../src/store/common/group-commit.ts";
+import { GroupCommit, type GroupCommitLimits } from "../../src/store/common/group-commit.ts";
 import type { Writes } from "../../src/store/sqlite/writes.ts";
 import type { StoreError } from "../../src/store/store.ts";
 
@@ -90,10 +90,12 @@ interface SetUp {
   readonly settled: readonly string[];
 }
 
-function setUp(limits: { batchWeightMax?: number; backlogWeightMax?: number } = {}): SetUp {
+function setUp(limits: Partial<GroupCommitLimits> = {}): SetUp {
   const transport = new FakeTransport();
-  const { batchWeightMax = 256, backlogWeightMax = 1000 } = limits;
-  const group = new GroupCommit<Writes>(transport, { batchWeightMax, backlogWeightMax });
+  const group = new GroupCommit<Writes>(transport, {
+    ...{ batchWeightMax: 256, backlogWeightMax: 1000 },
+    ...limits,
+  });
   const settled: string[] = [];
   const submit: SetUp["submit"] = async (id, { weight = 1, mayShed = false } = {}) => {
     const done = group.submit("collectTask", { accountId: 1, id }, { weight, mayShed });
@@ -311,6 +313,19 @@ describe("replies", () => {
     });
     assert.equal(await submit("b"), "failed");
     await group.drain();
+  });
+
+  test("a store that survives doubt goes on after a batch whose fate is unknown", async () => {
+    const { transport, group, submit } = setUp({ batchWeightMax: 1, survivesDoubt: true });
+    const lost = submit("a");
+    await transport.whenSent(1);
+    const waiting = submit("b");
+    transport.reply({ kind: "unknown", message: "bug" });
+    await transport.whenSent(2);
+    transport.commit();
+
+    assert.deepEqual(await Promise.all([lost, waiting]), ["unknown", "b"]);
+    assert.equal(group.fault, null);
   });
 
   test("nothing is tried again by itself", async () => {

@@ -16,6 +16,8 @@ export interface GroupCommitLimits {
    * bounded by its limits, and would make a busy daemon refuse clients whom it could serve.
    */
   readonly backlogWeightMax: number;
+  /** True if later writes are sound although it is not known how an earlier one ended. */
+  readonly survivesDoubt?: boolean;
 }
 
 /** How an operation counts and whether it may be refused for want of room. */
@@ -194,7 +196,8 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
       const error = toStoreError(reply);
       if (reply.kind === "full") this.#shortage = error;
       for (const { reject } of batch) reject(error);
-      if (reply.kind !== "failed" && reply.kind !== "unknown") return;
+      const isFatal = reply.kind === "failed" || reply.kind === "unknown";
+      if (!isFatal || (reply.kind === "unknown" && this.#limits.survivesDoubt === true)) return;
       this.#failFrom(toStoreError({ ...reply, kind: "failed" }));
       return;
     }

@@ -22,6 +22,7 @@ export function newLoneNode(clock: Clock): LoneNode {
     onChange: () => () => {},
     holds: () => true,
     resign() {},
+    rejoin() {},
     tellFacts(source) {
       facts = source;
     },

@@ -77,6 +77,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const commit = new GroupCommit<Writes>(transport, {
     batchWeightMax: BATCH_WEIGHT_MAX,
     backlogWeightMax: backlogMax,
+    survivesDoubt: true,
   });
   const connect = () => node.connectReader();
   const reader = new Reader(connect, SHORT_READERS);

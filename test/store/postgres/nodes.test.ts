@@ -71,6 +71,34 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     await eventually("left", () => seeEachOther(first));
   });
 
+  test("a node that cannot go on joins again, later after each time, and logs that", async (t) => {
+    const url = await newDatabaseUrl(t);
+    const lines: string[] = [];
+    const note = (_: object, message: string): void => void lines.push(message);
+    const log = { debug() {}, info: note, warn: note, error: note };
+    const store = await openQuickNode(t, url, { log });
+    const accountId = await seedAccount(store);
+    const joinedAgainAfter = async (): Promise<number> => {
+      const { self } = store.cluster;
+      const from = performance.now();
+      store.cluster.rejoin("a fault");
+      assert.equal(store.cluster.isMember(), false);
+      await eventually("member", () => store.cluster.isMember());
+      assert.notEqual(store.cluster.self, self);
+      return performance.now() - from;
+    };
+
+    await joinedAgainAfter();
+    await joinedAgainAfter();
+    const ms = await joinedAgainAfter();
+
+    assert(ms >= 1000, `${ms} ms`);
+    assert.deepEqual(await store.insertTasks(newPost(accountId, [newTask()])), {
+      kind: "inserted",
+    });
+    assert.equal(lines.filter((line) => line === "this node joined again").length, 3);
+  });
+
   test("divide the duties, and take over those of a node that leaves", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);

@@ -55,7 +55,7 @@ describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(reader, { ...name, ...lossy });
   });
 
-  test("reads and writes texts as this program does, whatever the defaults of its role are", async (t) => {
+  test("has the settings that texts and times depend on, also if its role has others", async (t) => {
     const adminUrl = await newDatabaseUrl(t);
     const user = `u_${randomUUID()}`;
     const defaults = {

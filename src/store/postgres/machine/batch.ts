@@ -313,7 +313,7 @@ export function isPassing(error: unknown): boolean {
   return PASSING.test(sqlStateOf(error));
 }
 
-// What other transactions, the operator or the memory of the server did to one transaction.
+// Effects of other transactions, of the operator or of a memory limit on one transaction.
 const CONFLICT = /^(40\w{3}|55P03|57014|53200|53400)$/;
 
 /** True for an error that may belong to this batch alone, however often it is run. */

@@ -12,6 +12,7 @@ import { BEATS_TO_LIVE, beat, endExpired, join, leave } from "./heartbeat.ts";
 import type { BeatAnswer, NodeName } from "./heartbeat.ts";
 import { hasLostCommits } from "./last-commits.ts";
 import { Lifeline } from "./lifeline.ts";
+import { newAwaitedLife, Rejoin } from "./lives.ts";
 import { isSame, membersOf, nextExpiryMs } from "./members.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
 import { listNodes } from "./node-list.ts";
@@ -46,17 +47,13 @@ export interface NodeParts {
   readonly log: Logger | undefined;
 }
 
-/** A life that is awaited, or has begun. */
-interface AwaitedLife extends PromiseWithResolvers<NodeLife> {
-  begun: NodeLife | null;
-}
-
 /** This daemon as one of the nodes of a database. */
 export class ServerNode implements WriterNode, Cluster {
   readonly isShared = true;
   readonly clock: DatabaseClock;
   readonly #parts: NodeParts;
   readonly #lifeline: Lifeline;
+  readonly #rejoin: Rejoin;
   readonly #ender: NodeEnder;
   readonly #duties: DutyHolder;
   readonly #listeners = new Set<() => void>();
@@ -77,6 +74,7 @@ export class ServerNode implements WriterNode, Cluster {
   constructor(parts: NodeParts) {
     this.#parts = parts;
     this.clock = new DatabaseClock(parts.clock);
+    this.#rejoin = new Rejoin(parts, this.#closing.signal);
     this.#lifeline = new Lifeline(parts.clock, BEATS_TO_FENCE * parts.beatMs);
     this.#duties = new DutyHolder({ beatMs: parts.beatMs, liveMs: this.#liveMs });
     this.#ender = new NodeEnder({
@@ -124,6 +122,12 @@ export class ServerNode implements WriterNode, Cluster {
   resign(): void {
     this.#duties.resign();
     this.#wake();
+  }
+
+  rejoin(reason: string): void {
+    if (this.#life.begun === null) return;
+    this.#rejoin.noteFailure();
+    this.#lose(reason);
   }
 
   tellFacts(source: () => NodeFacts): void {
@@ -245,7 +249,7 @@ export class ServerNode implements WriterNode, Cluster {
   async #step(): Promise<void> {
     if (this.#life.begun !== null && this.#lifeline.isCut)
       this.#lose("the database did not answer");
-    if (this.#life.begun === null) await this.#beginAgain();
+    if (this.#life.begun === null) await this.#rejoin.try(() => this.#beginAgain());
     await this.#beat(await this.#reach());
   }
 
@@ -389,8 +393,4 @@ export class ServerNode implements WriterNode, Cluster {
     await wait(ms, { clock: this.#parts.clock, signal: this.#pause.signal });
     this.#pause = new AbortController();
   }
-}
-
-function newAwaitedLife(): AwaitedLife {
-  return { ...Promise.withResolvers<NodeLife>(), begun: null };
 }
