@@ -1,7 +1,13 @@
 import { everyStep } from "../domain/every-step.ts";
 import type { LaneGauge } from "../domain/observer.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
-import type { Cluster, LaneRef, NodeFacts, Store } from "../store/store.ts";
+import {
+  StoreError,
+  type Cluster,
+  type LaneRef,
+  type NodeFacts,
+  type Store,
+} from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./deliver/delivery-dispatcher.ts";
 import { createRedeliverer } from "./deliver/redeliverer.ts";
 import { HealthRecord } from "./health-record.ts";
@@ -42,12 +48,14 @@ export interface EngineDeps
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
 }
 
+const LOG_EVERY_MS = 60_000;
 const EVERY_SECOND = "* * * * * *";
 const EVERY_MINUTE = "0 * * * * *";
 
 /**
  * Everything that happens without a request: dispatchers, and the ticks that wake them for work that has become due.
- * After a fault of the store it stops, because nothing that it did could be kept.
+ * A step that fails for another reason than the store ends alone. After a fault of the store the engine stops, because
+ * nothing that it did could be kept; in a cluster the node then joins again.
  */
 export class Engine {
   /** Gives external workers their tasks and takes their results. */
@@ -77,6 +85,8 @@ export class Engine {
    */
   #isRecovered = false;
   #isHalted = false;
+  /** When a failed step was logged last, monotonic, and how many failed since. */
+  #logged = { at: Number.NEGATIVE_INFINITY, others: 0 };
 
   get #cluster(): Cluster {
     return this.#deps.store.cluster;
@@ -87,7 +97,7 @@ export class Engine {
     const means = { giveUp: this.#giveUp.signal, health: this.#health };
     const deps = { ...given, ...means, cluster, heldUp: new HeldUpSteps(given) };
     this.#deps = given;
-    const failed = (error: unknown): void => this.#halt(error);
+    const failed = (error: unknown): void => this.#failed(error);
     this.#scheduler = new Scheduler(deps.clock);
     this.#deliveries = new DeliveryDispatcher({ ...deps, failed });
     const deliveriesDue = (lanes: readonly LaneRef[]): void => {
@@ -238,6 +248,7 @@ export class Engine {
   /** Settles at a moment when nothing runs, is in flight, or is due. */
   async idle(): Promise<void> {
     do {
+      this.#tasks.tick();
       this.#deliveries.pump();
       await this.quiet();
     } while (!this.#isHalted && !this.#parts.every((part) => part.isIdle()));
@@ -280,7 +291,7 @@ export class Engine {
 
   #resume(accountIds: ReadonlySet<number>): void {
     this.#wakeType();
-    void this.#deliveries.resume(accountIds).catch((error: unknown) => this.#halt(error));
+    void this.#deliveries.resume(accountIds).catch((error: unknown) => this.#failed(error));
   }
 
   #wakeType(type?: string): void {
@@ -332,6 +343,7 @@ export class Engine {
     this.#progress.tell.wake();
     if (cluster.holds("release")) this.#delayed.wake();
     if (cluster.holds("orders")) this.#redeliverer.wake();
+    this.#tasks.tick();
     this.desk.tick();
     this.#deliveries.pump();
   }
@@ -348,9 +360,31 @@ export class Engine {
     for (const part of this.#parts) part.drain();
   }
 
-  #halt(error: unknown): void {
+  #failed(error: unknown): void {
     // A record that a stop left undone is no fault: the next start resumes it.
     if (this.#isHalted || this.#giveUp.signal.aborted) return;
+    if (error instanceof StoreError && !error.isPassing) this.#halt(error);
+    else this.#logFailure(error);
+  }
+
+  #logFailure(err: unknown): void {
+    const { clock, log } = this.#deps;
+    const at = clock.monotonic();
+    if (at - this.#logged.at < LOG_EVERY_MS) {
+      this.#logged.others++;
+      return;
+    }
+    log.error({ err, others_since: this.#logged.others }, "a step of the engine failed");
+    this.#logged = { at, others: 0 };
+  }
+
+  #halt(error: StoreError): void {
+    if (this.#cluster.isShared) {
+      if (!this.#cluster.isMember()) return;
+      this.#deps.log.error({ err: error }, "the engine stopped; this node joins again");
+      this.#cluster.rejoin(error.message);
+      return;
+    }
     this.#isHalted = true;
     this.#drain();
     this.#deps.log.error(

@@ -64,6 +64,11 @@ async function keepTrying<Value>(
   }
 }
 
+/** True for an error that belongs to one step, mostly to its data: the store itself is sound. */
+export function isRejected(error: unknown): boolean {
+  return !(error instanceof StoreError);
+}
+
 /** The error, if a later try may succeed; throws any other. */
 function passing(error: unknown): StoreError {
   if (error instanceof StoreError && error.isPassing) return error;

@@ -273,6 +273,7 @@ const NO_ERRORS = [
   "an attempt began",
   "an attempt ended",
   "an attempt could not be made",
+  "a response could not be stored",
   "the machine's clock was set; scheduled work moves with it",
   "attempts that were scheduled later than any retry can be are sent sooner",
 ];

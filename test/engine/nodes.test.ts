@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
+import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { RunOutcome } from "../../src/runners/runner.ts";
 import {
@@ -52,6 +53,8 @@ class Node {
   readonly runs: Run[] = [];
   readonly told: string[] = [];
   awaited: readonly string[] = [];
+  /** Overrides the results of its attempts. */
+  result: Partial<AttemptResult> = {};
   /** Ends the attempts that are under way. */
   endSends: () => void = () => {};
   abortedSends = 0;
@@ -100,7 +103,8 @@ class Node {
         send: async ({ headers }) => {
           this.sent.push(headers["x-attempt"] ?? "");
           await gate.promise;
-          return newAttemptResult({ outcome: "delivered", httpStatus: 200, error: null });
+          const delivered = { outcome: "delivered", httpStatus: 200, error: null } as const;
+          return newAttemptResult({ ...delivered, ...this.result });
         },
         abort: () => void this.abortedSends++,
       },
@@ -633,4 +637,121 @@ test("a store of one node is asked for nothing that other nodes may have done", 
   const { node } = await startNode(t, { store, overrides });
   await node.pass(61);
   assert.deepEqual(asked, []);
+});
+
+/** A step of the store that rejects the operations that `isBad` names. */
+function rejecting<Args, Value>(
+  step: (args: Args) => Promise<Value>,
+  isBad: (args: Args) => boolean,
+): (args: Args) => Promise<Value> {
+  return async (args) => {
+    if (isBad(args)) throw new Error("a write was rejected: it cannot be stored");
+    return step(args);
+  };
+}
+
+test("a task whose result cannot be stored fails, and the engine goes on", async (t) => {
+  const store = await openTestStore(t);
+  const finishTask = rejecting(store.finishTask, ({ resultText }) => resultText === '"bad"');
+  const { node, accountId } = await startNode(t, { store, overrides: { finishTask } });
+  const tasks = [newTask(), newTask()];
+  await store.insertTasks(newPost(accountId, tasks));
+  await node.pass(1);
+
+  node.runs.forEach(({ end }, i) =>
+    end({ kind: "completed", resultText: i === 0 ? '"bad"' : "2" }),
+  );
+  await node.pass(1);
+
+  const found = await Promise.all(tasks.map(({ id }) => store.findTask({ accountId, id })));
+  assert.deepEqual(new Set(found.map((each) => each?.task.statusCode)), new Set([50010, 20000]));
+  await store.insertTasks(newPost(accountId, [newTask()]));
+  await node.pass(1);
+  assert.equal(node.runs.length, 3);
+});
+
+test("a worker's result that cannot be stored fails its task, and the others of its request complete", async (t) => {
+  const store = await openTestStore(t);
+  const endLeases = rejecting(store.endLeases, ({ ends }) =>
+    ends.some(({ sequel }) => sequel.kind === "finish" && sequel.resultText === '"bad"'),
+  );
+  const { node, accountId } = await startNode(t, { store, overrides: { endLeases } });
+  const workerId = await seedWorker(store);
+  const tasks = [newTask({ type: "print" }), newTask({ type: "print" })];
+  await store.insertTasks(newPost(accountId, tasks));
+  const gone = new AbortController().signal;
+  const order = { workerId, types: ["print"], max: 2, waitMs: 30_000, gone };
+  const claim = node.engine.desk.claim(order);
+  await node.pass(1);
+  const leases = await claim;
+
+  const outcomes = await node.engine.desk.complete(
+    workerId,
+    leases.map(({ id, leaseId }, i) => ({ id, leaseId, resultText: i === 0 ? '"bad"' : "2" })),
+  );
+
+  assert.deepEqual(outcomes, ["ok", "ok"]);
+  const found = await Promise.all(leases.map(({ id }) => store.findTask({ accountId, id })));
+  assert.deepEqual(
+    found.map((each) => each?.task.statusCode),
+    [50010, 20000],
+  );
+});
+
+test("an attempt whose response cannot be stored is recorded without it", async (t) => {
+  const store = await openTestStore(t);
+  const recordAttempt = rejecting(store.recordAttempt, ({ result }) => result.address !== null);
+  const { node, accountId } = await startNode(t, { store, overrides: { recordAttempt } });
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  const task = newTask({ type: "x", postback });
+  await store.insertTasks(newPost(accountId, [task]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+  node.result = { address: HOST };
+  node.endSends();
+
+  await node.pass(1);
+
+  const [delivery] = (await store.listDeliveries({ accountId, id: task.id })) ?? [];
+  assert.equal(delivery?.state, "delivered");
+});
+
+test("claims that the store rejects are tried again", async (t) => {
+  const store = await openTestStore(t);
+  let areBad = true;
+  const overrides = {
+    claimTasks: rejecting(store.claimTasks, () => areBad),
+    claimAttempts: rejecting(store.claimAttempts, () => areBad),
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  const postback = { url: `http://${HOST}/hook`, host: HOST };
+  await store.insertTasks(newPost(accountId, [newTask(), newTask({ type: "x", postback })]));
+  await store.finishTask(newFinish(await claimOne(store, "x"), { endedAt: T0 + 1000 }));
+  await node.pass(3);
+  assert.deepEqual([node.runs.length, node.sent.length], [0, 0]);
+  assert.equal(node.engine.isHalted, false);
+  areBad = false;
+
+  await node.pass(61);
+
+  assert.deepEqual([node.runs.length, node.sent.length], [1, 1]);
+});
+
+test("a node whose engine meets a fault of the store joins again, and goes on", async (t) => {
+  const store = await openTestStore(t);
+  let isSound = false;
+  const overrides: Partial<Store> = {
+    claimTasks: (claim) =>
+      isSound ? store.claimTasks(claim) : Promise.reject(new StoreError("unknown", "lost")),
+  };
+  const { node, accountId } = await startNode(t, { store, overrides });
+  await store.insertTasks(newPost(accountId, [newTask()]));
+
+  await node.pass(1);
+
+  assert.equal(node.cluster.rejoins.length, 1);
+  assert.equal(node.engine.isHalted, false);
+  isSound = true;
+  node.cluster.change({ isIn: true, self: "node-1b", members: ["node-1b"] });
+  await node.pass(1);
+  assert.equal(node.runs.length, 1);
 });

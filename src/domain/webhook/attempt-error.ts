@@ -132,6 +132,7 @@ const EXPLANATIONS: ReadonlyMap<string, Explained> = new Map(
     ],
     "request cannot be written": ["the request could not be written", REPORT],
     "internal error": ["the daemon itself failed", REPORT],
+    "its record could not be stored": ["the daemon could not store its record", REPORT],
     "timed out while resolving the name": [
       "the time was up while the name HOST was being resolved",
       SERVERS,

@@ -23,7 +23,7 @@ import type {
 import { FailureLines } from "../failure-lines.ts";
 import type { HealthRecord } from "../health-record.ts";
 import type { Part } from "../loop.ts";
-import { persist, type PersistDeps } from "../persist.ts";
+import { isRejected, persist, type PersistDeps } from "../persist.ts";
 import { isLifeOver, type RunDeps } from "../run/run-end.ts";
 import { Steps } from "../steps.ts";
 import { toPace } from "./attempt-end.ts";
@@ -34,7 +34,7 @@ import { Lanes } from "./lanes.ts";
 import { PROVEN_MAX } from "./proven-lanes.ts";
 import type { ReadyAttempt } from "./ready-attempts.ts";
 import { TimeShifts } from "./time-shifts.ts";
-import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused } from "./unsent-result.ts";
+import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./unsent-result.ts";
 
 /** The part of the store that this dispatcher uses. */
 export type DeliveryQueue = Pick<
@@ -332,7 +332,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   async #record(attempt: AttemptRef, result: AttemptResult): Promise<DeliveryDecision> {
-    const { store, clock, retryAfterMs } = this.#deps;
+    const { store, clock, retryAfterMs, log } = this.#deps;
     const now = clock.now();
     const setMs = this.#shifts.setMs;
     // The same moment, whatever the clock is set to meanwhile: the disk may be full for an hour.
@@ -344,10 +344,20 @@ export class DeliveryDispatcher implements Part {
         retryAfterMs,
       });
     this.#noteHealth(attempt.host, result.outcome);
-    await persist(
-      () => store.recordAttempt({ attempt, result, endedAt: endedAt(), decision: decide() }),
-      this.#deps,
-    );
+    const write = (kept: AttemptResult): Promise<void> =>
+      persist(
+        () =>
+          store.recordAttempt({ attempt, result: kept, endedAt: endedAt(), decision: decide() }),
+        this.#deps,
+      );
+    await write(result).catch((err: unknown) => {
+      if (!isRejected(err)) throw err;
+      log.error(
+        { err, task: attempt.taskId, host: attempt.host },
+        "a response could not be stored",
+      );
+      return write(withoutTexts(result));
+    });
     const decision = decide();
     if (decision.state === "scheduled") {
       const { dueAt } = decision;

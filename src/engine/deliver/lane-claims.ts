@@ -22,6 +22,10 @@ export interface LaneClaimsDeps extends PersistDeps, Pick<RunDeps, "cluster" | "
 // The most lanes that wait for the claim after the one under way, which bounds its transaction with those that it takes.
 const WAITING_LANES_MAX = 16;
 
+// The engine looks once a second for what is due.
+const APART_MS = 1000;
+const PUT_OFF_MS = 60_000;
+
 /**
  * Fills the places of {@link Lanes} with claimed attempts, one claim at a time. A lane with a backlog fills them at once
  * from what the last claim brought beyond its places; see {@link ReadyAttempts}.
@@ -130,7 +134,10 @@ export class LaneClaims {
         life = cluster.self;
         return store.claimAttempts({ lanes: asked, now });
       };
-      const claimed = await persist(claim, this.#deps);
+      const claimed = await persist(claim, this.#deps).catch((error: unknown) => {
+        this.#putOff(shares);
+        throw error;
+      });
       const now = clock.now();
       const byLane = Map.groupBy(claimed.attempts, keyOf);
       const started = shares.flatMap((share, i) => {
@@ -148,6 +155,17 @@ export class LaneClaims {
       this.#isClaiming = false;
     }
     this.pump();
+  }
+
+  // One lane at least has a row that cannot be claimed. Each comes back at a time of its own, and so mostly alone.
+  #putOff(shares: readonly LaneShare[]): void {
+    const { lanes, clock } = this.#deps;
+    const now = clock.now();
+    shares.forEach((share, i) => {
+      const dueAt = now + (shares.length === 1 ? PUT_OFF_MS : (i + 1) * APART_MS);
+      const left = { ...nothingLeft(share), freshDueAt: dueAt, retryDueAt: dueAt };
+      lanes.claimed(share, { ...loadOf([]), left });
+    });
   }
 
   /** The shares, with what may be claimed beyond the places. */

@@ -36,6 +36,13 @@ export const NOT_MADE: AttemptResult = {
   error: "internal error",
 };
 
+/** The result of an attempt whose own record the store rejected: without what the receiver sent. */
+export function withoutTexts(result: AttemptResult): AttemptResult {
+  const { outcome, httpStatus, phases } = result;
+  const error = outcome === "delivered" ? null : "its record could not be stored";
+  return { ...NOTHING_HAPPENED, outcome, httpStatus, phases, error };
+}
+
 /** The URL was refused before it was sent. */
 export function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
   // A literal address stands for itself; a refused name was never resolved.

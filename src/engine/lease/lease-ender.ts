@@ -1,6 +1,7 @@
 import type { ObservedRun } from "../../domain/observer.ts";
 import type { LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../../store/store.ts";
-import type { RunDeps } from "../run/run-end.ts";
+import { isRejected } from "../persist.ts";
+import { runMoment, toUnstoredEnd, type RunDeps } from "../run/run-end.ts";
 import type { HeldLease, HeldLeases } from "./held-leases.ts";
 
 export interface LeaseEnderDeps extends RunDeps {
@@ -22,6 +23,33 @@ export class LeaseEnder {
 
   /** As {@link Store.endLeases}; when this settles, the ends have taken effect everywhere. */
   async end(ends: LeaseEnds): Promise<readonly LeaseEndResult[]> {
+    try {
+      return await this.#end(ends);
+    } catch (err) {
+      const [end, ...others] = ends.ends;
+      if (!isRejected(err) || end === undefined) throw err;
+      if (others.length === 0 && end.sequel.kind !== "finish") throw err;
+      if (others.length === 0) return this.#endUnstored(ends, err);
+    }
+    // One of them is at fault.
+    const results: LeaseEndResult[] = [];
+    for (const end of ends.ends) results.push(...(await this.end({ ...ends, ends: [end] })));
+    return results;
+  }
+
+  async #endUnstored(ends: LeaseEnds, err: unknown): Promise<readonly LeaseEndResult[]> {
+    const { clock, retentionMs, log } = this.#deps;
+    const ids = ends.ends.map(({ id }) => id);
+    log.error({ err, tasks: ids }, "a result of a worker could not be stored; its task fails");
+    const moment = { ...runMoment(clock, retentionMs), endedAt: ends.now };
+    const sequel = { kind: "finish", ...toUnstoredEnd(moment) } as const;
+    return this.#end({
+      ...ends,
+      ends: ends.ends.map(({ id, leaseId }) => ({ id, leaseId, how: "failed", sequel })),
+    });
+  }
+
+  async #end(ends: LeaseEnds): Promise<readonly LeaseEndResult[]> {
     const results = await this.#deps.store.endLeases(ends);
     const news = ends.ends.filter((_, i) => results[i]?.isNew === true);
     const lanes = results.flatMap((result) => (result.isNew ? result.lanes : []));

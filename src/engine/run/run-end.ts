@@ -86,6 +86,12 @@ export function toFailedEnd(failure: RunFailure, moment: RunMoment): RunEnd {
   return { ...toEnd(moment), state: "failed", code, resultText: null, errorText };
 }
 
+/** The record of a run whose own record the store rejected. */
+export function toUnstoredEnd(moment: RunMoment): RunEnd {
+  const message = "The result could not be stored.";
+  return toFailedEnd({ code: 50010, message, detailText: "null" }, moment);
+}
+
 /** The record of the outcome of a daemon's own runner. */
 export function toRunEnd(
   outcome: Exclude<RunOutcome, { kind: "aborted" }>,

@@ -10,7 +10,7 @@ import type { ClaimedTask, Store } from "../../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "../claim-credit.ts";
 import { FailureLines } from "../failure-lines.ts";
 import type { Part } from "../loop.ts";
-import { persist } from "../persist.ts";
+import { isRejected, persist } from "../persist.ts";
 import { Steps } from "../steps.ts";
 import {
   isLifeOver,
@@ -18,6 +18,7 @@ import {
   runMoment,
   tellStart,
   toRunEnd,
+  toUnstoredEnd,
   type RunDeps,
 } from "./run-end.ts";
 
@@ -105,6 +106,11 @@ export class TaskDispatcher implements Part {
       queue.credit.wake();
       this.#pump(queue);
     }
+  }
+
+  /** Tries again what the store could not do. To be called once a second. */
+  tick(): void {
+    for (const queue of this.#queues) this.#pump(queue);
   }
 
   /** Runs these types in another way from now on; runs under way end as they were begun. Types that it has not stay out. */
@@ -328,8 +334,14 @@ export class TaskDispatcher implements Part {
         return;
       }
     }
-    const finish = { seq, id, run, ...toRunEnd(outcome, moment) };
-    const lanes = await persist(() => store.finishTask(finish), this.#deps);
+    let finish = { seq, id, run, ...toRunEnd(outcome, moment) };
+    const write = () => persist(() => store.finishTask(finish), this.#deps);
+    const lanes = await write().catch((err: unknown) => {
+      if (!isRejected(err)) throw err;
+      log.error({ err, type: queue.type, id }, "a result could not be stored; its task fails");
+      finish = { ...finish, ...toUnstoredEnd(moment) };
+      return write();
+    });
     if (lanes === null) {
       const facts = { type: queue.type, task: id, run };
       log.info(facts, "a run's end changed nothing: its task was cancelled, or is another run's");

@@ -34,7 +34,7 @@ export class HoldWatch {
     const holds = await persist(() => store.listDeliveryHolds(), this.#deps);
     const known = holds.map(scopeKey).join("\n");
     if (known === this.#known) return;
-    this.#known = known;
     await deliveries.holdOnly(holds);
+    this.#known = known;
   }
 }
