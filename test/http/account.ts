@@ -68,8 +68,12 @@ export async function userDataOf(daemon: Called): Promise<UserData> {
 }
 
 /** Revokes every key of an account, as the operator does. */
-export async function revokeKeysOf(store: Store, login: string): Promise<void> {
+export async function revokeKeysOf(
+  store: Store,
+  login: string,
+  revokedAt = Date.now(),
+): Promise<void> {
   for (const { keyId } of (await store.listKeys(login)) ?? []) {
-    await store.revokeKey({ keyId, accountId: null, revokedAt: Date.now() });
+    await store.revokeKey({ keyId, accountId: null, revokedAt });
   }
 }

@@ -59,7 +59,7 @@ async function isReady({ daemon, id }: Setup): Promise<boolean> {
 const REFUSALS: Readonly<
   Record<string, readonly [40101 | 40102, (store: Store) => Promise<unknown>]>
 > = {
-  "key was revoked": [40101, (store) => revokeKeysOf(store, "tester")],
+  "key was revoked": [40101, (store) => revokeKeysOf(store, "tester", NOW)],
   "account was disabled": [
     40102,
     (store) => store.setAccountDisabled({ login: "tester", disabledAt: NOW }),
@@ -129,7 +129,7 @@ test("a body that takes its time counts only if its key is still good when it is
   connection.send(whole.subarray(0, -1));
   // By the third answer the daemon has taken up what came on other connections before.
   for (let i = 0; i < 3; i++) await ask(daemon.url, {});
-  await atStore(daemon.file, (store) => revokeKeysOf(store, "tester"));
+  await atStore(daemon.file, (store) => revokeKeysOf(store, "tester", NOW));
   clock.advance(2000);
   connection.send(whole.subarray(-1));
 

@@ -158,7 +158,7 @@ test("every way to be refused counts: no key, a malformed, revoked or disabled o
   const { daemon, clock } = await startAt9(t, TWO_FAILURES);
   const beside = await openBeside(t, daemon);
   const revoked = await createTestAccount(daemon.file, "revoked");
-  await revokeKeysOf(beside, "revoked");
+  await revokeKeysOf(beside, "revoked", NOW);
   const disabled = await createTestAccount(daemon.file, "disabled");
   await beside.setAccountDisabled({ login: "disabled", disabledAt: NOW });
   const basic = Buffer.from(`someone:${daemon.account.key}`).toString("base64");
