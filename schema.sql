@@ -364,7 +364,8 @@ CREATE TABLE clock_readings (
   boot_id   TEXT
 ) STRICT;
 
--- Secrets that daemons keep to themselves, by name: `cursors` is the key that seals places in lists.
+-- Secrets that daemons keep to themselves, by name: `cursors` is the key that seals places in lists. Two are not secret:
+-- `mode` is the command that serves the file, `installation` the id in the names of scheduled backups.
 CREATE TABLE secrets (
   name  TEXT PRIMARY KEY,
   value TEXT NOT NULL

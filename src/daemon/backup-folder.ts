@@ -3,8 +3,9 @@ import { basename, dirname, join } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
+import { randomBytes } from "../domain/random.ts";
 import { readDocument, type CopyDocument } from "../store/sqlite/copy-facts.ts";
-import { stampOf } from "../store/sqlite/file-stamp.ts";
+import type { Store } from "../store/store.ts";
 
 /** A copy that the schedule made. */
 export interface ScheduledCopy {
@@ -13,15 +14,33 @@ export interface ScheduledCopy {
   readonly bytes: number;
 }
 
-/** The folder of a database's scheduled backups. Others may keep files of their own in it. */
+type FolderConfig = Pick<Config, "database" | "backup">;
+
+/**
+ * The folder of a database's scheduled backups, which are named `DATABASE-INSTALLATION-NUMBER.db`. Other databases, also
+ * with the same file name, may have their backups in the same folder. The number increases by 1 with each backup: a clock
+ * that was ahead must not make an old backup the newest.
+ */
 export class BackupFolder {
   readonly path: string;
-  /** The name of a backup begins with that of its database. */
   readonly #base: string;
+  readonly #installation: string;
 
-  constructor({ database, backup }: Pick<Config, "database" | "backup">) {
+  constructor({ database, backup }: FolderConfig, installation: string) {
     this.path = backup.folder ?? join(dirname(database), "backups");
     this.#base = basename(database, ".db");
+    this.#installation = installation;
+  }
+
+  /** The folder of the daemon that has this store; null without a schedule. */
+  static async open(
+    config: FolderConfig,
+    store: Pick<Store, "keepSecret">,
+  ): Promise<BackupFolder | null> {
+    if (config.backup.schedule === null) return null;
+    const fresh = randomBytes(INSTALLATION_BYTES).toString("hex");
+    const id = await store.keepSecret({ name: "installation", fresh });
+    return new BackupFolder(config, id);
   }
 
   /** Makes the folder where there is none. Throws where this user cannot write to it, and says what to do. */
@@ -38,21 +57,24 @@ export class BackupFolder {
     }
   }
 
-  /** The path of a copy that is made at this time. */
-  fileAt(time: number): string {
-    return join(this.path, `${this.#base}-${stampOf(time)}.db`);
+  /** The path of the next backup. Throws if the folder cannot be read. */
+  nextFile(): string {
+    const number = String((this.#numbered(".db").at(-1)?.number ?? 0) + 1).padStart(6, "0");
+    return join(this.path, `${this.#base}-${this.#installation}-${number}.db`);
   }
 
-  /** The paths of the backups of this database whose names end like this, oldest first. Throws for a folder that refuses. */
-  files(end: string): readonly string[] {
-    const found = namesIn(this.path).filter((name) => {
-      const [base, stamp] = [
-        name.slice(0, this.#base.length + 1),
-        name.slice(this.#base.length + 1),
-      ];
-      return base === `${this.#base}-` && STAMP.test(stamp) && stamp.slice(STAMP_LENGTH) === end;
+  /** The paths of this installation's backups whose names end like this, oldest first. Throws if the folder cannot be read. */
+  files(end: ".db" | ".db.part"): readonly string[] {
+    return this.#numbered(end).map(({ name }) => join(this.path, name));
+  }
+
+  #numbered(end: string): readonly { readonly name: string; readonly number: number }[] {
+    const found = namesIn(this.path).flatMap((name) => {
+      const [, installation, digits, rest] = NAME.exec(name) ?? [];
+      const isOwn = installation === this.#installation && rest === end;
+      return isOwn ? [{ name, number: Number(digits) }] : [];
     });
-    return found.toSorted().map((name) => join(this.path, name));
+    return found.toSorted((a, b) => a.number - b.number);
   }
 
   /** The newest that has a document; whether it is whole, 'postbackd backup check' tells. */
@@ -68,8 +90,8 @@ export class BackupFolder {
 /** A folder of somebody else, or one that the unit lets nobody write to: ENOENT where it would have to be made. */
 const FORBIDDEN = ["EACCES", "EPERM", "EROFS", "ENOENT"];
 
-const STAMP = /^\d{8}T\d{6}Z/;
-const STAMP_LENGTH = 16;
+const INSTALLATION_BYTES = 6;
+const NAME = /-([0-9a-f]{12})-(\d{6,12})(\.db(?:\.part)?)$/;
 
 export function toCopy(file: string, { createdAt, bytes }: CopyDocument): ScheduledCopy {
   return { file, createdAt, bytes };

@@ -8,11 +8,13 @@ import type { BackupRun } from "../store/sqlite/backup-run.ts";
 import { removeUnfinished } from "../store/sqlite/backup.ts";
 import { documentPath } from "../store/sqlite/copy-facts.ts";
 import { removeGradually } from "../store/sqlite/machine/gradual-removal.ts";
-import { BackupFolder, toCopy, type ScheduledCopy } from "./backup-folder.ts";
+import { toCopy, type BackupFolder, type ScheduledCopy } from "./backup-folder.ts";
 import type { Database } from "./database.ts";
 
 export interface BackupKeeperDeps {
-  readonly config: Pick<Config, "database" | "backup">;
+  readonly config: Pick<Config, "backup">;
+  /** Null without a schedule. */
+  readonly folder: BackupFolder | null;
   readonly database: Pick<Database, "startBackup">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -33,7 +35,6 @@ export interface BackupState {
 export class BackupKeeper {
   readonly #deps: BackupKeeperDeps;
   readonly #scheduler: Scheduler;
-  readonly #folder: BackupFolder;
   #run: BackupRun | null = null;
   #round: Promise<void> | null = null;
   #cleaning: Promise<void> = Promise.resolve();
@@ -44,22 +45,22 @@ export class BackupKeeper {
   constructor(deps: BackupKeeperDeps) {
     this.#deps = deps;
     this.#scheduler = new Scheduler(deps.clock);
-    this.#folder = new BackupFolder(deps.config);
   }
 
   /** Begins when there is a schedule. Says at once where it could make none, and removes what a backup left that a crash broke off. */
   start(): void {
-    const { schedule } = this.#deps.config.backup;
-    if (schedule === null) return;
-    this.#cleaning = this.#attempt(async () => {
-      this.#folder.make();
-      this.#newest = this.#folder.newest();
-      for (const part of this.#folder.files(".db.part")) {
+    const { config, folder } = this.#deps;
+    const { schedule } = config.backup;
+    if (schedule === null || folder === null) return;
+    this.#cleaning = this.#attempt(folder, async () => {
+      folder.make();
+      this.#newest = folder.newest();
+      for (const part of folder.files(".db.part")) {
         await removeUnfinished(part.replace(/\.part$/, ""), this.#isHurried);
       }
     });
     this.#scheduler.every(schedule, () => {
-      this.#round ??= this.#make().finally(() => {
+      this.#round ??= this.#make(folder).finally(() => {
         this.#round = null;
       });
     });
@@ -67,7 +68,7 @@ export class BackupKeeper {
 
   /** Null when there is no schedule. */
   state(): BackupState | null {
-    if (this.#deps.config.backup.schedule === null) return null;
+    if (this.#deps.folder === null) return null;
     return { newest: this.#newest, failure: this.#failure };
   }
 
@@ -90,27 +91,27 @@ export class BackupKeeper {
     await Promise.all([this.#cleaning, this.#round]);
   }
 
-  async #make(): Promise<void> {
-    const { clock, log, database, config } = this.#deps;
-    const file = this.#folder.fileAt(clock.now());
+  async #make(folder: BackupFolder): Promise<void> {
+    const { clock, log, database } = this.#deps;
     await this.#cleaning;
     try {
-      this.#folder.make();
+      folder.make();
+      const file = folder.nextFile();
       const order = { file, mayReplace: false, now: clock.now(), isServedHere: true };
       this.#run = database.startBackup(order);
       const document = await this.#run.ended;
       this.#newest = toCopy(file, document);
       this.#failure = null;
       log.info({ file, bytes: document.bytes, tasks: document.tasks }, "made a backup");
-      await this.#attempt(() => this.#removeOld(config.backup.keep));
+      await this.#attempt(folder, () => this.#removeOld(folder, file));
     } catch (error) {
-      this.#fail(error);
+      this.#fail(folder, error);
     } finally {
       this.#run = null;
     }
   }
 
-  #fail(error: unknown): void {
+  #fail({ path }: BackupFolder, error: unknown): void {
     const { clock, log } = this.#deps;
     const reason = messageOf(error);
     if (this.#isDraining) {
@@ -119,26 +120,25 @@ export class BackupKeeper {
     }
     this.#failure = { at: clock.now(), reason };
     const newest = this.#newest === null ? null : timeText(this.#newest.createdAt);
-    log.error({ folder: this.#folder.path, newest }, `the scheduled backup failed: ${reason}`);
+    log.error({ folder: path, newest }, `the scheduled backup failed: ${reason}`);
   }
 
-  async #removeOld(keep: number): Promise<void> {
-    for (const file of this.#folder.files(".db").slice(0, -keep)) {
+  /** Removes what is beyond the newest ones, and never the backup that was just made. */
+  async #removeOld(folder: BackupFolder, made: string): Promise<void> {
+    for (const file of folder.files(".db").slice(0, -this.#deps.config.backup.keep)) {
+      if (file === made) continue;
       await removeGradually(file, this.#isHurried);
       await removeGradually(documentPath(file), this.#isHurried);
     }
   }
 
   // A folder, or a file in it, that refuses something must not keep the daemon from serving.
-  async #attempt(step: () => Promise<void>): Promise<void> {
+  async #attempt({ path }: BackupFolder, step: () => Promise<void>): Promise<void> {
     try {
       await step();
     } catch (error) {
-      const { log } = this.#deps;
-      log.error(
-        { folder: this.#folder.path },
-        `the folder of the backups is not in order: ${messageOf(error)}`,
-      );
+      const what = `the folder of the backups is not in order: ${messageOf(error)}`;
+      this.#deps.log.error({ folder: path }, what);
     }
   }
 

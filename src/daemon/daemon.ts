@@ -17,6 +17,7 @@ import type { HttpServer, ServerOptions } from "../http/server/server.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryHold, Store } from "../store/store.ts";
 import type { Api } from "./api.ts";
+import { BackupFolder } from "./backup-folder.ts";
 import { BackupKeeper } from "./backup-keeper.ts";
 import { openClock } from "./clock.ts";
 import type { ConfigInForce } from "./config-in-force.ts";
@@ -168,7 +169,8 @@ async function openDaemon(
   const clock = await openClock({ machine: store.cluster.clock, store, log });
   const hadAccounts = (await store.listAccounts()).length > 0;
   const watch = database.watch({ store, clock, log });
-  const backups = new BackupKeeper({ config, database, clock, log });
+  const folder = await BackupFolder.open(config, store);
+  const backups = new BackupKeeper({ config, folder, database, clock, log });
   closings.unshift(() => backups.close());
   const found = { clock, database, store, watch, backups, inForce, authorities };
   const { engine, api, reloadTypes, events } = await openParts({ ...options, ...found }, closings);

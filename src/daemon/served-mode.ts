@@ -1,5 +1,5 @@
 import type { DevMode } from "../dev/dev-mode.ts";
-import { readServedMode } from "../store/sqlite/served-mode.ts";
+import { readServedFile } from "../store/sqlite/served-file.ts";
 import type { Store } from "../store/store.ts";
 import { DatabaseError } from "./database.ts";
 
@@ -12,7 +12,7 @@ export function modeOf({ dev }: { readonly dev?: DevMode | undefined }): ServedM
 
 /** Throws a {@link DatabaseError} for a file that `start` has served, before anything in it is changed. */
 export function refuseServedFile(file: string): void {
-  const { mode, hasAccounts } = readServedMode(file);
+  const { mode, hasAccounts } = readServedFile(file);
   // A program that knew no mode has served it.
   const first = mode ?? (hasAccounts ? "start" : "dev");
   if (first !== "dev") throw otherMode(file, "dev");

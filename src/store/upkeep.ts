@@ -4,9 +4,9 @@ import type { StoreError } from "./store-error.ts";
 export interface UpkeepStore {
   /**
    * Keeps `fresh` under a name that has no secret yet. Answers the secret that is kept, the same for every daemon of
-   * the file: what cursors are sealed with, and what serves the file, which is no secret.
+   * the file: what cursors are sealed with. Two are not secret: what serves the file, and the id of the installation.
    */
-  keepSecret(secret: { name: "cursors" | "mode"; fresh: string }): Promise<string>;
+  keepSecret(secret: { name: "cursors" | "mode" | "installation"; fresh: string }): Promise<string>;
   /**
    * Looks at up to `max` tasks whose retention is over, `now` by the steady clock; at fewer when they are large, so
    * that nothing else waits for long. Erases them with everything that belongs to them. A task with a webhook still to

@@ -3,7 +3,6 @@ import {
   chmodSync,
   closeSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
@@ -17,6 +16,7 @@ import { test, type TestContext } from "node:test";
 import { z } from "zod";
 
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
@@ -166,15 +166,17 @@ test("judges the address to which the host of events.url resolves, and sends not
 
 test("warns of a schedule that has made no backup, and of one whose newest is old", async (t) => {
   const cwd = temporaryFolder(t);
-  await runProgram(t, ["admin", "account", "create", "acme"], { cwd });
   writeFileSync(join(cwd, "postbackd.toml"), '[backup]\nschedule = "0 3 * * *"\n');
+  const daemon = startProgram(t, ["start", "--port", "0"], { cwd });
+  await daemon.ready;
+  await daemon.stop();
   const verdictOf = async (): Promise<string | undefined> =>
     (await examine(t, cwd)).verdicts.find((each) => each.startsWith("backups"));
 
   assert.equal(await verdictOf(), "backups warning");
 
-  mkdirSync(join(cwd, "backups"));
-  const file = join(cwd, "backups", "postbackd-20300131T030000Z.db");
+  const { installation } = readServedFile(join(cwd, "postbackd.db"));
+  const file = join(cwd, "backups", `postbackd-${installation}-000001.db`);
   await runProgram(t, ["backup", "create", file], { cwd });
   assert.equal(await verdictOf(), "backups ok");
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { judgeCopy } from "../../src/daemon/backup.ts";
+import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { ask } from "../http/answer.ts";
@@ -22,6 +23,17 @@ async function said({ logLines, url }: TestDaemon, what: RegExp, times = 1): Pro
   }
 }
 
+/** The name of a database's backup with this number. */
+function nameOf({ file }: Pick<TestDaemon, "file">, number: number): string {
+  const { installation } = readServedFile(file);
+  assert(installation !== null);
+  return `test-${installation}-${String(number).padStart(6, "0")}.db`;
+}
+
+function withDocument(name: string): readonly string[] {
+  return [name, `${name}.json`];
+}
+
 test("copies are made at the times of the schedule, in UTC, and the newest are kept", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: `${NIGHTLY}keep = 2\n` });
@@ -34,12 +46,81 @@ test("copies are made at the times of the schedule, in UTC, and the newest are k
   }
   await daemon.daemon.stop();
 
-  const kept = ["20300201", "20300202"].map((each) => `test-${each}T030000Z.db`);
-  assert.deepEqual(
-    readdirSync(folder),
-    kept.flatMap((name) => [name, `${name}.json`]),
-  );
+  const kept = [2, 3].map((number) => nameOf(daemon, number));
+  assert.deepEqual(readdirSync(folder), kept.flatMap(withDocument));
   for (const name of kept) assert.equal(judgeCopy(join(folder, name)).kind, "whole");
+  const { created_at: madeAt } = JSON.parse(
+    readFileSync(join(folder, `${kept.at(-1)}.json`), "utf8"),
+  ) as Record<string, unknown>;
+  assert.equal(madeAt, "2030-02-02T03:00:00.000Z");
+});
+
+test("a backup that was made while the clock was ahead gives way to the newest one", async (t) => {
+  const folder = tempFolder(t);
+  const backups = join(folder, "backups");
+  const toml = `${NIGHTLY}keep = 1\n`;
+  const ahead = createFakeClock({ now: NOW + 300 * DAY_MS });
+  const first = await startTestDaemon(t, { clock: ahead, folder, toml });
+  ahead.advance(60_000);
+  await said(first, /"made a backup"/);
+  await first.daemon.stop();
+
+  const clock = createFakeClock({ now: NOW });
+  const second = await startTestDaemon(t, { clock, folder, account: first.account, toml });
+  clock.advance(60_000);
+  await said(second, /"made a backup"/);
+  await second.daemon.stop();
+
+  assert.equal(readdirSync(backups).length, 2);
+  const [document = ""] = readdirSync(backups).filter((name) => name.endsWith(".json"));
+  const { created_at: madeAt } = JSON.parse(
+    readFileSync(join(backups, document), "utf8"),
+  ) as Record<string, unknown>;
+  assert.equal(madeAt, "2030-01-31T03:00:00.000Z");
+});
+
+test("two databases of one file name keep their backups in one folder, each its own", async (t) => {
+  const backups = tempFolder(t);
+  const toml = `[backup]\nschedule = "* * * * *"\nkeep = 1\nfolder = "${backups}"\n`;
+  const clock = createFakeClock({ now: NOW });
+  const daemons = [
+    await startTestDaemon(t, { clock, toml }),
+    await startTestDaemon(t, { clock, toml }),
+  ];
+  // What the second one has not finished is not the first one's to remove.
+  const [first, second] = daemons as [TestDaemon, TestDaemon];
+  const part = `${nameOf(second, 7)}.part`;
+  writeFileSync(join(backups, part), "");
+  await first.daemon.stop();
+  const again = await startTestDaemon(t, {
+    clock,
+    folder: first.folder,
+    account: first.account,
+    toml,
+  });
+
+  for (const times of [1, 2]) {
+    clock.advance(60_000);
+    for (const daemon of [again, second]) await said(daemon, /"made a backup"/, times);
+  }
+  for (const { daemon } of [again, second]) await daemon.stop();
+
+  const kept = [again, second].map((daemon) => nameOf(daemon, 2));
+  assert.deepEqual(
+    readdirSync(backups).toSorted(),
+    [...kept.flatMap(withDocument), part].toSorted(),
+  );
+});
+
+test("a database that is restored from a backup is another installation", async (t) => {
+  const clock = createFakeClock({ now: NOW });
+  const daemon = await startTestDaemon(t, { clock, toml: NIGHTLY });
+  clock.advance(60_000);
+  await said(daemon, /"made a backup"/);
+
+  const { mode, installation } = readServedFile(join(daemon.folder, "backups", nameOf(daemon, 1)));
+
+  assert.deepEqual({ mode, installation }, { mode: "start", installation: null });
 });
 
 /** The locks that this process has on a file, as the kernel lists them. */
@@ -65,19 +146,22 @@ test("files of other names in the folder stay, but what a crash left of a copy g
   const folder = tempFolder(t);
   const backups = join(folder, "elsewhere");
   mkdirSync(backups);
-  const others = ["notes.txt", "other-20300101T030000Z.db", "test-20300101T030000Z.db.old"];
-  for (const name of [...others, "test-20300130T030000Z.db.part"])
-    writeFileSync(join(backups, name), "");
   const clock = createFakeClock({ now: NOW });
   const toml = `${NIGHTLY}keep = 1\nfolder = "elsewhere"\n`;
-  const daemon = await startTestDaemon(t, { clock, folder, toml });
+  const first = await startTestDaemon(t, { clock, folder, toml });
+  await first.daemon.stop();
+  const others = ["notes.txt", "test-0123456789ab-000001.db", `${nameOf(first, 1)}.old`];
+  for (const name of [...others, `${nameOf(first, 3)}.part`])
+    writeFileSync(join(backups, name), "");
+  const { account } = first;
+  const daemon = await startTestDaemon(t, { clock, folder, account, toml });
 
   clock.advance(60_000);
   await said(daemon, /"made a backup"/);
 
-  const made = "test-20300131T030000Z.db";
+  const made = nameOf(daemon, 1);
   await daemon.daemon.stop();
-  assert.deepEqual(readdirSync(backups).toSorted(), [...others, made, `${made}.json`].toSorted());
+  assert.deepEqual(readdirSync(backups).toSorted(), [...others, ...withDocument(made)].toSorted());
 });
 
 test("a backup that fails is an error in the log and a warning, and the daemon stays ready", async (t) => {
@@ -133,7 +217,7 @@ test("the operator sees the newest copy, also one of before the start", async (t
   clock.advance(60_000);
   await said(first, /"made a backup"/);
   await first.daemon.stop();
-  const file = join(folder, "backups", "test-20300131T030000Z.db");
+  const file = join(folder, "backups", nameOf(first, 1));
   const { bytes } = JSON.parse(readFileSync(`${file}.json`, "utf8")) as { bytes: number };
 
   const daemon = await startTestDaemon(t, { clock, folder, account: first.account, toml: NIGHTLY });

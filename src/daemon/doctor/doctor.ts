@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { messageOf } from "../../domain/message-of.ts";
+import { readServedFile } from "../../store/sqlite/served-file.ts";
 import { BackupFolder, type ScheduledCopy } from "../backup-folder.ts";
 import { checkAuthorities, checkCertificate, missingPrograms, retentionWarning } from "../check.ts";
 import { askHealth } from "../health.ts";
@@ -77,7 +78,8 @@ const BACKUP_AGE_MS_MAX = 8 * 86_400_000;
 
 function checkBackups(config: Config, now: number): readonly Finding[] {
   if (config.server !== null) return [];
-  const newest = new BackupFolder(config).newest();
+  const { installation } = readServedFile(config.database);
+  const newest = installation === null ? null : new BackupFolder(config, installation).newest();
   if (config.backup.schedule === null) {
     const detail = "there is no backup.schedule: copies are somebody else's work";
     return [newest === null ? skipped("backups", detail) : aged(newest, now)];

@@ -24,6 +24,7 @@ import {
 import { InstanceLock, InstanceLockError } from "./machine/instance-lock.ts";
 import { refuseSecondName } from "./machine/open-files.ts";
 import { copySnapshot } from "./machine/snapshot-copy.ts";
+import { forgetInstallation } from "./served-file.ts";
 
 /** An order to copy a database. */
 export interface BackupOrder {
@@ -101,6 +102,7 @@ async function makeParts(
   await removeUnfinished(file, pace.isStopped);
   const part = partOf(file);
   await copySnapshot({ from: database, to: part, pace });
+  forgetInstallation(part);
   const facts = checkContent(part, pace);
   const document: CopyDocument = {
     createdAt: now,

@@ -1,0 +1,61 @@
+import { statSync } from "node:fs";
+
+import { openDatabase, sqliteCodeOf, type Connection } from "./machine/connection.ts";
+
+/** How a file has been served, as far as that can be told without a change to it. */
+export interface ServedFile {
+  /** Null for one that nobody has served yet, or a program that did not mark it. */
+  readonly mode: string | null;
+  /** The id of the installation, which its scheduled backups carry in their names; null until the first of them. */
+  readonly installation: string | null;
+  readonly hasAccounts: boolean;
+}
+
+const NEVER: ServedFile = { mode: null, installation: null, hasAccounts: false };
+
+/** Reads how a file of any version has been served. Where there is none, nobody has; neither for no database. */
+export function readServedFile(file: string): ServedFile {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return NEVER;
+  const connection = openDatabase(file, { readonly: true, fileMustExist: true });
+  try {
+    const secrets = readSecrets(connection);
+    const hasAccounts =
+      hasTable(connection, "accounts") &&
+      connection.prepare<[], number>("SELECT EXISTS (SELECT 1 FROM accounts)").pluck().get() === 1;
+    const mode = secrets.get("mode") ?? null;
+    return { mode, installation: secrets.get("installation") ?? null, hasAccounts };
+  } catch (error) {
+    // Whoever opens it to serve it tells better what is wrong with it.
+    if (sqliteCodeOf(error) === "") throw error;
+    return NEVER;
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Removes the id of the installation from a copy that no other process has open. A database that is restored from the
+ * copy is another installation: it never removes backups of the first one, which may still run and use the same folder.
+ */
+export function forgetInstallation(file: string): void {
+  const connection = openDatabase(file, { fileMustExist: true, timeout: 0 });
+  try {
+    connection.exec("PRAGMA synchronous = FULL");
+    if (!readSecrets(connection).has("installation")) return;
+    connection.exec("DELETE FROM secrets WHERE name = 'installation'");
+  } finally {
+    connection.close();
+  }
+}
+
+function readSecrets(connection: Connection): ReadonlyMap<string, string> {
+  if (!hasTable(connection, "secrets")) return new Map();
+  const sql = "SELECT name, value FROM secrets WHERE name IN ('mode', 'installation')";
+  const rows = connection.prepare<[], { name: string; value: string }>(sql).all();
+  return new Map(rows.map(({ name, value }) => [name, value]));
+}
+
+function hasTable(connection: Connection, name: string): boolean {
+  const sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)";
+  return connection.prepare<[string], number>(sql).pluck().get(name) === 1;
+}
