@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
@@ -47,6 +48,17 @@ test("a host runs commands of several runners, each with its own options", async
   const failed = { kind: "failed", message: "The command exited with code 3.", detail };
   assert.deepEqual(outcomes, [greeting, failed, greeting]);
   assert.equal(greet.concurrency, 2);
+});
+
+test("a new host gets nothing of runners that a reload has replaced", async (t) => {
+  const log = join(await makeFolder(t), "messages");
+  const host = makeHost(t, ["sh", "-c", 'tee "$0" | "$@"', log, ...commandHost]);
+  for (const word of ["first", "second"]) makeRunner(host, sh(`echo '"${word}"'`));
+
+  const outcome = await runOnce(makeRunner(host, sh("echo '\"third\"'")));
+
+  assert.deepEqual(outcome, completed('"third"'));
+  assert.doesNotMatch(readFileSync(log, "utf8"), /first|second/);
 });
 
 test("a host passes 1 MiB of input and output, every digit and character of it", async (t) => {

@@ -1,6 +1,9 @@
+import { isDeepStrictEqual } from "node:util";
+
 import { systemClock } from "../../domain/clock/clock.ts";
 import type { Runner } from "../runner.ts";
 import {
+  type CommandPlan,
   lineTaker,
   type MessageFromHost,
   type MessageToHost,
@@ -11,14 +14,12 @@ import { createCommandRunner } from "./command.ts";
 // The host of a daemon's commands, a process of its own: see `command-host.ts`. It lives as long as the daemon holds
 // its stdin open, and its commands end with it.
 
-const runners: Runner[] = [];
+/** By type: the newest plan with its runner, whose environment is made once. */
+const runners = new Map<string, { readonly plan: CommandPlan; readonly runner: Runner }>();
 const runs = new Map<number, AbortController>();
 
 function take(message: MessageToHost): void {
   switch (message.kind) {
-    case "runner":
-      runners.push(createCommandRunner({ ...message.plan, clock: systemClock }));
-      return;
     case "abort":
       runs.get(message.run)?.abort();
       return;
@@ -27,18 +28,24 @@ function take(message: MessageToHost): void {
   }
 }
 
-async function runToEnd({ run, runner, request }: MessageToHost & { kind: "run" }): Promise<void> {
-  const known = runners[runner];
-  // Nobody handles an error of this function: it ends the host, and that fails its runs.
-  if (known === undefined) throw new Error(`there is no runner ${runner}`);
+/** An error ends the host, and that ends its runs as lost. */
+async function runToEnd({ run, plan, request }: MessageToHost & { kind: "run" }): Promise<void> {
   const abort = new AbortController();
   runs.set(run, abort);
-  const outcome = await known.run(request, {
+  const outcome = await runnerOf(request.type, plan).run(request, {
     signal: abort.signal,
     report: (progress) => tell({ kind: "progress", run, progress }),
   });
   runs.delete(run);
   tell({ kind: "outcome", run, outcome });
+}
+
+function runnerOf(type: string, plan: CommandPlan): Runner {
+  const known = runners.get(type);
+  if (known !== undefined && isDeepStrictEqual(known.plan, plan)) return known.runner;
+  const runner = createCommandRunner({ ...plan, clock: systemClock });
+  runners.set(type, { plan, runner });
+  return runner;
 }
 
 function tell(message: MessageFromHost): void {

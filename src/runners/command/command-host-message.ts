@@ -4,16 +4,15 @@ import type { CommandRunnerOptions } from "./command.ts";
 
 /** The messages between the daemon and the host of its commands: a line of JSON each. */
 
-/** A runner's options as the host gets them; it has the machine's clock. */
+/** The options of a runner. The host uses the machine's clock. */
 export type CommandPlan = Omit<CommandRunnerOptions, "clock">;
 
 export type MessageToHost =
-  /** The first is runner 0, the next 1, … */
-  | { readonly kind: "runner"; readonly plan: CommandPlan }
   | {
       readonly kind: "run";
       readonly run: number;
-      readonly runner: number;
+      /** With each run, because a reload changes the plan of a type. */
+      readonly plan: CommandPlan;
       readonly request: RunRequest;
     }
   | { readonly kind: "abort"; readonly run: number };

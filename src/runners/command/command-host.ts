@@ -72,8 +72,6 @@ const LOST: RunOutcome = {
  */
 export class CommandHost {
   readonly #options: CommandHostOptions;
-  /** The messages that give a host its runners. */
-  readonly #runners: string[] = [];
   readonly #runs = new Map<number, PendingRun>();
   /** How often a task has lost its host, by the task's id. */
   readonly #losses = new Map<string, number>();
@@ -95,14 +93,7 @@ export class CommandHost {
     const { owner } = this.#options;
     const { command, timeoutMs, concurrency, env, cwd, resultBytesMax } = plan;
     const all = { command, timeoutMs, concurrency, env, cwd, resultBytesMax, owner };
-    const line = toLine({ kind: "runner", plan: all });
-    const runner = this.#runners.push(line) - 1;
-    // A host that runs has got the others.
-    this.#child?.stdin?.write(line);
-    return {
-      concurrency,
-      run: (request, options) => this.#run({ runner, timeoutMs, request }, options),
-    };
+    return { concurrency, run: (request, options) => this.#run({ plan: all, request }, options) };
   }
 
   /** Ends the host and all runs in it. The end of this process does the same. */
@@ -111,10 +102,9 @@ export class CommandHost {
   }
 
   async #run(
-    order: { readonly runner: number; readonly timeoutMs: number; readonly request: RunRequest },
+    { plan, request }: { readonly plan: CommandPlan; readonly request: RunRequest },
     { signal, report }: RunOptions,
   ): Promise<RunOutcome> {
-    const { runner, timeoutMs, request } = order;
     const { overdueMs = OVERDUE_MS } = this.#options;
     await this.#cleared;
     const failedStarts = this.#failedStarts;
@@ -128,12 +118,12 @@ export class CommandHost {
     signal.addEventListener("abort", abort, { once: true });
     // A host that hangs does not keep time itself.
     const kill = (): void => void this.#child?.kill("SIGKILL");
-    const overdue = systemClock.setTimer(timeoutMs + overdueMs, kill);
+    const overdue = systemClock.setTimer(plan.timeoutMs + overdueMs, kill);
     try {
       return await new Promise((resolve) => {
         this.#runs.set(run, { taskId: request.id, resolve, report });
         this.#child ??= this.#start();
-        this.#tell({ kind: "run", run, runner, request });
+        this.#tell({ kind: "run", run, plan, request });
       });
     } finally {
       overdue.cancel();
@@ -165,7 +155,6 @@ export class CommandHost {
     // Node emits the event for some errors only.
     if (errorCode !== null) process.nextTick(onEnd, errorCode);
     child.stdin?.on("error", () => {});
-    for (const runner of this.#runners) child.stdin?.write(runner);
     // Every message was written by the host's half of this program.
     const take = lineTaker((line) => {
       if (!isMessage(line)) return;
