@@ -16,7 +16,7 @@ export interface LogOptions {
 /** A log that remembers its last lines. */
 export interface RecentLogger extends Logger {
   /** From now on writes lines of this level and of those that are more severe. */
-  setLevel(level: LogOptions["level"]): void;
+  readonly setLevel: (level: LogOptions["level"]) => void;
   /** The last {@link RECENT_LINES_MAX} lines that were written, from info up, newest last. */
   recent(): readonly LogLine[];
 }

@@ -6,6 +6,7 @@ import {
   DatabaseError,
   InstanceLockError,
   ListenError,
+  NOT_RELOADED,
   startDaemon,
   TlsFileError,
   type Daemon,
@@ -46,7 +47,7 @@ export async function serve(
   const reload = (): void =>
     void started.promise.then(async (daemon) => {
       await manager.reloading();
-      reloadFrom(readAgain(), { daemon, log });
+      reloadFrom(readAgain, { daemon, log });
       await manager.ready(statusOf(daemon));
     });
   // Before anything else: as the first process of a container it would not even be ended by a signal.
@@ -73,17 +74,18 @@ export async function serve(
   process.exit(EXIT.done);
 }
 
+/** Never throws: no configuration is worth the daemon. */
 function reloadFrom(
-  verdict: ConfigVerdict,
+  readAgain: () => ConfigVerdict,
   { daemon, log }: { readonly daemon: Daemon; readonly log: RecentLogger },
 ): void {
-  if (verdict.kind === "problems") {
-    const problems = verdict.problems.map(problemText);
-    log.error({ problems }, "configuration not reloaded; the old one stays in use");
-    return;
+  try {
+    const verdict = readAgain();
+    if (verdict.kind === "config") daemon.reload(verdict.config, log.setLevel);
+    else log.error({ problems: verdict.problems.map(problemText) }, NOT_RELOADED);
+  } catch (error) {
+    log.error({ err: error }, NOT_RELOADED);
   }
-  log.setLevel(verdict.config.log.level);
-  daemon.reload(verdict.config);
 }
 
 function statusOf({ url }: Daemon): string {

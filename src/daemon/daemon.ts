@@ -29,12 +29,13 @@ import { hasOthers } from "./nodes.ts";
 import { guardObserver, readGauges } from "./observer.ts";
 import { fitConnections } from "./open-files.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
-import { takeOver } from "./reload.ts";
+import { takeOver, type SetLevel } from "./reload.ts";
 import { keepServedMode, modeOf } from "./served-mode.ts";
 import { DatabaseError, databaseOf } from "./store.ts";
 import { readTlsFiles, readWebhookAuthorities, warnOfValidity, type TlsMaterial } from "./tls.ts";
 
 export { DatabaseError } from "./store.ts";
+export { NOT_RELOADED } from "./reload.ts";
 export { TlsFileError } from "../net/pem-file.ts";
 export { ListenError } from "../http/server/listen-error.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
@@ -80,7 +81,7 @@ export interface Daemon {
    * Takes over what it can of a configuration that was read again: certificate, webhook targets, types. Logs what that
    * was, and what takes a restart. A certificate that cannot be served is logged, and the old one stays.
    */
-  reload(next: Config): void;
+  reload(next: Config, setLevel?: SetLevel): void;
   /** The changes that the operator makes to the file while it is served. */
   readonly store: Pick<
     Store,
@@ -196,7 +197,8 @@ async function openDaemon(
     if (events.aim(target)) api.conditions.tellAgain();
   };
   const served = { database, server, reloadTypes, certificate, aimEvents };
-  const reload = (next: Config): void => takeOver(next, { ...served, inForce, clock, log });
+  const reload: Daemon["reload"] = (next, setLevel = () => {}) =>
+    takeOver(next, { ...served, inForce, clock, log, setLevel });
   const types = [...config.types.keys()];
   const made = { store, types, clock, engine, api, server, backups, events };
   return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
@@ -253,7 +255,7 @@ interface Parts {
   readonly events: EventSender;
   readonly closings: Closings;
   readonly hadAccounts: boolean;
-  readonly reload: (next: Config) => void;
+  readonly reload: Daemon["reload"];
   readonly metricsUrl: string | null;
 }
 

@@ -94,11 +94,11 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
         const before = running.get(name);
         if (!types.has(name) || type.kind === "worker" || !canTakeOver(before, type)) continue;
         if (isDeepStrictEqual(before, type)) continue;
-        running.set(name, type);
         const runner = runnerOf(type, { ...parts, owner, host });
         changed.set(name, { runner, retries: type.retries });
       }
       engine.takeTypes(changed);
+      for (const [name, type] of next.types) if (changed.has(name)) running.set(name, type);
       return [...changed.keys()];
     },
   };

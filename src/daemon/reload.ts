@@ -6,6 +6,9 @@ import { restartNeeds, takenOver, type ConfigInForce } from "./config-in-force.t
 import type { Database } from "./database.ts";
 import { reloadTls, type TlsMaterial } from "./tls.ts";
 
+/** Sets the level of the log. */
+export type SetLevel = (level: Config["log"]["level"]) => void;
+
 export interface ReloadParts {
   /** Changed by the reload: whoever asks it goes by the next configuration from then on. */
   readonly inForce: ConfigInForce;
@@ -16,14 +19,31 @@ export interface ReloadParts {
   readonly certificate: { served: TlsMaterial | null };
   /** Where the operator is told from now on. */
   readonly aimEvents: (target: Config["events"]) => void;
+  readonly setLevel: SetLevel;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Takes over what can be taken over of a configuration that was read again, and logs what that was. */
+/**
+ * Takes over what can be taken over of a configuration that was read again, and logs what that was. Changes
+ * nothing if the file has lost all of its settings: most likely another program is writing it at this moment.
+ */
 export function takeOver(next: Config, parts: ReloadParts): void {
   const { inForce, database, log } = parts;
+  if (isFileUsed(inForce.config) && !isFileUsed(next)) {
+    const { file } = inForce.config;
+    log.error(
+      { file },
+      `${NOT_RELOADED}: the file has no settings any more; write it, then reload`,
+    );
+    return;
+  }
+  parts.setLevel(next.log.level);
   database.reload(next);
+  const removed = inForce.config.webhooks.allow.filter(
+    (each) => !next.webhooks.allow.includes(each),
+  );
+  if (removed.length > 0) log.warn({ removed }, TARGETS_REMOVED);
   const types = parts.reloadTypes(next);
   const isTlsServed = serveCertificate(next, parts);
   inForce.config = takenOver(inForce.config, next, { isTlsServed });
@@ -33,6 +53,16 @@ export function takeOver(next: Config, parts: ReloadParts): void {
   log.info(facts, "configuration reloaded");
   const settings = inForce.restartNeeds;
   if (settings.length > 0) log.warn({ settings }, "these changes take a restart");
+}
+
+export const NOT_RELOADED = "configuration not reloaded; the old one stays in use";
+
+const TARGETS_REMOVED =
+  "due webhooks to targets that were removed from webhooks.allow are refused, without a retry; 'postbackd admin delivery " +
+  "redeliver' sends them again once the targets are back";
+
+function isFileUsed({ sources }: Config): boolean {
+  return [...sources.values()].some((source) => source.startsWith("file "));
 }
 
 function serveCertificate(

@@ -21,12 +21,12 @@ function toml({ level = "warn", allow = [], answer = "first", more = "" }: Setti
   return `[log]\nlevel = "${level}"\n[webhooks]\nallow = ${JSON.stringify(allow)}\n[types.say]\ncommand = ${command}\n${more}`;
 }
 
-async function setUp(t: TestContext) {
+async function setUp(t: TestContext, env: Readonly<Record<string, string>> = {}) {
   const cwd = temporaryFolder(t);
   const write = (text: string): void => writeFileSync(join(cwd, "postbackd.toml"), text);
   write(toml({}));
   const { key } = await createTestAccount(join(cwd, "postbackd.db"));
-  const program = startProgram(t, ["start", "--port", "0"], { cwd });
+  const program = startProgram(t, ["start", "--port", "0"], { cwd, env });
   const { url } = await program.ready;
   const client = taskClient({ url, key });
   return {
@@ -82,4 +82,36 @@ test("SIGHUP with a configuration that is wrong changes nothing and says why", a
 
   assert.match(program.stderr, /concurency.+concurrency/);
   assert.equal(await answer(), "first");
+});
+
+test("SIGHUP refuses a file that has lost all of its settings", async (t) => {
+  const { client, reload } = await setUp(t);
+  const receiver = await startReceiver(t);
+  await reload(toml({ allow: ["127.0.0.1"], level: "info" }), "configuration reloaded");
+
+  await reload("[webhooks]\n", "configuration not reloaded");
+
+  await client.post({ postback_url: receiver.url("/still") });
+  assert.equal((await receiver.next()).url, "/still");
+  await reload(toml({}), '"removed":["127.0.0.1"]');
+});
+
+/** Makes the next call of `process.cwd` after a SIGHUP throw, in the program that has it in NODE_OPTIONS. */
+const CWD_FAULT = `
+  const cwd = process.cwd;
+  process.on("SIGHUP", () => {
+    process.cwd = () => {
+      process.cwd = cwd;
+      throw new Error("injected");
+    };
+  });`;
+
+test("SIGHUP whose reload throws is logged, and the daemon goes on", async (t) => {
+  const fault = `--import=data:text/javascript,${encodeURIComponent(CWD_FAULT)}`;
+  const { program, answer, reload } = await setUp(t, { NODE_OPTIONS: fault });
+
+  await reload(toml({ answer: "second" }), "injected");
+
+  assert.equal(await answer(), "first");
+  assert.deepEqual(await program.stop(), { code: 0, signal: null });
 });
