@@ -1,4 +1,3 @@
-import { problemText } from "../config/config.ts";
 import type { Finding, Verdict } from "../daemon/doctor/doctor.ts";
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
@@ -24,7 +23,7 @@ export const doctorCommand = defineCommand({
     const findings = await aliveDuring(() =>
       examine({
         config: isConfig ? verdict.config : verdict.draft,
-        problems: isConfig ? [] : verdict.problems.map(problemText),
+        problems: isConfig ? [] : verdict.problems,
         clock: systemClock,
         env: process.env,
       }),

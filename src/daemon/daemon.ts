@@ -131,7 +131,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   } catch (error) {
     // That error must be reported, whatever else fails.
     await everyStep(closings).catch(() => {});
-    throw error;
+    throw databaseOf(options.config).explain(error);
   }
 }
 

@@ -23,6 +23,8 @@ export interface Database {
   lock(): InstanceLock;
   /** Takes over what may change while it is served: the password of a server, for connections from then on. */
   reload(next: Config): void;
+  /** Returns a {@link DatabaseError} with a remedy for an error of SQLite or of the store, and any other error as it is. */
+  explain(error: unknown): unknown;
   /** The process that holds the lock, or the last one that did; null when nobody ever did. Throws when it is unreadable. */
   holder(): LockHolder | null;
   /** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */

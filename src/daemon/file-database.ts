@@ -7,6 +7,7 @@ import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import { startBackup, type BackupRun } from "../store/sqlite/backup-run.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
+import { sqliteCodeOf } from "../store/sqlite/machine/connection.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import {
   InstanceLock,
@@ -20,7 +21,7 @@ import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/o
 import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
 import { restoreCopy, type Restoration, type Restored } from "../store/sqlite/restore.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../store/sqlite/sqlite-store.ts";
-import type { Store } from "../store/store.ts";
+import { StoreError, type Store } from "../store/store.ts";
 import { DatabaseError } from "./database.ts";
 import type {
   AdminStore,
@@ -66,6 +67,11 @@ export class FileDatabase implements Database {
       if (error instanceof InstanceLockError) throw error;
       throw toDatabaseError(this.#file, error);
     }
+  }
+
+  explain(error: unknown): unknown {
+    const isOfFile = error instanceof StoreError || sqliteCodeOf(error) !== "";
+    return isOfFile ? toDatabaseError(this.#file, error) : error;
   }
 
   holder(): LockHolder | null {

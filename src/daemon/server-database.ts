@@ -70,6 +70,10 @@ export class ServerDatabase implements Database {
     }
   }
 
+  explain(error: unknown): unknown {
+    return error;
+  }
+
   holder(): LockHolder | null {
     return readHolder(this.#lockBase());
   }

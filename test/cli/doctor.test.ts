@@ -3,6 +3,7 @@ import {
   chmodSync,
   closeSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
@@ -39,12 +40,15 @@ const EXAMINED = z.object({
 async function examine(
   t: TestContext,
   cwd: string,
-  { names = { "example.com": "93.184.216.34" } }: { names?: Readonly<Record<string, string>> } = {},
+  {
+    names = { "example.com": "93.184.216.34" },
+    env = {},
+  }: { names?: Readonly<Record<string, string>>; env?: Readonly<Record<string, string>> } = {},
 ) {
   const dns = await startDnsServer(t);
   for (const [name, address] of Object.entries(names)) dns.script(name, { A: addresses(address) });
   const words = ["doctor", "--json", ...dns.servers.flatMap((each) => ["--dns-server", each])];
-  const { code, stdout, stderr } = await runProgram(t, words, { cwd });
+  const { code, stdout, stderr } = await runProgram(t, words, { cwd, env });
   assert.equal(stderr, "");
   const { ok, findings } = EXAMINED.parse(JSON.parse(stdout));
   assert.equal(code, ok ? 0 : 1);
@@ -203,6 +207,58 @@ test("finds a page that is damaged, and says to restore a copy", async (t) => {
   const found = examined.findings.filter(({ verdict }) => verdict === "failed");
   assert.match(JSON.stringify(found), /damage|malformed/u);
   assert.match(JSON.stringify(found), /backup restore/u);
+});
+
+test("does not check what needs SQLite's addon if that cannot be loaded, and advises no restore", async (t) => {
+  const cwd = temporaryFolder(t);
+  await makeDatabase(join(cwd, "postbackd.db"));
+  writeFileSync(join(cwd, "postbackd.toml"), '[backup]\nschedule = "0 3 * * *"\n');
+  const fault = "process.dlopen=()=>{throw(new(Error)('noexec'))}";
+
+  const examined = await examine(t, cwd, {
+    env: { NODE_OPTIONS: `--import=data:text/javascript,${fault}` },
+  });
+
+  assert.equal(examined.ok, false);
+  const ofFile = ["addon", "file system", "owner", "content", "WAL", "disk", "backups", "daemon"];
+  assert.deepEqual(
+    examined.verdicts.filter((each) => ofFile.includes(each.replace(/ \w+$/, ""))),
+    [
+      "addon failed",
+      "file system ok",
+      "owner ok",
+      "content skipped",
+      "WAL ok",
+      "disk ok",
+      "backups skipped",
+      "daemon skipped",
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(examined.findings), /backup restore/);
+});
+
+test("says that a file could not be read, and not that it is damaged, after an error of the system", async (t) => {
+  const cwd = temporaryFolder(t);
+  const file = join(cwd, "postbackd.db");
+  await makeDatabase(file);
+  mkdirSync(`${file}-wal`);
+
+  const examined = await examine(t, cwd);
+
+  assert.ok(examined.verdicts.includes("content failed"), examined.verdicts.join());
+  const found = examined.findings.find(({ check }) => check === "content");
+  assert.doesNotMatch(found?.remedy ?? "", /backup restore/);
+});
+
+test("checks nothing by the defaults if the configuration cannot be read", async (t) => {
+  const cwd = temporaryFolder(t);
+  await makeDatabase(join(cwd, "other.db"));
+  writeFileSync(join(cwd, "postbackd.toml"), 'database = "other.db\n');
+
+  const examined = await examine(t, cwd);
+
+  const others = examined.verdicts.filter((each) => !/^(configuration|clock) /.test(each));
+  assert.deepEqual([...new Set(others.map((each) => each.split(" ").at(-1)))], ["skipped"]);
 });
 
 test("warns of a limit of open files that is lower than the connections it may take", async (t) => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -351,3 +352,42 @@ test("logs a fault that nothing handles once and exits with 1", async (t) => {
   assert.equal(errors.length, 1);
   assert.match(JSON.stringify(errors[0]), /boom.*an unhandled error/);
 });
+
+/** A file system of 4 MiB with a database, and with so many pages left. */
+const FULL_DISK = `mount -t tmpfs -o size=4m none "$0"
+cd "$0"
+"$2" "$3" admin account create acme >made
+head -c 4m /dev/zero >filling 2>/dev/null || truncate -s "-$(($1 * 4096))" filling
+shift
+exec "$@"`;
+const UNSHARE = ["unshare", "--map-root-user", "--mount"] as const;
+const noMounts = spawnSync(UNSHARE[0], [...UNSHARE.slice(1), "true"]).status !== 0;
+
+test(
+  "on a full disk start serves, or says in one line what to do",
+  { skip: noMounts && "unshare is not allowed" },
+  async (t) => {
+    for (const left of ["8", "9", "10", "11", "12"]) {
+      const command = [
+        ...UNSHARE,
+        "sh",
+        "-uc",
+        FULL_DISK,
+        temporaryFolder(t),
+        left,
+        ...SOURCES,
+      ] as const;
+      const daemon = startProgram(t, ["start", "--port", "0"], { command });
+      const served = await daemon.ready.then(
+        () => true,
+        () => false,
+      );
+      if (served) await daemon.stop();
+      else assert.equal((await daemon.exit).code, 1);
+      assert.doesNotMatch(daemon.stderr, /\n {4}at /);
+      const lines = daemon.stderr.split("\n").filter((line) => line.startsWith("postbackd: "));
+      assert.equal(lines.length, served ? 0 : 1, daemon.stderr);
+      for (const line of lines) assert.match(line, /postbackd\.db .*free space/);
+    }
+  },
+);

@@ -3,9 +3,9 @@ import { dirname } from "node:path";
 
 import { prepareNativeAddon } from "../../assets.ts";
 import type { Config } from "../../config/config.ts";
-import { messageOf } from "../../domain/message-of.ts";
+import { codeOf, messageOf } from "../../domain/message-of.ts";
 import { databaseWarnings, type DatabaseHealth } from "../../domain/stats/database-health.ts";
-import { openReader } from "../../store/sqlite/machine/connection.ts";
+import { isDamage, openReader } from "../../store/sqlite/machine/connection.ts";
 import { refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
 import { readFileHeader } from "../../store/sqlite/machine/file-header.ts";
 import { tableCheckReads } from "../../store/sqlite/machine/table-check.ts";
@@ -16,7 +16,7 @@ import { fileSystemOf, type FileSystem } from "../file-system.ts";
 import { DatabaseError, databaseOf } from "../store.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 
-/** Looks at the database: its place, its owner, its room, and all that is in it. Changes nothing. */
+/** Examines the place of the database and its owner; of a database on a server all that the server says of itself. */
 export async function checkDatabase(config: Config): Promise<readonly Finding[]> {
   if (config.server !== null) return checkServer(config);
   const file = config.database;
@@ -30,18 +30,13 @@ export async function checkDatabase(config: Config): Promise<readonly Finding[]>
       ),
     ];
   }
-  return [
-    judgePlace(file, fileSystemOf(file)),
-    checkMode(file, stats),
-    ...(await checkContent(config)),
-  ];
+  return [judgePlace(file, fileSystemOf(file)), checkMode(file, stats)];
 }
 
 /** Looks whether SQLite can be loaded where the file lies: the executable keeps its addon beside it. */
-export function checkAddon({ database, server }: Pick<Config, "database" | "server">): Finding {
+export function checkAddon({ database, server }: DatabaseConfig): Finding {
   // A file that there is not yet would get an addon beside it, and the doctor changes nothing.
-  if (server !== null || !existsSync(database))
-    return skipped("addon", "there is no file to load it for");
+  if (!isFile({ database, server })) return skipped("addon", "there is no file to load it for");
   try {
     prepareNativeAddon(dirname(database));
     return sound("addon", `SQLite ${sqliteVersion()} is loaded`);
@@ -99,17 +94,24 @@ function checkMode(file: string, { mode, uid }: Stats): Finding {
   );
 }
 
-async function checkContent(config: Config): Promise<readonly Finding[]> {
+type DatabaseConfig = Pick<Config, "database" | "server">;
+
+function isFile({ database, server }: DatabaseConfig): boolean {
+  return server === null && existsSync(database);
+}
+
+/** Reads everything in a database file through a connection that cannot write. */
+export function checkContent(config: DatabaseConfig): readonly Finding[] {
+  if (!isFile(config)) return [];
   const file = config.database;
   const version = schemaVersionOf(file);
   if (version > 0 && version < SCHEMA_VERSION) {
     const detail = `the tables have version ${version}: the next start brings them to ${SCHEMA_VERSION}, after copying the file`;
     return [skipped("content", detail)];
   }
-  return [checkTables(file), ...(await checkRoom(config))];
+  return [checkTables(file)];
 }
 
-/** Reads everything through a connection that cannot write. */
 function checkTables(file: string): Finding {
   try {
     refuseDamagedFile(file);
@@ -125,12 +127,21 @@ function checkTables(file: string): Finding {
       connection.close();
     }
   } catch (error) {
-    return failure("content", messageOf(error), RESTORE);
+    return failure("content", messageOf(error), saysDamage(error) ? RESTORE : UNREAD);
   }
   return sound("content", `every table and index is sound; ${sizeText(statSync(file).size)}`);
 }
 
 const RESTORE = "stop the daemon and put a copy in its place: postbackd backup restore COPY";
+const UNREAD =
+  "fix what it names, then run doctor again; do not restore a backup: the file may be sound";
+
+/** False for an error of the system or of the addon. A restore after it would replace a file that may be sound. */
+function saysDamage(error: unknown): boolean {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  // `refuseDamagedFile` throws errors without a code and without a cause.
+  return isDamage(cause) || (cause === error && codeOf(error) === null);
+}
 
 /** As far as the file itself says; 0 where it is no database, or a new one whose tables are still in its -wal. */
 function schemaVersionOf(file: string): number {
@@ -140,7 +151,8 @@ function schemaVersionOf(file: string): number {
 // The writer keeps it at some megabytes, unless somebody reads for long.
 const WAL_BYTES_MAX = 256 * 1024 ** 2;
 
-async function checkRoom(config: Config): Promise<readonly Finding[]> {
+export async function checkRoom(config: Config): Promise<readonly Finding[]> {
+  if (!isFile(config)) return [];
   const { walBytes, diskFreeBytes: free } = await databaseOf(config).sizes();
   return [checkWal(config.database, walBytes ?? 0), checkDisk(config, free)];
 }

@@ -1,4 +1,4 @@
-import type { Config } from "../../config/config.ts";
+import { problemText, type Config, type ConfigProblem } from "../../config/config.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { messageOf } from "../../domain/message-of.ts";
@@ -7,7 +7,7 @@ import { BackupFolder, type ScheduledCopy } from "../backup-folder.ts";
 import { checkAuthorities, checkCertificate, missingPrograms, retentionWarning } from "../check.ts";
 import { askHealth } from "../health.ts";
 import { databaseOf } from "../store.ts";
-import { checkAddon, checkDatabase } from "./database-checks.ts";
+import { checkAddon, checkContent, checkDatabase, checkRoom } from "./database-checks.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 import { checkClock, checkLimits, type LimitedProcess } from "./machine-checks.ts";
 import { checkEvents, checkResolver, checkTargets } from "./webhook-checks.ts";
@@ -17,7 +17,7 @@ export type { Finding, Verdict } from "./finding.ts";
 /** A configuration to examine, or the draft of a wrong one with its problems in words. */
 export interface Patient {
   readonly config: Config;
-  readonly problems: readonly string[];
+  readonly problems: readonly ConfigProblem[];
   readonly clock: Clock;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
@@ -28,6 +28,8 @@ const CHECKS: Readonly<Record<string, Check>> = {
   configuration: checkConfiguration,
   addon: ({ config }) => checkAddon(config),
   database: ({ config }) => checkDatabase(config),
+  content: ({ config }) => checkContent(config),
+  room: ({ config }) => checkRoom(config),
   backups: ({ config, clock }) => checkBackups(config, clock.now()),
   daemon: async ({ config, clock }) => [await checkDaemon(config, clock)],
   certificate: ({ config, clock }) => checkTls(config, clock),
@@ -43,6 +45,28 @@ const CHECKS: Readonly<Record<string, Check>> = {
   limits: ({ config }) => checkLimits(config, limitedProcess(config)),
 };
 
+/** The checks that say nothing, or something false, after one of these has failed. */
+const AFTER: Readonly<Record<string, readonly string[]>> = {
+  content: ["addon"],
+  backups: ["addon", "content"],
+  daemon: ["addon"],
+  limits: ["addon"],
+};
+
+/** The settings without which a check would examine something else. All of them need the file (`config`). */
+const BY_SETTING: Readonly<Record<string, readonly string[]>> = {
+  addon: ["database"],
+  database: ["database"],
+  content: ["database"],
+  room: ["database"],
+  backups: ["database", "backup.folder", "backup.schedule"],
+  daemon: ["database"],
+  limits: ["database"],
+  targets: ["webhooks.allow"],
+  resolver: ["webhooks.dns_servers"],
+  events: ["webhooks.allow", "webhooks.dns_servers"],
+};
+
 /**
  * Examines everything that a daemon of this configuration needs, beside a running one or without one, and changes
  * nothing. Reads the whole database. A check that fails by itself is a finding, too; never rejects.
@@ -50,6 +74,11 @@ const CHECKS: Readonly<Record<string, Check>> = {
 export async function examine(patient: Patient): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   for (const [name, check] of Object.entries(CHECKS)) {
+    const obstacle = obstacleOf(name, { findings, patient });
+    if (obstacle !== null) {
+      findings.push(skipped(name, `not checked, because ${obstacle} failed`));
+      continue;
+    }
     try {
       findings.push(...[await check(patient)].flat());
     } catch (error) {
@@ -60,10 +89,27 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
   return findings;
 }
 
+/** The failed check without which this one would mislead; null if it can be done. */
+function obstacleOf(
+  name: string,
+  { findings, patient }: { readonly findings: readonly Finding[]; readonly patient: Patient },
+): string | null {
+  const settings = ["config", ...(BY_SETTING[name] ?? [])];
+  const isSettingWrong = patient.problems.some(({ key }) => settings.includes(key));
+  if (isSettingWrong && name !== "configuration" && name !== "clock") return "configuration";
+  const hasFailed = (check: string): boolean =>
+    findings.some((each) => each.check === check && each.verdict === "failed");
+  return AFTER[name]?.find(hasFailed) ?? null;
+}
+
 function checkConfiguration({ config, problems }: Patient): readonly Finding[] {
   if (problems.length > 0) {
     return problems.map((problem) =>
-      failure("configuration", problem, "mend it; 'postbackd config check' lists all problems"),
+      failure(
+        "configuration",
+        problemText(problem),
+        "mend it; 'postbackd config check' lists all problems",
+      ),
     );
   }
   const retention = retentionWarning(config);
