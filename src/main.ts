@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 
-import { runProgram } from "./cli/program.ts";
+import { reportFailure, runProgram } from "./cli/program.ts";
 import { boundYoungGeneration } from "./young-generation.ts";
 
 boundYoungGeneration();
@@ -27,6 +27,9 @@ process.stdout.on("error", () => {
 process.stderr.on("error", () => {
   // There is nowhere left to say it.
 });
+
+// The last catch, for errors outside of a command's own steps; `start` and `dev` replace it by the one that logs.
+process.on("uncaughtException", (error) => process.exit(reportFailure(error)));
 
 void runProgram(process.argv.slice(2)).then((code) => {
   // At once, whatever a failed start left open. After success nothing is, and output may be under way.

@@ -10,7 +10,7 @@ import type {
 } from "../daemon/backup.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
-import { messageOf } from "../domain/message-of.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
 import { oneOf } from "../domain/rule.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import { actAsOwner, isAllowed } from "./acting-as.ts";
@@ -20,6 +20,7 @@ import { ask, canAsk, confirm, YES_ARG } from "./ask.ts";
 import { commandUser } from "./command-user.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
+import { faultText } from "./fault.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { withProgress } from "./progress.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
@@ -145,7 +146,9 @@ async function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Prom
   try {
     return await withProgress(step);
   } catch (error) {
-    throw new CommandFailure(messageOf(error), { cause: error });
+    // An error of the system or of SQLite names no remedy.
+    const text = codeOf(error) === null ? messageOf(error) : faultText(error, process.env);
+    throw new CommandFailure(text, { cause: error });
   }
 }
 

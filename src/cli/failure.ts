@@ -1,4 +1,4 @@
-import { messageOf } from "../domain/message-of.ts";
+import { faultText } from "./fault.ts";
 
 /**
  * The command was understood and could not be done. The message says what is wrong and, behind a semicolon, what to do:
@@ -41,11 +41,14 @@ export function errorDocument(error: unknown, name: string): ErrorDocument {
   if (error instanceof ConfigurationError) {
     return { code: "configuration", message: error.message, remedy: null };
   }
-  if (error instanceof CommandFailure) {
-    const [message = "", ...remedy] = error.message.split("; ");
-    return { code: "failed", message, remedy: remedy.length === 0 ? null : remedy.join("; ") };
-  }
-  return { code: "internal", message: messageOf(error), remedy: null };
+  const isExpected = error instanceof CommandFailure;
+  const text = isExpected ? error.message : faultText(error, {});
+  const [message = "", ...remedy] = text.split("; ");
+  return {
+    code: isExpected ? "failed" : "internal",
+    message,
+    remedy: remedy.length === 0 ? null : remedy.join("; "),
+  };
 }
 
 /** The program's exit codes (contract §8); 78 is EX_CONFIG of sysexits.h. */

@@ -1,8 +1,7 @@
-import { inspect } from "node:util";
-
 import { version } from "../assets.ts";
 import { subCommandOf, type Command } from "./command.ts";
 import { CommandFailure, ConfigurationError, errorDocument, EXIT, UsageError } from "./failure.ts";
+import { faultText } from "./fault.ts";
 import { printError, printJson } from "./print.ts";
 import { takeNoColor } from "./terminal.ts";
 
@@ -193,7 +192,8 @@ const OTHER_WORDS: ReadonlyMap<string, readonly string[]> = new Map(
   }),
 );
 
-function reportFailure(error: unknown, name: string): number {
+/** Prints why a command failed, and returns the exit code. */
+export function reportFailure(error: unknown, name = "postbackd"): number {
   if (error instanceof UsageError) {
     printError(`${error.message}\nTry '${name} --help'.`);
     return EXIT.usage;
@@ -202,8 +202,8 @@ function reportFailure(error: unknown, name: string): number {
     for (const line of error.lines) printError(line);
     return EXIT.configuration;
   }
-  // Any other error is a bug, and its stack helps to find it.
-  printError(error instanceof CommandFailure ? error.message : inspect(error));
+  const isExpected = error instanceof CommandFailure;
+  printError(isExpected ? error.message : faultText(error, process.env));
   return EXIT.failed;
 }
 

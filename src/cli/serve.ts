@@ -111,6 +111,7 @@ export async function startFor(
   } catch (error) {
     if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     const isExpected = EXPECTED.some((kind) => error instanceof kind);
+    if (!isExpected) log.debug({ err: error }, "the start failed");
     throw isExpected && error instanceof Error
       ? new CommandFailure(error.message, { cause: error })
       : error;
@@ -170,6 +171,7 @@ async function greetOperator(
 
 /** After an error that nobody handled, only the file's state is certain, and a restart continues from it. */
 export function endOnFault(log: RecentLogger): void {
+  process.removeAllListeners("uncaughtException");
   process.on("uncaughtException", (error: unknown) => {
     log.error({ err: error }, "an unhandled error; the process ends, and a restart is safe");
     process.exit(EXIT.failed);

@@ -1,4 +1,5 @@
 import { ChildProcess } from "node:child_process";
+import { existsSync } from "node:fs";
 
 import { systemClock } from "../../domain/clock/clock.ts";
 import { wait } from "../../domain/clock/wait.ts";
@@ -150,7 +151,9 @@ export class CommandHost {
       .once("close", (code, signal) => onEnd(signal ?? `exit code ${code}`));
     // Commands can read the environment of their host.
     const env = commandEnvironment(process.env, { [RUN_OF]: runMark(owner) ?? undefined });
-    const place = { cwd: process.cwd(), envPairs: toEnvPairs(env) };
+    // Commands name their own folders, so the host needs none, and this process's own one may have been removed.
+    const cwd = existsSync(process.cwd()) ? process.cwd() : "/";
+    const place = { cwd, envPairs: toEnvPairs(env) };
     const errorCode = spawnInto(child, { ...place, command, stdio: ["pipe", "pipe", "inherit"] });
     // Node emits the event for some errors only.
     if (errorCode !== null) process.nextTick(onEnd, errorCode);
