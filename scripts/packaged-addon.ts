@@ -53,8 +53,12 @@ export function loadAddon(): unknown {
     return exports;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
+    const isFull = ["ENOSPC", "EDQUOT"].includes(codeOf(error));
+    const remedy = isFull
+      ? `free some space on the disk of the folder ${folder}`
+      : `make the folder ${folder} writable, and mount it without noexec`;
     throw new Error(
-      `make the folder ${folder} writable, and mount it without noexec: SQLite's addon is loaded from it. ` +
+      `${remedy}: SQLite's addon is loaded from it. ` +
         "Or set POSTBACKD_ADDON_FOLDER to another folder that only you can write to. The " +
         `system's reason: ${reason}`,
       { cause: error },
@@ -110,8 +114,10 @@ function openVerified(file: string, addon: Buffer): number | null {
   const descriptor = openIfReadable(file);
   if (descriptor === null) return null;
 
-  const { uid, mode } = fstatSync(descriptor);
-  const isSafe = (uid === process.geteuid?.() || uid === 0) && (mode & 0o022) === 0;
+  const stats = fstatSync(descriptor);
+  const { uid, mode } = stats;
+  const isSafe =
+    stats.isFile() && (uid === process.geteuid?.() || uid === 0) && (mode & 0o022) === 0;
   if (isSafe && readFileSync(descriptor).equals(addon)) return descriptor;
   closeSync(descriptor);
   return null;
@@ -120,9 +126,10 @@ function openVerified(file: string, addon: Buffer): number | null {
 /** Null where there is no file, or one that this user cannot read: an earlier version left such files, made by root. */
 function openIfReadable(file: string): number | null {
   try {
-    return openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW);
+    // Without O_NONBLOCK the open of a FIFO waits for a writer.
+    return openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
-    if (["ENOENT", "EACCES", "ELOOP"].includes(codeOf(error))) return null;
+    if (["ENOENT", "EACCES", "ELOOP", "ENXIO"].includes(codeOf(error))) return null;
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -67,4 +68,19 @@ test("a file that is missing beside a -wal with commits is not made anew", async
 
   assert.equal(existsSync(file), false);
   assert.deepEqual(readFileSync(`${file}-wal`), wal);
+});
+
+test("a FIFO in the place of the -wal, or of a backup's document, keeps no command waiting", async (t) => {
+  const file = await newFile(t);
+  const fifo = (path: string): void => assert.equal(spawnSync("mkfifo", [path]).status, 0);
+  fifo(`${file}.json`);
+
+  const checked = await runProgram(t, ["backup", "check", file]);
+  assert.equal(checked.code, 1);
+  assert.match(checked.stdout, /a\.db\.json is not what/);
+
+  fifo(`${file}-wal`);
+  const started = await runProgram(t, ["start", "--port", "0", "--db", file]);
+  assert.equal(started.code, 1);
+  assert.match(started.stderr, /a\.db-wal is not a file/);
 });

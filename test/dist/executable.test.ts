@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { chmodSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
@@ -174,4 +175,18 @@ test("the executable replaces an unpacked addon that somebody has changed", asyn
   assert.equal((await runBinary(t, list, place)).code, 0);
 
   assert.deepEqual(readFileSync(join(place.cwd, addon)), original);
+});
+
+test("the executable does not wait for a FIFO with the name of its addon", async (t) => {
+  const place = emptyPlace(t);
+  const create = ["admin", "account", "create", "alice", "--db", "data.db"];
+  assert.equal((await runBinary(t, create, place)).code, 0);
+  const addon = readdirSync(place.cwd).find((name) => name.endsWith(".node"));
+  assert.ok(addon !== undefined);
+  rmSync(join(place.cwd, addon));
+  assert.equal(spawnSync("mkfifo", [join(place.cwd, addon)]).status, 0);
+
+  assert.equal((await runBinary(t, ["admin", "link", "--db", "data.db"], place)).code, 0);
+
+  assert.ok(statSync(join(place.cwd, addon)).isFile());
 });

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { closeSync, fstatSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from "node:fs";
 
 import { timeText } from "../../domain/clock/time.ts";
 import { codeOf } from "../../domain/message-of.ts";
@@ -80,7 +80,9 @@ export function documentText(document: CopyDocument): string {
 export function readDocument(file: string): CopyDocument | "unreadable" | null {
   let text;
   try {
-    text = readFileSync(documentPath(file), "utf8");
+    // Without O_NONBLOCK the open of a FIFO waits for a writer.
+    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
+    text = readFileSync(documentPath(file), { encoding: "utf8", flag });
   } catch (error) {
     if (codeOf(error) === "ENOENT") return null;
     throw error;

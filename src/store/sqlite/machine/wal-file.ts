@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
 
 /** The content that SQLite would take from a -wal file. */
@@ -51,7 +51,11 @@ export function readWal<Read>(
 
 function openExisting(path: string): number | null {
   try {
-    return openSync(path, "r");
+    // Without O_NONBLOCK the open of a FIFO waits for a writer.
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    if (fstatSync(descriptor).isFile()) return descriptor;
+    closeSync(descriptor);
+    throw new Error(`${path} is not a file: remove it, and start again`);
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
     throw error;
