@@ -34,7 +34,7 @@ const install = defineCommand({
         "only the executable can be installed: take the one of an archive, or make it with 'npm run build'",
       );
     requireRoot(given);
-    await doAll(installSteps(executable ?? "/usr/local/bin/postbackd"), given);
+    await doAll(() => installSteps(executable ?? "/usr/local/bin/postbackd"), given);
     if (!isDry) process.stdout.write(NEXT);
   },
 });
@@ -49,7 +49,7 @@ const uninstall = defineCommand({
     const loss =
       "this stops the service: nothing is served, run or sent until it is installed again.";
     if (!given["dry-run"]) await confirm(given, () => loss);
-    await doAll(uninstallSteps(), given);
+    await doAll(uninstallSteps, given);
     if (!given["dry-run"]) process.stdout.write(LEFT);
   },
 });
@@ -67,20 +67,20 @@ function requireRoot({ "dry-run": isDry }: Given<typeof DRY_RUN>): void {
 
 /** Does one step after the other and says each, or only says them. */
 async function doAll(
-  steps: readonly ServiceStep[],
+  steps: () => readonly ServiceStep[],
   { "dry-run": isDry }: Given<typeof DRY_RUN>,
 ): Promise<void> {
   // Units and folders of the system are for everybody to read; the steps say what is not.
   process.umask(0o022);
   const { doStep, ServiceError } = await import("../daemon/service-install.ts");
-  for (const step of steps) {
-    try {
+  try {
+    for (const step of steps()) {
       const isDone = isDry || (await doStep(step));
       process.stdout.write(isDone ? stepText(step, { isDry }) : `${step.says}: was so before\n`);
-    } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
-      throw new CommandFailure(error.message, { cause: error });
     }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    throw new CommandFailure(error.message, { cause: error });
   }
 }
 

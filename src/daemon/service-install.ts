@@ -155,8 +155,16 @@ async function run({ says, command, unless }: RunStep): Promise<boolean> {
   throw new ServiceError(`could not ${says}: '${command.join(" ")}' ${how}`);
 }
 
-/** The unit, for the executable at this place. To systemd `%` and `$` mean something, and a space ends a word. */
+/** The unit, for the executable at this place. Throws a {@link ServiceError} if no unit can name the place. To systemd `%` and `$` mean something, and a space ends a word. */
 export function unitText(executable: string): string {
+  if (UNQUOTABLE.test(executable)) {
+    const place = JSON.stringify(executable);
+    throw new ServiceError(
+      `${place} has a quote, a backslash or a control character in its path, which no unit can name: move the executable`,
+    );
+  }
   const word = executable.replaceAll(/[%$]/g, (sign) => sign + sign);
   return serviceUnit.replaceAll(EXECUTABLE, () => (/\s/.test(word) ? `"${word}"` : word));
 }
+
+const UNQUOTABLE = /[\u0000-\u001f\u007f"'\\]/;

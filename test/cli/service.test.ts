@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { installSteps, unitText } from "../../src/daemon/service-install.ts";
+import { installSteps, ServiceError, unitText } from "../../src/daemon/service-install.ts";
 import { runProgram } from "../helpers/program.ts";
 
 const TEMPLATE = readFileSync(new URL("../../deploy/postbackd.service", import.meta.url), "utf8");
@@ -46,4 +46,12 @@ test("an executable where the unit hides it is copied, and the copy is started",
   assert.ok(first?.kind === "run");
   assert.deepEqual(first.command.slice(-2), ["/home/alice/postbackd", "/usr/local/bin/postbackd"]);
   assert.ok(rest.every((step) => !JSON.stringify(step).includes("/home/alice")));
+});
+
+test("an executable whose path would end its word or its line in the unit is refused", () => {
+  for (const place of ["/opt/a\nUser=root\n/x", '/opt/a" "b/x', "/opt/a'b/x", "/opt/a\\nb/x"]) {
+    assert.throws(() => installSteps(place), ServiceError);
+  }
+  // The unit names the copy.
+  assert.equal(installSteps('/home/a "b"/x')[0]?.kind, "run");
 });
