@@ -1,6 +1,8 @@
-import { lstatSync, statSync, type Stats } from "node:fs";
+import { statSync, type Stats } from "node:fs";
 import { userInfo } from "node:os";
 import { dirname } from "node:path";
+
+import { followLinks } from "../store/sqlite/machine/file-owner.ts";
 
 /**
  * Makes this process, when it is root's, the user to whom a database file belongs, or to whom its folder belongs where
@@ -10,7 +12,8 @@ import { dirname } from "node:path";
  */
 export function becomeOwner(file: string): string | null {
   if (process.geteuid?.() !== 0) return null;
-  const owner = linkOwner(file) ?? look(file) ?? look(dirname(file));
+  // Whoever made a link may lead root to any file: then the process acts as that user, not as the file's owner.
+  const owner = followLinks(file).foreign?.stats ?? look(file) ?? look(dirname(file));
   if (owner === null || owner.uid === 0 || !isReachedBy(owner, dirname(file))) return null;
   process.setgroups?.([owner.gid]);
   process.setgid?.(owner.gid);
@@ -25,14 +28,6 @@ function nameOfThisUser(): string {
   } catch {
     return `user ${process.geteuid?.()}`;
   }
-}
-
-/** Whoever made a link may lead root to any file: then the process acts as that user, not as the file's owner. */
-function linkOwner(file: string): Stats | null {
-  // Of a folder that is none, lstat does not say that there is no entry.
-  if (look(dirname(file))?.isDirectory() !== true) return null;
-  const entry = lstatSync(file, { throwIfNoEntry: false });
-  return entry?.isSymbolicLink() === true && entry.uid !== 0 ? entry : null;
 }
 
 function look(path: string): Stats | null {

@@ -1,10 +1,20 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, linkSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  lchownSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { makeDatabase } from "../helpers/store.ts";
 
 /** Starts a daemon on a file and waits until it serves. */
 async function serve(t: TestContext, db: string) {
@@ -114,4 +124,31 @@ test("a folder that is mounted twice has one lock", async (t) => {
     assert.equal(status, 1, stderr);
     assert.ok(stderr.includes(`is already served by process ${first.pid}`), stderr);
   }
+});
+
+test("root follows no link of another user to a file that is missing", async (t) => {
+  if (process.geteuid?.() !== 0) return t.skip("this is not root");
+  const folder = temporaryFolder(t);
+  const [source, copy] = [join(folder, "source.db"), join(folder, "copy.db")];
+  await makeDatabase(source);
+  const made = await runProgram(t, ["backup", "create", copy, "--db", source]);
+  assert.equal(made.code, 0, made.stderr);
+  const link = join(folder, "theirs.db");
+  symlinkSync(join(folder, "target.db"), link);
+  lchownSync(link, 61234, 61234);
+  // The first link on the way is root's.
+  const own = join(folder, "own.db");
+  symlinkSync(link, own);
+
+  for (const db of [link, own]) {
+    for (const command of ["start --port 0", `backup restore ${copy} --deliveries hold`]) {
+      const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", db]);
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, /theirs\.db is a symbolic link of user 61234|acting as user 61234/);
+    }
+  }
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.startsWith("target")),
+    [],
+  );
 });

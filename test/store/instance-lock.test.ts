@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
@@ -192,4 +192,14 @@ test("refuses a second process that names the file by a symbolic link", async (t
 
   assert.throws(() => InstanceLock.acquire(link), InstanceLockError);
   assert.equal(readHolder(link)?.pid, first.pid);
+});
+
+test("refuses a lock file that is a link, and makes no file where the link leads", (t) => {
+  const file = newDatabaseFile(t);
+  const target = `${file}.elsewhere`;
+  symlinkSync(target, `${file}.lock`);
+
+  assert.throws(() => InstanceLock.acquire(file), /\.lock is a symbolic link/);
+
+  assert.equal(existsSync(target), false);
 });

@@ -1,5 +1,4 @@
-import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { existsSync, realpathSync, statSync } from "node:fs";
 
 import Database from "better-sqlite3";
 
@@ -12,6 +11,7 @@ import {
   readFileHeader,
   type FileHeader,
 } from "./file-header.ts";
+import { followLinks } from "./file-owner.ts";
 import { COUNTER_OFFSET, readWal, type Commits, type WalContent } from "./wal-file.ts";
 
 /** Checks of a database file that need no full read: whether it is damaged, or has a -wal that is not its own. */
@@ -106,19 +106,11 @@ function missingFile(file: string): string {
  * for links that lead in a circle.
  */
 export function placeOf(file: string): string {
-  let place = file;
-  for (let linksLeft = LINKS_MAX; linksLeft > 0; linksLeft--) {
-    if (existsSync(place)) return realpathSync(place);
-    const folder = statSync(dirname(place), { throwIfNoEntry: false });
-    if (folder?.isDirectory() !== true) return place;
-    const isLink = lstatSync(place, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-    if (!isLink) return place;
-    place = resolve(dirname(place), readlinkSync(place));
-  }
-  throw new Error(`${file} is a symbolic link that leads to no file`);
+  if (existsSync(file)) return realpathSync(file);
+  const { end } = followLinks(file);
+  if (end === null) throw new Error(`${file} is a symbolic link that leads to no file`);
+  return end;
 }
-
-const LINKS_MAX = 40;
 
 function existingPath(file: string): string | null {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? realpathSync(file) : null;

@@ -1,6 +1,7 @@
 import { readFileSync, realpathSync, statSync, type BigIntStats } from "node:fs";
 
 import type { FileTrouble } from "../../file-fault.ts";
+import { refuseForeignLinks } from "./file-owner.ts";
 
 /** The database file, and the files that SQLite keeps beside it while it is open. */
 const SUFFIXES = ["", "-wal", "-shm"] as const;
@@ -76,6 +77,7 @@ function look(path: string): BigIntStats | "missing" | "unknown" {
  * passes, its folder and its name identify it, whatever path and mount lead to the folder.
  */
 export function refuseSecondName(file: string): void {
+  refuseForeignLinks(file);
   const stats = look(file);
   if (typeof stats === "string") return;
   if (stats.isFile() && stats.nlink > 1n) {
