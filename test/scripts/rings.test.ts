@@ -94,7 +94,7 @@ const REFUSED = [
   ["daemon/daemon.ts", 'import { start } from "../cli/start.ts";', "the command line"],
   ["config/config.ts", 'import { daemon } from "../daemon/daemon.ts";', "what is made of it"],
   ["config/file.ts", 'import pino from "pino";', "another file's package"],
-  ["log.ts", 'import { readFileSync } from "node:fs";', "files"],
+  ["log.ts", 'import { connect } from "node:net";', "connections"],
   ["assets.ts", 'import Database from "better-sqlite3";', "a package"],
   ["embedded/daemon.ts", 'import { openServer } from "../http/server.ts";', "a part of the daemon"],
   ["main.ts", 'import { createDaemon } from "./daemon/daemon.ts";', "more than the command line"],
