@@ -76,6 +76,8 @@ async function bundleModules(outdir: string, format: "esm" | "cjs"): Promise<voi
     platform: "neutral",
     external: ["node:*"],
     target: "es2022",
+    // Jest and vitest's `vmThreads` run CommonJS in a realm where `import()` throws.
+    ...(format === "cjs" && { supported: { "dynamic-import": false } }),
     plugins: [
       apart(/^\.\/embedded\/daemon\.ts$/, `./${up}${DAEMON_FOLDER}/daemon.cjs`),
       apart(/^\.\.\/embedded\/daemon\.ts$/, `../${up}${DAEMON_FOLDER}/daemon.cjs`),

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -108,15 +108,12 @@ export function prepareNativeAddon(_dataFolder: string): void {}
 let readFiles: { readonly list: string; readonly files: readonly DashboardFile[] } | null = null;
 
 function readDashboard(folder: string): readonly DashboardFile[] {
-  try {
-    const list = readFileSync(join(folder, "files.json"), "utf8");
-    // The names in it change with what the files hold.
-    if (readFiles?.list !== list) readFiles = { list, files: readListed(folder, list) };
-    return readFiles.files;
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
-    throw error;
-  }
+  const listFile = join(folder, "files.json");
+  if (!existsSync(listFile)) return [];
+  const list = readFileSync(listFile, "utf8");
+  // The names in it change with what the files hold.
+  if (readFiles?.list !== list) readFiles = { list, files: readListed(folder, list) };
+  return readFiles.files;
 }
 
 function readListed(folder: string, list: string): readonly DashboardFile[] {

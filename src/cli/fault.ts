@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { inspect } from "node:util";
 
-import { messageOf } from "../domain/message-of.ts";
+import { isError, messageOf } from "../domain/message-of.ts";
 
 /**
  * Describes an error that no command expected, for a user: its message and a remedy. The stack follows if
@@ -13,8 +13,7 @@ export function faultText(error: unknown, env: NodeJS.ProcessEnv): string {
 }
 
 function remedyOf(error: unknown): string {
-  const { code = "", syscall = "" } =
-    error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  const { code = "", syscall = "" } = isError(error) ? (error as NodeJS.ErrnoException) : {};
   if (syscall === "uv_cwd") return "change to a folder that exists, with cd, and run this again";
   if (syscall === "mkdtemp") {
     return `make ${tmpdir()} a folder that this user can write to, or name another folder in TMPDIR`;

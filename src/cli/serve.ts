@@ -18,6 +18,7 @@ import { ServiceManager } from "../daemon/service-manager.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
+import { isError } from "../domain/message-of.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
 import { byCommand, commandUser } from "./command-user.ts";
@@ -112,7 +113,7 @@ export async function startFor(
     if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
     const isExpected = EXPECTED.some((kind) => error instanceof kind);
     if (!isExpected) log.debug({ err: error }, "the start failed");
-    throw isExpected && error instanceof Error
+    throw isExpected && isError(error)
       ? new CommandFailure(error.message, { cause: error })
       : error;
   }

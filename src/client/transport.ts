@@ -1,3 +1,4 @@
+import { isError } from "../domain/message-of.ts";
 import type { Answers, Bodies, Operation, Queries } from "./api.ts";
 import { PostbackdError, type FieldError } from "./error.ts";
 import { pause, withDeadline } from "./pause.ts";
@@ -174,9 +175,9 @@ function unreachable(base: string, cause: unknown): PostbackdError {
 
 /** Node says only "fetch failed", and why in the cause. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
+  if (!isError(error)) return String(error);
   const { cause } = error;
-  if (!(cause instanceof Error)) return error.message;
+  if (!isError(cause)) return error.message;
   // Of several addresses that were tried it has no message.
   return cause.message || String(Reflect.get(cause, "code") ?? error.message);
 }

@@ -1,3 +1,5 @@
+import { isDate } from "node:util/types";
+
 import { hasControl } from "../domain/text.ts";
 import { isTable, type FileTable } from "./file.ts";
 import type { Findings, Given } from "./layer.ts";
@@ -79,7 +81,7 @@ function parseJsonValue(raw: unknown, depthLeft: number): JsonValue | null {
   if (typeof raw === "string" || typeof raw === "boolean") return raw;
   if (typeof raw === "number") return Number.isFinite(raw) ? raw : null;
   // A TomlDate gives the date as the file has it, with or without time and zone.
-  if (raw instanceof Date) return raw.toISOString();
+  if (isDate(raw)) return raw.toISOString();
   if (isTable(raw)) return parseDetails(raw, depthLeft - 1);
   if (!Array.isArray(raw) || depthLeft === 0) return null;
   const values: JsonValue[] = [];

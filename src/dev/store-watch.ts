@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import { isPromise } from "../domain/every-step.ts";
 import type { DevEvent } from "../http/dev-desk.ts";
 import type { LeaseEnd, Store } from "../store/store.ts";
 import type { WorkWatch } from "./work-watch.ts";
@@ -66,7 +67,7 @@ export function watchedStore(store: Store, { clock, work, tell }: StoreWatchPart
       const telling: unknown = Reflect.get(TELLING, name);
       return (...given: unknown[]): unknown => {
         const answer: unknown = found.apply(target, given);
-        if (!(answer instanceof Promise)) return answer;
+        if (!isPromise(answer)) return answer;
         const told = answer.then((value: unknown) => {
           const events = typeof telling === "function" ? telling(value, ...given) : [];
           for (const event of events) tell({ at: clock.now(), ...event });

@@ -8,11 +8,17 @@ export async function everyStep(steps: readonly (() => unknown)[]): Promise<void
   for (const step of steps) {
     try {
       const done = step();
-      if (done instanceof Promise) await done;
+      if (isPromise(done)) await done;
     } catch (error) {
       errors.push(error);
     }
   }
   if (errors.length > 1) throw new AggregateError(errors, `${errors.length} steps failed`);
   if (errors.length === 1) throw errors[0];
+}
+
+/** True for a promise of any realm or class. */
+export function isPromise(value: unknown): value is Promise<unknown> {
+  if (typeof value !== "object" || value === null) return false;
+  return "then" in value && typeof value.then === "function";
 }

@@ -270,5 +270,5 @@ export function quote(value: unknown): string {
   }
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   if (Array.isArray(value)) return "a list";
-  return value instanceof Date ? "a date" : "a table";
+  return Object.prototype.toString.call(value) === "[object Date]" ? "a date" : "a table";
 }

@@ -4,6 +4,7 @@ import { getSystemErrorName } from "node:util";
 
 import { canonicalAddress, classifyAddress } from "../domain/address/address.ts";
 import type { Logger } from "../domain/log.ts";
+import { codeOf, isError } from "../domain/message-of.ts";
 
 /** A list of addresses of this machine. */
 export interface AddressList {
@@ -110,7 +111,7 @@ function readProc(path: string): string | null {
   try {
     file = openSync(path, "r");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
+    if (codeOf(error) === "ENOENT") return null;
     throw error;
   }
   try {
@@ -132,7 +133,7 @@ function readWhole(file: number): string {
 }
 
 function errorName(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
+  if (!isError(error)) return String(error);
   const errno = "errno" in error && typeof error.errno === "number" ? error.errno : 0;
   // `networkInterfaces` throws an errno with the wrong sign, so Node finds no name for it.
   return errno === 0 ? error.message : getSystemErrorName(-Math.abs(errno));

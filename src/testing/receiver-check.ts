@@ -191,7 +191,11 @@ async function effectsOf(receiver: StartedReceiver): Promise<string> {
 
 function textOf(effects: unknown): string {
   const text: string | undefined = JSON.stringify(effects, (_key, value: unknown) =>
-    value instanceof Map || value instanceof Set ? [...value].map(textOf).toSorted() : value,
+    isCollection(value) ? [...value].map(textOf).toSorted() : value,
   );
   return text ?? "";
+}
+
+function isCollection(value: unknown): value is Iterable<unknown> {
+  return /^\[object (?:Map|Set)\]$/.test(Object.prototype.toString.call(value));
 }

@@ -70,8 +70,9 @@ export function readSettings(settings: unknown): TaskWorkerPlan {
 }
 
 function readUrl({ url: given, insecureHttp = false }: Given, refuse: Refuse): URL | null {
-  const base =
-    typeof given === "string" || given instanceof URL ? readBaseUrl(String(given)) : null;
+  const isUrl = typeof given === "object" && given !== null && "href" in given;
+  const text = isUrl ? given.href : given;
+  const base = typeof text === "string" ? readBaseUrl(text) : null;
   if (base === null) {
     refuse("url must be a base URL such as https://tasks.example.com, without a user");
   } else if (base.isReadable && insecureHttp !== true) {

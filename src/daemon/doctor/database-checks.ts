@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 
 import { prepareNativeAddon } from "../../assets.ts";
 import type { Config } from "../../config/config.ts";
-import { codeOf, messageOf } from "../../domain/message-of.ts";
+import { codeOf, isError, messageOf } from "../../domain/message-of.ts";
 import { databaseWarnings, type DatabaseHealth } from "../../domain/stats/database-health.ts";
 import { isDamage, openReader } from "../../store/sqlite/machine/connection.ts";
 import { refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
@@ -138,7 +138,7 @@ const UNREAD =
 
 /** False for an error of the system or of the addon. A restore after it would replace a file that may be sound. */
 function saysDamage(error: unknown): boolean {
-  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  const cause = isError(error) && error.cause !== undefined ? error.cause : error;
   // `refuseDamagedFile` throws errors without a code and without a cause.
   return isDamage(cause) || (cause === error && codeOf(error) === null);
 }

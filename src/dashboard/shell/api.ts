@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 
 import type { AnswerOf, OperationKey } from "../../api/answers.ts";
 import type { BodyOf, QueryOf } from "../../api/inputs.ts";
+import { messageOf } from "../../domain/message-of.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { actsFor } from "./route.ts";
 
@@ -192,8 +193,8 @@ function toError(envelope: ErrorEnvelope, status: number): ApiError {
 
 /** An error as a sentence for people. */
 export function errorText(error: unknown): string {
-  if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
-  return error.details.length > 0 ? error.details.join(" ") : error.message;
+  const isDetailed = error instanceof ApiError && error.details.length > 0;
+  return isDetailed ? error.details.join(" ") : messageOf(error);
 }
 
 /** True for an error that an abort throws: nobody waits for the answer any more. */

@@ -99,9 +99,8 @@ function zonedFormat(timeZone: string): Intl.DateTimeFormat | null {
       minute: "2-digit",
       second: "2-digit",
     });
-  } catch (error) {
-    if (error instanceof RangeError) return null;
-    throw error;
+  } catch {
+    return null;
   }
 }
 

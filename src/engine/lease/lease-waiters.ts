@@ -1,4 +1,5 @@
 import type { Clock } from "../../domain/clock/clock.ts";
+import { isError } from "../../domain/message-of.ts";
 import type { LeasedTask } from "../../store/store.ts";
 
 /** A worker's request for tasks. */
@@ -57,7 +58,7 @@ export class LeaseWaiters {
         },
         fail(error) {
           leave();
-          reject(error instanceof Error ? error : new Error(String(error)));
+          reject(isError(error) ? error : new Error(String(error)));
         },
       };
       const tellGone = (): void => {

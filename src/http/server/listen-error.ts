@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 
-import { codeOf } from "../../domain/message-of.ts";
+import { codeOf, messageOf } from "../../domain/message-of.ts";
 
 /** An address to listen on. */
 export interface ListenAddress {
@@ -76,6 +76,6 @@ function faultOf(error: unknown, port: number): ListenFault {
         remedy: "write an address with --host, such as 127.0.0.1",
       };
     default:
-      return { reason: error instanceof Error ? error.message : String(error), remedy: ANOTHER };
+      return { reason: messageOf(error), remedy: ANOTHER };
   }
 }

@@ -16,7 +16,7 @@ export class TurnQueue<Item> {
     let turns = this.#root;
     for (const key of keys.slice(0, -1)) {
       const known = turns.get(key);
-      const next: Turns<Item> = known instanceof Map ? known : new Map();
+      const next: Turns<Item> = known === undefined || Array.isArray(known) ? new Map() : known;
       turns.set(key, next);
       turns = next;
     }

@@ -1,3 +1,4 @@
+import { isArrayBuffer } from "node:util/types";
 import { parentPort, workerData } from "node:worker_threads";
 
 import { messageOf } from "../../domain/message-of.ts";
@@ -67,7 +68,7 @@ port.on("message", (order: ReaderOrder) => {
 function givenAway({ name }: { readonly name: string }, outcome: ReadOutcome): ArrayBuffer[] {
   if (outcome.kind !== "done") return [];
   const { buffer, byteLength } = bytesOf(name, outcome.value) ?? NO_BYTES;
-  return buffer instanceof ArrayBuffer && byteLength === buffer.byteLength ? [buffer] : [];
+  return isArrayBuffer(buffer) && byteLength === buffer.byteLength ? [buffer] : [];
 }
 
 // Each read answers the type that its name stands for.

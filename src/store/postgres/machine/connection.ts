@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 
 import pg from "pg";
 
+import { isError } from "../../../domain/message-of.ts";
 import type { Scalar, Sql, SqlValue } from "./sql.ts";
 
 /** The connection was lost: what had been sent may have happened, or not. */
@@ -160,7 +161,7 @@ export class Connection implements Sql {
     } catch (error) {
       if (error instanceof pg.DatabaseError && !isFarewell(error)) throw this.#firstOf(error);
       // A query that the client itself refused fails here too: only a lost connection refuses one.
-      this.#lose(error instanceof Error ? error.message : undefined);
+      this.#lose(isError(error) ? error.message : undefined);
       throw new ConnectionLost(this.#reason, { cause: error });
     } finally {
       this.#ended();

@@ -12,6 +12,7 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../../assets.ts";
+import { codeOf, isError, messageOf } from "../../../domain/message-of.ts";
 import { rewriteParameters } from "../../common/parameters.ts";
 import { damage, FileFault } from "../../file-fault.ts";
 import { StoreError } from "../../store-error.ts";
@@ -87,7 +88,7 @@ export function openDatabase(file: string, options: Database.Options): Connectio
   try {
     return compileOnce(new Database(file, options));
   } catch (error) {
-    throw new Error(`cannot open the database ${file}: ${reasonOf(error)}`, { cause: error });
+    throw new Error(`cannot open the database ${file}: ${messageOf(error)}`, { cause: error });
   }
 }
 
@@ -103,10 +104,6 @@ function compileOnce(connection: Connection): Connection {
   // The types of parameters and rows stay those of the original.
   connection.prepare = prepareSigned as typeof connection.prepare;
   return connection;
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 // Refuses a file that belongs to another program before a single page of it is changed. Under the write
@@ -186,12 +183,15 @@ export function toReadError(error: unknown): unknown {
 }
 
 function newDamage(error: unknown): FileFault {
-  return new FileFault(damage(reasonOf(error)), { cause: error });
+  return new FileFault(damage(messageOf(error)), { cause: error });
 }
 
-/** SQLite's name for an error, such as `SQLITE_FULL`; empty for any other error. */
+/**
+ * SQLite's name for an error, such as `SQLITE_FULL`; empty for any other error. The addon makes its errors by the class
+ * of the first realm of the process that loaded it, so `instanceof` would miss them in each later one.
+ */
 export function sqliteCodeOf(error: unknown): string {
-  return error instanceof Database.SqliteError ? error.code : "";
+  return isError(error) && error.name === "SqliteError" ? (codeOf(error) ?? "") : "";
 }
 
 function isEmpty(file: string): boolean {

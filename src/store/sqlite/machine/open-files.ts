@@ -1,5 +1,6 @@
 import { readFileSync, realpathSync, statSync, type BigIntStats } from "node:fs";
 
+import { codeOf } from "../../../domain/message-of.ts";
 import type { FileTrouble } from "../../file-fault.ts";
 import { refuseForeignLinks } from "./file-owner.ts";
 
@@ -66,7 +67,7 @@ function look(path: string): BigIntStats | "missing" | "unknown" {
   try {
     return statSync(path, { bigint: true });
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : "";
+    const code = codeOf(error);
     return code === "ENOENT" || code === "ENOTDIR" ? "missing" : "unknown";
   }
 }

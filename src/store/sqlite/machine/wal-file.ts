@@ -1,6 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
 
+import { codeOf } from "../../../domain/message-of.ts";
+
 /** The content that SQLite would take from a -wal file. */
 export type WalContent =
   /** There is no file, or no commit in it. */
@@ -57,7 +59,7 @@ function openExisting(path: string): number | null {
     closeSync(descriptor);
     throw new Error(`${path} is not a file: remove it, and start again`);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
+    if (codeOf(error) === "ENOENT") return null;
     throw error;
   }
 }
