@@ -118,7 +118,13 @@ async function bundleForNode(outdir: string, { assets, modules }: NodeModules): 
     bundle: true,
     platform: "node",
     target: "node24",
-    define: { ...assetTexts(), POSTBACKD_DASHBOARD: packedDashboard() },
+    // Packages take their timers from where the sources do.
+    inject: [join(ROOT, "src", "domain", "clock", "timers.ts")],
+    define: {
+      ...assetTexts(),
+      POSTBACKD_DASHBOARD: packedDashboard(),
+      "process.nextTick": "nextTick",
+    },
     plugins: [assetsFrom(assets), withoutUnusedCode()],
   });
 }

@@ -9,6 +9,22 @@ const TEST_CALLS = {
   name: ["describe", "suite", "test"],
 };
 
+// Parts of src that run in a page, a process or a thread of their own.
+const OWN_GLOBALS = ["dashboard", "cli", "store/sqlite"].map((folder) => `**/src/${folder}/**`);
+
+const TAKE_THEM = "Import it from src/domain/clock/timers.ts.";
+const TIMERS = [
+  ...["setTimeout", "clearTimeout", "setInterval", "clearInterval"],
+  ...["setImmediate", "clearImmediate", "queueMicrotask"],
+];
+const TIME = [
+  ["Date", "now"],
+  ["performance", "now"],
+  ["process", "nextTick"],
+  ["process", "hrtime"],
+  ["AbortSignal", "timeout"],
+] as const;
+
 /** The linter's configuration. To be passed the folders by name: it would walk node_modules too. */
 export default defineConfig({
   plugins: ["typescript", "import", "unicorn", "oxc", "promise", "node"],
@@ -60,6 +76,18 @@ export default defineConfig({
       // A program that embeds the daemon may run it in a realm of its own, as Jest does.
       files: ["**/src/**"],
       rules: { "unicorn/no-instanceof-builtins": ["error", { strategy: "strict" }] },
+    },
+    {
+      // Tests replace the globals of the process that the daemon runs in.
+      files: ["**/src/**"],
+      excludeFiles: ["**/src/domain/clock/timers.ts", ...OWN_GLOBALS],
+      rules: {
+        "no-restricted-globals": ["error", ...TIMERS.map((name) => ({ name, message: TAKE_THEM }))],
+        "no-restricted-properties": [
+          "error",
+          ...TIME.map(([object, property]) => ({ object, property, message: TAKE_THEM })),
+        ],
+      },
     },
     ...ringOverrides(),
   ],

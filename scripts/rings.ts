@@ -21,7 +21,12 @@ const MACHINE = ["fs", "os", "process"];
 export const RINGS: readonly Ring[] = [
   { files: "domain/*", imports: [], packages: [], node: ["crypto"] },
   // The one clock that there is: it asks the machine for its time.
-  { files: "domain/clock/clock.ts", imports: [], packages: [], node: ["fs", "os"] },
+  {
+    files: "domain/clock/clock.ts",
+    imports: ["domain/clock/timers.ts"],
+    packages: [],
+    node: ["fs", "os"],
+  },
   // The checksum of keys.
   {
     files: "domain/account/key.ts",
@@ -71,7 +76,7 @@ export const RINGS: readonly Ring[] = [
       ...["domain/log.ts", "assets.ts"],
     ],
     packages: ["pg"],
-    node: ["crypto", "fs", "net", "tls", "perf_hooks", "timers", ...PLUMBING],
+    node: ["crypto", "fs", "net", "tls", "perf_hooks", ...PLUMBING],
   },
   // From one store to the other: it knows the tables of both.
   {
@@ -94,7 +99,7 @@ export const RINGS: readonly Ring[] = [
     files: "runners/*",
     imports: ["domain/*", "net/*"],
     packages: [],
-    node: ["child_process", "timers", "crypto", ...MACHINE, ...PLUMBING],
+    node: ["child_process", "crypto", ...MACHINE, ...PLUMBING],
   },
   {
     files: "engine/*",
@@ -188,7 +193,7 @@ export const RINGS: readonly Ring[] = [
     files: "embedded/*",
     imports: ["daemon/*", "dev/*", "config/*", "domain/*", "assets.ts", "log.ts"],
     packages: [],
-    node: ["crypto", ...MACHINE, ...PLUMBING],
+    node: ["crypto", "http", ...MACHINE, ...PLUMBING],
   },
   {
     files: "config/*",
@@ -215,7 +220,7 @@ export const RINGS: readonly Ring[] = [
     packages: [],
     node: ["process"],
   },
-  { files: "node-version.ts", imports: [], packages: [], node: [] },
+  { files: "node-version.ts", imports: ["domain/*"], packages: [], node: [] },
   { files: "young-generation.ts", imports: [], packages: [], node: ["perf_hooks", "v8"] },
   { files: "worker.ts", imports: ["worker/*", "domain/*"], packages: [], node: [] },
   // For receivers, in any runtime that knows Web Crypto.

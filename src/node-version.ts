@@ -1,3 +1,6 @@
+// Keeps the timers for the daemon, whose bundle is loaded later: a test may have replaced them by then.
+import "./domain/clock/timers.ts";
+
 const NODE_MIN = 24;
 
 /** Says that `what` needs a newer Node than this one; null where it does not. Older ones would crash in SQLite's addon. */

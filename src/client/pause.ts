@@ -1,3 +1,9 @@
+// Kept since the load, as in domain/clock/timers.ts, which has names of Node.
+const { setTimeout, clearTimeout } = globalThis;
+
+/** Milliseconds since the epoch. */
+export const { now: dateNow } = globalThis.Date;
+
 /** Resolves after so many milliseconds; rejects with the signal's reason as soon as that is aborted. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -2,7 +2,7 @@ import type { Answers, Bodies, Queries } from "./api.ts";
 import { PostbackdError, underKey, type FieldError } from "./error.ts";
 import { ownFields, type OwnFields } from "./own-fields.ts";
 import { itemsOf } from "./pages.ts";
-import { pause } from "./pause.ts";
+import { dateNow, pause } from "./pause.ts";
 import { newKey, postAll, postOne, type PostOptions } from "./post.ts";
 import {
   DELIVERIES,
@@ -192,10 +192,10 @@ const LOOK_INTERVAL_MS = 1000;
 
 async function endOf(transport: Transport, id: string, options: GetOptions): Promise<ApiTask> {
   for (;;) {
-    const begun = Date.now();
+    const begun = dateNow();
     const task = await found(transport, id, { ...options, waitSeconds: WAIT_SECONDS });
     if (isEnded(task)) return task;
-    await pause(LOOK_INTERVAL_MS - (Date.now() - begun), options.signal);
+    await pause(LOOK_INTERVAL_MS - (dateNow() - begun), options.signal);
   }
 }
 

@@ -3,6 +3,7 @@ import { stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
+import { clearInterval, setInterval } from "../domain/clock/timers.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import { startBackup, type BackupRun } from "../store/sqlite/backup-run.ts";

@@ -1,3 +1,4 @@
+import { setInterval } from "../domain/clock/timers.ts";
 import type { Logger } from "../domain/log.ts";
 
 /**

@@ -3,6 +3,7 @@ import { readdir } from "node:fs/promises";
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { dateNow } from "../domain/clock/timers.ts";
 import type { WorkCounts } from "../domain/stats/work-counts.ts";
 import type { Engine } from "../engine/engine.ts";
 import { exposition, type MetricsFormat } from "../http/metrics/exposition.ts";
@@ -222,7 +223,7 @@ async function processFamilies(): Promise<readonly Family[]> {
 }
 
 // Counted back from now once: a clock that is set later does not move it.
-const STARTED_AT = Math.round(Date.now() - process.uptime() * 1000) / 1000;
+const STARTED_AT = Math.round(dateNow() - process.uptime() * 1000) / 1000;
 
 /** Null where the system has no /proc. */
 async function countOpenFiles(): Promise<number | null> {

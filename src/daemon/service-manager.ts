@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import { hrtimeNow } from "../domain/clock/timers.ts";
 import type { Logger } from "../domain/log.ts";
 import { type ProgramEnd, runToExit } from "../runners/command/program-run.ts";
 import type { Environment } from "../runners/command/program.ts";
@@ -52,7 +53,7 @@ export class ServiceManager {
   /** The daemon reads its configuration again; `ready` ends that. */
   reloading(): Promise<void> {
     // The machine's, not a clock's: systemd compares it with its own.
-    const monotonicUsec = process.hrtime.bigint() / 1000n;
+    const monotonicUsec = hrtimeNow() / 1000n;
     return this.#tell("RELOADING=1", `MONOTONIC_USEC=${monotonicUsec}`, "STATUS=Reloading");
   }
 

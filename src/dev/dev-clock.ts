@@ -1,4 +1,5 @@
 import { systemClock, type Clock, type Timer, type TimerKind } from "../domain/clock/clock.ts";
+import { dateNow, performanceNow } from "../domain/clock/timers.ts";
 
 export type ClockMode = "real" | "manual";
 
@@ -25,7 +26,7 @@ export class DevClock implements Clock {
   /** A clock that stands still begins at `startAt`; one that goes, now. */
   constructor({ mode, startAt }: { readonly mode: ClockMode; readonly startAt?: number }) {
     this.#mode = mode;
-    this.#wall = mode === "manual" ? (startAt ?? Date.now()) : 0;
+    this.#wall = mode === "manual" ? (startAt ?? dateNow()) : 0;
     this.#monotonic = 0;
   }
 
@@ -36,18 +37,18 @@ export class DevClock implements Clock {
   set mode(mode: ClockMode) {
     if (mode === this.#mode) return;
     const sign = mode === "manual" ? 1 : -1;
-    this.#wall += sign * Date.now();
-    this.#monotonic += sign * performance.now();
+    this.#wall += sign * dateNow();
+    this.#monotonic += sign * performanceNow();
     this.#mode = mode;
     this.#arm();
   }
 
   now(): number {
-    return this.#mode === "manual" ? Math.floor(this.#wall) : Math.floor(this.#wall + Date.now());
+    return this.#mode === "manual" ? Math.floor(this.#wall) : Math.floor(this.#wall + dateNow());
   }
 
   monotonic(): number {
-    return this.#mode === "manual" ? this.#monotonic : this.#monotonic + performance.now();
+    return this.#mode === "manual" ? this.#monotonic : this.#monotonic + performanceNow();
   }
 
   uptime(): number {

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { timeoutSignal } from "../domain/clock/timers.ts";
 import type { DevResultDesk, OrderedEnd, ResultRule } from "../http/dev-desk.ts";
 import type { RunOptions, RunOutcome, RunRequest, Runner } from "../runners/runner.ts";
 import type { DueNotes } from "./due-notes.ts";
@@ -55,7 +56,7 @@ export class OrderedResults implements DevResultDesk {
     { end, gone }: { readonly end: OrderedEnd; readonly gone: AbortSignal },
   ): Promise<boolean> {
     // One that was posted just now is about to be held.
-    const soon = AbortSignal.any([gone, AbortSignal.timeout(SOON_MS)]);
+    const soon = AbortSignal.any([gone, timeoutSignal(SOON_MS)]);
     if (!this.#held.has(id)) await this.#work.settled(soon).catch(() => {});
     const finish = this.#held.get(id);
     if (finish === undefined) return false;

@@ -1,5 +1,6 @@
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import { retentionEnd } from "../domain/clock/retention.ts";
+import { timeoutSignal } from "../domain/clock/timers.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES } from "../domain/task/task.ts";
 import { cancelStep, type BulkPage, type OpenTaskPlace, type Store } from "../store/store.ts";
@@ -54,7 +55,7 @@ export class Reset {
     await this.#eraseAnswers();
     // Their records are gone, so that nothing follows from how they end.
     sender.abort();
-    await work.settled(AbortSignal.timeout(BROKEN_OFF_MS_MAX)).catch(() => {});
+    await work.settled(timeoutSignal(BROKEN_OFF_MS_MAX)).catch(() => {});
     for (const each of clears) each.clear();
     return tasks;
   }

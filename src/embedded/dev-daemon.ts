@@ -6,6 +6,7 @@ import { withOwnTargets } from "../dev/own-targets.ts";
 import { seededMode } from "../dev/seeded-mode.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { integerBetween, oneOf, type Rule } from "../domain/rule.ts";
+import { httpFetch } from "./http-fetch.ts";
 import { toLogger } from "./logger.ts";
 import type { DevDaemon, DevSettings } from "./options.ts";
 import { readSettings } from "./settings.ts";
@@ -30,6 +31,7 @@ export async function startDevDaemon(settings: DevSettings): Promise<DevDaemon> 
     let stopped: Promise<void> | null = null;
     return {
       url: daemon.url,
+      fetch: httpFetch,
       stop: () => (stopped ??= daemon.stop(DRAIN).finally(cleanUp)),
     };
   } catch (error) {

@@ -93,6 +93,8 @@ export interface DevSettings extends Partial<Pick<DaemonSettings, "types" | "con
 /** A daemon for tests in this program. */
 export interface DevDaemon {
   readonly url: string;
+  /** Sends requests to it, also under fake timers. */
+  readonly fetch: typeof globalThis.fetch;
   /** Breaks off what is under way and removes the file. Safe to call twice. */
   stop(): Promise<void>;
 }

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { setImmediate } from "../domain/clock/timers.ts";
 import type { AttemptOutcome, AttemptResult } from "../domain/webhook/delivery.ts";
 
 /** The stages of an attempt; each but the last has a phase time of its own. */

@@ -1,3 +1,4 @@
+import { setImmediate } from "../domain/clock/timers.ts";
 import type { WorkOrder } from "../domain/offload.ts";
 import { StatusError } from "../domain/status.ts";
 

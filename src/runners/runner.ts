@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import { setImmediate } from "../domain/clock/timers.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
 import type { Trace } from "../domain/task/trace.ts";
 

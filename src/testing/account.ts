@@ -28,6 +28,8 @@ export interface TestAccount {
 export interface AccountPlace {
   /** Base URL of the daemon. */
   readonly url: string;
+  /** The runtime's own unless given. */
+  readonly fetch?: typeof globalThis.fetch | undefined;
   /** The account's; one of its own unless given. */
   readonly login?: string | undefined;
 }
@@ -35,7 +37,7 @@ export interface AccountPlace {
 /** Makes an account, or another key of one that is there. */
 export async function makeAccount(
   transport: Transport,
-  { url, login: wanted }: AccountPlace,
+  { login: wanted, ...place }: AccountPlace,
 ): Promise<TestAccount> {
   const made = await transport.call("POST /dev/accounts", { body: { login: wanted } });
   const { login, key, webhook_secret: webhookSecret, inbox_url: inboxUrl } = made;
@@ -44,7 +46,7 @@ export async function makeAccount(
     login,
     key,
     webhookSecret,
-    client: createClient({ url, key }),
+    client: createClient({ ...place, key }),
     // As the daemon sees itself: in a container it has another address than from outside.
     inbox: (box = login) => inboxOf(transport, { box, url: new URL(box, inboxUrl).href }),
     webhook: async (sample) =>

@@ -69,20 +69,21 @@ export interface ConnectSettings {
 
 /** The object for the daemon at a URL, which `stop` ends. */
 export async function testDaemon(
-  settings: Pick<ClientSettings, "url" | "retries">,
+  settings: Pick<ClientSettings, "url" | "fetch" | "retries">,
   stop: () => Promise<void>,
 ): Promise<TestDaemon> {
   const access = readOpenSettings(settings);
-  const { base: url } = access;
+  const place = { url: access.base, fetch: settings.fetch };
+  const { url } = place;
   const transport = createTransport(access);
   await checkMode(transport, url);
-  const account = await makeAccount(transport, { url });
+  const account = await makeAccount(transport, place);
   return {
     ...account,
     url,
     ...timeOf(transport),
     ...ordersOf(transport),
-    account: (login) => makeAccount(transport, { url, login }),
+    account: (login) => makeAccount(transport, { ...place, login }),
     stop,
     [Symbol.asyncDispose]: stop,
   };

@@ -41,10 +41,10 @@ export async function startDaemon(settings: DevSettings = {}): Promise<TestDaemo
   }
   // Not before it is asked for: with a daemon elsewhere nothing of it is needed.
   const { startDevDaemon } = await import("../embedded/daemon.ts");
-  const { url, stop } = await startDevDaemon(settings);
+  const { url, fetch, stop } = await startDevDaemon(settings);
   try {
     // It is there until it stops: what is asked then is not asked again.
-    return await testDaemon({ url, retries: 0 }, stop);
+    return await testDaemon({ url, fetch, retries: 0 }, stop);
   } catch (error) {
     await stop();
     throw error;

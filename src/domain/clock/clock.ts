@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
 
+import { clearTimeout, dateNow, hrtimeNow, performanceNow, setTimeout } from "./timers.ts";
+
 /** A wait that was asked for and can be cancelled. */
 export interface Timer {
   cancel(): void;
@@ -46,10 +48,10 @@ const TIMEOUT_MS_MAX = 2_147_483_647;
 
 /** The machine's clock. Its timers do not keep a process alive that has nothing else to do. */
 export const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
+  now: () => dateNow(),
+  monotonic: () => performanceNow(),
   // A container may count its uptime from its own start. The second value is the kernel's own, without suspends.
-  uptime: () => Math.max(uptime() * 1000, Number(process.hrtime.bigint()) / 1e6),
+  uptime: () => Math.max(uptime() * 1000, Number(hrtimeNow()) / 1e6),
   bootId: readBootId,
   setTimer(delayMs, fire) {
     let timeout: NodeJS.Timeout;

@@ -3,6 +3,7 @@
  * can postpone it.
  */
 
+import { setImmediate } from "../clock/timers.ts";
 // Larger chunks are paid for by their bytes.
 const SMALL_BYTES = 512;
 /** So many chunks of a message are always taken: others may have used up its sender's share. */

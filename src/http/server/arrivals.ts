@@ -1,5 +1,7 @@
 import type { Server } from "node:http";
 
+import { performanceNow, setImmediate } from "../../domain/clock/timers.ts";
+
 export interface EventLoop {
   /** In milliseconds; only differences mean something. */
   now(): number;
@@ -8,7 +10,7 @@ export interface EventLoop {
 }
 
 export const EVENT_LOOP: EventLoop = {
-  now: () => performance.now(),
+  now: () => performanceNow(),
   goRound: (callback) => void setImmediate(callback),
 };
 

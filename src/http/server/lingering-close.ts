@@ -1,6 +1,7 @@
 import type { Server } from "node:http";
 
 import { systemClock } from "../../domain/clock/clock.ts";
+import { setImmediate } from "../../domain/clock/timers.ts";
 import { connectionOf, type Socket } from "./client-connection.ts";
 
 /** The most bytes that are dropped after a response. */

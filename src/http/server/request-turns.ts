@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
+import { queueMicrotask } from "../../domain/clock/timers.ts";
 import { connectionOf, whenAnswered } from "./client-connection.ts";
 import { boundFineChunks } from "./fine-chunks.ts";
 import { shareTurns, type TurnOptions } from "./loop-turns.ts";

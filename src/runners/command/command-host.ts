@@ -2,6 +2,7 @@ import { ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 
 import { systemClock } from "../../domain/clock/clock.ts";
+import { nextTick } from "../../domain/clock/timers.ts";
 import { wait } from "../../domain/clock/wait.ts";
 import type { CommandLine } from "../../domain/command-line.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../../domain/lease/lease.ts";
@@ -156,7 +157,7 @@ export class CommandHost {
     const place = { cwd, envPairs: toEnvPairs(env) };
     const errorCode = spawnInto(child, { ...place, command, stdio: ["pipe", "pipe", "inherit"] });
     // Node emits the event for some errors only.
-    if (errorCode !== null) process.nextTick(onEnd, errorCode);
+    if (errorCode !== null) nextTick(onEnd, errorCode);
     child.stdin?.on("error", () => {});
     // Every message was written by the host's half of this program.
     const take = lineTaker((line) => {

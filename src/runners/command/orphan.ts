@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
-import { setTimeout } from "node:timers/promises";
 
+import { setTimeout } from "../../domain/clock/timers.ts";
 import { eachProcess, isRunning, type ProcessEntry, readProcess } from "./process-table.ts";
 
 /**
@@ -43,7 +43,7 @@ export async function endOrphans({ owner }: { readonly owner: string }): Promise
     emptyLooks = left === 0 ? emptyLooks + 1 : 0;
     if (emptyLooks === EMPTY_LOOKS) break;
     // In real time: the system takes it, and a virtual clock stands still meanwhile.
-    if (left > 0) await setTimeout(waitMs);
+    if (left > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
   return { ended: ended.size - left, left };
 }

@@ -1,8 +1,8 @@
 import { ChildProcess } from "node:child_process";
 import { Readable, type Writable } from "node:stream";
-import { setImmediate } from "node:timers/promises";
 
 import type { Clock, Timer } from "../../domain/clock/clock.ts";
+import { setImmediate } from "../../domain/clock/timers.ts";
 import { wait } from "../../domain/clock/wait.ts";
 import { codeOf } from "../../domain/message-of.ts";
 import { hasRunningMember } from "./process-table.ts";
@@ -151,7 +151,7 @@ export class ProcessGroup {
     const linger = this.#deps.clock.setTimer(LINGER_MS, () => {
       // After a busy second this may fire before output that was written in time has been read: the next immediate
       // comes after the loop has looked at its descriptors.
-      void setImmediate().then(() => {
+      setImmediate(() => {
         stdout.destroy();
         stderr.destroy();
       });
@@ -161,7 +161,7 @@ export class ProcessGroup {
     if (progress.closed) return;
     // Output written before the end has arrived by then. A process that left the group and holds only this descriptor
     // is not waited for: nobody needs its reports any more.
-    await setImmediate();
+    await new Promise((resolve) => setImmediate(resolve));
     progress.destroy();
   }
 

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { setImmediate } from "node:timers/promises";
+
+import { setImmediate } from "../../domain/clock/timers.ts";
 
 /** One line of the system's process table. */
 export interface ProcessEntry {
@@ -31,7 +32,8 @@ export async function hasRunningMember(processGroupId: number): Promise<boolean>
 /** The processes of this machine, each in its present state; none where there is no /proc. */
 export async function* eachProcess(): AsyncGenerator<ProcessEntry> {
   for (const [index, pid] of listPids().entries()) {
-    if (index % LOOKS_PER_TURN === LOOKS_PER_TURN - 1) await setImmediate();
+    if (index % LOOKS_PER_TURN === LOOKS_PER_TURN - 1)
+      await new Promise((resolve) => setImmediate(resolve));
     const entry = readProcess(pid);
     if (entry !== null) yield entry;
   }

@@ -1,3 +1,4 @@
+import { setImmediate } from "../../domain/clock/timers.ts";
 import { messageOf } from "../../domain/message-of.ts";
 import { FileFault, StoreError, type ChangeListener, type FileTrouble } from "../store.ts";
 import type { BatchReply, BatchTransport, Operation } from "./batch.ts";

@@ -1,3 +1,4 @@
+import { setImmediate } from "../../domain/clock/timers.ts";
 import { StoreError } from "../store.ts";
 
 /** The owner of a read: an account, by its id or login; null for the operator and the daemon itself. */

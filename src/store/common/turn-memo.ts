@@ -4,6 +4,7 @@
  * later turn. It is here because the first read after any commit costs SQLite its page cache (measured:
  * 58 µs against 15 µs), and 64 busy connections of one client bring some twenty requests a turn.
  */
+import { setImmediate } from "../../domain/clock/timers.ts";
 export class TurnMemo<Value> {
   readonly #values = new Map<string, { readonly value: Value }>();
 

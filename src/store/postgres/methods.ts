@@ -1,3 +1,4 @@
+import { performanceNow } from "../../domain/clock/timers.ts";
 import { listByTurns } from "../common/list-turns.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import type { Store } from "../store.ts";
@@ -88,7 +89,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     "countEndedDeliveriesStep",
     ({ filter }) => filter.login,
   );
-  const times = new TransactionTimes(() => performance.now());
+  const times = new TransactionTimes(() => performanceNow());
   const eraseAccountPart = write("eraseAccountPart");
   const reclaimSpace = write("reclaimSpace");
   const tryWrite = write("tryWrite");

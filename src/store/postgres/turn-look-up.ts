@@ -1,4 +1,5 @@
 /** A row that was looked for by a key. */
+import { setImmediate } from "../../domain/clock/timers.ts";
 export interface Keyed {
   readonly key: string;
 }

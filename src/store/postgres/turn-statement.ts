@@ -1,3 +1,4 @@
+import { setImmediate } from "../../domain/clock/timers.ts";
 import { rewriteParameters } from "../common/parameters.ts";
 import type { ReadSql, SqlValue } from "./machine/sql.ts";
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 
 import pg from "pg";
 
+import { clearTimeout, setTimeout } from "../../../domain/clock/timers.ts";
 import { isError } from "../../../domain/message-of.ts";
 import type { Scalar, Sql, SqlValue } from "./sql.ts";
 

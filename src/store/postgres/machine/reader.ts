@@ -1,3 +1,4 @@
+import { performanceNow, setTimeout } from "../../../domain/clock/timers.ts";
 import { StoreError } from "../../store-error.ts";
 import { isPassing } from "./batch.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
@@ -117,7 +118,7 @@ class ReaderSlot {
   }
 
   async #read<Value>(work: (connection: Connection) => Promise<Value>): Promise<Value> {
-    const until = performance.now() + PATIENCE_MS;
+    const until = performanceNow() + PATIENCE_MS;
     for (;;) {
       try {
         return await work(await this.#connection());
@@ -131,7 +132,7 @@ class ReaderSlot {
         }
         if (!isLost(error)) throw error;
         if (this.#isClosed) throw new StoreError("closed", "the store is closed");
-        if (performance.now() > until) {
+        if (performanceNow() > until) {
           throw new StoreError("unreachable", "the database cannot be reached", { cause: error });
         }
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));

@@ -1,3 +1,4 @@
+import { setTimeout } from "../../../domain/clock/timers.ts";
 import { messageOf } from "../../../domain/message-of.ts";
 import type { BatchReply, BatchTransport, Operation, Rejection } from "../../common/batch.ts";
 import { StoreError } from "../../store-error.ts";
