@@ -17,6 +17,9 @@ const STILL_MS_MAX = 30_000;
 // How long tasks wait in the queue is counted while the daemon runs, an hour at most in one step.
 const QUEUED_STRIDE_MS = HOUR_MS;
 
+/** The most events that are kept between two advances. */
+const KEPT_EVENTS_MAX = 100_000;
+
 export interface ClockDeskParts {
   readonly clock: DevClock;
   readonly work: WorkWatch;
@@ -29,7 +32,8 @@ export interface ClockDeskParts {
 /** Reads and moves the clock of a daemon for development. */
 export class ClockDesk implements DevClockDesk {
   readonly #parts: ClockDeskParts;
-  #events: DevEvent[] | null = null;
+  /** The events since the last advance that returned events, in their order. */
+  #events: DevEvent[] = [];
   #last: Promise<unknown> = Promise.resolve();
   /** The mode after the advance that is under way; null while there is none. */
   #modeAfter: ClockMode | null = null;
@@ -58,9 +62,19 @@ export class ClockDesk implements DevClockDesk {
     return [...stored, ...notes.list()].toSorted((one, other) => one.at - other.at).slice(0, max);
   }
 
-  /** Notes what happened, for the advance that is under way. */
+  /**
+   * Notes what happened, for the current advance or the next one. A clock that goes by itself keeps nothing for the next
+   * one. Between two advances the newest {@link KEPT_EVENTS_MAX} are kept.
+   */
   tell(event: DevEvent): void {
-    this.#events?.push(event);
+    if (this.#parts.clock.mode === "real") return;
+    if (this.#modeAfter === null && this.#events.length >= KEPT_EVENTS_MAX) this.#events.shift();
+    this.#events.push(event);
+  }
+
+  /** Forgets what happened since the last advance. */
+  clear(): void {
+    if (this.#modeAfter === null) this.#events = [];
   }
 
   /**
@@ -77,19 +91,19 @@ export class ClockDesk implements DevClockDesk {
   async #travel(destination: Destination, signal: AbortSignal): Promise<Journey> {
     const { clock } = this.#parts;
     this.#modeAfter = clock.mode;
-    const events: DevEvent[] = [];
-    this.#events = events;
     clock.mode = "manual";
     const end = destination === "idle" ? clock.now() + IDLE_MS_MAX : destination.at;
     try {
       let waitsFor = await this.#settle(signal);
+      this.#events = byTask(this.#events);
       while (waitsFor.length === 0 && !this.#hasArrived(destination, end)) {
         clock.moveBy(Math.min(this.#untilNext(), end - clock.now()));
         waitsFor = await this.#settle(signal);
       }
+      // An advance that stops on its way returns no events: the next one does.
+      const events = waitsFor.length === 0 ? this.#events.splice(0) : [];
       return { now: clock.now(), events, waitsFor };
     } finally {
-      this.#events = null;
       const mode = this.#modeAfter;
       this.#modeAfter = null;
       clock.mode = mode;
@@ -128,4 +142,13 @@ export class ClockDesk implements DevClockDesk {
       timer.cancel();
     }
   }
+}
+
+/**
+ * Groups the events of each moment by task. The order of two tasks' events at one moment depends on the machine's speed:
+ * the first may have ended, or not, when the second is posted.
+ */
+function byTask(events: readonly DevEvent[]): DevEvent[] {
+  const groups = Map.groupBy(events, ({ at, taskId }) => `${at} ${taskId}`);
+  return [...groups.values()].flat();
 }

@@ -114,7 +114,7 @@ export interface DevClockDesk {
 /** The end of an advance: a time of the wall clock, or a moment at which nothing is scheduled. */
 export type Destination = { readonly at: number } | "idle";
 
-/** Where the clock stands, and what happened on the way there. */
+/** The time at the end of an advance, and the events since the previous one that arrived. */
 export interface Journey {
   readonly now: number;
   readonly events: readonly DevEvent[];

@@ -39,7 +39,7 @@ export interface TestDaemon extends TestAccount {
   readonly clock: TestClock;
   /**
    * Lets time pass, `"21m"` or to a moment. Resolves when all that fell due on the way has happened, attempts over the
-   * network and what followed from them too; answers it in its order.
+   * network and what followed from them too. Returns all events since the previous advance, in their order.
    */
   advance(time: string | Advance): Promise<readonly DevEvent[]>;
   /**

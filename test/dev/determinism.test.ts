@@ -27,11 +27,8 @@ async function run(t: TestContext, receiver: Receiver): Promise<Run> {
   const { ask, post, ready, program } = await startDev(t, "--seed", "5");
   const { key, webhook_secret: secret } = await ask("POST /dev/accounts", {});
   await ask("PUT /dev/faults", FAULTS);
-  const { now = "" } = await ask("GET /dev/clock");
-  // Later, or the advance would not tell of what had happened by the time at which it came.
-  const startAt = new Date(Date.parse(now) + 60_000).toISOString();
   const tasks = Array.from({ length: TASKS }, (_, i) => {
-    return { input: i, tag: `${i}`, start_at: startAt, postback_url: receiver.url(`/${i}`) };
+    return { input: i, tag: `${i}`, postback_url: receiver.url(`/${i}`) };
   });
   const ids = await post(...tasks.slice(0, TASKS / 2));
   const more = await post(...tasks.slice(TASKS / 2));
@@ -69,4 +66,43 @@ test("two runs with one seed and a clock that stands still are the same to the b
   for (const [i, event] of one.events.entries())
     assert.deepEqual(two.events[i], event, `event ${i}`);
   assert.equal(two.events.length, one.events.length);
+});
+
+/**
+ * The events of two advances, with three tasks posted before each. `isSlow` lets both webhooks of a task arrive before the
+ * next request.
+ */
+async function eventsOf(t: TestContext, receiver: Receiver, isSlow: boolean): Promise<object[]> {
+  const { ask, post, program } = await startDev(t, "--seed", "5");
+  const advances: object[] = [];
+  let requests = receiver.requests.length;
+  for (const by of ["1ms", "2m"]) {
+    for (const path of ["/a", "/b7", "/c"]) {
+      const url = receiver.url(path);
+      await post({ postback_url: url, pingback_url: url });
+      requests += 2;
+      if (isSlow) await receiver.waitFor(requests);
+    }
+    const { events = [] } = await ask("POST /dev/clock/advance", { by });
+    advances.push(events);
+    requests = receiver.requests.length;
+  }
+  await program.stop();
+  return advances;
+}
+
+test("an advance returns the events since the previous one, however fast the machine is", async (t) => {
+  const receiver = await startReceiver(t, {
+    reply: ({ url }) => ({ kind: "status", status: url.endsWith("7") ? 500 : 204 }),
+  });
+  const [first = [], second = []] = await eventsOf(t, receiver, true);
+
+  const again = await eventsOf(t, receiver, false);
+
+  // A start, an end and two attempts of each; the second advance has the retries of two tasks as well.
+  assert.deepEqual(
+    [first, second].map((events) => Object.keys(events).length),
+    [12, 16],
+  );
+  assert.deepEqual(again, [first, second]);
 });

@@ -46,7 +46,8 @@ test("a reset erases tasks whatever they are at, and nothing of them is sent any
   );
 
   const before = [receiver.requests.length, failing.requests.length];
-  await ask("POST /dev/clock/advance", { by: "3d" });
+  const { events } = await ask("POST /dev/clock/advance", { by: "3d" });
+  assert.deepEqual(events, []);
   assert.deepEqual([receiver.requests.length, failing.requests.length], before);
   assert.notEqual(await postOnce(), kept);
 });

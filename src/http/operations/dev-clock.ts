@@ -54,8 +54,8 @@ function advance(clock: DevClockDesk): Operation {
         "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
         "that follows, packets included. Give one of `by`, `to`, `until`. 40800 when something that takes the machine's time " +
         "does not end within 30 s, and when something is still due after 60 days of `until`; what has happened by then has " +
-        "happened. A clock that goes by itself is advanced as well, and " +
-        "goes on from there.",
+        "happened. The events are those since the previous advance that returned, if the clock stood still meanwhile. A " +
+        "clock that goes by itself is advanced as well, and goes on from there.",
       codes: [40800],
       examples: { later: { by: "21m" }, idle: { until: "idle" } },
     },
