@@ -69,7 +69,7 @@ function bodyType(takes: OperationInputs): string {
 }
 
 /** The type of the values that fit a schema, as TypeScript. */
-function typeOf(schema: JsonSchema): string {
+export function typeOf(schema: JsonSchema): string {
   const { $ref, anyOf, const: constant, enum: words, type } = schema;
   if (typeof $ref === "string") return $ref.slice($ref.lastIndexOf("/") + 1);
   if (Array.isArray(anyOf)) return anyOf.map(typeOf).join(" | ");
@@ -118,6 +118,9 @@ function objectType({ properties, required, additionalProperties }: JsonSchema):
     const type = typeOf(schema) + (isRequired ? "" : " | undefined");
     return `${comment(schema)}readonly ${name}${mark} ${type};\n`;
   });
+  if (typeof additionalProperties === "object") {
+    members.push(`readonly [name: string]: ${typeOf(Object(additionalProperties))};\n`);
+  }
   return `{\n${members.join("").replaceAll(/^(?=.)/gm, "  ")}}`;
 }
 

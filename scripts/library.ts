@@ -1,19 +1,23 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 
 import type { Plugin } from "esbuild";
 
 import { apiTypes } from "./api-types.ts";
 import { assetsFrom, assetTexts, buildSound, packedDashboard } from "./bundle.ts";
+import { configTypes } from "./config-types.ts";
 import { ROOT } from "./manifest.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
 const MODULES = ["index.ts", "verify.ts", "worker.ts", "client/client.ts", "testing/testing.ts"];
 
-/** Of these the types are written from schemas: what the sources say takes all schemas and half of `domain` to tell. */
-const WRITTEN_TYPES = join(ROOT, "src", "client", "api.ts");
+/** Types that are written from schemas: the types of the sources would need all schemas and half of `domain`. */
+const WRITTEN_TYPES: Readonly<Record<string, () => string>> = {
+  "client/api": apiTypes,
+  "embedded/config-settings": configTypes,
+};
 
 /** The folder of what `require` gives. */
 const REQUIRED_FOLDER = "cjs";
@@ -166,12 +170,15 @@ function declareTypes(outFolder: string): void {
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`tsc ended with ${status}:\n${stdout}`);
-  writeFileSync(join(outFolder, "client", "api.d.ts"), apiTypes());
+  for (const [name, typesOf] of Object.entries(WRITTEN_TYPES)) {
+    writeFileSync(join(outFolder, `${name}.d.ts`), typesOf());
+  }
 }
 
 /** Adds a file and all whose types it names: what it imports to run it is no part of its declarations. */
 function addNamed(file: string, files: Set<string>): void {
-  if (files.has(file) || file === WRITTEN_TYPES) return;
+  const name = relative(join(ROOT, "src"), file).replace(/\.ts$/, "");
+  if (files.has(file) || Object.hasOwn(WRITTEN_TYPES, name)) return;
   files.add(file);
   for (const [, path = ""] of readFileSync(file, "utf8").matchAll(TYPES_FROM)) {
     addNamed(join(dirname(file), path), files);

@@ -1,19 +1,8 @@
+import type { AnyTypes, TaskTypes, TypeName } from "../domain/task/task-function.ts";
 import type { Answers, Bodies } from "./api.ts";
 import { PostbackdError } from "./error.ts";
 
-/** The input and the result of a type's tasks. */
-export interface TaskType {
-  readonly input: unknown;
-  readonly result: unknown;
-}
-
-/** Types by name, such as `{ resize: { input: { file: string }; result: { width: number } } }`. */
-export type TaskTypes<Types> = { readonly [Name in keyof Types]: TaskType };
-
-/** Any type, with any JSON. */
-export type AnyTypes = Readonly<Record<string, TaskType>>;
-
-export type TypeName<Types> = Extract<keyof Types, string>;
+export type { AnyTypes, TaskType, TaskTypes, TypeName } from "../domain/task/task-function.ts";
 
 type ApiTask = Answers["GET /v1/tasks/task_get/:id"]["tasks"][number];
 type ApiNewTask = Extract<Bodies["POST /v1/tasks/task_post"], readonly unknown[]>[number];

@@ -199,9 +199,8 @@ async function openDaemon(
   const served = { database, server, reloadTypes, certificate, aimEvents };
   const reload: Daemon["reload"] = (next, setLevel = () => {}) =>
     takeOver(next, { ...served, inForce, clock, log, setLevel });
-  const types = [...config.types.keys()];
-  const made = { store, types, clock, engine, api, server, backups, events };
-  return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
+  const made = { store, types: [...config.types.keys()], clock, engine, api, server, backups };
+  return toDaemon({ ...made, events, closings, hadAccounts, reload, metricsUrl });
 }
 
 /** Everybody who is told what the daemon does, as one. */

@@ -19,7 +19,9 @@ import { readSettings } from "./settings.ts";
 export { startDevDaemon } from "./dev-daemon.ts";
 
 /** Starts the daemon for a program that embeds it: `createDaemon` documents what it takes and promises. */
-export async function startEmbeddedDaemon(settings: DaemonSettings): Promise<EmbeddedDaemon> {
+export async function startEmbeddedDaemon(
+  settings: Pick<DaemonSettings, "database">,
+): Promise<EmbeddedDaemon> {
   const folder = settings?.database === undefined ? makeThrowawayFolder() : null;
   const cleanUp = (): void => {
     if (folder !== null) removeThrowawayFolder(folder);

@@ -12,7 +12,7 @@ import type { DevDaemon, DevSettings } from "./options.ts";
 import { readSettings } from "./settings.ts";
 
 /** Starts the daemon for tests, in this process: `startDaemon` of `postbackd/testing` documents it. */
-export async function startDevDaemon(settings: DevSettings): Promise<DevDaemon> {
+export async function startDevDaemon(settings: Given): Promise<DevDaemon> {
   const { clock, seed, ...embedded } = readDevSettings(settings);
   const folder = makeThrowawayFolder();
   const { dev, close } = seededMode({ clock, seed });
@@ -49,7 +49,9 @@ const SETTINGS = ["types", "config", "seed", "clock"];
 const CLOCK = oneOf(["real", "manual"]);
 const SEED = integerBetween(0, 2 ** 32 - 1);
 
-function readDevSettings(settings: DevSettings) {
+type Given = { readonly [Name in keyof DevSettings]?: unknown };
+
+function readDevSettings(settings: Given) {
   const unknown = Object.keys(settings).find((name) => !SETTINGS.includes(name));
   if (unknown !== undefined) {
     throw new Error(`${CALLER} knows no setting ${unknown}: it takes ${SETTINGS.join(", ")}`);

@@ -1,6 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
-import type { TaskFunction } from "../domain/task/task-function.ts";
+import type { AnyTypes, TaskFunction, TaskTypes, TypeName } from "../domain/task/task-function.ts";
+import type { ConfigSettings } from "./config-settings.ts";
 
 /** The settings and results of a program that embeds the daemon: types alone, from which its own types are made. */
 
@@ -8,11 +9,13 @@ import type { TaskFunction } from "../domain/task/task-function.ts";
  * The argument of `createDaemon`. Nothing else of the program is looked at: no variable, and no file that is not named
  * here.
  */
-export interface DaemonSettings {
+export interface DaemonSettings<Types extends TaskTypes<Types> = AnyTypes> {
   /** How tasks of each type are run; at least one type. A function alone is `{ run: function }`. */
-  readonly types: Readonly<Record<string, TaskFunction | TypeSettings>>;
+  readonly types: {
+    readonly [Name in TypeName<Types>]: TypeSetting<Types[Name]["input"], Types[Name]["result"]>;
+  };
   /** Other settings of a `postbackd.toml`, by the same keys: `{ webhooks: { allow: ["127.0.0.1:9000"] } }`. */
-  readonly config?: Readonly<Record<string, unknown>> | undefined;
+  readonly config?: ConfigSettings | undefined;
   /**
    * Path of the database file, or `postgres://` URL of a database on a server. Without one it is a file in a folder of
    * its own, which `stop` removes.
@@ -26,9 +29,11 @@ export interface DaemonSettings {
   readonly log?: Logger | boolean | undefined;
 }
 
+type TypeSetting<Input, Result> = TaskFunction<Input, Result> | TypeSettings<Input, Result>;
+
 /** How tasks of one type are run, by the keys of a `[types.NAME]` table. */
-export type TypeSettings =
-  | (TypeLimitSettings & { readonly run: TaskFunction })
+export type TypeSettings<Input = unknown, Result = unknown> =
+  | (TypeLimitSettings & { readonly run: TaskFunction<Input, Result> })
   | (TypeLimitSettings & { readonly runner: "echo" })
   | (TypeLimitSettings & { readonly runner: "worker"; readonly lease?: string | undefined })
   | (TypeLimitSettings & {
@@ -59,7 +64,7 @@ export interface DaemonAccount {
 }
 
 /** A daemon in this program. It keeps the process alive, as every server does, until it is stopped. */
-export interface EmbeddedDaemon {
+export interface EmbeddedDaemon<Types extends TaskTypes<Types> = AnyTypes> {
   /** The base URL, without a slash at its end. */
   readonly url: string;
   readonly port: number;
@@ -69,7 +74,7 @@ export interface EmbeddedDaemon {
    */
   account(login?: string): Promise<DaemonAccount>;
   /** Makes a worker of this name and answers its token; the types must exist, with `runner: "worker"`. */
-  workerToken(name: string, types: readonly string[]): Promise<string>;
+  workerToken(name: string, types: readonly TypeName<Types>[]): Promise<string>;
   /** Settles at a moment when no task runs or can be started, and no delivery is in flight or due. */
   idle(): Promise<void>;
   /**
@@ -80,7 +85,9 @@ export interface EmbeddedDaemon {
 }
 
 /** The argument of `startDaemon`, of `postbackd/testing`. */
-export interface DevSettings extends Partial<Pick<DaemonSettings, "types" | "config">> {
+export interface DevSettings<Types extends TaskTypes<Types> = AnyTypes> extends Partial<
+  Pick<DaemonSettings<Types>, "types" | "config">
+> {
   /** `manual`, the standard: time stands still until the test advances it. `real`: it passes as the machine's does. */
   readonly clock?: "manual" | "real" | undefined;
   /**

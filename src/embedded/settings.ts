@@ -62,7 +62,7 @@ export function readSettings(
 const SETTINGS = ["types", "config", "database", "port", "clock", "log"];
 
 /** Keys of the file that are separate settings here, or of no use. */
-const OTHERWISE: ReadonlyMap<string, string> = new Map([
+export const OTHERWISE: ReadonlyMap<string, string> = new Map([
   ["types", "give types beside config"],
   ["database", "give database beside config"],
   ["port", "give port beside config"],

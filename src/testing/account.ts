@@ -1,6 +1,7 @@
 import type { Answers, Bodies } from "../client/api.ts";
 import { createClient, type Client } from "../client/client.ts";
 import type { Transport } from "../client/transport.ts";
+import type { AnyTypes, TaskTypes } from "../domain/task/task-function.ts";
 import { inboxOf, type Inbox } from "./inbox.ts";
 
 /** A webhook without a task. */
@@ -9,12 +10,12 @@ export type Sample = Omit<Bodies["POST /dev/webhooks"], "login">;
 export type SentSample = Answers["POST /dev/webhooks"]["attempt"];
 
 /** An account for one test, which none of the others sees. */
-export interface TestAccount {
+export interface TestAccount<Types extends TaskTypes<Types> = AnyTypes> {
   readonly login: string;
   readonly key: string;
   /** For `verifyPostback` and `verifyPingback` of `postbackd/verify`. */
   readonly webhookSecret: string;
-  readonly client: Client;
+  readonly client: Client<Types>;
   /** A receiver of the daemon's own. Inboxes of one name are the same, whoever asks; the account's login unless given. */
   inbox(name?: string): Inbox;
   /** Sends one signed webhook without a task, now, and answers what became of it. */
@@ -35,10 +36,10 @@ export interface AccountPlace {
 }
 
 /** Makes an account, or another key of one that is there. */
-export async function makeAccount(
+export async function makeAccount<Types extends TaskTypes<Types>>(
   transport: Transport,
   { login: wanted, ...place }: AccountPlace,
-): Promise<TestAccount> {
+): Promise<TestAccount<Types>> {
   const made = await transport.call("POST /dev/accounts", { body: { login: wanted } });
   const { login, key, webhook_secret: webhookSecret, inbox_url: inboxUrl } = made;
   const body = { login };

@@ -4,6 +4,7 @@ import { ownFields, type OwnFields } from "../client/own-fields.ts";
 import { readOpenSettings, type ClientSettings } from "../client/settings.ts";
 import type { Timeline } from "../client/tasks.ts";
 import { createTransport, type Transport } from "../client/transport.ts";
+import type { AnyTypes, TaskTypes } from "../domain/task/task-function.ts";
 import { makeAccount, type TestAccount } from "./account.ts";
 
 /** Something that happened while the clock was advanced. */
@@ -33,7 +34,7 @@ export interface TestClock {
 }
 
 /** A daemon for tests, with an account of its own. */
-export interface TestDaemon extends TestAccount {
+export interface TestDaemon<Types extends TaskTypes<Types> = AnyTypes> extends TestAccount<Types> {
   /** The base URL, without a slash at its end. */
   readonly url: string;
   readonly clock: TestClock;
@@ -54,7 +55,7 @@ export interface TestDaemon extends TestAccount {
   /** Delivers with faults from now on: each is the share of attempts that have it, 0 to 1. Without any, they end. */
   faults(faults: Faults): Promise<void>;
   /** Makes an account, for one test beside others; or another key of one that is there. */
-  account(login?: string): Promise<TestAccount>;
+  account(login?: string): Promise<TestAccount<Types>>;
   /** Erases tasks, inboxes, rules and faults; accounts stay. */
   reset(): Promise<void>;
   /** Ends a daemon that `startDaemon` started, and only this object where it was found by `connectDaemon`. */
@@ -68,16 +69,16 @@ export interface ConnectSettings {
 }
 
 /** The object for the daemon at a URL, which `stop` ends. */
-export async function testDaemon(
+export async function testDaemon<Types extends TaskTypes<Types>>(
   settings: Pick<ClientSettings, "url" | "fetch" | "retries">,
   stop: () => Promise<void>,
-): Promise<TestDaemon> {
+): Promise<TestDaemon<Types>> {
   const access = readOpenSettings(settings);
   const place = { url: access.base, fetch: settings.fetch };
   const { url } = place;
   const transport = createTransport(access);
   await checkMode(transport, url);
-  const account = await makeAccount(transport, place);
+  const account = await makeAccount<Types>(transport, place);
   return {
     ...account,
     url,

@@ -1,3 +1,4 @@
+import type { TaskTypes } from "../domain/task/task-function.ts";
 import type { Faults, TestDaemon } from "./daemon.ts";
 import { forgeries, resigned, send } from "./forgery.ts";
 
@@ -53,10 +54,12 @@ const TROUBLES: readonly {
  *
  * The daemon's clock becomes a manual one, and moves; tests that share the daemon must not run meanwhile.
  */
-export async function checkReceiver(
-  daemon: TestDaemon,
+export async function checkReceiver<Types extends TaskTypes<Types>>(
+  typed: TestDaemon<Types>,
   check: ReceiverCheck,
 ): Promise<readonly string[]> {
+  // The types of its tasks are the check's concern.
+  const daemon = typed as unknown as TestDaemon;
   const run: Run = { daemon, check, broken: new Set() };
   await daemon.clock.set("manual");
   const expected = await withReceiver(run, (receiver) => takeInOrder(run, receiver));

@@ -3,12 +3,22 @@
  * A daemon for tests: the same engine, on a clock that the test advances, with receivers of its own. `startDaemon` needs
  * Node 24 or newer, `connectDaemon` fetch and nothing else.
  */
+import type { AnyTypes, TaskTypes } from "../domain/task/task-function.ts";
 import type { DevSettings } from "../embedded/options.ts";
 import { nodeProblem } from "../node-version.ts";
 import { testDaemon, type ConnectSettings, type TestDaemon } from "./daemon.ts";
 
 export type { Client } from "../client/client.ts";
-export type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task/task-function.ts";
+export type {
+  AnyTypes,
+  FunctionContext,
+  FunctionTask,
+  TaskFunction,
+  TaskType,
+  TaskTypes,
+  TypeName,
+} from "../domain/task/task-function.ts";
+export type { ConfigSettings } from "../embedded/config-settings.ts";
 export type { DevSettings, TypeLimitSettings, TypeSettings } from "../embedded/options.ts";
 export type { Sample, SentSample, TestAccount } from "./account.ts";
 export type {
@@ -34,7 +44,9 @@ export type { Inbox, InboxAnswer, Message, MessageFilter, MessagesOptions } from
  *
  * Rejects with an Error that names every setting that is wrong.
  */
-export async function startDaemon(settings: DevSettings = {}): Promise<TestDaemon> {
+export async function startDaemon<Types extends TaskTypes<Types> = AnyTypes>(
+  settings: DevSettings<Types> = {},
+): Promise<TestDaemon<Types>> {
   const problem = nodeProblem("startDaemon");
   if (problem !== null) {
     throw new Error(`${problem}: or start 'postbackd dev', and give its url to connectDaemon`);
@@ -44,7 +56,7 @@ export async function startDaemon(settings: DevSettings = {}): Promise<TestDaemo
   const { url, fetch, stop } = await startDevDaemon(settings);
   try {
     // It is there until it stops: what is asked then is not asked again.
-    return await testDaemon({ url, fetch, retries: 0 }, stop);
+    return await testDaemon<Types>({ url, fetch, retries: 0 }, stop);
   } catch (error) {
     await stop();
     throw error;
@@ -52,6 +64,8 @@ export async function startDaemon(settings: DevSettings = {}): Promise<TestDaemo
 }
 
 /** The same for a `postbackd dev` that somebody else started, such as a container; waits half a minute until it is there. */
-export function connectDaemon(settings: ConnectSettings): Promise<TestDaemon> {
-  return testDaemon(settings, () => Promise.resolve());
+export function connectDaemon<Types extends TaskTypes<Types> = AnyTypes>(
+  settings: ConnectSettings,
+): Promise<TestDaemon<Types>> {
+  return testDaemon<Types>(settings, () => Promise.resolve());
 }

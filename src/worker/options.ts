@@ -5,10 +5,7 @@ import type { FunctionContext, FunctionTask } from "../domain/task/task-function
 /** The settings and promises of a worker in a program: types alone, from which the library's own types are made. */
 
 /** A claimed task; it is the handler's own copy. */
-export interface WorkerTask<Input = unknown> extends Omit<FunctionTask, "input"> {
-  /** The posted input, null when the client posted none. Numbers that a double cannot hold lose digits. */
-  readonly input: Input;
-}
+export type WorkerTask<Input = unknown> = FunctionTask<Input>;
 
 /**
  * Computes a task's result: any value that `JSON.stringify` can write, or a promise of one; `undefined` becomes null. An

@@ -279,7 +279,8 @@ test("its types describe createDaemon to a strict program, with Node's types and
   );
   writeFileSync(
     join(folder, "examples", "wrong.ts"),
-    `import { createDaemon, type DaemonSettings } from "postbackd";
+    `import { createDaemon } from "postbackd";
+     import type { ConfigSettings, DaemonSettings, FunctionTask } from "postbackd";
      // @ts-expect-error Types are needed.
      export const none: DaemonSettings = {};
      export const kinds: DaemonSettings = {
@@ -297,7 +298,45 @@ test("its types describe createDaemon to a strict program, with Node's types and
      // @ts-expect-error A type has one kind.
      void createDaemon({ types: { a: { runner: "echo", lease: "5s" } } });
      // @ts-expect-error A port is a number.
-     void createDaemon({ types: {}, port: "80" });`,
+     void createDaemon({ types: {}, port: "80" });
+     export const config: ConfigSettings = {
+       webhooks: { timeout: "5s", retry_after: ["1m"], allow: ["127.0.0.1:9000"], max_in_flight: 16 },
+       limits: { body: "64KiB", result: 4096, account: { open_tasks: 10 } },
+       log: { level: "warn", requests: undefined },
+       marketplaces: [{ code: "DE", name: "Germany", currency: "EUR" }],
+     };
+     // @ts-expect-error There is no such section.
+     void createDaemon({ types: {}, config: { webhoks: {} } });
+     // @ts-expect-error There is no such key in it.
+     void createDaemon({ types: {}, config: { webhooks: { timeot: "5s" } } });
+     // @ts-expect-error A list is needed.
+     void createDaemon({ types: {}, config: { webhooks: { allow: "127.0.0.1" } } });
+     // @ts-expect-error There is no such level.
+     void createDaemon({ types: {}, config: { log: { level: "loud" } } });
+     // @ts-expect-error It is given beside config.
+     void createDaemon({ types: {}, config: { port: 80 } });
+     interface Work {
+       double: { input: number; result: number };
+       count: { input: { text: string }; result: number };
+       resize: { input: string; result: string };
+     }
+     const count = { run: async ({ input }: FunctionTask<Work["count"]["input"]>) => input.text.length };
+     const resize = { runner: "worker" } as const;
+     const work: DaemonSettings<Work> = {
+       types: { double: (task) => task.input * 2, count, resize },
+     };
+     void createDaemon<Work>({ ...work, types: { ...work.types, double: async (task) => task.input } });
+     export const token = async () => (await createDaemon(work)).workerToken("a", ["resize"]);
+     // @ts-expect-error There is no such type.
+     export const none2 = async () => (await createDaemon(work)).workerToken("a", ["risize"]);
+     // @ts-expect-error An input of this type has no width.
+     void createDaemon<Work>({ types: { ...work.types, count: ({ input }) => input.width } });
+     // @ts-expect-error Its result is a number.
+     void createDaemon<Work>({ types: { ...work.types, double: () => "two" } });
+     // @ts-expect-error A type that has no function.
+     void createDaemon<Work>({ types: { double: () => 1, count } });
+     // @ts-expect-error Without types by name an input may be anything.
+     void createDaemon({ types: { double: (task) => task.input * 2 } });`,
   );
   const files = readdirSync(join(folder, "examples")).map((name) => join("examples", name));
   const args = ["--ignoreConfig", "--noEmit", "--strict", "--exactOptionalPropertyTypes"];

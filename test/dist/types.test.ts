@@ -83,7 +83,7 @@ export const adapters = [verifyNode, verifyExpress];
 `;
 
 const TESTING = `
-import { connectDaemon, startDaemon, type Inbox, type Message, type TestDaemon } from "postbackd/testing";
+import { checkReceiver, connectDaemon, startDaemon, type Inbox, type Message, type TestDaemon } from "postbackd/testing";
 
 export async function typed(): Promise<string> {
   const here: TestDaemon = await startDaemon({ types: { double: (task) => 2 * Number(task.input) }, seed: 1 });
@@ -91,6 +91,14 @@ export async function typed(): Promise<string> {
   const inbox: Inbox = there.inbox("orders");
   await inbox.answer([500, "hang", "reset", { status: 429, headers: { a: "b" }, after_ms: 5 }], 204);
   const message: Message = await inbox.next({ kind: "postback", wait: 1 });
+  const work = await startDaemon<{ double: { input: number; result: number } }>({
+    types: { double: (task) => task.input * 2 },
+    config: { webhooks: { timeout: "5s" } },
+  });
+  const doubled: number = (await work.client.tasks.run({ type: "double", input: 1 })).result;
+  const other = await work.account();
+  await other.client.tasks.post({ type: "double", input: doubled });
+  await checkReceiver(work, { start: async () => ({ url: "", effects: () => 1 }), task: () => ({}) });
   const [event] = await here.advance({ until: "idle" });
   const state: "scheduled" | "in_flight" | "delivered" | "given_up" | "refused" | undefined = event?.delivery;
   await here.faults({ duplicate: 0.5, delay_ms: 10 });
@@ -110,6 +118,10 @@ export async function wrong(daemon: TestDaemon): Promise<void> {
   await daemon.inbox().answer(["hung"]);
   // @ts-expect-error There is no such setting.
   await startDaemon({ database: "postbackd.db" });
+  // @ts-expect-error The configuration has another section.
+  await startDaemon({ config: { webhoks: {} } });
+  // @ts-expect-error The result is a number.
+  await startDaemon<{ double: { input: 1; result: number } }>({ types: { double: () => "two" } });
 }
 `;
 

@@ -1,11 +1,25 @@
+/** The input and the result of a type's tasks. */
+export interface TaskType {
+  readonly input: unknown;
+  readonly result: unknown;
+}
+
+/** Types by name, such as `{ resize: { input: { file: string }; result: { width: number } } }`. */
+export type TaskTypes<Types> = { readonly [Name in keyof Types]: TaskType };
+
+/** Any type, with any JSON. */
+export type AnyTypes = Readonly<Record<string, TaskType>>;
+
+export type TypeName<Types> = Extract<keyof Types, string>;
+
 /** A task as a function gets it. It is the function's own copy: changes to it have no effect. */
-export interface FunctionTask {
+export interface FunctionTask<Input = unknown> {
   readonly id: string;
   readonly type: string;
   readonly tag: string | null;
   readonly marketplace: string | null;
   /** The posted input, null when the client posted none. Numbers that a double cannot hold lose digits. */
-  readonly input: unknown;
+  readonly input: Input;
 }
 
 /** Tells a running function of its end, and takes its progress. */
@@ -23,4 +37,7 @@ export interface FunctionContext {
  * Computes a task's result: any value that `JSON.stringify` can write, or a promise of one; `undefined` becomes null.
  * An error that it throws fails the run: the client sees the error's message and name, and never its stack.
  */
-export type TaskFunction = (task: FunctionTask, context: FunctionContext) => unknown;
+export type TaskFunction<Input = unknown, Result = unknown> = (
+  task: FunctionTask<Input>,
+  context: FunctionContext,
+) => Result | Promise<Result>;
