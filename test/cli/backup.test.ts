@@ -13,6 +13,7 @@ import { test, type TestContext } from "node:test";
 import Database from "better-sqlite3";
 
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
+import { newPost, newTask, openTestStore, webhook } from "../helpers/store.ts";
 
 interface Place {
   readonly folder: string;
@@ -223,6 +224,44 @@ test("a served database is not replaced, nor is one by a copy that is not whole"
   assert.equal(broken.code, 1);
   assert.match(broken.stderr, /is cut short/);
   assert.deepEqual(readFileSync(place.database), before);
+});
+
+for (const [what, sql] of [
+  ["a task without its input", "DELETE FROM task_inputs"],
+  ["a delivery without its task", "DELETE FROM tasks"],
+] as const) {
+  test(`a copy that has ${what} is damaged, to a check, a restore and doctor`, async (t) => {
+    const { folder, database, copy } = await newPlace(t);
+    const store = await openTestStore(t, { file: database });
+    const task = newTask({ inputText: '{"a":1}', postback: webhook("hooks.example.com") });
+    await store.insertTasks(newPost(1, [task]));
+    await store.close();
+    const lost = new Database(database);
+    lost.exec(`PRAGMA foreign_keys = OFF; ${sql}`);
+    lost.close();
+    writeFileSync(copy, readFileSync(database));
+
+    await assertRefused(t, copy, /copy\.db is damaged \(.* missing/);
+    const restored = join(folder, "restored.db");
+    const args = ["backup", "restore", copy, "--db", restored, "--deliveries", "resume"];
+    assert.equal((await runProgram(t, args)).code, 1);
+    assert(!existsSync(restored));
+    const doctor = ["doctor", "--json", "--db", database, "--dns-server", "127.0.0.1:9"];
+    const { stdout } = await runProgram(t, doctor);
+    const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string }[] };
+    assert.equal(findings.find(({ check }) => check === "content")?.verdict, "failed");
+  });
+}
+
+test("a check refuses an older schema's copy that no migration makes whole", async (t) => {
+  const { folder } = await newPlace(t);
+  const older = join(folder, "older.db");
+  const made = new Database(older);
+  made.exec(readFileSync(join(import.meta.dirname, "..", "fixtures", "schema-v8.sql"), "utf8"));
+  made.exec("DROP TABLE attempts; PRAGMA application_id = 0x70626b64; PRAGMA user_version = 8");
+  made.close();
+
+  await assertRefused(t, older, /older\.db cannot be migrated/);
 });
 
 test("with nobody to ask, a restore must be told what becomes of the webhooks", async (t) => {

@@ -3,14 +3,15 @@ import { dirname } from "node:path";
 
 import { prepareNativeAddon } from "../../assets.ts";
 import type { Config } from "../../config/config.ts";
-import { codeOf, isError, messageOf } from "../../domain/message-of.ts";
+import { isError, messageOf } from "../../domain/message-of.ts";
 import { databaseWarnings, type DatabaseHealth } from "../../domain/stats/database-health.ts";
-import { isDamage, openReader } from "../../store/sqlite/machine/connection.ts";
-import { refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
+import { isDamage, openReader, type Connection } from "../../store/sqlite/machine/connection.ts";
+import { DamageError, refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
 import { readFileHeader } from "../../store/sqlite/machine/file-header.ts";
 import { tableCheckReads } from "../../store/sqlite/machine/table-check.ts";
 import { sqliteVersion } from "../../store/sqlite/machine/version.ts";
 import { SCHEMA_VERSION } from "../../store/sqlite/migration-steps.ts";
+import { rowFault } from "../../store/sqlite/row-check.ts";
 import { StoreError } from "../../store/store.ts";
 import { fileSystemOf, type FileSystem } from "../file-system.ts";
 import { DatabaseError, databaseOf } from "../store.ts";
@@ -122,7 +123,9 @@ function checkTables(file: string): Finding {
         listTables()
           .map(checkTable)
           .find((each) => each !== null) ?? null;
-      if (fault !== null) return failure("content", `${file} is damaged (${fault})`, RESTORE);
+      const isWhole = fault === null && isOfThisVersion(connection);
+      const found = isWhole ? missingRows(connection) : fault;
+      if (found !== null) return failure("content", `${file} is damaged (${found})`, RESTORE);
     } finally {
       connection.close();
     }
@@ -132,15 +135,24 @@ function checkTables(file: string): Finding {
   return sound("content", `every table and index is sound; ${sizeText(statSync(file).size)}`);
 }
 
+/** In one transaction, because the daemon may write meanwhile. */
+function missingRows(connection: Connection): string | null {
+  connection.exec("BEGIN");
+  return rowFault(connection);
+}
+
+function isOfThisVersion(connection: Connection): boolean {
+  return connection.pragma("user_version", { simple: true }) === SCHEMA_VERSION;
+}
+
 const RESTORE = "stop the daemon and put a copy in its place: postbackd backup restore COPY";
 const UNREAD =
   "fix what it names, then run doctor again; do not restore a backup: the file may be sound";
 
 /** False for an error of the system or of the addon. A restore after it would replace a file that may be sound. */
 function saysDamage(error: unknown): boolean {
-  const cause = isError(error) && error.cause !== undefined ? error.cause : error;
-  // `refuseDamagedFile` throws errors without a code and without a cause.
-  return isDamage(cause) || (cause === error && codeOf(error) === null);
+  if (error instanceof DamageError || isDamage(error)) return true;
+  return isError(error) && isDamage(error.cause);
 }
 
 /** As far as the file itself says; 0 where it is no database, or a new one whose tables are still in its -wal. */

@@ -103,7 +103,7 @@ async function makeParts(
   const part = partOf(file);
   await copySnapshot({ from: database, to: part, pace });
   forgetInstallation(part);
-  const facts = checkContent(part, pace);
+  const facts = checkContent(part, pace, "pages");
   const document: CopyDocument = {
     createdAt: now,
     program: version,

@@ -2,11 +2,13 @@ import { constants, copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import Database from "better-sqlite3";
+
 import { schemaSql } from "../../assets.ts";
 import { messageOf } from "../../domain/message-of.ts";
 import { countFacts, documentPath, readDocument, sha256Of } from "./copy-facts.ts";
 import type { CopyDocument, CopyFacts } from "./copy-facts.ts";
-import { isDamage, type Connection } from "./machine/connection.ts";
+import { isDamage, sqliteCodeOf, type Connection } from "./machine/connection.ts";
 import { UNWATCHED, type CopyWatch } from "./machine/copy-pace.ts";
 import { schemaFault } from "./machine/file-check.ts";
 import { headerFault, isDatabase, isOurs, isWalHeader } from "./machine/file-header.ts";
@@ -16,10 +18,12 @@ import {
   readFileHeader,
   type FileHeader,
 } from "./machine/file-header.ts";
+import { migrateCopied } from "./machine/migrate.ts";
 import { findMoveMark } from "./machine/moved.ts";
 import { leaveWal, openCopy } from "./machine/snapshot-copy.ts";
 import { tableCheckReads } from "./machine/table-check.ts";
-import { SCHEMA_VERSION } from "./migration-steps.ts";
+import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+import { rowFault } from "./row-check.ts";
 
 /** Why a file is no copy that a daemon can be started with: a sentence without a full stop that names the file. */
 export class CopyError extends Error {
@@ -44,7 +48,7 @@ export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy
       `${documentPath(file)} is not what 'postbackd backup create' wrote; without it the copy is checked by itself`,
     );
   }
-  const facts = checkContent(file, watch);
+  const facts = checkContent(file, watch, "rows too");
   const sha256 = sha256Of(file, watch);
   if (document !== null && document.sha256 !== sha256) {
     throw new CopyError(
@@ -62,19 +66,22 @@ export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy
   };
 }
 
+/** `rows too` also looks for missing rows ({@link rowFault}), which takes as long again. */
+export type CheckDepth = "pages" | "rows too";
+
 /** Checks what is in a copy, and counts it. Throws a {@link CopyError}. */
-export function checkContent(file: string, watch: CopyWatch = UNWATCHED): CopyFacts {
+export function checkContent(file: string, watch: CopyWatch, depth: CheckDepth): CopyFacts {
   const header = readHeader(file);
   requireSoundHeader(file, header);
   requireWhole(file);
-  if (!isWalHeader(header)) return checkOpened({ file, path: file, watch });
+  if (!isWalHeader(header)) return checkOpened({ file, path: file, watch, depth });
   // SQLite would make a -wal and a -shm beside it.
   const folder = mkdtempSync(join(tmpdir(), "postbackd-check-"));
   try {
     const path = join(folder, "copy.db");
     copyFileSync(file, path, constants.COPYFILE_FICLONE);
     leaveWal(path);
-    return checkOpened({ file, path, watch });
+    return checkOpened({ file, path, watch, depth });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -85,15 +92,17 @@ interface Opened {
   readonly file: string;
   readonly path: string;
   readonly watch: CopyWatch;
+  readonly depth: CheckDepth;
 }
 
-function checkOpened({ file, path, watch }: Opened): CopyFacts {
+function checkOpened({ file, path, watch, depth }: Opened): CopyFacts {
   try {
     const copy = openCopy(path);
     try {
       const schemaVersion = requireKnownVersion(file, copy);
       requireSoundTables(file, copy, watch);
-      if (schemaVersion === SCHEMA_VERSION) requireSchema(file, copy);
+      requireSchema(file, copy);
+      if (depth === "rows too" && schemaVersion === SCHEMA_VERSION) requireRows(file, copy, watch);
       const { tasks, deliveries, openDeliveries } = countFacts(copy);
       const bytes = statSync(file).size;
       return { bytes, schemaVersion, tasks, deliveries, openDeliveries };
@@ -165,7 +174,38 @@ function requireSoundTables(file: string, copy: Connection, { check, tell }: Cop
   }
 }
 
+/** A copy of an older version must become one of this version, or a restore of it would fail or never start. */
 function requireSchema(file: string, copy: Connection): void {
-  const fault = schemaFault(copy, schemaSql);
+  const model = new Database(":memory:");
+  try {
+    model.pragma(`user_version = ${Number(copy.pragma("user_version", { simple: true }))}`);
+    for (const sql of copy.prepare<[], string>(DEFINITIONS).pluck().all()) define(model, sql);
+    migrateCopied(model, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+    const fault = schemaFault(model, schemaSql);
+    if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+  } catch (error) {
+    if (error instanceof CopyError) throw error;
+    throw new CopyError(`${file} cannot be migrated to this version (${messageOf(error)})`, {
+      cause: error,
+    });
+  } finally {
+    model.close();
+  }
+}
+
+const DEFINITIONS = `
+  SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid`;
+
+/** What of another program cannot be defined is not needed; what of ours cannot be is missing in the comparison. */
+function define(model: Connection, sql: string): void {
+  try {
+    model.exec(sql);
+  } catch (error) {
+    if (sqliteCodeOf(error) === "") throw error;
+  }
+}
+
+function requireRows(file: string, copy: Connection, watch: CopyWatch): void {
+  const fault = rowFault(copy, watch);
   if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
 }

@@ -16,6 +16,11 @@ import { COUNTER_OFFSET, readWal, type Commits, type WalContent } from "./wal-fi
 
 /** Checks of a database file that need no full read: whether it is damaged, or has a -wal that is not its own. */
 
+/** The file, or its -wal, is damaged or not the right one; the message has the remedy. */
+export class DamageError extends Error {
+  override readonly name = "DamageError" as const;
+}
+
 const TRIES = 10;
 
 /**
@@ -27,10 +32,10 @@ export function refuseDamagedFile(file: string): void {
   const real = existingPath(file);
   if (real === null) {
     const place = placeOf(file);
-    if (existsSync(restorePart(place))) throw new Error(brokenRestore(file));
+    if (existsSync(restorePart(place))) throw new DamageError(brokenRestore(file));
     // SQLite would make an empty file, and remove the -wal for that.
     if (readWal(`${place}-wal`, () => null)?.wal.kind === "commits") {
-      throw new Error(missingFile(file));
+      throw new DamageError(missingFile(file));
     }
     return;
   }
@@ -48,18 +53,18 @@ function refuse(
   file: string,
   { header, wal }: { readonly header: FileHeader; readonly wal: WalContent },
 ): void {
-  if (wal.kind === "damaged") throw new Error(damagedWal(file));
+  if (wal.kind === "damaged") throw new DamageError(damagedWal(file));
   if (header.fileBytes === 0 && wal.kind === "commits") {
-    throw new Error(foreignWal(file, "the file is empty, and the -wal is not"));
+    throw new DamageError(foreignWal(file, "the file is empty, and the -wal is not"));
   }
   if (!isOurs(header)) return;
   const fault = headerFault(header);
-  if (fault !== null) throw new Error(damagedFile(file, fault));
+  if (fault !== null) throw new DamageError(damagedFile(file, fault));
   const mismatch = wal.kind === "commits" ? walMismatch(header, wal) : null;
-  if (mismatch !== null) throw new Error(foreignWal(file, mismatch));
+  if (mismatch !== null) throw new DamageError(foreignWal(file, mismatch));
   const pages = pagesWanted(header, wal);
   if (header.fileBytes < pages * pageSizeOf(header)) {
-    throw new Error(
+    throw new DamageError(
       damagedFile(file, `it is shorter than the ${pages} pages that its header counts`),
     );
   }
@@ -156,7 +161,7 @@ const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema O
 /** Refuses a migrated file whose tables and indexes are not those of `schemaSql`; see {@link schemaFault}. */
 export function refuseOtherSchema(connection: Connection, schemaSql: string): void {
   const fault = schemaFault(connection, schemaSql);
-  if (fault !== null) throw new Error(damagedFile(connection.name, fault));
+  if (fault !== null) throw new DamageError(damagedFile(connection.name, fault));
 }
 
 /**
