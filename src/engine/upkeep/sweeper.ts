@@ -2,7 +2,7 @@ import { PENDING_REQUEST_MS } from "../../domain/account/access-request.ts";
 import { SESSION_AGE_MS } from "../../domain/account/session.ts";
 import { AUDIT_KEPT_MS } from "../../domain/audit/audit-entry.ts";
 import { readClocks } from "../../domain/clock/clock-reading.ts";
-import { StoreError, type Cluster, type Store } from "../../store/store.ts";
+import { StoreError, type Cluster, type StaleBefore, type Store } from "../../store/store.ts";
 import { Loop, type LoopDeps } from "../loop.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
@@ -16,9 +16,8 @@ export interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> 
 const BATCH_MAX = 100;
 
 /**
- * Ends tasks that were not started in time. Erases tasks whose retention is over, and kept answers, access
- * requests, revoked keys, ended redelivery orders, sessions, sign-in links and traffic, in small batches until nothing is left, and
- * then gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
+ * Ends tasks that were not started in time. Erases tasks whose retention is over, and
+ * what {@link StaleBefore} names, in small batches until nothing is left. Then it gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
  * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this duty,
  * nothing of it is done here.
  */
@@ -81,7 +80,7 @@ export class Sweeper {
 
   // Records have times of the wall clock, and either clock may be far from the truth: records go when they are too old
   // by both clocks, or lie too far ahead of both.
-  #stale(): Parameters<Store["eraseStale"]>[0] {
+  #stale(): StaleBefore & { readonly max: number } {
     const { clock, retentionMs } = this.#deps;
     const now = clock.now();
     const steady = clock.steady();
