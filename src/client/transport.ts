@@ -1,4 +1,3 @@
-import { isError } from "../domain/message-of.ts";
 import type { Answers, Bodies, Operation, Queries } from "./api.ts";
 import { PostbackdError, type FieldError } from "./error.ts";
 import { pause, withDeadline } from "./pause.ts";
@@ -173,13 +172,18 @@ function unreachable(base: string, cause: unknown): PostbackdError {
   return new PostbackdError(message, { cause });
 }
 
-/** Node says only "fetch failed", and why in the cause. */
+interface Thrown {
+  readonly message?: unknown;
+  readonly code?: unknown;
+  readonly cause?: unknown;
+}
+
+/** Node says only "fetch failed", and why in the cause. Both may be errors of another realm. */
 function reasonOf(error: unknown): string {
-  if (!isError(error)) return String(error);
-  const { cause } = error;
-  if (!isError(cause)) return error.message;
+  const { message = error, cause }: Thrown = Object(error);
   // Of several addresses that were tried it has no message.
-  return cause.message || String(Reflect.get(cause, "code") ?? error.message);
+  const { message: why, code }: Thrown = Object(cause);
+  return String(why || (code ?? message));
 }
 
 async function refusalOf(base: string, response: Response): Promise<PostbackdError> {

@@ -31,7 +31,7 @@ export async function startDevDaemon(settings: Given): Promise<DevDaemon> {
     let stopped: Promise<void> | null = null;
     return {
       url: daemon.url,
-      fetch: httpFetch,
+      fetch: daemon.url.startsWith("http:") ? httpFetch : globalThis.fetch,
       stop: () => (stopped ??= daemon.stop(DRAIN).finally(cleanUp)),
     };
   } catch (error) {

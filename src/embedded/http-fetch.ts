@@ -2,7 +2,7 @@ import { request, type IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 
 /**
- * A `fetch` for the daemon of this process: text bodies, no redirects. Node's own waits for the global `setImmediate`
+ * A `fetch` for the daemon of this process: `http:` alone, text bodies, no redirects. Node's own waits for the global `setImmediate`
  * before it uses a connection again, so a test with fake timers would wait for ever.
  */
 export function httpFetch(
@@ -21,16 +21,17 @@ export function httpFetch(
   });
 }
 
+// A Response with one of these throws if it gets a body.
+const NO_BODY = [204, 205, 304];
+
 function responseOf(message: IncomingMessage): Response {
   const { statusCode: status = 0, statusMessage: statusText = "" } = message;
   const headers = new Headers();
   for (const [name, values = []] of Object.entries(message.headersDistinct)) {
     for (const value of values) headers.append(name, value);
   }
-  if (status === 204) message.resume();
-  return new Response(status === 204 ? null : Readable.toWeb(message), {
-    status,
-    statusText,
-    headers,
-  });
+  const hasBody = !NO_BODY.includes(status);
+  if (!hasBody) message.resume();
+  const body = hasBody ? Readable.toWeb(message) : null;
+  return new Response(body, { status, statusText, headers });
 }
