@@ -28,7 +28,7 @@ process.stderr.on("error", () => {
   // There is nowhere left to say it.
 });
 
-// The last catch, for errors outside of a command's own steps; `start` and `dev` replace it by the one that logs.
+// The last catch, for errors outside of a command's own steps. `start` and `dev` replace it by a handler that logs.
 process.on("uncaughtException", (error) => process.exit(reportFailure(error)));
 
 void runProgram(process.argv.slice(2)).then((code) => {

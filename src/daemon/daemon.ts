@@ -29,7 +29,7 @@ import { hasOthers } from "./nodes.ts";
 import { guardObserver, readGauges } from "./observer.ts";
 import { fitConnections } from "./open-files.ts";
 import { ReceiverWatch } from "./receiver-watch.ts";
-import { takeOver, type SetLevel } from "./reload.ts";
+import { reloader, type SetLevel } from "./reload.ts";
 import { keepServedMode, modeOf } from "./served-mode.ts";
 import { DatabaseError, databaseOf } from "./store.ts";
 import { readTlsFiles, readWebhookAuthorities, warnOfValidity, type TlsMaterial } from "./tls.ts";
@@ -196,11 +196,11 @@ async function openDaemon(
   const aimEvents = (target: Config["events"]): void => {
     if (events.aim(target)) api.conditions.tellAgain();
   };
-  const served = { database, server, reloadTypes, certificate, aimEvents };
-  const reload: Daemon["reload"] = (next, setLevel = () => {}) =>
-    takeOver(next, { ...served, inForce, clock, log, setLevel });
-  const made = { store, types: [...config.types.keys()], clock, engine, api, server, backups };
-  return toDaemon({ ...made, events, closings, hadAccounts, reload, metricsUrl });
+  const taken = { database, server, reloadTypes, certificate, aimEvents };
+  const reload = reloader({ ...taken, inForce, clock, log });
+  const types = [...config.types.keys()];
+  const made = { store, types, clock, engine, api, server, backups, events };
+  return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
 }
 
 /** Everybody who is told what the daemon does, as one. */

@@ -12,7 +12,7 @@ import { followLinks } from "../store/sqlite/machine/file-owner.ts";
  */
 export function becomeOwner(file: string): string | null {
   if (process.geteuid?.() !== 0) return null;
-  // Whoever made a link may lead root to any file: then the process acts as that user, not as the file's owner.
+  // The user who made a link may aim it at any file, so root acts as that user and not as the owner of the file.
   const owner = followLinks(file).foreign?.stats ?? look(file) ?? look(dirname(file));
   if (owner === null || owner.uid === 0 || !isReachedBy(owner, dirname(file))) return null;
   process.setgroups?.([owner.gid]);

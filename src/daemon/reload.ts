@@ -24,11 +24,18 @@ export interface ReloadParts {
   readonly log: Logger;
 }
 
+/** Makes `Daemon.reload`; without `setLevel` the level of the log stays. */
+export function reloader(
+  parts: Omit<ReloadParts, "setLevel">,
+): (next: Config, setLevel?: SetLevel) => void {
+  return (next, setLevel = () => {}) => takeOver(next, { ...parts, setLevel });
+}
+
 /**
  * Takes over what can be taken over of a configuration that was read again, and logs what that was. Changes
  * nothing if the file has lost all of its settings: most likely another program is writing it at this moment.
  */
-export function takeOver(next: Config, parts: ReloadParts): void {
+function takeOver(next: Config, parts: ReloadParts): void {
   const { inForce, database, log } = parts;
   if (isFileUsed(inForce.config) && !isFileUsed(next)) {
     const { file } = inForce.config;

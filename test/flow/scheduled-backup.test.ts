@@ -87,7 +87,7 @@ test("two databases of one file name keep their backups in one folder, each its 
     await startTestDaemon(t, { clock, toml }),
     await startTestDaemon(t, { clock, toml }),
   ];
-  // What the second one has not finished is not the first one's to remove.
+  // The first daemon must not remove the unfinished backup of the second.
   const [first, second] = daemons as [TestDaemon, TestDaemon];
   const part = `${nameOf(second, 7)}.part`;
   writeFileSync(join(backups, part), "");

@@ -37,7 +37,7 @@ export async function checkDatabase(config: Config): Promise<readonly Finding[]>
 /** Looks whether SQLite can be loaded where the file lies: the executable keeps its addon beside it. */
 export function checkAddon({ database, server }: DatabaseConfig): Finding {
   // A file that there is not yet would get an addon beside it, and the doctor changes nothing.
-  if (!isFile({ database, server })) return skipped("addon", "there is no file to load it for");
+  if (!isFile({ database, server })) return skipped("addon", "no file needs it yet");
   try {
     prepareNativeAddon(dirname(database));
     return sound("addon", `SQLite ${sqliteVersion()} is loaded`);

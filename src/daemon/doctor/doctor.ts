@@ -45,7 +45,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   limits: ({ config }) => checkLimits(config, limitedProcess(config)),
 };
 
-/** The checks that say nothing, or something false, after one of these has failed. */
+/** By check: the checks whose failure would make its result misleading. */
 const AFTER: Readonly<Record<string, readonly string[]>> = {
   content: ["addon"],
   backups: ["addon", "content"],
@@ -108,7 +108,7 @@ function checkConfiguration({ config, problems }: Patient): readonly Finding[] {
       failure(
         "configuration",
         problemText(problem),
-        "mend it; 'postbackd config check' lists all problems",
+        "fix it; 'postbackd config check' lists all problems",
       ),
     );
   }

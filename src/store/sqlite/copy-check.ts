@@ -67,7 +67,7 @@ export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy
 }
 
 /** `rows too` also looks for missing rows ({@link rowFault}), which takes as long again. */
-export type CheckDepth = "pages" | "rows too";
+type CheckDepth = "pages" | "rows too";
 
 /** Checks what is in a copy, and counts it. Throws a {@link CopyError}. */
 export function checkContent(file: string, watch: CopyWatch, depth: CheckDepth): CopyFacts {
@@ -196,7 +196,7 @@ function requireSchema(file: string, copy: Connection): void {
 const DEFINITIONS = `
   SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid`;
 
-/** What of another program cannot be defined is not needed; what of ours cannot be is missing in the comparison. */
+/** Ignores SQLite's errors: the comparison then reports a missing definition, unless it is another program's. */
 function define(model: Connection, sql: string): void {
   try {
     model.exec(sql);

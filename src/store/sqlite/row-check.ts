@@ -15,6 +15,7 @@ export function rowFault(connection: Connection, watch: CopyWatch = UNWATCHED): 
 }
 
 interface Violation {
+  /** Null in a table without row ids. */
   readonly rowid: number | null;
   readonly parent: string;
 }
@@ -23,10 +24,8 @@ function referenceFault(connection: Connection, { check }: CopyWatch): string | 
   for (const table of tableCheckReads(connection).listTables()) {
     const name = table.replaceAll("'", "''");
     const [first] = connection.pragma(`foreign_key_check('${name}')`) as Violation[];
-    // A table without row ids has none.
     if (first !== undefined) {
-      const row = typeof first.rowid === "number" ? `row ${first.rowid}` : "a row";
-      return `${row} of ${table} refers to a missing row of ${first.parent}`;
+      return `row ${first.rowid ?? "?"} of ${table} refers to a missing row of ${first.parent}`;
     }
     check();
   }
@@ -63,7 +62,7 @@ interface Size {
 
 /**
  * Compares the size of each account's rows with the size that was counted as they were written. An input, a result and
- * an attempt are optional for a task, so nothing else shows that one is missing. More than was counted is no loss.
+ * an attempt are optional for a task, so nothing else shows that one is missing. A larger size than counted is accepted.
  */
 function sizeFault(connection: Connection, { check }: CopyWatch): string | null {
   const found = new Map<number, number>();

@@ -2,9 +2,9 @@ import { statSync } from "node:fs";
 
 import { openDatabase, sqliteCodeOf, type Connection } from "./machine/connection.ts";
 
-/** How a file has been served, as far as that can be told without a change to it. */
+/** What a file records of how it was served, read without changing it. */
 export interface ServedFile {
-  /** Null for one that nobody has served yet, or a program that did not mark it. */
+  /** Null if no daemon has served the file yet, or only one that did not mark it. */
   readonly mode: string | null;
   /** The id of the installation, which its scheduled backups carry in their names; null until the first of them. */
   readonly installation: string | null;
@@ -13,7 +13,7 @@ export interface ServedFile {
 
 const NEVER: ServedFile = { mode: null, installation: null, hasAccounts: false };
 
-/** Reads how a file of any version has been served. Where there is none, nobody has; neither for no database. */
+/** Reads how a file of any version was served. A missing file, and one that is not a database, count as never served. */
 export function readServedFile(file: string): ServedFile {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return NEVER;
   const connection = openDatabase(file, { readonly: true, fileMustExist: true });
@@ -25,7 +25,7 @@ export function readServedFile(file: string): ServedFile {
     const mode = secrets.get("mode") ?? null;
     return { mode, installation: secrets.get("installation") ?? null, hasAccounts };
   } catch (error) {
-    // Whoever opens it to serve it tells better what is wrong with it.
+    // The open that follows describes the fault better.
     if (sqliteCodeOf(error) === "") throw error;
     return NEVER;
   } finally {

@@ -43,8 +43,8 @@ export function makeForOwner(file: string, database: string): void {
 }
 
 /**
- * Refuses, as root, a database whose file, `-wal`, `-shm` or journal is behind a link that another user made: that user
- * may aim the link at any file of the system.
+ * Refuses, as root, a database whose file, `-wal`, `-shm` or journal is behind a link of another user. That user may aim
+ * the link at any file of the system.
  */
 export function refuseForeignLinks(database: string): void {
   if (process.geteuid?.() !== 0) return;
