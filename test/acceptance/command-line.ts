@@ -401,7 +401,7 @@ async function commonFlags(t: TestContext, subject: Subject): Promise<void> {
       assert.equal(typeof oneDocument(finished), "object", words.join(" "));
     }
     const failed = await subject.run(t, [...create, ...flags], { cwd });
-    assert.deepEqual([failed.code, failed.stdout], [1, ""]);
+    assert.deepEqual([failed.code, Object.keys(oneDocument(failed))], [1, ["error"]]);
   });
 }
 

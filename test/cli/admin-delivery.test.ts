@@ -174,7 +174,7 @@ test("says of a task without deliveries why nothing is sent", async (t) => {
       refused,
       /^nothing is sent: task_post refused the task, so it never ran: Invalid Field: 'postback_url'/,
     ],
-    [unknown, /: Unknown Field: '\u001b\[31m'$/],
+    [unknown, /: Unknown Field: '\ufffd\[31m'$/],
   ];
   for (const [id, story] of cases) {
     assert.match((await document<ShowDocument>(t, daemon, "show", id)).story ?? "", story);
