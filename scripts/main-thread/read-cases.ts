@@ -4,7 +4,7 @@ import type { Cases } from "./measure.ts";
 import { TAG, type World } from "./world.ts";
 
 const DAY_MS = 86_400_000;
-const REVOKED_KEYS = 100;
+const REVOKED_KEYS = 60;
 // A computed overview is shown again for this long.
 const OVERVIEW_MS = 1001;
 

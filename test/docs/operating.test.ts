@@ -134,9 +134,9 @@ async function isRestored(t: TestContext, service: Service): Promise<string> {
       assert.match(said.join("\n"), /^0 failed|^Nothing to mend/m);
       assert.match(said.at(-1) ?? "", /restored from a backup/);
       assert.deepEqual([await codeOf(service, id), await codeOf(service, later)], [20000, 40401]);
-      assert.match(await deliveryOf(machine, id), /held/);
+      assert.match(await deliveryOf(machine, id), /paused/);
       await walk(machine, restore.slice(release));
-      assert.doesNotMatch(await deliveryOf(machine, id), /held/);
+      assert.doesNotMatch(await deliveryOf(machine, id), /paused/);
       // The addon may be root's: whoever loads it compares it first.
       const owners = await machine.does(
         "find",
