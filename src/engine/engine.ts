@@ -10,6 +10,7 @@ import {
 } from "../store/store.ts";
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "./deliver/delivery-dispatcher.ts";
 import { createRedeliverer } from "./deliver/redeliverer.ts";
+import { FailureLines } from "./failure-lines.ts";
 import { HealthRecord } from "./health-record.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";
 import { WorkerDesk, type WorkerType } from "./lease/worker-desk.ts";
@@ -48,7 +49,6 @@ export interface EngineDeps
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
 }
 
-const LOG_EVERY_MS = 60_000;
 const EVERY_SECOND = "* * * * * *";
 const EVERY_MINUTE = "0 * * * * *";
 
@@ -85,8 +85,7 @@ export class Engine {
    */
   #isRecovered = false;
   #isHalted = false;
-  /** When a failed step was logged last, monotonic, and how many failed since. */
-  #logged = { at: Number.NEGATIVE_INFINITY, others: 0 };
+  readonly #failures: FailureLines;
 
   get #cluster(): Cluster {
     return this.#deps.store.cluster;
@@ -94,26 +93,26 @@ export class Engine {
 
   constructor(given: EngineDeps) {
     const { cluster } = given.store;
-    const means = { giveUp: this.#giveUp.signal, health: this.#health };
-    const deps = { ...given, ...means, cluster, heldUp: new HeldUpSteps(given) };
-    this.#deps = given;
     const failed = (error: unknown): void => this.#failed(error);
+    const means = { failed, giveUp: this.#giveUp.signal, health: this.#health, cluster };
+    const deps = { ...given, ...means, heldUp: new HeldUpSteps(given) };
+    this.#deps = given;
+    this.#failures = new FailureLines(given, "a step of the engine failed", "error");
     this.#scheduler = new Scheduler(deps.clock);
-    this.#deliveries = new DeliveryDispatcher({ ...deps, failed });
+    this.#deliveries = new DeliveryDispatcher(deps);
     const deliveriesDue = (lanes: readonly LaneRef[]): void => {
       if (this.#isRecovered) this.#deliveries.wake(lanes);
     };
     const runOf = (id: string): number | null => this.#tasks.runOf(id);
     const leaseOf = (id: string): string | null => this.desk.leaseOf(id);
-    this.#progress = new ProgressBoard({ ...deps, failed, runOf, leaseOf });
-    const runs = { ...deps, failed, deliveriesDue, progress: this.#progress.known };
+    this.#progress = new ProgressBoard({ ...deps, runOf, leaseOf });
+    const runs = { ...deps, deliveriesDue, progress: this.#progress.known };
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
     const mayReap = (): boolean => cluster.holds("reap") && this.#others.isInReach;
     this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake, mayReap });
     this.#others = new OtherNodes({
       ...deps,
-      failed,
       types: [...deps.types.keys(), ...deps.workerTypes.keys()],
       queued: wake,
       deliveries: this.#deliveries,
@@ -121,21 +120,19 @@ export class Engine {
     });
     this.#accounts = new AccountWatch({
       ...deps,
-      failed,
       disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
-    this.#holds = new HoldWatch({ ...deps, failed, deliveries: this.#deliveries });
+    this.#holds = new HoldWatch({ ...deps, deliveries: this.#deliveries });
     this.#ends = createEndWatch({
       ...deps,
-      failed,
       watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
       ended: (id) => this.#endedElsewhere(id),
     });
-    this.#delayed = createDelayedTasks({ ...deps, failed, released: wake });
-    this.#redeliverer = createRedeliverer({ ...deps, failed, deliveriesDue });
-    this.#sweeper = new Sweeper({ ...deps, failed, deliveriesDue });
-    this.#traffic = createTrafficKeeper({ ...deps, failed });
+    this.#delayed = createDelayedTasks({ ...deps, released: wake });
+    this.#redeliverer = createRedeliverer({ ...deps, deliveriesDue });
+    this.#sweeper = new Sweeper({ ...deps, deliveriesDue });
+    this.#traffic = createTrafficKeeper(deps);
     this.#parts = [
       this.#accounts.loop,
       this.#holds.loop,
@@ -364,18 +361,7 @@ export class Engine {
     // A record that a stop left undone is no fault: the next start resumes it.
     if (this.#isHalted || this.#giveUp.signal.aborted) return;
     if (error instanceof StoreError && !error.isPassing) this.#halt(error);
-    else this.#logFailure(error);
-  }
-
-  #logFailure(err: unknown): void {
-    const { clock, log } = this.#deps;
-    const at = clock.monotonic();
-    if (at - this.#logged.at < LOG_EVERY_MS) {
-      this.#logged.others++;
-      return;
-    }
-    log.error({ err, others_since: this.#logged.others }, "a step of the engine failed");
-    this.#logged = { at, others: 0 };
+    else this.#failures.note("step", { err: error });
   }
 
   #halt(error: StoreError): void {

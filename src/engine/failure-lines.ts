@@ -13,15 +13,21 @@ const SUBJECTS_MAX = 1000;
 /** Stands for every subject beyond {@link SUBJECTS_MAX}. */
 const FURTHER = "";
 
-/** Logs failures at info: the first of each subject immediately, then at most one a minute, with the number in between. */
+/** Logs failures: the first of each subject immediately, then at most one a minute, with the number in between. */
 export class FailureLines {
   readonly #deps: Pick<PersistDeps, "clock" | "log">;
   readonly #message: string;
+  readonly #level: "info" | "error";
   readonly #told = new Map<string, Told>();
 
-  constructor(deps: Pick<PersistDeps, "clock" | "log">, message: string) {
+  constructor(
+    deps: Pick<PersistDeps, "clock" | "log">,
+    message: string,
+    level: "info" | "error" = "info",
+  ) {
     this.#deps = deps;
     this.#message = message;
+    this.#level = level;
   }
 
   /** Notes a failure. The subject is what the lines are limited by, such as a type or a host. */
@@ -35,7 +41,7 @@ export class FailureLines {
       return;
     }
     this.#told.set(counted, { at: now, others: 0 });
-    log.info({ ...facts, others_since: told?.others ?? 0 }, this.#message);
+    log[this.#level]({ ...facts, others_since: told?.others ?? 0 }, this.#message);
   }
 
   #hasRoom(now: number): boolean {
