@@ -1,7 +1,13 @@
 import { version } from "../assets.ts";
 import { subCommandOf, type Command } from "./command.ts";
-import { CommandFailure, ConfigurationError, errorDocument, EXIT, UsageError } from "./failure.ts";
-import { faultText } from "./fault.ts";
+import {
+  CommandFailure,
+  ConfigurationError,
+  errorDocument,
+  EXIT,
+  faultText,
+  UsageError,
+} from "./failure.ts";
 import { printError, printJson } from "./print.ts";
 import { takeNoColor } from "./terminal.ts";
 
