@@ -2,8 +2,8 @@ import { hostname } from "node:os";
 
 import { nodeNameOf } from "../domain/node-name.ts";
 import type { ClockWatch } from "../engine/upkeep/clock-watch.ts";
-import { atMetricsAddress } from "../http/metrics/metrics-address.ts";
 import { createMetricsApp, METRICS_LIMITS } from "../http/metrics/metrics-app.ts";
+import { atMetricsAddress } from "../http/server/listen-error.ts";
 import { openServer } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
 import { newParser } from "../parser/parser.ts";
