@@ -16,6 +16,12 @@ export function openFilesMax(): number | null {
 
 /** Databases, log, threads, pipes of commands, and the connections beyond the limits: health checks and metrics. */
 const OTHER_FILES = 200;
+
+/** The files that the process opens if all of its limits are reached. */
+export function filesWanted({ limits, webhooks }: Pick<Config, "limits" | "webhooks">): number {
+  return limits.connections + webhooks.maxInFlight + OTHER_FILES;
+}
+
 const SHARE_MIN = 1 / 4;
 
 /**
@@ -31,7 +37,7 @@ export function fitConnections(
   const free = Math.max(0, filesMax - OTHER_FILES);
   const most = Math.max(1, free - webhooks.maxInFlight, Math.floor(free * SHARE_MIN));
   if (limits.connections <= most) return config;
-  const wanted = limits.connections + webhooks.maxInFlight + OTHER_FILES;
+  const wanted = filesWanted(config);
   log.warn(
     { connections: most, configured: limits.connections, open_files: filesMax, wanted },
     "limits.connections is lowered: the process may open too few files (LimitNOFILE, ulimit -n)",

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Config } from "../../config/config.ts";
+import { filesWanted } from "../open-files.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 
 /** Looks at the clock of the machine, and at the limits that the system sets to the daemon. */
@@ -44,16 +45,13 @@ export function checkLimits(
   );
 }
 
-// Databases, log, threads, and the pipes of commands.
-const OTHER_FILES = 200;
-
 function checkOpenFiles(
-  { limits: { connections }, webhooks: { maxInFlight } }: Pick<Config, "limits" | "webhooks">,
+  config: Pick<Config, "limits" | "webhooks">,
   { limits, whose }: { readonly limits: string; readonly whose: string },
 ): Finding {
   // Node raises the soft limit to the hard one.
   const most = limitOf(limits, "Max open files");
-  const wanted = connections + maxInFlight + OTHER_FILES;
+  const wanted = filesWanted(config);
   if (most === null || most >= wanted) {
     return sound("open files", `${whose} may open ${most ?? "any number of"} files`);
   }
