@@ -66,7 +66,7 @@ export const BOUNDS = {
     30,
     "the postback is signed again, to show what was sent: twice over 4 MiB",
   ),
-  userData: row(["getUserData", "user_data", "a key and 60 revoked ones"], 3),
+  userData: row(["getUserData", "user_data", "a key and 50 revoked ones"], 3),
 
   taskPost: row(["postTasks", "task_post", "100 tasks, 1 MB"], 10, PARSED),
   taskPostUrls: row(["postTasks", "task_post", "100 tasks with long URLs and tags"], 10, PARSED),
@@ -94,8 +94,8 @@ export const BOUNDS = {
     "a thousand are found and cancelled in ten steps, with others' turns in between",
   ),
   redeliver: row(["redeliver", "redeliver", "of a queued task"], 5),
-  keyCreate: row(["createKey", "make a key", "60 revoked ones before"], 3),
-  keyRevoke: row(["revokeKey", "revoke a key", "60 revoked ones before"], 3),
+  keyCreate: row(["createKey", "make a key", "50 revoked ones before"], 3),
+  keyRevoke: row(["revokeKey", "revoke a key", "50 revoked ones before"], 3),
 
   claim: row(
     ["claimTasks", "worker claim", "100 tasks, 1 MB"],
