@@ -29,8 +29,8 @@ export async function postOne(
  * Posts any number of tasks, in pages that the daemon takes, each with a key of its own: `KEY/1`, `KEY/2`. One page
  * after the other, so that the daemon has the tasks in their order.
  *
- * Pages are split in one of a few fixed ways. A repeat after a change of the daemon's limits finds the split of the
- * earlier call: a 42200 means that the page's key was used for another split, and that nothing was posted.
+ * Pages are split in one of a few fixed ways. A 42200 means that the page's key was used for another split, and that
+ * nothing was posted. So a repeat after a change of the daemon's limits finds the split of the earlier call.
  */
 export function postAll(
   transport: Transport,

@@ -21,7 +21,7 @@ export function httpFetch(
   });
 }
 
-// A Response with one of these throws if it gets a body.
+// The constructor of Response throws if a response with such a status gets a body.
 const NO_BODY = [204, 205, 304];
 
 function responseOf(message: IncomingMessage): Response {

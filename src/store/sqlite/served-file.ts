@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 
 import { openDatabase, sqliteCodeOf, type Connection } from "./machine/connection.ts";
 
-/** What a file records of how it was served, read without changing it. */
+/** The facts in a file about its use by daemons. */
 export interface ServedFile {
   /** Null if no daemon has served the file yet, or only one that did not mark it. */
   readonly mode: string | null;
@@ -13,7 +13,7 @@ export interface ServedFile {
 
 const NEVER: ServedFile = { mode: null, installation: null, hasAccounts: false };
 
-/** Reads how a file of any version was served. A missing file, and one that is not a database, count as never served. */
+/** Reads the facts without changing the file, of any version. A missing file and other files count as never served. */
 export function readServedFile(file: string): ServedFile {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return NEVER;
   const connection = openDatabase(file, { readonly: true, fileMustExist: true });
