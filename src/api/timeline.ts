@@ -86,7 +86,7 @@ const TimelineDelivery = s.named(
     url: s.text(),
     host: s.text(),
     state: DeliveryState,
-    story: s.text("Where it stands and why, without a full stop."),
+    explanation: s.text("Where the delivery stands and why, without a full stop."),
     next_attempt_at: s.nullable(Time),
     is_paused: IsPaused,
     request: TimelineRequest,
@@ -97,7 +97,9 @@ export type TimelineDelivery = s.Static<typeof TimelineDelivery>;
 
 const Timeline = envelope({
   run: TimelineRun,
-  story: s.nullable(s.text("Why nothing was sent, without a full stop; null where something was.")),
+  explanation: s.nullable(
+    s.text("Why nothing was sent, without a full stop; null if something was sent."),
+  ),
   deliveries: s.list(TimelineDelivery),
   time: Time,
   task: TimelineTask,
@@ -121,7 +123,7 @@ const TIME_ZONE = optional(
     },
     read: (text) => (text.length <= ZONE_LENGTH_MAX ? zonedMoments(text) : null),
   }),
-  "The time zone of the times in `story` and `explanation`, by its name in the IANA database; UTC unless given.",
+  "The time zone of the times in `explanation`: its name in the IANA database. The default is UTC.",
 );
 
 export const TIMELINE_INPUTS = {

@@ -10,7 +10,7 @@ import {
   COMMAND_LINE_READER,
   explainDelivery,
   explainNoDelivery,
-} from "../domain/webhook/delivery-story.ts";
+} from "../domain/webhook/delivery-explanation.ts";
 import {
   UNDELIVERED_STATES,
   type DeliveryFilter,
@@ -227,10 +227,11 @@ function nothingOf(
 ): CommandFailure {
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
   const reader = COMMAND_LINE_READER;
-  const stories = meant.map(
+  const explanations = meant.map(
     (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader, hold: null })}`,
   );
-  const why = stories.length === 0 ? explainNoDelivery(task, { kind, reader }) : stories.join("; ");
+  const why =
+    explanations.length === 0 ? explainNoDelivery(task, { kind, reader }) : explanations.join("; ");
   return new CommandFailure(printable(`nothing that has ended is to be sent again: ${why}`));
 }
 

@@ -2,13 +2,13 @@ import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { attemptDocument } from "../domain/webhook/attempt-document.ts";
-import { holdOf } from "../domain/webhook/delivery-hold.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
-} from "../domain/webhook/delivery-story.ts";
+} from "../domain/webhook/delivery-explanation.ts";
+import { holdOf } from "../domain/webhook/delivery-hold.ts";
 import { sentRequest } from "../domain/webhook/sent-request.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
 import { postedUrls } from "../domain/webhook/task-url.ts";
@@ -72,7 +72,7 @@ function deliveriesAnswer(
       task_id: task.id,
       login,
       task_state: task.state,
-      story: none,
+      explanation: none,
       deliveries: shown.map((each) => deliveryDocument(each, task.id)),
     },
     lines:
@@ -104,13 +104,13 @@ function toShown(
   const hold = holdOf(holds, { login: found.login, host: hostOf(url) });
   return {
     delivery,
-    story: explainDelivery(delivery, { now, reader, hold }),
+    explanation: explainDelivery(delivery, { now, reader, hold }),
     steps: stepsOf(delivery, found),
     /** The message that every attempt's X-Signature signs. */
     message: signedMessage({ kind, url, task: found.task }),
     attempts: delivery.attempts.map((attempt) => ({
       attempt,
-      story: explainAttempt(attempt, { url, now, reader }),
+      explanation: explainAttempt(attempt, { url, now, reader }),
       /** Null when nothing was sent. */
       request: sentRequest(attempt, { ...found, kind, url }),
     })),
@@ -142,7 +142,7 @@ function deliveryDocument(shown: Shown, taskId: string): DeliveryHead & Answer["
     kind,
     url,
     state,
-    story: shown.story,
+    explanation: shown.explanation,
     url_steps: shown.steps,
     attempts: shown.attempts.map(shownDocument),
     signed: { message, bytes: Buffer.byteLength(message), sha256: messageHash(message) },
@@ -151,12 +151,12 @@ function deliveryDocument(shown: Shown, taskId: string): DeliveryHead & Answer["
 
 function shownDocument({
   attempt,
-  story,
+  explanation,
   request,
 }: ShownAttempt): AttemptShown & Answer["document"] {
   const { startedAt, dueAt, retryAfter } = attempt;
   return {
-    story,
+    explanation,
     ...attemptDocument(attempt),
     late_ms: startedAt === null ? null : Math.max(0, startedAt - dueAt),
     retry_after: retryAfter,
@@ -166,12 +166,12 @@ function shownDocument({
 }
 
 function shownLines(shown: Shown, { task, login }: TaskDeliveries, index: number): string[] {
-  const { delivery, story, attempts, steps } = shown;
+  const { delivery, explanation, attempts, steps } = shown;
   const gap = index === 0 ? [] : [""];
   const title = `${delivery.kind} of task ${task.id}, account ${login}`;
   return [
     ...gap,
-    `${story}.`,
+    `${explanation}.`,
     ...resendLines(delivery, task.id),
     "",
     title,

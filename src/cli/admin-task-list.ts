@@ -6,8 +6,8 @@ import { integerBetween, oneOf } from "../domain/rule.ts";
 import { statusMessage } from "../domain/status.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { TAG, TASK_STATES } from "../domain/task/task.ts";
+import { COMMAND_LINE_READER, explainDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { holdOf } from "../domain/webhook/delivery-hold.ts";
-import { COMMAND_LINE_READER, explainDelivery } from "../domain/webhook/delivery-story.ts";
 import type { FoundTaskRow, Store, TaskQuery, TaskTimeline } from "../store/store.ts";
 import { accountNamed, defineAdminCommand } from "./admin-command.ts";
 import { flag, flags, TEXT, textOf, word } from "./arguments.ts";
@@ -104,7 +104,7 @@ async function deliveriesOf({ login, deliveries }: TaskTimeline, store: Store) {
       hold: holdOf(holds, { login, host }),
     };
     const { kind, state } = delivery;
-    return { kind, host, state, story: explainDelivery(delivery, circumstances) };
+    return { kind, host, state, explanation: explainDelivery(delivery, circumstances) };
   });
 }
 
@@ -141,6 +141,8 @@ function taskLines({ deliveries, ran_ms, ...task }: ReturnType<typeof taskDocume
       `${name.padEnd(16)}${cellText(typeof value === "boolean" ? `${value}` : value)}`,
   );
   const ran = ran_ms === null ? [] : [`${"ran for".padEnd(16)}${durationText(ran_ms)}`];
-  const stories = deliveries.map(({ kind, story }) => `${kind.padEnd(16)}${story}`);
-  return [...facts, ...ran, ...stories].map(printable);
+  const explanations = deliveries.map(
+    ({ kind, explanation }) => `${kind.padEnd(16)}${explanation}`,
+  );
+  return [...facts, ...ran, ...explanations].map(printable);
 }

@@ -58,8 +58,8 @@ test("a running daemon sends nothing to a host that is held, and all of it after
     holds.map(({ host, reason, waiting }) => [host, reason, waiting]),
     [["127.0.0.1", "maintenance", 1]],
   );
-  const [story] = await storiesOf(t, file, tasks[0]?.id ?? "");
-  assert.match(story ?? "", /^paused: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
+  const [explanation] = await explanationsOf(t, file, tasks[0]?.id ?? "");
+  assert.match(explanation ?? "", /^paused: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
   assert.equal(held.requests.length, 0);
 
   const released = await delivery(t, file, "release --host 127.0.0.1");
@@ -67,13 +67,17 @@ test("a running daemon sends nothing to a host that is held, and all of it after
   assert.equal((await held.next()).url, "/a");
 });
 
-async function storiesOf(t: TestContext, file: string, id: string): Promise<readonly string[]> {
+async function explanationsOf(
+  t: TestContext,
+  file: string,
+  id: string,
+): Promise<readonly string[]> {
   const { stdout } = await runProgram(
     t,
     `admin delivery show ${id} --json --db ${file}`.split(" "),
   );
-  const { deliveries } = JSON.parse(stdout) as { deliveries: readonly { story: string }[] };
-  return deliveries.map(({ story }) => story);
+  const { deliveries } = JSON.parse(stdout) as { deliveries: readonly { explanation: string }[] };
+  return deliveries.map(({ explanation }) => explanation);
 }
 
 test("a daemon that is started on a copy sends none of the webhooks that wait there, until they are released", async (t) => {

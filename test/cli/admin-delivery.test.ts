@@ -21,7 +21,7 @@ const AT = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`;
 
 interface ShownAttempt {
   readonly number: number;
-  readonly story: string;
+  readonly explanation: string;
   readonly outcome: string | null;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly response_excerpt: string | null;
@@ -31,7 +31,7 @@ interface ShownDelivery {
   readonly kind: string;
   readonly url: string;
   readonly state: string;
-  readonly story: string;
+  readonly explanation: string;
   readonly url_steps: readonly { readonly step: string; readonly url: string }[];
   readonly attempts: readonly ShownAttempt[];
   readonly signed: { readonly message: string; readonly bytes: number };
@@ -39,7 +39,7 @@ interface ShownDelivery {
 
 interface ShowDocument {
   readonly task_state: string;
-  readonly story: string | null;
+  readonly explanation: string | null;
   readonly deliveries: readonly ShownDelivery[];
 }
 
@@ -80,7 +80,7 @@ test("says in its first line why a callback did not arrive, for every way it can
   const closed = await findFreePort();
   const peer = String.raw`127\.0\.0\.1:${receiver.port}`;
   const lost = `given up after 1 attempt, with no retry left; the last one `;
-  const stories: readonly [url: string, story: string][] = [
+  const explanations: readonly [url: string, explanation: string][] = [
     [
       receiver.url("/200"),
       `delivered: ${peer} answered 200 at ${AT} \\(after [^)]*first byte [^)]*\\)`,
@@ -113,14 +113,14 @@ test("says in its first line why a callback did not arrive, for every way it can
     ],
   ];
   const ids: string[] = [];
-  for (const [url] of stories) ids.push(await postOne(daemon, { postback_url: url }));
+  for (const [url] of explanations) ids.push(await postOne(daemon, { postback_url: url }));
   await daemon.daemon.idle();
 
-  for (const [index, [url, story]] of stories.entries()) {
+  for (const [index, [url, explanation]] of explanations.entries()) {
     const { code, stdout, stderr } = await delivery(t, daemon, "show", ids[index] ?? "");
     assert.deepEqual([code, stderr], [0, ""]);
     const [first = "", second] = stdout.split("\n");
-    assert.match(first, new RegExp(`^${story}\\.$`), url);
+    assert.match(first, new RegExp(`^${explanation}\\.$`), url);
     const again = `Once that is mended: postbackd admin delivery redeliver ${ids[index]} --kind postback`;
     assert.equal(second, first.startsWith("delivered") ? "" : again);
     assert.match(stdout, /\nurl {10}as posted, in encoded form\n/);
@@ -149,10 +149,23 @@ test("says of what has not ended yet when it goes on", async (t) => {
   );
   assert.match(scheduled.stdout, /\n {2}retry-after "7"\n/);
   assert.match(
-    inFlight.deliveries[0]?.story ?? "",
+    inFlight.deliveries[0]?.explanation ?? "",
     new RegExp(`^in flight to 127\\.0\\.0\\.1 since ${AT}, for `),
   );
   assert.equal(inFlight.deliveries[0]?.attempts[0]?.outcome, null);
+});
+
+test("shows an explanation of the task, each delivery and each attempt, and no story", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: ONE_ATTEMPT });
+  const id = await postOne(daemon, { postback_url: "http://127.0.0.1:9/" });
+  await daemon.daemon.idle();
+
+  const shown = await document<ShowDocument>(t, daemon, "show", id);
+  const [postback] = shown.deliveries;
+  assert(postback !== undefined);
+  for (const each of [shown, postback, postback.attempts[0] ?? {}]) {
+    assert.deepEqual(["explanation" in each, "story" in each], [true, false]);
+  }
 });
 
 test("says of a task without deliveries why nothing is sent", async (t) => {
@@ -166,7 +179,7 @@ test("says of a task without deliveries why nothing is sent", async (t) => {
   const refused = await postOne(daemon, { postback_url: "ftp://x/" });
   const unknown = await postOne(daemon, { "\u001b[31m": 1 });
 
-  const cases: readonly [id: string, story: RegExp][] = [
+  const cases: readonly [id: string, explanation: RegExp][] = [
     [plain, /^nothing is sent: the task was posted without postback_url and pingback_url$/],
     [later, /^not sent yet: the task, posted at .*, is queued, /],
     [cancelled, new RegExp(`^nothing is sent: the task was cancelled at ${AT}$`)],
@@ -176,8 +189,11 @@ test("says of a task without deliveries why nothing is sent", async (t) => {
     ],
     [unknown, /: Unknown Field: '\ufffd\[31m'$/],
   ];
-  for (const [id, story] of cases) {
-    assert.match((await document<ShowDocument>(t, daemon, "show", id)).story ?? "", story);
+  for (const [id, explanation] of cases) {
+    assert.match(
+      (await document<ShowDocument>(t, daemon, "show", id)).explanation ?? "",
+      explanation,
+    );
   }
   for (const words of [["show"], ["show", "--message"], ["redeliver"]]) {
     const { stdout, stderr } = await delivery(t, daemon, ...words, unknown);
@@ -216,12 +232,12 @@ test("says of an attempt that a crash cut short that it was, and that it went ou
   await second.stop();
 
   const shown = await document<ShowDocument>(t, { file }, "show", tasks[0]?.id ?? "");
-  const stories = shown.deliveries[0]?.attempts.map(({ story }) => story) ?? [];
+  const explanations = shown.deliveries[0]?.attempts.map(({ explanation }) => explanation) ?? [];
   assert.match(
-    stories[0] ?? "",
+    explanations[0] ?? "",
     /^interrupted: the daemon ended during the attempt, which 127\.0\.0\.1 may have got or not, at .* no retry is used up$/,
   );
-  assert.match(stories[1] ?? "", /^delivered: /);
+  assert.match(explanations[1] ?? "", /^delivered: /);
   const headers = shown.deliveries[0]?.attempts.map((each) => each.headers?.["x-signature"]);
   assert.deepEqual(
     headers,

@@ -43,7 +43,7 @@ function deliveryOf(attempts: readonly TimelineAttempt[]): TimelineDelivery {
     url: "https://example.com/",
     host: "example.com",
     state: "scheduled",
-    story: "",
+    explanation: "",
     next_attempt_at: null,
     is_paused: false,
     attempts,
@@ -84,7 +84,7 @@ function timelineOf(
       result_bytes: null,
     },
     run: { by: { kind: "worker", name: "gpu-1" }, lease_expires_at: null },
-    story: null,
+    explanation: null,
     deliveries,
     time: new Date(0).toISOString(),
   };

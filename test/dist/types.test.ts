@@ -104,9 +104,9 @@ export async function typed(): Promise<string> {
   await here.faults({ duplicate: 0.5, delay_ms: 10 });
   await here.results([{ type: "double", result: [1], after_ms: 5 }, { error: "no" }, { hold: true }]);
   await here.finish("id", { result: { a: 1 } });
-  const { story } = await here.waitFor("id", "settled", { timeout: 5 });
+  const { explanation } = await here.waitFor("id", "settled", { timeout: 5 });
   await here.stop();
-  return message.signature.verdict + (message.headers["x-signature"] ?? "") + (state ?? "") + JSON.stringify(story);
+  return message.signature.verdict + (message.headers["x-signature"] ?? "") + (state ?? "") + JSON.stringify(explanation);
 }
 
 export async function wrong(daemon: TestDaemon): Promise<void> {

@@ -24,12 +24,12 @@ interface Timeline {
     readonly by: { readonly kind: string | null; readonly name: string | null };
     readonly lease_expires_at: string | null;
   };
-  readonly story: string | null;
+  readonly explanation: string | null;
   readonly deliveries: readonly {
     readonly delivery_id: string;
     readonly kind: string;
     readonly state: string;
-    readonly story: string;
+    readonly explanation: string;
     readonly host: string;
     readonly next_attempt_at: string | null;
     readonly request: {
@@ -78,8 +78,8 @@ test("what is shown of a request is what its receiver got, byte for byte, at eac
   await daemon.call(`/v1/tasks/redeliver/${id}`, { method: "POST" });
   await daemon.daemon.idle();
 
-  const { deliveries, story, task } = await timelineOf(daemon, id);
-  assert.equal(story, null);
+  const { deliveries, explanation, task } = await timelineOf(daemon, id);
+  assert.equal(explanation, null);
   assert.deepEqual([task["ready"], task["login"], task["error"]], [true, "tester", null]);
   assert.equal(task["input_bytes"], Buffer.byteLength(JSON.stringify(input)));
   assert.equal(deliveries.length, 2);
@@ -104,6 +104,19 @@ test("what is shown of a request is what its receiver got, byte for byte, at eac
   assert.deepEqual(complaints(daemon), []);
 });
 
+test("a timeline has an explanation at the task, its deliveries and their attempts, and no story", async (t) => {
+  const { receiver, daemon } = await startPair(t);
+  const id = await postOne(daemon, { postback_url: receiver.url("/") });
+  await daemon.daemon.idle();
+
+  const timeline = await timelineOf(daemon, id);
+  const [delivery] = timeline.deliveries;
+  assert(delivery !== undefined);
+  for (const each of [timeline, delivery, delivery.attempts[0] ?? {}]) {
+    assert.deepEqual(["explanation" in each, "story" in each], [true, false]);
+  }
+});
+
 const FAILURES = [
   ["status", { kind: "status", status: 503, headers: { "retry-after": "7" } }, /^failed: .*503/],
   ["redirect", { kind: "status", status: 302 }, /redirects are not followed/],
@@ -126,7 +139,10 @@ for (const [name, reply, explanation] of FAILURES) {
 
     const [delivery] = (await timelineOf(daemon, id)).deliveries;
     assert.equal(delivery?.state, "given_up");
-    assert.match(delivery.story, /^given up after 1 attempt, with no retry left; the last one /);
+    assert.match(
+      delivery.explanation,
+      /^given up after 1 attempt, with no retry left; the last one /,
+    );
     const [attempt] = delivery.attempts;
     assert.match(attempt?.explanation ?? "", explanation);
     assert.equal(attempt?.retry_after, name === "status" ? "7" : null);
@@ -144,12 +160,15 @@ test("where nothing went out there is a signature to compare with, and no header
   await daemon.daemon.idle();
 
   const [delivery] = (await timelineOf(daemon, id)).deliveries;
-  assert.match(delivery?.story ?? "", /no name server could be reached|no name server answered/);
+  assert.match(
+    delivery?.explanation ?? "",
+    /no name server could be reached|no name server answered/,
+  );
   assert.deepEqual(delivery?.attempts[0]?.request_headers, []);
   assert.match(delivery?.request.signature ?? "", /^sha256=[0-9a-f]{64}$/);
 });
 
-test("a task in each state is told with its story and its run", async (t) => {
+test("a timeline shows a task in each state with its explanation and its run", async (t) => {
   const { daemon } = await startPair(
     t,
     '[types.echo]\nrunner = "echo"\n[types.gone]\nrunner = "worker"\n',
@@ -166,12 +185,12 @@ test("a task in each state is told with its story and its run", async (t) => {
   const done = await postOne(daemon, { type: "echo" });
   const waiting = await postOne(daemon, { type: "gone" });
   await daemon.daemon.idle();
-  const story = async (id: string) => (await timelineOf(daemon, id)).story ?? "";
+  const explanation = async (id: string) => (await timelineOf(daemon, id)).explanation ?? "";
 
-  assert.match(await story(queued), /^not sent yet: the task, posted at .*, is queued/);
-  assert.match(await story(cancelled), /^nothing is sent: the task was cancelled/);
-  assert.match(await story(refused), /^nothing is sent: task_post refused the task/);
-  assert.match(await story(done), /posted without postback_url and pingback_url/);
+  assert.match(await explanation(queued), /^not sent yet: the task, posted at .*, is queued/);
+  assert.match(await explanation(cancelled), /^nothing is sent: the task was cancelled/);
+  assert.match(await explanation(refused), /^nothing is sent: task_post refused the task/);
+  assert.match(await explanation(done), /posted without postback_url and pingback_url/);
   const { task, run } = await timelineOf(daemon, refused);
   assert.equal((task["error"] as { readonly message: string }).message, task["status_message"]);
   assert.deepEqual(run.by, { kind: null, name: null });
@@ -237,15 +256,15 @@ test("times in sentences are those of the zone that is named, and of UTC where n
   const id = await postOne(daemon, { input: 1, postback_url: receiver.url() });
   await receiver.waitFor(1);
   await daemon.daemon.idle();
-  const storyIn = async (query: string): Promise<string> => {
+  const explanationIn = async (query: string): Promise<string> => {
     const { deliveries } = await timelineOf(daemon, `${id}${query}`);
     const [delivery] = deliveries;
-    assert.equal(delivery?.attempts[0]?.explanation, delivery?.story);
-    return delivery?.story ?? "";
+    assert.equal(delivery?.attempts[0]?.explanation, delivery?.explanation);
+    return delivery?.explanation ?? "";
   };
 
-  assert.match(await storyIn(""), / answered 204 at [\d-]+ [\d:]+ UTC \(/);
-  const zoned = await storyIn("?time_zone=Asia/Kathmandu");
+  assert.match(await explanationIn(""), / answered 204 at [\d-]+ [\d:]+ UTC \(/);
+  const zoned = await explanationIn("?time_zone=Asia/Kathmandu");
   assert.match(zoned, / answered 204 at [\d-]+ [\d:]+ UTC\+5:45 \(/);
   assert.doesNotMatch(zoned, /UTC \(/);
   const refused = await daemon.call(`/v1/tasks/timeline/${id}?time_zone=Europe/Atlantis`);
@@ -258,12 +277,12 @@ test("an account is told what to ask the operator for, who is told what to do", 
   const id = await postOne(daemon, { input: 1, postback_url: receiver.url() });
   await receiver.waitFor(1);
   await daemon.daemon.idle();
-  const storyTo = async (who: Asker): Promise<string> =>
-    (await timelineOf(daemon, id, who)).deliveries[0]?.story ?? "";
+  const explanationTo = async (who: Asker): Promise<string> =>
+    (await timelineOf(daemon, id, who)).deliveries[0]?.explanation ?? "";
 
   const lower = "lower webhooks.max_in_flight_per_host";
-  assert.match(await storyTo(byKey(daemon)), new RegExp(`ask the operator to ${lower}`));
-  const operators = await storyTo(await byOperator(daemon));
+  assert.match(await explanationTo(byKey(daemon)), new RegExp(`ask the operator to ${lower}`));
+  const operators = await explanationTo(await byOperator(daemon));
   assert.match(operators, new RegExp(`, or ${lower}`));
   assert.doesNotMatch(operators, /the operator/);
 });

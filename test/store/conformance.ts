@@ -111,7 +111,7 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   "what an account sees of its attempts": exerciseAttemptList,
   "redelivery orders": exerciseOrders,
   "looking for tasks": exerciseSearch,
-  "the story of a task": exerciseTimeline,
+  "the timeline of a task": exerciseTimeline,
   "a clock that was set": exerciseShift,
   "what happened over time": exerciseTraffic,
   "what happened at which host": exerciseHostTraffic,

@@ -201,16 +201,17 @@ function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
 
 /** Why nothing was sent, or how the sending went. */
 function Explanation({ timeline }: Pick<TaskViewProps, "timeline">) {
-  const { story: explanation, deliveries } = timeline;
   // The verdict says so already.
   if (isRefused(timeline.task)) return null;
-  if (explanation !== null) return <p class="explanation">{sentence(explanation)}</p>;
+  if (timeline.explanation !== null) {
+    return <p class="explanation">{sentence(timeline.explanation)}</p>;
+  }
   return (
     <>
-      {deliveries.map(({ kind, story }) => (
+      {timeline.deliveries.map(({ kind, explanation }) => (
         <p key={kind} class="explanation">
           <span class="none">{kind === "postback" ? "Postback" : "Pingback"}: </span>
-          {sentence(story)}
+          {sentence(explanation)}
         </p>
       ))}
     </>

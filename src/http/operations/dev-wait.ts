@@ -4,7 +4,10 @@ import { momentText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { isFinished } from "../../domain/task/task.ts";
-import { explainDelivery, type StoryReader } from "../../domain/webhook/delivery-story.ts";
+import {
+  explainDelivery,
+  type ExplanationReader,
+} from "../../domain/webhook/delivery-explanation.ts";
 import type { TaskTimeline } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import type { DevDesk } from "../dev-desk.ts";
@@ -13,7 +16,7 @@ import { defineOperation, type Operation } from "../operation.ts";
 import { TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
 import { timelineAnswer } from "./timeline.ts";
 
-const READER: StoryReader = { role: "operator", writeTime: momentText };
+const READER: ExplanationReader = { role: "operator", writeTime: momentText };
 
 /** Waits for a task and its webhooks. */
 export function devWait(deps: OperationDeps, { clock, news }: DevDesk): Operation {
@@ -77,12 +80,12 @@ function howFar(
   { task, deliveries }: TaskTimeline,
   { now, mode }: { readonly now: number; readonly mode: "real" | "manual" },
 ): string {
-  const stories = deliveries.map((each) => {
+  const explanations = deliveries.map((each) => {
     return ` Its ${each.kind}: ${explainDelivery(each, { now, reader: READER, hold: null })}.`;
   });
   const hint =
     mode === "manual" ? " The clock stands still: POST /dev/clock/advance moves it." : "";
   const isWithout = isFinished(task.state) && deliveries.length === 0;
   const none = isWithout ? " It has no webhook that could be delivered." : "";
-  return `The task is ${task.state}.${none}${stories.join("")}${hint}`;
+  return `The task is ${task.state}.${none}${explanations.join("")}${hint}`;
 }

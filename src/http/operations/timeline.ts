@@ -10,14 +10,14 @@ import { isId } from "../../domain/id.ts";
 import { summaryJson } from "../../domain/task/envelope.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
-import { holdOf } from "../../domain/webhook/delivery-hold.ts";
 import {
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
-  type StoryCircumstances,
-  type StoryReader,
-} from "../../domain/webhook/delivery-story.ts";
+  type ExplanationCircumstances,
+  type ExplanationReader,
+} from "../../domain/webhook/delivery-explanation.ts";
+import { holdOf } from "../../domain/webhook/delivery-hold.ts";
 import type { Attempt, Delivery } from "../../domain/webhook/delivery.ts";
 import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/webhook/sent-request.ts";
 import { parseUrlForm } from "../../domain/webhook/url-form.ts";
@@ -51,7 +51,7 @@ export function timeline(deps: OperationDeps): Operation {
       const wanted = { scope: scope?.accountId ?? null, id };
       const found = isId(id) ? await deps.store.findTimeline(wanted) : null;
       if (found === null) throw taskNotFound(id, { ...deps, now });
-      const reader: StoryReader = {
+      const reader: ExplanationReader = {
         role: isOperator ? "operator" : "account",
         writeTime: query.time_zone ?? momentText,
       };
@@ -63,7 +63,7 @@ export function timeline(deps: OperationDeps): Operation {
 /** Everything about a task that was found. */
 export async function timelineAnswer(
   found: TaskTimeline,
-  { deps, ...circumstances }: StoryCircumstances & { readonly deps: OperationDeps },
+  { deps, ...circumstances }: ExplanationCircumstances & { readonly deps: OperationDeps },
 ): Promise<WholeAnswer> {
   const holds = await deps.store.listDeliveryHolds();
   const progressOf = await deps.findProgress(runningIds([found.task]));
@@ -87,7 +87,7 @@ function timelineText(
   const { task, deliveries } = found;
   const fields: Omit<Timeline, "task"> = {
     run: runDocument(found, deps),
-    story: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
+    explanation: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
     deliveries: deliveries.map((delivery) =>
       deliveryDocument(delivery, { found, now, reader, holds }),
     ),
@@ -114,7 +114,7 @@ function runDocument({ task, lease }: TaskTimeline, { runnerOf }: OperationDeps)
   return { by: { kind, name }, lease_expires_at: isHeld ? timeText(lease.expiresAt) : null };
 }
 
-interface DeliveryReading extends StoryCircumstances {
+interface DeliveryReading extends ExplanationCircumstances {
   readonly holds: readonly DeliveryHold[];
 }
 
@@ -145,7 +145,7 @@ function deliveryDocument(
     url,
     host,
     state,
-    story: explainDelivery(delivery, { now, reader, hold }),
+    explanation: explainDelivery(delivery, { now, reader, hold }),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
     is_paused: state === "scheduled" && hold !== null,
     request: requestDocument(request, url),

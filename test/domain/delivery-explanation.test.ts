@@ -5,14 +5,14 @@ import { test } from "node:test";
 import { durationText } from "../../src/domain/clock/time.ts";
 import type { Task } from "../../src/domain/task/task.ts";
 import { explainError } from "../../src/domain/webhook/attempt-error.ts";
-import { holdOf, type DeliveryHold } from "../../src/domain/webhook/delivery-hold.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
   explainDelivery,
   explainNoDelivery,
-  type StoryReader,
-} from "../../src/domain/webhook/delivery-story.ts";
+  type ExplanationReader,
+} from "../../src/domain/webhook/delivery-explanation.ts";
+import { holdOf, type DeliveryHold } from "../../src/domain/webhook/delivery-hold.ts";
 import type { Attempt, Delivery } from "../../src/domain/webhook/delivery.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/webhook/delivery.ts";
 
@@ -207,7 +207,7 @@ test("says of what waits for a retry when it is due, and why the attempt before 
   );
 });
 
-const ACCOUNT: StoryReader = { ...COMMAND_LINE_READER, role: "account" };
+const ACCOUNT: ExplanationReader = { ...COMMAND_LINE_READER, role: "account" };
 
 // What takes the daemon's configuration or its machine.
 const OPERATORS = /webhooks\.|ulimit|daemon's machine|this machine|report it/;

@@ -11,29 +11,29 @@ import { parseUrlForm } from "./url-form.ts";
 import { judgeWebhookUrl } from "./webhook-url.ts";
 
 /** The reader of an explanation. */
-export interface StoryReader {
+export interface ExplanationReader {
   readonly role: ReaderRole;
   /** Writes a time, in milliseconds since the epoch, with the time zone that it is in. */
   readonly writeTime: (timeMs: number) => string;
 }
 
 /** The operator at a command line: times are in UTC, as in logs. */
-export const COMMAND_LINE_READER: StoryReader = { role: "operator", writeTime: momentText };
+export const COMMAND_LINE_READER: ExplanationReader = { role: "operator", writeTime: momentText };
 
 /** When an explanation is given, and to whom. */
-export interface StoryCircumstances {
+export interface ExplanationCircumstances {
   readonly now: number;
-  readonly reader: StoryReader;
+  readonly reader: ExplanationReader;
 }
 
 /** The same of a delivery, and what keeps it back. */
-export interface DeliveryCircumstances extends StoryCircumstances {
+export interface DeliveryCircumstances extends ExplanationCircumstances {
   /** The operator's hold that covers it; null where none does. */
   readonly hold: DeliveryHold | null;
 }
 
 /** The same of an attempt, with its target. */
-export interface Circumstances extends StoryCircumstances {
+export interface Circumstances extends ExplanationCircumstances {
   readonly url: string;
 }
 
@@ -49,22 +49,22 @@ export function explainDelivery(
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "nothing is recorded of it yet";
   const isPaused = delivery.state === "scheduled" && hold !== null;
-  const lastStory = isPaused
+  const lastExplanation = isPaused
     ? explainPaused(last, hold, circumstances)
     : explainAttempt(last, circumstances);
   switch (delivery.state) {
     case "delivered":
-      return lastStory;
+      return lastExplanation;
     case "refused":
-      return `${lastStory}; what is refused is not tried again by itself`;
+      return `${lastExplanation}; what is refused is not tried again by itself`;
     case "given_up":
-      return `given up after ${attemptsText(last.number)}, with no retry left; the last one ${lastStory}`;
+      return `given up after ${attemptsText(last.number)}, with no retry left; the last one ${lastExplanation}`;
     case "scheduled":
     case "in_flight": {
       const before = delivery.attempts.at(-2);
       // A number that starts again is a series that somebody asked for.
-      if (before === undefined || last.number <= before.number) return lastStory;
-      return `${lastStory}; attempt ${before.number} ${explainAttempt(before, circumstances)}`;
+      if (before === undefined || last.number <= before.number) return lastExplanation;
+      return `${lastExplanation}; attempt ${before.number} ${explainAttempt(before, circumstances)}`;
     }
   }
 }
@@ -90,7 +90,7 @@ export function explainAttempt(attempt: Attempt, circumstances: Circumstances): 
 /** Explains why there is nothing to tell, for a task without deliveries, or without any of one kind. */
 export function explainNoDelivery(
   task: Task,
-  { kind, reader }: { readonly kind: DeliveryKind | null; readonly reader: StoryReader },
+  { kind, reader }: { readonly kind: DeliveryKind | null; readonly reader: ExplanationReader },
 ): string {
   const { state, completedAt } = task;
   const at = completedAt === null ? "" : ` at ${reader.writeTime(completedAt)}`;
