@@ -16,7 +16,7 @@ const engine = {
 function newNode(id: string, facts: Partial<NodeFacts> | null, endedAt: number | null = null) {
   const none = { url: null, running: [], sending: 0, ...OWN };
   const times = { joinedAt: 1, lastSeenAt: 2, endedAt, isLost: endedAt !== null };
-  const who = { id, name: "host", version: "1.0.0", duties: [] };
+  const who = { id, name: "host", version: "1.0.0", roles: [] };
   return { ...who, ...times, facts: facts === null ? null : { ...none, ...facts } };
 }
 

@@ -67,14 +67,14 @@ test("what is wrong with a server is logged once, and again each hour while it l
 
 test("every node knows what is wrong with its server, and the one that sweeps logs it", async () => {
   const { clock, cluster, logged, state, watch } = newWatch();
-  cluster.duties = [];
+  cluster.roles = [];
   state.health = old;
   watch.start();
   await pass(clock, 1);
   assert.equal(watch.warnings().length, 1);
   assert.deepEqual(logged, []);
 
-  cluster.duties = ["sweep"];
+  cluster.roles = ["sweep"];
   await pass(clock, 1);
   assert.equal(logged.length, 1);
 });

@@ -17,7 +17,7 @@ const NodeOverview = s.named(
     is_lost: s.flag(
       "True if it ended without leaving: it was killed, or cut off from the database.",
     ),
-    duties: s.list(s.text(), { description: "What it does for all nodes." }),
+    roles: s.list(s.text(), { description: "The work that the node does for all nodes." }),
     running: s.nullable(
       s.list(s.object({ type: s.text(), runs: s.count() }), {
         description: "What it runs itself; null when it has not told yet.",

@@ -49,7 +49,7 @@ function nodeDocument({ facts, ...node }: NodeSummary): Omit<NodeOverview, "answ
     last_seen_at: timeText(node.lastSeenAt),
     ended_at: timeOrNull(node.endedAt),
     is_lost: node.isLost,
-    duties: node.duties,
+    roles: node.roles,
     running: facts?.running ?? null,
     sending: facts?.sending ?? null,
   };
@@ -64,5 +64,5 @@ const COLUMNS: Columns<NodeSummary> = {
   ENDED: ({ endedAt, isLost }) => endedAt && `${timeText(endedAt)}${isLost ? " (lost)" : ""}`,
   RUNNING: ({ facts }) => facts && facts.running.reduce((sum, { runs }) => sum + runs, 0),
   SENDING: ({ facts }) => facts && facts.sending,
-  DUTIES: ({ duties }) => duties.join(","),
+  ROLES: ({ roles }) => roles.join(","),
 };

@@ -40,7 +40,7 @@ interface Entry {
 const LOOK_MS = 15_000;
 // Whatever comes and goes is told once.
 const OVER_AFTER_MS = 5 * 60_000;
-// A node that died holds its duties for ten seconds more, and looks are 15 s apart. An end is rather told twice than lost.
+// A dead node holds its roles for ten more seconds, and the checks are 15 s apart. An end may be sent twice, never lost.
 const HANDED_OVER_MS = 60_000;
 // Whoever is away for long is told of what still holds within that time.
 const LOST_AGAIN_MS = 60 * 60_000;

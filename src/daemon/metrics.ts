@@ -10,8 +10,9 @@ import { exposition, type MetricsFormat } from "../http/metrics/exposition.ts";
 import { TYPES_MAX } from "../http/metrics/series.ts";
 import { gauge, TypeNames, type Family, type Sample } from "../http/metrics/values.ts";
 import type { lookAtTypes } from "../http/operations/operator-runners.ts";
+import { NODE_ROLES } from "../store/cluster.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
-import type { Duty, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import type { BackupKeeper, BackupState } from "./backup-keeper.ts";
 import type { DatabaseSizes } from "./database.ts";
 import type { LoopDelay } from "./loop-watch.ts";
@@ -112,13 +113,11 @@ function backupFamilies(state: BackupState | null): readonly Family[] {
   ];
 }
 
-const DUTIES: readonly Duty[] = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"];
-
 function clusterFamilies({ cluster }: Pick<Store, "cluster">): readonly Family[] {
-  const duties = DUTIES.map((duty) => ({ labels: [duty], value: cluster.holds(duty) ? 1 : 0 }));
+  const roles = NODE_ROLES.map((role) => ({ labels: [role], value: cluster.holds(role) ? 1 : 0 }));
   return [
     gauge("postbackd_nodes", cluster.membership().length),
-    gauge("postbackd_node_duty", duties),
+    gauge("postbackd_node_role", roles),
   ];
 }
 

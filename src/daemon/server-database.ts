@@ -79,7 +79,7 @@ export class ServerDatabase implements Database {
   }
 
   async openDaemonStore({ log, observer }: DaemonStoreParts): Promise<Store> {
-    const store = await this.#open({ role: "node", log, observer });
+    const store = await this.#open({ kind: "node", log, observer });
     const fault = await standbyFault(store);
     if (fault === null) return store;
     await store.close();
@@ -91,7 +91,7 @@ export class ServerDatabase implements Database {
   }
 
   async openAdminStore(): Promise<AdminStore> {
-    return { store: await this.#open({ role: "tool" }), isNew: false };
+    return { store: await this.#open({ kind: "tool" }), isNew: false };
   }
 
   async migrate(): Promise<Migrated> {
@@ -129,7 +129,7 @@ export class ServerDatabase implements Database {
     throw new DatabaseError(SERVER_BACKUP);
   }
 
-  async #open(how: Pick<PostgresStoreOptions, "role" | "log" | "observer">): Promise<Store> {
+  async #open(how: Pick<PostgresStoreOptions, "kind" | "log" | "observer">): Promise<Store> {
     const { notify, limits } = this.#config;
     const node = { name: this.#name, url: this.#config.node.url, version };
     // Not before it is asked for: a daemon with a file needs none of it.

@@ -33,18 +33,18 @@ export interface Cluster {
    */
   isMember(): boolean;
   /**
-   * Calls back after the members or the duties of this node have changed, after it was lost as a member or has joined
-   * again (`self` is another one then), and after nodes have ended, once their work can be taken up as that of "ended
-   * nodes". Returns a function that stops it.
+   * Calls back after the members or the roles of this node have changed, and after this node was lost as a member or has
+   * joined again with another `self`. Also calls back after nodes have ended, once their work can be taken up as that of
+   * "ended nodes". Returns a function that stops the calls.
    */
   onChange(listener: () => void): () => void;
   /**
-   * True while this duty is this node's. It only saves work: for a moment two nodes may hold the same duty, or none, so
+   * True while this role is this node's. It only saves work: for a moment two nodes may hold the same role, or none, so
    * doing it twice must have the same result as doing it once. False while this node is no member.
    */
-  holds(duty: Duty): boolean;
+  holds(role: NodeRole): boolean;
   /**
-   * Gives this node's duties to others and takes no more: it begins nothing from now on. Its share of what may be sent
+   * Gives this node's roles to others and takes no more: it begins nothing from now on. Its share of what may be sent
    * goes to them as soon as its facts say that it sends nothing. It stays a member until the store is closed, because
    * what it has under way goes on. A node that is alone keeps them.
    */
@@ -67,8 +67,17 @@ export interface Cluster {
   readonly clock: Clock;
 }
 
-/** Work that one node does for all of them. */
-export type Duty = "release" | "reap" | "orders" | "sweep" | "sample" | "fold" | "clock";
+/** A role is work that one node does for all nodes. */
+export const NODE_ROLES = [
+  "release",
+  "reap",
+  "orders",
+  "sweep",
+  "sample",
+  "fold",
+  "clock",
+] as const;
+export type NodeRole = (typeof NODE_ROLES)[number];
 
 /** The facts that a node tells of itself. They are kept as JSON. */
 export interface NodeFacts {
@@ -99,8 +108,8 @@ export interface NodeSummary {
   readonly endedAt: number | null;
   /** True if it ended without leaving: it was killed, or was cut off from the store. */
   readonly isLost: boolean;
-  /** The duties that it holds. */
-  readonly duties: readonly Duty[];
+  /** The roles that the node holds. */
+  readonly roles: readonly NodeRole[];
   /** Null when it has told nothing yet. */
   readonly facts: NodeFacts | null;
 }

@@ -118,16 +118,16 @@ test("shows the nodes of a server, also one that has told nothing of itself", ()
   const counts = { all: 0, failed: 0 };
   const { lines, document } = nodesAnswer([
     {
-      ...{ ...node, id: "2", endedAt: null, isLost: false, duties: ["sweep", "reap"] },
+      ...{ ...node, id: "2", endedAt: null, isLost: false, roles: ["sweep", "reap"] },
       facts: { url: "http://10.0.0.1:1", running, sending: 4, runs: counts, receivers: counts },
     },
-    { ...node, id: "1", endedAt: joinedAt + 5000, isLost: true, duties: [], facts: null },
+    { ...node, id: "1", endedAt: joinedAt + 5000, isLost: true, roles: [], facts: null },
   ]);
 
   assert.deepEqual(
     lines.map((line) => line.split(/ {2,}/)),
     [
-      ["NAME", "URL", "VERSION", "JOINED", "LAST SEEN", "ENDED", "RUNNING", "SENDING", "DUTIES"],
+      ["NAME", "URL", "VERSION", "JOINED", "LAST SEEN", "ENDED", "RUNNING", "SENDING", "ROLES"],
       [
         ...["east", "http://10.0.0.1:1", "1.0.0", "2030-01-31T09:00:00.000Z"],
         ...["2030-01-31T09:00:02.000Z", "-", "3", "4", "sweep,reap"],
@@ -138,6 +138,8 @@ test("shows the nodes of a server, also one that has told nothing of itself", ()
       ],
     ],
   );
+  const [first] = Object(document)["nodes"];
+  assert.deepEqual([Object(first)["roles"], "duties" in Object(first)], [["sweep", "reap"], false]);
   assert.deepEqual(Object.keys(document), ["nodes"]);
   assert.deepEqual(nodesAnswer([]).lines, [
     "No daemon has served this database within the last day.",

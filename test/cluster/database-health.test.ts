@@ -22,7 +22,7 @@ test(
     await eventually("a standby", isFollowed, PATIENCE_MS);
 
     const { cluster } = await startCluster(t, { url: primary.url, nodes: 1 });
-    // The first look of one that is alone, and so has every duty.
+    // The first check of a node that is alone, and so has every role.
     await eventually("logged", () => cluster.node(0).daemon.log.includes(WARNING), PATIENCE_MS);
     await cluster.grow(1);
 

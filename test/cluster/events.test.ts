@@ -5,7 +5,7 @@ import type { Cluster, ClusterNode } from "../../scripts/kit/cluster.ts";
 import { pageHeaders, signInOperator } from "../../scripts/kit/sign-in.ts";
 import { until } from "../../scripts/kit/until.ts";
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { DUTIES } from "../../src/store/postgres/machine/duties.ts";
+import { NODE_ROLES } from "../../src/store/cluster.ts";
 import { BEAT_MS } from "../../src/store/postgres/machine/heartbeat.ts";
 import { readEvent, type ShownEvent } from "../flow/shown-event.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
@@ -17,7 +17,7 @@ import { listNodes, startCluster, type StartedCluster } from "./start.ts";
 const skip = reasonToSkipPostgres();
 
 const SECRET = newWebhookSecret();
-// Ten seconds until it is over, and some more until all have looked; a killed daemon's duties are free after as long.
+// Ten seconds until it is over, and some more until all have looked; a killed daemon's roles are free after as long.
 const PATIENCE_MS = 60_000;
 const NAME = "worker.missing";
 const LOST = "node.lost";
@@ -88,23 +88,23 @@ async function startTold(t: TestContext): Promise<Told> {
   return new Told(started, receiver, cookie);
 }
 
-/** Settles once no duty changes hands any more: all are held, and each node has looked since the last one joined. */
+/** Settles once no role changes hands any more: all are held, and each node has looked since the last one joined. */
 async function divided(cluster: Cluster): Promise<void> {
   const isSo = async (): Promise<boolean> => {
     const nodes = await listNodes(cluster);
-    const held = nodes.flatMap(({ duties }) => duties);
+    const held = nodes.flatMap(({ roles }) => roles);
     const joined = nodes.map(({ joined_at: joinedAt }) => Date.parse(joinedAt));
     const seen = nodes.map(({ last_seen_at: seenAt }) => Date.parse(seenAt));
-    // One heartbeat tells it of the other, and the next ones give duties back and take them.
+    // One heartbeat shows the other node, and the next heartbeats give roles back and take them.
     const isSeen = Math.min(...seen) > Math.max(...joined) + 3 * BEAT_MS;
-    return isSeen && held.length === DUTIES.length;
+    return isSeen && held.length === NODE_ROLES.length;
   };
-  await until(isSo, { msMax: PATIENCE_MS, fault: () => "the duties are not divided" });
+  await until(isSo, { msMax: PATIENCE_MS, fault: () => "the roles are not divided" });
 }
 
 /** The daemon that sweeps. */
 async function sweeper(cluster: Cluster): Promise<ClusterNode> {
-  const nodes = (await listNodes(cluster)).filter(({ duties }) => duties.includes("sweep"));
+  const nodes = (await listNodes(cluster)).filter(({ roles }) => roles.includes("sweep"));
   return (
     cluster.running.find(({ name }) => name === nodes[0]?.name) ?? assert.fail("nobody sweeps")
   );
@@ -164,7 +164,7 @@ test(
       await client.cancel(y);
       await told.allKnow();
       await told.count(again.length + 1);
-      // Whatever is on its way arrives before they end. One that takes over the duty tells what has just ended again.
+      // Whatever is on its way arrives before they end. One that takes over the role tells what has just ended again.
       for (const node of cluster.running.filter((each) => each !== next)) await node.stop();
       await next.stop();
       assert.deepEqual(await told.lines(), [...again, `y ended, says ${next.name}`].toSorted());

@@ -20,7 +20,7 @@ const TIMES = 30;
 
 /**
  * A copy of the program that tells of a condition, and of its end, thirty times as soon. All else takes its time: the
- * duties change hands as they do in production.
+ * roles change hands as they do in production.
  */
 export function newHastyProgram(t: TestContext): Promise<Program> {
   const name = "a program that tells of conditions sooner";

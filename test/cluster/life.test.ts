@@ -61,7 +61,7 @@ async function openWorld(t: TestContext) {
   const url = await newDatabaseUrl(t);
   const started = await startCluster(t, { url, nodes: NODES, more: MORE });
   const token = await started.cluster.createWorker("press", ["x"]);
-  const store = await openNode(t, url, { role: "tool", beatMs: 2000 });
+  const store = await openNode(t, url, { kind: "tool", beatMs: 2000 });
   const reply = (_: unknown, index: number) =>
     ({ kind: "status", status: index % 5 === 0 ? 500 : 204 }) as const;
   const receiver = await startReceiver(t, { reply });

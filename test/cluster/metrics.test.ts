@@ -9,7 +9,7 @@ import { settled, startCluster } from "./start.ts";
 const skip = reasonToSkipPostgres();
 
 test(
-  "each daemon of a server tells how many there are, which duties it has, and what all of them have to do",
+  "the metrics of each node count the nodes, its own roles, and the work of all nodes",
   { skip, timeout: 240_000 },
   async (t) => {
     const ports = [await findFreePort(), await findFreePort()];
@@ -33,21 +33,21 @@ test(
       { msMax: 30_000, fault: () => "a daemon does not know of both" },
     );
 
-    const duties: string[] = [];
+    const roles: string[] = [];
     for (const text of texts) {
       assert.match(text, /^postbackd_build_info\{.*database="postgres"\} 1$/m);
       assert.match(text, /^postbackd_tasks\{state="completed"\} 1$/m);
       assert.match(text, /^postbackd_database_data_bytes [1-9]/m);
       assert.doesNotMatch(text, /^postbackd_disk_free_bytes/m);
-      const held = text.matchAll(/^postbackd_node_duty\{duty="(\w+)"\} 1$/gm);
-      duties.push(...[...held].map(([, duty = ""]) => duty));
+      const held = text.matchAll(/^postbackd_node_role\{role="(\w+)"\} 1$/gm);
+      roles.push(...[...held].map(([, role = ""]) => role));
     }
     const ran = texts.map((text) => /^postbackd_tasks_ended_total\{.*\} (\d+)$/m.exec(text)?.[1]);
     assert.deepEqual(
       ran.filter((count) => count !== undefined),
       ["1"],
     );
-    // While they change hands, a duty may be two nodes' or none's.
-    assert.ok(duties.length > 0 && new Set(duties).size <= 7, duties.join(" "));
+    // While they change hands, a role may be two nodes' or none's.
+    assert.ok(roles.length > 0 && new Set(roles).size <= 7, roles.join(" "));
   },
 );

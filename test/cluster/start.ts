@@ -62,7 +62,7 @@ export interface ListedNode {
   readonly joined_at: string;
   readonly last_seen_at: string;
   readonly ended_at: string | null;
-  readonly duties: readonly string[];
+  readonly roles: readonly string[];
 }
 
 /** What the command line lists, the newest first. */

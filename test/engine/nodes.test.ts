@@ -446,7 +446,7 @@ test("a run that ends after its task was begun again here takes nothing from the
   assert.deepEqual([first.signal.aborted, second.signal.aborted], [true, true]);
 });
 
-test("a duty is done where it is held, and nowhere else", async (t) => {
+test("the node that holds a role does its work, and no other node", async (t) => {
   const store = await openTestStore(t);
   const calls: string[] = [];
   const note = <Value>(name: keyof Store, value: Value): Promise<Value> => {
@@ -463,7 +463,7 @@ test("a duty is done where it is held, and nowhere else", async (t) => {
     keepClockReading: () => note("keepClockReading", undefined),
   };
   const { node } = await startNode(t, { store, overrides });
-  node.cluster.duties = [];
+  node.cluster.roles = [];
   calls.length = 0;
   await node.pass(61);
   assert.deepEqual(calls, []);
@@ -476,8 +476,8 @@ test("a duty is done where it is held, and nowhere else", async (t) => {
     ["sample", ["sampleQueues"]],
     ["fold", ["foldTraffic"]],
   ] as const;
-  for (const [duty, methods] of done) {
-    node.cluster.duties = [duty];
+  for (const [role, methods] of done) {
+    node.cluster.roles = [role];
     await node.pass(60);
     assert.deepEqual(new Set(calls.splice(0)), new Set(methods));
   }
@@ -501,7 +501,7 @@ test("leases that ran out while nobody could reach the store are resumed and not
   const { node, accountId } = await startNode(t, { store, overrides });
   await store.insertTasks(newPost(accountId, [newTask()]));
   const workerId = await seedWorker(store);
-  node.cluster.duties = ["reap"];
+  node.cluster.roles = ["reap"];
   const lease = await leaseOne(store, workerId, node.clock.now());
   isReachable = false;
   await node.pass(LEASE_MS / 1000 + 5);
@@ -550,7 +550,7 @@ test("a limit of leases is the store's to keep, and one that ends here is follow
   assert.equal((await waiting).length, 1);
 });
 
-test("what is scheduled moves once when the clock is set: the others wait for the node whose duty it is", async (t) => {
+test("what is scheduled moves once when the clock is set: the others wait for the node whose role it is", async (t) => {
   const store = await openTestStore(t);
   const shifts: number[] = [];
   const overrides: Partial<Store> = {
@@ -560,7 +560,7 @@ test("what is scheduled moves once when the clock is set: the others wait for th
     },
   };
   const { node, accountId } = await startNode(t, { store, overrides });
-  node.cluster.duties = [];
+  node.cluster.roles = [];
   node.engine.clockWasSet(60_000);
   const postback = { url: `http://${HOST}/hook`, host: HOST };
   await store.insertTasks(newPost(accountId, [newTask({ type: "x", postback })]));
@@ -570,7 +570,7 @@ test("what is scheduled moves once when the clock is set: the others wait for th
   await node.pass(2);
   assert.equal(node.sent.length, 1);
 
-  node.cluster.duties = ["clock"];
+  node.cluster.roles = ["clock"];
   node.engine.clockWasSet(60_000);
   await turns();
   assert.deepEqual(shifts, [60_000]);
@@ -594,12 +594,12 @@ test("a host that takes one attempt at a time is another node's until that has e
   assert.equal(node.sent.length, 1);
 });
 
-test("a node that drains leaves its duties to others at once, and what it runs goes on", async (t) => {
+test("a node that drains gives up its roles immediately, and its runs go on", async (t) => {
   const { node, store, accountId } = await startNode(t);
   await store.insertTasks(newPost(accountId, [newTask()]));
   await node.pass(1);
   node.engine.drain();
-  assert.deepEqual(node.cluster.duties, []);
+  assert.deepEqual(node.cluster.roles, []);
   assert.equal(node.runs[0]?.signal.aborted, false);
 });
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../src/domain/clock/clock.ts";
-import type { ChangeListener, Changes, Cluster, Duty, Store } from "../../src/store/store.ts";
+import type { ChangeListener, Changes, Cluster, NodeRole, Store } from "../../src/store/store.ts";
 
 /** A cluster that is as a test says. */
 export class FakeCluster implements Cluster {
@@ -9,7 +9,7 @@ export class FakeCluster implements Cluster {
   members: readonly string[] = ["node-1"];
   isIn = true;
   /** Null: all. */
-  duties: readonly Duty[] | null = null;
+  roles: readonly NodeRole[] | null = null;
   readonly #listeners = new Set<() => void>();
   readonly #watchers = new Set<ChangeListener>();
 
@@ -25,14 +25,14 @@ export class FakeCluster implements Cluster {
     return this.isIn;
   }
 
-  holds(duty: Duty): boolean {
-    return this.isIn && (this.duties?.includes(duty) ?? true);
+  holds(role: NodeRole): boolean {
+    return this.isIn && (this.roles?.includes(role) ?? true);
   }
 
   tellFacts(): void {}
 
   resign(): void {
-    this.duties = [];
+    this.roles = [];
   }
 
   /** The reasons of its rejoins. */
@@ -49,7 +49,7 @@ export class FakeCluster implements Cluster {
   }
 
   /** Changes what it says, and tells so. */
-  change(facts: Partial<Pick<FakeCluster, "self" | "members" | "isIn" | "duties">>): void {
+  change(facts: Partial<Pick<FakeCluster, "self" | "members" | "isIn" | "roles">>): void {
     Object.assign(this, facts);
     for (const tell of this.#listeners) tell();
   }

@@ -145,7 +145,7 @@ export async function openAdminStore(database: string): Promise<Store> {
   }
   const { openPostgresStore } = await import("../../src/store/postgres/postgres-store.ts");
   const server = parseServerAddress(database);
-  return openPostgresStore({ server, role: "tool", notify: true, backlogMax: 100 });
+  return openPostgresStore({ server, kind: "tool", notify: true, backlogMax: 100 });
 }
 
 /** What {@link startTestDaemon} asks for. */

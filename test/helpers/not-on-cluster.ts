@@ -120,7 +120,7 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "nothing goes out to a host that is held, what waits is counted, and it goes out after the release",
       ],
       "http/operator-nodes.test.ts": [
-        "a daemon with a file of its own is the one node, with every duty and what it runs",
+        "a daemon with a file of its own is the one node, with every role and what it runs",
       ],
       "http/operator-runners.test.ts": [
         "every type is listed with what runs it, and with nothing that may be a secret",

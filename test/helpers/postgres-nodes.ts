@@ -22,7 +22,7 @@ export async function openNode(
 ): Promise<Store> {
   const store = await openPostgresStore({
     server: parseServerAddress(url),
-    role: "node",
+    kind: "node",
     node: { name: "test", url: null, version: "0" },
     notify: true,
     backlogMax: 10_000,

@@ -18,6 +18,7 @@ import {
   type SeriesName,
 } from "../../src/http/metrics/series.ts";
 import { Counter, gauge, Histogram } from "../../src/http/metrics/values.ts";
+import { NODE_ROLES } from "../../src/store/cluster.ts";
 import { startTestDaemon, testConfig, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
@@ -308,6 +309,20 @@ test("what happens is counted: requests, tasks, runs, deliveries, commits", asyn
   for (const name of ["postbackd_store_commit_duration_seconds_count", "process_open_fds"])
     assert.ok((seen.get(name) ?? 0) > 0, name);
   assert.ok((seen.get("postbackd_database_size_bytes") ?? 0) > 0);
+});
+
+test("a node's roles are a metric with the label role, and duty is in no name or label", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: OWN });
+  const names = [...(await values(daemon)).keys()];
+
+  assert.deepEqual(
+    names.filter((name) => name.startsWith("postbackd_node_role")),
+    NODE_ROLES.map((role) => `postbackd_node_role{role="${role}"}`),
+  );
+  assert.deepEqual(
+    names.filter((name) => name.includes("dut")),
+    [],
+  );
 });
 
 test("10,000 hosts add no series to those of 1,000 types, and 4,000 more types one to each", () => {

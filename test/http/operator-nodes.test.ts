@@ -16,7 +16,7 @@ const TYPES = `
 command = ["/bin/sleep", "60"]
 `;
 
-test("a daemon with a file of its own is the one node, with every duty and what it runs", async (t) => {
+test("a daemon with a file of its own is the one node, with every role and what it runs", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: TYPES });
   const operator = await signInOperator(daemon, NOW);
@@ -36,7 +36,7 @@ test("a daemon with a file of its own is the one node, with every duty and what 
   assert.deepEqual(shown, {
     ...{ name: hostname(), version, url: daemon.url, answers: true },
     ...{ joined_at: at, last_seen_at: at, ended_at: null, is_lost: false },
-    duties: ["release", "reap", "orders", "sweep", "sample", "fold", "clock"],
+    roles: ["release", "reap", "orders", "sweep", "sample", "fold", "clock"],
     ...{ running: [{ type: "hold", runs: 1 }], sending: 0 },
   });
 });

@@ -60,7 +60,7 @@ export interface ShownNode {
   readonly joined_at: string;
   readonly last_seen_at: string;
   readonly ended_at: string | null;
-  readonly duties: readonly string[];
+  readonly roles: readonly string[];
   readonly running: readonly { readonly type: string; readonly runs: number }[] | null;
   readonly sending: number | null;
 }

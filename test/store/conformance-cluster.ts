@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { NODE_ROLES } from "../../src/store/cluster.ts";
 import type { ReportedProgress } from "../../src/store/store.ts";
 import {
   claimAttempt,
@@ -19,18 +20,16 @@ import {
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
-
 /** The part of the conformance suite that is about the nodes that share a store. */
 export function exerciseCluster(open: OpenStore): void {
-  test("a node that is alone is the one member, holds every duty, and has a new name at each start", async (t) => {
+  test("a node that is alone is the one member, holds every role, and has a new name at each start", async (t) => {
     const { store, again } = await open(t);
     const { cluster } = store;
     assert.deepEqual(cluster.membership(), [cluster.self]);
-    for (const duty of DUTIES) assert.equal(cluster.holds(duty), true, duty);
+    for (const role of NODE_ROLES) assert.equal(cluster.holds(role), true, role);
     assert.equal(cluster.isMember(), true);
     if (!cluster.isShared) cluster.resign();
-    for (const duty of DUTIES) assert.equal(cluster.holds(duty), true, duty);
+    for (const role of NODE_ROLES) assert.equal(cluster.holds(role), true, role);
     const stop = cluster.onChange(() => assert.fail("nothing changes"));
     await store.close();
     stop();
@@ -41,7 +40,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual(later.membership(), [later.self]);
   });
 
-  test("lists a node that is alone with its duties, and with what it told of itself last", async (t) => {
+  test("lists a node that is alone with its roles and its newest facts", async (t) => {
     const { store } = await open(t);
     const { cluster } = store;
     const none = { all: 0, failed: 0 };
@@ -57,7 +56,7 @@ export function exerciseCluster(open: OpenStore): void {
     assert.equal(silent?.facts, null);
     assert.deepEqual(node?.facts, newer);
     assert.equal(node.id, cluster.self);
-    assert.deepEqual([...node.duties].sort(), [...DUTIES].sort());
+    assert.deepEqual([...node.roles].sort(), [...NODE_ROLES].sort());
     assert(node.name.length > 0 && node.version.length > 0);
     assert(node.joinedAt <= node.lastSeenAt);
     assert.equal(node.endedAt, null);

@@ -79,9 +79,9 @@ const ALIVE: readonly Column<NodeOverview>[] = [
     cell: ({ sending }) => (sending === null ? "–" : countText(sending)),
   },
   {
-    name: "Duties",
-    title: "What it does for all nodes",
-    cell: ({ duties }) => (duties.length === 0 ? <None /> : duties.join(", ")),
+    name: "Roles",
+    title: "Work that the node does for all nodes",
+    cell: ({ roles }) => (roles.length === 0 ? <None /> : roles.join(", ")),
   },
   {
     name: "Listens at",

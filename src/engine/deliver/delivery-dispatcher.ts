@@ -216,7 +216,7 @@ export class DeliveryDispatcher implements Part {
   /**
    * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
    * retry of 5 minutes comes 5 minutes after the failure, whatever the wall clock shows. Nothing is claimed until that
-   * is on disk; then this settles. Another node's duty is given some seconds for it.
+   * is on disk; then this settles. Another node's role is given some seconds for it.
    */
   clockWasSet(byMs: number): Promise<void> {
     const { log } = this.#deps;

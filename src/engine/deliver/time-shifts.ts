@@ -31,7 +31,7 @@ export class TimeShifts {
     return this.#underWay > 0;
   }
 
-  /** Settles when everything has moved; another node whose duty it is gets some seconds for it. */
+  /** Settles when everything has moved; another node whose role it is gets some seconds for it. */
   begin(byMs: number): Promise<void> {
     const { clock, giveUp: signal, cluster, failed } = this.#deps;
     this.setMs += byMs;

@@ -18,7 +18,7 @@ const BATCH_MAX = 100;
 /**
  * Ends tasks that were not started in time. Erases tasks whose retention is over, and
  * what {@link StaleBefore} names, in small batches until nothing is left. Then it gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
- * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this duty,
+ * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this role,
  * nothing of it is done here.
  */
 export class Sweeper {

@@ -16,7 +16,7 @@ const MINUTES_KEPT_MS = 25 * HOUR_MS;
 
 /**
  * Notes at each round how much waits, and folds old minutes of traffic into hours, a whole hour at once. A round that
- * finds the store unable leaves the rest to the next one. Each of the two is done by the node whose duty it is.
+ * finds the store unable leaves the rest to the next one. Each of the two is done by the node whose role it is.
  */
 export function createTrafficKeeper(deps: TrafficKeeperDeps): Loop {
   const { store, cluster, clock, log, failed } = deps;

@@ -104,7 +104,7 @@ export const SERIES = {
   ),
 
   postbackd_nodes: gauge("Daemons that share the database and are alive."),
-  postbackd_node_duty: gauge("1 where this daemon has the duty.", ["duty"]),
+  postbackd_node_role: gauge("1 where this daemon has the role.", ["role"]),
 
   postbackd_event_loop_delay_p99_seconds: gauge(
     "The event loop was no later than this in 99 of 100 moments of the last minute.",

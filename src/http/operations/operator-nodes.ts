@@ -44,7 +44,7 @@ function toShown({ facts, ...node }: NodeSummary, self: string): NodeOverview {
     last_seen_at: timeText(node.lastSeenAt),
     ended_at: timeOrNull(node.endedAt),
     is_lost: node.isLost,
-    duties: node.duties,
+    roles: node.roles,
     running: facts?.running ?? null,
     sending: facts?.sending ?? null,
   };

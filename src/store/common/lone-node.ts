@@ -1,14 +1,12 @@
 import type { Clock } from "../../domain/clock/clock.ts";
-import type { Cluster, Duty, NodeFacts, NodeSummary } from "../store.ts";
+import { NODE_ROLES, type Cluster, type NodeFacts, type NodeSummary } from "../cluster.ts";
 
 /** A cluster of one node, which can be shown. */
 export interface LoneNode extends Cluster {
   summary(who: Pick<NodeSummary, "name" | "version">): NodeSummary;
 }
 
-const DUTIES: readonly Duty[] = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"];
-
-/** A cluster of one node: it holds every duty and goes by its own clock, and nothing of that ever changes. */
+/** A cluster of one node: it holds every role and goes by its own clock, and nothing of that ever changes. */
 export function newLoneNode(clock: Clock): LoneNode {
   const self = crypto.randomUUID();
   const members = [self];
@@ -34,7 +32,7 @@ export function newLoneNode(clock: Clock): LoneNode {
       lastSeenAt: clock.now(),
       endedAt: null,
       isLost: false,
-      duties: DUTIES,
+      roles: NODE_ROLES,
       facts: facts(),
     }),
   };

@@ -27,7 +27,7 @@ import { newBatchWork, type Writes } from "./writes.ts";
 export interface PostgresStoreOptions {
   readonly server: ServerAddress;
   /** `node` for a daemon; `tool` for a process that takes a few steps and ends. */
-  readonly role: "node" | "tool";
+  readonly kind: "node" | "tool";
   /** How the others and the operator know a node. */
   readonly node?: NodeName;
   /** False where notifications do not arrive: other nodes then learn by asking, each second. */
@@ -95,7 +95,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     node.shut();
     throw error;
   });
-  if (options.notify && options.role === "node") hints.start();
+  if (options.notify && options.kind === "node") hints.start();
   let closing: Promise<void> | null = null;
   return {
     cluster: node,
@@ -114,9 +114,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
-async function prepareSchema({ server, role, log }: PostgresStoreOptions): Promise<void> {
+async function prepareSchema({ server, kind, log }: PostgresStoreOptions): Promise<void> {
   const version = await makeSchema(server);
-  if (version >= SCHEMA.version || role === "tool") return;
+  if (version >= SCHEMA.version || kind === "tool") return;
   log?.info(
     { version, needed: SCHEMA.version },
     "the tables are of the version before: run 'postbackd database migrate' once all daemons run this program",
@@ -163,9 +163,9 @@ async function isDone(work: Promise<unknown>, ms: number): Promise<boolean> {
 }
 
 function newNode(options: PostgresStoreOptions): { dialer: Dialer; node: ServerNode } {
-  const { server, role, beatMs = BEAT_MS, log } = options;
+  const { server, kind, beatMs = BEAT_MS, log } = options;
   const name = options.node ?? { name: "tool", url: null, version: "" };
   const clock = systemClock;
   const dialer = new Dialer({ server, applicationName: `postbackd ${name.name}`, clock, log });
-  return { dialer, node: new ServerNode({ dialer, name, role, clock, beatMs, log }) };
+  return { dialer, node: new ServerNode({ dialer, name, kind, clock, beatMs, log }) };
 }

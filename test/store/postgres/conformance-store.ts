@@ -22,7 +22,7 @@ async function open(t: TestContext, limits: StoreLimits = {}): Promise<OpenedSto
   const again = async (more: StoreLimits = limits) => {
     const store = await openPostgresStore({
       server: parseServerAddress(url),
-      role: "node",
+      kind: "node",
       node: { name: "test", url: null, version: "0" },
       notify: false,
       backlogMax: more.backlogMax ?? 10_000,

@@ -99,7 +99,7 @@ async function openTwo(t: TestContext) {
   const openOne = async (name: string): Promise<Store> => {
     const store = await openPostgresStore({
       server: parseServerAddress(url),
-      role: "node",
+      kind: "node",
       node: { name, url: null, version: "0" },
       notify: true,
       backlogMax: 10_000,

@@ -209,7 +209,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     await assert.rejects(openTestStore(t, { file }), /was moved to postgres:.* start postbackd/s);
     await moveToFile({ server, file: back, tell });
 
-    const options = { server, role: "tool", notify: true, backlogMax: 1 } as const;
+    const options = { server, kind: "tool", notify: true, backlogMax: 1 } as const;
     await assert.rejects(openPostgresStore(options), /was moved to .*back\.db/);
     const store = await openTestStore(t, { file: back });
     assert.equal((await store.listAccounts()).length, 2);
@@ -293,7 +293,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const node = { name: "was here", url: null, version: "0" };
     await openPostgresStore({
       server: used,
-      role: "node",
+      kind: "node",
       node,
       notify: false,
       backlogMax: 10,
@@ -448,7 +448,7 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const node = { name: "busy", url: null, version: "0" };
     const store = await openPostgresStore({
       server,
-      role: "node",
+      kind: "node",
       node,
       notify: true,
       backlogMax: 10,

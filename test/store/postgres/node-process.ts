@@ -9,7 +9,7 @@ import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts
 const [url = "", beatMs = ""] = process.argv.slice(2);
 const store = await openPostgresStore({
   server: parseServerAddress(url),
-  role: "node",
+  kind: "node",
   node: { name: "process", url: null, version: "0" },
   notify: false,
   backlogMax: 100,

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { describe, test, type TestContext } from "node:test";
 
+import { NODE_ROLES } from "../../../src/store/cluster.ts";
 import { StoreError, type NodeFacts, type Store } from "../../../src/store/store.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
 import {
@@ -15,14 +16,12 @@ import { PostgresProxy } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
 import { newPost, newTask, seedAccount } from "../../helpers/store.ts";
 
-const DUTIES = ["release", "reap", "orders", "sweep", "sample", "fold", "clock"] as const;
-
 const seeEachOther = (...stores: readonly Store[]): boolean => {
   const ids = stores.map(({ cluster }) => cluster.self).toSorted();
   return stores.every(({ cluster }) => cluster.membership().toSorted().join() === ids.join());
 };
 
-const heldBy = ({ cluster }: Store): string[] => DUTIES.filter((duty) => cluster.holds(duty));
+const heldBy = ({ cluster }: Store): string[] => NODE_ROLES.filter((role) => cluster.holds(role));
 
 /** A node in a process of its own, and what it says. */
 async function startNode(t: TestContext, url: string) {
@@ -99,20 +98,20 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.equal(lines.filter((line) => line === "this node joined again").length, 3);
   });
 
-  test("divide the duties, and take over those of a node that leaves", async (t) => {
+  test("divide the roles, and take over the roles of a node that leaves", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);
-    assert.deepEqual(heldBy(first), DUTIES);
+    assert.deepEqual(heldBy(first), NODE_ROLES);
     const second = await openQuickNode(t, url);
 
     await eventually("divided", () => heldBy(first).length === 4 && heldBy(second).length === 3);
 
-    assert.deepEqual([...heldBy(first), ...heldBy(second)].toSorted(), DUTIES.toSorted());
+    assert.deepEqual([...heldBy(first), ...heldBy(second)].toSorted(), NODE_ROLES.toSorted());
     await first.close();
-    await eventually("taken over", () => heldBy(second).length === DUTIES.length);
+    await eventually("taken over", () => heldBy(second).length === NODE_ROLES.length);
   });
 
-  test("a node that resigns gives its duties to the others at once, and its share once it sends nothing", async (t) => {
+  test("a node that resigns gives up its roles immediately, and its share when it sends nothing", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);
     const second = await openQuickNode(t, url);
@@ -127,7 +126,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
     first.cluster.resign();
 
-    await eventually("taken over", () => heldBy(second).length === DUTIES.length);
+    await eventually("taken over", () => heldBy(second).length === NODE_ROLES.length);
     assert.deepEqual(heldBy(first), []);
     assert(seeEachOther(first, second));
     sending = 0;
@@ -135,7 +134,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const areOthers = ({ cluster }: Store): boolean => cluster.membership().join() === self;
     await eventually("its share is the other's", () => areOthers(first) && areOthers(second));
     assert(first.cluster.isMember());
-    assert.deepEqual([heldBy(first), heldBy(second)], [[], [...DUTIES]]);
+    assert.deepEqual([heldBy(first), heldBy(second)], [[], [...NODE_ROLES]]);
     const told = (await second.listNodes()).find(({ id }) => id === first.cluster.self);
     assert.deepEqual(told?.facts, tellFacts());
   });
@@ -208,7 +207,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert(!store.cluster.membership().includes(id));
   });
 
-  test("a process that was killed leaves its stripes and duties to the others", async (t) => {
+  test("a process that was killed leaves its stripes and roles to the others", async (t) => {
     const url = await newDatabaseUrl(t);
     const store = await openQuickNode(t, url);
     const { child, id } = await startNode(t, url);
@@ -216,7 +215,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
     child.kill("SIGKILL");
 
-    await eventually("taken over", () => heldBy(store).length === DUTIES.length);
+    await eventually("taken over", () => heldBy(store).length === NODE_ROLES.length);
     await eventually("dead", () => seeEachOther(store));
     const held = await askDatabase(url, `SELECT 1 FROM stripes WHERE node_seq = ${id}`);
     assert.equal(held.length, 0);
@@ -228,7 +227,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     let changes = 0;
     node.cluster.onChange(() => changes++);
 
-    const tool = await openQuickNode(t, url, { role: "tool" });
+    const tool = await openQuickNode(t, url, { kind: "tool" });
 
     await seedAccount(tool);
     assert.deepEqual(tool.cluster.membership(), [node.cluster.self]);
@@ -269,7 +268,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     assert.notEqual(gone.endedAt, null);
   });
 
-  test("a database whose clock is set ends no node and moves no duty, and all of them see the step", async (t) => {
+  test("a database whose clock is set ends no node and moves no role, and all of them see the step", async (t) => {
     const { url, setAhead } = await newDatabaseWithClock(t);
     const open = () => openQuickNode(t, url, { beatMs: 1000 });
     const stores = [await open(), await open(), await open()];

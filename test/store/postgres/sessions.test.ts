@@ -118,7 +118,7 @@ describe(
       const url = await newDatabaseUrl(t);
       await makeSchema(parseServerAddress(url));
       const connection = await newDialer(t, url).dial(WRITER);
-      const who = { name: "n", url: null, version: "0", role: "node", liveMs: 10_000 } as const;
+      const who = { name: "n", url: null, version: "0", kind: "node", liveMs: 10_000 } as const;
       const { nodeSeq, stripe } = await join(connection, who);
       const statements = new BatchStatements(connection, { stripe, nodeSeq, nextSeq: () => 1 });
       const changes = { changed: new Set<number>(), send() {}, committed() {}, reset() {} };

@@ -17,7 +17,7 @@ async function open(
   const url = await newDatabaseUrl(t);
   const store = await openPostgresStore({
     server: parseServerAddress(url),
-    role: "node",
+    kind: "node",
     node: { name: "test", url: null, version: "0" },
     notify: true,
     backlogMax: 10_000,

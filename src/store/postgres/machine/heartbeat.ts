@@ -1,11 +1,12 @@
 import { systemClock } from "../../../domain/clock/clock.ts";
 import { wait } from "../../../domain/clock/wait.ts";
-import type { Duty } from "../../cluster.ts";
+import { NODE_ROLES } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import type { ClockSample } from "./database-clock.ts";
-import { DUTIES, type DutyRow } from "./duties.ts";
+import { addRoles, findRoles, type RoleRow } from "./role-rows.ts";
 import { SCHEMA } from "./schema-steps.ts";
+import { SERVER_NOW } from "./sql.ts";
 
 /** The rows that nodes write of themselves, and see of one another. All of it goes by the database's clock. */
 
@@ -13,8 +14,6 @@ import { SCHEMA } from "./schema-steps.ts";
 export const BEAT_MS = 2000;
 /** How many of them a node is taken for alive. */
 export const BEATS_TO_LIVE = 5;
-
-const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /** How a node is known to people. */
 export interface NodeName {
@@ -26,7 +25,7 @@ export interface NodeName {
 /** Who joins. */
 export interface Joining extends NodeName {
   /** `tool` for a process that takes a few steps and ends: the nodes do not count it among them. */
-  readonly role: "node" | "tool";
+  readonly kind: "node" | "tool";
   /** How long it is taken for alive after a heartbeat. */
   readonly liveMs: number;
 }
@@ -44,7 +43,7 @@ export interface Joined {
 
 const JOIN = `
   INSERT INTO nodes (name, url, version, schema_min, schema_max, joined_at, expires_at, is_tool)
-  SELECT $1, $2, $3, $6, $7, at, at + $4::bigint, $5 FROM (SELECT ${NOW} AS at) AS clock
+  SELECT $1, $2, $3, $6, $7, at, at + $4::bigint, $5 FROM (SELECT ${SERVER_NOW} AS at) AS clock
   RETURNING seq`;
 
 const FREE_STRIPE = `
@@ -52,8 +51,6 @@ const FREE_STRIPE = `
   ORDER BY stripe LIMIT 1 FOR UPDATE SKIP LOCKED`;
 
 const TAKE_STRIPES = `UPDATE stripes SET node_seq = $1 WHERE stripe IN ($2, $2 + 1)`;
-
-const MAKE_DUTIES = `INSERT INTO duties (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`;
 
 // A move to a file holds this row until it is over, and a migration while it looks for older programs: nobody joins
 // meanwhile, nor afterwards who must not.
@@ -68,7 +65,7 @@ const FIND_READING = `SELECT wall_at AS "wallAt", uptime_ms AS "uptimeMs" FROM c
 
 // Their work has been taken up long ago; whoever names one that has no row names one that has ended.
 const FORGET = `
-  DELETE FROM nodes WHERE ended_at < ${NOW} - 7 * 86400000::bigint
+  DELETE FROM nodes WHERE ended_at < ${SERVER_NOW} - 7 * 86400000::bigint
     AND NOT EXISTS (SELECT 1 FROM stripes WHERE node_seq = nodes.seq)`;
 
 interface SchemaState {
@@ -103,7 +100,7 @@ export async function join(connection: Connection, who: Joining): Promise<Joined
 
 /** Answers null when no stripes are free. */
 async function joinNow(connection: Connection, who: Joining): Promise<Joined | null> {
-  const { name, url, version, role, liveMs } = who;
+  const { name, url, version, kind, liveMs } = who;
   await connection.command("BEGIN");
   const refusal = refusalOf(await connection.get<SchemaState>(LOCK_SCHEMA));
   if (refusal !== null) {
@@ -113,7 +110,7 @@ async function joinNow(connection: Connection, who: Joining): Promise<Joined | n
   const schemas = [Math.max(1, SCHEMA.version - 1), SCHEMA.version];
   const [node, free] = await Promise.all([
     connection.get<{ seq: number }>(JOIN, [
-      ...[name, url, version, liveMs, role === "tool"],
+      ...[name, url, version, liveMs, kind === "tool"],
       ...schemas,
     ]),
     connection.get<{ stripe: number }>(FREE_STRIPE),
@@ -126,7 +123,7 @@ async function joinNow(connection: Connection, who: Joining): Promise<Joined | n
     connection.get<{ seq: number }>(FIND_LAST_SEQ),
     connection.get<{ wallAt: number; uptimeMs: number }>(FIND_READING),
     connection.run(TAKE_STRIPES, [node.seq, free.stripe]),
-    connection.run(MAKE_DUTIES, [[...DUTIES]]),
+    addRoles(connection, NODE_ROLES),
     connection.run(FORGET),
   ]);
   await commit(connection);
@@ -139,25 +136,20 @@ async function joinNow(connection: Connection, who: Joining): Promise<Joined | n
 }
 
 const END = `
-  UPDATE nodes SET ended_at = ${NOW} WHERE seq = ANY($1::bigint[]) AND ended_at IS NULL`;
+  UPDATE nodes SET ended_at = ${SERVER_NOW} WHERE seq = ANY($1::bigint[]) AND ended_at IS NULL`;
 const FREE_STRIPES = `UPDATE stripes SET node_seq = NULL WHERE node_seq = ANY($1::bigint[])`;
-const FREE_DUTIES = `UPDATE duties SET node_seq = NULL, until = 0 WHERE node_seq = ANY($1::bigint[])`;
 
 /** Ends a life in good order: the others need not wait until it is taken for dead. */
 export async function leave(connection: Connection, nodeSeq: number): Promise<void> {
   await connection.command("BEGIN");
-  await Promise.all([
-    connection.run(FREE_STRIPES, [[nodeSeq]]),
-    connection.run(FREE_DUTIES, [[nodeSeq]]),
-    connection.run(END, [[nodeSeq]]),
-  ]);
+  await Promise.all([connection.run(FREE_STRIPES, [[nodeSeq]]), connection.run(END, [[nodeSeq]])]);
   await commit(connection);
 }
 
 const FIND_EXPIRED = `
   SELECT seq, name FROM nodes
   WHERE ended_at IS NULL
-    AND (seq = ANY($1::bigint[]) OR expires_at < ${NOW} AND seq = ANY($2::bigint[]))
+    AND (seq = ANY($1::bigint[]) OR expires_at < ${SERVER_NOW} AND seq = ANY($2::bigint[]))
   ORDER BY seq FOR UPDATE SKIP LOCKED`;
 
 /** Which nodes to end. */
@@ -187,13 +179,13 @@ export async function endExpired(
   const seqs = expired.map(({ seq }) => seq);
   if (seqs.length > 0) {
     await connection.run(FREE_STRIPES, [seqs]);
-    await Promise.all([connection.run(FREE_DUTIES, [seqs]), connection.run(END, [seqs])]);
+    await connection.run(END, [seqs]);
   }
   await commit(connection);
   return expired;
 }
 
-const FIND_SILENT = `SELECT seq FROM nodes WHERE ended_at IS NULL AND expires_at < ${NOW}`;
+const FIND_SILENT = `SELECT seq FROM nodes WHERE ended_at IS NULL AND expires_at < ${SERVER_NOW}`;
 
 /**
  * Ends the nodes whose time is over for whoever has not heard them until now: those of them that are not heard for
@@ -216,7 +208,7 @@ async function commit(connection: Connection): Promise<void> {
 
 const BEAT = `
   WITH beat AS (
-    UPDATE nodes SET expires_at = ${NOW} + $2::bigint, facts_text = coalesce($3, facts_text)
+    UPDATE nodes SET expires_at = ${SERVER_NOW} + $2::bigint, facts_text = coalesce($3, facts_text)
     WHERE seq = $1 AND ended_at IS NULL RETURNING 1
   )
   SELECT EXISTS (SELECT 1 FROM beat) AS "isAlive", extract(epoch FROM clock_timestamp()) * 1000 AS shown`;
@@ -225,8 +217,6 @@ const FIND_NODES = `
   SELECT seq, expires_at AS "expiresAt", is_tool AS "isTool",
     coalesce(facts_text::json ->> 'isLeaving', 'false') = 'true' AS "isLeaving"
   FROM nodes WHERE ended_at IS NULL ORDER BY seq`;
-
-const FIND_DUTIES = `SELECT name, node_seq AS "nodeSeq", until FROM duties ORDER BY name`;
 
 /** A node that has not ended. */
 export interface NodeRow {
@@ -244,13 +234,19 @@ export interface BeatAnswer {
   readonly isAlive: boolean;
   readonly sample: ClockSample;
   readonly nodes: readonly NodeRow[];
-  readonly duties: readonly DutyRow[];
+  readonly roles: readonly RoleRow[];
+}
+
+interface Beat extends Pick<Joined, "nodeSeq"> {
+  readonly liveMs: number;
+  /** Null if the node has no facts to report. */
+  readonly factsText: string | null;
 }
 
 /** Tells that a node is alive, and what it tells of itself; all three statements cross the wire together. */
 export async function beat(
   connection: Connection,
-  { nodeSeq, liveMs, factsText }: { nodeSeq: number; liveMs: number; factsText: string | null },
+  { nodeSeq, liveMs, factsText }: Beat,
   monotonic: () => number,
 ): Promise<BeatAnswer> {
   const sentAt = monotonic();
@@ -258,42 +254,11 @@ export async function beat(
   const own = connection
     .get<{ isAlive: boolean; shown: number }>(BEAT, [nodeSeq, liveMs, factsText])
     .finally(() => (heardAt = monotonic()));
-  const [answer, nodes, duties] = await Promise.all([
+  const [answer, nodes, roles] = await Promise.all([
     own,
     connection.all<NodeRow>(FIND_NODES),
-    connection.all<DutyRow>(FIND_DUTIES),
+    findRoles(connection),
   ]);
   const { isAlive = false, shown = 0 } = answer ?? {};
-  return { isAlive, sample: { shown, sentAt, heardAt }, nodes, duties };
-}
-
-// Who finds a row locked leaves it to whoever is at it.
-const HOLD_DUTIES = `
-  WITH mine AS (
-    SELECT name FROM duties
-    WHERE name = ANY($2::text[]) AND (node_seq = $1 OR until < ${NOW}) ORDER BY name FOR UPDATE SKIP LOCKED
-  )
-  UPDATE duties AS d SET node_seq = $1, until = ${NOW} + $3::bigint, term = term + (node_seq IS DISTINCT FROM $1)::int
-  FROM mine WHERE d.name = mine.name
-  RETURNING d.name`;
-
-const RELEASE_DUTIES = `
-  UPDATE duties SET node_seq = NULL, until = ${NOW} WHERE node_seq = $1 AND name = ANY($2::text[])`;
-
-/** Claims and renews duties; answers those that the node holds now. */
-export async function holdDuties(
-  connection: Connection,
-  { nodeSeq, names, ms }: { nodeSeq: number; names: readonly Duty[]; ms: number },
-): Promise<readonly Duty[]> {
-  if (names.length === 0) return [];
-  const rows = await connection.all<{ name: Duty }>(HOLD_DUTIES, [nodeSeq, names, ms]);
-  return rows.map(({ name }) => name);
-}
-
-/** Leaves duties to others. */
-export async function releaseDuties(
-  connection: Connection,
-  { nodeSeq, names }: { nodeSeq: number; names: readonly Duty[] },
-): Promise<void> {
-  if (names.length > 0) await connection.run(RELEASE_DUTIES, [nodeSeq, names]);
+  return { isAlive, sample: { shown, sentAt, heardAt }, nodes, roles };
 }

@@ -1,10 +1,13 @@
-import type { Duty, NodeFacts, NodeSummary } from "../../cluster.ts";
+import type { NodeFacts, NodeRole, NodeSummary } from "../../cluster.ts";
 import type { Sql } from "./sql.ts";
 
 const LIST = `
   SELECT seq, name, version, joined_at AS "joinedAt", expires_at AS "expiresAt", ended_at AS "endedAt",
     facts_text AS "factsText",
-    ARRAY(SELECT d.name FROM duties AS d WHERE d.node_seq = nodes.seq AND d.until > $2 ORDER BY d.name) AS duties
+    ARRAY(
+      SELECT r.name FROM duties AS r
+      WHERE r.node_seq = nodes.seq AND nodes.ended_at IS NULL AND r.until > $2 ORDER BY r.name
+    ) AS roles
   FROM nodes
   WHERE (ended_at IS NULL OR ended_at > $1) AND NOT is_tool
   ORDER BY seq DESC`;
@@ -13,7 +16,7 @@ interface Row extends Pick<NodeSummary, "name" | "version" | "joinedAt" | "ended
   readonly seq: number;
   readonly expiresAt: number;
   readonly factsText: string | null;
-  readonly duties: readonly Duty[];
+  readonly roles: readonly NodeRole[];
 }
 
 const DAY_MS = 24 * 3600 * 1000;

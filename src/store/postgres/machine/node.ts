@@ -2,12 +2,11 @@ import type { Clock, Timer } from "../../../domain/clock/clock.ts";
 import { wait } from "../../../domain/clock/wait.ts";
 import type { Logger } from "../../../domain/log.ts";
 import { messageOf } from "../../../domain/message-of.ts";
-import type { Cluster, Duty, NodeFacts, NodeSummary } from "../../cluster.ts";
+import type { Cluster, NodeFacts, NodeRole, NodeSummary } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import type { Dialer } from "./dialer.ts";
-import { DutyHolder } from "./duty-holder.ts";
 import { BEATS_TO_LIVE, beat, endExpired, join, leave } from "./heartbeat.ts";
 import type { BeatAnswer, NodeName } from "./heartbeat.ts";
 import { hasLostCommits } from "./last-commits.ts";
@@ -16,6 +15,7 @@ import { newAwaitedLife, Rejoin } from "./lives.ts";
 import { isSame, membersOf, nextExpiryMs } from "./members.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
 import { listNodes } from "./node-list.ts";
+import { RoleHolder } from "./role-holder.ts";
 import { SeqSource } from "./seq.ts";
 import { findTimeline, type Session } from "./server-state.ts";
 import type { Sql } from "./sql.ts";
@@ -40,7 +40,7 @@ export interface NodeParts {
   readonly dialer: Dialer;
   readonly name: NodeName;
   /** `tool` for a process that takes a few steps and ends: the nodes do not count it among them. */
-  readonly role: "node" | "tool";
+  readonly kind: "node" | "tool";
   /** The machine's. */
   readonly clock: Clock;
   readonly beatMs: number;
@@ -55,7 +55,7 @@ export class ServerNode implements WriterNode, Cluster {
   readonly #lifeline: Lifeline;
   readonly #rejoin: Rejoin;
   readonly #ender: NodeEnder;
-  readonly #duties: DutyHolder;
+  readonly #roles: RoleHolder;
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #life = newAwaitedLife();
@@ -76,7 +76,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.clock = new DatabaseClock(parts.clock);
     this.#rejoin = new Rejoin(parts, this.#closing.signal);
     this.#lifeline = new Lifeline(parts.clock, BEATS_TO_FENCE * parts.beatMs);
-    this.#duties = new DutyHolder({ beatMs: parts.beatMs, liveMs: this.#liveMs });
+    this.#roles = new RoleHolder({ beatMs: parts.beatMs, liveMs: this.#liveMs });
     this.#ender = new NodeEnder({
       ...parts,
       ended: () => this.#tell(),
@@ -110,8 +110,8 @@ export class ServerNode implements WriterNode, Cluster {
     return this.#life.begun !== null && !this.#lifeline.isCut;
   }
 
-  holds(duty: Duty): boolean {
-    return this.#duties.held.includes(duty) && this.isMember();
+  holds(role: NodeRole): boolean {
+    return this.#roles.held.includes(role) && this.isMember();
   }
 
   onChange(listener: () => void): () => void {
@@ -120,7 +120,7 @@ export class ServerNode implements WriterNode, Cluster {
   }
 
   resign(): void {
-    this.#duties.resign();
+    this.#roles.resign();
     this.#wake();
   }
 
@@ -136,7 +136,10 @@ export class ServerNode implements WriterNode, Cluster {
 
   /** Lists the nodes; of this one, what it tells now. */
   async list(sql: Sql): Promise<readonly NodeSummary[]> {
-    const nodes = await listNodes(sql, { now: this.clock.now(), liveMs: this.#liveMs });
+    const nodes = await listNodes(sql, {
+      now: this.clock.now(),
+      liveMs: this.#liveMs,
+    });
     return nodes.map((node) => (node.id === this.#self ? { ...node, facts: this.#facts() } : node));
   }
 
@@ -208,7 +211,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.#fenceTimer?.cancel();
     this.#wake();
     const { clock } = this.#parts;
-    // After its last heartbeat, which might claim duties again, or begin another life.
+    // After its last heartbeat, which might claim roles again, or begin another life.
     const left = this.#loop.then(() => {
       const { begun } = this.#life;
       return begun === null ? null : this.#leave(begun).catch(() => {});
@@ -266,8 +269,8 @@ export class ServerNode implements WriterNode, Cluster {
   }
 
   async #begin(connection: Connection): Promise<void> {
-    const { name, role, log } = this.#parts;
-    const joined = await join(connection, { ...name, role, liveMs: this.#liveMs });
+    const { name, kind, log } = this.#parts;
+    const joined = await join(connection, { ...name, kind, liveMs: this.#liveMs });
     const { nodeSeq, stripe, lastSeq, reading } = joined;
     const begun = this.#lifeline.begin();
     const answer = await this.#ask(connection, nodeSeq);
@@ -292,10 +295,11 @@ export class ServerNode implements WriterNode, Cluster {
   #ask(connection: Connection, nodeSeq: number): Promise<BeatAnswer> {
     const facts = this.#facts();
     // While it sends, its places are taken.
-    const isLeaving = this.#duties.isResigning && (facts?.sending ?? 0) === 0;
+    const isLeaving = this.#roles.isResigning && (facts?.sending ?? 0) === 0;
     const factsText = facts === null && !isLeaving ? null : JSON.stringify({ ...facts, isLeaving });
     const { clock } = this.#parts;
-    return beat(connection, { nodeSeq, liveMs: this.#liveMs, factsText }, () => clock.monotonic());
+    const of = { nodeSeq, liveMs: this.#liveMs, factsText };
+    return beat(connection, of, () => clock.monotonic());
   }
 
   /** The connection of the heartbeats, which nothing else can hold up. */
@@ -337,18 +341,18 @@ export class ServerNode implements WriterNode, Cluster {
     this.#armFence();
     // Times that the others wrote before the clock was set say nothing, and they write anew at their next heartbeats.
     const isClockTrusted = this.clock.steadyMs > this.#liveMs;
-    const before = [...this.#members, ...this.#duties.held];
+    const before = [...this.#members, ...this.#roles.held];
     const members = membersOf(answer);
-    if (this.#parts.role === "node") {
+    if (this.#parts.kind === "node") {
       const hasGrown = members.some((each) => !this.#members.includes(each));
       const { nodeSeq } = life;
-      await this.#duties.renew(connection, { nodeSeq, answer, members, hasGrown, isClockTrusted });
-      if (this.isOver(life)) return this.#duties.drop();
+      await this.#roles.renew(connection, { nodeSeq, answer, members, hasGrown, isClockTrusted });
+      if (this.isOver(life)) return this.#roles.drop();
     }
     this.#members = members;
     this.#nextExpiryMs = nextExpiryMs(answer);
     this.#ender.look(answer, { isClockTrusted });
-    if (!isSame(before, [...members, ...this.#duties.held])) this.#tell();
+    if (!isSame(before, [...members, ...this.#roles.held])) this.#tell();
   }
 
   /** This life is over: what it was doing is somebody else's. */
@@ -362,7 +366,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.#ender.endAlso(begun.nodeSeq);
     this.#life = newAwaitedLife();
     this.#lifeline.cut();
-    this.#duties.drop();
+    this.#roles.drop();
     this.#wake();
     this.#tell();
   }

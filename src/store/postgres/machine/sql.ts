@@ -11,6 +11,9 @@ export interface Sql extends ReadSql {
   run(text: string, values?: readonly SqlValue[]): Promise<number>;
 }
 
+/** The server's clock in a statement, in milliseconds since the epoch. */
+export const SERVER_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
 export interface ReadSql {
   /** Answers the rows, their columns as the statement names them; `bigint` as a number. */
   all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]>;

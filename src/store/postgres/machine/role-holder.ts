@@ -1,10 +1,11 @@
-import type { Duty } from "../../cluster.ts";
+import { NODE_ROLES, type NodeRole } from "../../cluster.ts";
 import type { Connection } from "./connection.ts";
-import { DUTIES, planDuties } from "./duties.ts";
-import { holdDuties, releaseDuties, type BeatAnswer } from "./heartbeat.ts";
+import type { BeatAnswer } from "./heartbeat.ts";
+import { planRoles } from "./role-plan.ts";
+import { holdRoles, releaseRoles } from "./role-rows.ts";
 
-/** The view of a node that renews its duties. */
-export interface DutyTurn {
+/** The view of a node that renews its roles. */
+export interface RoleTurn {
   readonly nodeSeq: number;
   readonly answer: BeatAnswer;
   readonly members: readonly string[];
@@ -14,19 +15,19 @@ export interface DutyTurn {
   readonly isClockTrusted: boolean;
 }
 
-/** The duties of a node, renewed with its heartbeats. */
-export class DutyHolder {
+/** The roles of a node, renewed with its heartbeats. */
+export class RoleHolder {
   readonly #beatMs: number;
   readonly #liveMs: number;
   #isResigning = false;
-  #held: readonly Duty[] = [];
+  #held: readonly NodeRole[] = [];
 
   constructor({ beatMs, liveMs }: { readonly beatMs: number; readonly liveMs: number }) {
     this.#beatMs = beatMs;
     this.#liveMs = liveMs;
   }
 
-  get held(): readonly Duty[] {
+  get held(): readonly NodeRole[] {
     return this.#held;
   }
 
@@ -34,7 +35,7 @@ export class DutyHolder {
     return this.#isResigning;
   }
 
-  /** From now on it gives its duties to others, if there are any. */
+  /** From now on it gives its roles to others, if there are any. */
   resign(): void {
     this.#isResigning = true;
   }
@@ -46,10 +47,10 @@ export class DutyHolder {
 
   async renew(
     connection: Connection,
-    { nodeSeq, answer, members, hasGrown, isClockTrusted }: DutyTurn,
+    { nodeSeq, answer, members, hasGrown, isClockTrusted }: RoleTurn,
   ): Promise<void> {
-    const { hold, release } = planDuties({
-      duties: answer.duties,
+    const { hold, release } = planRoles({
+      roles: answer.roles,
       self: nodeSeq,
       // One that is leaving is no longer among them.
       members: new Set([...members, String(nodeSeq)]).size,
@@ -60,9 +61,9 @@ export class DutyHolder {
       patienceMs: 2.5 * this.#beatMs,
     });
     const [held] = await Promise.all([
-      holdDuties(connection, { nodeSeq, names: hold, ms: this.#liveMs }),
-      releaseDuties(connection, { nodeSeq, names: release }),
+      holdRoles(connection, { nodeSeq, names: hold, ms: this.#liveMs }),
+      releaseRoles(connection, { nodeSeq, names: release }),
     ]);
-    this.#held = DUTIES.filter((duty) => held.includes(duty));
+    this.#held = NODE_ROLES.filter((role) => held.includes(role));
   }
 }
