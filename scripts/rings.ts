@@ -174,7 +174,7 @@ export const RINGS: readonly Ring[] = [
       "assets.ts",
       "log.ts",
     ],
-    packages: [],
+    packages: ["@bomb.sh/tab", "citty"],
     node: ["readline", "tty", ...MACHINE, ...PLUMBING],
   },
   {

@@ -31,7 +31,7 @@ process.stderr.on("error", () => {
 // The last catch, for errors outside of a command's own steps. `start` and `dev` replace it by a handler that logs.
 process.on("uncaughtException", (error) => process.exit(reportFailure(error)));
 
-void runProgram(process.argv.slice(2)).then((code) => {
-  // At once, whatever a failed start left open. After success nothing is, and output may be under way.
-  if (code !== 0) process.exit(code);
+void runProgram(process.argv.slice(2)).then(() => {
+  // A failed start may leave something open. After success nothing is, and output may be under way.
+  if (process.exitCode !== undefined) process.exit();
 });

@@ -9,11 +9,11 @@ import type { Undecidable } from "../store/store.ts";
 import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word } from "./arguments.ts";
-import { confirm, YES_ARG } from "./ask.ts";
-import { byCommand } from "./command-user.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { shortText, tableLines, type Columns } from "./print.ts";
+import { confirm, YES_ARG } from "./terminal.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin access";
 
@@ -132,11 +132,11 @@ function denyOne(id: string): AdminStep {
   };
 }
 
-export const accessCommand: Command = {
+export const accessCommand = defineCommand({
   description: "List, approve and deny requests for access",
   example: `${NAME} list`,
   subCommands: { list, approve, deny },
-};
+});
 
 const NO_REQUEST = {
   all: "There is no access request.",

@@ -1,9 +1,9 @@
 import { defineAdminCommand, LOGIN_ARG, accountNamed } from "./admin-command.ts";
 import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { toggle } from "./arguments.ts";
-import { canAsk, confirm } from "./ask.ts";
-import { byCommand } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
+import { canAsk, confirm } from "./terminal.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin account";
 

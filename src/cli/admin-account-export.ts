@@ -8,9 +8,9 @@ import { accountLines, LineCounts } from "./account-lines.ts";
 import { accountNamed, defineAdminCommand, LOGIN_ARG } from "./admin-command.ts";
 import { tasksText } from "./admin-steps.ts";
 import { flag, textOf } from "./arguments.ts";
-import { byCommand } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
-import { withProgress } from "./progress.ts";
+import { withProgress } from "./terminal.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin account";
 

@@ -4,8 +4,8 @@ import { limitsOf, openTasksOf, type OwnLimits } from "../domain/account/quota.t
 import { fault, quote, rawOf, type Rule } from "../domain/rule.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { flag as valueFlag, type Given } from "./arguments.ts";
-import { byCommand } from "./command-user.ts";
 import { tableLines } from "./print.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin account limit";
 

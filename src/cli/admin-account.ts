@@ -10,10 +10,10 @@ import { limit } from "./admin-account-limit.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
 import { newKeyDocument } from "./admin-key.ts";
 import { word } from "./arguments.ts";
-import { byCommand } from "./command-user.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { tableLines, type Answer, type Columns } from "./print.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin account";
 
@@ -104,7 +104,7 @@ const enable = defineAdminCommand({
   },
 });
 
-export const accountCommand: Command = {
+export const accountCommand = defineCommand({
   description: "Make, list, limit, disable, enable, export and erase accounts",
   example: `${NAME} create alice`,
   subCommands: {
@@ -116,7 +116,7 @@ export const accountCommand: Command = {
     export: async () => (await import("./admin-account-export.ts")).exportCommand,
     erase: async () => (await import("./admin-account-erase.ts")).eraseCommand,
   },
-};
+});
 
 export function mintAccountNow(login: string): MintedAccount {
   return mintAccount(login, { createdAt: systemClock.now(), ids: new IdGenerator() });

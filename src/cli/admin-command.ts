@@ -1,12 +1,12 @@
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { StoreError, type Store, type AccountState } from "../store/store.ts";
-import { actAsOwner } from "./acting-as.ts";
 import { word, type ArgumentTable, type Given } from "./arguments.ts";
-import { defineCommand, type Command } from "./command.ts";
+import { defineCommand, type Command, type Definition } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import { actAsOwner } from "./user.ts";
 
 /** The open store, and the present configuration. */
 export interface AdminParts {
@@ -20,10 +20,7 @@ export interface AdminParts {
 export type AdminStep = (parts: AdminParts) => Promise<Answer>;
 
 /** A command that does one thing to the database and reports the result. */
-type AdminCommand<Args extends ArgumentTable> = Omit<
-  Command<Args>,
-  "args" | "subCommands" | "run"
-> & {
+type AdminCommand<Args extends ArgumentTable> = Omit<Definition<Args>, "args" | "run"> & {
   readonly args: Args;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];

@@ -6,9 +6,9 @@ import { HOLD_REASON, HOLDS_MAX, scopeText } from "../domain/webhook/delivery-ho
 import type { DeliveryHold, HoldScope, Store } from "../store/store.ts";
 import { accountNamed, defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
-import { byCommand, commandUser } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
 import { printable, tableLines, type Columns } from "./print.ts";
+import { byCommand, commandUser } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
 

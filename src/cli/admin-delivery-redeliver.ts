@@ -21,7 +21,6 @@ import { hastensScheduled } from "../domain/webhook/redelivery-order.ts";
 import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
 import { defineAdminCommand, type AdminParts } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
-import { byCommand } from "./command-user.ts";
 import {
   checkAccount,
   FILTER_ARGS,
@@ -33,6 +32,7 @@ import {
 import { CommandFailure, UsageError } from "./failure.ts";
 import { waitForOrder } from "./order-wait.ts";
 import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -54,7 +54,7 @@ export const redeliverCommand = defineAdminCommand({
   args: {
     task_id: optionalWord(TEXT, "Id of a task; else give a filter"),
     ...FILTER_ARGS,
-    state: { ...FILTER_ARGS.state, hint: ENDED.join("|") },
+    state: { ...FILTER_ARGS.state, valueHint: ENDED.join("|") },
     rate: flag(RATE, `How many a second, 1 to ${RATE_MAX}; ${RATE_STANDARD} unless given`),
     "dry-run": toggle("Say how many there are, and send nothing"),
     wait: toggle("Wait until a daemon has begun all of them; a cancelled order fails"),

@@ -5,7 +5,7 @@ import { TASK_ID } from "../domain/task/task.ts";
 import type { DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { checkAccount, FILTER_ARGS, filterOf, hostOf } from "./delivery-filter.ts";
 import { tableLines, type Columns } from "./print.ts";
 
@@ -48,7 +48,7 @@ const list = defineAdminCommand({
   },
 });
 
-export const deliveryCommand: Command = {
+export const deliveryCommand = defineCommand({
   description: "Tell what happened to webhooks, send them again, and hold them",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
@@ -61,7 +61,7 @@ export const deliveryCommand: Command = {
     release: async () => (await import("./admin-delivery-hold.ts")).releaseCommand,
     holds: async () => (await import("./admin-delivery-hold.ts")).holdsCommand,
   },
-};
+});
 
 const NO_DELIVERY =
   "No delivery passes the filter. There is one for each webhook of a task that has finished.";

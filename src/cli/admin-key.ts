@@ -8,10 +8,10 @@ import { IdGenerator } from "../domain/id.ts";
 import type { Key } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
 import { flag, TEXT, word } from "./arguments.ts";
-import { byCommand } from "./command-user.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { tableLines, type Columns } from "./print.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin key";
 
@@ -86,11 +86,11 @@ const revoke = defineAdminCommand({
   },
 });
 
-export const keyCommand: Command = {
+export const keyCommand = defineCommand({
   description: "Make, list and revoke API keys",
   example: `${NAME} create alice --label ci`,
   subCommands: { create, list, revoke },
-};
+});
 
 /** A new key as JSON shows it, in full. */
 export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey {

@@ -2,8 +2,8 @@ import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { defineAdminCommand } from "./admin-command.ts";
-import { byCommand } from "./command-user.ts";
 import { CommandFailure } from "./failure.ts";
+import { byCommand } from "./user.ts";
 
 export const linkCommand = defineAdminCommand({
   description: "Make a link that signs the operator in at the dashboard, once",

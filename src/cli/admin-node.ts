@@ -2,7 +2,7 @@ import type { NodeOverview } from "../api/node.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { NodeSummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { tableLines, type Answer, type Columns } from "./print.ts";
 
@@ -24,11 +24,11 @@ const list = defineAdminCommand({
   },
 });
 
-export const nodeCommand: Command = {
+export const nodeCommand = defineCommand({
   description: "List the daemons that share a database on a server",
   example: `${NAME} list`,
   subCommands: { list },
-};
+});
 
 /** The nodes as `admin node list` prints them. */
 export function nodesAnswer(nodes: readonly NodeSummary[]): Answer {

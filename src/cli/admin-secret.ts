@@ -2,10 +2,10 @@ import type { UserData } from "../api/account.ts";
 import { newWebhookSecret } from "../domain/account/account.ts";
 import type { Store } from "../store/store.ts";
 import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
-import { byCommand } from "./command-user.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { cellText, type Answer } from "./print.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin secret";
 
@@ -64,11 +64,11 @@ const finish = defineAdminCommand({
   },
 });
 
-export const secretCommand: Command = {
+export const secretCommand = defineCommand({
   description: "Show and replace webhook secrets",
   example: `${NAME} rotate alice`,
   subCommands: { show, rotate, finish },
-};
+});
 
 async function secretsAnswer(
   login: string,

@@ -5,7 +5,7 @@ import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import type { WorkProgress } from "../domain/work-progress.ts";
 import type { Store } from "../store/store.ts";
 import type { Answer } from "./print.ts";
-import { withProgress } from "./progress.ts";
+import { withProgress } from "./terminal.ts";
 
 /** Helpers for commands that write in many small steps beside a daemon. */
 

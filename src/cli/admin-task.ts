@@ -13,11 +13,11 @@ import {
 import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word, type Given } from "./arguments.ts";
-import { confirm, YES_ARG } from "./ask.ts";
-import { byCommand } from "./command-user.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
+import { confirm, YES_ARG } from "./terminal.ts";
+import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin task";
 
@@ -83,7 +83,7 @@ const erase = defineAdminCommand({
   },
 });
 
-export const taskCommand: Command = {
+export const taskCommand = defineCommand({
   description: "List, show, cancel and erase tasks, and send their webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
@@ -93,14 +93,12 @@ export const taskCommand: Command = {
     // The daemon works orders off, whichever process gave them.
     redeliver: async () => {
       const { redeliverCommand } = await import("./admin-delivery-redeliver.ts");
-      return {
-        ...redeliverCommand,
-        example: `${NAME} redeliver 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-      };
+      const example = `${NAME} redeliver 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`;
+      return { ...redeliverCommand, meta: { ...redeliverCommand.meta, example } };
     },
     erase,
   },
-};
+});
 
 /** Tells what is lost with a task. */
 async function erasedText(id: string, store: Store): Promise<string> {

@@ -9,10 +9,10 @@ import { WORKER_NAME } from "../domain/lease/worker.ts";
 import type { Worker } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { word } from "./arguments.ts";
-import { byCommand } from "./command-user.ts";
-import type { Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { printError, tableLines, type Columns } from "./print.ts";
+import { byCommand } from "./user.ts";
 import { typeFlag } from "./worker-type.ts";
 
 const NAME = "postbackd admin worker";
@@ -101,11 +101,11 @@ const revoke = defineAdminCommand({
   },
 });
 
-export const workerCommand: Command = {
+export const workerCommand = defineCommand({
   description: "Make, list and revoke the tokens of external workers",
   example: `${NAME} create resizer-1 --type resize`,
   subCommands: { create, list, revoke },
-};
+});
 
 /** A type may be configured later, so its worker is made all the same. */
 function warnOfTypes(types: readonly string[], config: Config): void {

@@ -13,16 +13,14 @@ import { timeText } from "../domain/clock/time.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { oneOf } from "../domain/rule.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
-import { actAsOwner, isAllowed } from "./acting-as.ts";
 import { tasksText } from "./admin-steps.ts";
-import { flag, TEXT, toggle, word, type Given } from "./arguments.ts";
-import { ask, canAsk, confirm, YES_ARG } from "./ask.ts";
-import { commandUser } from "./command-user.ts";
+import { flag, PATH, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, faultText, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
-import { withProgress } from "./progress.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import { YES_ARG, ask, canAsk, confirm, withProgress } from "./terminal.ts";
+import { actAsOwner, commandUser, isAllowed } from "./user.ts";
 
 export const createCommand = defineCommand({
   description: "Copy the database to a file, also while a daemon serves it",
@@ -32,7 +30,7 @@ export const createCommand = defineCommand({
     "it FILE.json says what is in it. It holds webhook secrets: whoever reads it can sign as you do. A command of root\n" +
     "acts as the user whose the database is: FILE lies where that user may write.",
   args: {
-    file: word(TEXT, "File to be made"),
+    file: word(PATH, "File to be made"),
     replace: toggle("Take the place of a file of that name, once the copy is whole"),
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
@@ -75,7 +73,7 @@ export const checkCommand = defineCommand({
   notes:
     "Reads all of it, and compares it with FILE.json where that is there. Writes nothing beside it. Ends with 1 when\n" +
     "a daemon could not be started with it.",
-  args: { file: word(TEXT, "The copy"), ...JSON_ARG },
+  args: { file: word(PATH, "The copy"), ...JSON_ARG },
   async run(given) {
     const file = resolve(given.file);
     const { giveWay, judgeCopy } = await import("../daemon/backup.ts");
@@ -98,7 +96,7 @@ export const restoreCommand = defineCommand({
     "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again. A command of\n" +
     "root acts as the user whose the database is, who must be able to read the copy.",
   args: {
-    file: word(TEXT, "The copy"),
+    file: word(PATH, "The copy"),
     deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: held until released, or sent"),
     ...YES_ARG,
     ...settingArgs(["db", "config"]),

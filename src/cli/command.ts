@@ -1,43 +1,150 @@
-import type { ArgumentTable, Given } from "./arguments.ts";
+import { parseArgs } from "node:util";
 
-/** A command of the program, or a group of them. */
-export interface Command<Args extends ArgumentTable = ArgumentTable> {
+import { defineCommand as defineCittyCommand, type CommandDef } from "citty";
+
+import { nearestName } from "../domain/nearest-name.ts";
+import { quote } from "../domain/rule.ts";
+import type { Argument, ArgumentTable, Given } from "./arguments.ts";
+import { meantCommand, UsageError } from "./failure.ts";
+
+/** A command of the program, or a group of commands, as citty runs it. */
+export interface Command extends CommandDef {
+  readonly meta: CommandTexts;
+  readonly args: ArgumentTable;
+  /** By name. A function loads the command when it is needed. */
+  readonly subCommands: Readonly<Record<string, Command | (() => Promise<Command>)>>;
+}
+
+interface CommandTexts {
   /** For the program alone. */
   readonly version?: string;
   readonly description: string;
   /** A command line that works. */
   readonly example: string;
-  /** Other things that a user must know. */
+  /** Paragraphs that help shows after the flags. */
   readonly notes?: string;
+}
+
+/** What {@link defineCommand} makes a command of. */
+export interface Definition<Args extends ArgumentTable> extends CommandTexts {
   readonly args?: Args;
-  /** By name. A function loads the command when it is needed. */
-  readonly subCommands?: Readonly<Record<string, Command | (() => Promise<Command>)>>;
-  /** Runs with the values for `args`. A command that answers a question with no returns its exit code. */
-  // A method, not a property: commands stand beside others that are given something else.
+  readonly subCommands?: Command["subCommands"];
+  /** Returns the message for a flag that the command does not have. */
+  readonly unknownFlag?: typeof nearestFlag;
+  /** Returns an exit code if the result is a no. */
+  // A method, not a property: so a command is assignable whatever its arguments are.
   run?(given: Given<Args>): Promise<number | void> | number | void;
 }
 
-/** Checks a command's types: its run gets what its arguments read. */
-export function defineCommand<const Args extends ArgumentTable>(command: Command<Args>): Command {
-  return command;
+/**
+ * Defines a command for citty. By itself citty ignores unknown flags and surplus words, keeps one value of a repeated
+ * flag, reads `--db --json` as a value, and skips flags before the name of a command.
+ */
+export function defineCommand<const Args extends ArgumentTable>(of: Definition<Args>): Command {
+  const { args = {} as Args, subCommands = {}, unknownFlag = nearestFlag, run, ...meta } = of;
+  const own = { meta, args, subCommands };
+  const behaviour = defineCittyCommand({
+    setup({ rawArgs: [word] }) {
+      if (run === undefined) requireCommand(word, own);
+    },
+    async run({ rawArgs }) {
+      const code = await run?.(readArguments(rawArgs, args, unknownFlag));
+      // citty drops what the run of a sub-command returns.
+      if (typeof code === "number" && code !== 0) process.exitCode = code;
+    },
+  });
+  return { ...behaviour, ...own };
 }
 
-/** The command of this name; undefined when there is none. */
-export async function subCommandOf(
-  { subCommands = {} }: Command,
-  name: string,
-): Promise<Command | undefined> {
-  const found = Object.hasOwn(subCommands, name) ? subCommands[name] : undefined;
-  return typeof found === "function" ? found() : found;
+/** The commands of a group by name, loaded. */
+export async function subCommandsOf(
+  group: Pick<Command, "subCommands">,
+): Promise<readonly (readonly [name: string, command: Command])[]> {
+  const load = async (found: Command | (() => Promise<Command>)): Promise<Command> =>
+    typeof found === "function" ? found() : found;
+  const entries = Object.entries(group.subCommands);
+  return Promise.all(entries.map(async ([name, found]) => [name, await load(found)] as const));
 }
 
-/** The commands below a command, by name. */
-export async function subCommandsOf({
-  subCommands = {},
-}: Command): Promise<readonly (readonly [name: string, command: Command])[]> {
-  return Promise.all(
-    Object.entries(subCommands).map(
-      async ([name, found]) => [name, typeof found === "function" ? await found() : found] as const,
-    ),
+/** Throws a {@link UsageError} if the first word after a group's name is not one of its commands. */
+export function requireCommand(
+  word: string | undefined,
+  { subCommands, meta }: Pick<Command, "subCommands" | "meta">,
+): void {
+  const names = Object.keys(subCommands);
+  const all = `there are ${names.join(", ")}`;
+  if (word === undefined) return refuse(`no command given; ${all}`);
+  if (names.includes(word)) return;
+  if (word.startsWith("-")) {
+    const hint = `flags stand behind the command, as in '${meta.example} --db FILE'`;
+    return refuse(`unexpected flag ${quote(word)} before the command; ${hint}`);
+  }
+  const meant = meantCommand(word, names);
+  const hint = meant === null ? all : `the nearest known one is ${meant}`;
+  refuse(`unknown command ${quote(word)}; ${hint}`);
+}
+
+/** Reads the words after a command's name. Throws a {@link UsageError} for everything that `args` does not allow. */
+export function readArguments<const Args extends ArgumentTable>(
+  rawArgs: readonly string[],
+  args: Args,
+  unknownFlag = nearestFlag,
+): Given<Args> {
+  const entries = Object.entries(args);
+  const flags = new Map(entries.filter(([, { type }]) => type !== "positional"));
+  const words = entries.filter(([name]) => !flags.has(name));
+  const texts = new Map<string, string[]>(entries.map(([name]) => [name, []]));
+  const options = Object.fromEntries(
+    [...flags].map(([name, { type }]) => [name, { type: type as "string" | "boolean" }]),
   );
+  const rules = { options, tokens: true, strict: false, allowPositionals: true } as const;
+  for (const token of parseArgs({ args: [...rawArgs], ...rules }).tokens) {
+    if (token.kind === "option") {
+      const flag = token.rawName.startsWith("--") ? flags.get(token.name) : undefined;
+      const known = ["--help", ...[...flags.keys()].map((name) => `--${name}`)];
+      if (flag === undefined) return refuse(unknownFlag(token.rawName, known));
+      texts.get(token.name)?.push(flagValue(token, flag));
+    } else if (token.kind === "positional") {
+      const [name, { isRest }] = words[0] ?? refuse(`unexpected argument ${quote(token.value)}`);
+      texts.get(name)?.push(token.value);
+      if (isRest !== true) words.shift();
+    }
+  }
+  const values = entries.map(([name, { type, isRequired, read }]) => {
+    const given = texts.get(name) ?? [];
+    const shown = type === "positional" ? name.toUpperCase() : `--${name}`;
+    if (isRequired === true && given.length === 0) refuse(`${shown} is missing`);
+    return [name, read(given, shown)];
+  });
+  // Every name of the table has the value that its own argument read.
+  return Object.fromEntries(values) as Given<Args>;
+}
+
+interface FlagToken {
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  readonly inlineValue?: boolean | undefined;
+}
+
+function flagValue(
+  { rawName, value, inlineValue }: FlagToken,
+  { type }: Argument<unknown>,
+): string {
+  if (type === "boolean") {
+    if (value === undefined || value === "true" || value === "false") return value ?? "true";
+    return refuse(`${rawName} takes no value but true and false, not ${quote(value)}`);
+  }
+  if (value === undefined) return refuse(`${rawName} needs a value`);
+  // Otherwise `--db --json` would open a file named --json. A dash alone is standard input.
+  if (inlineValue === true || !value.startsWith("-") || value === "-") return value;
+  const hint = `${quote(value)} looks like a flag; write ${rawName}=VALUE`;
+  return refuse(`${rawName} needs a value, and ${hint}`);
+}
+
+function nearestFlag(flag: string, known: readonly string[]): string {
+  return `unknown flag ${quote(flag)}; the nearest known one is ${nearestName(flag, known)}`;
+}
+
+function refuse(message: string): never {
+  throw new UsageError(message);
 }

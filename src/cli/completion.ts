@@ -1,11 +1,13 @@
+import { RootCommand } from "@bomb.sh/tab";
+
 import { quote } from "../domain/rule.ts";
-import { TEXT, word } from "./arguments.ts";
-import { readCommandTree } from "./command-tree.ts";
-import { defineCommand, type Command } from "./command.ts";
-import { completionScript, SHELLS } from "./completion-script.ts";
+import { flags, TEXT, word, type Argument } from "./arguments.ts";
+import { defineCommand, subCommandsOf, type Command } from "./command.ts";
 import { UsageError } from "./failure.ts";
 
-const SHELL = { ...word(TEXT, "Shell to make the script for"), hint: SHELLS.join("|") };
+const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
+/** The word for which the scripts of tab run the program, with the words of the command line after `--`. */
+const COMPLETE = "complete";
 
 /** `postbackd completion`, for the commands of `program`. */
 export function completionCommandFor(program: Command): Command {
@@ -13,15 +15,73 @@ export function completionCommandFor(program: Command): Command {
     description: "Print a script that completes commands and flags in a shell",
     example: "postbackd completion bash > /etc/bash_completion.d/postbackd",
     notes:
-      "For zsh, put it into a folder of $fpath as _postbackd; for fish, into\n" +
-      "~/.config/fish/completions/postbackd.fish. The script fits this version of the program.",
-    args: { shell: SHELL },
-    async run({ shell: given }) {
+      "For bash, the package bash-completion must be installed. For zsh, put the script into a folder of $fpath as\n" +
+      "_postbackd; for fish, into ~/.config/fish/completions/postbackd.fish. The script runs postbackd at each Tab.",
+    args: {
+      shell: { ...word(TEXT, "Shell to make the script for"), valueHint: SHELLS.join("|") },
+      words: { ...flags(TEXT, "For the script"), type: "positional", isRest: true },
+    },
+    async run({ shell: given, words }) {
+      const line = words ?? [];
+      if (given === COMPLETE && (await takesPath(program, line))) {
+        // tab itself always turns off the shell's own completion of file names.
+        process.stdout.write(":0\n");
+        return;
+      }
+      const root = new RootCommand();
+      await register(program, root, []);
+      if (given === COMPLETE) return root.parse([...line]);
       const shell = SHELLS.find((known) => known === given);
       if (shell === undefined) {
         throw new UsageError(`there is a script for ${SHELLS.join(", ")}, not for ${quote(given)}`);
       }
-      process.stdout.write(completionScript(await readCommandTree(program), shell));
+      root.setup("postbackd", "postbackd completion", shell);
+      if (shell === "bash") process.stdout.write(BASH_FILE_NAMES);
     },
   });
+}
+
+// The script of tab registers its function without the option that makes bash complete file names.
+const BASH_FILE_NAMES = "complete -o default -F __postbackd_complete postbackd\n";
+
+/**
+ * Registers a command and everything below it. tab has an adapter for citty, which offers words such as LOGIN as flags
+ * and takes every flag for one without a value.
+ */
+async function register(
+  { meta, args, ...command }: Command,
+  root: RootCommand,
+  words: readonly string[],
+): Promise<void> {
+  const node = words.length === 0 ? root : root.command(words.join(" "), meta.description);
+  for (const [name, { type, description, valueHint }] of Object.entries(args)) {
+    const choices = valueHint.includes("|") ? valueHint.split("|") : [];
+    const offer: Offer = (complete) => choices.forEach((choice) => complete(choice, ""));
+    if (type === "positional") node.argument(name, offer);
+    else if (type === "string") node.option(name, description, offer);
+    else node.option(name, description);
+  }
+  node.option("help", "Explain the command");
+  if (meta.version !== undefined) node.option("version", "Print the version");
+  for (const [name, below] of await subCommandsOf(command)) {
+    await register(below, root, [...words, name]);
+  }
+}
+
+type Offer = (complete: (value: string, description: string) => void) => void;
+
+/** True if the word at the cursor, the last one, is a path. */
+async function takesPath(program: Command, line: readonly string[]): Promise<boolean> {
+  let command = program;
+  for (const each of line) {
+    const found = (await subCommandsOf(command)).find(([name]) => name === each);
+    command = found?.[1] ?? command;
+  }
+  const [before = "", current = ""] = ["", ...line].slice(-2);
+  const flag = /^--([^=]+)=/.exec(current)?.[1] ?? /^--(.+)$/.exec(before)?.[1] ?? "";
+  const given = command.args[flag];
+  if (given?.type === "string") return given.valueHint === "PATH";
+  const isFile = ({ type, valueHint }: Argument<unknown>): boolean =>
+    type === "positional" && valueHint === "PATH";
+  return !current.startsWith("-") && Object.values(command.args).some(isFile);
 }

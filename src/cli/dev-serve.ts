@@ -11,12 +11,12 @@ import { STANDARD_DEV_LOGIN } from "../domain/account/login.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox-box.ts";
 import { createLogger } from "../log.ts";
-import { byCommand } from "./command-user.ts";
 import { greeting } from "./dev-greeting.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { writeReadyFile } from "./ready-file.ts";
 import { endOnFault, startFor } from "./serve.ts";
 import { watchSignals } from "./stop-signal.ts";
+import { byCommand } from "./user.ts";
 
 export interface DevOrder {
   readonly clock: ClockMode;

@@ -2,6 +2,7 @@ import { tmpdir } from "node:os";
 import { inspect } from "node:util";
 
 import { isError, messageOf } from "../domain/message-of.ts";
+import { closeName } from "../domain/nearest-name.ts";
 
 /**
  * The command was understood and could not be done. The message says what is wrong and, behind a semicolon, what to do:
@@ -95,3 +96,20 @@ const REMEDIES: Readonly<Record<string, string>> = {
 
 /** The program's exit codes (contract §8); 78 is EX_CONFIG of sysexits.h. */
 export const EXIT = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
+
+/** The command of a group that an unknown word most likely stands for; null if none is close. */
+export function meantCommand(word: string, names: readonly string[]): string | null {
+  return names.find((name) => SYNONYMS[name]?.includes(word)) ?? closeName(word, names);
+}
+
+/** Words that other programs have for our commands. No count of letters finds them. */
+const SYNONYMS: Readonly<Record<string, readonly string[]>> = {
+  create: ["add", "make", "new"],
+  database: ["migrate"],
+  erase: ["delete", "remove", "rm"],
+  list: ["ls", "ps"],
+  redeliver: ["resend", "retry"],
+  revoke: ["cancel", "delete", "remove", "rm"],
+  show: ["get"],
+  start: ["daemon", "run", "serve", "up"],
+};

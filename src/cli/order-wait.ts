@@ -5,7 +5,7 @@ import type { DeliveryCount, RedeliveryOrder, Store } from "../store/store.ts";
 import type { AdminParts } from "./admin-command.ts";
 import { CommandFailure } from "./failure.ts";
 import { printError } from "./print.ts";
-import { withProgress } from "./progress.ts";
+import { withProgress } from "./terminal.ts";
 
 const LOOK_MS = 500;
 

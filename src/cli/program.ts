@@ -1,5 +1,7 @@
+import { runCommand, type ArgsDef } from "citty";
+
 import { version } from "../assets.ts";
-import { subCommandOf, type Command } from "./command.ts";
+import { defineCommand, requireCommand, type Command } from "./command.ts";
 import {
   CommandFailure,
   ConfigurationError,
@@ -9,9 +11,9 @@ import {
   UsageError,
 } from "./failure.ts";
 import { printError, printJson } from "./print.ts";
-import { takeNoColor } from "./terminal.ts";
+import { takeNoColor, terminalLayout } from "./terminal.ts";
 
-const admin: Command = {
+const admin = defineCommand({
   description:
     "Manage accounts, keys, secrets, access, workers, tasks, deliveries, sign-ins, also while serving",
   example: "postbackd admin account create alice",
@@ -27,17 +29,17 @@ const admin: Command = {
     audit: async () => (await import("./admin-audit.ts")).auditCommand,
     link: async () => (await import("./admin-link.ts")).linkCommand,
   },
-};
+});
 
-const database: Command = {
+const database = defineCommand({
   description: "Make and migrate the tables of a database on a server",
   example: "postbackd database migrate",
   subCommands: {
-    migrate: async () => (await import("./database-migrate.ts")).databaseMigrateCommand,
+    migrate: async () => (await import("./database.ts")).databaseMigrateCommand,
   },
-};
+});
 
-const backup: Command = {
+const backup = defineCommand({
   description: "Make, check and restore copies of a database file",
   example: "postbackd backup create /var/lib/postbackd/copy.db",
   subCommands: {
@@ -45,20 +47,20 @@ const backup: Command = {
     check: async () => (await import("./backup.ts")).checkCommand,
     restore: async () => (await import("./backup.ts")).restoreCommand,
   },
-};
+});
 
-const config: Command = {
+const config = defineCommand({
   description: "Check, show and begin a configuration",
   example: "postbackd config check",
   subCommands: {
-    check: async () => (await import("./config-check.ts")).configCheckCommand,
-    print: async () => (await import("./config-print.ts")).configPrintCommand,
-    init: async () => (await import("./config-init.ts")).configInitCommand,
+    check: async () => (await import("./config.ts")).configCheckCommand,
+    print: async () => (await import("./config.ts")).configPrintCommand,
+    init: async () => (await import("./config.ts")).configInitCommand,
   },
-};
+});
 
 /** The program with all its commands. */
-export const program: Command = {
+export const program: Command = defineCommand({
   version,
   description: "Runs tasks for accounts and reports finished tasks by signed webhooks",
   example: "postbackd start",
@@ -69,7 +71,7 @@ export const program: Command = {
     admin,
     backup,
     database,
-    move: async () => (await import("./move.ts")).moveCommand,
+    move: async () => (await import("./database.ts")).moveCommand,
     worker: async () => (await import("./worker.ts")).workerCommand,
     listen: async () => (await import("./listen.ts")).listenCommand,
     config,
@@ -80,23 +82,23 @@ export const program: Command = {
     health: async () => (await import("./health.ts")).healthCommand,
     // These describe the whole tree, so they must not import it.
     completion: async () => (await import("./completion.ts")).completionCommandFor(program),
-    man: async () => (await import("./man.ts")).manCommandFor(program),
+    man: async () => (await import("./help.ts")).manCommandFor(program),
     version: async () => (await import("./version.ts")).versionCommand,
   },
-};
+});
 
-/** Runs a command line, without the program's name. Answers the exit code; prints errors. */
-export async function runProgram(given: readonly string[]): Promise<number> {
-  const argv = takeNoColor(given);
-  if (argv.length === 1 && isVersionFlag(argv[0])) return print(`${version}\n`);
-  const found = await findCommand(toCommand(argv));
+/** Runs a command line, without the program's name, and sets the process's exit code. Prints errors. */
+export async function runProgram(given: readonly string[]): Promise<void> {
+  const argv = toCommand(takeNoColor(given));
+  const found = await findCommand(argv);
   try {
-    if (asksFor(found.rest, ["--help", "-h"])) return await explain(found);
-    return await runFound(found);
+    if (argv.length === 1 && isVersionFlag(given[0])) process.stdout.write(`${version}\n`);
+    else if (asksFor(found.rest, ["--help", "-h"])) await explain(found);
+    else await runCommand<ArgsDef>(program, { rawArgs: [...argv] });
   } catch (error) {
     // Also for a command line that cannot be read: a program gave it, and reads the error.
     if (asksFor(found.rest, ["--json"])) printJson({ error: errorDocument(error, found.name) });
-    return reportFailure(error, found.name);
+    process.exitCode = reportFailure(error, found.name);
   }
 }
 
@@ -108,7 +110,7 @@ function toCommand(argv: readonly string[]): readonly string[] {
 }
 
 function isVersionFlag(word: string | undefined): boolean {
-  return isOneOf(word, ["--version", "-V", "-v"]);
+  return word === "--version" || word === "-V" || word === "-v";
 }
 
 interface FoundCommand {
@@ -119,84 +121,31 @@ interface FoundCommand {
   readonly rest: readonly string[];
 }
 
-/** Follows the names of commands as far as they are known. */
+/** Follows the names of commands as far as they are known. citty does the same and does not export it. */
 async function findCommand(argv: readonly string[]): Promise<FoundCommand> {
   let found: FoundCommand = { name: "postbackd", command: program, rest: argv };
   for (const word of argv) {
-    const command = await subCommandOf(found.command, word);
-    if (command === undefined) break;
+    const { subCommands } = found.command;
+    const next = Object.hasOwn(subCommands, word) ? subCommands[word] : undefined;
+    if (next === undefined) break;
+    const command = typeof next === "function" ? await next() : next;
     found = { name: `${found.name} ${word}`, command, rest: found.rest.slice(1) };
   }
   return found;
 }
 
-async function runFound(found: FoundCommand): Promise<number> {
-  const { run, args = {} } = found.command;
-  if (run === undefined) throw await noCommand(found);
-  const { readArguments } = await import("./arguments.ts");
-  return (await run(readArguments(found.rest, args))) ?? EXIT.done;
-}
-
-async function explain(found: FoundCommand): Promise<number> {
+async function explain({ name, command, rest: [word = ""] }: FoundCommand): Promise<void> {
   // Of `help nonsense` the unknown word is left.
-  const { command, rest } = found;
-  const [word = ""] = rest;
-  if (command.subCommands !== undefined && !word.startsWith("-")) throw await noCommand(found);
-  const [{ helpText }, { terminalLayout }] = await Promise.all([
-    import("./help-text.ts"),
-    import("./terminal.ts"),
-  ]);
-  return print(await helpText(found.name, command, terminalLayout()));
+  const isGroup = Object.keys(command.subCommands).length > 0;
+  if (isGroup && !word.startsWith("-")) requireCommand(word, command);
+  const { helpText } = await import("./help.ts");
+  process.stdout.write(await helpText(name, command, terminalLayout()));
 }
 
 function asksFor(rest: readonly string[], flags: readonly string[]): boolean {
   const end = rest.indexOf("--");
-  const words = end === -1 ? rest : rest.slice(0, end);
-  return words.some((word) => isOneOf(word, flags));
+  return (end === -1 ? rest : rest.slice(0, end)).some((word) => flags.includes(word));
 }
-
-/** Tells why a group of commands cannot be run as it was called. */
-async function noCommand({ command, rest }: FoundCommand): Promise<UsageError> {
-  const names = Object.keys(command.subCommands ?? {});
-  const [word] = rest;
-  if (word === undefined) return new UsageError(`no command given; there are ${names.join(", ")}`);
-  const [{ closeName }, { quote }] = await Promise.all([
-    import("../config/config.ts"),
-    import("../domain/rule.ts"),
-  ]);
-  if (word.startsWith("-")) {
-    const hint = `flags stand behind the command, as in '${command.example} --db FILE'`;
-    return new UsageError(`unexpected flag ${quote(word)} before the command; ${hint}`);
-  }
-  const meant =
-    OTHER_WORDS.get(word)?.find((name) => names.includes(name)) ?? closeName(word, names);
-  const hint =
-    meant === null ? `there are ${names.join(", ")}` : `the nearest known one is ${meant}`;
-  return new UsageError(`unknown command ${quote(word)}; ${hint}`);
-}
-
-/** Words that other programs have for our commands. No count of letters finds these. */
-const OTHER_WORDS: ReadonlyMap<string, readonly string[]> = new Map(
-  Object.entries({
-    add: ["create"],
-    cancel: ["revoke"],
-    daemon: ["start"],
-    delete: ["revoke", "erase"],
-    get: ["show", "list"],
-    ls: ["list"],
-    make: ["create"],
-    migrate: ["database"],
-    new: ["create"],
-    ps: ["list"],
-    remove: ["revoke", "erase"],
-    resend: ["redeliver"],
-    retry: ["redeliver"],
-    rm: ["revoke", "erase"],
-    run: ["start"],
-    serve: ["start"],
-    up: ["start"],
-  }),
-);
 
 /** Prints why a command failed, and returns the exit code. */
 export function reportFailure(error: unknown, name = "postbackd"): number {
@@ -211,13 +160,4 @@ export function reportFailure(error: unknown, name = "postbackd"): number {
   const isExpected = error instanceof CommandFailure;
   printError(isExpected ? error.message : faultText(error, process.env));
   return EXIT.failed;
-}
-
-function print(text: string): number {
-  process.stdout.write(text);
-  return EXIT.done;
-}
-
-function isOneOf(word: string | undefined, words: readonly string[]): boolean {
-  return word !== undefined && words.includes(word);
 }

@@ -21,11 +21,11 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { isError } from "../domain/message-of.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
-import { byCommand, commandUser } from "./command-user.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
-import { withProgress } from "./progress.ts";
 import { writeReadyFile } from "./ready-file.ts";
 import { watchSignals } from "./stop-signal.ts";
+import { withProgress } from "./terminal.ts";
+import { byCommand, commandUser } from "./user.ts";
 
 /**
  * Serves until a signal asks it to stop, with all webhooks held if that is asked for, then ends the process with 0. At

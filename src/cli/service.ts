@@ -1,9 +1,9 @@
 import { executable } from "../assets.ts";
 import type { ServiceStep } from "../daemon/service-install.ts";
 import { toggle, type Given } from "./arguments.ts";
-import { confirm, YES_ARG } from "./ask.ts";
-import { defineCommand, type Command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
+import { confirm, YES_ARG } from "./terminal.ts";
 
 const NAME = "postbackd service";
 
@@ -54,11 +54,11 @@ const uninstall = defineCommand({
   },
 });
 
-export const serviceCommand: Command = {
+export const serviceCommand = defineCommand({
   description: "Install postbackd as a service of systemd, or take it away",
   example: `${NAME} install --dry-run`,
   subCommands: { install, uninstall },
-};
+});
 
 function requireRoot({ "dry-run": isDry }: Given<typeof DRY_RUN>): void {
   if (isDry || process.geteuid?.() === 0) return;

@@ -1,4 +1,5 @@
 import type { ConfigVerdict } from "../config/config.ts";
+import { unknownNameMessage } from "../config/setting-name.ts";
 import { toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { judgeServingConfig, loadServingConfig, settingArgs } from "./settings.ts";
@@ -19,6 +20,7 @@ export const startCommand = defineCommand({
       "Hold all webhooks before the first is sent, until they are released",
     ),
   },
+  unknownFlag: (flag, others) => unknownNameMessage(flag, { what: "flag", others }),
   async run(given) {
     const config = loadServingConfig(given);
     const { serve } = await import("./serve.ts");

@@ -1,4 +1,9 @@
+import { createInterface } from "node:readline/promises";
 import { styleText } from "node:util";
+
+import type { TellProgress, WorkProgress } from "../domain/work-progress.ts";
+import { toggle } from "./arguments.ts";
+import { CommandFailure } from "./failure.ts";
 
 /** How texts for a person are laid out: wide as the terminal, and with styles where it shows them. */
 export interface Layout {
@@ -47,4 +52,136 @@ export function wrapped(text: string, width: number): readonly string[] {
 function hasStyles(): boolean {
   const { NO_COLOR: noColor = "", TERM: term } = process.env;
   return noColor === "" && term !== "dumb";
+}
+
+/** Asks whoever sits at the terminal: on stderr, so that stdout stays the answer's own. */
+
+/** True when somebody can be asked: a terminal shows the question and takes the answer. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY && process.stderr.isTTY;
+}
+
+/** Asks a question until the answer is one that `read` takes. Throws a {@link CommandFailure} when none comes. */
+export async function ask<Value>(
+  question: string,
+  read: (answer: string) => Value | null,
+): Promise<Value> {
+  const stop = new AbortController();
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // Ctrl-C, Ctrl-D, or the terminal is gone: without this the question would wait for ever.
+  terminal.once("close", () => stop.abort());
+  try {
+    for (;;) {
+      const answer = await terminal.question(`${question} `, { signal: stop.signal });
+      const value = read(answer.trim().toLowerCase());
+      if (value !== null) return value;
+    }
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    process.stderr.write("\n");
+    throw new CommandFailure("not answered; nothing was done", { cause: error });
+  } finally {
+    terminal.close();
+  }
+}
+
+/** The flag that {@link confirm} needs, for a command's definition. */
+export const YES_ARG = { yes: toggle("Do it without asking; only a terminal is asked") };
+
+/**
+ * Has whoever sits at the terminal say that what cannot be undone is meant: `loss` tells what goes and how much. With
+ * `--yes` nobody is asked, and without a terminal neither: a script has said what it means. Throws a
+ * {@link CommandFailure} for a no.
+ */
+export async function confirm(
+  { yes }: { readonly yes: boolean },
+  loss: () => string | Promise<string>,
+): Promise<void> {
+  if (yes || !canAsk()) return;
+  const isMeant = await ask(`${await loss()} Go on? [y/N]`, toYesOrNo);
+  if (!isMeant) throw new CommandFailure("nothing was done");
+}
+
+/** Nothing but a yes is one. */
+function toYesOrNo(answer: string): boolean {
+  return answer === "y" || answer === "yes";
+}
+
+/** Shows how far long work is, in one way for all commands. */
+
+// Over a shorter time a rate is none.
+const RATED_MS_MIN = 1000;
+const MINUTE_S = 60;
+// Nobody reads faster, and a line for each of a million steps would cost more than the work.
+const SHOWN_EVERY_MS = 100;
+const CLEAR_LINE = "\r\u001B[K";
+
+/** The part of a terminal that the line of progress needs: stderr, unless a test has another. */
+export interface ProgressTerminal {
+  readonly isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+/**
+ * Does work that tells how far it is. On a terminal one line shows it, which changes, stays when a part is done, and is
+ * gone when the work ends before; elsewhere nothing is shown, so that logs and scripts get no line of it.
+ */
+export async function withProgress<Value>(
+  work: (tell: TellProgress) => Value | Promise<Value>,
+  terminal: ProgressTerminal = process.stderr,
+): Promise<Value> {
+  if (terminal.isTTY !== true) return work(() => {});
+  const textOf = progressTexts(() => performance.now());
+  let shownAt = -SHOWN_EVERY_MS;
+  let isLineOpen = false;
+  const tell = (progress: WorkProgress): void => {
+    const isDone = progress.done === progress.of;
+    const text = textOf(progress);
+    const now = performance.now();
+    if (!isDone && now - shownAt < SHOWN_EVERY_MS) return;
+    shownAt = now;
+    isLineOpen = !isDone;
+    terminal.write(`${CLEAR_LINE}${text}${isDone ? "\n" : ""}`);
+  };
+  try {
+    return await work(tell);
+  } finally {
+    if (isLineOpen) terminal.write(CLEAR_LINE);
+  }
+}
+
+/** How far a part is, as one line shows it: `tasks: 120,000 of 1,000,000, 51,300/s, 17 s left`. */
+export function progressText({ part, done, of }: WorkProgress, elapsedMs: number): string {
+  const text = `${part}: ${shown(done)}${of === null ? "" : ` of ${shown(of)}`}`;
+  if (elapsedMs < RATED_MS_MIN || done === 0) return text;
+  const perSecond = (done * 1000) / elapsedMs;
+  const rated = `${text}, ${rateText(perSecond)}`;
+  return of !== null && done < of ? `${rated}, ${leftText((of - done) / perSecond)} left` : rated;
+}
+
+function shown(count: number): string {
+  return Math.round(count).toLocaleString("en");
+}
+
+function rateText(perSecond: number): string {
+  return perSecond < 1 ? `${shown(perSecond * MINUTE_S)}/min` : `${shown(perSecond)}/s`;
+}
+
+function leftText(seconds: number): string {
+  if (seconds < 2 * MINUTE_S) return `${Math.ceil(seconds)} s`;
+  return `${Math.ceil(seconds / MINUTE_S)} min`;
+}
+
+/** Answers what makes those lines of progress: it knows when each part was begun. */
+export function progressTexts(now: () => number): (progress: WorkProgress) => string {
+  let part = "";
+  let begunAt = now();
+  let toldAt = begunAt;
+  return (progress) => {
+    // A part begins when the last of the one before is told.
+    if (progress.part !== part) begunAt = toldAt;
+    part = progress.part;
+    toldAt = now();
+    return progressText(progress, toldAt - begunAt);
+  };
 }

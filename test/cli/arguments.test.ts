@@ -1,17 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  flag,
-  flags,
-  optionalWord,
-  readArguments,
-  rest,
-  TEXT,
-  toggle,
-  word,
-} from "../../src/cli/arguments.ts";
-import { settingArgs } from "../../src/cli/settings.ts";
+import { runCommand, type ArgsDef } from "citty";
+
+import { flag, flags, optionalWord, rest, TEXT, toggle, word } from "../../src/cli/arguments.ts";
+import { readArguments } from "../../src/cli/command.ts";
+import { startCommand } from "../../src/cli/start.ts";
 
 const ARGS = {
   login: word(TEXT, ""),
@@ -71,13 +65,12 @@ for (const [words, message] of REFUSED) {
   });
 }
 
-test("says of a key without a flag how it is set", () => {
-  const start = settingArgs();
+test("start names the file's key and the variable of a setting that has no flag", async () => {
+  const run = (...words: string[]): Promise<unknown> =>
+    runCommand<ArgsDef>(startCommand, { rawArgs: words });
 
-  assert.throws(() => readArguments(["--webhooks-timeout", "3s"], start), {
-    message: /POSTBACKD_WEBHOOKS_TIMEOUT/,
-  });
-  assert.throws(() => readArguments(["--limits-requests-per-minute", "5"], start), {
+  await assert.rejects(run("--webhooks-timeout", "3s"), { message: /POSTBACKD_WEBHOOKS_TIMEOUT/ });
+  await assert.rejects(run("--limits-requests-per-minute", "5"), {
     message: /limits\.requests_per_minute in the file and POSTBACKD_LIMITS_REQUESTS_PER_MINUTE/,
   });
 });

@@ -5,12 +5,13 @@ import { z } from "zod";
 
 import { version } from "../../src/assets.ts";
 import { flag, optionalWord, TEXT, textOf, toggle, word } from "../../src/cli/arguments.ts";
-import { allCommands, readCommandTree } from "../../src/cli/command-tree.ts";
-import { defineCommand, subCommandOf, type Command } from "../../src/cli/command.ts";
-import { helpText } from "../../src/cli/help-text.ts";
+import { defineCommand, type Command } from "../../src/cli/command.ts";
+import { helpText } from "../../src/cli/help.ts";
 import { program } from "../../src/cli/program.ts";
+import { startCommand } from "../../src/cli/start.ts";
 import { PLAIN } from "../../src/cli/terminal.ts";
 import { SETTING_LIST } from "../../src/config/config.ts";
+import { allCommands, flagsOf } from "../helpers/commands.ts";
 import { runProgram } from "../helpers/program.ts";
 
 /** A command with an argument of each kind. */
@@ -30,13 +31,7 @@ const DEMO = defineCommand({
 
 function namesBelow(group: Command | (() => Promise<Command>) | undefined): string {
   assert.ok(typeof group === "object");
-  return Object.keys(group.subCommands ?? {}).join(", ");
-}
-
-async function startCommand(): Promise<Command> {
-  const found = await subCommandOf(program, "start");
-  assert.ok(found !== undefined);
-  return found;
+  return Object.keys(group.subCommands).join(", ");
 }
 
 test("prints its version", async (t) => {
@@ -107,7 +102,7 @@ EXAMPLE
 });
 
 test("breaks explanations between words where the terminal is narrow", async () => {
-  const narrow = await helpText("postbackd start", await startCommand(), { ...PLAIN, width: 60 });
+  const narrow = await helpText("postbackd start", startCommand, { ...PLAIN, width: 60 });
   assert.doesNotMatch(narrow, /^(?! {2}postbackd).{61}/mu);
   assert.match(narrow, /^ {2}--no-notify +Send no notifications through the\n {24}server,/mu);
 });
@@ -126,11 +121,13 @@ test("prints a manual page with every command and every flag", async (t) => {
 
   assert.equal(code, 0);
   const page = stdout.replaceAll("\\-", "-");
-  for (const { words, commands, flags } of allCommands(await readCommandTree(program))) {
-    if (commands.length > 0) continue;
+  for (const { words, command, isGroup } of await allCommands(program)) {
+    if (isGroup) continue;
     const section = page.split(/^\.S[SH] /mu).find((each) => isAbout(each, words));
     assert.ok(section !== undefined, words.join(" "));
-    for (const { name } of flags) assert.match(section, new RegExp(`^\\.B --${name}( |$)`, "mu"));
+    for (const name of flagsOf(command)) {
+      assert.match(section, new RegExp(`^\\.B --${name}( |$)`, "mu"));
+    }
   }
   // A line that begins with a dot by accident would be an unknown macro.
   const macros = page.match(/^\.\S+/gmu) ?? [];
@@ -141,7 +138,7 @@ function isAbout(section: string, words: readonly string[]): boolean {
   return new RegExp(`^${["postbackd", ...words].join(" ")}( [[A-Z]|\n)`, "u").test(section);
 }
 
-for (const { words, commands } of allCommands(await readCommandTree(program))) {
+for (const { words, isGroup } of await allCommands(program)) {
   const name = ["postbackd", ...words].join(" ");
   test(`explains ${name} with an example of it`, async (t) => {
     const { code, stdout, stderr } = await runProgram(t, [...words, "--help"]);
@@ -154,7 +151,7 @@ for (const { words, commands } of allCommands(await readCommandTree(program))) {
     assert.doesNotMatch(stdout, /.{121}/, "no line is wider than 120 columns");
     // A group's example is one of a command in it.
     assert.ok(`${example} `.startsWith(`${name} `), example);
-    assert.equal(commands.length > 0, /\nCOMMANDS\n/.test(stdout));
+    assert.equal(isGroup, /\nCOMMANDS\n/.test(stdout));
   });
 }
 
@@ -184,7 +181,7 @@ const WRONG: readonly [words: readonly string[], stderr: string][] = [
   ],
   [
     ["admin"],
-    `postbackd: no command given; there are ${namesBelow(program.subCommands?.["admin"])}\n` +
+    `postbackd: no command given; there are ${namesBelow(program.subCommands["admin"])}\n` +
       "Try 'postbackd admin --help'.\n",
   ],
   [

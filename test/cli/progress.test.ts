@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { progressText, progressTexts, withProgress } from "../../src/cli/progress.ts";
+import { progressText, progressTexts, withProgress } from "../../src/cli/terminal.ts";
 import type { TellProgress, WorkProgress } from "../../src/domain/work-progress.ts";
 
 test("progress is how many are done, their rate, and the time that the rest takes", () => {

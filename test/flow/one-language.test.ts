@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { optional } from "../../src/api/input.ts";
-import { flag, readArguments } from "../../src/cli/arguments.ts";
+import { flag } from "../../src/cli/arguments.ts";
+import { readArguments } from "../../src/cli/command.ts";
 import { UsageError } from "../../src/cli/failure.ts";
 import { LOGIN } from "../../src/domain/account/login.ts";
 import { HOST } from "../../src/domain/address/host-name.ts";

@@ -1,14 +1,44 @@
 import { readFileSync } from "node:fs";
 
+import type { Migrated } from "../daemon/database.ts";
 import type { MoveReport } from "../daemon/move.ts";
 import { messageOf } from "../domain/message-of.ts";
 import { tasksText } from "./admin-steps.ts";
-import { flag, TEXT } from "./arguments.ts";
-import { confirm, YES_ARG } from "./ask.ts";
+import { TEXT, flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
-import { withProgress } from "./progress.ts";
+import { type Answer, JSON_ARG, printAnswer } from "./print.ts";
+import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import { YES_ARG, confirm, withProgress } from "./terminal.ts";
+
+export const databaseMigrateCommand = defineCommand({
+  description: "Make the tables on a server, or bring them to this program's version",
+  example: "postbackd database migrate --db postgres://postbackd@db.example.com/postbackd",
+  notes:
+    "Run it once before the first daemon, and before the daemons of a newer version; those of the version\n" +
+    "before go on meanwhile. A file needs no such step: its daemon migrates it at the start. Done twice, it\n" +
+    "changes nothing. The URL's password is better in a file that POSTBACKD_DB_FILE names.",
+  args: { ...settingArgs(["db", "config"]), ...JSON_ARG },
+  async run(given) {
+    const config = loadOfflineConfig(given);
+    const { DatabaseError, databaseOf } = await import("../daemon/store.ts");
+    try {
+      const { database } = config;
+      const { from, to } = await databaseOf(config).migrate();
+      const lines = [changeText(database, { from, to })];
+      printAnswer(given, { document: { database, from, to }, lines });
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error;
+      throw new CommandFailure(error.message, { cause: error });
+    }
+  },
+});
+
+function changeText(database: string, { from, to }: Migrated): string {
+  if (from === null) return `Made the tables in ${database}, version ${to}.`;
+  if (from === to) return `The tables in ${database} are of version ${to} already.`;
+  return `Brought the tables in ${database} from version ${from} to ${to}.`;
+}
 
 const FLAGS = {
   from: flag(TEXT, "File or postgres:// URL that has everything now"),

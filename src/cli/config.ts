@@ -1,0 +1,177 @@
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+import { type Config, type ConfigVerdict, SETTING_LIST, problemText } from "../config/config.ts";
+import { sampleFile, tomlText } from "../config/sample.ts";
+import {
+  type ShownSetting,
+  shownRows,
+  shownSetting,
+  shownTypeSettings,
+} from "../config/shown-setting.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
+import { type Given, TEXT, optionalWord } from "./arguments.ts";
+import { defineCommand } from "./command.ts";
+import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
+import { type Columns, JSON_ARG, printAnswer, printError, shortText, tableLines } from "./print.ts";
+import { judgeCommandConfig, loadCommandConfig, settingArgs } from "./settings.ts";
+
+export const configCheckCommand = defineCommand({
+  description: "Find everything that is wrong with the configuration",
+  example: "postbackd config check --config ./next.toml",
+  notes:
+    "It takes the flags of 'start' and reads the same variables and the same file; where none is named and none is\n" +
+    "here, that of this machine's service. It exits with 0 when a daemon would start with them and with 78, naming\n" +
+    "every problem, when not. A missing command is a warning: the tasks of its type would fail.",
+  args: { ...settingArgs(), ...JSON_ARG },
+  async run(given) {
+    return report(given, await inspect(judgeCommandConfig(given)));
+  },
+});
+
+async function inspect(verdict: ConfigVerdict) {
+  const isConfig = verdict.kind === "config";
+  const config = isConfig ? verdict.config : verdict.draft;
+  const found = isConfig ? [] : verdict.problems;
+  const {
+    checkAuthorities,
+    checkCertificate,
+    checkServerFiles,
+    missingPrograms,
+    retentionWarning,
+  } = await import("../daemon/check.ts");
+  const certificate = checkCertificate(config, systemClock.now());
+  const programs = await missingPrograms(config, process.env);
+  const retention = retentionWarning(config);
+  return {
+    config,
+    problems: [
+      ...found,
+      ...checkServerFiles(config),
+      ...certificate.problems,
+      ...checkAuthorities(config),
+    ],
+    warnings: [
+      ...certificate.warnings,
+      ...programs,
+      ...(retention === null ? [] : [`${retention.text}; ${retention.remedy}`]),
+    ],
+  };
+}
+
+function report(
+  given: Given<typeof JSON_ARG>,
+  { config, problems, warnings }: Awaited<ReturnType<typeof inspect>>,
+): number {
+  const isValid = problems.length === 0;
+  const lines = [...summaryLines(config), ...warnings.map(warningText)];
+  if (isValid || given.json) {
+    const document = { file: config.file, valid: isValid, problems, warnings, ...countsOf(config) };
+    printAnswer(given, { document, lines });
+    return isValid ? EXIT.done : EXIT.configuration;
+  }
+  for (const warning of warnings) printError(warningText(warning));
+  throw new ConfigurationError(problems.map(problemText));
+}
+
+function countsOf(config: Config) {
+  return {
+    types: config.types.size,
+    marketplaces: config.marketplaces.length,
+    settings: SETTING_LIST.filter(
+      ({ key, inFile }) => inFile && config.sources.get(key) !== "default",
+    ).length,
+  };
+}
+
+function summaryLines(config: Config): readonly string[] {
+  const { types, marketplaces, settings } = countsOf(config);
+  const names = [...config.types.keys()].join(", ");
+  return [
+    config.file === null ? "There is no configuration file." : `Read ${config.file}.`,
+    `${countText(types, "task type")} (${names}), ${countText(marketplaces, "marketplace")}, ` +
+      `${countText(settings, "setting")} given; the rest are defaults.`,
+    "The configuration is in order.",
+  ];
+}
+
+function countText(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+function warningText(warning: string): string {
+  return `warning: ${warning}`;
+}
+
+export const configPrintCommand = defineCommand({
+  description: "Show every value of the configuration and where it comes from",
+  example: "postbackd config print --json",
+  notes:
+    "It takes the flags of 'start' and reads the same variables and the same file; where none is named and none is\n" +
+    "here, that of this machine's service. It shows only the names in a type's env and headers, its url without the\n" +
+    "query, and the arguments of its command as they are. The table cuts long values; --json shows them in full.",
+  args: { ...settingArgs(), ...JSON_ARG },
+  run(given) {
+    const config = loadCommandConfig(given);
+    const lines = tableLines(shownRows(config), COLUMNS);
+    printAnswer(given, { document: documentOf(config), lines });
+  },
+});
+
+/** A value in the table is cut after so many characters. */
+const VALUE_LENGTH_MAX = 60;
+
+function documentOf(config: Config) {
+  return {
+    file: config.file,
+    settings: SETTING_LIST.map(({ key }) => shownSetting(config, key)),
+    types: [...config.types.values()].map((type) => ({
+      name: type.name,
+      kind: type.kind,
+      settings: shownTypeSettings(config, type),
+    })),
+    marketplaces: config.marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
+  };
+}
+
+const COLUMNS: Columns<ShownSetting> = {
+  KEY: ({ key }) => key,
+  VALUE: ({ value }) => (value === null ? null : shortText(tomlText(value), VALUE_LENGTH_MAX)),
+  SOURCE: ({ source }) => source,
+};
+
+const STANDARD_FILE = "./postbackd.toml";
+
+const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
+
+export const configInitCommand = defineCommand({
+  description: "Make a configuration file that explains every setting",
+  example: "postbackd config init",
+  notes:
+    "Every setting is in it with its default, commented out. An existing file is left as it is.",
+  args: { file: { ...FILE, valueHint: "PATH" }, ...JSON_ARG },
+  run(given) {
+    const file = given.file ?? STANDARD_FILE;
+    if (file === "") throw new UsageError("FILE is empty; leave it out or name a file");
+    const path = resolve(file);
+    writeNew(path);
+    printAnswer(given, {
+      document: { file: path },
+      lines: [`Made ${path}.`, `See what it changes with: postbackd config print --config ${file}`],
+    });
+  },
+});
+
+/** For its owner only: types may get secrets in it later. */
+function writeNew(path: string): void {
+  try {
+    writeFileSync(path, sampleFile(), { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    const fault =
+      codeOf(error) === "EEXIST"
+        ? "exists already and is left as it is; name another file"
+        : `cannot be written: ${messageOf(error)}`;
+    throw new CommandFailure(`${path} ${fault}`, { cause: error });
+  }
+}
