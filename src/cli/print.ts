@@ -31,46 +31,64 @@ export function printError(message: string): void {
   process.stderr.write(`postbackd: ${message}\n`);
 }
 
-/** The columns of a table: the title of each, and what a row has there. */
-export type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>;
+/** A value of a document that fits into a cell: the items of a list are joined, null is a dash. */
+type Cell = string | number | boolean | null | undefined | readonly string[];
+
+/** The columns of a table: the title of each with the value of a row, or fields of the rows. */
+export type Columns<Row> =
+  | Readonly<Record<string, (row: Row) => Cell>>
+  | readonly (keyof Row & string)[];
 
 /**
- * Rows in aligned columns, with the titles first. A table that is wider than the terminal has a block of lines for each
- * row instead: broken lines cannot be read, and a part of an id is of no use.
+ * Rows in aligned columns, with the titles first. If the table is wider than the terminal, each row becomes a block of
+ * lines instead: broken lines cannot be read, and a part of an id is of no use.
  */
 export function tableLines<Row>(
   rows: readonly Row[],
   columns: Columns<Row>,
   width: number = process.stdout.isTTY ? process.stdout.columns : Infinity,
 ): readonly string[] {
-  const lines = alignedLines(rows, columns);
-  if (lines.every((line) => widthOf(line) <= width)) return lines;
-  const titleWidth = Math.max(...Object.keys(columns).map(widthOf));
-  return rows.flatMap((row, i) => {
-    const block = Object.entries(columns).map(
-      ([title, cell]) => `${title.padEnd(titleWidth)}  ${printable(cellText(cell(row)))}`,
-    );
-    return i === 0 ? block : ["", ...block];
-  });
-}
-
-function alignedLines<Row>(rows: readonly Row[], columns: Columns<Row>): readonly string[] {
-  const head = Object.keys(columns);
-  const cells = Object.values(columns);
-  const toCell = (value: string | number | null): string => printable(cellText(value));
-  const all = [head, ...rows.map((row) => cells.map((cell) => toCell(cell(row))))];
-  const widths = head.map((_name, column) => Math.max(...all.map((row) => widthOf(row[column]))));
-  return all.map((row) =>
+  const all = Array.isArray(columns)
+    ? columns.map(
+        (field: keyof Row & string) => [titleOf(field), (row: Row) => row[field]] as const,
+      )
+    : Object.entries(columns);
+  const titles = all.map(([title]) => title);
+  const cells = rows.map((row) => all.map(([, cell]) => printable(cellText(cell(row) as Cell))));
+  const widths = titles.map((title, i) =>
+    Math.max(...[title, ...cells.map((row) => row[i])].map(widthOf)),
+  );
+  const lines = [titles, ...cells].map((row) =>
     row
-      .map((cell, column) => cell + " ".repeat((widths[column] ?? 0) - widthOf(cell)))
+      .map((cell, i) => cell + " ".repeat((widths[i] ?? 0) - widthOf(cell)))
       .join("  ")
       .trimEnd(),
   );
+  if (lines.every((line) => widthOf(line) <= width)) return lines;
+  return cells.flatMap((row, i) => [
+    ...(i === 0 ? [] : [""]),
+    ...pairLines(titles.map((title, k) => [title, row[k]])),
+  ]);
 }
 
-/** A value for a table's cell; a dash when there is none. */
-export function cellText(value: string | number | null): string {
-  return value === null || value === "" ? "-" : String(value);
+/** The fields of a document, a line each. */
+export function factLines(document: Readonly<Record<string, Cell>>): readonly string[] {
+  return pairLines(Object.entries(document));
+}
+
+function pairLines(pairs: readonly (readonly [name: string, value: Cell])[]): readonly string[] {
+  const width = Math.max(...pairs.map(([name]) => widthOf(name)));
+  return pairs.map(([name, value]) => `${name.padEnd(width)}  ${printable(cellText(value))}`);
+}
+
+function titleOf(field: string): string {
+  return field.toUpperCase().replaceAll("_", " ");
+}
+
+/** A value for a table's cell; a dash if it does not exist. */
+export function cellText(value: Cell): string {
+  if (value === null || value === undefined || value === "") return "-";
+  return typeof value === "object" ? value.join(",") : String(value);
 }
 
 /** Text for a table's cell: on one line, and cut when it is longer than `lengthMax` code points. */
