@@ -15,7 +15,7 @@ import { type Given, TEXT, optionalWord } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
 import { type Columns, JSON_ARG, printAnswer, printError, shortText, tableLines } from "./print.ts";
-import { judgeCommandConfig, loadCommandConfig, settingArgs } from "./settings.ts";
+import { configOf, judgeCommandConfig, settingArgs } from "./settings.ts";
 
 export const configCheckCommand = defineCommand({
   description: "Find everything that is wrong with the configuration",
@@ -113,7 +113,7 @@ export const configPrintCommand = defineCommand({
     "query, and the arguments of its command as they are. The table cuts long values; --json shows them in full.",
   args: { ...settingArgs(), ...JSON_ARG },
   run(given) {
-    const config = loadCommandConfig(given);
+    const config = configOf(judgeCommandConfig(given));
     const lines = tableLines(shownRows(config), COLUMNS);
     printAnswer(given, { document: documentOf(config), lines });
   },

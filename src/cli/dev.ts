@@ -10,7 +10,7 @@ import { oneOf, integerBetween } from "../domain/rule.ts";
 import { flag, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./failure.ts";
-import { loadServingConfig, settingArgs } from "./settings.ts";
+import { configOf, judgeServingConfig, settingArgs } from "./settings.ts";
 
 // A daemon for development sends no events; a file that `start` reads too may have an events.url.
 const { "events-url": _, ...DEV_SETTINGS } = settingArgs();
@@ -38,7 +38,7 @@ export const devCommand = defineCommand({
   async run(given) {
     const settings: Readonly<Record<string, unknown>> = given;
     const place = settings["db"] === null ? { db: [makePlace({ isKept: given.keep })] } : {};
-    const config = loadServingConfig({ ...settings, ...place });
+    const config = configOf(judgeServingConfig({ ...settings, ...place }));
     if (config.server !== null) {
       throw new UsageError("--db must be a file: a database on a server is nobody's to throw away");
     }

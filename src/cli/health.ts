@@ -6,7 +6,7 @@ import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
-import { loadOfflineConfig, loadServingConfig, settingArgs } from "./settings.ts";
+import { configOf, judgeServingConfig, loadOfflineConfig, settingArgs } from "./settings.ts";
 
 const TIMEOUT_MS = 30_000;
 
@@ -33,7 +33,7 @@ export const healthCommand = defineCommand({
     const config =
       given.url === null
         ? loadOfflineConfig(given)
-        : loadServingConfig({ ...given, "insecure-http": true });
+        : configOf(judgeServingConfig({ ...given, "insecure-http": true }));
     const { askHealth } = await import("../daemon/health.ts");
     const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
     printAnswer(given, toAnswer(health));

@@ -31,37 +31,28 @@ export function settingArgs(flags?: readonly string[]): Readonly<Record<string, 
 type Texts = readonly string[] | null;
 
 /**
- * The configuration of a command that serves, from its flags, the environment and the file. It is never that of this
- * machine's service: a daemon that somebody starts beside it would serve the service's database as another user. Throws
- * a {@link ConfigurationError} with everything that is wrong.
+ * Reads the configuration of a command that serves, from its flags, the environment and the file. It never reads the file
+ * of this machine's service: a daemon that is started by hand would serve the service's database as another user.
  */
-export function loadServingConfig(given: GivenSettings): Config {
-  return orThrow(judgeServingConfig(given));
-}
-
-/** The same with its problems. */
 export function judgeServingConfig(given: GivenSettings): ConfigVerdict {
   return judge(given, null);
 }
 
 /**
- * The configuration of a command that looks after a daemon: the same, but in a folder that has neither a configuration
- * nor a database it is that of this machine's service, unless one of the two is named. Throws like
- * {@link loadServingConfig}.
+ * Reads the configuration of a command that looks after a daemon: in a folder with neither a configuration nor a database
+ * it is that of this machine's service, unless a setting names one of the two.
  */
-export function loadCommandConfig(given: GivenSettings): Config {
-  return orThrow(judgeCommandConfig(given));
-}
-
-/** The same with its problems, for a command that is about them. */
 export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
   if (!isService()) return judge(given, null);
   const own = FOLDER_FILES.find((name) => existsSync(resolve(name)));
   if (own === undefined) return judge(given, SERVICE_CONFIG_FILE);
   const verdict = judge(given, null);
   const { sources } = verdict.kind === "config" ? verdict.config : verdict.draft;
+  const isNamed = ["config", "database"].some((key) =>
+    /^(?:flag|environment) /.test(sources.get(key) ?? ""),
+  );
   // The operator may have meant the service: a database may lie here since a mistake.
-  if (!NAMING_SETTINGS.some((key) => isNamed(sources.get(key)))) {
+  if (!isNamed) {
     printError(
       `using ./${own}, which is in this folder, and not this machine's service; for that: --config ${SERVICE_CONFIG_FILE}`,
     );
@@ -69,25 +60,24 @@ export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
   return verdict;
 }
 
+/** The configuration that was read. Throws a {@link ConfigurationError} with everything that is wrong. */
+export function configOf(verdict: ConfigVerdict): Config {
+  if (verdict.kind === "config") return verdict.config;
+  throw new ConfigurationError(verdict.problems.map(problemText));
+}
+
 /**
- * The same for a command that opens no port. The rule about plain HTTP is for `start` alone, which may have been given
- * `--insecure-http` when this command was not.
+ * The configuration of a command that looks after a daemon and opens no port. The rule about plain HTTP is for `start`
+ * alone, which may have the flag `--insecure-http`.
  */
 export function loadOfflineConfig(given: GivenSettings): Config {
-  return loadCommandConfig({ ...given, "insecure-http": true });
+  return configOf(judgeCommandConfig({ ...given, "insecure-http": true }));
 }
 
 /** Either of them makes a folder one in which `start` serves, or served, for itself. */
 const FOLDER_FILES = ["postbackd.toml", "postbackd.db"];
 
-const NAMING_SETTINGS = ["config", "database"];
-
-/** True for a value of a flag or a variable. */
-function isNamed(source: string | undefined): boolean {
-  return /^(?:flag|environment) /.test(source ?? "");
-}
-
-/** A folder that must not be looked into is the service's too: a user without rights is told, and makes no database. */
+/** True also if the folder cannot be read: a user without rights gets an error, and makes no database. */
 function isService(): boolean {
   try {
     return statSync(SERVICE_CONFIG_FILE, { throwIfNoEntry: false }) !== undefined;
@@ -106,11 +96,6 @@ function judge(given: GivenSettings, serviceFile: string | null): ConfigVerdict 
     isTerminal: process.stderr.isTTY,
     serviceFile,
   });
-}
-
-function orThrow(verdict: ConfigVerdict): Config {
-  if (verdict.kind === "config") return verdict.config;
-  throw new ConfigurationError(verdict.problems.map(problemText));
 }
 
 function settingArg(setting: Setting): Argument<Texts> {

@@ -2,7 +2,7 @@ import type { ConfigVerdict } from "../config/config.ts";
 import { unknownNameMessage } from "../config/setting-name.ts";
 import { toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { judgeServingConfig, loadServingConfig, settingArgs } from "./settings.ts";
+import { configOf, judgeServingConfig, settingArgs } from "./settings.ts";
 
 export const startCommand = defineCommand({
   description: "Serve: accept tasks, run them, send their webhooks",
@@ -22,9 +22,9 @@ export const startCommand = defineCommand({
   },
   unknownFlag: (flag, others) => unknownNameMessage(flag, { what: "flag", others }),
   async run(given) {
-    const config = loadServingConfig(given);
-    const { serve } = await import("./serve.ts");
     const readAgain = (): ConfigVerdict => judgeServingConfig(given);
+    const config = configOf(readAgain());
+    const { serve } = await import("./serve.ts");
     await serve(config, { holdsDeliveries: given["hold-deliveries"], readAgain });
   },
 });
