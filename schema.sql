@@ -1,4 +1,4 @@
--- The database of postbackd, version 10. It is one SQLite file in WAL mode, and every table is STRICT. Times are
+-- The database of postbackd, version 11. It is one SQLite file in WAL mode, and every table is STRICT. Times are
 -- milliseconds since the epoch, UTC, by the machine's clock as it was. `erase_at` is a time of the steady clock, which
 -- begins with the machine's clock and runs on whatever that clock is set to (clock_readings). Columns named *_text hold
 -- JSON text exactly as clients see it. `seq` numbers rows in the order in which they were made: it joins tables and
@@ -302,7 +302,7 @@ CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS
 -- Finds what the sweep erases.
 CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;
 
--- Webhooks that the operator holds: no attempt of a lane that a row covers is begun. A row without account and host covers
+-- Pauses of deliveries: no attempt starts in a lane that a row covers. A row without account and host covers
 -- everything. Few rows: the daemon reads them all, by the second.
 CREATE TABLE delivery_holds (
   seq         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -317,7 +317,7 @@ CREATE TABLE delivery_holds (
   held_by     TEXT    NOT NULL
 ) STRICT;
 
--- Allows one hold of the same lanes.
+-- Allows one pause of the same lanes.
 CREATE UNIQUE INDEX delivery_holds_scope ON delivery_holds (coalesce(account_seq, 0), coalesce(host, ''));
 
 -- Who did what of consequence, and when. Written in the transaction of what it tells of. No secret is ever in it.

@@ -349,7 +349,7 @@ test("how much waits, and how much is under way, is told to whoever asks", async
     { type: "print", waiting: 2, isMoreWaiting: false },
     { type: "copy", waiting: 0, isMoreWaiting: false },
   ]);
-  assert.deepEqual(lanes, { lanes: 1, underWay: 1, heldAccounts: 0, holds: 0 });
+  assert.deepEqual(lanes, { lanes: 1, underWay: 1, heldAccounts: 0, pauses: 0 });
 });
 
 test("a commit is told of with what it brought to disk, and a batch that was refused with the reason", async () => {

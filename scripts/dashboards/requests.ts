@@ -82,7 +82,7 @@ function operatorRequests(): readonly PageRequest[] {
     ...ofAll.map((each) => ({ ...each, screen: "all accounts" })),
     fixed("Accounts", "operator/accounts"),
     fixed("Access requests", "operator/access_requests"),
-    fixed("Holds", "operator/delivery_holds"),
+    fixed("Pauses", "operator/delivery_pauses"),
     fixed("Runners", "operator/runners"),
     fixed("Audit", "operator/audit"),
     fixed("System", "operator/system"),

@@ -22,7 +22,7 @@ const RECEIVED =
 const PARSED = "it goes to the parser's thread, from it, to the writer's, and out as the answer";
 const LEASES =
   "1000 leases come from the parser's thread, go to the writer's and are answered one by one";
-const HOLDS = "a hundred of a thousand are counted, each in the reader's thread by itself";
+const PAUSES = "a hundred of a thousand are counted, each in the reader's thread by itself";
 const SENT_BYTES = "4 MiB come from another thread, and go to the next or to a socket, in pieces";
 
 /**
@@ -154,9 +154,9 @@ export const BOUNDS = {
   deny: row(["denyAccessRequest", "operator: deny a request", ""], 3),
   runners: row(["listRunners", "operator: runners", ""], 3),
   nodes: row(["listNodes", "operator: nodes", ""], 3),
-  holds: row(["listDeliveryHolds", "operator: holds", "1000"], 10, HOLDS),
-  holdMake: row(["holdDeliveries", "operator: hold", "a host, 999 others"], 5),
-  holdRelease: row(["releaseDeliveries", "operator: release", "a host, 999 others"], 5),
+  pauses: row(["listDeliveryPauses", "operator: pauses", "1000"], 10, PAUSES),
+  pause: row(["pauseDeliveries", "operator: pause", "a host, 999 others"], 5),
+  resume: row(["resumeDeliveries", "operator: resume", "a host, 999 others"], 5),
   audit: row(["listAudit", "operator: audit", "200 entries"], 5),
   system: row(["getSystem", "operator: system", ""], 3),
   metrics: row(["getMetrics", "operator: metrics", "1000 types"], 10, METRICS),

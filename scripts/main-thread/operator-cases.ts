@@ -49,26 +49,26 @@ export async function operatorCases({ operator, anybody, account }: World) {
     deny: async () => operator.post(`${requestsPath}/deny/${nextRequest()}`, ""),
     runners: operator.get("/v1/operator/runners"),
     nodes: operator.get("/v1/operator/nodes"),
-    ...(await holdCases(operator)),
+    ...(await pauseCases(operator)),
     audit: operator.get("/v1/operator/audit?limit=200"),
     system: operator.get("/v1/operator/system"),
     metrics: operator.get("/metrics"),
   } as const satisfies Cases;
 }
 
-const HOLDS_OF_OTHERS = 999;
+const PAUSES_OF_OTHERS = 999;
 
-async function holdCases(operator: Caller) {
-  const path = "/v1/operator/delivery_holds";
+async function pauseCases(operator: Caller) {
+  const path = "/v1/operator/delivery_pauses";
   // Of hosts that nothing is sent to.
-  const hold = (i: number) => operator.post(path, { host: `host-${i}.example.com` });
-  for (let i = 1; i <= HOLDS_OF_OTHERS; i++) await operator.done(hold(i));
+  const pause = (i: number) => operator.post(path, { host: `host-${i}.example.com` });
+  for (let i = 1; i <= PAUSES_OF_OTHERS; i++) await operator.done(pause(i));
   return {
-    holds: operator.get(path),
-    holdMake: hold(0),
-    holdRelease: async () => {
-      await operator.done(hold(0));
-      return operator.post(`${path}/release`, { host: "host-0.example.com" });
+    pauses: operator.get(path),
+    pause: pause(0),
+    resume: async () => {
+      await operator.done(pause(0));
+      return operator.post(`${path}/resume`, { host: "host-0.example.com" });
     },
   } as const satisfies Cases;
 }

@@ -41,7 +41,7 @@ send those that waited.`,
       const before = load.answered.length;
       const copy = join(file.folder, `${round}.db`);
       await runStep(["backup", "create", copy, "--db", file.database], file);
-      await restore(copy, "hold", file);
+      await restore(copy, "pause", file);
       const missing = missingIn(restoredOf(copy), load.answered.slice(0, before));
       if (missing > 0) throw new Error(`round ${round}: ${missing} of ${before} tasks are missing`);
       note(`round ${round}: all of ${before} tasks are there`);
@@ -89,7 +89,7 @@ function restoredOf(copy: string): string {
 
 async function restore(
   copy: string,
-  deliveries: "hold" | "resume",
+  deliveries: "pause" | "resume",
   file: DaemonFile,
 ): Promise<void> {
   const place = ["--db", restoredOf(copy), "--deliveries", deliveries];

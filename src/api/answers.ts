@@ -1,6 +1,6 @@
 import { ACCOUNT_ANSWERS } from "./account.ts";
 import { AUDIT_ANSWERS } from "./audit.ts";
-import { DELIVERY_HOLD_ANSWERS } from "./delivery-hold.ts";
+import { DELIVERY_PAUSE_ANSWERS } from "./delivery-pause.ts";
 import { DELIVERY_ANSWERS } from "./delivery.ts";
 import { DEV_ACCOUNT_ANSWERS } from "./dev-account.ts";
 import { DEV_CLOCK_ANSWERS } from "./dev-clock.ts";
@@ -47,7 +47,7 @@ export const ANSWERS = {
   ...OPERATOR_ANSWERS,
   ...RUNNER_ANSWERS,
   ...NODE_ANSWERS,
-  ...DELIVERY_HOLD_ANSWERS,
+  ...DELIVERY_PAUSE_ANSWERS,
   ...AUDIT_ANSWERS,
   ...SESSION_ANSWERS,
   ...DEV_CLOCK_ANSWERS,

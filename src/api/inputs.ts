@@ -1,7 +1,7 @@
 import { ACCOUNT_INPUTS } from "./account.ts";
 import type { OperationKey } from "./answers.ts";
 import { AUDIT_INPUTS } from "./audit.ts";
-import { DELIVERY_HOLD_INPUTS } from "./delivery-hold.ts";
+import { DELIVERY_PAUSE_INPUTS } from "./delivery-pause.ts";
 import { DELIVERY_INPUTS } from "./delivery.ts";
 import { DEV_ACCOUNT_INPUTS } from "./dev-account.ts";
 import { DEV_CLOCK_INPUTS } from "./dev-clock.ts";
@@ -37,7 +37,7 @@ export const INPUTS = {
   ...TIMELINE_INPUTS,
   ...REDELIVERY_INPUTS,
   ...OPERATOR_INPUTS,
-  ...DELIVERY_HOLD_INPUTS,
+  ...DELIVERY_PAUSE_INPUTS,
   ...AUDIT_INPUTS,
   ...SESSION_INPUTS,
   ...DEV_CLOCK_INPUTS,

@@ -19,14 +19,14 @@ import type {
 } from "../store/store.ts";
 import { requestDocument } from "./admin-access.ts";
 import { entryDocument } from "./admin-audit.ts";
-import { holdDocument } from "./admin-delivery-hold.ts";
+import { pauseDocument } from "./admin-delivery-pause.ts";
 import { orderDocument } from "./admin-delivery-redeliver.ts";
 import { keyDocument } from "./admin-key.ts";
 import { jsonLine } from "./print.ts";
 
 /** Everything that belongs to one account, as lines of JSON. */
 
-type Kind = "account" | "key" | "access_request" | "hold" | "order" | "task" | "audit";
+type Kind = "account" | "key" | "access_request" | "pause" | "order" | "task" | "audit";
 
 /** How many lines of each kind there are so far; the last one is not counted. And of which kinds there may be more. */
 export class LineCounts {
@@ -76,13 +76,13 @@ export async function* accountLines(
   if (listed.length === ORDERS_LISTED_MAX) counts.truncate("order");
   const orders = listed.filter(({ filter }) => filter.login === login);
   const keys = (await store.listKeys(login)) ?? [];
-  const holds = (await store.listDeliveryHolds()).filter((hold) => hold.login === login);
+  const pauses = (await store.listDeliveryPauses()).filter((pause) => pause.login === login);
 
   yield line("account", accountDocument(account));
   for (const key of keys) yield line("key", keyDocument(key));
   const request = await store.findApprovedRequest(accountId);
   if (request !== null) yield line("access_request", requestDocument(request));
-  for (const hold of holds) yield line("hold", holdDocument(hold));
+  for (const pause of pauses) yield line("pause", pauseDocument(pause));
   for (const order of orders) yield line("order", orderDocument(order));
   const total = await countTasks(accountId, store);
   let done = 0;

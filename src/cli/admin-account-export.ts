@@ -18,7 +18,7 @@ export const exportCommand = defineAdminCommand({
   description: "Write everything of an account as JSON Lines, without its secrets",
   example: `${NAME} export alice --output alice.jsonl`,
   notes:
-    "One object on each line, whose `kind` says what it is: the account, its keys, its request for access, holds,\n" +
+    "One object on each line, whose `kind` says what it is: the account, its keys, its request for access, pauses,\n" +
     "orders, tasks with input, result, webhooks and their attempts, and its entries of the audit. The last line is\n" +
     "of kind `end`, with how many there are of each: a file without it is not whole. Its `truncated` names kinds that\n" +
     "may have more. Each task is as it was at one moment, and tasks that are posted meanwhile are left out. Disable the\n" +

@@ -18,7 +18,7 @@ export const auditCommand = defineAdminCommand({
   description: "List who did what of consequence, and when, the latest first",
   example: `${NAME} --since 7d --action key.created`,
   notes:
-    "Keys, secrets that were shown or replaced, sign-ins, accounts, access, workers, redeliveries, erasures, holds.\n" +
+    "Keys, secrets that were shown or replaced, sign-ins, accounts, access, workers, redeliveries, erasures, pauses.\n" +
     "Entries cannot be changed. They are kept for 400 days, and the last million of them.",
   args: {
     since: flag(TIME, "Since: RFC 3339, or how long ago (2h, 1d)"),

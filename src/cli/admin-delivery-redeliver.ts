@@ -228,7 +228,7 @@ function nothingOf(
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
   const reader = COMMAND_LINE_READER;
   const explanations = meant.map(
-    (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader, hold: null })}`,
+    (each) => `the ${each.kind} is ${explainDelivery(each, { now, reader, pause: null })}`,
   );
   const why =
     explanations.length === 0 ? explainNoDelivery(task, { kind, reader }) : explanations.join("; ");

@@ -8,13 +8,13 @@ import {
   explainDelivery,
   explainNoDelivery,
 } from "../domain/webhook/delivery-explanation.ts";
-import { holdOf } from "../domain/webhook/delivery-hold.ts";
+import { pauseOf } from "../domain/webhook/delivery-pause.ts";
 import { sentRequest } from "../domain/webhook/sent-request.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
 import { postedUrls } from "../domain/webhook/task-url.ts";
 import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
-import type { Attempt, Delivery, DeliveryHold, TaskDeliveries } from "../store/store.ts";
+import type { Attempt, Delivery, DeliveryPause, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { TEXT, toggle, word } from "./arguments.ts";
 import { hostOf, KIND_ARG, taskNamed } from "./delivery-filter.ts";
@@ -44,12 +44,12 @@ export const showCommand = defineAdminCommand({
     if (message && json) throw new UsageError("--message and --json exclude each other");
     return async ({ store }) => {
       const found = await taskNamed(id, store);
-      const holds = await store.listDeliveryHolds();
+      const pauses = await store.listDeliveryPauses();
       const wanted = found.deliveries.filter((each) => kind === null || each.kind === kind);
       const none = wanted.length === 0 ? explainNoDelivery(found.task, { kind, reader }) : null;
       return message
         ? messageAnswer(found, { wanted, none })
-        : deliveriesAnswer(found, { wanted, none, holds });
+        : deliveriesAnswer(found, { wanted, none, pauses });
     };
   },
 });
@@ -62,10 +62,10 @@ interface Wanted {
 
 function deliveriesAnswer(
   found: TaskDeliveries,
-  { wanted, none, holds }: Wanted & { readonly holds: readonly DeliveryHold[] },
+  { wanted, none, pauses }: Wanted & { readonly pauses: readonly DeliveryPause[] },
 ): Answer {
   const now = systemClock.now();
-  const shown = wanted.map((delivery) => toShown(delivery, found, { now, holds }));
+  const shown = wanted.map((delivery) => toShown(delivery, found, { now, pauses }));
   const { task, login } = found;
   return {
     document: {
@@ -98,13 +98,13 @@ function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answ
 function toShown(
   delivery: Delivery,
   found: TaskDeliveries,
-  { now, holds }: { readonly now: number; readonly holds: readonly DeliveryHold[] },
+  { now, pauses }: { readonly now: number; readonly pauses: readonly DeliveryPause[] },
 ) {
   const { kind, url } = delivery;
-  const hold = holdOf(holds, { login: found.login, host: hostOf(url) });
+  const pause = pauseOf(pauses, { login: found.login, host: hostOf(url) });
   return {
     delivery,
-    explanation: explainDelivery(delivery, { now, reader, hold }),
+    explanation: explainDelivery(delivery, { now, reader, pause }),
     steps: stepsOf(delivery, found),
     /** The message that every attempt's X-Signature signs. */
     message: signedMessage({ kind, url, task: found.task }),

@@ -49,7 +49,7 @@ const list = defineAdminCommand({
 });
 
 export const deliveryCommand = defineCommand({
-  description: "Tell what happened to webhooks, send them again, and hold them",
+  description: "Tell what happened to webhooks, send them again, and pause them",
   example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
     list,
@@ -57,9 +57,9 @@ export const deliveryCommand = defineCommand({
     redeliver: async () => (await import("./admin-delivery-redeliver.ts")).redeliverCommand,
     orders: async () => (await import("./admin-delivery-redeliver.ts")).ordersCommand,
     cancel: async () => (await import("./admin-delivery-redeliver.ts")).cancelCommand,
-    hold: async () => (await import("./admin-delivery-hold.ts")).holdCommand,
-    release: async () => (await import("./admin-delivery-hold.ts")).releaseCommand,
-    holds: async () => (await import("./admin-delivery-hold.ts")).holdsCommand,
+    pause: async () => (await import("./admin-delivery-pause.ts")).pauseCommand,
+    resume: async () => (await import("./admin-delivery-pause.ts")).resumeCommand,
+    paused: async () => (await import("./admin-delivery-pause.ts")).pausedCommand,
   },
 });
 

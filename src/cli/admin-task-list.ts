@@ -7,7 +7,7 @@ import { statusMessage } from "../domain/status.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { TAG, TASK_STATES } from "../domain/task/task.ts";
 import { COMMAND_LINE_READER, explainDelivery } from "../domain/webhook/delivery-explanation.ts";
-import { holdOf } from "../domain/webhook/delivery-hold.ts";
+import { pauseOf } from "../domain/webhook/delivery-pause.ts";
 import type { FoundTaskRow, Store, TaskQuery, TaskTimeline } from "../store/store.ts";
 import { accountNamed, defineAdminCommand } from "./admin-command.ts";
 import { flag, flags, TEXT, textOf, word } from "./arguments.ts";
@@ -94,14 +94,14 @@ const COLUMNS: Columns<FoundTaskRow> = {
 };
 
 async function deliveriesOf({ login, deliveries }: TaskTimeline, store: Store) {
-  const holds = await store.listDeliveryHolds();
+  const pauses = await store.listDeliveryPauses();
   const now = systemClock.now();
   return deliveries.map((delivery) => {
     const host = hostOf(delivery.url);
     const circumstances = {
       now,
       reader: COMMAND_LINE_READER,
-      hold: holdOf(holds, { login, host }),
+      pause: pauseOf(pauses, { login, host }),
     };
     const { kind, state } = delivery;
     return { kind, host, state, explanation: explainDelivery(delivery, circumstances) };

@@ -84,20 +84,20 @@ export const checkCommand = defineCommand({
   },
 });
 
-const DELIVERIES = ["hold", "resume"] as const satisfies readonly RestoredDeliveries[];
+const DELIVERIES = ["pause", "resume"] as const satisfies readonly RestoredDeliveries[];
 
 export const restoreCommand = defineCommand({
   description: "Put a copy in the place of the database, which no daemon may serve",
-  example: "postbackd backup restore /var/lib/postbackd/copy.db --deliveries hold",
+  example: "postbackd backup restore /var/lib/postbackd/copy.db --deliveries pause",
   notes:
     "The copy is checked first and stays as it is. The old database keeps its content under a name with the time.\n" +
     "What the copy does not know of, it does again: tasks that ran since run again, webhooks that were sent since are\n" +
-    "sent again. With --deliveries hold none goes out until 'postbackd admin delivery release'; with resume they go\n" +
+    "sent again. With --deliveries pause none goes out until 'postbackd admin delivery resume'; with resume they go\n" +
     "out at the start. Keys and secrets are those of the copy: what was revoked since is valid again. A command of\n" +
     "root acts as the user whose the database is, who must be able to read the copy.",
   args: {
     file: word(PATH, "The copy"),
-    deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: held until released, or sent"),
+    deliveries: flag(oneOf(DELIVERIES), "Webhooks that wait in it: paused until resumed, or sent"),
     ...YES_ARG,
     ...settingArgs(["db", "config"]),
     ...JSON_ARG,
@@ -106,7 +106,7 @@ export const restoreCommand = defineCommand({
     const { deliveries } = given;
     if (deliveries === null && !canAsk()) {
       throw new UsageError(
-        "--deliveries is missing: hold keeps the webhooks that wait in the copy until 'postbackd admin delivery release', " +
+        "--deliveries is missing: pause keeps the webhooks that wait in the copy until 'postbackd admin delivery resume', " +
           "resume sends them at the start",
       );
     }
@@ -150,7 +150,7 @@ async function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Prom
 }
 
 function askDeliveries({ openDeliveries }: CopyFacts): Promise<RestoredDeliveries> {
-  const question = `${webhooksText(openDeliveries)} in the copy. Hold them, or resume and send them? [hold/resume]`;
+  const question = `${webhooksText(openDeliveries)} in the copy. Pause them, or resume and send them? [pause/resume]`;
   return ask(question, (answer) => DELIVERIES.find((each) => each === answer) ?? null);
 }
 
@@ -192,8 +192,8 @@ function verdictAnswer(file: string, verdict: CopyVerdict): Answer {
 function restoredAnswer(database: string, restored: Restored): Answer {
   const { facts, deliveries, setAside } = restored;
   const next =
-    deliveries === "hold"
-      ? "None goes out until 'postbackd admin delivery release'."
+    deliveries === "pause"
+      ? "None goes out until 'postbackd admin delivery resume'."
       : "They go out at the next start.";
   return {
     document: { database, deliveries, set_aside: setAside, ...factsDocument(facts) },

@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { holdOf, scopeText } from "../domain/webhook/delivery-hold.ts";
+import { pauseOf, scopeText } from "../domain/webhook/delivery-pause.ts";
 import type { DeliveryCount, RedeliveryOrder, Store } from "../store/store.ts";
 import type { AdminParts } from "./admin-command.ts";
 import { CommandFailure } from "./failure.ts";
@@ -22,7 +22,7 @@ export async function waitForOrder(
   const obstacles = [
     await daemonObstacle(store, config),
     await accountObstacle(order, store),
-    ...(await holdObstacles(order, count, store)),
+    ...(await pauseObstacles(order, count, store)),
   ];
   for (const obstacle of obstacles) if (obstacle !== null) printError(obstacle);
   return withProgress(async (tell) => {
@@ -63,18 +63,18 @@ async function accountObstacle(
   return `${login} is disabled: the order rests until 'postbackd admin account enable ${login}'`;
 }
 
-async function holdObstacles(
+async function pauseObstacles(
   { filter }: RedeliveryOrder,
   { hosts }: DeliveryCount,
   store: Store,
 ): Promise<readonly string[]> {
-  const holds = await store.listDeliveryHolds();
-  const covering = holds.filter((hold) => {
-    // Without an account in the filter some of the deliveries may be of the one that is held.
-    const login = filter.login ?? hold.login ?? "";
-    return hosts.some(({ host }) => holdOf([hold], { login, host }) !== null);
+  const pauses = await store.listDeliveryPauses();
+  const covering = pauses.filter((pause) => {
+    // Without an account in the filter some of the deliveries may be of the account of a pause.
+    const login = filter.login ?? pause.login ?? "";
+    return hosts.some(({ host }) => pauseOf([pause], { login, host }) !== null);
   });
   return covering.map(
-    (hold) => `held: ${scopeText(hold)}; what the order begins of these waits for their release`,
+    (pause) => `paused: ${scopeText(pause)}; what the order begins of these waits for the resume`,
   );
 }

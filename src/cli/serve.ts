@@ -28,16 +28,16 @@ import { withProgress } from "./terminal.ts";
 import { byCommand, commandUser } from "./user.ts";
 
 /**
- * Serves until a signal asks it to stop, with all webhooks held if that is asked for, then ends the process with 0. At
+ * Serves until a signal asks it to stop, with all webhooks paused if that is asked for, then ends the process with 0. At
  * SIGHUP it takes over what it can of the configuration, as `readAgain` gives it. Throws a {@link CommandFailure} when it
  * cannot start, and a {@link ConfigurationError} when its certificate cannot be served.
  */
 export async function serve(
   config: Config,
   {
-    holdsDeliveries,
+    pausesDeliveries,
     readAgain,
-  }: { readonly holdsDeliveries: boolean; readonly readAgain: () => ConfigVerdict },
+  }: { readonly pausesDeliveries: boolean; readonly readAgain: () => ConfigVerdict },
 ): Promise<void> {
   const log = createLogger(config.log);
   endOnFault(log);
@@ -54,8 +54,10 @@ export async function serve(
   // Before anything else: as the first process of a container it would not even be ended by a signal.
   const stop = watchSignals({ log, reload });
   warnOfRisks(config, { log, env: process.env });
-  const holdDeliveries = holdsDeliveries ? { heldBy: commandUser(), reason: HOLD_OF_START } : null;
-  const daemon = await startFor(config, { log, clock: systemClock, commandHost, holdDeliveries });
+  const pauseDeliveries = pausesDeliveries
+    ? { pausedBy: commandUser(), reason: PAUSE_OF_START }
+    : null;
+  const daemon = await startFor(config, { log, clock: systemClock, commandHost, pauseDeliveries });
   started.resolve(daemon);
   manager.watch(() => daemon.hasTurned());
   try {
@@ -93,7 +95,7 @@ function statusOf({ url }: Daemon): string {
   return `Serving at ${url}`;
 }
 
-const HOLD_OF_START = "start --hold-deliveries";
+const PAUSE_OF_START = "start --pause-deliveries";
 
 /** Starts the daemon for a command. What a user can mend is thrown as the command's own failure. */
 export async function startFor(

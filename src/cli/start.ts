@@ -12,12 +12,12 @@ export const startCommand = defineCommand({
     "after the work under way, within 25 seconds; a second one at once. Every setting is also a variable\n" +
     "(--db is POSTBACKD_DB) and most are keys of postbackd.toml; flags come first, the file last. A URL\n" +
     "with a password is better in a file that POSTBACKD_DB_FILE names: flags are seen by all users.\n" +
-    "On a copy of a database --hold-deliveries keeps the webhooks that wait there from being sent a second time:\n" +
-    "they are held, also after a restart, until 'admin delivery release'.",
+    "On a copy of a database --pause-deliveries keeps the webhooks that wait there from being sent a second time:\n" +
+    "they are paused, also after a restart, until 'admin delivery resume'.",
   args: {
     ...settingArgs(),
-    "hold-deliveries": toggle(
-      "Hold all webhooks before the first is sent, until they are released",
+    "pause-deliveries": toggle(
+      "Pause all webhooks before the first is sent, until they are resumed",
     ),
   },
   unknownFlag: (flag, others) => unknownNameMessage(flag, { what: "flag", others }),
@@ -25,6 +25,6 @@ export const startCommand = defineCommand({
     const readAgain = (): ConfigVerdict => judgeServingConfig(given);
     const config = configOf(readAgain());
     const { serve } = await import("./serve.ts");
-    await serve(config, { holdsDeliveries: given["hold-deliveries"], readAgain });
+    await serve(config, { pausesDeliveries: given["pause-deliveries"], readAgain });
   },
 });

@@ -282,7 +282,7 @@ function engineCalls({ engine, waiters, observer }: ApiParts) {
     findProgress: (ids: readonly string[]) => engine.findProgress(ids),
     wake: (types: ReadonlySet<string>) => engine.wake(types),
     accountsChanged: () => engine.accountsChanged(),
-    holdsChanged: () => engine.holdsChanged(),
+    pausesChanged: () => engine.pausesChanged(),
     wakeDeliveries: (lanes: readonly LaneRef[]) => engine.wakeDeliveries(lanes),
     workersWaiting: (type: string) => engine.desk.waitingFor(type),
     cancelled(id: string) {

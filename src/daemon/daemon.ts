@@ -14,7 +14,7 @@ import { atMetricsAddress, checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
 import type { HttpServer, ServerOptions } from "../http/server/server.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
-import type { DeliveryHold, Store } from "../store/store.ts";
+import type { DeliveryPause, Store } from "../store/store.ts";
 import type { Api } from "./api.ts";
 import { BackupFolder } from "./backup-folder.ts";
 import { BackupKeeper } from "./backup-keeper.ts";
@@ -52,8 +52,8 @@ export interface DaemonOptions {
    * them, on the daemon's clock; `CommandHost` tells what that costs.
    */
   readonly commandHost?: CommandLine;
-  /** Holds all webhooks before the first is sent, until somebody releases them; null, as without it, holds nothing. */
-  readonly holdDeliveries?: Pick<DeliveryHold, "heldBy" | "reason"> | null;
+  /** Pauses all webhooks before the first is sent, until the operator resumes them; null pauses nothing. */
+  readonly pauseDeliveries?: Pick<DeliveryPause, "pausedBy" | "reason"> | null;
   /** Makes it a daemon for development, on this one's clock. */
   readonly dev?: DevMode | undefined;
   /** Is told what the daemon does. Whatever it throws changes nothing. */
@@ -183,7 +183,7 @@ async function openDaemon(
   closings.unshift(() => server.abort());
   const metricsUrl = await openMetrics(options, { api, closings });
   lock.announce(server.url);
-  if (given.holdDeliveries) await holdEverything(store, { ...given.holdDeliveries, clock, log });
+  if (given.pauseDeliveries) await pauseEverything(store, { ...given.pauseDeliveries, clock, log });
   // Before the first task is accepted: tasks that it finds running were running in an earlier process.
   await engine.start();
   closings.unshift(() => watch.close());
@@ -210,29 +210,29 @@ function observersOf({ observer, clock, log }: DaemonOptions) {
   return { meter, receivers, observer: all };
 }
 
-async function holdEverything(
+async function pauseEverything(
   store: Store,
   {
     clock,
     log,
-    ...hold
-  }: Pick<DeliveryHold, "heldBy" | "reason"> & Pick<DaemonOptions, "clock" | "log">,
+    ...pause
+  }: Pick<DeliveryPause, "pausedBy" | "reason"> & Pick<DaemonOptions, "clock" | "log">,
 ): Promise<void> {
   const everything = { accountId: null, host: null };
   const now = clock.now();
-  const actor = { kind: "user", name: hold.heldBy, address: null } as const;
-  const details = { reason: hold.reason };
-  const outcome = await store.holdDeliveries({
+  const actor = { kind: "user", name: pause.pausedBy, address: null } as const;
+  const details = { reason: pause.reason };
+  const outcome = await store.pauseDeliveries({
     ...everything,
-    ...hold,
+    ...pause,
     since: now,
-    audit: { at: now, actor, action: "delivery.held", subject: null, details },
+    audit: { at: now, actor, action: "delivery.paused", subject: null, details },
   });
   if (outcome === "too many") {
-    throw new DatabaseError("there are too many holds of deliveries: release some of them first");
+    throw new DatabaseError("there are too many pauses of deliveries: resume some of them first");
   }
   const waiting = await store.countScheduled(everything);
-  log.warn({ waiting }, "all webhooks are held; 'postbackd admin delivery release' lets them go");
+  log.warn({ waiting }, "all webhooks are paused; 'postbackd admin delivery resume' sends them");
 }
 
 function startEvent(time: number): OperatorEvent {

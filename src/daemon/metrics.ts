@@ -91,7 +91,7 @@ function buildInfo({ server }: Config): Family {
 }
 
 function engineFamilies({ engine }: MetricsParts): readonly Family[] {
-  const { lanes, underWay, heldAccounts, holds } = engine.lanes;
+  const { lanes, underWay, heldAccounts, pauses } = engine.lanes;
   const { receivers } = engine.health();
   const running = engine.facts().running.map(({ type, runs }) => ({ type, value: runs }));
   return [
@@ -99,7 +99,7 @@ function engineFamilies({ engine }: MetricsParts): readonly Family[] {
     gauge("postbackd_delivery_attempts_active", underWay),
     gauge("postbackd_delivery_lanes", lanes),
     gauge("postbackd_held_accounts", heldAccounts),
-    gauge("postbackd_delivery_holds", holds),
+    gauge("postbackd_delivery_pauses", pauses),
     gauge("postbackd_receivers", receivers.all),
     gauge("postbackd_receivers_failing", receivers.failed),
   ];

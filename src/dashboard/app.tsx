@@ -46,7 +46,7 @@ export function App() {
 
 function Banner() {
   const script = operatorScript.value;
-  return isOperator.value && script !== null ? <script.HoldBanner /> : null;
+  return isOperator.value && script !== null ? <script.PauseBanner /> : null;
 }
 
 /** The clock of a daemon for development. */

@@ -112,5 +112,5 @@ export interface LaneGauge {
   readonly underWay: number;
   readonly heldAccounts: number;
   /** Holds of deliveries, each of everything, a host, an account or one lane. */
-  readonly holds: number;
+  readonly pauses: number;
 }

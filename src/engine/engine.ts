@@ -24,7 +24,7 @@ import type { RunDeps } from "./run/run-end.ts";
 import { TaskDispatcher, type TaskType } from "./run/task-dispatcher.ts";
 import { Scheduler } from "./scheduler.ts";
 import { AccountWatch } from "./upkeep/account-watch.ts";
-import { HoldWatch } from "./upkeep/hold-watch.ts";
+import { PauseWatch } from "./upkeep/pause-watch.ts";
 import { Sweeper } from "./upkeep/sweeper.ts";
 import { createTrafficKeeper } from "./upkeep/traffic-keeper.ts";
 
@@ -64,7 +64,7 @@ export class Engine {
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
   readonly #accounts: AccountWatch;
-  readonly #holds: HoldWatch;
+  readonly #pauses: PauseWatch;
   readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
@@ -123,7 +123,7 @@ export class Engine {
       disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
-    this.#holds = new HoldWatch({ ...deps, deliveries: this.#deliveries });
+    this.#pauses = new PauseWatch({ ...deps, deliveries: this.#deliveries });
     this.#ends = createEndWatch({
       ...deps,
       watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
@@ -135,7 +135,7 @@ export class Engine {
     this.#traffic = createTrafficKeeper(deps);
     this.#parts = [
       this.#accounts.loop,
-      this.#holds.loop,
+      this.#pauses.loop,
       this.#ends,
       this.#others.look,
       this.#others.change,
@@ -153,7 +153,7 @@ export class Engine {
   /** Resumes the work of an earlier process, then begins to work. */
   async start(): Promise<void> {
     await this.#accounts.start();
-    await this.#holds.start();
+    await this.#pauses.start();
     const left = { of: "earlier life" } as const;
     const { store, clock, log } = this.#deps;
     const means: PersistDeps = { clock, log, giveUp: this.#giveUp.signal };
@@ -197,9 +197,9 @@ export class Engine {
     this.#accounts.loop.wake();
   }
 
-  /** Tells that this process held or released deliveries; the engine learns of other processes' changes by itself. */
-  holdsChanged(): void {
-    this.#holds.loop.wake();
+  /** Tells that this process paused or resumed deliveries; the engine learns of other processes' changes by itself. */
+  pausesChanged(): void {
+    this.#pauses.loop.wake();
   }
 
   /** The progress of a task that is running, as it was reported here; null when it is not, or nothing was. */
@@ -334,7 +334,7 @@ export class Engine {
     // A process that was stopped learns so here that what it was running is somebody else's.
     if (!cluster.isMember()) this.#abandon();
     this.#accounts.loop.wake();
-    this.#holds.loop.wake();
+    this.#pauses.loop.wake();
     this.#ends.wake();
     this.#others.look.wake();
     this.#progress.tell.wake();

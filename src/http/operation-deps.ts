@@ -73,7 +73,7 @@ export interface OperationDeps extends ConfiguredFacts {
   /** Tells that an account was disabled or enabled, and that is on disk. */
   readonly accountsChanged: () => void;
   /** Tells that webhooks were held or released, and that is on disk. */
-  readonly holdsChanged: () => void;
+  readonly pausesChanged: () => void;
   /** False while the daemon starts, stops or is halted: it could not run what it accepted now. */
   readonly isAccepting: () => boolean;
   readonly notReadyReason: () => Promise<string | null>;
@@ -98,7 +98,7 @@ export type ApiStore = Pick<
   | ("listReady" | "listTasks" | "searchTasks" | "findTimeline" | "listDeliveries" | "redeliver")
   | "listAttempts"
   | ("countEndedDeliveriesStep" | "orderRedelivery")
-  | ("listDeliveryHolds" | "holdDeliveries" | "releaseDeliveries" | "countScheduled")
+  | ("listDeliveryPauses" | "pauseDeliveries" | "resumeDeliveries" | "countScheduled")
   | ("noteAudit" | "listAudit" | "listKeys")
   | ("listRedeliveryOrders" | "cancelRedeliveryOrder")
   | ("createKey" | "revokeKey" | "findAccountData" | "findKeyHolder")

@@ -26,7 +26,7 @@ import { livez, readyz } from "./operations/health.ts";
 import { metrics } from "./operations/metrics.ts";
 import { accountChanges, accountCreate, accountList } from "./operations/operator-accounts.ts";
 import { auditList } from "./operations/operator-audit.ts";
-import { holdCreate, holdList, holdRelease } from "./operations/operator-delivery-holds.ts";
+import { pauseCreate, pauseList, pauseEnd } from "./operations/operator-delivery-pauses.ts";
 import { nodeList } from "./operations/operator-nodes.ts";
 import { runnerList } from "./operations/operator-runners.ts";
 import { systemShow } from "./operations/operator-system.ts";
@@ -88,9 +88,9 @@ export function operations(deps: OperationDeps): readonly Operation[] {
     accessRequestDeny(deps),
     runnerList(deps),
     nodeList(deps),
-    holdList(deps),
-    holdCreate(deps),
-    holdRelease(deps),
+    pauseList(deps),
+    pauseCreate(deps),
+    pauseEnd(deps),
     auditList(deps),
     systemShow(deps),
     metrics(deps),

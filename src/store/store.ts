@@ -4,7 +4,7 @@ import type { AuditStore } from "./audit.ts";
 import type { ChangeStore } from "./change.ts";
 import type { ClockStore } from "./clock.ts";
 import type { ClusterStore } from "./cluster.ts";
-import type { DeliveryHoldStore } from "./delivery-hold.ts";
+import type { DeliveryPauseStore } from "./delivery-pause.ts";
 import type { DeliveryStore } from "./delivery.ts";
 import type { LeaseStore } from "./lease.ts";
 import type { QueueStore } from "./queue.ts";
@@ -28,7 +28,7 @@ export type * from "./audit.ts";
 export type * from "./change.ts";
 export type * from "./clock.ts";
 export type * from "./cluster.ts";
-export type * from "./delivery-hold.ts";
+export type * from "./delivery-pause.ts";
 export type * from "./delivery.ts";
 export type * from "./due-list.ts";
 export type * from "./lease.ts";
@@ -58,7 +58,7 @@ export interface Store
     ClockStore,
     ClusterStore,
     DeliveryStore,
-    DeliveryHoldStore,
+    DeliveryPauseStore,
     LeaseStore,
     QueueStore,
     RedeliveryOrderStore,

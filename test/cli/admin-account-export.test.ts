@@ -71,7 +71,13 @@ async function seedAda(store: Store): Promise<readonly string[]> {
   const refused = newRefusedTask();
   const traceText = JSON.stringify({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` });
   await store.insertTasks(newPost(accountId, [waiting], { refused: [refused], traceText }));
-  await store.holdDeliveries({ accountId, host: null, since: T0, reason: "a move", heldBy: "eve" });
+  await store.pauseDeliveries({
+    accountId,
+    host: null,
+    since: T0,
+    reason: "a move",
+    pausedBy: "eve",
+  });
   await placeOrder(store, "ada");
   const actor = { kind: "account", name: `ada ${firstKey.keyId}`, address: "192.0.2.1" } as const;
   const action = "delivery.redelivered" as const;

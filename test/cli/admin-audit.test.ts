@@ -31,7 +31,7 @@ test("the audit has what the user did by commands, the latest first, and no secr
   const { key } = await admin("key create ada");
   await admin(`key revoke ${key.key_id}`);
   await admin("secret show ada");
-  await admin("delivery hold --account ada --reason maintenance");
+  await admin("delivery pause --account ada --reason maintenance");
 
   const { entries } = await admin("audit");
   const page = await admin("audit --action key.revoked --limit 1 --since 1h");
@@ -42,7 +42,7 @@ test("the audit has what the user did by commands, the latest first, and no secr
   assert.deepEqual(
     entries.map(({ actor, action, subject }) => [actor.kind, actor.name, action, subject]),
     [
-      ["user", username, "delivery.held", "ada"],
+      ["user", username, "delivery.paused", "ada"],
       ["user", username, "secret.shown", "ada"],
       ["user", username, "key.revoked", key.key_id],
       ["user", username, "key.created", "ada"],

@@ -211,7 +211,7 @@ test("a served database is not replaced, nor is one by a copy that is not whole"
   await makeCopy(t, place);
   const daemon = startProgram(t, ["start", "--port", "0", "--db", place.database]);
   await daemon.ready;
-  const args = ["backup", "restore", place.copy, "--db", place.database, "--deliveries", "hold"];
+  const args = ["backup", "restore", place.copy, "--db", place.database, "--deliveries", "pause"];
 
   const served = await runProgram(t, args);
   assert.equal(served.code, 1);
@@ -272,10 +272,10 @@ test("with nobody to ask, a restore must be told what becomes of the webhooks", 
   const { code, stderr } = await runProgram(t, args);
 
   assert.equal(code, 2);
-  assert.match(stderr, /--deliveries is missing: hold keeps .* resume sends/);
+  assert.match(stderr, /--deliveries is missing: pause keeps .* resume sends/);
 });
 
-test("a restore with hold holds all webhooks, also those of an older schema's copy", async (t) => {
+test("a restore with pause pauses all webhooks, also those of an older schema's copy", async (t) => {
   const place = await newPlace(t);
   await makeCopy(t, place);
   const older = join(place.folder, "older.db");
@@ -286,21 +286,21 @@ test("a restore with hold holds all webhooks, also those of an older schema's co
 
   for (const copy of [place.copy, older]) {
     const restored = join(place.folder, "restored.db");
-    const args = ["backup", "restore", copy, "--db", restored, "--deliveries", "hold"];
+    const args = ["backup", "restore", copy, "--db", restored, "--deliveries", "pause"];
     const { code, stdout, stderr } = await runProgram(t, args);
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /None goes out until 'postbackd admin delivery release'/);
+    assert.match(stdout, /None goes out until 'postbackd admin delivery resume'/);
     const database = new Database(restored);
-    const holds = database.prepare("SELECT account_seq, host, reason FROM delivery_holds").all();
+    const pauses = database.prepare("SELECT account_seq, host, reason FROM delivery_holds").all();
     database.close();
-    assert.deepEqual(holds, [{ account_seq: null, host: null, reason: "restored from a backup" }]);
+    assert.deepEqual(pauses, [{ account_seq: null, host: null, reason: "restored from a backup" }]);
   }
 });
 
 test("on a server every command says which tools make and restore copies there", async (t) => {
   const { copy } = await newPlace(t);
   const server = ["--db", "postgres://postbackd@127.0.0.1:1/postbackd"];
-  const restore = ["restore", copy, "--deliveries", "hold"];
+  const restore = ["restore", copy, "--deliveries", "pause"];
   for (const words of [["create", copy], restore]) {
     const { code, stderr } = await runProgram(t, ["backup", ...words, ...server]);
     assert.equal(code, 1);

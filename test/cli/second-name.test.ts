@@ -141,7 +141,7 @@ test("root follows no link of another user to a file that is missing", async (t)
   symlinkSync(link, own);
 
   for (const db of [link, own]) {
-    for (const command of ["start --port 0", `backup restore ${copy} --deliveries hold`]) {
+    for (const command of ["start --port 0", `backup restore ${copy} --deliveries pause`]) {
       const { code, stderr } = await runProgram(t, [...command.split(" "), "--db", db]);
       assert.equal(code, 1, stderr);
       assert.match(stderr, /theirs\.db is a symbolic link of user 61234|acting as user 61234/);

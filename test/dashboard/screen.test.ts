@@ -25,7 +25,7 @@ const FULL = (taskId: string): Screens => ({
   keys: ["keys?account=tester", "billing server"],
   accounts: ["accounts", "globex"],
   access: ["access", "Ada Lovelace"],
-  holds: ["holds", "moves to another machine"],
+  pauses: ["pauses", "moves to another machine"],
   runners: ["runners", "transcoder-1"],
   nodes: ["nodes", "Daemons of this database"],
   audit: ["audit", "reason=moves to another machine"],
@@ -41,7 +41,7 @@ const EMPTY: Screens = {
   "keys-of-all": ["keys", "Keys and secret belong to an account."],
   accounts: ["accounts?q=nobody", "No login contains"],
   access: ["access", "No request waits for a decision."],
-  holds: ["holds", "Nothing is held."],
+  pauses: ["pauses", "Nothing is paused."],
   runners: ["runners", "There is no worker, and no type needs one."],
   nodes: ["nodes", "answers you"],
   audit: ["audit?action=task.erased", "Nothing of this was done in that time."],
@@ -62,8 +62,8 @@ const DIALOGS: readonly (readonly [screen: string, buttons: readonly string[], d
     ["accounts", ["Enable initech"], "Enable initech?"],
     ["access", ["Approve someone@example.com"], "Make the account"],
     ["access", ["Deny someone@example.com"], "Deny this request?"],
-    ["holds", ["Hold webhooks"], "Hold webhooks"],
-    ["holds", ["Release webhooks to old.billing"], "Release webhooks to old.billing.example?"],
+    ["pauses", ["Pause webhooks"], "Pause webhooks"],
+    ["pauses", ["Resume webhooks to old.billing"], "Resume webhooks to old.billing.example?"],
     ["tasks", ["New task…"], "New task"],
     ["task", ["Post again…"], "Post again"],
     ["hosts", ["Redeliver failed", "Count them"], "Redeliver failed deliveries"],
@@ -146,7 +146,7 @@ async function checkTables(t: TestContext, daemon: TestDaemon, screens: Screens)
     const large = (await answer.text()).replaceAll(/:(\d{1,3})(?=[,}])/g, ":1$1234567");
     await route.fulfill({ response: answer, body: large });
   });
-  for (const name of ["accounts", "hosts", "tasks", "audit", "runners", "holds"]) {
+  for (const name of ["accounts", "hosts", "tasks", "audit", "runners", "pauses"]) {
     await t.test(name, async () => {
       await show(page, screens, name);
       for (const width of TABLE_WIDTHS) {

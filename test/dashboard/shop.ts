@@ -131,7 +131,7 @@ async function administer(daemon: TestDaemon, clock: FakeClock): Promise<void> {
   await operator.post("/accounts/rotate/acme");
   await operator.post("/accounts/disable/initech");
   const reason = "moves to another machine";
-  assert.equal((await operator.post("/delivery_holds", { host: GONE, reason })).code, 20000);
+  assert.equal((await operator.post("/delivery_pauses", { host: GONE, reason })).code, 20000);
   for (const [name, message] of [
     [
       "Ada Lovelace",

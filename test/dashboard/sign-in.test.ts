@@ -142,7 +142,7 @@ async function hidesOperatorScreens(t: TestContext, daemon: TestDaemon): Promise
   await signIn(page, daemon.account);
   const links = await page.getByRole("navigation", { name: "Screens" }).getByRole("link").count();
   assert.equal(links, 4);
-  for (const path of ["accounts", "access", "holds", "runners", "nodes", "audit", "system"]) {
+  for (const path of ["accounts", "access", "pauses", "runners", "nodes", "audit", "system"]) {
     await page.goto(`/dashboard/${path}`);
     await page.getByText("There is nothing at this address.").waitFor();
   }

@@ -128,7 +128,7 @@ async function isRestored(t: TestContext, service: Service): Promise<string> {
       await walk(machine, copy);
       const later = await postWithWebhook(service);
       const [restore = []] = blocksOf("## Restore a backup");
-      const release = restore.findIndex((line) => line.includes("delivery release"));
+      const release = restore.findIndex((line) => line.includes("delivery resume"));
       const said = await walk(machine, restore.slice(0, release));
 
       assert.match(said.join("\n"), /^0 failed|^Nothing to mend/m);

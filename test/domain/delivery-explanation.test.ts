@@ -12,7 +12,7 @@ import {
   explainNoDelivery,
   type ExplanationReader,
 } from "../../src/domain/webhook/delivery-explanation.ts";
-import { holdOf, type DeliveryHold } from "../../src/domain/webhook/delivery-hold.ts";
+import { pauseOf, type DeliveryPause } from "../../src/domain/webhook/delivery-pause.ts";
 import type { Attempt, Delivery } from "../../src/domain/webhook/delivery.ts";
 import { ATTEMPT_OUTCOMES, DELIVERY_STATES } from "../../src/domain/webhook/delivery.ts";
 
@@ -188,7 +188,7 @@ const FAILED = ended({
 
 function told(state: Delivery["state"], ...attempts: readonly Attempt[]): string {
   const delivery: Delivery = { kind: "postback", url: URL, state, attempts };
-  return explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER, hold: null });
+  return explainDelivery(delivery, { now: T0, reader: COMMAND_LINE_READER, pause: null });
 }
 
 test("says of what was given up after how many attempts, and how the last one went", () => {
@@ -363,9 +363,9 @@ test("has advice for every error that its reader can follow", () => {
   }
 });
 
-const HOLD: DeliveryHold = {
+const HOLD: DeliveryPause = {
   ...{ accountId: null, login: null, host: "hooks.corp", since: T0 - 60_000 },
-  ...{ reason: "maintenance", heldBy: "root" },
+  ...{ reason: "maintenance", pausedBy: "root" },
 };
 
 test("says of what is paused since when and what else is, and to the operator why", () => {
@@ -375,7 +375,7 @@ test("says of what is paused since when and what else is, and to the operator wh
     state: "scheduled",
     attempts: [SCHEDULED],
   };
-  const asked = { now: T0, hold: HOLD };
+  const asked = { now: T0, pause: HOLD };
 
   const operators = explainDelivery(scheduled, { ...asked, reader: COMMAND_LINE_READER });
   const accounts = explainDelivery(scheduled, { ...asked, reader: ACCOUNT });
@@ -393,19 +393,19 @@ test("a hold changes nothing about what has ended or is under way", () => {
   const circumstances = { now: T0, reader: COMMAND_LINE_READER };
 
   assert.equal(
-    explainDelivery(delivered, { ...circumstances, hold: HOLD }),
-    explainDelivery(delivered, { ...circumstances, hold: null }),
+    explainDelivery(delivered, { ...circumstances, pause: HOLD }),
+    explainDelivery(delivered, { ...circumstances, pause: null }),
   );
 });
 
 test("a webhook is held by the hold that covers its account and its host, whatever else is held", () => {
-  const ofAda: DeliveryHold = { ...HOLD, accountId: 1, login: "ada", host: null };
-  const ofLane: DeliveryHold = { ...HOLD, accountId: 2, login: "bob", host: "::1" };
+  const ofAda: DeliveryPause = { ...HOLD, accountId: 1, login: "ada", host: null };
+  const ofLane: DeliveryPause = { ...HOLD, accountId: 2, login: "bob", host: "::1" };
   const holds = [HOLD, ofAda, ofLane];
 
-  assert.equal(holdOf(holds, { login: "bob", host: "hooks.corp" }), HOLD);
-  assert.equal(holdOf(holds, { login: "ada", host: "b.corp" }), ofAda);
-  assert.equal(holdOf(holds, { login: "bob", host: "[::1]" }), ofLane);
-  assert.equal(holdOf(holds, { login: "bob", host: "b.corp" }), null);
-  assert.equal(holdOf([], { login: "bob", host: "b.corp" }), null);
+  assert.equal(pauseOf(holds, { login: "bob", host: "hooks.corp" }), HOLD);
+  assert.equal(pauseOf(holds, { login: "ada", host: "b.corp" }), ofAda);
+  assert.equal(pauseOf(holds, { login: "bob", host: "[::1]" }), ofLane);
+  assert.equal(pauseOf(holds, { login: "bob", host: "b.corp" }), null);
+  assert.equal(pauseOf([], { login: "bob", host: "b.corp" }), null);
 });

@@ -157,8 +157,8 @@ test("nothing of an account that is held is claimed, until it is resumed and its
 test("nothing is claimed in lanes that the operator holds, and all of it once they are released", async () => {
   const { clock, dispatcher, claims, records, sends, reads } = setUp();
   const other = { accountId: 2, host: "b.example" };
-  await dispatcher.holdOnly([{ accountId: null, host: HOST }]);
-  assert.equal(dispatcher.gauge.holds, 1);
+  await dispatcher.pauseOnly([{ accountId: null, host: HOST }]);
+  assert.equal(dispatcher.gauge.pauses, 1);
   dispatcher.wake([LANE, other]);
 
   // Another host is not held, until everything is.
@@ -167,7 +167,7 @@ test("nothing is claimed in lanes that the operator holds, and all of it once th
   const send = await sends.next();
   const account = { accountId: 1, host: null };
   const everything = { accountId: null, host: null };
-  await dispatcher.holdOnly([{ accountId: null, host: HOST }, account, everything]);
+  await dispatcher.pauseOnly([{ accountId: null, host: HOST }, account, everything]);
   send.resolve(newAttemptResult());
   (await records.next()).resolve();
   await dispatcher.quiet();
@@ -175,7 +175,7 @@ test("nothing is claimed in lanes that the operator holds, and all of it once th
   dispatcher.wake([LANE, other]);
   assert.deepEqual([claims.waiting, dispatcher.isIdle(), dispatcher.gauge.lanes], [0, true, 0]);
 
-  const released = dispatcher.holdOnly([account]);
+  const released = dispatcher.pauseOnly([account]);
   const read = await reads.next();
   assert.equal(read.argument, "all");
   read.resolve([lane({ freshDueAt: NOW }), lane({ ...other, retryDueAt: NOW + MINUTE })]);
@@ -183,14 +183,14 @@ test("nothing is claimed in lanes that the operator holds, and all of it once th
   (await claims.next()).resolve({ attempts: [], lanes: [lane(other)], held: [] });
   await dispatcher.quiet();
 
-  const last = dispatcher.holdOnly([]);
+  const last = dispatcher.pauseOnly([]);
   const own = await reads.next();
   assert.equal(own.argument, 1);
   own.resolve([lane({ freshDueAt: NOW })]);
   await last;
   (await claims.next()).resolve(EMPTY);
   await dispatcher.quiet();
-  assert.equal(dispatcher.gauge.holds, 0);
+  assert.equal(dispatcher.gauge.pauses, 0);
 });
 
 test("an account that the store calls disabled at a claim is held, and the others go on", async () => {

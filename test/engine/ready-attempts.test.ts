@@ -115,7 +115,7 @@ for (const [why, hold] of [
   ["its account is held", ({ dispatcher }: Parts) => dispatcher.hold([1])],
   [
     "the operator holds it",
-    ({ dispatcher }: Parts) => dispatcher.holdOnly([{ accountId: null, host: LANE.host }]),
+    ({ dispatcher }: Parts) => dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]),
   ],
 ] as const) {
   test(`what is ready of a lane is scheduled again and not sent when ${why}`, async () => {
@@ -137,7 +137,7 @@ test("what a claim brings beyond the places of a lane that was held meanwhile is
   const parts = await setUpProven();
   parts.dispatcher.wake([LANE]);
   const claim = await parts.claims.next();
-  await parts.dispatcher.holdOnly([{ accountId: null, host: LANE.host }]);
+  await parts.dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]);
   claim.resolve({ attempts: attempts(1, PLACES + 1), lanes: [lane()], held: [] });
   const { argument, resolve } = await parts.records.next();
   assert.deepEqual([argument.attempt.seq, argument.result.error], [PLACES + 1, TAKEN_BACK]);

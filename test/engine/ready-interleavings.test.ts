@@ -144,7 +144,7 @@ async function live(life: readonly Step[], scheduler: Scheduler): Promise<void> 
   let posted = 0;
   const all = life.map(async (step) => {
     await store.turn;
-    if ("hold" in step) return dispatcher.holdOnly(step.hold === "all" ? [ALL] : []);
+    if ("hold" in step) return dispatcher.pauseOnly(step.hold === "all" ? [ALL] : []);
     const ref = LANES[step.lane] ?? { accountId: 1, host: HOST };
     store.add(ref, step.post);
     posted += step.post;
@@ -152,7 +152,7 @@ async function live(life: readonly Step[], scheduler: Scheduler): Promise<void> 
     dispatcher.wake([ref]);
   });
   await scheduler.waitFor(Promise.all(all));
-  await scheduler.waitFor(dispatcher.holdOnly([]));
+  await scheduler.waitFor(dispatcher.pauseOnly([]));
   await scheduler.waitFor(dispatcher.quiet());
   assert.deepEqual(store.due, []);
   assert.equal(new Set(store.delivered).size, posted);

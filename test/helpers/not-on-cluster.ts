@@ -116,7 +116,7 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
       "http/operator-accounts.test.ts": [
         "an account that is disabled says what it holds, in the answer and in the list, and goes on when it is enabled",
       ],
-      "http/operator-delivery-holds.test.ts": [
+      "http/operator-delivery-pauses.test.ts": [
         "nothing goes out to a host that is held, what waits is counted, and it goes out after the release",
       ],
       "http/operator-nodes.test.ts": [

@@ -64,7 +64,7 @@ function searchRequests(
   const body = '{"since":"2026-01-01T00:00:00Z","host":"PRIVATE"}';
   return [
     ["searchTasks", { target: "/v1/tasks/search?q=PRIVATE", headers }],
-    ["listDeliveryHolds", { target: `/v1/tasks/timeline/${FINISHED.id}`, headers }],
+    ["listDeliveryPauses", { target: `/v1/tasks/timeline/${FINISHED.id}`, headers }],
     ["findTimeline", { target: `/v1/tasks/timeline/${FINISHED.id}`, headers }],
     [
       "countEndedDeliveriesStep",
@@ -113,9 +113,9 @@ function operatorRequests(
     ["listTypeWork", get("/runners")],
     ["listWorkers", get("/runners")],
     ["listNodes", get("/nodes")],
-    ["holdDeliveries", post("/delivery_holds", { host: "PRIVATE" })],
-    ["releaseDeliveries", post("/delivery_holds/release", { host: "PRIVATE" })],
-    ["countScheduled", post("/delivery_holds", {})],
+    ["pauseDeliveries", post("/delivery_pauses", { host: "PRIVATE" })],
+    ["resumeDeliveries", post("/delivery_pauses/resume", { host: "PRIVATE" })],
+    ["countScheduled", post("/delivery_pauses", {})],
     ["listAudit", get("/audit")],
     ["listKeys", get("/audit?account=alice")],
     ["findDatabaseHealth", get("/nodes")],

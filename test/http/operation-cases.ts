@@ -112,10 +112,10 @@ const SOUND: Readonly<Record<string, Sound>> = {
   denyAccessRequest: { status: 400 },
   listRunners: {},
   listNodes: {},
-  listDeliveryHolds: {},
-  holdDeliveries: { body: { host: "hooks.example.com", reason: "maintenance" } },
+  listDeliveryPauses: {},
+  pauseDeliveries: { body: { host: "hooks.example.com", reason: "maintenance" } },
   // The hold of an account is never made here.
-  releaseDeliveries: { body: { login: "tester" }, status: 404 },
+  resumeDeliveries: { body: { login: "tester" }, status: 404 },
   listAudit: {},
   getSystem: {},
   isAlive: {},

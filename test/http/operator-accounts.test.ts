@@ -30,13 +30,13 @@ const READS = [
   "/runners",
   "/nodes",
   "/system",
-  "/delivery_holds",
+  "/delivery_pauses",
   "/audit",
 ];
 
 const CHANGES = [
-  ["/delivery_holds", {}],
-  ["/delivery_holds/release", {}],
+  ["/delivery_pauses", {}],
+  ["/delivery_pauses/resume", {}],
   ["/accounts", { login: "mallory" }],
   ["/accounts/disable/tester"],
   ["/accounts/enable/tester"],

@@ -65,12 +65,12 @@ export interface ShownNode {
   readonly sending: number | null;
 }
 
-export interface ShownHold {
+export interface ShownPause {
   readonly login: string | null;
   readonly host: string | null;
   readonly since: string;
   readonly reason: string | null;
-  readonly held_by: string;
+  readonly paused_by: string;
   readonly waiting: number | null;
 }
 
@@ -122,11 +122,11 @@ export interface OperatorFields {
   readonly workers: readonly ShownWorker[];
   readonly nodes: readonly ShownNode[];
   readonly database: unknown;
-  readonly holds: readonly ShownHold[];
-  readonly hold: ShownHold;
+  readonly pauses: readonly ShownPause[];
+  readonly pause: ShownPause;
   readonly host: string | null;
   readonly waiting: number;
-  readonly holds_left: number;
+  readonly pauses_left: number;
   readonly entries: readonly ShownAuditEntry[];
   readonly conditions: readonly ShownCondition[];
   readonly settings: readonly ShownSetting[];

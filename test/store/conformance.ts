@@ -39,8 +39,8 @@ import { exerciseClock } from "./conformance-clock.ts";
 import { exerciseCluster } from "./conformance-cluster.ts";
 import { exerciseCounts } from "./conformance-counts.ts";
 import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
-import { exerciseDeliveryHolds } from "./conformance-delivery-holds.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
+import { exerciseDeliveryPauses } from "./conformance-delivery-pauses.ts";
 import { exerciseFairness } from "./conformance-fairness.ts";
 import { exerciseHolds } from "./conformance-holds.ts";
 import { exerciseHostTraffic } from "./conformance-host-traffic.ts";
@@ -106,7 +106,7 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   "leases as a machine of states": exerciseLeaseModel,
   deliveries: exerciseDeliveries,
   redelivery: exerciseRedelivery,
-  "deliveries that are held": exerciseDeliveryHolds,
+  "deliveries that are held": exerciseDeliveryPauses,
   "what the operator sees of deliveries": exerciseDeliveryLog,
   "what an account sees of its attempts": exerciseAttemptList,
   "redelivery orders": exerciseOrders,
@@ -452,12 +452,12 @@ const CALLS = {
   redeliver: (store) => store.redeliver({ ...KEY, kind: null, states: null, now: T0 }),
   noteAudit: (store) => store.noteAudit(newEntry()),
   listAudit: (store) => store.listAudit({ since: null, action: null, limit: 1, before: null }),
-  holdDeliveries: (store) => {
+  pauseDeliveries: (store) => {
     const scope = { accountId: null, host: null };
-    return store.holdDeliveries({ ...scope, since: T0, reason: null, heldBy: "root" });
+    return store.pauseDeliveries({ ...scope, since: T0, reason: null, pausedBy: "root" });
   },
-  releaseDeliveries: (store) => store.releaseDeliveries({ accountId: null, host: null }),
-  listDeliveryHolds: (store) => store.listDeliveryHolds(),
+  resumeDeliveries: (store) => store.resumeDeliveries({ accountId: null, host: null }),
+  listDeliveryPauses: (store) => store.listDeliveryPauses(),
   countScheduled: (store) => store.countScheduled({ accountId: null, host: null }),
   findClockReading: (store) => store.findClockReading(),
   keepClockReading: (store) => store.keepClockReading(newReading()),

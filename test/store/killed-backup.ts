@@ -36,5 +36,5 @@ if (step === "create") {
   await makeBackup(order, new CopyPace(newStopFlag()));
 } else {
   const { restoreCopy } = await import("../../src/store/sqlite/restore.ts");
-  await restoreCopy({ copy, database, decide: async () => "hold", now, user: "tester" });
+  await restoreCopy({ copy, database, decide: async () => "pause", now, user: "tester" });
 }

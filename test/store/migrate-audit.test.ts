@@ -25,9 +25,37 @@ async function openMigrated(t: TestContext): Promise<Connection> {
   return connection;
 }
 
+const TENTH_SCHEMA = readFileSync(new URL("../fixtures/schema-v10.sql", import.meta.url), "utf8");
+
+test("a file of version 10 keeps its pauses, and its audit gets the words for them", async (t) => {
+  const file = newDatabaseFile(t);
+  const old = openWriter(file);
+  migrate(old, { schemaSql: TENTH_SCHEMA, version: 10, migrations: [] });
+  old.exec(`
+    INSERT INTO delivery_holds (host, since, held_by) VALUES ('a.example', 1, 'root');
+    INSERT INTO audit (at, actor_kind, action)
+    VALUES (1, 'user', 'delivery.held'), (2, 'user', 'key.created'), (3, 'user', 'delivery.released');`);
+  old.close();
+  const store = await openTestStore(t, { file });
+
+  const pauses = await store.listDeliveryPauses();
+  const audit = await store.listAudit({ since: null, action: null, before: null, limit: 10 });
+
+  assert.deepEqual(
+    pauses.map(({ host, pausedBy }) => [host, pausedBy]),
+    [["a.example", "root"]],
+  );
+  const words = audit.map(({ action }) => action);
+  assert.deepEqual(words, ["delivery.resumed", "key.created", "delivery.paused"]);
+  await store.close();
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  assert.throws(() => connection.exec("UPDATE audit SET action = 'x'"), /append-only/);
+});
+
 const ENTRY = "INSERT INTO audit (at, actor_kind, action) VALUES (1, 'user', 'key.created')";
 
-test("a file of the ninth version keeps its tasks, which have no trace, and holds nothing", async (t) => {
+test("a file of the ninth version keeps its tasks, which have no trace, and no pause", async (t) => {
   const connection = await openMigrated(t);
 
   const tasks = connection.prepare("SELECT id, trace_text FROM tasks").raw().all();
@@ -51,9 +79,9 @@ test("an entry of the audit is never changed, and the oldest is erased first", a
   assert.deepEqual(left, [3, 4, 5]);
 });
 
-test("the same lanes are held once", async (t) => {
+test("the same lanes are paused once", async (t) => {
   const connection = await openMigrated(t);
-  const hold = connection.prepare(
+  const pause = connection.prepare(
     "INSERT INTO delivery_holds (account_seq, host, since, held_by) VALUES (?, ?, 1, 'root')",
   );
   const scopes = [
@@ -62,6 +90,6 @@ test("the same lanes are held once", async (t) => {
     [null, "a"],
     [1, "a"],
   ];
-  for (const scope of scopes) hold.run(...scope);
-  for (const scope of scopes) assert.throws(() => hold.run(...scope), /UNIQUE/);
+  for (const scope of scopes) pause.run(...scope);
+  for (const scope of scopes) assert.throws(() => pause.run(...scope), /UNIQUE/);
 });

@@ -2,12 +2,12 @@ import { NotFoundScreen } from "../shell/not-found.tsx";
 import { AccessRequestsScreen } from "./access-requests.tsx";
 import { AccountsScreen } from "./accounts.tsx";
 import { AuditScreen } from "./audit.tsx";
-import { HoldsScreen } from "./holds-screen.tsx";
 import { NodesScreen } from "./nodes.tsx";
+import { PausesScreen } from "./pauses-screen.tsx";
 import { RunnersScreen } from "./runners.tsx";
 import { SystemScreen } from "./system.tsx";
 
-export { HoldBanner } from "./hold-banner.tsx";
+export { PauseBanner } from "./pause-banner.tsx";
 
 /**
  * The operator's screens, by the first part of their path. They are a script of their own, which account holders never
@@ -19,8 +19,8 @@ export function OperatorScreen({ name }: { readonly name: string }) {
       return <AccountsScreen />;
     case "access":
       return <AccessRequestsScreen />;
-    case "holds":
-      return <HoldsScreen />;
+    case "pauses":
+      return <PausesScreen />;
     case "audit":
       return <AuditScreen />;
     case "runners":

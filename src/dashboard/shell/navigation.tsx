@@ -25,7 +25,7 @@ const DEV_PLACES: readonly Place[] = [{ path: "/inbox", name: "Inbox" }];
 const OPERATOR_PLACES: readonly Place[] = [
   { path: "/accounts", name: "Accounts" },
   { path: "/access", name: "Access requests" },
-  { path: "/holds", name: "Holds" },
+  { path: "/pauses", name: "Pauses" },
   { path: "/runners", name: "Runners & workers" },
   { path: "/nodes", name: "Nodes" },
   { path: "/audit", name: "Audit" },

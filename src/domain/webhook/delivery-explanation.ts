@@ -4,7 +4,7 @@ import { durationText, momentText } from "../clock/time.ts";
 import type { Task } from "../task/task.ts";
 import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
 import { explainError, type ErrorExplanation, type Peer } from "./attempt-error.ts";
-import { scopeText, type DeliveryHold } from "./delivery-hold.ts";
+import { scopeText, type DeliveryPause } from "./delivery-pause.ts";
 import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./delivery.ts";
 import { postedUrls } from "./task-url.ts";
 import { parseUrlForm } from "./url-form.ts";
@@ -28,8 +28,8 @@ export interface ExplanationCircumstances {
 
 /** The same of a delivery, and what keeps it back. */
 export interface DeliveryCircumstances extends ExplanationCircumstances {
-  /** The operator's hold that covers it; null where none does. */
-  readonly hold: DeliveryHold | null;
+  /** The operator's pause that covers it; null where none does. */
+  readonly pause: DeliveryPause | null;
 }
 
 /** The same of an attempt, with its target. */
@@ -39,18 +39,18 @@ export interface Circumstances extends ExplanationCircumstances {
 
 /**
  * One sentence, without its full stop, that tells what happened to a delivery and why: the answer to "why did my
- * callback not arrive?". It never holds the URL's path or query.
+ * callback not arrive?". It never pauses the URL's path or query.
  */
 export function explainDelivery(
   delivery: Delivery,
-  { now, reader, hold }: DeliveryCircumstances,
+  { now, reader, pause }: DeliveryCircumstances,
 ): string {
   const circumstances = { url: delivery.url, now, reader };
   const last = delivery.attempts.at(-1);
   if (last === undefined) return "nothing is recorded of it yet";
-  const isPaused = delivery.state === "scheduled" && hold !== null;
+  const isPaused = delivery.state === "scheduled" && pause !== null;
   const lastExplanation = isPaused
-    ? explainPaused(last, hold, circumstances)
+    ? explainPaused(last, pause, circumstances)
     : explainAttempt(last, circumstances);
   switch (delivery.state) {
     case "delivered":
@@ -128,12 +128,12 @@ function explainScheduled({ number, dueAt }: Attempt, { now, reader }: Circumsta
 
 function explainPaused(
   { number, dueAt }: Attempt,
-  hold: DeliveryHold,
+  pause: DeliveryPause,
   { reader: { role, writeTime } }: Circumstances,
 ): string {
   // The operator's words are for operators.
-  const reason = role === "operator" && hold.reason !== null ? ` (${hold.reason})` : "";
-  const since = `the operator has paused ${scopeText(hold)} since ${writeTime(hold.since)}${reason}`;
+  const reason = role === "operator" && pause.reason !== null ? ` (${pause.reason})` : "";
+  const since = `the operator has paused ${scopeText(pause)} since ${writeTime(pause.since)}${reason}`;
   const remedy = adviceText({ operator: "release them" }, role);
   return `paused: attempt ${number}, due at ${writeTime(dueAt)}, waits because ${since}; ${remedy}`;
 }

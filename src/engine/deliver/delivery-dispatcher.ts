@@ -1,6 +1,6 @@
 import type { LogFacts } from "../../domain/log.ts";
 import type { LaneGauge } from "../../domain/observer.ts";
-import type { HoldScope } from "../../domain/webhook/delivery-hold.ts";
+import type { PauseScope } from "../../domain/webhook/delivery-pause.ts";
 import {
   decideDelivery,
   type AttemptResult,
@@ -179,8 +179,8 @@ export class DeliveryDispatcher implements Part {
   /** How much is scheduled and under way. */
   get gauge(): LaneGauge {
     const { size, inFlight, held } = this.#lanes;
-    const { accounts, holds } = held;
-    return { lanes: size, underWay: inFlight, heldAccounts: accounts.size, holds };
+    const { accounts, pauses } = held;
+    return { lanes: size, underWay: inFlight, heldAccounts: accounts.size, pauses };
   }
 
   /** Resumes what these accounts have scheduled; they were held and are enabled. */
@@ -197,8 +197,8 @@ export class DeliveryDispatcher implements Part {
    * Starts nothing in the lanes of these scopes, and resumes what others have scheduled that were held before. What is in
    * flight goes to its end.
    */
-  async holdOnly(scopes: readonly HoldScope[]): Promise<void> {
-    const released = this.#lanes.holdOnly(scopes);
+  async pauseOnly(scopes: readonly PauseScope[]): Promise<void> {
+    const released = this.#lanes.pauseOnly(scopes);
     this.#takeBack();
     // Changes from now on are noted; earlier ones are read.
     const ofAll = released.some(({ accountId }) => accountId === null);

@@ -1,18 +1,18 @@
-import { scopeKey, scopesOf, type HoldScope } from "../../domain/webhook/delivery-hold.ts";
+import { scopeKey, scopesOf, type PauseScope } from "../../domain/webhook/delivery-pause.ts";
 import type { LaneRef } from "../../store/store.ts";
 
-/** The lanes of which nothing is begun: those of disabled accounts, and those that the operator holds. */
+/** The lanes of which nothing is begun: those of disabled accounts, and those whose deliveries the operator has paused. */
 export class HeldLanes {
   readonly #accounts = new Set<number>();
-  #scopes: ReadonlyMap<string, HoldScope> = new Map();
+  #scopes: ReadonlyMap<string, PauseScope> = new Map();
 
   /** Disabled accounts. */
   get accounts(): ReadonlySet<number> {
     return this.#accounts;
   }
 
-  /** The number of holds of the operator. */
-  get holds(): number {
+  /** The number of pauses. */
+  get pauses(): number {
     return this.#scopes.size;
   }
 
@@ -30,8 +30,8 @@ export class HeldLanes {
     this.#accounts.delete(accountId);
   }
 
-  /** Holds these scopes and no others. Answers what was held before and is not any more. */
-  setScopes(scopes: readonly HoldScope[]): readonly HoldScope[] {
+  /** Pauses these scopes and no others. Returns the scopes that were paused before and are not any more. */
+  setScopes(scopes: readonly PauseScope[]): readonly PauseScope[] {
     const before = this.#scopes;
     const now = new Map(scopes.map((scope) => [scopeKey(scope), scope]));
     this.#scopes = now;

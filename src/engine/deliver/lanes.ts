@@ -1,4 +1,4 @@
-import type { HoldScope } from "../../domain/webhook/delivery-hold.ts";
+import type { PauseScope } from "../../domain/webhook/delivery-pause.ts";
 import { ALONE, shareOfAll, type NodeView } from "../../domain/webhook/node-share.ts";
 import type { Lane, LaneRef, LaneShare } from "../../store/store.ts";
 import { RankHeap } from "../lease/rank-heap.ts";
@@ -65,7 +65,7 @@ export class Lanes {
   /** Hosts that have a free place again for somebody who waits. */
   readonly #freed = new Set<HostState>();
   readonly #held = new HeldLanes();
-  readonly held: Pick<HeldLanes, "accounts" | "holds"> = this.#held;
+  readonly held: Pick<HeldLanes, "accounts" | "pauses"> = this.#held;
   #view = ALONE;
   #lastTurn = 0;
 
@@ -140,7 +140,7 @@ export class Lanes {
    * Forgets what the lanes of these scopes have scheduled and ignores more. Answers the scopes that are released by that:
    * what their lanes have scheduled must then be noted again.
    */
-  holdOnly(scopes: readonly HoldScope[]): readonly HoldScope[] {
+  pauseOnly(scopes: readonly PauseScope[]): readonly PauseScope[] {
     const released = this.#held.setScopes(scopes);
     for (const lane of this.#allLanes()) if (this.#held.has(refOf(lane))) this.#forget(lane);
     return released;

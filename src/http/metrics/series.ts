@@ -77,7 +77,7 @@ export const SERIES = {
   postbackd_delivery_attempts_active: gauge("Attempts that this daemon has under way."),
   postbackd_delivery_lanes: gauge("Lanes with an attempt scheduled or under way."),
   postbackd_held_accounts: gauge("Disabled accounts whose deliveries are held."),
-  postbackd_delivery_holds: gauge("Holds of deliveries that the operator has made."),
+  postbackd_delivery_pauses: gauge("Pauses of deliveries that the operator has made."),
   postbackd_receivers: gauge("Hosts that this daemon sent to in the last minutes."),
   postbackd_receivers_failing: gauge("Those of them that took nothing."),
 

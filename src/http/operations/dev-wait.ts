@@ -81,7 +81,7 @@ function howFar(
   { now, mode }: { readonly now: number; readonly mode: "real" | "manual" },
 ): string {
   const explanations = deliveries.map((each) => {
-    return ` Its ${each.kind}: ${explainDelivery(each, { now, reader: READER, hold: null })}.`;
+    return ` Its ${each.kind}: ${explainDelivery(each, { now, reader: READER, pause: null })}.`;
   });
   const hint =
     mode === "manual" ? " The clock stands still: POST /dev/clock/advance moves it." : "";

@@ -20,7 +20,7 @@ export function auditList({ store, cursors }: OperationDeps): Operation {
       summary: "List who did what",
       description:
         "What was done of consequence, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
-        "workers, redeliveries, erasures, holds. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
+        "workers, redeliveries, erasures, pauses. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
         "and the last million of them.",
     },
     async handle({ query: { action, account: login, since, cursor, limit } }) {

@@ -15,7 +15,7 @@ import {
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
-import { holdOf } from "../../domain/webhook/delivery-hold.ts";
+import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
 import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
@@ -100,14 +100,14 @@ async function watched(account: AccountRef | null, at: At): Promise<Watched> {
   const { deps, now } = at;
   const scope = account?.accountId ?? null;
   const since = now - HOUR_MS;
-  const [page, holds, own] = await Promise.all([
+  const [page, pauses, own] = await Promise.all([
     deps.store.listHostTraffic({ scope, since, limit: HOSTS_READ_MAX, only: "sent" }),
-    deps.store.listDeliveryHolds(),
+    deps.store.listDeliveryPauses(),
     scope === null ? ofOperator(at) : ofAccount(scope, at),
   ]);
   const login = account?.login ?? null;
   const hosts = page.hosts.map(({ host, lastFailure, ...counts }) => {
-    const isPaused = holdOf(holds, { login, host }) !== null;
+    const isPaused = pauseOf(pauses, { login, host }) !== null;
     return { ...counts, host, failedAt: lastFailure?.endedAt ?? null, isPaused };
   });
   return { now, hosts, ...own };
@@ -279,13 +279,13 @@ export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps)
       const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
       // An hour's grace: a client that asks for everything uses a clock of its own.
       if (since < now - retentionMs - HOUR_MS) throw tooEarly(retentionDays);
-      const [page, holds] = await Promise.all([
+      const [page, pauses] = await Promise.all([
         store.listHostTraffic({ scope: scope?.accountId ?? null, since, limit: HOSTS_MAX }),
-        store.listDeliveryHolds(),
+        store.listDeliveryPauses(),
       ]);
       const login = scope?.login ?? null;
       const hosts = page.hosts.map((each) =>
-        hostDocument(each, holdOf(holds, { login, host: each.host }) !== null),
+        hostDocument(each, pauseOf(pauses, { login, host: each.host }) !== null),
       );
       return { fields: { since: timeText(since), hosts, more: page.hasMore } };
     },

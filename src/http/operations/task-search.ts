@@ -3,9 +3,9 @@ import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError, statusMessage } from "../../domain/status.ts";
 import type { TaskProgress } from "../../domain/task/progress.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task/task-search.ts";
-import { holdOf } from "../../domain/webhook/delivery-hold.ts";
+import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import { TASKS_EXAMINED_MAX } from "../../store/store.ts";
-import type { DeliveryHold, FoundDelivery, FoundTaskRow } from "../../store/store.ts";
+import type { DeliveryPause, FoundDelivery, FoundTaskRow } from "../../store/store.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -34,9 +34,9 @@ export function taskSearch({ store, cursors, findProgress }: OperationDeps): Ope
       });
       const { tasks, next, examinedUntil } = page;
       const progressOf = await findProgress(runningIds(tasks));
-      const holds = tasks.some(hasScheduled) ? await store.listDeliveryHolds() : [];
+      const pauses = tasks.some(hasScheduled) ? await store.listDeliveryPauses() : [];
       const fields = {
-        tasks: tasks.map((task) => foundDocument(task, { progress: progressOf(task.id), holds })),
+        tasks: tasks.map((task) => foundDocument(task, { progress: progressOf(task.id), pauses })),
         next_cursor: next && cursors.seal(next, view),
         examined_until: timeOrNull(examinedUntil),
       };
@@ -57,10 +57,10 @@ function hasScheduled({ deliveries }: FoundTaskRow): boolean {
 
 interface Present {
   readonly progress: TaskProgress | null;
-  readonly holds: readonly DeliveryHold[];
+  readonly pauses: readonly DeliveryPause[];
 }
 
-function foundDocument(task: FoundTaskRow, { progress, holds }: Present): FoundTask {
+function foundDocument(task: FoundTaskRow, { progress, pauses }: Present): FoundTask {
   const { id, login, state, statusCode, type, tag, priority, runs } = task;
   return {
     id,
@@ -79,12 +79,15 @@ function foundDocument(task: FoundTaskRow, { progress, holds }: Present): FoundT
     progress: state === "running" ? progress : null,
     ready: task.isReady,
     deliveries: task.deliveries.map((each) =>
-      deliveryDocument(each, holdOf(holds, { login, host: each.host })),
+      deliveryDocument(each, pauseOf(pauses, { login, host: each.host })),
     ),
   };
 }
 
-function deliveryDocument(delivery: FoundDelivery, hold: DeliveryHold | null): FoundDeliveryShown {
+function deliveryDocument(
+  delivery: FoundDelivery,
+  pause: DeliveryPause | null,
+): FoundDeliveryShown {
   const { kind, host, state, attempts, last, nextDueAt } = delivery;
   return {
     kind,
@@ -98,6 +101,6 @@ function deliveryDocument(delivery: FoundDelivery, hold: DeliveryHold | null): F
       ended_at: timeText(last.endedAt),
     },
     next_attempt_at: timeOrNull(nextDueAt),
-    is_paused: state === "scheduled" && hold !== null,
+    is_paused: state === "scheduled" && pause !== null,
   };
 }

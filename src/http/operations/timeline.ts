@@ -17,7 +17,7 @@ import {
   type ExplanationCircumstances,
   type ExplanationReader,
 } from "../../domain/webhook/delivery-explanation.ts";
-import { holdOf } from "../../domain/webhook/delivery-hold.ts";
+import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import type { Attempt, Delivery } from "../../domain/webhook/delivery.ts";
 import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/webhook/sent-request.ts";
 import { parseUrlForm } from "../../domain/webhook/url-form.ts";
@@ -27,7 +27,7 @@ import {
   type WebhookRequest,
 } from "../../domain/webhook/webhook-request.ts";
 import type { TaskTimeline } from "../../store/store.ts";
-import type { DeliveryHold } from "../../store/store.ts";
+import type { DeliveryPause } from "../../store/store.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation, type WholeAnswer } from "../operation.ts";
 import { envelope } from "../respond.ts";
@@ -65,10 +65,10 @@ export async function timelineAnswer(
   found: TaskTimeline,
   { deps, ...circumstances }: ExplanationCircumstances & { readonly deps: OperationDeps },
 ): Promise<WholeAnswer> {
-  const holds = await deps.store.listDeliveryHolds();
+  const pauses = await deps.store.listDeliveryPauses();
   const progressOf = await deps.findProgress(runningIds([found.task]));
   const progress = progressOf(found.task.id);
-  return { status: 200, text: timelineText(found, { ...circumstances, deps, progress, holds }) };
+  return { status: 200, text: timelineText(found, { ...circumstances, deps, progress, pauses }) };
 }
 
 function timelineText(
@@ -78,7 +78,7 @@ function timelineText(
     now,
     reader,
     progress,
-    holds,
+    pauses,
   }: DeliveryReading & {
     readonly deps: OperationDeps;
     readonly progress: TaskProgress | null;
@@ -89,7 +89,7 @@ function timelineText(
     run: runDocument(found, deps),
     explanation: deliveries.length === 0 ? explainNoDelivery(task, { kind: null, reader }) : null,
     deliveries: deliveries.map((delivery) =>
-      deliveryDocument(delivery, { found, now, reader, holds }),
+      deliveryDocument(delivery, { found, now, reader, pauses }),
     ),
     time: timeText(now),
   };
@@ -115,7 +115,7 @@ function runDocument({ task, lease }: TaskTimeline, { runnerOf }: OperationDeps)
 }
 
 interface DeliveryReading extends ExplanationCircumstances {
-  readonly holds: readonly DeliveryHold[];
+  readonly pauses: readonly DeliveryPause[];
 }
 
 interface DeliveryOf extends DeliveryReading {
@@ -124,14 +124,14 @@ interface DeliveryOf extends DeliveryReading {
 
 function deliveryDocument(
   delivery: Delivery,
-  { found, now, reader, holds }: DeliveryOf,
+  { found, now, reader, pauses }: DeliveryOf,
 ): TimelineDelivery {
   const { kind, url, state, attempts } = delivery;
   const { task, webhookSecret, webhookSecretNext, traceText } = found;
   const form = parseUrlForm(url);
   const host = form.kind === "form" ? form.hostname : "";
   const facts: SentFacts = { kind, url, task, webhookSecret, webhookSecretNext, traceText };
-  const hold = holdOf(holds, { login: found.login, host });
+  const pause = pauseOf(pauses, { login: found.login, host });
   const last = attempts.at(-1);
   const isScheduled = last !== undefined && last.startedAt === null;
   const newest = attempts.findLast(hasGoneOut);
@@ -145,9 +145,9 @@ function deliveryDocument(
     url,
     host,
     state,
-    explanation: explainDelivery(delivery, { now, reader, hold }),
+    explanation: explainDelivery(delivery, { now, reader, pause }),
     next_attempt_at: isScheduled ? timeText(last.dueAt) : null,
-    is_paused: state === "scheduled" && hold !== null,
+    is_paused: state === "scheduled" && pause !== null,
     request: requestDocument(request, url),
     attempts: attempts.map((attempt, index) => ({
       ...attemptDocument(attempt),

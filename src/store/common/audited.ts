@@ -29,8 +29,8 @@ const EFFECTS = {
   redeliver: (lanes) => lanes.length > 0,
   orderRedelivery: (order) => order !== "busy",
   eraseTask: (outcome) => outcome === "erased",
-  holdDeliveries: (outcome) => outcome === "held",
-  releaseDeliveries: (isReleased) => isReleased,
+  pauseDeliveries: (outcome) => outcome === "paused",
+  resumeDeliveries: (isResumed) => isResumed,
 } satisfies { readonly [Name in keyof Store]?: Effect<Name> };
 
 const EFFECT_OF: Readonly<Record<string, ((value: never, args: never) => boolean) | undefined>> =

@@ -8,8 +8,8 @@ import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
 import { databaseHealthReads } from "./database-health.ts";
 import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
-import { deliveryHoldReads, scheduledCountReads } from "./delivery-holds.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
+import { deliveryPauseReads, scheduledCountReads } from "./delivery-pauses.ts";
 import { holdReads, heldWorkReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
@@ -49,7 +49,7 @@ export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
     ...clockReads(sql),
     ...databaseHealthReads(turnStatement(sql)),
     ...deliveryReads(sql),
-    ...deliveryHoldReads(look),
+    ...deliveryPauseReads(look),
     ...holdReads(look, memory),
     ...idempotencyReads(sql),
     ...leaseReads(sql),

@@ -6,7 +6,7 @@ import { auditing, auditWrites } from "./audit.ts";
 import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
 import { clockWrites } from "./clock-readings.ts";
 import { deliveryWrites } from "./deliveries.ts";
-import { deliveryHoldWrites } from "./delivery-holds.ts";
+import { deliveryPauseWrites } from "./delivery-pauses.ts";
 import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import type { BatchWork } from "./machine/batch.ts";
@@ -41,7 +41,7 @@ function allWrites(sql: BatchSql, changes: BatchChanges) {
     ...attemptClaimWrites(sql, changes),
     ...clockWrites(sql),
     ...deliveryWrites(sql, changes),
-    ...deliveryHoldWrites(sql),
+    ...deliveryPauseWrites(sql),
     ...holdWrites(sql),
     ...leaseWrites(sql, changes),
     ...queueExpiryWrites(sql, changes),

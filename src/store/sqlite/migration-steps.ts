@@ -1,7 +1,7 @@
 import type { Migration } from "./machine/migrate.ts";
 
 /** The version that schema.sql describes. */
-export const SCHEMA_VERSION = 10;
+export const SCHEMA_VERSION = 11;
 
 const TO_2 = `
   DROP INDEX keys_by_account;
@@ -348,6 +348,18 @@ const TO_10 = `
     SELECT RAISE(ABORT, 'the audit is erased from its beginning');
   END;`;
 
+// The words of the audit about pauses of deliveries.
+const TO_11 = `
+  DROP TRIGGER audit_is_not_changed;
+
+  UPDATE audit SET action = CASE action WHEN 'delivery.held' THEN 'delivery.paused' ELSE 'delivery.resumed' END
+  WHERE action IN ('delivery.held', 'delivery.released');
+
+  CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+  BEGIN
+    SELECT RAISE(ABORT, 'the audit is append-only');
+  END;`;
+
 /** Steps from older files to the current schema, oldest first. Released steps never change. */
 export const MIGRATIONS: readonly Migration[] = [
   { to: 2, sql: TO_2 },
@@ -359,4 +371,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { to: 8, sql: TO_8 },
   { to: 9, sql: TO_9 },
   { to: 10, sql: TO_10 },
+  { to: 11, sql: TO_11 },
 ];

@@ -6,8 +6,8 @@ import { attemptListReads } from "./attempt-list.ts";
 import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
 import { deliveryReads } from "./deliveries.ts";
-import { deliveryHoldReads, scheduledCountReads } from "./delivery-holds.ts";
 import { deliveryLogReads, operatorReads } from "./delivery-log.ts";
+import { deliveryPauseReads, scheduledCountReads } from "./delivery-pauses.ts";
 import { heldWorkReads, holdReads } from "./holds.ts";
 import { hostTrafficReads } from "./host-traffic.ts";
 import { idempotencyReads } from "./idempotency-keys.ts";
@@ -44,7 +44,7 @@ export function shortReads(connection: Connection) {
     ...attemptClaimReads(connection),
     ...provenLaneReads(connection),
     ...deliveryReads(connection),
-    ...deliveryHoldReads(connection),
+    ...deliveryPauseReads(connection),
     ...operatorReads(connection),
     ...redeliveryOrderReads(connection),
     ...taskCountReads(connection),

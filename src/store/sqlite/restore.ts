@@ -24,8 +24,8 @@ import { migrateCopied } from "./machine/migrate.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "./machine/open-files.ts";
 import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 
-/** The fate of the webhooks that wait in a copy: they are held until the operator releases them, or sent. */
-export type RestoredDeliveries = "hold" | "resume";
+/** The fate of the webhooks that wait in a copy: they are paused until the operator resumes them, or sent. */
+export type RestoredDeliveries = "pause" | "resume";
 
 export interface Restoration {
   /** The copy, which stays as it is. */
@@ -35,7 +35,7 @@ export interface Restoration {
   /** Asked once the copy is known to be whole, before anything is changed. */
   readonly decide: (copy: SoundCopy) => Promise<RestoredDeliveries>;
   readonly now: number;
-  /** The user that the hold names. */
+  /** The user who is recorded for the pause. */
   readonly user: string;
   readonly tell?: TellProgress;
 }
@@ -47,7 +47,7 @@ export interface Restored {
   readonly setAside: string | null;
 }
 
-const HELD_BECAUSE = "restored from a backup";
+const PAUSE_REASON = "restored from a backup";
 
 /**
  * Puts a copy in the place of a database that nobody serves. What lies there, with its -wal and -shm, keeps its content
@@ -93,7 +93,7 @@ function makePart(part: string, { sound, deliveries, restoration }: Decided): vo
     chmodSync(part, 0o600);
     if (sha256Of(part, watchOf(restoration)) !== sound.sha256)
       throw new CopyError(`${copy} changed while it was read`);
-    if (deliveries === "hold") holdDeliveries(part, restoration);
+    if (deliveries === "pause") pauseDeliveries(part, restoration);
     giveToOwner(part, restoration.database);
     syncToDisk(part);
   } catch (error) {
@@ -110,25 +110,25 @@ function isSame(copy: string, database: string): boolean {
   return existsSync(copy) && existsSync(database) && realpathSync(copy) === realpathSync(database);
 }
 
-const HOLD_ALL = `
+const PAUSE_ALL = `
   INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
   SELECT NULL, NULL, ?, ?, ?
   WHERE NOT EXISTS (SELECT 1 FROM delivery_holds WHERE account_seq IS NULL AND host IS NULL)`;
 
-/** Holds all webhooks of a copy, which is brought to this version for that. */
-function holdDeliveries(part: string, { now, user, tell }: Restoration): void {
+/** Pauses all webhooks of a copy, and migrates the copy for that. */
+function pauseDeliveries(part: string, { now, user, tell }: Restoration): void {
   const connection = openDatabase(part, { fileMustExist: true, timeout: 0 });
   try {
     connection.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;");
     const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
     migrateCopied(connection, plan, tell);
-    const hold = connection.prepare(HOLD_ALL);
+    const pause = connection.prepare(PAUSE_ALL);
     const { noteAudit } = auditWrites(connection);
     const actor = { kind: "user", name: user, address: null } as const;
-    const details = { reason: HELD_BECAUSE };
+    const details = { reason: PAUSE_REASON };
     connection.transaction(() => {
-      if (hold.run(now, HELD_BECAUSE, user).changes === 0) return;
-      noteAudit({ at: now, actor, action: "delivery.held", subject: null, details });
+      if (pause.run(now, PAUSE_REASON, user).changes === 0) return;
+      noteAudit({ at: now, actor, action: "delivery.paused", subject: null, details });
     })();
   } finally {
     connection.close();

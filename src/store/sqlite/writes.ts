@@ -6,7 +6,7 @@ import { auditing, auditWrites } from "./audit.ts";
 import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
 import { clockWrites } from "./clock-readings.ts";
 import { deliveryWrites } from "./deliveries.ts";
-import { deliveryHoldWrites } from "./delivery-holds.ts";
+import { deliveryPauseWrites } from "./delivery-pauses.ts";
 import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
@@ -40,7 +40,7 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...sessionWrites(connection),
     ...attemptClaimWrites(connection),
     ...deliveryWrites(connection, changes),
-    ...deliveryHoldWrites(connection),
+    ...deliveryPauseWrites(connection),
     ...clockWrites(connection),
     ...redeliveryOrderWrites(connection, changes),
     ...queueExpiryWrites(connection, changes),

@@ -51,7 +51,7 @@ function seedRest(file: string): void {
     INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
     SELECT max(seq), 'a.example', 5, 'maintenance', 'root' FROM accounts UNION ALL SELECT NULL, NULL, 6, NULL, 'root';
     INSERT INTO audit (at, actor_kind, actor_name, action, subject, details_text, address)
-    VALUES (7, 'user', 'root', 'delivery.held', NULL, '{"host":"a.example"}', NULL), (8, 'nobody', NULL, 'x', 'y', NULL, '::1');`);
+    VALUES (7, 'user', 'root', 'delivery.paused', NULL, '{"host":"a.example"}', NULL), (8, 'nobody', NULL, 'x', 'y', NULL, '::1');`);
   connection.close();
 }
 

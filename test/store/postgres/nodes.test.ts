@@ -21,7 +21,7 @@ const seeEachOther = (...stores: readonly Store[]): boolean => {
   return stores.every(({ cluster }) => cluster.membership().toSorted().join() === ids.join());
 };
 
-const heldBy = ({ cluster }: Store): string[] => NODE_ROLES.filter((role) => cluster.holds(role));
+const pausedBy = ({ cluster }: Store): string[] => NODE_ROLES.filter((role) => cluster.holds(role));
 
 /** A node in a process of its own, and what it says. */
 async function startNode(t: TestContext, url: string) {
@@ -101,21 +101,24 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
   test("divide the roles, and take over the roles of a node that leaves", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);
-    assert.deepEqual(heldBy(first), NODE_ROLES);
+    assert.deepEqual(pausedBy(first), NODE_ROLES);
     const second = await openQuickNode(t, url);
 
-    await eventually("divided", () => heldBy(first).length === 4 && heldBy(second).length === 3);
+    await eventually(
+      "divided",
+      () => pausedBy(first).length === 4 && pausedBy(second).length === 3,
+    );
 
-    assert.deepEqual([...heldBy(first), ...heldBy(second)].toSorted(), NODE_ROLES.toSorted());
+    assert.deepEqual([...pausedBy(first), ...pausedBy(second)].toSorted(), NODE_ROLES.toSorted());
     await first.close();
-    await eventually("taken over", () => heldBy(second).length === NODE_ROLES.length);
+    await eventually("taken over", () => pausedBy(second).length === NODE_ROLES.length);
   });
 
   test("a node that resigns gives up its roles immediately, and its share when it sends nothing", async (t) => {
     const url = await newDatabaseUrl(t);
     const first = await openQuickNode(t, url);
     const second = await openQuickNode(t, url);
-    await eventually("divided", () => heldBy(second).length === 3);
+    await eventually("divided", () => pausedBy(second).length === 3);
 
     const none = { all: 0, failed: 0 };
     let sending = 1;
@@ -126,15 +129,15 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
     first.cluster.resign();
 
-    await eventually("taken over", () => heldBy(second).length === NODE_ROLES.length);
-    assert.deepEqual(heldBy(first), []);
+    await eventually("taken over", () => pausedBy(second).length === NODE_ROLES.length);
+    assert.deepEqual(pausedBy(first), []);
     assert(seeEachOther(first, second));
     sending = 0;
     const { self } = second.cluster;
     const areOthers = ({ cluster }: Store): boolean => cluster.membership().join() === self;
     await eventually("its share is the other's", () => areOthers(first) && areOthers(second));
     assert(first.cluster.isMember());
-    assert.deepEqual([heldBy(first), heldBy(second)], [[], [...NODE_ROLES]]);
+    assert.deepEqual([pausedBy(first), pausedBy(second)], [[], [...NODE_ROLES]]);
     const told = (await second.listNodes()).find(({ id }) => id === first.cluster.self);
     assert.deepEqual(told?.facts, tellFacts());
   });
@@ -146,7 +149,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const second = await openQuickNode(t, proxy.url);
     await eventually("members", () => seeEachOther(first, second));
     // No change is under way any more.
-    await eventually("divided", () => heldBy(second).length === 3);
+    await eventually("divided", () => pausedBy(second).length === 3);
     const { self } = second.cluster;
     let changes = 0;
     second.cluster.onChange(() => changes++);
@@ -154,7 +157,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     proxy.shut();
 
     await eventually("fenced", () => !second.cluster.isMember());
-    assert.deepEqual(heldBy(second), []);
+    assert.deepEqual(pausedBy(second), []);
     await eventually("told", () => changes === 1);
     await eventually("dead", () => seeEachOther(first));
     assert(!second.cluster.isMember());
@@ -211,11 +214,11 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const url = await newDatabaseUrl(t);
     const store = await openQuickNode(t, url);
     const { child, id } = await startNode(t, url);
-    await eventually("divided", () => heldBy(store).length === 4);
+    await eventually("divided", () => pausedBy(store).length === 4);
 
     child.kill("SIGKILL");
 
-    await eventually("taken over", () => heldBy(store).length === NODE_ROLES.length);
+    await eventually("taken over", () => pausedBy(store).length === NODE_ROLES.length);
     await eventually("dead", () => seeEachOther(store));
     const held = await askDatabase(url, `SELECT 1 FROM stripes WHERE node_seq = ${id}`);
     assert.equal(held.length, 0);
@@ -231,7 +234,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
 
     await seedAccount(tool);
     assert.deepEqual(tool.cluster.membership(), [node.cluster.self]);
-    assert.deepEqual(heldBy(tool), []);
+    assert.deepEqual(pausedBy(tool), []);
     assert.equal((await node.listNodes()).length, 1);
     await tool.close();
     const [stripes] = await askDatabase(
@@ -273,7 +276,7 @@ describe("nodes that share a database", { skip: reasonToSkipPostgres() }, () => 
     const open = () => openQuickNode(t, url, { beatMs: 1000 });
     const stores = [await open(), await open(), await open()];
     await eventually("members", () => seeEachOther(...stores), 30_000);
-    const held = () => stores.map(heldBy);
+    const held = () => stores.map(pausedBy);
     const isDivided = () => held().every(({ length }) => length > 0) && held().flat().length === 7;
     await eventually("divided", isDivided, 30_000);
     const before = { ids: stores.map(({ cluster }) => cluster.self), held: held() };

@@ -220,6 +220,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
 const INDEXES = `SELECT indexdef AS made FROM pg_indexes WHERE schemaname = current_schema() AND tablename IN ('queue', 'outbox') ORDER BY 1`;
 
 // As each version made them.
+const THIRD_VERSION = "UPDATE schema_version SET version = 3, min_program = 2";
 const SECOND_INDEXES = `
   DROP INDEX queue_listed, outbox_by_time;
   CREATE INDEX queue_of_account ON queue (account_seq, state, created_at, task_seq) WHERE account_seq IS NOT NULL;
@@ -236,7 +237,7 @@ const how = { skip: reasonToSkipPostgres() };
 test("the tables of the version before serve this program", how, async (t) => {
   const { url, server } = await newServer(t);
   await makeSchema(server);
-  await askDatabase(url, SECOND_INDEXES);
+  await askDatabase(url, THIRD_VERSION);
 
   const store = await openNode(t, url);
   const accountId = await seedAccount(store);
@@ -245,6 +246,25 @@ test("the tables of the version before serve this program", how, async (t) => {
   assert(first !== undefined);
   await store.releaseTask({ seq: first.seq, run: first.runs });
   assert.equal((await store.claimTasks({ type: "echo", max: 9, now: T0 })).length, 2);
+});
+
+test("the audit of the version before gets the words for pauses", how, async (t) => {
+  const { url, server } = await newServer(t);
+  await makeSchema(server);
+  await askDatabase(url, THIRD_VERSION);
+  await askDatabase(
+    url,
+    `INSERT INTO audit (at, actor_kind, action)
+     VALUES (1, 'user', 'delivery.held'), (2, 'user', 'key.created'), (3, 'user', 'delivery.released')`,
+  );
+
+  await migrateDatabase(server);
+
+  const words = await askDatabase<{ action: string }>(url, "SELECT action FROM audit ORDER BY at");
+  assert.deepEqual(
+    words.map(({ action }) => action),
+    ["delivery.paused", "key.created", "delivery.resumed"],
+  );
 });
 
 test("a migration gives tables of any version the same indexes as new ones", how, async (t) => {

@@ -31,6 +31,10 @@ export interface SchemaPlan {
   readonly steps: readonly SchemaStep[];
 }
 
+const PAUSE_WORDS = `
+  UPDATE audit SET action = CASE action WHEN 'delivery.held' THEN 'delivery.paused' ELSE 'delivery.resumed' END
+  WHERE seq IN (SELECT seq FROM audit WHERE action IN ('delivery.held', 'delivery.released') LIMIT 500)`;
+
 /** Every step since the first version, which `schema-postgres.sql` has taken too. */
 const SCHEMA_STEPS: readonly SchemaStep[] = [
   {
@@ -64,6 +68,7 @@ const SCHEMA_STEPS: readonly SchemaStep[] = [
       { kind: "change", sql: "DROP INDEX IF EXISTS outbox_soon" },
     ],
   },
+  { to: 4, kind: "expand", parts: [{ kind: "backfill", sql: PAUSE_WORDS }] },
 ];
 
 export const SCHEMA: SchemaPlan = {

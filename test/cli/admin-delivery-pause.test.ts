@@ -12,10 +12,10 @@ const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "
 interface Answer {
   readonly login: string | null;
   readonly host: string | null;
-  readonly held: boolean;
+  readonly paused: boolean;
   readonly waiting: number;
-  readonly holds_left: number;
-  readonly holds: readonly {
+  readonly pauses_left: number;
+  readonly pauses: readonly {
     readonly login: string | null;
     readonly host: string | null;
     readonly reason: string | null;
@@ -30,41 +30,44 @@ async function delivery(t: TestContext, file: string, words: string): Promise<An
   return JSON.parse(stdout) as Answer;
 }
 
-/** Settles when the daemon has as many holds: it looks once a second. */
-async function knowsOf({ daemon }: TestDaemon, holds: number): Promise<void> {
-  while ((await daemon.gauges()).lanes.holds !== holds) {
+/** Settles when the daemon has as many pauses: it looks once a second. */
+async function knowsOf({ daemon }: TestDaemon, pauses: number): Promise<void> {
+  while ((await daemon.gauges()).lanes.pauses !== pauses) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
 
-test("a running daemon sends nothing to a host that is held, and all of it after the release", async (t) => {
-  const held = await startReceiver(t);
+test("a running daemon sends nothing to a host that is paused, and all of it after the resume", async (t) => {
+  const paused = await startReceiver(t);
   const free = await startReceiver(t, { host: "127.0.0.2" });
   const daemon = await startTestDaemon(t, { toml: TOML });
   const { file } = daemon;
 
-  const made = await delivery(t, file, "hold --host 127.0.0.1 --reason maintenance");
-  assert.deepEqual([made.held, made.host, made.login, made.waiting], [true, "127.0.0.1", null, 0]);
+  const made = await delivery(t, file, "pause --host 127.0.0.1 --reason maintenance");
+  assert.deepEqual(
+    [made.paused, made.host, made.login, made.waiting],
+    [true, "127.0.0.1", null, 0],
+  );
   await knowsOf(daemon, 1);
   const { tasks } = await daemon.post([
-    { type: "echo", postback_url: held.url("/a") },
+    { type: "echo", postback_url: paused.url("/a") },
     { type: "echo", postback_url: free.url("/b") },
   ]);
   await free.next();
   await daemon.daemon.idle();
 
-  const { holds } = await delivery(t, file, "holds");
+  const { pauses } = await delivery(t, file, "paused");
   assert.deepEqual(
-    holds.map(({ host, reason, waiting }) => [host, reason, waiting]),
+    pauses.map(({ host, reason, waiting }) => [host, reason, waiting]),
     [["127.0.0.1", "maintenance", 1]],
   );
   const [explanation] = await explanationsOf(t, file, tasks[0]?.id ?? "");
   assert.match(explanation ?? "", /^paused: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
-  assert.equal(held.requests.length, 0);
+  assert.equal(paused.requests.length, 0);
 
-  const released = await delivery(t, file, "release --host 127.0.0.1");
-  assert.deepEqual([released.waiting, released.holds_left], [1, 0]);
-  assert.equal((await held.next()).url, "/a");
+  const resumed = await delivery(t, file, "resume --host 127.0.0.1");
+  assert.deepEqual([resumed.waiting, resumed.pauses_left], [1, 0]);
+  assert.equal((await paused.next()).url, "/a");
 });
 
 async function explanationsOf(
@@ -80,58 +83,58 @@ async function explanationsOf(
   return deliveries.map(({ explanation }) => explanation);
 }
 
-test("a daemon that is started on a copy sends none of the webhooks that wait there, until they are released", async (t) => {
+test("a daemon that is started on a copy sends none of the webhooks that wait there, until they are resumed", async (t) => {
   const receiver = await startReceiver(t);
   const cwd = temporaryFolder(t);
   const file = join(cwd, "test.db");
   const account = await createTestAccount(file);
   const first = await startTestDaemon(t, { toml: TOML, folder: cwd, account });
-  await delivery(t, file, "hold --account tester");
+  await delivery(t, file, "pause --account tester");
   await knowsOf(first, 1);
   await first.post([{ type: "echo", postback_url: receiver.url("/waits") }]);
   await first.daemon.idle();
   await first.daemon.stop();
-  await delivery(t, file, "release --account tester");
+  await delivery(t, file, "resume --account tester");
 
   writeFileSync(join(cwd, "postbackd.toml"), TOML);
   const start = ["start", "--port", "0", "--db", file];
-  const rehearsal = startProgram(t, [...start, "--hold-deliveries"], { cwd });
+  const rehearsal = startProgram(t, [...start, "--pause-deliveries"], { cwd });
   await rehearsal.ready;
-  await rehearsal.says("all webhooks are held");
-  const { holds } = await delivery(t, file, "holds");
+  await rehearsal.says("all webhooks are paused");
+  const { pauses } = await delivery(t, file, "paused");
   assert.deepEqual(
-    holds.map(({ host, login, reason, waiting }) => [host, login, reason, waiting]),
-    [[null, null, "start --hold-deliveries", 1]],
+    pauses.map(({ host, login, reason, waiting }) => [host, login, reason, waiting]),
+    [[null, null, "start --pause-deliveries", 1]],
   );
   await rehearsal.stop();
-  // A hold outlasts the daemon that was told of it.
+  // A pause outlasts the daemon that was told of it.
   const again = startProgram(t, start, { cwd });
   await again.ready;
   assert.equal(receiver.requests.length, 0);
-  await delivery(t, file, "release");
+  await delivery(t, file, "resume");
 
   assert.equal((await receiver.next()).url, "/waits");
   assert.equal(receiver.requests.length, 1);
   await again.stop();
 });
 
-test("says how to go on where a hold or a release changes nothing", async (t) => {
+test("says how to go on where a pause or a resume changes nothing", async (t) => {
   const cwd = temporaryFolder(t);
   await createTestAccount(join(cwd, "postbackd.db"));
   const run = (words: string) => runProgram(t, `admin delivery ${words}`.split(" "), { cwd });
 
-  const nothing = await run("holds");
-  const none = await run("release --host a.example");
-  const unknown = await run("hold --account nobody");
-  const once = await run("hold --account tester");
-  const twice = await run("hold --account tester");
-  const wider = await run("release");
+  const nothing = await run("paused");
+  const none = await run("resume --host a.example");
+  const unknown = await run("pause --account nobody");
+  const once = await run("pause --account tester");
+  const twice = await run("pause --account tester");
+  const wider = await run("resume");
 
-  assert.equal(nothing.stdout, "Nothing is held.\n");
+  assert.equal(nothing.stdout, "Nothing is paused.\n");
   assert.deepEqual([none.code, unknown.code, wider.code], [1, 1, 1]);
-  assert.match(none.stderr, /no hold is of exactly webhooks to a\.example; .* holds' lists all/);
+  assert.match(none.stderr, /no pause is of exactly webhooks to a\.example; .* paused' lists all/);
   assert.match(unknown.stderr, /there is no account nobody/);
-  assert.match(once.stdout, /^Held: webhooks of tester\.\n0 webhooks wait now\./);
-  assert.match(twice.stdout, /^Held already: webhooks of tester\./);
-  assert.match(wider.stderr, /no hold is of exactly all webhooks/);
+  assert.match(once.stdout, /^Paused: webhooks of tester\.\n0 webhooks wait now\./);
+  assert.match(twice.stdout, /^Paused already: webhooks of tester\./);
+  assert.match(wider.stderr, /no pause is of exactly all webhooks/);
 });

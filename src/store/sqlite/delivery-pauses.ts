@@ -1,46 +1,46 @@
-import { HOLDS_MAX, type DeliveryHold } from "../../domain/webhook/delivery-hold.ts";
+import { PAUSES_MAX, type DeliveryPause } from "../../domain/webhook/delivery-pause.ts";
 import { LIST_WAITING_ACCOUNTS } from "./attempt-claims.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
-const INSERT_HOLD = `
+const INSERT_PAUSE = `
   INSERT INTO delivery_holds (account_seq, host, since, reason, held_by)
-  SELECT @accountId, @host, @since, @reason, @heldBy
-  WHERE (SELECT count(*) FROM delivery_holds) < ${HOLDS_MAX}
+  SELECT @accountId, @host, @since, @reason, @pausedBy
+  WHERE (SELECT count(*) FROM delivery_holds) < ${PAUSES_MAX}
   ON CONFLICT DO NOTHING`;
 
 const OF_SCOPE = `account_seq IS @accountId AND host IS @host`;
-const IS_HELD = `SELECT EXISTS (SELECT 1 FROM delivery_holds WHERE ${OF_SCOPE})`;
-const DELETE_HOLD = `DELETE FROM delivery_holds WHERE ${OF_SCOPE}`;
+const IS_PAUSED = `SELECT EXISTS (SELECT 1 FROM delivery_holds WHERE ${OF_SCOPE})`;
+const DELETE_PAUSE = `DELETE FROM delivery_holds WHERE ${OF_SCOPE}`;
 
-const LIST_HOLDS = `
-  SELECT h.account_seq AS accountId, a.login, h.host, h.since, h.reason, h.held_by AS heldBy
-  FROM delivery_holds AS h LEFT JOIN accounts AS a ON a.seq = h.account_seq
-  ORDER BY h.seq`;
+const LIST_PAUSES = `
+  SELECT p.account_seq AS accountId, a.login, p.host, p.since, p.reason, p.held_by AS pausedBy
+  FROM delivery_holds AS p LEFT JOIN accounts AS a ON a.seq = p.account_seq
+  ORDER BY p.seq`;
 
 const SCHEDULED = `attempts INDEXED BY attempts_due WHERE started_at IS NULL`;
 const COUNT_ALL = `SELECT count(*) FROM ${SCHEDULED}`;
 const COUNT_OF_ACCOUNT = `${COUNT_ALL} AND account_seq = @accountId`;
 export const COUNT_OF_LANE = `${COUNT_OF_ACCOUNT} AND host = @host`;
 
-export function deliveryHoldWrites(connection: Connection) {
-  const insert = connection.prepare(INSERT_HOLD);
-  const isHeld = connection.prepare<[object], 0 | 1>(IS_HELD).pluck();
-  const remove = connection.prepare(DELETE_HOLD);
+export function deliveryPauseWrites(connection: Connection) {
+  const insert = connection.prepare(INSERT_PAUSE);
+  const isPaused = connection.prepare<[object], 0 | 1>(IS_PAUSED).pluck();
+  const remove = connection.prepare(DELETE_PAUSE);
 
   return {
-    holdDeliveries(hold) {
-      if (insert.run(hold).changes > 0) return "held";
-      return isHeld.get(hold) === 1 ? "held already" : "too many";
+    pauseDeliveries(pause) {
+      if (insert.run(pause).changes > 0) return "paused";
+      return isPaused.get(pause) === 1 ? "paused already" : "too many";
     },
-    releaseDeliveries: (scope) => remove.run(scope).changes > 0,
+    resumeDeliveries: (scope) => remove.run(scope).changes > 0,
   } satisfies Steps;
 }
 
-export function deliveryHoldReads(connection: Connection) {
-  const list = connection.prepare<[], DeliveryHold>(LIST_HOLDS);
+export function deliveryPauseReads(connection: Connection) {
+  const list = connection.prepare<[], DeliveryPause>(LIST_PAUSES);
 
-  return { listDeliveryHolds: () => list.all() } satisfies Steps;
+  return { listDeliveryPauses: () => list.all() } satisfies Steps;
 }
 
 export function scheduledCountReads(connection: Connection) {

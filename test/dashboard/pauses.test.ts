@@ -13,16 +13,16 @@ const HOSTILE = `<img src=x onerror=alert(1)>`;
 
 const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.9"]\n';
 
-test("what the operator holds", (t) =>
+test("what the operator pauses", (t) =>
   takeSteps(
     t,
     {
-      "waits from the dialog to the release, and every screen of the operator says so":
-        holdsAndReleases,
-      "is asked about twice if it covers all webhooks": holdsAll,
+      "waits from the dialog to the resume, and every screen of the operator says so":
+        pausesAndResumes,
+      "is asked about twice if it covers all webhooks": pausesAll,
       "is shown as paused in every place, without a countdown and without a button that sends it":
         showsPaused,
-      "is listed, walked through and released by keys alone": releasesByKeys,
+      "is listed, walked through and resumed by keys alone": resumesByKeys,
       "is in the audit, which is filtered by action and leafed through": isInAudit,
     },
     { toml: TOML },
@@ -36,31 +36,31 @@ test("the operator's script", (t) =>
 
 const banner = (page: Page) => page.getByRole("region", { name: "Paused webhooks" });
 
-const DIALOG = { name: "Hold webhooks" };
+const DIALOG = { name: "Pause webhooks" };
 
-async function holdsAndReleases(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function pausesAndResumes(t: TestContext, daemon: TestDaemon): Promise<void> {
   const receiver = await startReceiver(t);
   const opened = await openPage(t, daemon.url);
   const { page } = opened;
   await signInAsOperator(page, daemon);
-  await goTo(page, "Holds");
-  await page.getByText("Nothing is held.").waitFor();
+  await goTo(page, "Pauses");
+  await page.getByText("Nothing is paused.").waitFor();
   const isSame = await mark(page);
 
-  await page.getByRole("button", { name: "Hold webhooks…" }).click();
+  await page.getByRole("button", { name: "Pause webhooks…" }).click();
   const dialog = page.getByRole("dialog", DIALOG);
   await dialog.getByLabel("Host").fill("a b");
-  await dialog.getByRole("button", { name: "Hold them" }).click();
+  await dialog.getByRole("button", { name: "Pause them" }).click();
   await dialog.getByRole("alert").filter({ hasText: "It must be a host name" }).waitFor();
   // The browser complains of every refusal.
   forgive(opened, /status of 400/);
   await dialog.getByLabel("Host").fill("127.0.0.1");
   await dialog.getByLabel("Reason").fill(HOSTILE);
   await dialog.getByText("This pauses webhooks to 127.0.0.1.").waitFor();
-  await dialog.getByRole("button", { name: "Hold them", exact: true }).click();
+  await dialog.getByRole("button", { name: "Pause them", exact: true }).click();
   // Nothing was ever sent there.
   await dialog.getByRole("alert").filter({ hasText: "127.0.0.1" }).waitFor();
-  await dialog.getByRole("button", { name: "Hold them anyway" }).click();
+  await dialog.getByRole("button", { name: "Pause them anyway" }).click();
   await page.getByRole("status").filter({ hasText: "Paused: webhooks to 127.0.0.1." }).waitFor();
   await banner(page).getByText(`because: ${HOSTILE}`).waitFor();
   for (const screen of ["Overview", "Tasks", "Hosts", "Accounts", "System"]) {
@@ -71,23 +71,23 @@ async function holdsAndReleases(t: TestContext, daemon: TestDaemon): Promise<voi
   const [task] = (await daemon.post([{ type: "echo", postback_url: receiver.url("/a") }])).tasks;
   await daemon.daemon.idle();
 
-  await seesHeld(t, daemon, task?.id ?? "");
-  await banner(page).getByRole("link", { name: "Holds" }).click();
+  await seesPaused(t, daemon, task?.id ?? "");
+  await banner(page).getByRole("link", { name: "Pauses" }).click();
   const row = page.getByRole("row").filter({ hasText: "webhooks to 127.0.0.1" });
   await row.getByText("1", { exact: true }).waitFor();
   assert.equal(receiver.requests.length, 0);
-  await row.getByRole("button", { name: "Release webhooks to 127.0.0.1" }).click();
-  const question = page.getByRole("dialog", { name: "Release webhooks to 127.0.0.1?" });
+  await row.getByRole("button", { name: "Resume webhooks to 127.0.0.1" }).click();
+  const question = page.getByRole("dialog", { name: "Resume webhooks to 127.0.0.1?" });
   await question.getByText("1 waiting webhook will be sent").waitFor();
-  await question.getByRole("button", { name: "Release them" }).click();
-  await page.getByText("Nothing is held.").waitFor();
+  await question.getByRole("button", { name: "Resume them" }).click();
+  await page.getByText("Nothing is paused.").waitFor();
   await banner(page).waitFor({ state: "detached" });
   assert.equal((await receiver.next()).url, "/a");
   await isSame();
 }
 
-/** The account sees that its webhook is held, and neither why nor what else is. */
-async function seesHeld(t: TestContext, daemon: TestDaemon, id: string): Promise<void> {
+/** The account sees that its webhook is paused, and neither why nor what else is. */
+async function seesPaused(t: TestContext, daemon: TestDaemon, id: string): Promise<void> {
   const { page, context } = await openPage(t, daemon.url);
   await signIn(page, daemon.account);
   await page.goto(`/dashboard/tasks/${id}`);
@@ -97,22 +97,22 @@ async function seesHeld(t: TestContext, daemon: TestDaemon, id: string): Promise
   await context.close();
 }
 
-async function holdsAll(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function pausesAll(t: TestContext, daemon: TestDaemon): Promise<void> {
   const { page } = await openPage(t, daemon.url);
   await signInAsOperator(page, daemon);
-  await page.goto("/dashboard/holds?account=tester");
-  await page.getByRole("button", { name: "Hold webhooks…" }).click();
+  await page.goto("/dashboard/pauses?account=tester");
+  await page.getByRole("button", { name: "Pause webhooks…" }).click();
   const dialog = page.getByRole("dialog", DIALOG);
   await dialog.getByText("This pauses webhooks of tester.").waitFor();
   await dialog.getByLabel("Account").fill("");
   await dialog.getByText("This pauses all webhooks.").waitFor();
-  await dialog.getByRole("button", { name: "Hold them", exact: true }).click();
+  await dialog.getByRole("button", { name: "Pause them", exact: true }).click();
   await dialog.getByRole("alert").waitFor();
-  assert.deepEqual(await heldOf(daemon), []);
-  await dialog.getByRole("button", { name: "Hold them anyway" }).click();
+  assert.deepEqual(await pausedOf(daemon), []);
+  await dialog.getByRole("button", { name: "Pause them anyway" }).click();
   await dialog.waitFor({ state: "detached" });
-  assert.deepEqual(await heldOf(daemon), [null]);
-  await (await signInOperator(daemon)).post("/delivery_holds/release", {});
+  assert.deepEqual(await pausedOf(daemon), [null]);
+  await (await signInOperator(daemon)).post("/delivery_pauses/resume", {});
 }
 
 async function showsPaused(t: TestContext, daemon: TestDaemon): Promise<void> {
@@ -125,7 +125,7 @@ async function showsPaused(t: TestContext, daemon: TestDaemon): Promise<void> {
   await page.goto(`/dashboard/tasks/${task?.id}`);
   await page.getByRole("button", { name: "Send now" }).waitFor();
   const operator = await signInOperator(daemon);
-  await operator.post("/delivery_holds", { host: "127.0.0.9" });
+  await operator.post("/delivery_pauses", { host: "127.0.0.9" });
 
   await page.reload();
   const panel = page.getByRole("region", { name: "The postback" });
@@ -140,39 +140,39 @@ async function showsPaused(t: TestContext, daemon: TestDaemon): Promise<void> {
   await row.getByText("paused", { exact: true }).waitFor();
   await goTo(page, "Overview");
   await page.getByRole("listitem").filter({ hasText: "127.0.0.9" }).getByText("paused").waitFor();
-  await operator.post("/delivery_holds/release", { host: "127.0.0.9" });
+  await operator.post("/delivery_pauses/resume", { host: "127.0.0.9" });
 }
 
-async function heldOf(daemon: TestDaemon) {
+async function pausedOf(daemon: TestDaemon) {
   const operator = await signInOperator(daemon);
-  const { holds } = (await operator.get("/delivery_holds")).fields;
-  return holds.map(({ host }) => host);
+  const { pauses } = (await operator.get("/delivery_pauses")).fields;
+  return pauses.map(({ host }) => host);
 }
 
-async function releasesByKeys(t: TestContext, daemon: TestDaemon): Promise<void> {
+async function resumesByKeys(t: TestContext, daemon: TestDaemon): Promise<void> {
   const operator = await signInOperator(daemon);
   const hosts = ["a", "b", "c", "d"].map((name) => `${name}.example.com`);
-  for (const host of hosts) await operator.post("/delivery_holds", { host });
+  for (const host of hosts) await operator.post("/delivery_pauses", { host });
   const { page } = await openPage(t, daemon.url);
   await signInAsOperator(page, daemon);
   await banner(page).getByText("; and 1 more").waitFor();
-  await goTo(page, "Holds");
+  await goTo(page, "Pauses");
   await page.getByRole("link", { name: "webhooks to b.example.com" }).waitFor();
 
   for (const key of ["j", "j", "j", "k", "r"]) await page.keyboard.press(key);
-  await page.getByRole("dialog", { name: "Release webhooks to b.example.com?" }).waitFor();
+  await page.getByRole("dialog", { name: "Resume webhooks to b.example.com?" }).waitFor();
   for (const key of ["Tab", "Enter"]) await page.keyboard.press(key);
-  await page.getByRole("status").filter({ hasText: "Released" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "Resumed" }).waitFor();
 
   assert.deepEqual(
-    await heldOf(daemon),
+    await pausedOf(daemon),
     ["a", "c", "d"].map((name) => `${name}.example.com`),
   );
 }
 
 async function isInAudit(t: TestContext, daemon: TestDaemon): Promise<void> {
   const operator = await signInOperator(daemon);
-  await operator.post("/delivery_holds", { host: "audit.example.com", reason: HOSTILE });
+  await operator.post("/delivery_pauses", { host: "audit.example.com", reason: HOSTILE });
   for (let i = 0; i < 60; i++) await operator.post("/accounts", { login: `account-${i}` });
   const { page } = await openPage(t, daemon.url);
   await signInAsOperator(page, daemon);
@@ -186,9 +186,9 @@ async function isInAudit(t: TestContext, daemon: TestDaemon): Promise<void> {
   assert.equal(await rows.count(), 51);
   await page.getByRole("button", { name: "Next page" }).click();
   await rows.filter({ hasText: "account-0" }).waitFor();
-  await page.getByLabel("Action").selectOption("delivery.held");
+  await page.getByLabel("Action").selectOption("delivery.paused");
   await rows.filter({ hasText: `host=audit.example.com reason=${HOSTILE}` }).waitFor();
-  assert.equal(new URL(page.url()).search, "?action=delivery.held");
+  assert.equal(new URL(page.url()).search, "?action=delivery.paused");
   await page.getByRole("button", { name: "24 h" }).click();
   await rows.filter({ hasText: `host=audit.example.com reason=${HOSTILE}` }).waitFor();
   await page.getByLabel("Action").selectOption("task.erased");

@@ -1,7 +1,7 @@
 import { plainText } from "../rule.ts";
 
-/** The lanes that a hold covers. */
-export interface HoldScope {
+/** The lanes that a pause covers. */
+export interface PauseScope {
   /** Null covers all accounts. */
   readonly accountId: number | null;
   /** Null covers all hosts. */
@@ -9,31 +9,31 @@ export interface HoldScope {
 }
 
 /**
- * Webhooks that the operator holds: no attempt in a lane that it covers is begun. What is scheduled there waits, and
- * none of that time counts: a retry that became due meanwhile goes out after the release, and no retry is used up.
+ * Webhooks that the operator pauses: no attempt in a lane that it covers is begun. What is scheduled there waits, and
+ * none of that time counts: a retry that became due meanwhile goes out after the resume, and no retry is used up.
  */
-export interface DeliveryHold extends HoldScope {
+export interface DeliveryPause extends PauseScope {
   /** The account's login; null where it covers all accounts. */
   readonly login: string | null;
   readonly since: number;
   /** The operator's words. */
   readonly reason: string | null;
-  readonly heldBy: string;
+  readonly pausedBy: string;
 }
 
 /** More would be a list that nobody reads, and that every node reads each second. */
-export const HOLDS_MAX = 1000;
+export const PAUSES_MAX = 1000;
 
-/** Why webhooks are held. */
-export const HOLD_REASON = plainText(200);
+/** Why webhooks are paused. */
+export const PAUSE_REASON = plainText(200);
 
 /** A text for each scope, and the same for the same one. */
-export function scopeKey({ accountId, host }: HoldScope): string {
+export function scopeKey({ accountId, host }: PauseScope): string {
   return `${accountId ?? ""} ${host ?? ""}`;
 }
 
 /** The scopes that cover a lane, the widest first. */
-export function scopesOf({ accountId, host }: { accountId: number; host: string }): HoldScope[] {
+export function scopesOf({ accountId, host }: { accountId: number; host: string }): PauseScope[] {
   return [
     { accountId: null, host: null },
     { accountId: null, host },
@@ -46,19 +46,19 @@ export function scopesOf({ accountId, host }: { accountId: number; host: string 
  * The oldest pause that covers an account's webhooks to a host; null if none does. A null login stands for all
  * accounts: a pause of one account does not cover them.
  */
-export function holdOf(
-  holds: readonly DeliveryHold[],
+export function pauseOf(
+  pauses: readonly DeliveryPause[],
   of: { readonly login: string | null; readonly host: string },
-): DeliveryHold | null {
+): DeliveryPause | null {
   // A URL has an IPv6 address in brackets.
   const bare = of.host.replace(/^\[(.*)\]$/, "$1");
-  const covers = ({ login, host }: DeliveryHold): boolean =>
+  const covers = ({ login, host }: DeliveryPause): boolean =>
     (login === null || login === of.login) && (host === null || host === bare);
-  return holds.find(covers) ?? null;
+  return pauses.find(covers) ?? null;
 }
 
 /** Writes a scope in words: `all webhooks`, `webhooks of alice to hooks.example.com`. */
-export function scopeText({ login, host }: Pick<DeliveryHold, "login" | "host">): string {
+export function scopeText({ login, host }: Pick<DeliveryPause, "login" | "host">): string {
   if (login === null && host === null) return "all webhooks";
   const of = login === null ? "" : ` of ${login}`;
   return `webhooks${of}${host === null ? "" : ` to ${host}`}`;

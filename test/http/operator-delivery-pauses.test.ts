@@ -11,8 +11,8 @@ import { FROM_PAGE } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const AT = "2030-01-31T09:00:00.000Z";
-const HOLDS = "/delivery_holds";
-const RELEASE = `${HOLDS}/release`;
+const PAUSES = "/delivery_pauses";
+const RESUME = `${PAUSES}/resume`;
 const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.2"]\n';
 
 async function start(t: TestContext) {
@@ -20,9 +20,9 @@ async function start(t: TestContext) {
   return { daemon, operator: await signInOperator(daemon) };
 }
 
-test("what is no account, host or reason is 40501, and a body that is no object 40503: nothing is held or released", async (t) => {
+test("what is no account, host or reason is 40501, and a body that is no object 40503: nothing is paused or resumed", async (t) => {
   const { operator } = await start(t);
-  await operator.post(HOLDS, { host: "kept.example.com" });
+  await operator.post(PAUSES, { host: "kept.example.com" });
   const faults: readonly (readonly [field: string, values: readonly unknown[]])[] = [
     [
       "login",
@@ -38,14 +38,14 @@ test("what is no account, host or reason is 40501, and a body that is no object 
   ];
   for (const [field, values] of faults) {
     for (const value of values) {
-      for (const path of [HOLDS, RELEASE]) {
+      for (const path of [PAUSES, RESUME]) {
         const { code, body } = await operator.post(path, { [field]: value });
         assert.equal(code, 40501, `${path} ${field} ${JSON.stringify(value)}`);
         assert.equal(body.errors?.[0]?.pointer, `/${field}`);
       }
     }
   }
-  for (const path of [HOLDS, RELEASE]) {
+  for (const path of [PAUSES, RESUME]) {
     for (const [text, code] of [
       ["", 40502],
       ["[]", 40503],
@@ -58,58 +58,58 @@ test("what is no account, host or reason is 40501, and a body that is no object 
     assert.equal((await operator.post(path)).code, 41500);
   }
 
-  const { holds } = (await operator.get(HOLDS)).fields;
+  const { pauses } = (await operator.get(PAUSES)).fields;
   assert.deepEqual(
-    holds.map(({ login, host }) => [login, host]),
+    pauses.map(({ login, host }) => [login, host]),
     [[null, "kept.example.com"]],
   );
-  const { entries } = (await operator.get("/audit?action=delivery.held")).fields;
+  const { entries } = (await operator.get("/audit?action=delivery.paused")).fields;
   assert.equal(entries.length, 1);
 });
 
-test("nothing goes out to a host that is held, what waits is counted, and it goes out after the release", async (t) => {
-  const held = await startReceiver(t);
+test("nothing goes out to a host that is paused, what waits is counted, and it goes out after the resume", async (t) => {
+  const paused = await startReceiver(t);
   const free = await startReceiver(t, { host: "127.0.0.2" });
   const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }), toml: TOML });
   const operator = await signInOperator(daemon, NOW);
 
-  const made = await operator.post(HOLDS, { host: "127.1", reason: "maintenance" });
+  const made = await operator.post(PAUSES, { host: "127.1", reason: "maintenance" });
   await daemon.daemon.idle();
-  const hold = { login: null, host: "127.0.0.1", since: AT, reason: "maintenance" };
-  assert.deepEqual(made.fields.hold, { ...hold, held_by: "operator", waiting: 0 });
+  const pause = { login: null, host: "127.0.0.1", since: AT, reason: "maintenance" };
+  assert.deepEqual(made.fields.pause, { ...pause, paused_by: "operator", waiting: 0 });
   await daemon.post([
-    { type: "echo", postback_url: held.url("/a") },
+    { type: "echo", postback_url: paused.url("/a") },
     { type: "echo", postback_url: free.url("/b") },
   ]);
   await free.next();
   await daemon.daemon.idle();
 
-  const { holds } = (await operator.get(HOLDS)).fields;
-  assert.deepEqual(holds, [{ ...hold, held_by: "operator", waiting: 1 }]);
-  assert.equal(held.requests.length, 0);
+  const { pauses } = (await operator.get(PAUSES)).fields;
+  assert.deepEqual(pauses, [{ ...pause, paused_by: "operator", waiting: 1 }]);
+  assert.equal(paused.requests.length, 0);
 
-  const { fields } = await operator.post(RELEASE, { host: "127.0.0.1" });
-  const { login, host, waiting, holds_left } = fields;
+  const { fields } = await operator.post(RESUME, { host: "127.0.0.1" });
+  const { login, host, waiting, pauses_left } = fields;
   assert.deepEqual(
-    { login, host, waiting, holds_left },
+    { login, host, waiting, pauses_left },
     {
       login: null,
       host: "127.0.0.1",
       waiting: 1,
-      holds_left: 0,
+      pauses_left: 0,
     },
   );
-  assert.equal((await held.next()).url, "/a");
+  assert.equal((await paused.next()).url, "/a");
 });
 
-test("holds of an account, a host, both and all are apart: each is released by naming it exactly", async (t) => {
+test("pauses of an account, a host, both and all are apart: each is resumed by naming it exactly", async (t) => {
   const { daemon, operator } = await start(t);
   await createTestAccount(daemon.file, "ada");
   const [ada, host] = [{ login: "ada" }, { host: "a.example.com" }];
   const scopes = [{}, ada, host, { ...ada, ...host }];
-  for (const scope of scopes) assert.equal((await operator.post(HOLDS, scope)).code, 20000);
+  for (const scope of scopes) assert.equal((await operator.post(PAUSES, scope)).code, 20000);
   const listed = async () =>
-    (await operator.get(HOLDS)).fields.holds.map(({ login, host }) => [login, host]);
+    (await operator.get(PAUSES)).fields.pauses.map(({ login, host }) => [login, host]);
   const shown = [
     [null, null],
     ["ada", null],
@@ -119,22 +119,22 @@ test("holds of an account, a host, both and all are apart: each is released by n
   assert.deepEqual(await listed(), shown);
 
   for (const [i, scope] of scopes.entries()) {
-    const { fields } = await operator.post(RELEASE, scope);
-    assert.equal(fields.holds_left, 3 - i);
+    const { fields } = await operator.post(RESUME, scope);
+    assert.equal(fields.pauses_left, 3 - i);
     assert.deepEqual(await listed(), shown.slice(i + 1));
-    const again = await operator.post(RELEASE, scope);
+    const again = await operator.post(RESUME, scope);
     assert.equal(again.code, 40400);
-    assert.match(again.body.errors?.[0]?.detail ?? "", /No hold is of exactly /);
+    assert.match(again.body.errors?.[0]?.detail ?? "", /No pause is of exactly /);
   }
 });
 
-test("what is held already keeps its first reason, and one entry of the audit says who held it", async (t) => {
+test("what is paused already keeps its first reason, and one entry of the audit says who paused it", async (t) => {
   const { operator } = await start(t);
-  const first = await operator.post(HOLDS, { login: "tester", reason: "incident" });
-  const second = await operator.post(HOLDS, { login: "tester", reason: "another" });
-  await operator.post(RELEASE, { login: "tester" });
+  const first = await operator.post(PAUSES, { login: "tester", reason: "incident" });
+  const second = await operator.post(PAUSES, { login: "tester", reason: "another" });
+  await operator.post(RESUME, { login: "tester" });
 
-  assert.deepEqual(second.fields.hold, first.fields.hold);
+  assert.deepEqual(second.fields.pause, first.fields.pause);
   const { entries } = (await operator.get("/audit")).fields;
   assert.deepEqual(
     // Before them the operator signed in.
@@ -145,32 +145,32 @@ test("what is held already keeps its first reason, and one entry of the audit sa
         ...[subject, details],
       ]),
     [
-      ["operator", "127.0.0.1", "delivery.released", "tester", { host: null }],
-      ["operator", "127.0.0.1", "delivery.held", "tester", { host: null, reason: "incident" }],
+      ["operator", "127.0.0.1", "delivery.resumed", "tester", { host: null }],
+      ["operator", "127.0.0.1", "delivery.paused", "tester", { host: null, reason: "incident" }],
     ],
   );
 });
 
-test("beyond a hundred holds nothing is counted, and one too many is refused with what to do", async (t) => {
-  const hold = { since: NOW, reason: null, heldBy: "ada", accountId: null, login: null };
-  const holds = Array.from({ length: 101 }, (_, i) => ({ ...hold, host: `h${i}.example.com` }));
+test("beyond a hundred pauses nothing is counted, and one too many is refused with what to do", async (t) => {
+  const pause = { since: NOW, reason: null, pausedBy: "ada", accountId: null, login: null };
+  const pauses = Array.from({ length: 101 }, (_, i) => ({ ...pause, host: `h${i}.example.com` }));
   const { url, cookie } = await startRing(t, {
     store: {
-      listDeliveryHolds: async () => holds,
+      listDeliveryPauses: async () => pauses,
       countScheduled: async () => 7,
-      holdDeliveries: async () => "too many",
+      pauseDeliveries: async () => "too many",
     },
   });
   const credentials = [cookie];
 
-  const list = await ask(url, { target: OPERATOR + HOLDS, headers: [...FROM_PAGE, cookie] });
-  const refused = await ask(url, operatorPost(HOLDS, { body: {}, credentials }));
+  const list = await ask(url, { target: OPERATOR + PAUSES, headers: [...FROM_PAGE, cookie] });
+  const refused = await ask(url, operatorPost(PAUSES, { body: {}, credentials }));
 
-  const { holds: listed } = Object(list.body) as { holds: { waiting: number | null }[] };
+  const { pauses: listed } = Object(list.body) as { pauses: { waiting: number | null }[] };
   assert.deepEqual(
     listed.map(({ waiting }) => waiting),
-    holds.map((_, i) => (i < 100 ? 7 : null)),
+    pauses.map((_, i) => (i < 100 ? 7 : null)),
   );
   assert.equal(refused.code, 40000);
-  assert.match(refused.body.errors?.[0]?.detail ?? "", /There are 1000 holds: release some/);
+  assert.match(refused.body.errors?.[0]?.detail ?? "", /There are 1000 pauses: resume some/);
 });

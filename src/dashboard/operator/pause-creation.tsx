@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
-import { scopeText } from "../../domain/webhook/delivery-hold.ts";
+import { scopeText } from "../../domain/webhook/delivery-pause.ts";
 import { FormDialog } from "../part/action-dialog.tsx";
 import { announce } from "../part/announcer.tsx";
 import { ApiError, call } from "../shell/api.ts";
 import { actsFor } from "../shell/route.ts";
 
-interface HoldCreationProps {
+interface PauseCreationProps {
   readonly close: () => void;
   readonly done: () => void;
 }
@@ -18,7 +18,7 @@ interface NamedScope {
 }
 
 /** Asks which webhooks to pause, and pauses them: a doubtful pause only after a second question. */
-export function HoldCreation({ close, done }: HoldCreationProps) {
+export function PauseCreation({ close, done }: PauseCreationProps) {
   const [login, setLogin] = useState(actsFor.peek() ?? "");
   const [host, setHost] = useState("");
   const [reason, setReason] = useState("");
@@ -27,28 +27,28 @@ export function HoldCreation({ close, done }: HoldCreationProps) {
   const scope = { login: login.trim() || null, host: host.trim() || null };
   const what = scopeText(scope);
   const doubt = asked.what === what ? asked.doubt : "";
-  async function hold(): Promise<void> {
+  async function pause(): Promise<void> {
     const found = asked.what === what ? null : await doubtOf(scope);
     if (found !== null) return setAsked({ what, doubt: found });
     const body = { ...scope, reason: reason.trim() || null };
-    const { hold: made } = await call("POST /v1/operator/delivery_holds", { body });
+    const { pause: made } = await call("POST /v1/operator/delivery_pauses", { body });
     announce(`Paused: ${scopeText(made)}.`);
     close();
     done();
   }
   return (
     <FormDialog
-      title="Hold webhooks"
-      verb={doubt === "" ? "Hold them" : "Hold them anyway"}
+      title="Pause webhooks"
+      verb={doubt === "" ? "Pause them" : "Pause them anyway"}
       otherwise="Close"
-      work={hold}
+      work={pause}
       close={close}
     >
       <Field name="Account" empty="every account" value={login} change={setLogin} />
       <Field name="Host" empty="every host" value={host} change={setHost} />
       <Field name="Reason" empty="for other operators" value={reason} change={setReason} />
       <p class="wraps">
-        <b>This pauses {what}.</b> No attempt starts until you release them. Attempts in flight
+        <b>This pauses {what}.</b> No attempt starts until you resume them. Attempts in flight
         finish. Tasks run, their webhooks wait, and a pause uses up no retries.
       </p>
       {doubt !== "" && (
@@ -63,7 +63,7 @@ export function HoldCreation({ close, done }: HoldCreationProps) {
 /** The reason to ask again before this pause; null if none exists. */
 async function doubtOf({ login, host }: NamedScope): Promise<string | null> {
   if (host === null) {
-    return login === null ? "No webhook of any account is sent until you release them." : null;
+    return login === null ? "No webhook of any account is sent until you resume them." : null;
   }
   const q = formatTaskSearch({ ...ANY_TASK, login, host });
   const options = { query: { q, limit: 1 }, account: null };

@@ -1,0 +1,121 @@
+import { COUNTED_PAUSES_MAX, type DeliveryPause as PauseShown } from "../../api/delivery-pause.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import { StatusError } from "../../domain/status.ts";
+import { PAUSES_MAX, scopeKey, scopeText } from "../../domain/webhook/delivery-pause.ts";
+import type { DeliveryPause, PauseScope } from "../../store/store.ts";
+import { invalidField } from "../fields.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
+import { defineOperation, type Operation } from "../operation.ts";
+
+// As others pause by commands: which session it was is in the audit.
+const PAUSED_BY = "operator";
+
+const EXAMPLE = { host: "hooks.example.com" };
+
+export function pauseList({ store }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/delivery_pauses", {
+    access: "operator",
+    doc: {
+      id: "listDeliveryPauses",
+      group: "Operator",
+      summary: "List paused webhooks",
+      description:
+        "Which webhooks are paused, since when, why, and how many wait; the oldest pause first. A webhook goes out when no pause " +
+        "covers it any more, so one that two pauses cover is counted by both.",
+    },
+    async handle() {
+      const all = await store.listDeliveryPauses();
+      const pauses: PauseShown[] = [];
+      // One after the other: a count may take its time, and the reads of others come in between.
+      for (const [i, pause] of all.entries()) {
+        const waiting = i < COUNTED_PAUSES_MAX ? await store.countScheduled(pause) : null;
+        pauses.push(pauseDocument(pause, waiting));
+      }
+      return { fields: { pauses } };
+    },
+  });
+}
+
+export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/delivery_pauses", {
+    access: "operator",
+    doc: {
+      id: "pauseDeliveries",
+      group: "Operator",
+      summary: "Pause webhooks",
+      description:
+        "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
+        "two seconds, and what is under way goes to its end. No retry is lost: what became due meanwhile goes out after the " +
+        "resume. What is paused already stays as it is, with its first reason.",
+      codes: [50700],
+      examples: { host: { ...EXAMPLE, reason: "maintenance" }, all: {} },
+    },
+    async handle({ body: { login, host, reason }, audit, now }) {
+      const scope = await scopeOf({ login, host }, store);
+      const pause = { ...scope, since: now, reason, pausedBy: PAUSED_BY };
+      const entry = audit("delivery.paused", login, { host, reason });
+      const outcome = await store.pauseDeliveries({ ...pause, audit: entry });
+      if (outcome === "too many") throw tooMany();
+      if (outcome === "paused") pausesChanged();
+      const kept = await findPause(scope, store);
+      const waiting = await store.countScheduled(scope);
+      return { fields: { pause: pauseDocument(kept ?? { ...pause, login }, waiting) } };
+    },
+  });
+}
+
+export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/delivery_pauses/resume", {
+    access: "operator",
+    doc: {
+      id: "resumeDeliveries",
+      group: "Operator",
+      summary: "Resume paused webhooks",
+      description:
+        "Ends the pause that was made with the same account and host, and no other; 40400 where there is none. What waits goes " +
+        "out, in its turn, unless another pause covers it.",
+      codes: [40400, 50700],
+      examples: { host: EXAMPLE, all: {} },
+    },
+    async handle({ body: { login, host }, audit }) {
+      const scope = await scopeOf({ login, host }, store);
+      const entry = audit("delivery.resumed", login, { host });
+      if (!(await store.resumeDeliveries({ ...scope, audit: entry }))) {
+        const detail = `No pause is of exactly ${scopeText({ login, host })}: the list of all shows which there are.`;
+        throw new StatusError(40400, { detail });
+      }
+      pausesChanged();
+      const left = await store.listDeliveryPauses();
+      const waiting = await store.countScheduled(scope);
+      return { fields: { login, host, waiting, pauses_left: left.length } };
+    },
+  });
+}
+
+interface NamedScope {
+  readonly login: string | null;
+  readonly host: string | null;
+}
+
+async function scopeOf({ login, host }: NamedScope, store: ApiStore): Promise<PauseScope> {
+  if (login === null) return { accountId: null, host };
+  const account = await store.findAccount(login);
+  if (account === null) throw invalidField("login", "There is no account with this login.");
+  return { accountId: account.accountId, host };
+}
+
+/** The pause of exactly this scope; null where somebody has resumed it. */
+async function findPause(scope: PauseScope, store: ApiStore): Promise<DeliveryPause | null> {
+  const pauses = await store.listDeliveryPauses();
+  return pauses.find((each) => scopeKey(each) === scopeKey(scope)) ?? null;
+}
+
+function tooMany(): StatusError {
+  const detail = `There are ${PAUSES_MAX} pauses: resume some, or pause more at once.`;
+  return new StatusError(40000, { detail });
+}
+
+function pauseDocument(pause: DeliveryPause, waiting: number | null): PauseShown {
+  const { login, host, since, reason, pausedBy } = pause;
+  return { login, host, since: timeText(since), reason, paused_by: pausedBy, waiting };
+}
