@@ -111,6 +111,6 @@ export interface LaneGauge {
   /** Attempts. */
   readonly underWay: number;
   readonly heldAccounts: number;
-  /** Holds of deliveries, each of everything, a host, an account or one lane. */
+  /** Pauses of deliveries, each of everything, a host, an account or one lane. */
   readonly pauses: number;
 }

@@ -138,3 +138,19 @@ test("says how to go on where a pause or a resume changes nothing", async (t) =>
   assert.match(twice.stdout, /^Paused already: webhooks of tester\./);
   assert.match(wider.stderr, /no pause is of exactly all webhooks/);
 });
+
+const OLD_NAMES: readonly (readonly [words: readonly string[], nearest: string])[] = [
+  [["admin", "delivery", "hold"], ""],
+  [["admin", "delivery", "release"], "resume"],
+  [["admin", "delivery", "holds"], ""],
+  [["start", "--hold-deliveries"], "--pause-deliveries"],
+];
+
+for (const [words, nearest] of OLD_NAMES) {
+  test(`postbackd ${words.join(" ")} is refused as an unknown name`, async (t) => {
+    const { code, stdout, stderr } = await runProgram(t, words);
+
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.match(stderr, new RegExp(`^postbackd: unknown (command|flag) .*${nearest}`));
+  });
+}
