@@ -34,8 +34,8 @@ export interface Cluster {
   isMember(): boolean;
   /**
    * Calls back after the members or the roles of this node have changed, and after this node was lost as a member or has
-   * joined again with another `self`. Also calls back after nodes have ended, once their work can be taken up as that of
-   * "ended nodes". Returns a function that stops the calls.
+   * joined again with another `self`. Also calls back after nodes have ended, once their work can be taken up as
+   * the work of "ended nodes". Returns a function that stops the calls.
    */
   onChange(listener: () => void): () => void;
   /**

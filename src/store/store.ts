@@ -27,7 +27,7 @@ export type * from "./account.ts";
 export type * from "./audit.ts";
 export type * from "./change.ts";
 export type * from "./clock.ts";
-export type * from "./cluster.ts";
+export * from "./cluster.ts";
 export type * from "./delivery-pause.ts";
 export type * from "./delivery.ts";
 export type * from "./due-list.ts";

@@ -164,7 +164,7 @@ test(
       await client.cancel(y);
       await told.allKnow();
       await told.count(again.length + 1);
-      // Whatever is on its way arrives before they end. One that takes over the role tells what has just ended again.
+      // Events in flight arrive before the nodes end. A node that takes over the role sends the latest ends again.
       for (const node of cluster.running.filter((each) => each !== next)) await node.stop();
       await next.stop();
       assert.deepEqual(await told.lines(), [...again, `y ended, says ${next.name}`].toSorted());

@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/clock/clock.ts";
-import { NODE_ROLES, type Cluster, type NodeFacts, type NodeSummary } from "../cluster.ts";
+import { NODE_ROLES, type Cluster, type NodeFacts, type NodeSummary } from "../store.ts";
 
 /** A cluster of one node, which can be shown. */
 export interface LoneNode extends Cluster {

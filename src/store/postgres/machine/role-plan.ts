@@ -24,7 +24,7 @@ export interface RolePlan {
 }
 
 /**
- * Spreads the roles evenly. A node takes free roles up to its share, and more of those that stay free for some time. It
+ * Spreads the roles evenly. A node takes free roles up to its share, and more roles if they stay free for some time. It
  * gives back the roles above its share only when a node has joined: a node that is there and takes none must not make
  * roles change hands.
  */
