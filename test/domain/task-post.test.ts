@@ -335,10 +335,21 @@ describe("webhook URLs", () => {
       assert.equal(task.dataText, `{"type":"echo","${field}":"http://127.0.0.1/a%20b"}`);
     });
 
-    test(`are shown as they came when they have no encoded form: ${field}`, () => {
-      const task = refused({ [field]: "no url\n" });
-
-      assert.deepEqual(JSON.parse(task.dataText), { type: "echo", [field]: "no url\n" });
+    test(`are percent-encoded when they have no normal form: ${field}`, () => {
+      const cases = [
+        ["http://exa mple.com/ü", "http://exa%20mple.com/%C3%BC"],
+        ["ftp://bücher/", "ftp://b%C3%BCcher/"],
+        ["no url\n", "no%20url%0A"],
+        [" https://a.example/%zz?q=[1]#x\u0000", "%20https://a.example/%zz?q=[1]#x%00"],
+        ["java\tscript:\u0085\u007f\u{1f600}", "java%09script:%C2%85%7F%F0%9F%98%80"],
+        ["http://a\ud800.example/", "http://a%EF%BF%BD.example/"],
+        [`ftp://${"é".repeat(5000)}`, `ftp://${"%C3%A9".repeat(5000)}`],
+        ["", ""],
+      ];
+      for (const [posted = "", shown] of cases) {
+        const task = refused({ [field]: posted });
+        assert.deepEqual(JSON.parse(task.dataText), { type: "echo", [field]: shown });
+      }
     });
   }
 
@@ -351,6 +362,22 @@ describe("webhook URLs", () => {
 });
 
 describe("a refused task", () => {
+  test("shows each URL in encoded form, also if another field is refused", () => {
+    const task = refused({
+      postback_url: "ftp://bücher/",
+      pingback_url: "https://Bücher.example/ä?$tag",
+      colour: 1,
+    });
+
+    assert.equal(task.code, 40506);
+    assert.deepEqual(JSON.parse(task.dataText), {
+      type: "echo",
+      postback_url: "ftp://b%C3%BCcher/",
+      pingback_url: "https://xn--bcher-kva.example/%C3%A4?$tag",
+      colour: 1,
+    });
+  });
+
   test("names an unknown field, and shows it as it was posted", () => {
     const task = refused(`{"type":"echo","colour":{"r":1.0},"tag":"t","input":[2.50]}`);
 

@@ -79,6 +79,22 @@ test("unknown fields and bad types are shown and kept without control characters
   assert.equal(long?.status_message, `Unknown Field: '${"x".repeat(64)}…'.`);
 });
 
+test("a refused task shows its URLs in encoded form in the response, task_get and the list", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const urls = { postback_url: "http://exa mple.com/ü", pingback_url: "ftp://bücher/\u0000$id" };
+  const shown = {
+    postback_url: "http://exa%20mple.com/%C3%BC",
+    pingback_url: "ftp://b%C3%BCcher/%00$id",
+  };
+  const [posted] = (await daemon.post({ type: "echo", ...urls })).tasks;
+  assert(posted !== undefined);
+  assert.equal(posted.status_code, 40501);
+  assert.deepEqual(posted.data, { type: "echo", ...shown });
+  assert.deepEqual(await daemon.get(posted.id), posted);
+  const listed = await (await daemon.call("/v1/tasks")).json();
+  assert.partialDeepStrictEqual(listed, { tasks: [{ id: posted.id, data: shown }] });
+});
+
 const later = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
 
 test("a field of the wrong type or out of its range is 40501 and names the field", async (t) => {

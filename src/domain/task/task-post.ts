@@ -5,7 +5,12 @@ import { integerBetween } from "../rule.ts";
 import type { Rule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
 import { shownName } from "../text.ts";
-import { encodedForm, judgePingbackUrl, judgeWebhookUrl } from "../webhook/webhook-url.ts";
+import {
+  encodedForm,
+  escapeUnsafe,
+  judgePingbackUrl,
+  judgeWebhookUrl,
+} from "../webhook/webhook-url.ts";
 import type {
   PingbackVerdict,
   UrlPolicy,
@@ -198,9 +203,9 @@ function toWebhook({ target }: { readonly target: WebhookTarget }): TaskWebhook 
   return { url: target.url, host: target.host };
 }
 
-// A refused URL is shown in encoded form if it has one.
+// A URL without a normal form is only escaped.
 function shownUrl(raw: unknown): string | undefined {
-  return typeof raw === "string" ? (encodedForm(raw) ?? undefined) : undefined;
+  return typeof raw === "string" ? (encodedForm(raw) ?? escapeUnsafe(raw)) : undefined;
 }
 
 /**

@@ -94,7 +94,7 @@ function beforeHash(text: string): string {
   return text.endsWith("#") ? text.slice(0, -1) : text;
 }
 
-// Percent-encodes everything that is not visible ASCII, as UTF-8.
-function escapeUnsafe(text: string): string {
-  return text.replace(/[^\x21-\x7e]+/g, encodeURIComponent);
+/** Percent-encodes everything but visible ASCII, as UTF-8; half a surrogate pair as U+FFFD. */
+export function escapeUnsafe(text: string): string {
+  return text.toWellFormed().replace(/[^\x21-\x7e]+/g, encodeURIComponent);
 }

@@ -9,7 +9,7 @@ import type { UrlForm } from "./url-form.ts";
 import { encodedForm, substitutePlaceholders } from "./url-template.ts";
 import type { PlaceholderValues } from "./url-template.ts";
 
-export { encodedForm, substitutePlaceholders } from "./url-template.ts";
+export { encodedForm, escapeUnsafe, substitutePlaceholders } from "./url-template.ts";
 export type { PlaceholderValues } from "./url-template.ts";
 
 /** The rules for webhook URLs beyond those that are the same everywhere. */
