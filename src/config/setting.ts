@@ -201,7 +201,7 @@ export const SETTINGS = {
       integerBetween(0, 1_000_000),
       {
         default: 300,
-        description: "Refused credentials from one address in a minute; 0 is no limit",
+        description: "Unknown keys and wrong logins from one address in a minute; 0 is no limit",
       },
     ),
     accessRequestsPerHour: setting(

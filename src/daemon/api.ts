@@ -118,9 +118,9 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const [usage, ids] = [usageNotes(parts), new IdGenerator()];
   const cursors = await keptCursors(store);
   const liveFeed = new LiveFeed({ store, clock: requestClock, log, boot: newBootName() });
-  const refused = new RefusedCredentials(parts);
+  const refusedCredentials = newRefusedCredentials(parts);
   const [floods, proxyWatch] = [new FloodWatch(clock), new ProxyWatch(clock)];
-  const gate = createGate(parts, { usage, refused, floods, proxyWatch });
+  const gate = createGate(parts, { usage, refusedCredentials, floods, proxyWatch });
   const notReady = (): Promise<string | null> =>
     notReadyReason(parts, { isOpen: isServing(), storage });
   const isReady = (): Promise<boolean> => notReady().then((reason) => reason === null);
@@ -134,7 +134,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     ...troubleCalls(parts, { storage, conditions }),
     ...usage,
     ...common,
-    failedAuthentications: gate.failedAuthentications,
+    refusedCredentials,
     isAccepting,
     serviceStatus: statusSource(parts, { isAccepting, hasRoom }),
     systemFacts: systemSource({ ...UNWATCHED, ...parts, conditions, url }),
@@ -157,7 +157,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       conditions.drain();
       waiters.abort();
       liveFeed.close();
-      refused.write();
+      refusedCredentials.write();
     },
     close: () => everyStep([() => conditions.close(), () => writeNotes(usage)]),
   };
@@ -311,32 +311,32 @@ function nodesOf({ store: { cluster } }: Pick<ApiParts, "store">): () => number 
   return () => Math.max(1, cluster.membership().length);
 }
 
-function callLimits({ config: { limits }, clock, store }: ApiParts) {
-  const nodes = nodesOf({ store });
-  const limiter = (windowMs: number, limit: number): RateLimiter =>
-    new RateLimiter({ limit, windowMs, clock, nodes });
+function newLimiter({ clock, store }: ApiParts, windowMs: number, limit: number): RateLimiter {
+  return new RateLimiter({ limit, windowMs, clock, nodes: nodesOf({ store }) });
+}
+
+function callLimits(parts: ApiParts) {
+  const { limits } = parts.config;
   return {
-    postedTasks: limiter(MINUTE_MS, limits.account.tasksPerMinute),
-    redeliveries: limiter(MINUTE_MS, REDELIVERIES_PER_MINUTE),
-    uncounted: limiter(HOUR_MS, UNCOUNTED_PER_HOUR),
-    accessRequests: limiter(HOUR_MS, limits.accessRequestsPerHour),
-    accessNetworks: limiter(HOUR_MS, limits.accessRequestsPerHour),
+    postedTasks: newLimiter(parts, MINUTE_MS, limits.account.tasksPerMinute),
+    redeliveries: newLimiter(parts, MINUTE_MS, REDELIVERIES_PER_MINUTE),
+    uncounted: newLimiter(parts, HOUR_MS, UNCOUNTED_PER_HOUR),
+    accessRequests: newLimiter(parts, HOUR_MS, limits.accessRequestsPerHour),
+    accessNetworks: newLimiter(parts, HOUR_MS, limits.accessRequestsPerHour),
   };
 }
 
 function createGate(
-  { config, inForce, clock, store, dev }: ApiParts,
+  parts: ApiParts,
   {
     usage,
-    refused,
     ...watches
-  }: Pick<GateDeps, "floods" | "proxyWatch"> & {
+  }: Pick<GateDeps, "floods" | "proxyWatch" | "refusedCredentials"> & {
     readonly usage: ReturnType<typeof usageNotes>;
-    readonly refused: RefusedCredentials;
   },
 ): GateDeps {
+  const { config, inForce, clock, store, dev } = parts;
   const { trustedProxies, insecureHttp, tls, limits } = config;
-  const perMinute = { windowMs: MINUTE_MS, clock, nodes: nodesOf({ store }) };
   return {
     store,
     clock,
@@ -351,13 +351,13 @@ function createGate(
       servesTls: tls !== null,
       sessionScope: sessionScope(config),
     }),
-    failedAuthentications: new RateLimiter({
-      ...perMinute,
-      limit: limits.failedAuthenticationsPerMinute,
-      counted: (address) => refused.note(address),
-    }),
-    requests: new RateLimiter({ ...perMinute, limit: limits.account.requestsPerMinute }),
+    requests: newLimiter(parts, MINUTE_MS, limits.account.requestsPerMinute),
   };
+}
+
+function newRefusedCredentials(parts: ApiParts): RefusedCredentials {
+  const limit = parts.config.limits.failedAuthenticationsPerMinute;
+  return new RefusedCredentials({ ...parts, limiter: newLimiter(parts, MINUTE_MS, limit) });
 }
 
 /** The same at all daemons of a server's database; null where a file is served, by one daemon. */

@@ -13,6 +13,7 @@ import type { LaneRef, Store } from "../store/store.ts";
 import type { DevDesk } from "./dev-desk.ts";
 import type { FloodWatch } from "./guard/flood-watch.ts";
 import type { RateLimiter } from "./guard/rate-limiter.ts";
+import type { RefusedCredentials } from "./guard/refused-credentials.ts";
 import type { ListCursors } from "./list-cursor.ts";
 import type { LiveFeed } from "./live/live-feed.ts";
 import type { BodyParser } from "./long-parses.ts";
@@ -39,8 +40,8 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly keyUsage: UsageNotes<string>;
   readonly workerUsage: UsageNotes<number>;
   readonly sessionUsage: UsageNotes<number>;
-  /** By client address: the same limiter that counts refused keys. */
-  readonly failedAuthentications: RateLimiter;
+  /** Counts refused sign-ins with the refused keys of the same client address. */
+  readonly refusedCredentials: Pick<RefusedCredentials, "refuse">;
   /** By client address. */
   readonly accessRequests: RateLimiter;
   /** The same by network: many /64s may belong to one client. */

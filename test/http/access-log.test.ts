@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { RateLimiter } from "../../src/http/guard/rate-limiter.ts";
 import { RefusedCredentials } from "../../src/http/guard/refused-credentials.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -76,8 +77,9 @@ test("refused credentials from many addresses are a bounded number of lines", ()
   const lines: unknown[] = [];
   const clock = createFakeClock({ now: 0 });
   const log = { info: (facts: unknown) => void lines.push(facts) };
-  const refusals = new RefusedCredentials({ clock, log });
-  for (let i = 0; i < 5000; i++) refusals.note(`address-${i}`);
+  const limiter = new RateLimiter({ limit: 0, windowMs: MINUTE, clock });
+  const refusals = new RefusedCredentials({ clock, log, limiter });
+  for (let i = 0; i < 5000; i++) refusals.refuse(40101, `address-${i}`);
 
   clock.advance(MINUTE);
 

@@ -18,6 +18,7 @@ import {
   TASKS_READY,
 } from "./answer.ts";
 import type { Answer } from "./answer.ts";
+import { pagePost, SESSION } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
@@ -154,27 +155,68 @@ test("the 301st refused credential of an address in a minute is 42900, and valid
 
 const TWO_FAILURES = "[limits]\nfailed_authentications_per_minute = 2\n";
 
-test("every way to be refused counts: no key, a malformed, revoked or disabled one, another login", async (t) => {
+test("a missing, malformed or unknown key and another login count as failed authentications", async (t) => {
   const { daemon, clock } = await startAt9(t, TWO_FAILURES);
+  const basic = Buffer.from(`someone:${daemon.account.key}`).toString("base64");
+  const refused = [
+    [],
+    ["Authorization: nonsense"],
+    [`Authorization: Bearer ${newKey().key}`],
+    [`Authorization: Basic ${basic}`],
+  ];
+  for (const headers of refused) {
+    for (const expected of [40100, 40100, 42900]) {
+      assert.equal((await ask(daemon.url, { target: TASKS_READY, headers })).code, expected);
+    }
+    clock.advance(60_000);
+  }
+});
+
+/** An account whose key is revoked, and a disabled account. */
+async function createRefused(t: TestContext, daemon: TestDaemon) {
   const beside = await openBeside(t, daemon);
   const revoked = await createTestAccount(daemon.file, "revoked");
   await revokeKeysOf(beside, "revoked", NOW);
   const disabled = await createTestAccount(daemon.file, "disabled");
   await beside.setAccountDisabled({ login: "disabled", disabledAt: NOW });
-  const basic = Buffer.from(`someone:${daemon.account.key}`).toString("base64");
-  const refused = [
-    [40100, []],
-    [40100, ["Authorization: nonsense"]],
-    [40100, [`Authorization: Basic ${basic}`]],
-    [40101, [`Authorization: Bearer ${revoked.key}`]],
-    [40102, [`Authorization: Bearer ${disabled.key}`]],
-  ] as const;
-  for (const [code, headers] of refused) {
-    for (const expected of [code, code, 42900]) {
-      assert.equal((await ask(daemon.url, { target: TASKS_READY, headers })).code, expected);
+  return { revoked, disabled };
+}
+
+test("an address at its limit of failures still gets 40101 for a revoked key and 40102 for a disabled account", async (t) => {
+  const { daemon } = await startAt9(t, TWO_FAILURES);
+  const { revoked, disabled } = await createRefused(t, daemon);
+  const codeOf = async (headers: readonly string[]) =>
+    (await ask(daemon.url, { target: TASKS_READY, headers })).code;
+  const signInCode = async (body: { readonly login: string; readonly key: string }) =>
+    (await ask(daemon.url, pagePost(SESSION, body))).code;
+  for (const expected of [40100, 40100, 42900]) assert.equal(await codeOf([]), expected);
+
+  for (const [code, { login, key }] of [[40101, revoked] as const, [40102, disabled] as const]) {
+    const basic = Buffer.from(`${login}:${key}`).toString("base64");
+    for (let i = 0; i < 3; i++) {
+      assert.equal(await codeOf([`Authorization: Bearer ${key}`]), code);
+      assert.equal(await codeOf([`Authorization: Basic ${basic}`]), code);
+      assert.equal(await signInCode({ login, key }), code);
     }
-    clock.advance(60_000);
   }
+  assert.equal((await ask(daemon.url, withKey(daemon.account.key))).code, 20000);
+  assert.equal(await codeOf([]), 42900);
+});
+
+test("thousands of requests with a revoked key do not lock their address out, and are one line of the log", async (t) => {
+  const { daemon, clock } = await startAt9(t, TWO_FAILURES);
+  const { revoked } = await createRefused(t, daemon);
+  const connection = await openRaw(t, daemon.url);
+  for (let i = 0; i < 3000; i++) {
+    assert.equal((await askOn(connection, withKey(revoked.key))).code, 40101);
+  }
+
+  assert.equal((await askOn(connection, withKey(newKey().key))).code, 40100);
+  assert.equal((await askOn(connection, withKey(daemon.account.key))).code, 20000);
+  clock.advance(60_000);
+  const lines = daemon.logLines.filter((line) => line.includes("credentials were refused"));
+  assert.equal(lines.length, 1);
+  assert.match(lines[0] ?? "", /"refused":3001\b/);
 });
 
 test("refused credentials of one address are not held against another, of IPv6 the /64 is one", async (t) => {

@@ -202,7 +202,7 @@ export async function startRing(
       retentionDays: 30,
       limits,
     },
-    ...{ servesDashboard: true, failedAuthentications: noLimit },
+    ...{ servesDashboard: true, refusedCredentials: { refuse() {} } },
     ...{
       ...usage,
       waiters: new TaskWaiters(clock),
@@ -247,7 +247,7 @@ export async function startRing(
   });
   const proxies = { trusted: [], servesTls: false, insecureHttp: true };
   const browsers = toBrowserPolicy({ host: "127.0.0.1", publicUrl: null });
-  const limiters = { failedAuthentications: noLimit, requests: noLimit };
+  const limiters = { refusedCredentials: { refuse() {} }, requests: noLimit };
   const accountLimits = limits.account;
   const gate = {
     ...{ store, clock: steadyClock, proxies, browsers, accountLimits },

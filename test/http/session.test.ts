@@ -10,6 +10,7 @@ import { exchange, headerLines, headerOf, type RawRequest } from "../helpers/raw
 import { sessionName } from "../helpers/session-name.ts";
 import { fieldsOf, keyDelete, USER_DATA, userDataOf } from "./account.ts";
 import { ask, bearer, complaints, TASKS_READY, type Answer } from "./answer.ts";
+import { SOUND, startRing } from "./ring.ts";
 import {
   atStore,
   cookieLine,
@@ -244,6 +245,29 @@ test("attempts to sign in are counted as refused credentials are, and the right 
   const refused = await ask(daemon.url, { target: TASKS_READY });
   assert.equal(refused.code, 42900);
   assert.equal((await ask(daemon.url, keySignIn(daemon))).code, 20000);
+});
+
+test("a key that is revoked, or whose account is disabled, during its sign-in is 40101 or 40102", async (t) => {
+  for (const [code, change] of [
+    [40101, { keyRevoked: true }],
+    [40102, { accountDisabled: true }],
+  ] as const) {
+    let changes = {};
+    const ring = await startRing(t, {
+      store: {
+        async findKeyHolder(hash) {
+          const found = (await SOUND.findKeyHolder(hash)) ?? assert.fail();
+          return { ...found, ...changes };
+        },
+        async createSession() {
+          changes = change;
+          return "refused";
+        },
+      },
+    });
+    const request = pagePost(SESSION, { login: "tester", key: newKey().key });
+    assert.equal((await ask(ring.url, request)).code, code);
+  }
 });
 
 test("an account signs in a hundred times an hour, and others all the while", async (t) => {

@@ -130,14 +130,19 @@ test("a revoked token is 40101 from the next request on, whichever process revok
   assert.deepEqual(complaints(daemon), []);
 });
 
-test("refused tokens count for their address, and a valid one is never held up by them", async (t) => {
+test("unknown tokens count for their address, and never hold up a valid or a revoked one", async (t) => {
   const daemon = await startWorkers(t, "failed_authentications_per_minute = 3");
   const other = { ...daemon, token: newWorkerToken().key };
+  const revoked = await createTestWorker(daemon.file, ["print"], "gone");
+  const store = await openBeside(t, daemon);
+  await store.revokeWorker({ name: "gone", revokedAt: Date.now() });
   const codes: (number | null)[] = [];
   for (let i = 0; i < 5; i++) codes.push((await askAsWorker(other, "claim", SOUND.claim)).code);
   assert.deepEqual(codes, [40100, 40100, 40100, 42900, 42900]);
   for (let i = 0; i < 10; i++) {
     assert.equal((await askAsWorker(daemon, "heartbeat", SOUND.heartbeat)).code, 20000);
+    const gone = await askAsWorker({ ...daemon, token: revoked }, "heartbeat", SOUND.heartbeat);
+    assert.equal(gone.code, 40101);
   }
   const wrongKey = { target: TASKS_READY, headers: ["Authorization: Bearer x"] };
   assert.equal((await ask(daemon.url, wrongKey)).code, 42900, "the count is of the address");

@@ -25,7 +25,8 @@ import {
 import { addressKey, arrivalOf, clientFacts, type ProxyPolicy } from "./client-address.ts";
 import type { FloodWatch } from "./flood-watch.ts";
 import type { ProxyWatch } from "./proxy-watch.ts";
-import { tooManyRequests, type RateLimiter, type RatePolicy } from "./rate-limiter.ts";
+import type { RateLimiter, RatePolicy } from "./rate-limiter.ts";
+import type { RefusedCredentials } from "./refused-credentials.ts";
 import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
 import { findLiveSession, noteActivity, type SessionLookup } from "./session-lookup.ts";
 
@@ -40,8 +41,8 @@ export interface GateDeps extends SessionLookup {
   readonly metricsToken: () => string | null;
   readonly keyUsage: UsageNotes<string>;
   readonly workerUsage: UsageNotes<number>;
-  /** By client address. */
-  readonly failedAuthentications: RateLimiter;
+  /** By client address: the address itself, or the /64 of IPv6. */
+  readonly refusedCredentials: Pick<RefusedCredentials, "refuse">;
   /** By account. */
   readonly requests: RateLimiter;
   /** Learns of accounts that are refused for that limit. */
@@ -99,8 +100,8 @@ const EVERYBODY = {
 
 /**
  * Admits a caller of an operation, or throws: 401xx for wrong credentials, 40301 for insufficient ones, 40400 for an
- * account that the operator names and that does not exist, 42900 for an address with too many refused credentials and
- * for an account with too many requests. Refusals of others at its address never hold up a valid key. How often a
+ * account that the operator names and that does not exist, 42900 for an address that failed too often and for an account
+ * with too many requests. Failures of others at its address never hold up a known key, also a revoked one. How often a
  * worker may call is not limited: the operator runs it.
  */
 export async function admit(
@@ -264,17 +265,9 @@ async function identify<Who>(
   } catch (error) {
     if (!(error instanceof StatusError) || error.httpStatus !== 401) throw error;
     const { deps } = context;
-    refuseAfterMany(deps.failedAuthentications, clientKey(request, deps));
+    deps.refusedCredentials.refuse(error.code, clientKey(request, deps));
     throw isFromPage(request) ? withoutBasic(error) : error;
   }
-}
-
-/** Counts refused credentials of a client's address; throws 42900 when there are too many. */
-export function refuseAfterMany(failedAuthentications: RateLimiter, clientKey: string): void {
-  const verdict = failedAuthentications.count(clientKey);
-  if (verdict.isAllowed) return;
-  const detail = "Too many refused credentials came from this address.";
-  throw tooManyRequests(verdict.resetSeconds, { detail });
 }
 
 async function namedAccount(request: IncomingMessage, deps: GateDeps): Promise<AccountRef | null> {

@@ -7,8 +7,6 @@ export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
   /** How many nodes share the limit, 1 unless given; each allows its part, so together they allow about the limit. */
   readonly nodes?: () => number;
-  /** Is told of the key of each event that is counted. */
-  readonly counted?: (key: string) => void;
   /** How many keys are remembered at once, 10,000 unless given. */
   readonly entriesMax?: number;
 }
@@ -47,7 +45,6 @@ export class RateLimiter {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #nodes: () => number;
   readonly #entriesMax: number;
-  readonly #counted: (key: string) => void;
   // In the order in which they began, which is also the order in which they end.
   readonly #windows = new Map<string, RateWindow>();
 
@@ -58,7 +55,6 @@ export class RateLimiter {
     this.#rule = { limit, windowMs };
     this.#clock = clock;
     this.#entriesMax = entriesMax;
-    this.#counted = options.counted ?? (() => {});
   }
 
   /** Counts as {@link count}, and returns the headers about the limit. Throws 42900 where the events are too many. */
@@ -73,7 +69,6 @@ export class RateLimiter {
 
   /** Counts events of this key against its present limit. A refused event does not count. */
   count(key: string, { limit = this.limit, events = 1 }: Counted = {}): RateVerdict {
-    this.#counted(key);
     // Events that come at once and are within the limit must not be refused for ever, however many nodes there are.
     const part = Math.max(Math.ceil(limit / this.#nodes()), Math.min(limit, events));
     const rule = { ...this.#rule, limit: part };

@@ -10,7 +10,6 @@ import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";
 import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
-import { refuseAfterMany } from "../guard/gate.ts";
 import { RateLimiter, type RatePolicy } from "../guard/rate-limiter.ts";
 import {
   cookieValues,
@@ -70,7 +69,10 @@ export function signIn(deps: OperationDeps): Operation {
         audit: by(call.audit("session.opened", owner), "account", `${owner} ${keyId}`),
       };
       // Its key may have been revoked meanwhile, or its account disabled.
-      if ((await deps.store.createSession(session)) === "refused") throw refusal(40100, call, deps);
+      if ((await deps.store.createSession(session)) === "refused") {
+        const latest = await judgeCredentials(credentials, deps.store);
+        throw refusal(latest.kind === "refused" ? latest.code : 40100, call, deps);
+      }
       deps.keyUsage.note(keyId, call.now);
       return opened(secret, { login: owner, createdAt }, { call, deps });
     },
@@ -199,9 +201,9 @@ function valuesOf(call: Call): readonly string[] {
 function refusal(
   code: 40100 | 40101 | 40102,
   call: Call,
-  { failedAuthentications }: OperationDeps,
+  { refusedCredentials }: OperationDeps,
 ): StatusError {
-  refuseAfterMany(failedAuthentications, call.clientKey());
+  refusedCredentials.refuse(code, call.clientKey());
   // Without Basic: the browser's own dialog must not open on a page that asks by itself.
   return new StatusError(code, { headers: { "www-authenticate": BEARER_CHALLENGE } });
 }
