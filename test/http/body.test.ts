@@ -217,6 +217,19 @@ test("a body of small chunks without an end is refused before limits.request_tim
   assert.equal(headerOf(response, "connection"), "close");
 });
 
+test("a malformed chunk in a body without an end is refused before limits.request_timeout", async (t) => {
+  const daemon = await startTestDaemon(t, { toml: '[limits]\nrequest_timeout = "10m"\n' });
+  const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
+  for (const sent of ["zz\r\n", '3\r\n[{"\r\n-1\r\n', "3\r\n[{}x"]) {
+    const connection = await openRaw(t, daemon.url);
+    connection.send(toBytes({ method: "POST", target: TASK_POST, headers }));
+    connection.send(sent);
+
+    const { response, code } = toAnswer(await connection.next());
+    assert.deepEqual([code, headerOf(response, "connection")], [40000, "close"]);
+  }
+});
+
 test("serves the next request on the connection of every refusal that leaves the body readable", async (t) => {
   const daemon = await startLimited(t);
   const connection = await openRaw(t, daemon.url);

@@ -75,6 +75,9 @@ test("unknown fields and bad types are shown and kept without control characters
   assert.equal(bad?.status_code, 40501);
   assert.equal(bad.type, "a\ufffdb\ufffd[2J\ufffd");
   assert.deepEqual(await daemon.get(bad.id), bad);
+  const [cut] = (await daemon.post({ type: `\0${"x".repeat(5000)}` })).tasks;
+  assert.deepEqual([cut?.status_code, cut?.type], [40501, `\ufffd${"x".repeat(63)}…`]);
+  assert.deepEqual(await daemon.get(cut?.id ?? ""), cut);
   const [long] = (await daemon.post({ ["x".repeat(5000)]: 1 })).tasks;
   assert.equal(long?.status_message, `Unknown Field: '${"x".repeat(64)}…'.`);
 });
