@@ -2,20 +2,18 @@ import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Daemon } from "../daemon/daemon.ts";
 import { createSignInLink, dashboardUrl } from "../daemon/link.ts";
+import { watchSignals } from "../daemon/stop-signal.ts";
 import { AccountMaker, type MadeAccount } from "../dev/account-maker.ts";
 import type { ClockMode } from "../dev/dev-clock.ts";
+import { greeting } from "../dev/greeting.ts";
 import { withOwnTargets } from "../dev/own-targets.ts";
 import { seededMode } from "../dev/seeded-mode.ts";
-import { newWorkerToken } from "../domain/account/key.ts";
 import { STANDARD_DEV_LOGIN } from "../domain/account/login.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox-box.ts";
 import { createLogger } from "../log.ts";
-import { greeting } from "./dev-greeting.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
-import { writeReadyFile } from "./ready-file.ts";
-import { endOnFault, startFor } from "./serve.ts";
-import { watchSignals } from "./stop-signal.ts";
+import { endOnFault, startFor, writeReadyFile } from "./serve.ts";
 import { byCommand } from "./user.ts";
 
 export interface DevOrder {
@@ -80,7 +78,8 @@ interface Served {
 
 async function announce(daemon: Daemon, { config, clock, account }: Served): Promise<void> {
   const { url, port, store } = daemon;
-  const made = await new AccountMaker({ store, clock }).make({
+  const maker = new AccountMaker({ store, clock });
+  const made = await maker.make({
     login: STANDARD_DEV_LOGIN,
     ...account,
   });
@@ -107,7 +106,7 @@ async function announce(daemon: Daemon, { config, clock, account }: Served): Pro
     account: made.login,
     key: made.key,
     webhook_secret: made.webhookSecret,
-    worker_token: await makeWorker(daemon, { config, clock }),
+    worker_token: await workerToken(maker, config),
     inbox_url: inboxUrl(url, made.login),
     dashboard_url: link?.url ?? null,
   };
@@ -117,22 +116,15 @@ async function announce(daemon: Daemon, { config, clock, account }: Served): Pro
   if (process.stderr.isTTY) process.stderr.write(greeting(ready, config));
 }
 
-/** The token of a worker for all types that workers run; null where there are none. */
-async function makeWorker(
-  { store }: Daemon,
-  { config, clock }: Pick<Served, "config" | "clock">,
+async function workerToken(
+  maker: AccountMaker,
+  { types, database }: Config,
 ): Promise<string | null> {
-  const types = [...config.types.values()].flatMap(({ kind, name }) =>
-    kind === "worker" ? [name] : [],
-  );
-  if (types.length === 0) return null;
-  const { key, hash, lastFour } = newWorkerToken();
-  const createdAt = clock.now();
-  // A run that repeats begins at the same time as the one before.
-  const name = `dev-${lastFour}-${createdAt}`;
-  if ((await store.createWorker({ name, hash, lastFour, types, createdAt })) === "created")
-    return key;
+  const own = [...types.values()].filter(({ kind }) => kind === "worker");
+  if (own.length === 0) return null;
+  const token = await maker.makeWorker(own.map(({ name }) => name));
+  if (token !== null) return token;
   throw new CommandFailure(
-    `${config.database} has the worker ${name} of an earlier run with this seed: take another seed, or leave out --db`,
+    `${database} has the worker of an earlier run with this seed: take another seed, or leave out --db`,
   );
 }

@@ -1,3 +1,4 @@
+import { watchSignals } from "../daemon/stop-signal.ts";
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import {
@@ -10,7 +11,6 @@ import {
 import { createLogger } from "../log.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { printable, printError, printJson } from "./print.ts";
-import { watchSignals } from "./stop-signal.ts";
 
 // Requests under way are broken off; nothing has to be given back.
 const STOP_MS_MAX = 5000;

@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 
 import { commandHost, version } from "../assets.ts";
 import { problemText, type Config, type ConfigVerdict } from "../config/config.ts";
@@ -15,15 +15,14 @@ import {
 import { createSignInLink, dashboardUrl, referenceUrl } from "../daemon/link.ts";
 import { LoopWatch, type LoopDelay } from "../daemon/loop-watch.ts";
 import { ServiceManager } from "../daemon/service-manager.ts";
+import { watchSignals } from "../daemon/stop-signal.ts";
 import { warnOfRisks } from "../daemon/warnings.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { isError } from "../domain/message-of.ts";
+import { isError, messageOf } from "../domain/message-of.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
-import { writeReadyFile } from "./ready-file.ts";
-import { watchSignals } from "./stop-signal.ts";
 import { withProgress } from "./terminal.ts";
 import { byCommand, commandUser } from "./user.ts";
 
@@ -139,6 +138,23 @@ function announce(
   }
   if (readyFile !== null) writeReadyFile(readyFile, line);
   process.stdout.write(line);
+}
+
+/**
+ * Writes the ready line to a file, readable by its owner only; a process that waits for it sees all of it or nothing.
+ * Throws a {@link CommandFailure} when it cannot.
+ */
+export function writeReadyFile(file: string, line: string): void {
+  const unfinished = `${file}.${process.pid}.tmp`;
+  try {
+    // An earlier process with the same number left it; `wx` follows no link that somebody put there.
+    rmSync(unfinished, { force: true });
+    writeFileSync(unfinished, line, { flag: "wx", mode: 0o600 });
+    renameSync(unfinished, file);
+  } catch (error) {
+    const what = `the ready file ${file} cannot be written: ${messageOf(error)}`;
+    throw new CommandFailure(what, { cause: error });
+  }
 }
 
 /** At a terminal, tells whoever wants to use the daemon where its API is described. */

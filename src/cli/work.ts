@@ -1,11 +1,11 @@
 import { version } from "../assets.ts";
 import { SETTINGS } from "../config/setting.ts";
+import { watchSignals } from "../daemon/stop-signal.ts";
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { createLogger } from "../log.ts";
 import { workWithCommand, type CommandWorkerPlan } from "../worker/command-worker.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
-import { watchSignals } from "./stop-signal.ts";
 
 export type WorkerPlan = Omit<CommandWorkerPlan, "cwd" | "resultBytesMax">;
 

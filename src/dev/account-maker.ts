@@ -1,11 +1,14 @@
 import { mintAccount } from "../domain/account/account.ts";
-import { ACTIVE_KEYS_MAX, mintKey } from "../domain/account/key.ts";
+import { ACTIVE_KEYS_MAX, mintKey, newWorkerToken } from "../domain/account/key.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Store } from "../store/store.ts";
 
 export interface AccountMakerParts {
-  readonly store: Pick<Store, "createAccount" | "createKey" | "findSecrets" | "findKeyHolder">;
+  readonly store: Pick<
+    Store,
+    "createAccount" | "createKey" | "createWorker" | "findSecrets" | "findKeyHolder"
+  >;
   readonly clock: Clock;
 }
 
@@ -50,5 +53,16 @@ export class AccountMaker {
     if (holder !== null) return holder.login === login && !holder.keyRevoked ? made : null;
     const added = { ...further.toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
     return (await store.createKey(added)) === "created" ? made : null;
+  }
+
+  /** Makes a worker for these types and returns its token; null if an earlier run with the same seed has made it. */
+  async makeWorker(types: readonly string[]): Promise<string | null> {
+    const { store, clock } = this.#parts;
+    const { key: token, hash, lastFour } = newWorkerToken();
+    const createdAt = clock.now();
+    // A run that repeats begins at the same time as the one before.
+    const name = `dev-${lastFour}-${createdAt}`;
+    const outcome = await store.createWorker({ name, hash, lastFour, types, createdAt });
+    return outcome === "created" ? token : null;
   }
 }

@@ -1,7 +1,7 @@
-import type { Config } from "../config/config.ts";
+import type { AllowList } from "../domain/address/allow-list.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
 
-/** The part of the ready line that a greeting tells. */
+/** The part of the ready line that a greeting shows. */
 export interface Greeted {
   readonly url: string;
   readonly account: string;
@@ -10,8 +10,13 @@ export interface Greeted {
   readonly dashboard_url: string | null;
 }
 
+interface GreetedConfig {
+  readonly types: ReadonlyMap<string, { readonly name: string; readonly kind: string }>;
+  readonly webhooks: { readonly allowList: AllowList };
+}
+
 /** The text that a terminal shows below the ready line: commands that work when they are pasted. */
-export function greeting(ready: Greeted, { types, webhooks }: Config): string {
+export function greeting(ready: Greeted, { types, webhooks }: GreetedConfig): string {
   const { url, account, key, inbox_url: inbox, dashboard_url: dashboard } = ready;
   const policy = { allow: webhooks.allowList, ownNames: [], ownAddresses: [] };
   // With --strict-targets, a task with this URL would be refused.
@@ -30,7 +35,7 @@ export function greeting(ready: Greeted, { types, webhooks }: Config): string {
 }
 
 /** A task must name its type where there are several; one that the daemon runs itself ends without a worker. */
-function typeToName(types: Config["types"]): { readonly type?: string } {
+function typeToName(types: GreetedConfig["types"]): { readonly type?: string } {
   const [first, ...others] = types.values();
   if (first === undefined || others.length === 0) return {};
   const own = [first, ...others].find(({ kind }) => kind !== "worker");
