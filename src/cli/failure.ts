@@ -6,7 +6,7 @@ import { closeName } from "../domain/nearest-name.ts";
 
 /**
  * The command was understood and could not be done. The message says what is wrong and, behind a semicolon, what to do:
- * see {@link errorDocument}.
+ * see {@link failureOf}.
  */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure" as const;
@@ -37,21 +37,35 @@ export interface ErrorDocument {
   readonly remedy: string | null;
 }
 
-/** The document of an error that a command ended with; `name` is the command's full name. */
-export function errorDocument(error: unknown, name: string): ErrorDocument {
+/** The end of a command that threw: the exit code, the document for `--json`, and the sentences for stderr. */
+interface Failure {
+  readonly exit: number;
+  readonly document: ErrorDocument;
+  readonly lines: readonly string[];
+}
+
+/** Returns what the program reports of an error; `name` is the command's full name. */
+export function failureOf(error: unknown, name: string): Failure {
   if (error instanceof UsageError) {
-    return { code: "usage", message: error.message, remedy: `Try '${name} --help'.` };
+    const document = {
+      code: "usage",
+      message: error.message,
+      remedy: `Try '${name} --help'.`,
+    } as const;
+    return { exit: EXIT.usage, document, lines: [`${document.message}\n${document.remedy}`] };
   }
   if (error instanceof ConfigurationError) {
-    return { code: "configuration", message: error.message, remedy: null };
+    const document = { code: "configuration", message: error.message, remedy: null } as const;
+    return { exit: EXIT.configuration, document, lines: error.lines };
   }
   const isExpected = error instanceof CommandFailure;
   const text = isExpected ? error.message : faultText(error, {});
-  const [message = "", ...remedy] = text.split("; ");
+  const [message = "", ...rest] = text.split("; ");
+  const remedy = rest.length === 0 ? null : rest.join("; ");
   return {
-    code: isExpected ? "failed" : "internal",
-    message,
-    remedy: remedy.length === 0 ? null : remedy.join("; "),
+    exit: EXIT.failed,
+    document: { code: isExpected ? "failed" : "internal", message, remedy },
+    lines: [isExpected ? text : faultText(error, process.env)],
   };
 }
 

@@ -2,14 +2,7 @@ import { runCommand, type ArgsDef } from "citty";
 
 import { version } from "../assets.ts";
 import { defineCommand, requireCommand, type Command } from "./command.ts";
-import {
-  CommandFailure,
-  ConfigurationError,
-  errorDocument,
-  EXIT,
-  faultText,
-  UsageError,
-} from "./failure.ts";
+import { failureOf } from "./failure.ts";
 import { printError, printJson } from "./print.ts";
 import { takeNoColor, terminalLayout } from "./terminal.ts";
 
@@ -97,8 +90,7 @@ export async function runProgram(given: readonly string[]): Promise<void> {
     else await runCommand<ArgsDef>(program, { rawArgs: [...argv] });
   } catch (error) {
     // Also for a command line that cannot be read: a program gave it, and reads the error.
-    if (asksFor(found.rest, ["--json"])) printJson({ error: errorDocument(error, found.name) });
-    process.exitCode = reportFailure(error, found.name);
+    process.exitCode = reportFailure(error, found.name, asksFor(found.rest, ["--json"]));
   }
 }
 
@@ -148,16 +140,9 @@ function asksFor(rest: readonly string[], flags: readonly string[]): boolean {
 }
 
 /** Prints why a command failed, and returns the exit code. */
-export function reportFailure(error: unknown, name = "postbackd"): number {
-  if (error instanceof UsageError) {
-    printError(`${error.message}\nTry '${name} --help'.`);
-    return EXIT.usage;
-  }
-  if (error instanceof ConfigurationError) {
-    for (const line of error.lines) printError(line);
-    return EXIT.configuration;
-  }
-  const isExpected = error instanceof CommandFailure;
-  printError(isExpected ? error.message : faultText(error, process.env));
-  return EXIT.failed;
+export function reportFailure(error: unknown, name = "postbackd", isJson = false): number {
+  const { exit, document, lines } = failureOf(error, name);
+  if (isJson) printJson({ error: document });
+  for (const line of lines) printError(line);
+  return exit;
 }
