@@ -155,16 +155,16 @@ test(
   },
 );
 
-test("who waits is told what is held, and of no hold that covers nothing of the order", async (t) => {
+test("redeliver --wait names the pauses that cover its deliveries, and no others", async (t) => {
   const { receiver, daemon } = await startPair(t);
   await postAll(daemon, receiver, ["/bad/1"]);
-  await delivery(t, daemon, "hold --host 127.0.0.1");
-  await delivery(t, daemon, "hold --host hooks.example.com");
+  await delivery(t, daemon, "pause --host 127.0.0.1");
+  await delivery(t, daemon, "pause --host hooks.example.com");
 
   const ended = await delivery(t, daemon, "redeliver --host 127.0.0.1 --wait");
 
   assert.equal(ended.code, 0);
-  assert.match(ended.stderr, /^postbackd: held: webhooks to 127\.0\.0\.1; what the order begins /m);
+  assert.match(ended.stderr, /^postbackd: paused: webhooks to 127\.0\.0\.1; what the order begins /m);
   assert.ok(!ended.stderr.includes("hooks.example.com"));
 });
 
