@@ -36,7 +36,9 @@ export const DELIVERY_PAUSE_ANSWERS = {
   "POST /v1/operator/delivery_pauses": envelope({ pause: DeliveryPause }),
   "POST /v1/operator/delivery_pauses/resume": envelope({
     ...SCOPE,
-    waiting: s.count("Webhooks of these that wait to be sent; what another pause covers waits on."),
+    waiting: s.count(
+      "Webhooks of this scope that wait to be sent. Webhooks that another pause covers wait on.",
+    ),
     pauses_left: s.count("Pauses that are left."),
   }),
 };

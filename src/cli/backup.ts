@@ -68,7 +68,7 @@ export const createCommand = defineCommand({
 });
 
 export const checkCommand = defineCommand({
-  description: "Tell whether a copy is whole, without starting it",
+  description: "Check whether a copy is complete, without starting it",
   example: "postbackd backup check /var/lib/postbackd/copy.db",
   notes:
     "Reads all of it, and compares it with FILE.json where that is there. Writes nothing beside it. Ends with 1 when\n" +

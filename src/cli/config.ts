@@ -21,8 +21,8 @@ export const configCheckCommand = defineCommand({
   description: "Find everything that is wrong with the configuration",
   example: "postbackd config check --config ./next.toml",
   notes:
-    "It takes the flags of 'start' and reads the same variables and the same file; where none is named and none is\n" +
-    "here, that of this machine's service. It exits with 0 when a daemon would start with them and with 78, naming\n" +
+    "It takes the flags of 'start' and reads the same variables and the same file; without one, the file of\n" +
+    "this machine's service. It exits with 0 when a daemon would start with them and with 78, naming\n" +
     "every problem, when not. A missing command is a warning: the tasks of its type would fail.",
   args: { ...settingArgs(), ...JSON_ARG },
   async run(given) {
@@ -108,8 +108,8 @@ export const configPrintCommand = defineCommand({
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",
   notes:
-    "It takes the flags of 'start' and reads the same variables and the same file; where none is named and none is\n" +
-    "here, that of this machine's service. It shows only the names in a type's env and headers, its url without the\n" +
+    "It takes the flags of 'start' and reads the same variables and the same file; without one, the file of\n" +
+    "this machine's service. It shows only the names in a type's env and headers, its url without the\n" +
     "query, and the arguments of its command as they are. The table cuts long values; --json shows them in full.",
   args: { ...settingArgs(), ...JSON_ARG },
   run(given) {

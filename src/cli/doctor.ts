@@ -8,7 +8,7 @@ import { judgeCommandConfig, settingArgs } from "./settings.ts";
 import { terminalLayout, wrapped } from "./terminal.ts";
 
 export const doctorCommand = defineCommand({
-  description: "Examine configuration, database, machine and daemon, and say what to mend",
+  description: "Check configuration, database, machine and daemon, and show how to fix problems",
   example: "postbackd doctor",
   notes:
     "It takes the flags of 'start', and works beside a running daemon or without one. It changes nothing, and reads the\n" +
@@ -60,6 +60,6 @@ function summaryOf(findings: readonly Finding[]): string {
   const count = (verdict: Verdict): number =>
     findings.filter((finding) => finding.verdict === verdict).length;
   const [failed, warnings] = [count("failed"), count("warning")];
-  if (failed + warnings === 0) return "Nothing to mend.";
+  if (failed + warnings === 0) return "Nothing to fix.";
   return `${failed} failed, ${warnings} ${warnings === 1 ? "warning" : "warnings"}.`;
 }

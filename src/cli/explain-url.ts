@@ -11,7 +11,7 @@ import { JSON_ARG, printable, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 export const explainUrlCommand = defineCommand({
-  description: "Tell whether a webhook to a URL would be sent, and why not",
+  description: "Show whether a webhook to a URL would be sent, and the reason",
   example: "postbackd explain-url 'https://example.com/done?id=$id'",
   notes:
     "The name is resolved as for a delivery, now and from this machine; nothing is sent to the URL. It\n" +

@@ -11,7 +11,7 @@ import { configOf, judgeServingConfig, loadOfflineConfig, settingArgs } from "./
 const TIMEOUT_MS = 30_000;
 
 export const healthCommand = defineCommand({
-  description: "Tell whether the daemon accepts tasks",
+  description: "Check whether the daemon accepts tasks",
   example: "postbackd health --wait --timeout 30s",
   notes:
     "It finds the daemon by the lock file beside the database and asks /readyz. Where there is no database it\n" +

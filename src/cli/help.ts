@@ -55,7 +55,7 @@ export function usageWords(args: ArgumentTable): string {
 
 /** A command's notes by paragraph. */
 export function paragraphs({ meta: { notes = "" } }: Command): readonly string[] {
-  // Single line ends are those of the source.
+  // Single line ends only keep the lines of the source short.
   return notes === "" ? [] : notes.split("\n\n").map((text) => text.replaceAll("\n", " "));
 }
 

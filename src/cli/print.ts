@@ -41,7 +41,7 @@ export type Columns<Row> =
 
 /**
  * Rows in aligned columns, with the titles first. If the table is wider than the terminal, each row becomes a block of
- * lines instead: broken lines cannot be read, and a part of an id is of no use.
+ * lines: a broken line cannot be read, and a part of an id cannot be used.
  */
 export function tableLines<Row>(
   rows: readonly Row[],

@@ -147,7 +147,7 @@ function announce(
 export function writeReadyFile(file: string, line: string): void {
   const unfinished = `${file}.${process.pid}.tmp`;
   try {
-    // An earlier process with the same number left it; `wx` follows no link that somebody put there.
+    // An earlier process with the same number left it; `wx` follows no link.
     rmSync(unfinished, { force: true });
     writeFileSync(unfinished, line, { flag: "wx", mode: 0o600 });
     renameSync(unfinished, file);

@@ -39,8 +39,8 @@ export function judgeServingConfig(given: GivenSettings): ConfigVerdict {
 }
 
 /**
- * Reads the configuration of a command that looks after a daemon: in a folder with neither a configuration nor a database
- * it is that of this machine's service, unless a setting names one of the two.
+ * Reads the configuration of a command that looks after a daemon. In a folder with neither a configuration nor a database
+ * it reads the file of this machine's service, unless a setting names one of the two.
  */
 export function judgeCommandConfig(given: GivenSettings): ConfigVerdict {
   if (!isService()) return judge(given, null);

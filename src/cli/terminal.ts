@@ -54,14 +54,15 @@ function hasStyles(): boolean {
   return noColor === "" && term !== "dumb";
 }
 
-/** Asks whoever sits at the terminal: on stderr, so that stdout stays the answer's own. */
-
-/** True when somebody can be asked: a terminal shows the question and takes the answer. */
+/** True if stdin and stderr are a terminal, so that a question can be shown and answered. */
 export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
-/** Asks a question until the answer is one that `read` takes. Throws a {@link CommandFailure} when none comes. */
+/**
+ * Shows a question on stderr until `read` returns a value for the answer. Throws a {@link CommandFailure} if the terminal
+ * closes first.
+ */
 export async function ask<Value>(
   question: string,
   read: (answer: string) => Value | null,
@@ -89,9 +90,8 @@ export async function ask<Value>(
 export const YES_ARG = { yes: toggle("Do it without asking; only a terminal is asked") };
 
 /**
- * Has whoever sits at the terminal say that what cannot be undone is meant: `loss` tells what goes and how much. With
- * `--yes` nobody is asked, and without a terminal neither: a script has said what it means. Throws a
- * {@link CommandFailure} for a no.
+ * Shows what is lost, and how much, and waits for a yes at the terminal. Does nothing with `--yes`, and without a
+ * terminal: a script means what it runs. Throws a {@link CommandFailure} for any other answer.
  */
 export async function confirm(
   { yes }: { readonly yes: boolean },
@@ -102,17 +102,14 @@ export async function confirm(
   if (!isMeant) throw new CommandFailure("nothing was done");
 }
 
-/** Nothing but a yes is one. */
 function toYesOrNo(answer: string): boolean {
   return answer === "y" || answer === "yes";
 }
 
-/** Shows how far long work is, in one way for all commands. */
-
-// Over a shorter time a rate is none.
+// A rate over a shorter time is only noise.
 const RATED_MS_MIN = 1000;
 const MINUTE_S = 60;
-// Nobody reads faster, and a line for each of a million steps would cost more than the work.
+// A line for each of a million steps would cost more than the work.
 const SHOWN_EVERY_MS = 100;
 const CLEAR_LINE = "\r\u001B[K";
 
@@ -123,8 +120,8 @@ export interface ProgressTerminal {
 }
 
 /**
- * Does work that tells how far it is. On a terminal one line shows it, which changes, stays when a part is done, and is
- * gone when the work ends before; elsewhere nothing is shown, so that logs and scripts get no line of it.
+ * Does long work and shows its progress on a terminal, in one line that is written again. The line of a part that is done
+ * stays; the line of a part that failed is cleared. Without a terminal nothing is shown.
  */
 export async function withProgress<Value>(
   work: (tell: TellProgress) => Value | Promise<Value>,
@@ -172,13 +169,13 @@ function leftText(seconds: number): string {
   return `${Math.ceil(seconds / MINUTE_S)} min`;
 }
 
-/** Answers what makes those lines of progress: it knows when each part was begun. */
+/** Returns a function that makes the line of progress, with the rate since the part began. */
 export function progressTexts(now: () => number): (progress: WorkProgress) => string {
   let part = "";
   let begunAt = now();
   let toldAt = begunAt;
   return (progress) => {
-    // A part begins when the last of the one before is told.
+    // A part begins with the last progress of the part before.
     if (progress.part !== part) begunAt = toldAt;
     part = progress.part;
     toldAt = now();

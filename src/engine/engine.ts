@@ -197,7 +197,7 @@ export class Engine {
     this.#accounts.loop.wake();
   }
 
-  /** Tells that this process paused or resumed deliveries; the engine learns of other processes' changes by itself. */
+  /** To be called after this process paused or resumed deliveries; changes by other processes are polled. */
   pausesChanged(): void {
     this.#pauses.loop.wake();
   }

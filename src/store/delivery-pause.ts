@@ -12,7 +12,7 @@ export interface DeliveryPauseStore {
   pauseDeliveries(
     pause: NewDeliveryPause & Audited,
   ): Promise<"paused" | "paused already" | "too many">;
-  /** Ends the pause of exactly this scope; false when there is none. Other pauses may still cover its lanes. */
+  /** Ends the pause of exactly this scope; returns false if it does not exist. Other pauses may still cover its lanes. */
   resumeDeliveries(scope: PauseScope & Audited): Promise<boolean>;
   /** Lists all pauses, oldest first. Quick: the daemon asks each second. */
   listDeliveryPauses(): Promise<readonly DeliveryPause[]>;

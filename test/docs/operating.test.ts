@@ -131,7 +131,7 @@ async function isRestored(t: TestContext, service: Service): Promise<string> {
       const release = restore.findIndex((line) => line.includes("delivery resume"));
       const said = await walk(machine, restore.slice(0, release));
 
-      assert.match(said.join("\n"), /^0 failed|^Nothing to mend/m);
+      assert.match(said.join("\n"), /^0 failed|^Nothing to fix/m);
       assert.match(said.at(-1) ?? "", /restored from a backup/);
       assert.deepEqual([await codeOf(service, id), await codeOf(service, later)], [20000, 40401]);
       assert.match(await deliveryOf(machine, id), /paused/);

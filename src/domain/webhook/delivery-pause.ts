@@ -9,11 +9,11 @@ export interface PauseScope {
 }
 
 /**
- * Webhooks that the operator pauses: no attempt in a lane that it covers is begun. What is scheduled there waits, and
- * none of that time counts: a retry that became due meanwhile goes out after the resume, and no retry is used up.
+ * A pause of deliveries by the operator: no attempt starts in a lane that it covers. It uses up no retries: due retries
+ * run after the resume.
  */
 export interface DeliveryPause extends PauseScope {
-  /** The account's login; null where it covers all accounts. */
+  /** The account's login; null if it covers all accounts. */
   readonly login: string | null;
   readonly since: number;
   /** The operator's words. */
@@ -21,13 +21,13 @@ export interface DeliveryPause extends PauseScope {
   readonly pausedBy: string;
 }
 
-/** More would be a list that nobody reads, and that every node reads each second. */
+/** Every node reads all pauses each second. */
 export const PAUSES_MAX = 1000;
 
 /** Why webhooks are paused. */
 export const PAUSE_REASON = plainText(200);
 
-/** A text for each scope, and the same for the same one. */
+/** A text that is equal for equal scopes. */
 export function scopeKey({ accountId, host }: PauseScope): string {
   return `${accountId ?? ""} ${host ?? ""}`;
 }

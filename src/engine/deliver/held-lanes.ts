@@ -1,7 +1,7 @@
 import { scopeKey, scopesOf, type PauseScope } from "../../domain/webhook/delivery-pause.ts";
 import type { LaneRef } from "../../store/store.ts";
 
-/** The lanes of which nothing is begun: those of disabled accounts, and those whose deliveries the operator has paused. */
+/** Lanes whose attempts do not start: their account is disabled, or the operator has paused them. */
 export class HeldLanes {
   readonly #accounts = new Set<number>();
   #scopes: ReadonlyMap<string, PauseScope> = new Map();

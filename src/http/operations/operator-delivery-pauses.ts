@@ -46,7 +46,7 @@ export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation 
       description:
         "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
         "two seconds, and what is under way goes to its end. No retry is lost: what became due meanwhile goes out after the " +
-        "resume. What is paused already stays as it is, with its first reason.",
+        "resume. A second pause of the same scope changes nothing.",
       codes: [50700],
       examples: { host: { ...EXAMPLE, reason: "maintenance" }, all: {} },
     },
@@ -72,8 +72,8 @@ export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
       group: "Operator",
       summary: "Resume paused webhooks",
       description:
-        "Ends the pause that was made with the same account and host, and no other; 40400 where there is none. What waits goes " +
-        "out, in its turn, unless another pause covers it.",
+        "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent in their turn, " +
+        "unless another pause covers them.",
       codes: [40400, 50700],
       examples: { host: EXAMPLE, all: {} },
     },
@@ -104,7 +104,7 @@ async function scopeOf({ login, host }: NamedScope, store: ApiStore): Promise<Pa
   return { accountId: account.accountId, host };
 }
 
-/** The pause of exactly this scope; null where somebody has resumed it. */
+/** The pause of exactly this scope; null if it was resumed meanwhile. */
 async function findPause(scope: PauseScope, store: ApiStore): Promise<DeliveryPause | null> {
   const pauses = await store.listDeliveryPauses();
   return pauses.find((each) => scopeKey(each) === scopeKey(scope)) ?? null;
