@@ -3,7 +3,7 @@ import { buffer } from "node:stream/consumers";
 
 import { codeOf } from "../domain/message-of.ts";
 import { checkSignature, explainVerdict } from "../domain/webhook/signature-check.ts";
-import type { ReceivedMessage, SignatureVerdict } from "../domain/webhook/signature-check.ts";
+import type { SignatureVerdict } from "../domain/webhook/signature-check.ts";
 import { flag, TEXT, textOf, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";
@@ -35,52 +35,35 @@ export const verifyCommand = defineCommand({
   async run(given) {
     const { signature } = given;
     if (signature === null) throw new UsageError("--signature is missing");
-    const secretFlag = oneOf(given, ["secret", "secret-file"]);
-    const messageFlag = oneOf(given, ["body-file", "url"]);
+    requireOne(given, "secret", "secret-file");
+    requireOne(given, "body-file", "url");
+    const { url, "secret-file": secretFile, "body-file": bodyFile } = given;
     const verdict = checkSignature({
       signature,
-      secret: await secretOf(secretFlag),
-      message: await messageOf(messageFlag),
+      // Editors and echo end a file with a line break.
+      secret:
+        given.secret ??
+        (await readBytes(secretFile, "secret")).toString("utf8").replace(/\r?\n$/, ""),
+      message:
+        url === null
+          ? { kind: "body", bytes: await readBytes(bodyFile, "body") }
+          : { kind: "url", url },
     });
     printAnswer(given, toAnswer(verdict));
     return verdict.kind === "valid" ? EXIT.done : EXIT.failed;
   },
 });
 
-interface GivenFlag<Name> {
-  readonly name: Name;
-  readonly text: string;
-}
-
-/** The flag of these two that is given; there must be exactly one. */
-function oneOf<const Name extends keyof Flags>(
-  given: Flags,
-  names: readonly [Name, Name],
-): GivenFlag<Name> {
-  const [first, second] = names.flatMap((name) => {
-    const text: string | null = given[name];
-    return text === null ? [] : [{ name, text }];
-  });
-  if (first !== undefined && second === undefined) return first;
+function requireOne(given: Flags, ...names: readonly [keyof Flags, keyof Flags]): void {
+  const count = names.filter((name) => given[name] !== null).length;
+  if (count === 1) return;
   const both = names.map((name) => `--${name}`).join(" or ");
-  throw new UsageError(`give ${both}${first === undefined ? "" : ", not both"}`);
+  throw new UsageError(`give ${both}${count === 0 ? "" : ", not both"}`);
 }
 
-async function secretOf({ name, text }: GivenFlag<"secret" | "secret-file">): Promise<string> {
-  if (name === "secret") return text;
-  // Editors and echo end a file with a line break.
-  const bytes = await readBytes(text, "secret");
-  return bytes.toString("utf8").replace(/\r?\n$/, "");
-}
-
-async function messageOf({ name, text }: GivenFlag<"body-file" | "url">): Promise<ReceivedMessage> {
-  if (name === "url") return { kind: "url", url: text };
-  return { kind: "body", bytes: await readBytes(text, "body") };
-}
-
-async function readBytes(file: string, what: string): Promise<Buffer> {
+async function readBytes(file: string | null, what: string): Promise<Buffer> {
   try {
-    return await (file === "-" ? buffer(process.stdin) : readFile(file));
+    return await (file === "-" ? buffer(process.stdin) : readFile(file ?? ""));
   } catch (error) {
     const code = codeOf(error) ?? "unknown error";
     const name = file === "-" ? "standard input" : file;
