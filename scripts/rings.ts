@@ -107,9 +107,11 @@ export const RINGS: readonly Ring[] = [
     packages: ["croner"],
     node: PLUMBING,
   },
+  // Use cases of the operator, for commands and the API.
+  { files: "admin/*", imports: ["api/*", "domain/*", "store/store.ts"], packages: [], node: [] },
   {
     files: "http/*",
-    imports: ["api/*", "domain/*", "store/store.ts", "assets.ts"],
+    imports: ["admin/*", "api/*", "domain/*", "store/store.ts", "assets.ts"],
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
@@ -163,6 +165,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "cli/*",
     imports: [
+      "admin/*",
       "api/*",
       "listen/*",
       "worker/*",

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 
+import { workDocument } from "../../admin/account.ts";
 import type { ChangeData } from "../../api/stats.ts";
 import type { Clock, Timer } from "../../domain/clock/clock.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import type { Logger } from "../../domain/log.ts";
 import { StoreError, type Scope, type Store } from "../../store/store.ts";
-import { workDocument } from "../account-document.ts";
 import { tooManyRequests } from "../guard/rate-limiter.ts";
 import { LiveStream } from "./live-stream.ts";
 

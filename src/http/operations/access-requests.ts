@@ -1,12 +1,10 @@
-import type { AccessRequest as AccessRequestShown } from "../../api/operator.ts";
+import { approveRequest, denyRequest, requestDocument } from "../../admin/access.ts";
 import {
   lettersOf,
   NETWORK_FACTOR,
   PENDING_REQUESTS_MAX,
-  type AccessRequest,
 } from "../../domain/account/access-request.ts";
-import { mintAccount } from "../../domain/account/account.ts";
-import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Undecidable } from "../../store/store.ts";
 import { tooManyRequests, type RatePolicy } from "../guard/rate-limiter.ts";
@@ -117,18 +115,11 @@ export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
       examples: { ada: { login: "ada" } },
     },
     async handle({ params, body: { login }, audit, now }) {
-      const minted = mintAccount(login, { createdAt: now, ids });
-      const { account } = minted;
       const id = params["request_id"] ?? "";
-      const outcome = await store.approveAccessRequest({
-        id,
-        decidedAt: now,
-        account,
-        audit: audit("access.approved", login, { request: id }),
-      });
+      const outcome = await approveRequest({ id, login }, { store, ids, audit, now });
       if (outcome === "exists") throw loginTaken();
-      if (outcome !== "approved") throw undecidable(outcome);
-      return { fields: newAccount(minted) };
+      if (typeof outcome === "string") throw undecidable(outcome);
+      return { fields: newAccount(outcome) };
     },
   });
 }
@@ -147,8 +138,7 @@ export function accessRequestDeny({ store }: OperationDeps): Operation {
     },
     async handle({ params, audit, now }) {
       const id = params["request_id"] ?? "";
-      const denial = { id, decidedAt: now, audit: audit("access.denied", id) };
-      const outcome = await store.denyAccessRequest(denial);
+      const outcome = await denyRequest(id, { store, audit, now });
       if (outcome !== "denied") throw undecidable(outcome);
       return { fields: { id, decision: "denied", decided_at: timeText(now) } };
     },
@@ -159,18 +149,4 @@ function undecidable(reason: Undecidable): StatusError {
   if (reason === "unknown") return new StatusError(40400);
   const detail = "This access request was decided before: the list of all shows how.";
   return new StatusError(40000, { detail });
-}
-
-function requestDocument(request: AccessRequest): AccessRequestShown {
-  const { id, email, name, company, message, createdAt, decision } = request;
-  return {
-    id,
-    email,
-    name,
-    company,
-    message,
-    created_at: timeText(createdAt),
-    decision: decision?.kind ?? null,
-    decided_at: timeOrNull(decision?.decidedAt ?? null),
-  };
 }

@@ -1,11 +1,10 @@
+import { limitsDocument, secretsDocument, usageDocument } from "../../admin/account.ts";
+import { createKey, keyDocument, revokeKey } from "../../admin/key.ts";
 import { KeyId, type Key as KeyShown, type UserData } from "../../api/account.ts";
-import { KEY_PREFIX } from "../../domain/account/key-form.ts";
 import { KEY_ID } from "../../domain/account/key-id.ts";
-import { ACTIVE_KEYS_MAX, mintKey } from "../../domain/account/key.ts";
-import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key } from "../../store/store.ts";
-import { limitsDocument, usageDocument } from "../account-document.ts";
 import type { RatePolicy } from "../guard/rate-limiter.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -31,10 +30,8 @@ export function userData({ store, keyUsage, limits, retentionDays }: OperationDe
       if (data === null) throw new Error("an account that has authenticated is not there");
       const { queued, running, completed, failed, cancelled } = data.taskCounts;
       const fields: UserData = {
-        login: data.login,
-        webhook_secret: data.webhookSecret,
-        webhook_secret_next: data.webhookSecretNext,
-        keys: data.keys.map((key) => keyDocument(key, lastUses)),
+        ...secretsDocument(data.login, data),
+        keys: data.keys.map((key) => usedKeyDocument(key, lastUses)),
         key_limit: ACTIVE_KEYS_MAX,
         limits: {
           body_bytes: limits.bodyBytes,
@@ -72,25 +69,9 @@ export function keyCreate({ store, ids, uncounted }: OperationDeps): Operation {
     },
     async handle({ holder, body: { label }, audit, now }) {
       uncounted.admit(`keys of ${holder.login}`, KEYS_LIMIT);
-      const { key, toStore } = mintKey({ label, createdAt: now }, ids);
-      const { keyId, lastFour } = toStore;
-      const outcome = await store.createKey({
-        ...toStore,
-        login: holder.login,
-        createdAt: now,
-        activeMax: ACTIVE_KEYS_MAX,
-        audit: audit("key.created", holder.login, { key: keyId }),
-      });
-      if (outcome !== "created") throw limitReached();
-      const shown = {
-        key_id: keyId,
-        key,
-        prefix: KEY_PREFIX,
-        last_four: lastFour,
-        label,
-        created_at: timeText(now),
-      };
-      return { fields: { key: shown } };
+      const key = await createKey({ login: holder.login, label }, { store, ids, audit, now });
+      if (typeof key === "string") throw limitReached();
+      return { fields: { key } };
     },
   });
 }
@@ -125,27 +106,14 @@ export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
       if (keyId.kind === "fault") throw new StatusError(40400);
       const { accountId } = holder;
       const lastUses = keyUsage.lastUses();
-      const key = await store.revokeKey({
-        keyId: keyId.value,
-        accountId,
-        revokedAt: now,
-        audit: audit("key.revoked", keyId.value),
-      });
+      const order = { keyId: keyId.value, accountId };
+      const key = await revokeKey(order, { store, audit, now });
       if (key === null) throw new StatusError(40400);
-      return { fields: { key: keyDocument(key, lastUses) } };
+      return { fields: { key: usedKeyDocument(key, lastUses) } };
     },
   });
 }
 
-export function keyDocument(key: Key, lastUses: LastUses<string>): KeyShown {
-  const { keyId, lastFour, label, createdAt, revokedAt } = key;
-  return {
-    key_id: keyId,
-    prefix: KEY_PREFIX,
-    last_four: lastFour,
-    label,
-    created_at: timeText(createdAt),
-    last_used_at: timeOrNull(lastUses(keyId, key.lastUsedAt)),
-    revoked_at: timeOrNull(revokedAt),
-  };
+function usedKeyDocument(key: Key, lastUses: LastUses<string>): KeyShown {
+  return keyDocument({ ...key, lastUsedAt: lastUses(key.keyId, key.lastUsedAt) });
 }

@@ -1,3 +1,4 @@
+import { secretsDocument } from "../../admin/account.ts";
 import { newWebhookSecret } from "../../domain/account/account.ts";
 import { StatusError } from "../../domain/status.ts";
 import { invalidField } from "../fields.ts";
@@ -53,6 +54,5 @@ async function secretsOf(login: string, { store }: Deps) {
   if (data === null) {
     throw invalidField("login", "There is no such account: make it with POST /dev/accounts.");
   }
-  const { webhookSecret, webhookSecretNext: next } = data;
-  return { login, webhook_secret: webhookSecret, webhook_secret_next: next };
+  return secretsDocument(login, data);
 }

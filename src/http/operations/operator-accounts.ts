@@ -1,15 +1,27 @@
+import {
+  accountDocument,
+  createAccount,
+  disableAccount,
+  enableAccount,
+  findHeldAccount,
+  finishRotation,
+  limitsDocument,
+  rotateSecret,
+  usageDocument,
+  workDocument,
+} from "../../admin/account.ts";
+import type { AdminContext } from "../../admin/context.ts";
 import { CURSOR_RULE } from "../../api/input.ts";
 import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
 import { Login } from "../../api/value.ts";
-import { mintAccount, newWebhookSecret, type MintedAccount } from "../../domain/account/account.ts";
+import type { MintedAccount } from "../../domain/account/account.ts";
 import { LOGIN } from "../../domain/account/login.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
-import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { timeOrNull } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
-import type { AccountOverview, Audited, AuditEntry } from "../../store/store.ts";
-import { limitsDocument, usageDocument, workDocument } from "../account-document.ts";
+import type { AccountOverview } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
-import type { ApiStore, OperationDeps } from "../operation-deps.ts";
+import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation, type OperationDoc } from "../operation.ts";
 import { refusedValue } from "../query.ts";
 
@@ -40,7 +52,7 @@ export function accountList({ store, limits }: OperationDeps): Operation {
         now,
         limit: max,
       });
-      const shown = accounts.map((account) => accountDocument(account, limits.account));
+      const shown = accounts.map((account) => overviewDocument(account, limits.account));
       const cursorOfNext = next === null ? null : toCursor(next);
       return { fields: { accounts: shown, next_cursor: cursorOfNext } };
     },
@@ -59,21 +71,18 @@ export function accountCreate({ store, ids }: OperationDeps): Operation {
       examples: { alice: { login: "alice" } },
     },
     async handle({ body: { login }, audit, now }) {
-      const minted = mintAccount(login, { createdAt: now, ids });
-      const account = { ...minted.account, audit: audit("account.created", login) };
-      if ((await store.createAccount(account)) === "exists") throw loginTaken();
+      const minted = await createAccount(login, { store, ids, audit, now });
+      if (minted === null) throw loginTaken();
       return { fields: newAccount(minted) };
     },
   });
 }
 
-function accountDocument(account: AccountOverview, standard: AccountLimits): AccountOverviewShown {
+function overviewDocument(account: AccountOverview, standard: AccountLimits): AccountOverviewShown {
   const { counts, day } = account;
   const ended = day.delivered + day.givenUp + day.refused;
   return {
-    login: account.login,
-    created_at: timeText(account.createdAt),
-    disabled_at: timeOrNull(account.disabledAt),
+    ...accountDocument(account),
     keys_active: account.keysActive,
     is_rotating: account.isRotating,
     held: account.held,
@@ -104,24 +113,22 @@ function fromCursor(cursor: string): string {
   throw refusedValue("cursor", CURSOR_RULE);
 }
 
-interface MadeChange extends Required<Audited> {
-  readonly login: string;
-  readonly now: number;
-}
-
-/** A change that the operator makes to one account; answers the account's new state. */
+/** A change that the operator makes to one account; the response is the account's new state. */
 interface Change {
   readonly name: "disable" | "enable" | "rotate" | "finish";
   readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
-  readonly action: AuditEntry["action"];
-  /** True when the account's work is held by it, or goes on. */
+  /** True if the change suspends or resumes the account's work. */
   readonly isOfHold?: true;
-  /** Throws a StatusError when it cannot be done. */
-  readonly make: (store: ApiStore, change: MadeChange) => Promise<unknown>;
+  readonly make: (
+    login: string,
+    context: AdminContext<"setAccountDisabled" | "rotateSecret" | "finishRotation">,
+  ) => Promise<unknown>;
+  /** The outcome of `make` that is 40000, with the detail of the response. */
+  readonly refusal?: { readonly outcome: string; readonly detail: string };
 }
 
 export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
-  return CHANGES.map(({ name, doc, action, isOfHold, make }) =>
+  return CHANGES.map(({ name, doc, isOfHold, make, refusal }) =>
     defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
       access: "operator",
       doc: {
@@ -134,15 +141,17 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
       },
       async handle({ params, audit, now }) {
         const login = params["login"] ?? "";
-        await make(store, { login, now, audit: audit(action, login) });
-        const account = await store.findAccount(login);
+        const outcome = await make(login, { store, audit, now });
+        if (refusal !== undefined && outcome === refusal.outcome) {
+          throw new StatusError(40000, { detail: refusal.detail });
+        }
+        // Read before the daemon stops the account's runs: then they would be queued.
+        const account = await findHeldAccount(login, store);
         if (account === null) throw new StatusError(40400);
-        const { accountId, disabledAt, isRotating } = account;
-        // Counted before runs are told to stop: after that they are queued.
-        const held = disabledAt === null ? null : await store.findHeldWork({ accountId });
         if (isOfHold === true) accountsChanged();
-        const state = { disabled_at: timeOrNull(disabledAt), is_rotating: isRotating };
-        return { fields: { account: { login, ...state, held } } };
+        const { disabledAt, isRotating: is_rotating, held } = account;
+        const disabled_at = timeOrNull(disabledAt);
+        return { fields: { account: { login, disabled_at, is_rotating, held } } };
       },
     }),
   );
@@ -151,7 +160,6 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
 const CHANGES: readonly Change[] = [
   {
     name: "disable",
-    action: "account.disabled",
     doc: {
       id: "disableAccount",
       summary: "Disable an account",
@@ -161,12 +169,10 @@ const CHANGES: readonly Change[] = [
         "it had not been started. `held` says how much that is. A second time changes nothing.",
     },
     isOfHold: true,
-    make: (store, { login, now, audit }) =>
-      store.setAccountDisabled({ login, disabledAt: now, audit }),
+    make: disableAccount,
   },
   {
     name: "enable",
-    action: "account.enabled",
     doc: {
       id: "enableAccount",
       summary: "Enable an account",
@@ -174,11 +180,10 @@ const CHANGES: readonly Change[] = [
         "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
     },
     isOfHold: true,
-    make: (store, { login, audit }) => store.setAccountDisabled({ login, disabledAt: null, audit }),
+    make: enableAccount,
   },
   {
     name: "rotate",
-    action: "secret.rotated",
     doc: {
       id: "rotateSecret",
       summary: "Begin to replace an account's webhook secret",
@@ -186,16 +191,14 @@ const CHANGES: readonly Change[] = [
         "Its webhooks are signed with both secrets until the rotation is finished: `X-Signature` with the current one, " +
         "`X-Signature-Next` with the next one. The account sees both in its user data.",
     },
-    async make(store, { login, audit }) {
-      const outcome = await store.rotateSecret({ login, next: newWebhookSecret(), audit });
-      if (outcome !== "already rotating") return;
-      const detail = "The secret of this account is rotating already: finish that rotation first.";
-      throw new StatusError(40000, { detail });
+    make: rotateSecret,
+    refusal: {
+      outcome: "already rotating",
+      detail: "The secret of this account is rotating already: finish that rotation first.",
     },
   },
   {
     name: "finish",
-    action: "secret.finished",
     doc: {
       id: "finishRotation",
       summary: "End the rotation of an account's webhook secret",
@@ -203,10 +206,10 @@ const CHANGES: readonly Change[] = [
         "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
         "the next one.",
     },
-    async make(store, { login, audit }) {
-      if ((await store.finishRotation({ login, audit })) !== "not rotating") return;
-      const detail = "The secret of this account is not rotating: begin a rotation first.";
-      throw new StatusError(40000, { detail });
+    make: finishRotation,
+    refusal: {
+      outcome: "not rotating",
+      detail: "The secret of this account is not rotating: begin a rotation first.",
     },
   },
 ];

@@ -1,7 +1,5 @@
-import type { AuditEntry as AuditEntryShown } from "../../api/audit.ts";
-import { readAuditPage } from "../../domain/audit/account-audit.ts";
-import { timeText } from "../../domain/clock/time.ts";
-import type { AuditEntry, ListedAuditEntry } from "../../store/store.ts";
+import { entryDocument, readAudit } from "../../admin/audit.ts";
+import type { ListedAuditEntry } from "../../store/store.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
@@ -25,21 +23,12 @@ export function auditList({ store, cursors }: OperationDeps): Operation {
     },
     async handle({ query: { action, account: login, since, cursor, limit } }) {
       const before = openCursor(cursor, { cursors, ...VIEW })?.seq ?? null;
-      const keys = login === null ? null : await store.listKeys(login);
-      const ids = new Set((keys ?? []).map(({ keyId }) => keyId));
-      const account = login === null ? null : { login, ids };
-      const { entries, next } = await readAuditPage(
-        (part) => store.listAudit({ since, action, ...part }),
-        { account, before, limit, examinedMax: EXAMINED_MAX },
-      );
+      const order = { login, action, since, before, limit, examinedMax: EXAMINED_MAX };
+      const { entries, next } = await readAudit(order, store);
       const cursorOf = ({ at, seq }: ListedAuditEntry): string =>
         cursors.seal({ timeMs: at, seq }, VIEW);
       const next_cursor = next && cursorOf(next);
       return { fields: { entries: entries.map(entryDocument), next_cursor } };
     },
   });
-}
-
-function entryDocument({ at, actor, action, subject, details }: AuditEntry): AuditEntryShown {
-  return { at: timeText(at), actor, action, subject, details };
 }

@@ -1,5 +1,5 @@
+import { nodeDocument } from "../../admin/node.ts";
 import type { DatabaseOverview, NodeOverview } from "../../api/node.ts";
-import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import {
   databaseWarnings,
   type DatabaseHealth,
@@ -33,21 +33,9 @@ export function nodeList({ store, nodeId }: OperationDeps): Operation {
   });
 }
 
-function toShown({ facts, ...node }: NodeSummary, self: string): NodeOverview {
-  return {
-    id: node.id,
-    name: node.name,
-    version: node.version,
-    url: facts?.url ?? null,
-    answers: node.id === self,
-    joined_at: timeText(node.joinedAt),
-    last_seen_at: timeText(node.lastSeenAt),
-    ended_at: timeOrNull(node.endedAt),
-    is_lost: node.isLost,
-    roles: node.roles,
-    running: facts?.running ?? null,
-    sending: facts?.sending ?? null,
-  };
+function toShown(node: NodeSummary, self: string): NodeOverview {
+  const { id, name, version, url, ...rest } = nodeDocument(node);
+  return { id, name, version, url, answers: id === self, ...rest };
 }
 
 function toShownDatabase(health: DatabaseHealth): DatabaseOverview {

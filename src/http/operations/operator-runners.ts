@@ -1,5 +1,5 @@
-import type { RunnerType, WorkerOverview } from "../../api/runner.ts";
-import { timeOrNull, timeText } from "../../domain/clock/time.ts";
+import { workerDocument } from "../../admin/worker.ts";
+import type { RunnerType } from "../../api/runner.ts";
 import { WAITING_COUNTED_MAX } from "../../domain/observer.ts";
 import type { TypeWork, Worker } from "../../store/store.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
@@ -19,7 +19,7 @@ export function runnerList(deps: OperationDeps): Operation {
     },
     async handle({ now }) {
       const { types, workers } = await lookAtTypes(deps, now);
-      return { fields: { types, workers: workers.map(toShown) } };
+      return { fields: { types, workers: workers.map(workerDocument) } };
     },
   });
 }
@@ -96,16 +96,4 @@ function isHeardFor(
   const { lastSeenAt, revokedAt, types } = worker;
   if (lastSeenAt === null || revokedAt !== null || !types.includes(type)) return false;
   return now - lastSeenAt <= UNHEARD_MS_MAX;
-}
-
-function toShown(worker: Worker): WorkerOverview {
-  return {
-    name: worker.name,
-    types: worker.types,
-    last_four: worker.lastFour,
-    created_at: timeText(worker.createdAt),
-    last_seen_at: timeOrNull(worker.lastSeenAt),
-    revoked_at: timeOrNull(worker.revokedAt),
-    leases: worker.leases,
-  };
 }

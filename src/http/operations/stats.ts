@@ -1,3 +1,4 @@
+import { workDocument } from "../../admin/account.ts";
 import type { DayCounts, HostOverview, SeriesBucket as BucketShown } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { parseTime, timeText } from "../../domain/clock/time.ts";
@@ -17,7 +18,6 @@ import { StatusError } from "../../domain/status.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
-import { workDocument } from "../account-document.ts";
 import { RecentValues } from "../guard/recent-values.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { type AccountRef, defineOperation, type Operation } from "../operation.ts";
