@@ -1,29 +1,21 @@
-import type { AccessRequest as AccessRequestShown } from "../api/operator.ts";
-import type { AccessDecision, AccessRequest } from "../domain/account/access-request.ts";
+import { approveRequest, denyRequest, denyRequests, requestRecord } from "../admin/access.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
 import { NEW_LOGIN } from "../domain/account/login.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
+import { durationText, timeText } from "../domain/clock/time.ts";
 import { DURATION } from "../domain/rule.ts";
 import type { Undecidable } from "../store/store.ts";
-import { mintAccountNow, newAccountAnswer } from "./admin-account.ts";
-import { defineAdminCommand, type AdminStep } from "./admin-command.ts";
-import { flag, optionalWord, TEXT, toggle, word } from "./arguments.ts";
+import { newAccountAnswer } from "./admin-account.ts";
+import { defineAdminCommand } from "./admin-command.ts";
+import { flag, optionalWord, required, TEXT, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { shortText, tableLines, type Columns } from "./print.ts";
+import { shortText, tableLines } from "./print.ts";
 import { confirm, YES_ARG } from "./terminal.ts";
-import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin access";
 
-/** Twice the number that may wait at once; beyond it the list tells that it ends too early. */
+/** Twice the most that may wait. */
 const REQUESTS_LISTED_MAX = 2 * PENDING_REQUESTS_MAX;
-
-/** Cells of the table are cut after so many characters; `--json` shows everything. */
-const CELL_LENGTHS_MAX = { name: 20, message: 40 } as const;
-
-const REQUEST_ARG = { request_id: word(TEXT, "Id of the request, from 'access list'") };
 
 const list = defineAdminCommand({
   description: "List the access requests that wait for a decision, oldest first",
@@ -33,46 +25,53 @@ const list = defineAdminCommand({
   async run({ all }, { store }) {
     const which = all ? "all" : "pending";
     const found = await store.listAccessRequests({ which, limit: REQUESTS_LISTED_MAX + 1 });
-    const requests = found.slice(0, REQUESTS_LISTED_MAX);
+    const requests = found.slice(0, REQUESTS_LISTED_MAX).map(requestRecord);
     const hasMore = found.length > REQUESTS_LISTED_MAX;
-    const end = hasMore
-      ? ["", `There are more; only the oldest ${REQUESTS_LISTED_MAX} are shown.`]
-      : [];
+    const end = `There are more; only the oldest ${REQUESTS_LISTED_MAX} are shown.`;
+    const rows = requests.map(({ login, message, decision, ...request }) => ({
+      ...request,
+      name: shortCell(request.name, 20),
+      company: shortCell(request.company, 20),
+      decision: login === null ? decision : `${decision} as ${login}`,
+      message: shortCell(message, 40),
+    }));
     return {
-      document: { requests: requests.map(requestDocument), has_more: hasMore },
+      document: { requests, has_more: hasMore },
       lines:
-        requests.length === 0 ? [NO_REQUEST[which]] : [...tableLines(requests, COLUMNS), ...end],
+        rows.length === 0
+          ? [NO_REQUEST[which]]
+          : [...tableLines(rows), ...(hasMore ? ["", end] : [])],
     };
   },
 });
+
+const NO_REQUEST = {
+  all: "There is no access request.",
+  pending: `No access request waits for a decision; '${NAME} list --all' shows decided ones.`,
+};
+
+function shortCell(text: string | null, lengthMax: number): string | null {
+  return text && shortText(text, lengthMax);
+}
 
 const approve = defineAdminCommand({
   description: "Make the requested account, with its first API key and its webhook secret",
   example: `${NAME} approve 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6 --login alice`,
   notes: "Nothing is sent: hand over the key and the secret yourself.",
   args: {
-    ...REQUEST_ARG,
-    login: flag(NEW_LOGIN, "Login of the account to make; must be given"),
+    request_id: word(TEXT, "Id of the request, from 'access list'"),
+    login: required(flag(NEW_LOGIN, "Login of the account to make; must be given")),
   },
-  plan({ request_id: id, login }) {
-    if (login === null) throw new UsageError("--login LOGIN is missing");
-    return async ({ store }) => {
-      const minted = mintAccountNow(login);
-      const { account } = minted;
-      const approval = { id, decidedAt: account.createdAt, account };
-      const outcome = await store.approveAccessRequest({
-        ...approval,
-        audit: byCommand("access.approved", login, { request: id }),
-      });
-      if (outcome === "exists") {
-        throw new CommandFailure(
-          `the login ${login} exists already and the request still waits; approve it with another --login`,
-        );
-      }
-      if (outcome !== "approved") throw undecidable(outcome);
-      const { document, lines } = newAccountAnswer(minted);
-      return { document: { request_id: id, ...document }, lines };
-    };
+  async run({ request_id: id, login }, parts) {
+    const outcome = await approveRequest({ id, login }, parts);
+    if (outcome === "exists") {
+      throw new CommandFailure(
+        `the login ${login} exists already and the request still waits; approve it with another --login`,
+      );
+    }
+    if (typeof outcome === "string") throw undecidable(outcome);
+    const { document, lines } = newAccountAnswer(outcome);
+    return { document: { request_id: id, ...document }, lines };
   },
 });
 
@@ -80,8 +79,8 @@ const deny = defineAdminCommand({
   description: "Decide that no account is made",
   example: `${NAME} deny 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
-    "Nothing is sent to the person who asked. After a flood, deny --all --older-than DURATION decides all\n" +
-    "requests that were made before it.",
+    "Nothing is sent to the person who requested it. After a flood, deny --all --older-than DURATION denies all\n" +
+    "requests that were made before the flood ended.",
   args: {
     request_id: optionalWord(TEXT, "Id of the request, from 'access list'; else --all"),
     all: toggle("Deny every request that waits for a decision"),
@@ -94,43 +93,23 @@ const deny = defineAdminCommand({
   plan({ request_id: id, all, "older-than": ageMs, yes }) {
     if (all === (id !== null)) throw new UsageError("give REQUEST_ID or --all");
     if (!all && ageMs !== null) throw new UsageError("--older-than goes with --all");
-    return id === null ? denyAll({ ageMs, yes }) : denyOne(id);
+    return async (parts) => {
+      if (id === null) {
+        const which = ageMs === null ? "" : ` that were made more than ${durationText(ageMs)} ago`;
+        await confirm({ yes }, () => `Access requests${which} are denied; this cannot be undone.`);
+        const denied = await denyRequests(ageMs, parts);
+        return { document: { denied }, lines: [`Access requests denied: ${denied}.`] };
+      }
+      const outcome = await denyRequest(id, parts);
+      if (outcome !== "denied") throw undecidable(outcome);
+      const decided_at = timeText(parts.now);
+      return {
+        document: { request_id: id, decision: outcome, decided_at, login: null },
+        lines: [`Access request ${id} is denied.`],
+      };
+    };
   },
 });
-
-function denyAll({ ageMs, yes }: { ageMs: number | null; yes: boolean }): AdminStep {
-  return async ({ store }) => {
-    const decidedAt = systemClock.now();
-    // Without an age, also requests from a clock that was ahead.
-    const madeBefore = ageMs === null ? Number.MAX_SAFE_INTEGER : decidedAt - ageMs;
-    const which = ageMs === null ? "" : ` that were made more than ${durationText(ageMs)} ago`;
-    await confirm({ yes }, () => `Access requests${which} are denied; this cannot be undone.`);
-    const audit = byCommand("access.denied", null, {
-      made_before: timeOrNull(ageMs === null ? null : madeBefore),
-    });
-    const denied = await store.denyAccessRequests({ madeBefore, decidedAt, audit });
-    return { document: { denied }, lines: [`Access requests denied: ${denied}.`] };
-  };
-}
-
-function denyOne(id: string): AdminStep {
-  return async ({ store }) => {
-    const decidedAt = systemClock.now();
-    const outcome = await store.denyAccessRequest({
-      id,
-      decidedAt,
-      audit: byCommand("access.denied", id),
-    });
-    if (outcome !== "denied") throw undecidable(outcome);
-    return {
-      document: {
-        request_id: id,
-        ...decisionDocument({ kind: "denied", decidedAt, login: null }),
-      },
-      lines: [`Access request ${id} is denied.`],
-    };
-  };
-}
 
 export const accessCommand = defineCommand({
   description: "List, approve and deny requests for access",
@@ -138,63 +117,11 @@ export const accessCommand = defineCommand({
   subCommands: { list, approve, deny },
 });
 
-const NO_REQUEST = {
-  all: "There is no access request.",
-  pending: `No access request waits for a decision; '${NAME} list --all' shows decided ones.`,
-};
-
-// The given text is not repeated: unless it is known, it may be anything.
+// The given text is not repeated: it may be anything.
 function undecidable(reason: Undecidable): CommandFailure {
   return new CommandFailure(
     reason === "unknown"
       ? `there is no access request with this id; '${NAME} list' shows the ids`
       : `this access request was decided already; '${NAME} list --all' shows how`,
   );
-}
-
-type Decision = Pick<AccessRequestShown, "decision" | "decided_at"> & {
-  readonly login: string | null;
-};
-
-/** A request as JSON shows it. */
-export function requestDocument(
-  request: AccessRequest,
-): Omit<AccessRequestShown, "id"> & Decision & { readonly request_id: string } {
-  const { id, email, name, company, message, createdAt, decision } = request;
-  return {
-    request_id: id,
-    email,
-    name,
-    company,
-    message,
-    created_at: timeText(createdAt),
-    ...decisionDocument(decision),
-  };
-}
-
-function decisionDocument(decision: AccessDecision | null): Decision {
-  return {
-    decision: decision?.kind ?? null,
-    decided_at: timeOrNull(decision?.decidedAt ?? null),
-    login: decision?.login ?? null,
-  };
-}
-
-const COLUMNS: Columns<AccessRequest> = {
-  REQUEST_ID: ({ id }) => id,
-  // In full, because the answer goes there.
-  EMAIL: ({ email }) => email,
-  NAME: ({ name }) => shortCell(name, CELL_LENGTHS_MAX.name),
-  COMPANY: ({ company }) => shortCell(company, CELL_LENGTHS_MAX.name),
-  CREATED: ({ createdAt }) => timeText(createdAt),
-  DECISION: ({ decision }) => decision && decisionText(decision),
-  MESSAGE: ({ message }) => shortCell(message, CELL_LENGTHS_MAX.message),
-};
-
-function shortCell(text: string | null, lengthMax: number): string | null {
-  return text === null ? null : shortText(text, lengthMax);
-}
-
-function decisionText({ kind, login }: AccessDecision): string {
-  return login === null ? kind : `${kind} as ${login}`;
 }

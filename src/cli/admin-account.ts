@@ -1,19 +1,30 @@
-import type { AccountOverview } from "../api/operator.ts";
-import { mintAccount, type Account, type MintedAccount } from "../domain/account/account.ts";
-import { heldText, stoppedText, type HeldWork } from "../domain/account/held-work.ts";
+import {
+  accountDocument,
+  createAccount,
+  disableAccount,
+  enableAccount,
+  findHeldAccount,
+  limitAccount,
+} from "../admin/account.ts";
+import { newKeyDocument } from "../admin/key.ts";
+import { SETTINGS } from "../config/setting.ts";
+import type { MintedAccount } from "../domain/account/account.ts";
+import { heldText, stoppedText } from "../domain/account/held-work.ts";
 import { NEW_LOGIN } from "../domain/account/login.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { timeOrNull, timeText } from "../domain/clock/time.ts";
-import { IdGenerator } from "../domain/id.ts";
-import type { Store } from "../store/store.ts";
-import { limit } from "./admin-account-limit.ts";
-import { defineAdminCommand, LOGIN_ARG, noAccount, accountNamed } from "./admin-command.ts";
-import { newKeyDocument } from "./admin-key.ts";
-import { word } from "./arguments.ts";
+import {
+  DEFAULT_LIMIT,
+  limitsOf,
+  openTasksOf,
+  ownLimit,
+  type OwnLimits,
+} from "../domain/account/quota.ts";
+import { accountNamed, defineAdminCommand, LOGIN_ARG, ofAccount } from "./admin-command.ts";
+import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { flag as valueFlag, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { tableLines, type Answer, type Columns } from "./print.ts";
-import { byCommand } from "./user.ts";
+import { newSecretLines, tableLines, type Answer } from "./print.ts";
+import { canAsk, confirm } from "./terminal.ts";
 
 const NAME = "postbackd admin account";
 
@@ -22,35 +33,42 @@ const create = defineAdminCommand({
   example: `${NAME} create alice`,
   args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,
-  async run({ login }, { store }) {
-    const minted = mintAccountNow(login);
-    const outcome = await store.createAccount({
-      ...minted.account,
-      audit: byCommand("account.created", login),
-    });
-    if (outcome === "exists") {
-      const another = `'postbackd admin key create ${login}' makes another key for it`;
-      throw new CommandFailure(`the login ${login} exists already; ${another}`);
-    }
-    return newAccountAnswer(minted);
+  async run({ login }, parts) {
+    const minted = await createAccount(login, parts);
+    if (minted !== null) return newAccountAnswer(minted);
+    const another = `'postbackd admin key create ${login}' makes another key for it`;
+    throw new CommandFailure(`the login ${login} exists already; ${another}`);
   },
 });
+
+/** Shows a new account with both its secrets. */
+export function newAccountAnswer({ account, first }: MintedAccount): Answer {
+  const shown = accountDocument({ ...account, disabledAt: null });
+  const key = newKeyDocument(first);
+  const { login, webhookSecret: webhook_secret } = account;
+  return {
+    document: { ...shown, webhook_secret, key },
+    lines: newSecretLines({ login, key: key.key, key_id: key.key_id, webhook_secret }, "key"),
+  };
+}
 
 const list = defineAdminCommand({
   description: "List all accounts",
   example: `${NAME} list --json`,
   args: {},
   async run(_given, { store }) {
-    const accounts: ListedAccount[] = [];
+    const accounts = [];
     for (const account of await store.listAccounts()) {
-      const held = account.disabledAt === null ? null : await heldWork(store, account.login);
-      accounts.push({ ...account, held });
+      const { login, disabledAt } = account;
+      const held =
+        disabledAt === null ? null : ((await findHeldAccount(login, store))?.held ?? null);
+      accounts.push({ ...accountDocument(account), held });
     }
+    const rows = accounts.map(({ held, ...shown }) => ({ ...shown, held: held && heldText(held) }));
+    const none = [`There is no account yet; make one with '${NAME} create LOGIN'.`];
     return {
-      document: {
-        accounts: accounts.map((each) => ({ ...accountDocument(each), held: each.held })),
-      },
-      lines: accounts.length === 0 ? [NO_ACCOUNT] : tableLines(accounts, COLUMNS),
+      document: { accounts },
+      lines: rows.length === 0 ? none : tableLines(rows),
     };
   },
 });
@@ -58,23 +76,18 @@ const list = defineAdminCommand({
 const disable = defineAdminCommand({
   description: "Refuse an account's requests, and hold its tasks and webhooks, from now on",
   example: `${NAME} disable alice`,
-  notes:
-    "Running tasks are told to stop, and wait as if they had not been started. A second time changes nothing.",
+  notes: "Running tasks are stopped, and queued as if they had not been started.",
   args: LOGIN_ARG,
-  async run({ login }, { store }) {
-    const account = await store.setAccountDisabled({
-      login,
-      disabledAt: systemClock.now(),
-      audit: byCommand("account.disabled", login),
-    });
-    if (account === null) throw noAccount(login);
-    const held = await heldWork(store, login);
-    const stopped = stoppedText(held);
+  async run({ login }, parts) {
+    await disableAccount(login, parts);
+    const { held, ...account } = ofAccount(login, await findHeldAccount(login, parts.store));
+    const document = accountDocument(account);
+    const texts = held === null ? [] : [heldText(held), stoppedText(held) ?? []].flat();
     return {
-      document: { ...accountDocument(account), held },
+      document: { ...document, held },
       lines: [
-        `Account ${login} is disabled since ${timeOrNull(account.disabledAt)}.`,
-        `held: ${heldText(held)}${stopped === null ? "" : `; ${stopped}`}`,
+        `Account ${login} is disabled since ${document.disabled_at}.`,
+        `held: ${texts.join("; ")}`,
         `'${NAME} enable ${login}' resumes.`,
       ],
     };
@@ -85,15 +98,11 @@ const enable = defineAdminCommand({
   description: "Accept an account's requests again, and resume its held work",
   example: `${NAME} enable alice`,
   args: LOGIN_ARG,
-  async run({ login }, { store }) {
-    const before = await accountNamed(login, store);
-    const account = await store.setAccountDisabled({
-      login,
-      disabledAt: null,
-      audit: byCommand("account.enabled", login),
-    });
-    if (account === null) throw noAccount(login);
-    const resumed = before.disabledAt === null ? null : await heldWork(store, login);
+  async run({ login }, parts) {
+    const { store } = parts;
+    const { held: resumed } = ofAccount(login, await findHeldAccount(login, store));
+    await enableAccount(login, parts);
+    const account = await accountNamed(login, store);
     return {
       document: { ...accountDocument(account), resumed },
       lines: [
@@ -104,65 +113,104 @@ const enable = defineAdminCommand({
   },
 });
 
+const erase = defineAdminCommand({
+  description: "Erase a disabled account and everything that belongs to it, permanently",
+  example: `${NAME} erase alice --yes`,
+  notes:
+    "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and its access request. The\n" +
+    "numbers of all accounts together keep what it did. Safe to repeat after an interruption. Backups are not\n" +
+    "changed. On a server it first waits for current writes of all daemons, for at most 10 seconds.",
+  args: {
+    ...LOGIN_ARG,
+    yes: toggle("Erase it without asking; needed without a terminal"),
+  },
+  async run({ login, yes }, { store, config, audit }) {
+    const account = await accountNamed(login, store);
+    if (account.disabledAt === null) throw isEnabled(login);
+    const counts = await store.countWork(account.accountId);
+    const { completed, failed, cancelled, bytes } = counts;
+    const total = openTasksOf(counts) + completed + failed + cancelled;
+    const loss = `this erases the account ${login} with ${tasksText(total)} permanently`;
+    if (!yes && !canAsk()) throw new CommandFailure(`${loss}; say --yes to do it`);
+    await confirm({ yes }, () => `${loss}: ${bytes.toLocaleString("en")} bytes.`);
+    let erased = 0;
+    await bySteps(
+      async () => {
+        const order = { login, audit: audit("account.erased", login) };
+        const part = await store.eraseAccountPart(order);
+        if (part.kind === "enabled") throw isEnabled(login);
+        if (part.kind === "more") erased += part.tasks;
+        return part.kind === "more";
+      },
+      () => ({ part: "tasks erased", done: erased, of: total }),
+    );
+    const { document, lines } = await giveRoomBack(store, config);
+    return {
+      document: { login, erased: true, tasks: erased, ...document },
+      lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...lines],
+    };
+  },
+});
+
+function isEnabled(login: string): CommandFailure {
+  return new CommandFailure(
+    `the account ${login} is enabled; disable it first: '${NAME} disable ${login}'`,
+  );
+}
+
+const LIMITS = (["bytes", "openTasks", "requestsPerMinute", "tasksPerMinute"] as const).map(
+  (name) => ({
+    name,
+    flag: name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+    /** The setting for accounts without a limit of their own, whose rule also applies to own limits. */
+    setting: SETTINGS.limits.account[name],
+  }),
+);
+
+const LIMIT_ARGS = Object.fromEntries(
+  LIMITS.map(({ flag, setting: { key, rule } }) => {
+    const own = ownLimit({ ...rule, parse: (raw) => rule.parse(raw, "") });
+    return [flag, valueFlag(own, `Its own ${key}; 0 is no limit`)];
+  }),
+);
+
+const limit = defineAdminCommand({
+  description: "Show an account's limits and usage, and change its limits",
+  example: `${NAME} limit alice --bytes 2GiB`,
+  notes:
+    "A change takes effect at the account's next request. 'default' removes a limit: then the configured one applies.",
+  args: { ...LOGIN_ARG, ...LIMIT_ARGS },
+  async run({ login, ...given }, parts) {
+    const { config } = parts;
+    const limits = changesOf(given);
+    const { own, used } = ofAccount(login, await limitAccount({ login, limits }, parts));
+    const effective = limitsOf(own, config.limits.account);
+    const shown = LIMITS.map(({ name, flag, setting }) => ({
+      limit: flag.replaceAll("-", "_"),
+      value: effective[name],
+      used: name === "bytes" || name === "openTasks" ? used[name] : null,
+      source: own[name] === null ? (config.sources.get(setting.key) ?? "default") : "account",
+    }));
+    const rows = shown.map((row) => ({ ...row, value: row.value === 0 ? "none" : row.value }));
+    const lines = tableLines(rows);
+    return { document: { login, limits: shown }, lines };
+  },
+});
+
+function changesOf(given: Given<typeof LIMIT_ARGS>): Partial<OwnLimits> {
+  const changes = LIMITS.flatMap(({ name, flag }) => {
+    const value = given[flag] ?? null;
+    return value === null ? [] : [[name, value === DEFAULT_LIMIT ? null : value] as const];
+  });
+  return Object.fromEntries(changes);
+}
+
 export const accountCommand = defineCommand({
   description: "Make, list, limit, disable, enable, export and erase accounts",
   example: `${NAME} create alice`,
   subCommands: {
-    create,
-    list,
-    limit,
-    disable,
-    enable,
+    ...{ create, list, limit, disable, enable },
     export: async () => (await import("./admin-account-export.ts")).exportCommand,
-    erase: async () => (await import("./admin-account-erase.ts")).eraseCommand,
+    erase,
   },
 });
-
-export function mintAccountNow(login: string): MintedAccount {
-  return mintAccount(login, { createdAt: systemClock.now(), ids: new IdGenerator() });
-}
-
-/** Shows a new account with both its secrets. */
-export function newAccountAnswer({ account, first }: MintedAccount): Answer {
-  const { login, webhookSecret, createdAt } = account;
-  return {
-    document: {
-      ...accountDocument({ login, createdAt, disabledAt: null }),
-      webhook_secret: webhookSecret,
-      key: newKeyDocument(first),
-    },
-    lines: [
-      `login           ${login}`,
-      `key             ${first.key}`,
-      `key_id          ${first.toStore.keyId}`,
-      `webhook_secret  ${webhookSecret}`,
-      "",
-      "Store both secrets now: the key is shown this once and cannot be shown again.",
-    ],
-  };
-}
-
-interface ListedAccount extends Account {
-  /** Null when the account is enabled. */
-  readonly held: HeldWork | null;
-}
-
-const NO_ACCOUNT = `There is no account yet; make one with '${NAME} create LOGIN'.`;
-
-async function heldWork(store: Store, login: string): Promise<HeldWork> {
-  const { accountId } = await accountNamed(login, store);
-  return store.findHeldWork({ accountId });
-}
-
-type AccountShown = Pick<AccountOverview, "login" | "created_at" | "disabled_at">;
-
-function accountDocument({ login, createdAt, disabledAt }: Account): AccountShown {
-  return { login, created_at: timeText(createdAt), disabled_at: timeOrNull(disabledAt) };
-}
-
-const COLUMNS: Columns<ListedAccount> = {
-  LOGIN: ({ login }) => login,
-  CREATED: ({ createdAt }) => timeText(createdAt),
-  DISABLED: ({ disabledAt }) => timeOrNull(disabledAt),
-  HELD: ({ held }) => held && heldText(held),
-};

@@ -1,18 +1,20 @@
+import type { KeyContext } from "../admin/context.ts";
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { IdGenerator } from "../domain/id.ts";
 import { StoreError, type Store, type AccountState } from "../store/store.ts";
 import { word, type ArgumentTable, type Given } from "./arguments.ts";
 import { defineCommand, type Command, type Definition } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
-import { actAsOwner } from "./user.ts";
+import { actAsOwner, byCommand } from "./user.ts";
 
-/** The open store, and the present configuration. */
-export interface AdminParts {
-  readonly store: Store;
+/** The open store and the configuration, as the use cases in `admin/` take them. */
+export interface AdminParts extends KeyContext<keyof Store> {
   readonly config: Config;
-  /** The user that a command of root acts as, to whom the database belongs; null where it acts as whoever gave it. */
+  /** The owner of the database, if root runs the command; else null. */
   readonly actsAs: string | null;
 }
 
@@ -68,14 +70,18 @@ export function noAccount(login: string): CommandFailure {
   );
 }
 
+/** Returns what was found by the login of an account. Throws if that is null. */
+export function ofAccount<Found>(login: string, found: Found | null): Found {
+  if (found === null) throw noAccount(login);
+  return found;
+}
+
 /** Finds the account of this login, or fails. */
 export async function accountNamed(
   login: string,
   store: Pick<Store, "findAccount">,
 ): Promise<AccountState> {
-  const account = await store.findAccount(login);
-  if (account === null) throw noAccount(login);
-  return account;
+  return ofAccount(login, await store.findAccount(login));
 }
 
 async function doWithStore(
@@ -88,7 +94,8 @@ async function doWithStore(
     const actsAs = actAsOwner(database, config);
     const { store, isNew } = await database.openAdminStore({ mayCreate });
     try {
-      const answer = await step({ store, config, actsAs });
+      const context = { store, now: systemClock.now(), audit: byCommand, ids: new IdGenerator() };
+      const answer = await step({ ...context, config, actsAs });
       if (!isNew) return answer;
       // The operator may have meant another file, or misspelt its name: this shows it.
       return {

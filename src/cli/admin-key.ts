@@ -1,19 +1,22 @@
-import type { Key as KeyShown, NewKey } from "../api/account.ts";
+import { finishRotation, rotateSecret, secretsDocument } from "../admin/account.ts";
+import { createKey, keyDocument, revokeKey } from "../admin/key.ts";
 import { KEY_PREFIX } from "../domain/account/key-form.ts";
 import { KEY_LABEL, KEY_LABEL_MAX } from "../domain/account/key-label.ts";
-import { ACTIVE_KEYS_MAX, mintKey, type CreatedKey } from "../domain/account/key.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { timeOrNull, timeText } from "../domain/clock/time.ts";
-import { IdGenerator } from "../domain/id.ts";
-import type { Key } from "../store/store.ts";
-import { defineAdminCommand, LOGIN_ARG, noAccount } from "./admin-command.ts";
+import { ACTIVE_KEYS_MAX } from "../domain/account/key.ts";
+import {
+  defineAdminCommand,
+  LOGIN_ARG,
+  noAccount,
+  ofAccount,
+  type AdminParts,
+} from "./admin-command.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { tableLines, type Columns } from "./print.ts";
-import { byCommand } from "./user.ts";
+import { factLines, newSecretLines, tableLines, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin key";
+const SECRET_NAME = "postbackd admin secret";
 
 const create = defineAdminCommand({
   description: "Make another API key for an account",
@@ -23,28 +26,18 @@ const create = defineAdminCommand({
     ...LOGIN_ARG,
     label: flag(KEY_LABEL, `What the key is for; at most ${KEY_LABEL_MAX} characters`),
   },
-  async run({ login, label }, { store }) {
-    const created = mintKey({ label, createdAt: systemClock.now() }, new IdGenerator());
-    const { createdAt, toStore } = created;
-    const key = { ...toStore, login, createdAt, activeMax: ACTIVE_KEYS_MAX };
-    const audit = byCommand("key.created", login, { key: toStore.keyId });
-    const outcome = await store.createKey({ ...key, audit });
-    if (outcome === "no account") throw noAccount(login);
-    if (outcome === "limit reached") {
+  async run({ login, label }, parts) {
+    const key = await createKey({ login, label }, parts);
+    if (key === "no account") throw noAccount(login);
+    if (key === "limit reached") {
       throw new CommandFailure(
         `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
           `revoke one first, with '${NAME} revoke KEY_ID'`,
       );
     }
     return {
-      document: { login, key: newKeyDocument(created) },
-      lines: [
-        `login   ${login}`,
-        `key     ${created.key}`,
-        `key_id  ${toStore.keyId}`,
-        "",
-        "Store the key now: it is shown this once and cannot be shown again.",
-      ],
+      document: { login, key },
+      lines: newSecretLines({ login, key: key.key, key_id: key.key_id }, "key"),
     };
   },
 });
@@ -54,35 +47,25 @@ const list = defineAdminCommand({
   example: `${NAME} list alice`,
   args: LOGIN_ARG,
   async run({ login }, { store }) {
-    const keys = await store.listKeys(login);
-    if (keys === null) throw noAccount(login);
-    return { document: { login, keys: keys.map(keyDocument) }, lines: tableLines(keys, COLUMNS) };
+    const keys = ofAccount(login, await store.listKeys(login)).map(keyDocument);
+    return { document: { login, keys }, lines: tableLines(keys) };
   },
 });
 
 const revoke = defineAdminCommand({
-  description: "Refuse a key from the next request on, for good",
+  description: "Refuse a key from the next request on, permanently",
   example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
   args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
-  async run({ key_id: keyId }, { store }) {
-    const revokedAt = systemClock.now();
-    const key = await store.revokeKey({
-      keyId,
-      accountId: null,
-      revokedAt,
-      audit: byCommand("key.revoked", keyId),
-    });
-    if (key === null) {
+  async run({ key_id: keyId }, parts) {
+    const found = await revokeKey({ keyId, accountId: null }, parts);
+    if (found === null) {
       // The given text is not repeated: it may be the key itself, and messages end up in logs.
       const isKey = keyId.startsWith(KEY_PREFIX);
       const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
       throw new CommandFailure(`${what}; '${NAME} list LOGIN' shows the ids`);
     }
-    const document = keyDocument(key);
-    return {
-      document: { key: document },
-      lines: [`Key ${keyId} is revoked since ${document.revoked_at}.`],
-    };
+    const key = keyDocument(found);
+    return { document: { key }, lines: [`Key ${keyId} is revoked since ${key.revoked_at}.`] };
   },
 });
 
@@ -92,36 +75,63 @@ export const keyCommand = defineCommand({
   subCommands: { create, list, revoke },
 });
 
-/** A new key as JSON shows it, in full. */
-export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey {
-  return {
-    key_id: toStore.keyId,
-    key,
-    prefix: KEY_PREFIX,
-    last_four: toStore.lastFour,
-    label: toStore.label,
-    created_at: timeText(createdAt),
-  };
-}
+const show = defineAdminCommand({
+  description: "Show the secrets that sign an account's webhooks",
+  example: `${SECRET_NAME} show alice`,
+  args: LOGIN_ARG,
+  run: ({ login }, parts) => secretsAnswer(login, parts),
+});
 
-/** A key as JSON shows it: never the key itself. */
-export function keyDocument(key: Key): KeyShown {
-  return {
-    key_id: key.keyId,
-    prefix: KEY_PREFIX,
-    last_four: key.lastFour,
-    label: key.label,
-    created_at: timeText(key.createdAt),
-    last_used_at: timeOrNull(key.lastUsedAt),
-    revoked_at: timeOrNull(key.revokedAt),
-  };
-}
+const rotate = defineAdminCommand({
+  description: "Start to replace an account's webhook secret",
+  example: `${SECRET_NAME} rotate alice`,
+  notes:
+    "Webhooks are signed with both secrets until 'finish': X-Signature with the current one,\n" +
+    "X-Signature-Next with the next one.",
+  args: LOGIN_ARG,
+  async run({ login }, parts) {
+    const finishing = `'${SECRET_NAME} finish ${login}'`;
+    if ((await rotateSecret(login, parts)) === "already rotating") {
+      throw new CommandFailure(
+        `the secret of ${login} is rotating already; finish that rotation first, with ${finishing}`,
+      );
+    }
+    return secretsAnswer(login, parts, [
+      "",
+      "Give the next secret to every receiver now; a receiver may accept both signatures.",
+      `Then run ${finishing}.`,
+    ]);
+  },
+});
 
-const COLUMNS: Columns<Key> = {
-  KEY_ID: ({ keyId }) => keyId,
-  KEY: ({ lastFour }) => `${KEY_PREFIX}…${lastFour}`,
-  LABEL: ({ label }) => label,
-  CREATED: ({ createdAt }) => timeText(createdAt),
-  "LAST USED": ({ lastUsedAt }) => timeOrNull(lastUsedAt),
-  REVOKED: ({ revokedAt }) => timeOrNull(revokedAt),
-};
+const finish = defineAdminCommand({
+  description: "Sign with an account's next webhook secret only",
+  example: `${SECRET_NAME} finish alice`,
+  notes: "The old secret is erased. Do this once every receiver has the next one.",
+  args: LOGIN_ARG,
+  async run({ login }, parts) {
+    if ((await finishRotation(login, parts)) === "not rotating") {
+      throw new CommandFailure(
+        `the secret of ${login} is not rotating; begin a rotation with '${SECRET_NAME} rotate ${login}'`,
+      );
+    }
+    return secretsAnswer(login, parts, ["", "Webhooks are signed with this secret only."]);
+  },
+});
+
+export const secretCommand = defineCommand({
+  description: "Show and replace webhook secrets",
+  example: `${SECRET_NAME} rotate alice`,
+  subCommands: { show, rotate, finish },
+});
+
+/** Shows the secrets. Fails if the account does not exist. */
+async function secretsAnswer(
+  login: string,
+  { store, audit }: AdminParts,
+  more: readonly string[] = [],
+): Promise<Answer> {
+  const document = secretsDocument(login, ofAccount(login, await store.findSecrets(login)));
+  await store.noteAudit(audit("secret.shown", login));
+  return { document, lines: [...factLines(document), ...more] };
+}

@@ -3,7 +3,6 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { CommandFailure } from "./failure.ts";
-import { byCommand } from "./user.ts";
 
 export const linkCommand = defineAdminCommand({
   description: "Make a link that signs the operator in at the dashboard, once",
@@ -14,7 +13,7 @@ export const linkCommand = defineAdminCommand({
   args: {},
   settings: ["public-url"],
   mayCreate: true,
-  async run(_given, { store, config }) {
+  async run(_given, { store, config, audit }) {
     // Loaded here, because the help needs none of it.
     const { createSignInLink, findDashboard } = await import("../daemon/link.ts");
     if (!config.dashboard) {
@@ -31,7 +30,7 @@ export const linkCommand = defineAdminCommand({
     const { url, expiresAt } = await createSignInLink(place.url, {
       store,
       clock: systemClock,
-      audit: byCommand("session.link_made", null),
+      audit: audit("session.link_made", null),
     });
     const minutes = SIGN_IN_LINK_MS / 60_000;
     const start = "No daemon answers there yet: start it with 'postbackd start' first.";

@@ -1,10 +1,9 @@
-import type { NodeOverview } from "../api/node.ts";
-import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import { nodeDocument } from "../admin/node.ts";
 import type { NodeSummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { tableLines, type Answer, type Columns } from "./print.ts";
+import { tableLines, type Answer } from "./print.ts";
 
 const NAME = "postbackd admin node";
 
@@ -12,12 +11,12 @@ const list = defineAdminCommand({
   description: "List the daemons that share a database, newest first",
   example: `${NAME} list`,
   notes:
-    "Those that ended within the last day are listed too. What a node says of itself is some seconds old.",
+    "The list includes daemons that ended within the last day. Reports of nodes are some seconds old.",
   args: {},
   async run(_given, { store, config }) {
     if (config.server === null) {
       throw new CommandFailure(
-        `${config.database} is a file, which one daemon serves alone: 'postbackd health' asks it`,
+        `${config.database} is a file, which one daemon serves alone: 'postbackd health' checks it`,
       );
     }
     return nodesAnswer(await store.listNodes());
@@ -30,39 +29,15 @@ export const nodeCommand = defineCommand({
   subCommands: { list },
 });
 
-/** The nodes as `admin node list` prints them. */
-export function nodesAnswer(nodes: readonly NodeSummary[]): Answer {
-  const none = "No daemon has served this database within the last day.";
-  return {
-    document: { nodes: nodes.map(nodeDocument) },
-    lines: nodes.length === 0 ? [none] : tableLines(nodes, COLUMNS),
-  };
-}
-
-function nodeDocument({ facts, ...node }: NodeSummary): Omit<NodeOverview, "answers"> {
-  return {
-    id: node.id,
-    name: node.name,
-    version: node.version,
-    url: facts?.url ?? null,
-    joined_at: timeText(node.joinedAt),
-    last_seen_at: timeText(node.lastSeenAt),
-    ended_at: timeOrNull(node.endedAt),
-    is_lost: node.isLost,
+export function nodesAnswer(found: readonly NodeSummary[]): Answer {
+  const nodes = found.map(nodeDocument);
+  const rows = nodes.map(({ name, url, version, joined_at, last_seen_at, ...node }) => ({
+    ...{ name, url, version, joined_at, last_seen_at },
+    ended_at: node.is_lost ? `${node.ended_at} (lost)` : node.ended_at,
+    running: node.running && node.running.reduce((sum, { runs }) => sum + runs, 0),
+    sending: node.sending,
     roles: node.roles,
-    running: facts?.running ?? null,
-    sending: facts?.sending ?? null,
-  };
+  }));
+  const none = ["No daemon has served this database within the last day."];
+  return { document: { nodes }, lines: nodes.length === 0 ? none : tableLines(rows) };
 }
-
-const COLUMNS: Columns<NodeSummary> = {
-  NAME: ({ name }) => name,
-  URL: ({ facts }) => facts?.url ?? null,
-  VERSION: ({ version }) => version,
-  JOINED: ({ joinedAt }) => timeText(joinedAt),
-  "LAST SEEN": ({ lastSeenAt }) => timeText(lastSeenAt),
-  ENDED: ({ endedAt, isLost }) => endedAt && `${timeText(endedAt)}${isLost ? " (lost)" : ""}`,
-  RUNNING: ({ facts }) => facts && facts.running.reduce((sum, { runs }) => sum + runs, 0),
-  SENDING: ({ facts }) => facts && facts.sending,
-  ROLES: ({ roles }) => roles.join(","),
-};

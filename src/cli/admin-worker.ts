@@ -1,19 +1,13 @@
-import type { WorkerOverview } from "../api/runner.ts";
+import { createWorker, revokeWorker, workerDocument } from "../admin/worker.ts";
 import type { Config } from "../config/config.ts";
 import { keyPart } from "../config/file.ts";
 import { WORKER_TOKEN_PREFIX } from "../domain/account/key-form.ts";
-import { newWorkerToken } from "../domain/account/key.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { timeOrNull, timeText } from "../domain/clock/time.ts";
-import { WORKER_NAME } from "../domain/lease/worker.ts";
-import type { Worker } from "../store/store.ts";
+import { TYPE_NAME, WORKER_NAME } from "../domain/lease/worker.ts";
 import { defineAdminCommand } from "./admin-command.ts";
-import { word } from "./arguments.ts";
+import { flags, required, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { printError, tableLines, type Columns } from "./print.ts";
-import { byCommand } from "./user.ts";
-import { typeFlag } from "./worker-type.ts";
+import { newSecretLines, printError, tableLines } from "./print.ts";
 
 const NAME = "postbackd admin worker";
 
@@ -27,39 +21,24 @@ const create = defineAdminCommand({
     "only of its types.",
   args: {
     ...NAME_ARG,
-    type: typeFlag("Type whose tasks it may claim"),
+    type: required(
+      flags(TYPE_NAME, "Type whose tasks it may claim; at least one, may be repeated"),
+    ),
   },
   mayCreate: true,
-  async run({ name, type: types }, { store, config }) {
-    const { key: token, hash, lastFour } = newWorkerToken();
-    const worker = { name, hash, lastFour, types, createdAt: systemClock.now() };
-    if (
-      (await store.createWorker({ ...worker, audit: byCommand("worker.created", name) })) ===
-      "exists"
-    ) {
+  async run({ name, type }, { config, ...context }) {
+    const types = [...new Set(type)];
+    const worker = await createWorker({ name, types }, context);
+    if (worker === null) {
       const revoking = `revoke it first with '${NAME} revoke ${name}'`;
       throw new CommandFailure(
         `there is a worker ${name} already; choose another name, or ${revoking}`,
       );
     }
     warnOfTypes(types, config);
-    const answer = {
-      name,
-      token,
-      prefix: WORKER_TOKEN_PREFIX,
-      last_four: lastFour,
-      types,
-      created_at: timeText(worker.createdAt),
-    };
     return {
-      document: { worker: answer },
-      lines: [
-        `worker  ${name}`,
-        `token   ${token}`,
-        `types   ${types.join(", ")}`,
-        "",
-        "Store the token now: it is shown this once and cannot be shown again.",
-      ],
+      document: { worker },
+      lines: newSecretLines({ worker: name, token: worker.token, types }, "token"),
     };
   },
 });
@@ -69,34 +48,29 @@ const list = defineAdminCommand({
   example: `${NAME} list`,
   args: {},
   async run(_given, { store }) {
-    const workers = await store.listWorkers();
+    const workers = (await store.listWorkers()).map(workerDocument);
     const hint = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
     return {
-      document: { workers: workers.map(workerDocument) },
-      lines: workers.length === 0 ? [hint] : tableLines(workers, COLUMNS),
+      document: { workers: workers.map(withPrefix) },
+      lines: workers.length === 0 ? [hint] : tableLines(workers),
     };
   },
 });
 
 const revoke = defineAdminCommand({
-  description: "Refuse a worker's token from the next request on, for good",
+  description: "Refuse a worker's token from the next request on, permanently",
   example: `${NAME} revoke resizer-1`,
-  notes:
-    "The tasks that it holds go back to the queue when their leases run out. A new worker may have the name.",
+  notes: "Its tasks return to the queue when their leases expire. A new worker may have the name.",
   args: NAME_ARG,
-  async run({ name }, { store }) {
-    const worker = await store.revokeWorker({
-      name,
-      revokedAt: systemClock.now(),
-      audit: byCommand("worker.revoked", name),
-    });
-    if (worker === null) {
+  async run({ name }, parts) {
+    const found = await revokeWorker(name, parts);
+    if (found === null) {
       throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
     }
-    const document = workerDocument(worker);
+    const worker = workerDocument(found);
     return {
-      document: { worker: document },
-      lines: [`Worker ${name} is revoked since ${document.revoked_at}.`],
+      document: { worker: withPrefix(worker) },
+      lines: [`Worker ${name} is revoked since ${worker.revoked_at}.`],
     };
   },
 });
@@ -107,7 +81,7 @@ export const workerCommand = defineCommand({
   subCommands: { create, list, revoke },
 });
 
-/** A type may be configured later, so its worker is made all the same. */
+/** Warns of types that workers do not run. The worker is made anyway: a type may be configured later. */
 function warnOfTypes(types: readonly string[], config: Config): void {
   for (const type of types) {
     const kind = config.types.get(type)?.kind;
@@ -120,25 +94,6 @@ function warnOfTypes(types: readonly string[], config: Config): void {
   }
 }
 
-function workerDocument(worker: Worker): WorkerOverview & { readonly prefix: string } {
-  return {
-    name: worker.name,
-    prefix: WORKER_TOKEN_PREFIX,
-    last_four: worker.lastFour,
-    types: worker.types,
-    created_at: timeText(worker.createdAt),
-    last_seen_at: timeOrNull(worker.lastSeenAt),
-    leases: worker.leases,
-    revoked_at: timeOrNull(worker.revokedAt),
-  };
+function withPrefix({ name, ...worker }: ReturnType<typeof workerDocument>) {
+  return { name, prefix: WORKER_TOKEN_PREFIX, ...worker };
 }
-
-const COLUMNS: Columns<Worker> = {
-  NAME: ({ name }) => name,
-  TOKEN: ({ lastFour }) => `${WORKER_TOKEN_PREFIX}…${lastFour}`,
-  TYPES: ({ types }) => types.join(","),
-  CREATED: ({ createdAt }) => timeText(createdAt),
-  "LAST SEEN": ({ lastSeenAt }) => timeOrNull(lastSeenAt),
-  LEASES: ({ leases }) => leases,
-  REVOKED: ({ revokedAt }) => timeOrNull(revokedAt),
-};

@@ -66,10 +66,15 @@ export function toggle(description: string): Argument<boolean> {
   return { ...flag(textOf(""), description), type: "boolean", read };
 }
 
+/** An argument that must be given. */
+export function required<T>(argument: Argument<T | null>): Argument<T> {
+  // The wrapper of citty refuses a missing argument, so a value was read.
+  return { ...(argument as Argument<T>), isRequired: true };
+}
+
 /** A word that must be given. */
 export function word<T>(rule: Rule<T>, description: string): Argument<T> {
-  // The wrapper of citty refuses a missing word, so a value was read.
-  return { ...(optionalWord(rule, description) as Argument<T>), isRequired: true };
+  return required(optionalWord(rule, description));
 }
 
 /** A word that may be left out, and is null then. */

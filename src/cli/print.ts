@@ -41,11 +41,11 @@ export type Columns<Row> =
 
 /**
  * Rows in aligned columns, with the titles first. If the table is wider than the terminal, each row becomes a block of
- * lines: a broken line cannot be read, and a part of an id cannot be used.
+ * lines: a broken line cannot be read, and a part of an id cannot be used. Shows all fields unless columns are given.
  */
 export function tableLines<Row>(
   rows: readonly Row[],
-  columns: Columns<Row>,
+  columns: Columns<Row> = Object.keys(rows[0] ?? {}) as (keyof Row & string)[],
   width: number = process.stdout.isTTY ? process.stdout.columns : Infinity,
 ): readonly string[] {
   const all = Array.isArray(columns)
@@ -71,6 +71,14 @@ export function tableLines<Row>(
   ]);
 }
 
+/** A new key or token with other facts. */
+export function newSecretLines(
+  facts: Readonly<Record<string, Cell>>,
+  secret: "key" | "token",
+): readonly string[] {
+  return [...factLines(facts), "", `Store the ${secret} now: it cannot be shown again.`];
+}
+
 /** The fields of a document, a line each. */
 export function factLines(document: Readonly<Record<string, Cell>>): readonly string[] {
   return pairLines(Object.entries(document));
@@ -87,8 +95,8 @@ function titleOf(field: string): string {
 
 /** A value for a table's cell; a dash if it does not exist. */
 export function cellText(value: Cell): string {
-  if (value === null || value === undefined || value === "") return "-";
-  return typeof value === "object" ? value.join(",") : String(value);
+  const text = String(value ?? "");
+  return text === "" ? "-" : text;
 }
 
 /** Text for a table's cell: on one line, and cut when it is longer than `lengthMax` code points. */

@@ -13,7 +13,7 @@ const admin = defineCommand({
   subCommands: {
     account: async () => (await import("./admin-account.ts")).accountCommand,
     key: async () => (await import("./admin-key.ts")).keyCommand,
-    secret: async () => (await import("./admin-secret.ts")).secretCommand,
+    secret: async () => (await import("./admin-key.ts")).secretCommand,
     access: async () => (await import("./admin-access.ts")).accessCommand,
     worker: async () => (await import("./admin-worker.ts")).workerCommand,
     task: async () => (await import("./admin-task.ts")).taskCommand,

@@ -1,11 +1,11 @@
 import { isWellFormedWorkerToken } from "../domain/account/key.ts";
+import { TYPE_NAME } from "../domain/lease/worker.ts";
 import { DURATION, integerBetween } from "../domain/rule.ts";
-import { flag, rest, textOf, toggle, type Given } from "./arguments.ts";
+import { flag, flags, required, rest, textOf, toggle, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { daemonUrl, readCredential } from "./daemon-access.ts";
 import { UsageError } from "./failure.ts";
 import type { WorkerPlan } from "./work.ts";
-import { typeFlag } from "./worker-type.ts";
 
 const CONCURRENCY = integerBetween(1, 100);
 
@@ -15,7 +15,7 @@ const args = {
     textOf("TOKEN"),
     "Worker's token; better in POSTBACKD_TOKEN or the file POSTBACKD_TOKEN_FILE names",
   ),
-  type: typeFlag("Type whose tasks it claims"),
+  type: required(flags(TYPE_NAME, "Type whose tasks it claims; at least one, may be repeated")),
   concurrency: flag(CONCURRENCY, "Tasks at once, 1 to 100", { standard: "1" }),
   timeout: flag(DURATION, "Longest run; the type's own timeout counts anyway"),
   "insecure-http": toggle("Use plain HTTP beyond loopback, token and tasks in the clear"),
@@ -45,7 +45,7 @@ function readPlan(given: Given<typeof args>, env: NodeJS.ProcessEnv): WorkerPlan
   if (program === undefined || program === "") throw new UsageError("COMMAND is missing");
   return {
     url: daemonUrl(given, "token and tasks"),
-    types: given.type,
+    types: [...new Set(given.type)],
     concurrency: given.concurrency ?? 1,
     // Without it, the only timeout is the type's, which the daemon enforces.
     timeoutMs: given.timeout ?? Infinity,

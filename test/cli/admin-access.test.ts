@@ -124,14 +124,14 @@ test("lists what waits, oldest first, and with --all what was decided too", asyn
   assert.equal(one?.decided_at, approved.created_at);
   assert.equal(two?.decided_at, denied.decided_at);
   const { stdout } = await runAdmin(t, cwd, "access list --all");
-  const head = `REQUEST_ID${" ".repeat(26)}`;
+  const head = `REQUEST ID${" ".repeat(26)}`;
   assert.equal(
     stdout,
     `\
-${head}  EMAIL            NAME  COMPANY  CREATED                   DECISION         MESSAGE
-${first}  ann@b.example    -     -        ${T0_TEXT}  approved as ann  -
-${second}  eve@example.org  Eve   -        ${T0_TEXT}  denied           Please.
-${third}  eve@example.org  Eve   -        ${T0_TEXT}  -                Please.
+${head}  EMAIL            NAME  COMPANY  CREATED AT                DECIDED AT                DECISION         MESSAGE
+${first}  ann@b.example    -     -        ${T0_TEXT}  ${one?.decided_at}  approved as ann  -
+${second}  eve@example.org  Eve   -        ${T0_TEXT}  ${two?.decided_at}  denied           Please.
+${third}  eve@example.org  Eve   -        ${T0_TEXT}  -                         -                Please.
 `,
   );
 });
@@ -202,7 +202,7 @@ key             KEY
 key_id          ID
 webhook_secret  SECRET
 
-Store both secrets now: the key is shown this once and cannot be shown again.
+Store the key now: it cannot be shown again.
 `,
   );
 });
@@ -306,7 +306,7 @@ const FAILING: readonly [words: readonly string[], code: number, stderr: RegExp]
   [["deny", UNKNOWN], 1, /^postbackd: there is no access request with this id; /],
   [["deny", "\u001b[2Jaaaa"], 1, /^postbackd: there is no access request with this id; [^a]/],
   [["deny", ""], 1, /^postbackd: there is no access request with this id; /],
-  [["approve", UNKNOWN], 2, /^postbackd: --login LOGIN is missing\n/],
+  [["approve", UNKNOWN], 2, /^postbackd: --login is missing\n/],
   [["approve", UNKNOWN, "--login", "a b"], 2, /^postbackd: --login must be 1 to 64 characters/],
   [["approve", UNKNOWN, "--login="], 2, /^postbackd: --login must be 1 to 64 characters/],
   [["approve", "--login", "a"], 2, /^postbackd: REQUEST_ID is missing\n/],

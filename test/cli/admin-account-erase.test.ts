@@ -77,10 +77,7 @@ test("erases a disabled account with all that is its own, while the daemon serve
   assert.equal((await admin(t, daemon, "disable tester")).code, 0);
   const unsure = await admin(t, daemon, "erase tester");
   assert.equal(unsure.code, 1);
-  assert.match(
-    unsure.stderr,
-    /erases the account tester with 366 tasks for good; say --yes to do it/,
-  );
+  assert.match(unsure.stderr, /erases the account tester with 366 tasks .*--yes/);
   assert.equal(holds(file, MARK), true);
 
   const done = await admin(t, daemon, "erase tester --yes --json");

@@ -128,7 +128,15 @@ for (const [where, open] of Object.entries(STORES)) {
 
       assert.deepEqual([code, stderr], [0, ""]);
       const lines = linesOf(stdout);
-      const kinds = { account: 1, key: 1, access_request: 1, pause: 1, order: 1, task: 3, audit: 3 };
+      const kinds = {
+        account: 1,
+        key: 1,
+        access_request: 1,
+        pause: 1,
+        order: 1,
+        task: 3,
+        audit: 3,
+      };
       const end = lines.at(-1);
       assert.deepEqual([end?.kind, end?.["lines"], end?.["truncated"]], ["end", kinds, []]);
       for (const [kind, count] of Object.entries(kinds)) {

@@ -62,9 +62,8 @@ login                alice
 webhook_secret       ${first}
 webhook_secret_next  ${next}
 
-Give the next secret to every receiver now. Until the rotation is finished X-Signature keeps the
-current secret and X-Signature-Next carries the next one; a receiver may accept either. Then run
-'postbackd admin secret finish alice': from there on X-Signature is made with the next secret alone.
+Give the next secret to every receiver now; a receiver may accept both signatures.
+Then run 'postbackd admin secret finish alice'.
 `,
   );
   assert.equal(

@@ -68,8 +68,8 @@ test("makes a worker, and shows its token to nobody again", async (t) => {
   assert.equal(
     table.stdout,
     `\
-NAME  TOKEN           TYPES       CREATED                   LAST SEEN  LEASES  REVOKED
-w-1   pbd_work_…${last_four}  resize,ocr  ${created_at}  -          0       -
+NAME  TYPES       LAST FOUR  CREATED AT                LAST SEEN AT  REVOKED AT  LEASES
+w-1   resize,ocr  ${last_four}       ${created_at}  -             -           0
 `,
   );
 });
@@ -85,7 +85,7 @@ worker  w.1
 token   TOKEN
 types   ocr
 
-Store the token now: it is shown this once and cannot be shown again.
+Store the token now: it cannot be shown again.
 `,
   );
 });
@@ -182,7 +182,7 @@ test("never repeats a token that was given for a name", async (t) => {
 });
 
 const WRONG: readonly [words: string, code: number, stderr: RegExp][] = [
-  ["create w", 2, /^postbackd: give each type that it may claim, with --type TYPE\n/],
+  ["create w", 2, /^postbackd: --type is missing\n/],
   ["create --type ocr", 2, /^postbackd: NAME is missing\n/],
   ["create w --type a/b", 2, /^postbackd: --type must be 1 to 64 characters of .+, not "a\/b"\n/],
   [`create ${"w".repeat(65)} --type ocr`, 2, /^postbackd: NAME must be 1 to 64 characters/],

@@ -91,7 +91,7 @@ key             KEY
 key_id          ID
 webhook_secret  SECRET
 
-Store both secrets now: the key is shown this once and cannot be shown again.
+Store the key now: it cannot be shown again.
 
 There was no database: made FILE.
 `,
@@ -109,12 +109,15 @@ test("lists accounts and keys without their secrets", async (t) => {
 
   assert.match(
     accounts.stdout,
-    /^LOGIN  CREATED {19}DISABLED  HELD\nalice  \S{24}  -         -\n$/,
+    /^LOGIN  CREATED AT {16}DISABLED AT  HELD\nalice  \S{24}  -            -\n$/,
   );
   const [head, first, second] = keys.stdout.split("\n");
-  assert.match(head ?? "", /^KEY_ID +KEY +LABEL +CREATED +LAST USED +REVOKED$/);
-  assert.ok(first?.startsWith(`${key.key_id}  pbd_live_…${key.last_four}  -      `));
-  assert.match(second ?? "", /  ci     \S{24}  -          -$/);
+  assert.match(
+    head ?? "",
+    /^KEY ID +PREFIX +LAST FOUR +LABEL +CREATED AT +LAST USED AT +REVOKED AT$/,
+  );
+  assert.ok(first?.startsWith(`${key.key_id}  pbd_live_  ${key.last_four}       -      `));
+  assert.match(second ?? "", /  ci     \S{24}  -             -$/);
   assert.deepEqual(documents.keys[0], {
     key_id: key.key_id,
     prefix: "pbd_live_",

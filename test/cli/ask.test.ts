@@ -43,7 +43,7 @@ test(
     const words = ["admin", "account", "erase", "ada", "--db", database];
 
     const refused = startOnTerminal(t, words);
-    await refused.shows("erases the account ada with 2 tasks for good");
+    await refused.shows("erases the account ada with 2 tasks");
     await refused.shows("Go on? [y/N]");
     refused.type("\n");
     assert.equal(await refused.exit, 1);

@@ -124,18 +124,14 @@ test("shows the nodes of a server, also one that has told nothing of itself", ()
     { ...node, id: "1", endedAt: joinedAt + 5000, isLost: true, roles: [], facts: null },
   ]);
 
+  const rows = lines.map((line) => line.split(/ {2,}/));
+  const titles = ["URL", "ENDED AT", "ROLES", "RUNNING", "SENDING"];
   assert.deepEqual(
-    lines.map((line) => line.split(/ {2,}/)),
+    rows.map((row) => titles.map((title) => row[rows[0]?.indexOf(title) ?? -1])),
     [
-      ["NAME", "URL", "VERSION", "JOINED", "LAST SEEN", "ENDED", "RUNNING", "SENDING", "ROLES"],
-      [
-        ...["east", "http://10.0.0.1:1", "1.0.0", "2030-01-31T09:00:00.000Z"],
-        ...["2030-01-31T09:00:02.000Z", "-", "3", "4", "sweep,reap"],
-      ],
-      [
-        ...["east", "-", "1.0.0", "2030-01-31T09:00:00.000Z", "2030-01-31T09:00:02.000Z"],
-        ...["2030-01-31T09:00:05.000Z (lost)", "-", "-", "-"],
-      ],
+      titles,
+      ["http://10.0.0.1:1", "-", "sweep,reap", "3", "4"],
+      ["-", "2030-01-31T09:00:05.000Z (lost)", "-", "-", "-"],
     ],
   );
   const [first] = Object(document)["nodes"];

@@ -23,7 +23,7 @@ const WRONG: readonly [words: string, code: number, stderr: RegExp][] = [
     /^postbackd: --url takes .+, without a user\n/,
   ],
   [`--url ${URL}/?x=1 --type x -- true`, 2, /^postbackd: --url takes a base URL/],
-  [`--url ${URL} -- true`, 2, /^postbackd: give each type that it may claim, with --type TYPE\n/],
+  [`--url ${URL} -- true`, 2, /^postbackd: --type is missing\n/],
   [`--url ${URL} --type a/b -- true`, 2, /^postbackd: --type must be .+, not "a\/b"\n/],
   [`--url ${URL} --type x`, 2, /^postbackd: COMMAND is missing\n/],
   [`--url ${URL} --type x --`, 2, /^postbackd: COMMAND is missing\n/],

@@ -1,3 +1,5 @@
+import { fault, quote, rawOf, type Rule } from "../rule.ts";
+
 /** The limits of an account; each 0 is no limit. */
 export interface AccountLimits {
   /** Of data in the store, as {@link AccountUsage} measures it. */
@@ -11,6 +13,26 @@ export interface AccountLimits {
 
 /** The limits that the operator gave to one account; null takes the configured one. */
 export type OwnLimits = Readonly<Record<keyof AccountLimits, number | null>>;
+
+/** The word that removes an own limit. */
+export const DEFAULT_LIMIT = "default";
+
+/** An account's own limit, or the word that removes it. */
+export function ownLimit(rule: Rule<number>): Rule<number | typeof DEFAULT_LIMIT> {
+  return {
+    ...rule,
+    takes: `${rule.takes}, or ${quote(DEFAULT_LIMIT)}`,
+    hint: `${rule.hint}|${DEFAULT_LIMIT}`,
+    form: "text",
+    parse(raw) {
+      if (raw === DEFAULT_LIMIT) return { kind: "value", value: DEFAULT_LIMIT };
+      const parsed = rule.parse(typeof raw === "string" ? rawOf(rule, raw) : raw);
+      return parsed.kind === "value"
+        ? parsed
+        : fault(`${parsed.reason}, or ${quote(DEFAULT_LIMIT)}`);
+    },
+  };
+}
 
 /** Decides which limits apply to an account. */
 export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits {

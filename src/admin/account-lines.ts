@@ -1,6 +1,6 @@
 import { concernsAccount } from "../domain/audit/account-audit.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import { timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { taskJson } from "../domain/task/envelope.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
@@ -12,41 +12,31 @@ import type {
   AccountState,
   AuditAction,
   AuditEntry,
+  DeliveryPause,
   ListedAuditEntry,
+  RedeliveryOrder,
   Store,
   TaskDeliveries,
   TaskPlace,
 } from "../store/store.ts";
-import { requestDocument } from "./admin-access.ts";
-import { entryDocument } from "./admin-audit.ts";
-import { pauseDocument } from "./admin-delivery-pause.ts";
-import { orderDocument } from "./admin-delivery-redeliver.ts";
-import { keyDocument } from "./admin-key.ts";
-import { jsonLine } from "./print.ts";
+import { requestRecord } from "./access.ts";
+import { accountDocument, limitsDocument } from "./account.ts";
+import { entryDocument } from "./audit.ts";
+import { keyDocument } from "./key.ts";
 
 /** Everything that belongs to one account, as lines of JSON. */
 
 type Kind = "account" | "key" | "access_request" | "pause" | "order" | "task" | "audit";
 
-/** How many lines of each kind there are so far; the last one is not counted. And of which kinds there may be more. */
+/** Counts the lines so far, without the last line. */
 export class LineCounts {
-  readonly #counts = new Map<Kind, number>();
-  readonly #truncated: Kind[] = [];
+  /** The number of lines. */
+  readonly byKind: Partial<Record<Kind, number>> = {};
+  /** The kinds of which there may be more than the lines contain. */
+  readonly truncated: Kind[] = [];
 
   add(kind: Kind): void {
-    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
-  }
-
-  get byKind(): Readonly<Partial<Record<Kind, number>>> {
-    return Object.fromEntries(this.#counts);
-  }
-
-  truncate(kind: Kind): void {
-    this.#truncated.push(kind);
-  }
-
-  get truncated(): readonly Kind[] {
-    return this.#truncated;
+    this.byKind[kind] = (this.byKind[kind] ?? 0) + 1;
   }
 }
 
@@ -54,34 +44,40 @@ interface LineParts {
   readonly store: Store;
   readonly counts: LineCounts;
   readonly tell: TellProgress;
+  readonly pauseDocument: (hold: DeliveryPause) => object;
+  readonly orderDocument: (order: RedeliveryOrder) => object;
 }
 
 const PAGE_TASKS = 500;
 const PAGE_ENTRIES = 1000;
 
 /**
- * The lines, each with its line end. Reads a page of tasks and one whole task at a time, each at one moment of the
- * database. Newest tasks come first, so a task that was there at the beginning and is not erased meanwhile comes once.
+ * Yields the JSON of each line. Reads a page of tasks and one whole task at a time, each in a transaction of its own.
+ * The newest tasks come first, so a task that exists from the start to the end comes once.
  */
 export async function* accountLines(
   account: AccountState,
-  { store, counts, tell }: LineParts,
+  { store, counts, tell, pauseDocument, orderDocument }: LineParts,
 ): AsyncGenerator<string> {
   const line = (kind: Kind, document: object): string => {
     counts.add(kind);
-    return jsonLine(JSON.stringify({ kind, ...document }));
+    return JSON.stringify({ kind, ...document });
   };
   const { login, accountId } = account;
   const listed = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX });
-  if (listed.length === ORDERS_LISTED_MAX) counts.truncate("order");
+  if (listed.length === ORDERS_LISTED_MAX) counts.truncated.push("order");
   const orders = listed.filter(({ filter }) => filter.login === login);
   const keys = (await store.listKeys(login)) ?? [];
   const pauses = (await store.listDeliveryPauses()).filter((pause) => pause.login === login);
 
-  yield line("account", accountDocument(account));
+  yield line("account", {
+    ...accountDocument(account),
+    own_limits: limitsDocument(account.ownLimits),
+    is_rotating_secret: account.isRotating,
+  });
   for (const key of keys) yield line("key", keyDocument(key));
   const request = await store.findApprovedRequest(accountId);
-  if (request !== null) yield line("access_request", requestDocument(request));
+  if (request !== null) yield line("access_request", requestRecord(request));
   for (const pause of pauses) yield line("pause", pauseDocument(pause));
   for (const order of orders) yield line("order", orderDocument(order));
   const total = await countTasks(accountId, store);
@@ -96,24 +92,8 @@ export async function* accountLines(
     yield line("audit", entryDocument(entry));
   }
   const { byKind: lines, truncated } = counts;
-  const end = { kind: "end", ended_at: timeText(systemClock.now()), lines, truncated };
-  yield jsonLine(JSON.stringify(end));
-}
-
-function accountDocument({ login, createdAt, disabledAt, ownLimits, isRotating }: AccountState) {
-  const { bytes, openTasks, requestsPerMinute, tasksPerMinute } = ownLimits;
-  return {
-    login,
-    created_at: timeText(createdAt),
-    disabled_at: timeOrNull(disabledAt),
-    own_limits: {
-      bytes,
-      open_tasks: openTasks,
-      requests_per_minute: requestsPerMinute,
-      tasks_per_minute: tasksPerMinute,
-    },
-    is_rotating_secret: isRotating,
-  };
+  const ended_at = timeText(systemClock.now());
+  yield JSON.stringify({ kind: "end", ended_at, lines, truncated });
 }
 
 async function countTasks(accountId: number, store: Store): Promise<number> {
@@ -140,7 +120,7 @@ function taskLine({ task, traceText, deliveries }: TaskDeliveries): string {
   const shown = deliveries.map((each) => deliveryDocument(task.id, each));
   const trace = `"trace":${JSON.stringify(traceHeaders(traceText))}`;
   const fields = `${taskJson(task).slice(1, -1)},${trace},"deliveries":${JSON.stringify(shown)}`;
-  return jsonLine(`{"kind":"task",${fields}}`);
+  return `{"kind":"task",${fields}}`;
 }
 
 interface About {
