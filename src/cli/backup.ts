@@ -22,7 +22,7 @@ import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, ask, canAsk, confirm, withProgress } from "./terminal.ts";
 import { actAsOwner, commandUser, isAllowed } from "./user.ts";
 
-export const createCommand = defineCommand({
+const create = defineCommand({
   description: "Copy the database to a file, also while a daemon serves it",
   example: "postbackd backup create /var/lib/postbackd/copy.db",
   notes:
@@ -67,7 +67,7 @@ export const createCommand = defineCommand({
   },
 });
 
-export const checkCommand = defineCommand({
+const check = defineCommand({
   description: "Check whether a copy is complete, without starting it",
   example: "postbackd backup check /var/lib/postbackd/copy.db",
   notes:
@@ -86,7 +86,7 @@ export const checkCommand = defineCommand({
 
 const DELIVERIES = ["pause", "resume"] as const satisfies readonly RestoredDeliveries[];
 
-export const restoreCommand = defineCommand({
+const restore = defineCommand({
   description: "Put a copy in the place of the database, which no daemon may serve",
   example: "postbackd backup restore /var/lib/postbackd/copy.db --deliveries pause",
   notes:
@@ -137,6 +137,12 @@ export const restoreCommand = defineCommand({
     );
     printAnswer(given, restoredAnswer(config.database, restored));
   },
+});
+
+export const backupCommand = defineCommand({
+  description: "Make, check and restore copies of a database file",
+  example: "postbackd backup create /var/lib/postbackd/copy.db",
+  subCommands: { create, check, restore },
 });
 
 async function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Value> {

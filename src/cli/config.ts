@@ -17,7 +17,7 @@ import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.
 import { type Columns, JSON_ARG, printAnswer, printError, shortText, tableLines } from "./print.ts";
 import { configOf, judgeCommandConfig, settingArgs } from "./settings.ts";
 
-export const configCheckCommand = defineCommand({
+const check = defineCommand({
   description: "Find everything that is wrong with the configuration",
   example: "postbackd config check --config ./next.toml",
   notes:
@@ -104,7 +104,7 @@ function warningText(warning: string): string {
   return `warning: ${warning}`;
 }
 
-export const configPrintCommand = defineCommand({
+const print = defineCommand({
   description: "Show every value of the configuration and where it comes from",
   example: "postbackd config print --json",
   notes:
@@ -145,7 +145,7 @@ const STANDARD_FILE = "./postbackd.toml";
 
 const FILE = optionalWord(TEXT, `File to make; ${STANDARD_FILE} unless given`);
 
-export const configInitCommand = defineCommand({
+const init = defineCommand({
   description: "Make a configuration file that explains every setting",
   example: "postbackd config init",
   notes:
@@ -161,6 +161,12 @@ export const configInitCommand = defineCommand({
       lines: [`Made ${path}.`, `See what it changes with: postbackd config print --config ${file}`],
     });
   },
+});
+
+export const configCommand = defineCommand({
+  description: "Check, show and begin a configuration",
+  example: "postbackd config check",
+  subCommands: { check, print, init },
 });
 
 /** For its owner only: types may get secrets in it later. */

@@ -11,7 +11,7 @@ import { type Answer, JSON_ARG, printAnswer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, confirm, withProgress } from "./terminal.ts";
 
-export const databaseMigrateCommand = defineCommand({
+const migrate = defineCommand({
   description: "Make the tables on a server, or bring them to this program's version",
   example: "postbackd database migrate --db postgres://postbackd@db.example.com/postbackd",
   notes:
@@ -32,6 +32,12 @@ export const databaseMigrateCommand = defineCommand({
       throw new CommandFailure(error.message, { cause: error });
     }
   },
+});
+
+export const databaseCommand = defineCommand({
+  description: "Make and migrate the tables of a database on a server",
+  example: "postbackd database migrate",
+  subCommands: { migrate },
 });
 
 function changeText(database: string, { from, to }: Migrated): string {

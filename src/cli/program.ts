@@ -24,34 +24,6 @@ const admin = defineCommand({
   },
 });
 
-const database = defineCommand({
-  description: "Make and migrate the tables of a database on a server",
-  example: "postbackd database migrate",
-  subCommands: {
-    migrate: async () => (await import("./database.ts")).databaseMigrateCommand,
-  },
-});
-
-const backup = defineCommand({
-  description: "Make, check and restore copies of a database file",
-  example: "postbackd backup create /var/lib/postbackd/copy.db",
-  subCommands: {
-    create: async () => (await import("./backup.ts")).createCommand,
-    check: async () => (await import("./backup.ts")).checkCommand,
-    restore: async () => (await import("./backup.ts")).restoreCommand,
-  },
-});
-
-const config = defineCommand({
-  description: "Check, show and begin a configuration",
-  example: "postbackd config check",
-  subCommands: {
-    check: async () => (await import("./config.ts")).configCheckCommand,
-    print: async () => (await import("./config.ts")).configPrintCommand,
-    init: async () => (await import("./config.ts")).configInitCommand,
-  },
-});
-
 /** The program with all its commands. */
 export const program: Command = defineCommand({
   version,
@@ -62,12 +34,12 @@ export const program: Command = defineCommand({
     start: async () => (await import("./start.ts")).startCommand,
     dev: async () => (await import("./dev.ts")).devCommand,
     admin,
-    backup,
-    database,
+    backup: async () => (await import("./backup.ts")).backupCommand,
+    database: async () => (await import("./database.ts")).databaseCommand,
     move: async () => (await import("./database.ts")).moveCommand,
     worker: async () => (await import("./worker.ts")).workerCommand,
     listen: async () => (await import("./listen.ts")).listenCommand,
-    config,
+    config: async () => (await import("./config.ts")).configCommand,
     "explain-url": async () => (await import("./explain-url.ts")).explainUrlCommand,
     verify: async () => (await import("./verify.ts")).verifyCommand,
     doctor: async () => (await import("./doctor.ts")).doctorCommand,
