@@ -33,31 +33,10 @@ const check = defineCommand({
 async function inspect(verdict: ConfigVerdict) {
   const isConfig = verdict.kind === "config";
   const config = isConfig ? verdict.config : verdict.draft;
-  const found = isConfig ? [] : verdict.problems;
-  const {
-    checkAuthorities,
-    checkCertificate,
-    checkServerFiles,
-    missingPrograms,
-    retentionWarning,
-  } = await import("../daemon/check.ts");
-  const certificate = checkCertificate(config, systemClock.now());
-  const programs = await missingPrograms(config, process.env);
-  const retention = retentionWarning(config);
-  return {
-    config,
-    problems: [
-      ...found,
-      ...checkServerFiles(config),
-      ...certificate.problems,
-      ...checkAuthorities(config),
-    ],
-    warnings: [
-      ...certificate.warnings,
-      ...programs,
-      ...(retention === null ? [] : [`${retention.text}; ${retention.remedy}`]),
-    ],
-  };
+  const { inspectConfig } = await import("../daemon/check.ts");
+  const found = await inspectConfig(config, { now: systemClock.now(), env: process.env });
+  const problems = [...(isConfig ? [] : verdict.problems), ...found.problems];
+  return { config, problems, warnings: found.warnings };
 }
 
 function report(

@@ -9,6 +9,23 @@ import { readServerAddress } from "../store/postgres/machine/server-address.ts";
 import { StoreError } from "../store/store.ts";
 import { readTlsFiles, readWebhookAuthorities, validityFaults } from "./tls.ts";
 
+/** Finds everything that is wrong with files and commands that a valid configuration names. */
+export async function inspectConfig(
+  config: Config,
+  { now, env }: { readonly now: number; readonly env: Environment },
+): Promise<{ readonly problems: readonly ConfigProblem[]; readonly warnings: readonly string[] }> {
+  const { problems, warnings } = checkCertificate(config, now);
+  const retention = retentionWarning(config);
+  return {
+    problems: [...checkServerFiles(config), ...problems, ...checkAuthorities(config)],
+    warnings: [
+      ...warnings,
+      ...(await missingPrograms(config, env)),
+      ...(retention === null ? [] : [`${retention.text}; ${retention.remedy}`]),
+    ],
+  };
+}
+
 /**
  * Reads the certificate and its key as a start does. Tells the reasons why they cannot be served, and those why clients
  * refuse them `now`.
@@ -51,7 +68,7 @@ export function checkAuthorities(config: Config): readonly ConfigProblem[] {
 }
 
 /** Reads the TLS files that the URL of the database's server names, and tells the one that cannot be read. */
-export function checkServerFiles({ server, sources }: Config): readonly ConfigProblem[] {
+function checkServerFiles({ server, sources }: Config): readonly ConfigProblem[] {
   if (server === null) return [];
   try {
     readServerAddress(server);
