@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { progressText, progressTexts, withProgress } from "../../src/cli/terminal.ts";
-import type { TellProgress, WorkProgress } from "../../src/domain/work-progress.ts";
+import { withProgress } from "../../src/cli/terminal.ts";
+import {
+  progressText,
+  progressTexts,
+  type TellProgress,
+  type WorkProgress,
+} from "../../src/domain/work-progress.ts";
 
 test("progress is how many are done, their rate, and the time that the rest takes", () => {
   const tasks = { part: "tasks", done: 120_000, of: 1_000_000 };
