@@ -30,7 +30,7 @@ test("package-lock.json keeps npm ci from compiling better-sqlite3 (npm run lock
   assert.equal(packages["node_modules/better-sqlite3"]?.gypfile, false);
 });
 
-/** Platforms for which the registry in use has no formatter and no linter: README.md says what that means. */
+/** Platforms for which the registry in use has no formatter and no linter: docs/project/dependencies.md says what that means. */
 const ELSEWHERE = [
   ...["android-arm-eabi", "android-arm64", "darwin-arm64", "darwin-x64", "freebsd-x64"],
   ...["linux-arm-gnueabihf", "linux-arm-musleabihf", "linux-arm64-musl", "linux-ppc64-gnu"],
@@ -45,7 +45,7 @@ const WITHOUT_INTEGRITY = [
   ),
 ].map((name) => `node_modules/${name}`);
 
-test("package-lock.json has the checksum of every package but those for other platforms that the README names", () => {
+test("package-lock.json has the checksum of every package but those for other platforms that the documents name", () => {
   // What is in its parent's archive has its parent's checksum; the first is the project itself.
   const found = Object.entries(packages).filter(
     ([path, { inBundle }]) => path !== "" && inBundle !== true,
