@@ -1,11 +1,19 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { chmodSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { temporaryFolder } from "../helpers/program.ts";
-import { emptyPlace, post, runBinary, runTask, startBinary, startService } from "./binary.ts";
+import {
+  BINARY,
+  emptyPlace,
+  post,
+  runBinary,
+  runTask,
+  startBinary,
+  startService,
+} from "./binary.ts";
 
 const manifest: unknown = JSON.parse(
   readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
@@ -16,6 +24,11 @@ test("the executable says its version", async (t) => {
 
   assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
   assert.equal(stdout.trim(), Reflect.get(Object(manifest), "version"));
+});
+
+// With such a path its bytes would differ from folder to folder.
+test("the executable contains no path of the folder that it was built in", () => {
+  assert.ok(!readFileSync(BINARY).includes(join(dirname(BINARY), ".build")));
 });
 
 test("the executable serves a task from start to stop in an empty folder", async (t) => {
