@@ -84,7 +84,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     commands: () => [["--import", "tsx", "scripts/dashboard-bundle.ts"]],
   },
   build: {
-    title: "build (esbuild, tsc, Node)",
+    title: "build (esbuild, tsc, pkg)",
     commands: () => [["--import", "tsx", "scripts/build.ts"]],
   },
   quick: testStep("quick tests of the sources", isQuickTest),

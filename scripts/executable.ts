@@ -6,12 +6,13 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { bundle, bundleLoader } from "./bundle.ts";
-import { ROOT } from "./manifest.ts";
+import { nodeVersion, ROOT } from "./manifest.ts";
 import { hostPlatform, type Platform } from "./platform.ts";
 import {
   ADDON_ASSET,
@@ -45,15 +46,10 @@ const FLAGS = [
   "--disable-sigusr1",
 ];
 
-const CONFIGURATION = "program.json";
-// Where Node looks for what was put in, and the mark that tells it to look.
-const BLOB = "NODE_SEA_BLOB";
-const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
-
 /**
- * Makes an executable, on whatever platform this runs: a copy of that Node with its programs in it as a bundle each, SQLite's
- * addon, and on the platform itself what V8 makes of the programs (nodejs.org/api/single-executable-applications.html).
- * Nothing is downloaded, and the same sources give the same bytes.
+ * Builds an executable on any of the platforms: a copy of its Node that contains the bundled programs and SQLite's addon.
+ * On its own platform it also contains the code that V8 compiled from the programs. Nothing is downloaded, and the same
+ * sources give the same bytes.
  */
 export async function buildExecutable({ platform, node, output }: Executable): Promise<void> {
   const work = join(ROOT, "dist", ".build", platform);
@@ -66,61 +62,67 @@ export async function buildExecutable({ platform, node, output }: Executable): P
     recordCache(program, { work, platform });
   }
   await bundleLoader(join(work, LOADER_ASSET));
+  const addon = join(ROOT, "node_modules", "better-sqlite3", "prebuilds", `${platform}.node`);
+  copyFileSync(addon, join(work, ADDON_ASSET));
+  offerNode(node, { work, platform });
   const unfinished = join(work, "postbackd");
-  copyFileSync(node, unfinished);
-  inject(unfinished, makeBlob(work, platform));
+  assemble(unfinished, { work, platform });
   chmodSync(unfinished, 0o755);
   // A running executable cannot be overwritten, but its name can be given to another file.
   mkdirSync(dirname(output), { recursive: true });
   renameSync(unfinished, output);
 }
 
-function recordCache(
-  { source, cache }: ProgramAssets,
-  { work, platform }: { readonly work: string; readonly platform: Platform },
-): void {
+/** The folder that an executable is built in, and its platform. */
+interface Work {
+  readonly work: string;
+  readonly platform: Platform;
+}
+
+function recordCache({ source, cache }: ProgramAssets, { work, platform }: Work): void {
   // What another processor's V8 makes is not taken.
   if (platform !== hostPlatform()) return writeFileSync(join(work, cache), "");
   const recorder = join(ROOT, "scripts", "record-program.ts");
   // The seed is none of the flags that V8 compares. With it, and without a loader and an environment, the same program
   // gives the same bytes.
   const flags = [...FLAGS, "--random-seed=1"];
-  runNode([...flags, recorder, source, cache], { cwd: work, env: {} });
+  runNode([...flags, recorder, source, cache], { work });
 }
 
-/** Makes the file that is put into Node, and answers its path. */
-function makeBlob(work: string, platform: Platform): string {
-  const addon = join(ROOT, "node_modules", "better-sqlite3", "prebuilds", `${platform}.node`);
-  copyFileSync(addon, join(work, ADDON_ASSET));
+/** Puts the pinned Node where pkg keeps a Node that it has downloaded: pkg takes it and downloads nothing. */
+function offerNode(node: string, { work, platform }: Work): void {
+  const cache = join(work, ".pkg-cache", "sea");
+  const name = `node-v${nodeVersion}-${platform}`;
+  mkdirSync(join(cache, name, "bin"), { recursive: true });
+  symlinkSync(node, join(cache, name, "bin", "node"));
+  const marks = [`${name}.tar.gz`, `${name}.tar.gz.ok`, join(name, "bin", "node.ok")];
+  for (const mark of marks) writeFileSync(join(cache, mark), "");
+}
+
+function assemble(output: string, { work, platform }: Work): void {
   const programs = PROGRAMS.flatMap(({ source, cache }) => [source, cache]);
   const names = [...programs, LOADER_ASSET, ADDON_ASSET];
-  const configuration = {
-    main: LOADER_ASSET,
-    output: "program.blob",
-    disableExperimentalSEAWarning: true,
-    execArgv: FLAGS,
-    assets: Object.fromEntries(names.map((name) => [name, name])),
-  };
-  writeFileSync(join(work, CONFIGURATION), JSON.stringify(configuration));
-  // There: the paths of the configuration are in what it makes.
-  runNode(["--experimental-sea-config", CONFIGURATION], { cwd: work });
-  return join(work, configuration.output);
+  // pkg runs Node in a folder that it makes in `work`. Paths relative to that folder keep its name out of the executable.
+  const path = (name: string) => join("..", name);
+  const assets = Object.fromEntries(names.map((name) => [name, path(name)]));
+  const seaConfig = { main: path(LOADER_ASSET), execArgv: FLAGS, assets };
+  const arch = platform.replace("linux-", "");
+  const targets = [{ platform: "linux", arch, nodeRange: `node${nodeVersion}`, output }];
+  const assembler = join(ROOT, "scripts", "assemble.ts");
+  const env = { HOME: work, TMPDIR: work };
+  runNode([assembler, LOADER_ASSET, JSON.stringify({ targets, seaConfig })], { work, env });
 }
 
-function inject(executable: string, blob: string): void {
-  const postject = join(ROOT, "node_modules", "postject", "dist", "cli.js");
-  runNode([postject, executable, BLOB, blob, "--sentinel-fuse", FUSE]);
-}
-
+/** Runs Node in the folder of the build. */
 function runNode(
   args: readonly string[],
-  {
-    cwd = ROOT,
-    env = process.env,
-  }: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
+  { work, env = {} }: { readonly work: string; readonly env?: NodeJS.ProcessEnv },
 ): void {
-  const options = { cwd, env, encoding: "utf8" } as const;
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: work,
+    env,
+    encoding: "utf8",
+  });
   if (status !== 0)
     throw new Error(`node ${args.join(" ")} ended with ${status}:\n${stdout}${stderr}`);
 }

@@ -8,7 +8,8 @@ import { ROOT } from "./manifest.ts";
  *
  * 1. Packages for other platforms that the registry in use does not hold are left out of the lock, and
  *    then `npm ci` refuses it: "Missing: … from lock file". Here they get what npm needs to pass them by, but no
- *    checksum: only the registry has it. docs/project/dependencies.md says which they are, and test/scripts/lock.test.ts admits no others.
+ *    checksum: only the registry has it. docs/project/dependencies.md lists them, and test/scripts/lock.test.ts
+ *    admits no others.
  * 2. better-sqlite3 says `gypfile: false`, "do not compile", in a place where `npm ci` does not look. It
  *    would run node-gyp, which ends the installation where there is no Python or no `make`.
  */

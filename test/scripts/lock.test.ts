@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 interface Locked {
+  readonly devDependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly gypfile?: boolean;
   readonly integrity?: string;
@@ -28,6 +29,13 @@ test("package-lock.json holds the packages of every platform (npm run lock)", ()
 
 test("package-lock.json keeps npm ci from compiling better-sqlite3 (npm run lock)", () => {
   assert.equal(packages["node_modules/better-sqlite3"]?.gypfile, false);
+});
+
+test("package.json pins pkg to one version: the build imports an undocumented module of it", () => {
+  const devDependencies = packages[""]?.devDependencies ?? {};
+
+  assert.match(devDependencies["@yao-pkg/pkg"] ?? "", /^\d+\.\d+\.\d+$/);
+  assert.equal(devDependencies["postject"], undefined);
 });
 
 /** Platforms for which the registry in use has no formatter and no linter: docs/project/dependencies.md says what that means. */
