@@ -12,9 +12,7 @@ import type {
   AccountState,
   AuditAction,
   AuditEntry,
-  DeliveryPause,
   ListedAuditEntry,
-  RedeliveryOrder,
   Store,
   TaskDeliveries,
   TaskPlace,
@@ -22,7 +20,9 @@ import type {
 import { requestRecord } from "./access.ts";
 import { accountDocument, limitsDocument } from "./account.ts";
 import { entryDocument } from "./audit.ts";
+import { pauseDocument } from "./delivery-pause.ts";
 import { keyDocument } from "./key.ts";
+import { orderRecord } from "./redelivery.ts";
 
 /** Everything that belongs to one account, as lines of JSON. */
 
@@ -44,8 +44,6 @@ interface LineParts {
   readonly store: Store;
   readonly counts: LineCounts;
   readonly tell: TellProgress;
-  readonly pauseDocument: (hold: DeliveryPause) => object;
-  readonly orderDocument: (order: RedeliveryOrder) => object;
 }
 
 const PAGE_TASKS = 500;
@@ -57,7 +55,7 @@ const PAGE_ENTRIES = 1000;
  */
 export async function* accountLines(
   account: AccountState,
-  { store, counts, tell, pauseDocument, orderDocument }: LineParts,
+  { store, counts, tell }: LineParts,
 ): AsyncGenerator<string> {
   const line = (kind: Kind, document: object): string => {
     counts.add(kind);
@@ -79,7 +77,7 @@ export async function* accountLines(
   const request = await store.findApprovedRequest(accountId);
   if (request !== null) yield line("access_request", requestRecord(request));
   for (const pause of pauses) yield line("pause", pauseDocument(pause));
-  for (const order of orders) yield line("order", orderDocument(order));
+  for (const order of orders) yield line("order", orderRecord(order));
   const total = await countTasks(accountId, store);
   let done = 0;
   for await (const found of tasksOf(accountId, store)) {

@@ -6,8 +6,6 @@ import { accountLines, LineCounts } from "../admin/account-lines.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import { accountNamed, defineAdminCommand, LOGIN_ARG } from "./admin-command.ts";
-import { pauseDocument } from "./admin-delivery-pause.ts";
-import { orderDocument } from "./admin-delivery-redeliver.ts";
 import { tasksText } from "./admin-steps.ts";
 import { flag, textOf } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
@@ -35,8 +33,8 @@ export const exportCommand = defineAdminCommand({
     async function* auditedLines(tell: TellProgress): AsyncGenerator<string> {
       // Before the first line: an export that fails later has shown something.
       await store.noteAudit(audit("account.exported", login, { file }));
-      const parts = { store, counts, tell, pauseDocument, orderDocument };
-      for await (const json of accountLines(account, parts)) yield jsonLine(json);
+      const lines = accountLines(account, { store, counts, tell });
+      for await (const json of lines) yield jsonLine(json);
     }
     const write = (tell: TellProgress): Promise<void> =>
       file === null

@@ -1,14 +1,14 @@
+import { listPauses, pauseDeliveries, resumeDeliveries } from "../admin/delivery-pause.ts";
+import type { DeliveryPause as PauseShown } from "../api/delivery-pause.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { timeText } from "../domain/clock/time.ts";
 import { PAUSE_REASON, PAUSES_MAX, scopeText } from "../domain/webhook/delivery-pause.ts";
-import type { DeliveryPause, PauseScope, Store } from "../store/store.ts";
+import type { PauseScope, Store } from "../store/store.ts";
 import { accountNamed, defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
-import { printable, tableLines, type Columns } from "./print.ts";
-import { byCommand, commandUser } from "./user.ts";
+import { tableLines, type Columns } from "./print.ts";
+import { commandUser } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
 
@@ -25,20 +25,15 @@ export const pauseCommand = defineAdminCommand({
     "seconds; attempts in flight end. A pause lasts through restarts and uses up no retries: due retries run after\n" +
     "'resume'.",
   args: { ...SCOPE_ARGS, reason: flag(PAUSE_REASON, "Reason, for other operators") },
-  async run({ host, account: login, reason }, { store }) {
-    const scope = await scopeOf({ host, login }, store);
-    const pause = { ...scope, since: systemClock.now(), reason, pausedBy: commandUser() };
-    const outcome = await store.pauseDeliveries({
-      ...pause,
-      audit: byCommand("delivery.paused", login, { host, reason }),
-    });
+  async run({ host, account: login, reason }, parts) {
+    const paused = { login, scope: await scopeOf({ host, login }, parts.store) };
+    const by = { reason, pausedBy: commandUser() };
+    const { outcome, waiting } = await pauseDeliveries(paused, by, parts);
     const what = scopeText({ login, host });
     if (outcome === "too many") {
-      throw new CommandFailure(
-        `there are ${PAUSES_MAX} pauses: resume some first, or pause a wider scope`,
-      );
+      const remedy = "resume some first, or pause a wider scope";
+      throw new CommandFailure(`there are ${PAUSES_MAX} pauses: ${remedy}`);
     }
-    const waiting = await store.countScheduled(scope);
     const isNew = outcome === "paused";
     return {
       document: { login, host, paused: isNew, waiting },
@@ -56,15 +51,14 @@ export const resumeCommand = defineAdminCommand({
   example: `${NAME} resume --host hooks.example.com`,
   notes: "It ends the pause with the same --host and --account; others stay.",
   args: SCOPE_ARGS,
-  async run({ host, account: login }, { store }) {
-    const scope = await scopeOf({ host, login }, store);
+  async run({ host, account: login }, parts) {
     const what = scopeText({ login, host });
-    const audit = byCommand("delivery.resumed", login, { host });
-    if (!(await store.resumeDeliveries({ ...scope, audit }))) {
+    const scope = await scopeOf({ host, login }, parts.store);
+    const resumed = await resumeDeliveries({ login, scope }, parts);
+    if (resumed === null) {
       throw new CommandFailure(`no pause is of exactly ${what}; '${NAME} paused' lists all`);
     }
-    const left = await store.listDeliveryPauses();
-    const waiting = await store.countScheduled(scope);
+    const { left, waiting } = resumed;
     const others = left.length === 0 ? [] : [`Still paused: ${left.map(scopeText).join(", ")}.`];
     return {
       document: { login, host, resumed: true, waiting, pauses_left: left.length },
@@ -77,24 +71,14 @@ export const pausedCommand = defineAdminCommand({
   description: "List what is paused, since when and why, and how much waits",
   example: `${NAME} paused --json`,
   args: {},
-  async run(_given, { store }) {
-    const pauses: ListedPause[] = [];
-    for (const pause of await store.listDeliveryPauses()) {
-      pauses.push({ ...pause, waiting: await store.countScheduled(pause) });
-    }
+  async run(_given, parts) {
+    const pauses = await listPauses(parts, Infinity);
     return {
-      document: {
-        pauses: pauses.map((pause) => ({ ...pauseDocument(pause), waiting: pause.waiting })),
-      },
+      document: { pauses },
       lines: pauses.length === 0 ? ["Nothing is paused."] : tableLines(pauses, COLUMNS),
     };
   },
 });
-
-interface ListedPause extends DeliveryPause {
-  /** Scheduled attempts that it covers. */
-  readonly waiting: number;
-}
 
 interface NamedScope {
   readonly login: string | null;
@@ -114,16 +98,11 @@ function waitingText(count: number): string {
   return count === 1 ? "1 webhook waits" : `${count.toLocaleString("en")} webhooks wait`;
 }
 
-/** A pause as JSON shows it. */
-export function pauseDocument({ login, host, since, reason, pausedBy }: DeliveryPause) {
-  return { login, host, since: timeText(since), reason, paused_by: pausedBy };
-}
-
-const COLUMNS: Columns<ListedPause> = {
-  SINCE: ({ since }) => timeText(since),
+const COLUMNS: Columns<PauseShown> = {
+  SINCE: ({ since }) => since,
   HOST: ({ host }) => host ?? "all",
   ACCOUNT: ({ login }) => login ?? "all",
   WAITING: ({ waiting }) => waiting,
-  BY: ({ pausedBy }) => pausedBy,
-  REASON: ({ reason }) => reason && printable(reason),
+  BY: ({ paused_by: by }) => by,
+  REASON: ({ reason }) => reason,
 };

@@ -1,10 +1,12 @@
-import type {
-  RedeliveryFilter,
-  RedeliveryOrder as RedeliveryOrderShown,
-} from "../api/redelivery.ts";
-import { systemClock } from "../domain/clock/clock.ts";
+import {
+  filterText,
+  orderRecord,
+  placeOrder,
+  stateOf,
+  withScheduled,
+} from "../admin/redelivery.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
-import { IdGenerator, isId } from "../domain/id.ts";
+import { isId } from "../domain/id.ts";
 import { integerBetween } from "../domain/rule.ts";
 import {
   COMMAND_LINE_READER,
@@ -17,22 +19,13 @@ import {
   type DeliveryState,
   type DeliveryKind,
 } from "../domain/webhook/delivery.ts";
-import { hastensScheduled } from "../domain/webhook/redelivery-order.ts";
-import type { DeliveryCount, RedeliveryOrder, TaskDeliveries, Store } from "../store/store.ts";
+import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand, type AdminParts } from "./admin-command.ts";
 import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
-import {
-  checkAccount,
-  FILTER_ARGS,
-  filterOf,
-  filterText,
-  hostOf,
-  taskNamed,
-} from "./delivery-filter.ts";
+import { checkAccount, FILTER_ARGS, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { waitForOrder } from "./order-wait.ts";
 import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
-import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -62,7 +55,8 @@ export const redeliverCommand = defineAdminCommand({
   plan({ task_id: taskId, rate, "dry-run": isDry, wait: mustWait, ...filter }) {
     const meant = meantBy(taskId, filter);
     const perSecond = rate ?? RATE_STANDARD;
-    return async ({ store, config }) => {
+    return async (parts) => {
+      const { store, now } = parts;
       const found = taskId === null ? null : await taskNamed(taskId, store);
       await checkAccount(store, meant);
       const ended = await store.countEndedDeliveries(meant);
@@ -70,13 +64,9 @@ export const redeliverCommand = defineAdminCommand({
       const { deliveries, hosts } = count;
       const none = { order: null, deliveries, hosts, per_second: perSecond };
       if (isDry) return { document: none, lines: dryRunLines(count, perSecond) };
-      const now = systemClock.now();
       if (deliveries > 0) {
-        const asked = { filter: meant, perSecond, createdAt: now };
-        const placed = await placeOrder(asked, count, store);
-        return mustWait
-          ? endedAnswer(placed, count, { store, config })
-          : placedAnswer(placed, count);
+        const placed = await placeOrder({ filter: meant, perSecond }, deliveries, parts);
+        return mustWait ? endedAnswer(placed, count, parts) : placedAnswer(placed, count);
       }
       if (found !== null) throw nothingOf(found, { kind: meant.kind, now });
       const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
@@ -98,7 +88,7 @@ export const ordersCommand = defineAdminCommand({
       ? ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`]
       : [];
     return {
-      document: { orders: orders.map(orderDocument), has_more: hasMore },
+      document: { orders: orders.map(orderRecord), has_more: hasMore },
       lines: orders.length === 0 ? [NO_ORDER] : [...tableLines(orders, COLUMNS), ...end],
     };
   },
@@ -109,10 +99,8 @@ export const cancelCommand = defineAdminCommand({
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes: "Deliveries that it has begun go on.",
   args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
-  async run({ order_id: id }, { store }) {
-    const order = isId(id)
-      ? await store.cancelRedeliveryOrder({ id, login: null, now: systemClock.now() })
-      : null;
+  async run({ order_id: id }, { store, now }) {
+    const order = isId(id) ? await store.cancelRedeliveryOrder({ id, login: null, now }) : null;
     if (order === null) {
       throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
     }
@@ -124,7 +112,7 @@ export const cancelCommand = defineAdminCommand({
       );
     }
     return {
-      document: { order: orderDocument(order) },
+      document: { order: orderRecord(order) },
       lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
     };
   },
@@ -148,49 +136,10 @@ function meantBy(taskId: string | null, filter: Given<typeof FILTER_ARGS>): Deli
   return { ...given, taskId, states: isPlain ? UNDELIVERED_STATES : given.states };
 }
 
-/** The deliveries of a named task that an order sends: those that have ended, and scheduled ones. */
-function withScheduled(
-  ended: DeliveryCount,
-  { deliveries: all }: TaskDeliveries,
-  filter: DeliveryFilter,
-): DeliveryCount {
-  if (!hastensScheduled(filter)) return ended;
-  const scheduled = all.filter(
-    ({ state, kind }) => state === "scheduled" && (filter.kind ?? kind) === kind,
-  );
-  const hosts = new Map(ended.hosts.map(({ host, deliveries }) => [host, deliveries]));
-  for (const { url } of scheduled) hosts.set(hostOf(url), (hosts.get(hostOf(url)) ?? 0) + 1);
-  return {
-    deliveries: ended.deliveries + scheduled.length,
-    hosts: [...hosts].map(([host, deliveries]) => ({ host, deliveries })),
-  };
-}
-
 function dryRunLines(count: DeliveryCount, perSecond: number): readonly string[] {
   const { deliveries } = count;
   const many = `${deliveriesText(deliveries)} would be sent again${rateText(deliveries, perSecond)}`;
   return [`${many}. Nothing was done.`, ...(deliveries === 0 ? [] : ["", ...hostLines(count)])];
-}
-
-async function placeOrder(
-  asked: Pick<RedeliveryOrder, "filter" | "perSecond" | "createdAt">,
-  { deliveries }: DeliveryCount,
-  store: Store,
-): Promise<RedeliveryOrder> {
-  const { createdAt } = asked;
-  const id = new IdGenerator().next(createdAt);
-  const order = await store.orderRedelivery({
-    ...asked,
-    id,
-    openMax: null,
-    audit: byCommand("order.placed", id, {
-      account: asked.filter.login,
-      filter: filterText(asked.filter),
-      deliveries,
-    }),
-  });
-  if (order === "busy") throw new Error("an order without a limit was refused");
-  return order;
 }
 
 async function endedAnswer(
@@ -204,7 +153,7 @@ async function endedAnswer(
   const told = `${id} is ${stateOf(order)}, with ${deliveriesText(redelivered)} sent again`;
   if (order.isCancelled) throw new CommandFailure(`order ${told}`);
   return {
-    document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
+    document: { order: orderRecord(order), deliveries, hosts, per_second: perSecond },
     lines: [`Order ${told}.`],
   };
 }
@@ -212,7 +161,7 @@ async function endedAnswer(
 function placedAnswer(order: RedeliveryOrder, { deliveries, hosts }: DeliveryCount): Answer {
   const { id, perSecond } = order;
   return {
-    document: { order: orderDocument(order), deliveries, hosts, per_second: perSecond },
+    document: { order: orderRecord(order), deliveries, hosts, per_second: perSecond },
     lines: [
       `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
       "A running daemon begins within a second, otherwise at its next start.",
@@ -257,41 +206,6 @@ const HOST_COLUMNS: Columns<DeliveryCount["hosts"][number]> = {
 };
 
 const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
-
-function stateOf({ endedAt, isCancelled }: RedeliveryOrder): OrderShown["state"] {
-  if (isCancelled) return "cancelled";
-  return endedAt === null ? "open" : "done";
-}
-
-type OrderShown = Omit<RedeliveryOrderShown, "id" | "filter" | "is_cancelled"> & {
-  readonly order_id: string;
-  readonly state: "open" | "cancelled" | "done";
-  readonly filter: RedeliveryFilter &
-    Pick<DeliveryFilter, "outcome"> & { readonly task_id: string | null };
-};
-
-/** An order as JSON shows it. */
-export function orderDocument(order: RedeliveryOrder): OrderShown {
-  const { filter } = order;
-  return {
-    order_id: order.id,
-    state: stateOf(order),
-    created_at: timeText(order.createdAt),
-    ended_at: timeOrNull(order.endedAt),
-    per_second: order.perSecond,
-    redelivered: order.redelivered,
-    filter: {
-      task_id: filter.taskId,
-      kind: filter.kind,
-      host: filter.host,
-      states: filter.states,
-      outcome: filter.outcome,
-      since: timeOrNull(filter.since),
-      until: timeOrNull(filter.until),
-      login: filter.login,
-    },
-  };
-}
 
 const COLUMNS: Columns<RedeliveryOrder> = {
   ORDER_ID: ({ id }) => id,

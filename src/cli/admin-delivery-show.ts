@@ -1,23 +1,18 @@
-import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/delivery.ts";
+import {
+  type AttemptReport,
+  type DeliveryReport,
+  reportDelivery,
+  reportDocument,
+} from "../admin/delivery-report.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
-import { attemptDocument } from "../domain/webhook/attempt-document.ts";
-import {
-  COMMAND_LINE_READER,
-  explainAttempt,
-  explainDelivery,
-  explainNoDelivery,
-} from "../domain/webhook/delivery-explanation.ts";
-import { pauseOf } from "../domain/webhook/delivery-pause.ts";
-import { sentRequest } from "../domain/webhook/sent-request.ts";
+import { COMMAND_LINE_READER, explainNoDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
-import { postedUrls } from "../domain/webhook/task-url.ts";
-import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
-import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
+import { signedMessage } from "../domain/webhook/webhook-request.ts";
 import type { Attempt, Delivery, DeliveryPause, TaskDeliveries } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { TEXT, toggle, word } from "./arguments.ts";
-import { hostOf, KIND_ARG, taskNamed } from "./delivery-filter.ts";
+import { KIND_ARG, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { cellText, printable, quotedText, type Answer } from "./print.ts";
 
@@ -65,7 +60,7 @@ function deliveriesAnswer(
   { wanted, none, pauses }: Wanted & { readonly pauses: readonly DeliveryPause[] },
 ): Answer {
   const now = systemClock.now();
-  const shown = wanted.map((delivery) => toShown(delivery, found, { now, pauses }));
+  const shown = wanted.map((delivery) => reportDelivery(delivery, found, { now, pauses }));
   const { task, login } = found;
   return {
     document: {
@@ -73,7 +68,7 @@ function deliveriesAnswer(
       login,
       task_state: task.state,
       explanation: none,
-      deliveries: shown.map((each) => deliveryDocument(each, task.id)),
+      deliveries: shown.map((each) => reportDocument(each, task.id)),
     },
     lines:
       none === null
@@ -94,78 +89,11 @@ function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answ
   return { document: {}, lines: [], exact: signedMessage({ kind, url, task }) };
 }
 
-/** One delivery with everything that is shown of it. */
-function toShown(
-  delivery: Delivery,
-  found: TaskDeliveries,
-  { now, pauses }: { readonly now: number; readonly pauses: readonly DeliveryPause[] },
-) {
-  const { kind, url } = delivery;
-  const pause = pauseOf(pauses, { login: found.login, host: hostOf(url) });
-  return {
-    delivery,
-    explanation: explainDelivery(delivery, { now, reader, pause }),
-    steps: stepsOf(delivery, found),
-    /** The message that every attempt's X-Signature signs. */
-    message: signedMessage({ kind, url, task: found.task }),
-    attempts: delivery.attempts.map((attempt) => ({
-      attempt,
-      explanation: explainAttempt(attempt, { url, now, reader }),
-      /** Null when nothing was sent. */
-      request: sentRequest(attempt, { ...found, kind, url }),
-    })),
-  };
-}
-
-type Shown = ReturnType<typeof toShown>;
-type ShownAttempt = Shown["attempts"][number];
-
-function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly UrlStep[] {
-  const { postback, pingback, tag } = postedUrls(task);
-  const posted = kind === "postback" ? postback : pingback;
-  const values = kind === "pingback" ? { id: task.id, tag } : null;
-  const [first, ...rest] = posted === null ? [] : urlSteps(posted, values);
-  // The client's own text is not kept: a task holds its URLs in encoded form.
-  const steps =
-    first === undefined ? [] : [{ ...first, step: "as posted, in encoded form" }, ...rest];
-  // The stored URL is requested, whatever the present rules would make of the posted one.
-  return steps.at(-1)?.url === url ? steps : [...steps, { step: "as stored", url }];
-}
-
-type DeliveryHead = Pick<DeliveryShown, "delivery_id" | "kind" | "url" | "state">;
-
-function deliveryDocument(shown: Shown, taskId: string): DeliveryHead & Answer["document"] {
-  const { delivery, message } = shown;
-  const { kind, url, state } = delivery;
-  return {
-    delivery_id: webhookId(taskId, kind),
-    kind,
-    url,
-    state,
-    explanation: shown.explanation,
-    url_steps: shown.steps,
-    attempts: shown.attempts.map(shownDocument),
-    signed: { message, bytes: Buffer.byteLength(message), sha256: messageHash(message) },
-  };
-}
-
-function shownDocument({
-  attempt,
-  explanation,
-  request,
-}: ShownAttempt): AttemptShown & Answer["document"] {
-  const { startedAt, dueAt, retryAfter } = attempt;
-  return {
-    explanation,
-    ...attemptDocument(attempt),
-    late_ms: startedAt === null ? null : Math.max(0, startedAt - dueAt),
-    retry_after: retryAfter,
-    method: request?.method ?? null,
-    headers: request?.headers ?? null,
-  };
-}
-
-function shownLines(shown: Shown, { task, login }: TaskDeliveries, index: number): string[] {
+function shownLines(
+  shown: DeliveryReport,
+  { task, login }: TaskDeliveries,
+  index: number,
+): string[] {
   const { delivery, explanation, attempts, steps } = shown;
   const gap = index === 0 ? [] : [""];
   const title = `${delivery.kind} of task ${task.id}, account ${login}`;
@@ -223,7 +151,7 @@ function phasesText({ phases }: Attempt): string | null {
   return spent.length === 0 ? null : spent.join(", ");
 }
 
-function messageLines({ message, delivery }: Shown): readonly string[] {
+function messageLines({ message, delivery }: DeliveryReport): readonly string[] {
   const what = delivery.kind === "postback" ? "the body" : "the URL";
   const bytes = Buffer.byteLength(message);
   const isCut = message.length > MESSAGE_LENGTH_MAX;
@@ -236,7 +164,7 @@ function messageLines({ message, delivery }: Shown): readonly string[] {
   ];
 }
 
-function headerLines({ attempt, request }: ShownAttempt): readonly string[] {
+function headerLines({ attempt, request }: AttemptReport): readonly string[] {
   if (request === null) return [];
   return [
     "",

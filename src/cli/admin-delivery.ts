@@ -1,3 +1,4 @@
+import { hostOf } from "../admin/delivery-report.ts";
 import type { Attempt, Delivery } from "../api/delivery.ts";
 import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
@@ -6,7 +7,7 @@ import type { DeliverySummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { checkAccount, FILTER_ARGS, filterOf, hostOf } from "./delivery-filter.ts";
+import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
 import { tableLines, type Columns } from "./print.ts";
 
 const NAME = "postbackd admin delivery";

@@ -10,7 +10,6 @@ import {
   DELIVERY_STATES,
   type DeliveryFilter,
 } from "../domain/webhook/delivery.ts";
-import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import type { Store, TaskDeliveries } from "../store/store.ts";
 import { noAccount } from "./admin-command.ts";
 import { flag, flags, type Given } from "./arguments.ts";
@@ -64,26 +63,4 @@ export async function taskNamed(
   const found = isId(id) ? await store.findTaskDeliveries(id) : null;
   if (found === null) throw noTask();
   return found;
-}
-
-/** The host of a webhook's URL: path and query can be as good as a password. */
-export function hostOf(url: string): string {
-  const form = parseUrlForm(url);
-  return form.kind === "form" ? form.hostname : "-";
-}
-
-/** A filter as the flags that would make it; empty for a filter that selects everything. */
-export function filterText(filter: DeliveryFilter): string {
-  const { login, taskId, kind, host, states, outcome, since, until } = filter;
-  const flags: readonly (readonly [flag: string, value: string | null])[] = [
-    ["task", taskId],
-    ["kind", kind],
-    ["host", host],
-    ...(states ?? []).map((state) => ["state", state] as const),
-    ["outcome", outcome],
-    ["since", since === null ? null : timeText(since)],
-    ["until", until === null ? null : timeText(until)],
-    ["account", login],
-  ];
-  return flags.flatMap(([flag, value]) => (value === null ? [] : `--${flag} ${value}`)).join(" ");
 }

@@ -1,5 +1,10 @@
-import { COUNTED_PAUSES_MAX, type DeliveryPause as PauseShown } from "../../api/delivery-pause.ts";
-import { timeText } from "../../domain/clock/time.ts";
+import {
+  listPauses,
+  pauseDeliveries,
+  pauseDocument,
+  resumeDeliveries,
+} from "../../admin/delivery-pause.ts";
+import { COUNTED_PAUSES_MAX } from "../../api/delivery-pause.ts";
 import { StatusError } from "../../domain/status.ts";
 import { PAUSES_MAX, scopeKey, scopeText } from "../../domain/webhook/delivery-pause.ts";
 import type { DeliveryPause, PauseScope } from "../../store/store.ts";
@@ -24,14 +29,7 @@ export function pauseList({ store }: OperationDeps): Operation {
         "covers it any more, so one that two pauses cover is counted by both.",
     },
     async handle() {
-      const all = await store.listDeliveryPauses();
-      const pauses: PauseShown[] = [];
-      // One after the other: a count may take its time, and the reads of others come in between.
-      for (const [i, pause] of all.entries()) {
-        const waiting = i < COUNTED_PAUSES_MAX ? await store.countScheduled(pause) : null;
-        pauses.push(pauseDocument(pause, waiting));
-      }
-      return { fields: { pauses } };
+      return { fields: { pauses: await listPauses({ store }, COUNTED_PAUSES_MAX) } };
     },
   });
 }
@@ -52,14 +50,16 @@ export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation 
     },
     async handle({ body: { login, host, reason }, audit, now }) {
       const scope = await scopeOf({ login, host }, store);
-      const pause = { ...scope, since: now, reason, pausedBy: PAUSED_BY };
-      const entry = audit("delivery.paused", login, { host, reason });
-      const outcome = await store.pauseDeliveries({ ...pause, audit: entry });
+      const by = { reason, pausedBy: PAUSED_BY };
+      const { outcome, waiting } = await pauseDeliveries({ scope, login }, by, {
+        store,
+        now,
+        audit,
+      });
       if (outcome === "too many") throw tooMany();
       if (outcome === "paused") pausesChanged();
-      const kept = await findPause(scope, store);
-      const waiting = await store.countScheduled(scope);
-      return { fields: { pause: pauseDocument(kept ?? { ...pause, login }, waiting) } };
+      const kept = (await findPause(scope, store)) ?? { ...scope, ...by, login, since: now };
+      return { fields: { pause: { ...pauseDocument(kept), waiting } } };
     },
   });
 }
@@ -77,16 +77,15 @@ export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
       codes: [40400, 50700],
       examples: { host: EXAMPLE, all: {} },
     },
-    async handle({ body: { login, host }, audit }) {
+    async handle({ body: { login, host }, audit, now }) {
       const scope = await scopeOf({ login, host }, store);
-      const entry = audit("delivery.resumed", login, { host });
-      if (!(await store.resumeDeliveries({ ...scope, audit: entry }))) {
+      const resumed = await resumeDeliveries({ scope, login }, { store, now, audit });
+      if (resumed === null) {
         const detail = `No pause is of exactly ${scopeText({ login, host })}: the list of all shows which there are.`;
         throw new StatusError(40400, { detail });
       }
       pausesChanged();
-      const left = await store.listDeliveryPauses();
-      const waiting = await store.countScheduled(scope);
+      const { left, waiting } = resumed;
       return { fields: { login, host, waiting, pauses_left: left.length } };
     },
   });
@@ -113,9 +112,4 @@ async function findPause(scope: PauseScope, store: ApiStore): Promise<DeliveryPa
 function tooMany(): StatusError {
   const detail = `There are ${PAUSES_MAX} pauses: resume some, or pause more at once.`;
   return new StatusError(40000, { detail });
-}
-
-function pauseDocument(pause: DeliveryPause, waiting: number | null): PauseShown {
-  const { login, host, since, reason, pausedBy } = pause;
-  return { login, host, since: timeText(since), reason, paused_by: pausedBy, waiting };
 }
