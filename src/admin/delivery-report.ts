@@ -1,3 +1,5 @@
+import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/delivery.ts";
+import { timeOrNull } from "../domain/clock/time.ts";
 import { attemptDocument } from "../domain/webhook/attempt-document.ts";
 import {
   COMMAND_LINE_READER,
@@ -11,7 +13,7 @@ import { postedUrls } from "../domain/webhook/task-url.ts";
 import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
-import type { Delivery, DeliveryPause, TaskDeliveries } from "../store/store.ts";
+import type { Delivery, DeliveryPause, DeliverySummary, TaskDeliveries } from "../store/store.ts";
 
 /** Collects everything that an operator can see of a delivery. */
 export function reportDelivery(
@@ -82,4 +84,36 @@ function attemptRecord({ attempt, explanation, request }: AttemptReport) {
 export function hostOf(url: string): string {
   const form = parseUrlForm(url);
   return form.kind === "form" ? form.hostname : "-";
+}
+
+type DeliveryRecord = Pick<DeliveryShown, "delivery_id" | "kind" | "state" | "next_attempt_at"> & {
+  readonly task_id: string;
+  readonly login: string;
+  readonly host: string;
+  readonly last_attempt: Pick<
+    AttemptShown,
+    "number" | "ended_at" | "outcome" | "http_status" | "error"
+  > | null;
+};
+
+/** A delivery in a list, without the path and query of its URL. */
+export function deliveryRecord(summary: DeliverySummary): DeliveryRecord {
+  const { taskId, kind, last } = summary;
+  const lastAttempt = last && {
+    number: last.number,
+    ended_at: timeOrNull(last.endedAt),
+    outcome: last.outcome,
+    http_status: last.httpStatus,
+    error: last.error,
+  };
+  return {
+    delivery_id: `${taskId}-${kind}`,
+    task_id: taskId,
+    login: summary.login,
+    kind,
+    host: hostOf(summary.url),
+    state: summary.state,
+    next_attempt_at: timeOrNull(summary.nextDueAt),
+    last_attempt: lastAttempt,
+  };
 }

@@ -1,14 +1,39 @@
-import { hostOf } from "../admin/delivery-report.ts";
-import type { Attempt, Delivery } from "../api/delivery.ts";
-import { timeOrNull } from "../domain/clock/time.ts";
+import { listPauses, pauseDeliveries, resumeDeliveries } from "../admin/delivery-pause.ts";
+import {
+  type AttemptReport,
+  type DeliveryReport,
+  hostOf,
+  reportDelivery,
+  reportDocument,
+  deliveryRecord,
+} from "../admin/delivery-report.ts";
+import type { DeliveryPause as PauseShown } from "../api/delivery-pause.ts";
+import { LOGIN } from "../domain/account/login.ts";
+import { HOST } from "../domain/address/host-name.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
-import type { DeliverySummary } from "../store/store.ts";
-import { defineAdminCommand } from "./admin-command.ts";
-import { flag } from "./arguments.ts";
+import { COMMAND_LINE_READER, explainNoDelivery } from "../domain/webhook/delivery-explanation.ts";
+import { PAUSES_MAX, PAUSE_REASON, scopeText } from "../domain/webhook/delivery-pause.ts";
+import { messageHash } from "../domain/webhook/signature.ts";
+import { signedMessage } from "../domain/webhook/webhook-request.ts";
+import type {
+  Attempt,
+  Delivery,
+  DeliveryPause,
+  DeliverySummary,
+  PauseScope,
+  Store,
+  TaskDeliveries,
+} from "../store/store.ts";
+import { accountNamed, defineAdminCommand } from "./admin-command.ts";
+import { TEXT, flag, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { checkAccount, FILTER_ARGS, filterOf } from "./delivery-filter.ts";
-import { tableLines, type Columns } from "./print.ts";
+import { FILTER_ARGS, KIND_ARG, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { type Answer, type Columns, cellText, printable, quotedText, tableLines } from "./print.ts";
+import { commandUser } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
 const LISTED_MAX = 1000;
@@ -19,7 +44,7 @@ const list = defineAdminCommand({
   description: "List the webhooks of finished tasks, those tried last first",
   example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
   notes:
-    "It shows no paths and queries of URLs; 'delivery show TASK_ID' shows them, and tells what happened.",
+    "It shows no paths and queries of URLs; 'delivery show TASK_ID' shows them, and what happened.",
   args: {
     ...FILTER_ARGS,
     task: flag(TASK_ID, "Task that it belongs to"),
@@ -39,66 +64,22 @@ const list = defineAdminCommand({
       const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
       return {
         document: {
-          deliveries: deliveries.map(summaryDocument),
+          deliveries: deliveries.map(deliveryRecord),
           next_cursor: next === null ? null : String(next),
         },
         lines:
-          deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(deliveries, COLUMNS), ...more],
+          deliveries.length === 0
+            ? [NO_DELIVERY]
+            : [...tableLines(deliveries, LIST_COLUMNS), ...more],
       };
     };
-  },
-});
-
-export const deliveryCommand = defineCommand({
-  description: "Tell what happened to webhooks, send them again, and pause them",
-  example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
-  subCommands: {
-    list,
-    show: async () => (await import("./admin-delivery-show.ts")).showCommand,
-    redeliver: async () => (await import("./admin-delivery-redeliver.ts")).redeliverCommand,
-    orders: async () => (await import("./admin-delivery-redeliver.ts")).ordersCommand,
-    cancel: async () => (await import("./admin-delivery-redeliver.ts")).cancelCommand,
-    pause: async () => (await import("./admin-delivery-pause.ts")).pauseCommand,
-    resume: async () => (await import("./admin-delivery-pause.ts")).resumeCommand,
-    paused: async () => (await import("./admin-delivery-pause.ts")).pausedCommand,
   },
 });
 
 const NO_DELIVERY =
   "No delivery passes the filter. There is one for each webhook of a task that has finished.";
 
-type SummaryShown = Pick<Delivery, "delivery_id" | "kind" | "state" | "next_attempt_at"> & {
-  readonly task_id: string;
-  readonly login: string;
-  readonly host: string;
-  readonly last_attempt: Pick<
-    Attempt,
-    "number" | "ended_at" | "outcome" | "http_status" | "error"
-  > | null;
-};
-
-function summaryDocument(summary: DeliverySummary): SummaryShown {
-  const { taskId, kind, last } = summary;
-  const lastAttempt = last && {
-    number: last.number,
-    ended_at: timeOrNull(last.endedAt),
-    outcome: last.outcome,
-    http_status: last.httpStatus,
-    error: last.error,
-  };
-  return {
-    delivery_id: `${taskId}-${kind}`,
-    task_id: taskId,
-    login: summary.login,
-    kind,
-    host: hostOf(summary.url),
-    state: summary.state,
-    next_attempt_at: timeOrNull(summary.nextDueAt),
-    last_attempt: lastAttempt,
-  };
-}
-
-const COLUMNS: Columns<DeliverySummary> = {
+const LIST_COLUMNS: Columns<DeliverySummary> = {
   WHEN: ({ last }) => timeOrNull(last?.endedAt ?? null),
   TASK_ID: ({ taskId }) => taskId,
   KIND: ({ kind }) => kind,
@@ -109,3 +90,268 @@ const COLUMNS: Columns<DeliverySummary> = {
   STATUS: ({ last }) => last?.httpStatus ?? null,
   NEXT: ({ nextDueAt }) => timeOrNull(nextDueAt),
 };
+
+const reader = COMMAND_LINE_READER;
+
+/** A message is cut after so many characters; `--message` and `--json` show all of it. */
+const MESSAGE_LENGTH_MAX = 16_384;
+
+const show = defineAdminCommand({
+  description: "Show why a task's callback did not arrive, and what was sent and signed",
+  example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  notes:
+    "Signatures are computed with the account's present secrets: attempts from before 'secret rotate' or\n" +
+    `'secret finish' were signed with earlier ones. With the secret in $SECRET, '${NAME} show ID\n` +
+    '--kind postback --message | openssl dgst -sha256 -hmac "$SECRET"\' gives X-Signature.',
+  args: {
+    task_id: word(TEXT, "Id of the task"),
+    ...KIND_ARG,
+    message: toggle("Print the signed bytes and nothing else, without a line end"),
+  },
+  plan({ task_id: id, kind, message }, { json }) {
+    if (message && json) throw new UsageError("--message and --json exclude each other");
+    return async ({ store }) => {
+      const found = await taskNamed(id, store);
+      const pauses = await store.listDeliveryPauses();
+      const wanted = found.deliveries.filter((each) => kind === null || each.kind === kind);
+      const none = wanted.length === 0 ? explainNoDelivery(found.task, { kind, reader }) : null;
+      return message
+        ? messageAnswer(found, { wanted, none })
+        : deliveriesAnswer(found, { wanted, none, pauses });
+    };
+  },
+});
+
+interface Wanted {
+  readonly wanted: readonly Delivery[];
+  /** The reason why there is none; null where there is one. */
+  readonly none: string | null;
+}
+
+function deliveriesAnswer(
+  found: TaskDeliveries,
+  { wanted, none, pauses }: Wanted & { readonly pauses: readonly DeliveryPause[] },
+): Answer {
+  const now = systemClock.now();
+  const shown = wanted.map((delivery) => reportDelivery(delivery, found, { now, pauses }));
+  const { task, login } = found;
+  return {
+    document: {
+      task_id: task.id,
+      login,
+      task_state: task.state,
+      explanation: none,
+      deliveries: shown.map((each) => reportDocument(each, task.id)),
+    },
+    lines:
+      none === null
+        ? shown.flatMap((each, i) => shownLines(each, found, i))
+        : [printable(`${none}.`)],
+  };
+}
+
+function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answer {
+  const [delivery, other] = wanted;
+  if (delivery === undefined) throw new CommandFailure(printable(`no message: ${none}`));
+  if (other !== undefined) {
+    throw new CommandFailure(
+      "the task has two webhooks; say which with --kind postback or --kind pingback",
+    );
+  }
+  const { url, kind } = delivery;
+  return { document: {}, lines: [], exact: signedMessage({ kind, url, task }) };
+}
+
+function shownLines(
+  shown: DeliveryReport,
+  { task, login }: TaskDeliveries,
+  index: number,
+): string[] {
+  const { delivery, explanation, attempts, steps } = shown;
+  const gap = index === 0 ? [] : [""];
+  const title = `${delivery.kind} of task ${task.id}, account ${login}`;
+  return [
+    ...gap,
+    `${explanation}.`,
+    ...resendLines(delivery, task.id),
+    "",
+    title,
+    ...steps.flatMap(({ step, url }) => [`url          ${step}`, `             ${url}`]),
+    ...attempts.flatMap(({ attempt }) => ["", ...attemptLines(attempt)]),
+    "",
+    ...messageLines(shown),
+    ...attempts.flatMap(headerLines),
+  ].map(printable);
+}
+
+function resendLines({ kind, state }: Delivery, taskId: string): readonly string[] {
+  if (state !== "given_up" && state !== "refused") return [];
+  return [`Once that is mended: postbackd admin delivery redeliver ${taskId} --kind ${kind}`];
+}
+
+function attemptLines(attempt: Attempt): readonly string[] {
+  const { startedAt, refusal, responseExcerpt: excerpt, retryAfter } = attempt;
+  const late = startedAt === null ? 0 : startedAt - attempt.dueAt;
+  const rows: readonly (readonly [name: string, value: string | null])[] = [
+    ["due", timeText(attempt.dueAt)],
+    ["started", startedAt === null ? null : `${timeText(startedAt)}, ${durationText(late)} late`],
+    ["ended", timeOrNull(attempt.endedAt)],
+    ["outcome", attempt.outcome],
+    ["status", attempt.httpStatus === null ? null : String(attempt.httpStatus)],
+    ["error", attempt.error],
+    ["address", attempt.address],
+    ["phases", phasesText(attempt)],
+    ["retry-after", retryAfter === null ? null : quotedText(retryAfter)],
+    ["refused", refusal === null ? null : `${refusal.host} by ${refusal.rule}`],
+    ["resolved to", refusal === null ? null : cellText(refusal.addresses.join(", "))],
+    ["response", excerpt === null ? null : quotedText(excerpt)],
+  ];
+  const told = rows.flatMap(([name, value]) =>
+    value === null ? [] : [`  ${name.padEnd(12)}${value}`],
+  );
+  return [`attempt ${attempt.number}`, ...told];
+}
+
+function phasesText({ phases }: Attempt): string | null {
+  const { dnsMs, connectMs, tlsMs, firstByteMs } = phases;
+  const rows = Object.entries({
+    dns: dnsMs,
+    connect: connectMs,
+    tls: tlsMs,
+    "first byte": firstByteMs,
+  });
+  const spent = rows.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${ms} ms`]));
+  return spent.length === 0 ? null : spent.join(", ");
+}
+
+function messageLines({ message, delivery }: DeliveryReport): readonly string[] {
+  const what = delivery.kind === "postback" ? "the body" : "the URL";
+  const bytes = Buffer.byteLength(message);
+  const isCut = message.length > MESSAGE_LENGTH_MAX;
+  const head = isCut ? `${message.slice(0, MESSAGE_LENGTH_MAX)}…` : message;
+  const isAltered = isCut || printable(head) !== head;
+  return [
+    `signed: ${what}, ${bytes} bytes, SHA-256 ${messageHash(message)}`,
+    head,
+    ...(isAltered ? ["(cut, or not all visible: --message prints the exact bytes)"] : []),
+  ];
+}
+
+function headerLines({ attempt, request }: AttemptReport): readonly string[] {
+  if (request === null) return [];
+  return [
+    "",
+    `${request.method} of attempt ${attempt.number}, signed with the account's secrets of now`,
+    ...Object.entries(request.headers).map(([name, value]) => `  ${name}: ${value}`),
+  ];
+}
+
+const SCOPE_ARGS = {
+  host: flag(HOST, "Only webhooks to this host"),
+  account: flag(LOGIN, "Only webhooks of this account"),
+};
+
+const pause = defineAdminCommand({
+  description: "Pause webhooks: nothing is sent until they are resumed, and nothing is lost",
+  example: `${NAME} pause --host hooks.example.com --reason maintenance`,
+  notes:
+    "Without --host and --account all webhooks are paused. A running daemon starts no attempt after two\n" +
+    "seconds; attempts in flight end. A pause lasts through restarts and uses up no retries: due retries run after\n" +
+    "'resume'.",
+  args: { ...SCOPE_ARGS, reason: flag(PAUSE_REASON, "Reason, for other operators") },
+  async run({ host, account: login, reason }, parts) {
+    const covered = { login, scope: await scopeOf({ host, login }, parts.store) };
+    const by = { reason, pausedBy: commandUser() };
+    const { outcome, waiting } = await pauseDeliveries(covered, by, parts);
+    const what = scopeText({ login, host });
+    if (outcome === "too many") {
+      const remedy = "resume some first, or pause a wider scope";
+      throw new CommandFailure(`there are ${PAUSES_MAX} pauses: ${remedy}`);
+    }
+    const isNew = outcome === "paused";
+    return {
+      document: { login, host, paused: isNew, waiting },
+      lines: [
+        isNew ? `Paused: ${what}.` : `Paused already: ${what}.`,
+        `${waitingText(waiting)} now.`,
+        `'${NAME} resume${flagsOf({ login, host })}' sends them.`,
+      ],
+    };
+  },
+});
+
+const resume = defineAdminCommand({
+  description: "End a pause: what waits is sent",
+  example: `${NAME} resume --host hooks.example.com`,
+  notes: "It ends the pause with the same --host and --account; others stay.",
+  args: SCOPE_ARGS,
+  async run({ host, account: login }, parts) {
+    const what = scopeText({ login, host });
+    const scope = await scopeOf({ host, login }, parts.store);
+    const resumed = await resumeDeliveries({ login, scope }, parts);
+    if (resumed === null) {
+      throw new CommandFailure(`no pause is of exactly ${what}; '${NAME} paused' lists all`);
+    }
+    const { left, waiting } = resumed;
+    const others = left.length === 0 ? [] : [`Still paused: ${left.map(scopeText).join(", ")}.`];
+    return {
+      document: { login, host, resumed: true, waiting, pauses_left: left.length },
+      lines: [`Resumed: ${what}. ${waitingText(waiting)} to be sent.`, ...others],
+    };
+  },
+});
+
+const paused = defineAdminCommand({
+  description: "List what is paused, since when and why, and how much waits",
+  example: `${NAME} paused --json`,
+  args: {},
+  async run(_given, parts) {
+    const pauses = await listPauses(parts, Infinity);
+    return {
+      document: { pauses },
+      lines: pauses.length === 0 ? ["Nothing is paused."] : tableLines(pauses, PAUSE_COLUMNS),
+    };
+  },
+});
+
+interface NamedScope {
+  readonly login: string | null;
+  readonly host: string | null;
+}
+
+async function scopeOf({ login, host }: NamedScope, store: Store): Promise<PauseScope> {
+  const accountId = login === null ? null : (await accountNamed(login, store)).accountId;
+  return { accountId, host };
+}
+
+function flagsOf({ login, host }: NamedScope): string {
+  return `${host === null ? "" : ` --host ${host}`}${login === null ? "" : ` --account ${login}`}`;
+}
+
+function waitingText(count: number): string {
+  return count === 1 ? "1 webhook waits" : `${count.toLocaleString("en")} webhooks wait`;
+}
+
+const PAUSE_COLUMNS: Columns<PauseShown> = {
+  SINCE: ({ since }) => since,
+  HOST: ({ host }) => host ?? "all",
+  ACCOUNT: ({ login }) => login ?? "all",
+  WAITING: ({ waiting }) => waiting,
+  BY: ({ paused_by: by }) => by,
+  REASON: ({ reason }) => reason,
+};
+
+export const deliveryCommand = defineCommand({
+  description: "Show what happened to webhooks, send them again, and pause them",
+  example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  subCommands: {
+    list,
+    show,
+    redeliver: async () => (await import("./admin-redelivery.ts")).redeliverCommand,
+    orders: async () => (await import("./admin-redelivery.ts")).ordersCommand,
+    cancel: async () => (await import("./admin-redelivery.ts")).cancelCommand,
+    pause,
+    resume,
+    paused,
+  },
+});

@@ -1,25 +1,83 @@
+import { findTasks, taskDocument, taskRecord } from "../admin/task.ts";
 import { LOGIN } from "../domain/account/login.ts";
+import { durationText, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
+import { integerBetween, oneOf } from "../domain/rule.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
-import { OPEN_STATES, TAG, type OpenState } from "../domain/task/task.ts";
+import { OPEN_STATES, type OpenState, TAG, TASK_STATES } from "../domain/task/task.ts";
 import {
-  cancelStep,
   type BulkFilter,
   type BulkStep,
+  type FoundTaskRow,
   type OpenTaskPlace,
   type Store,
   type TaskTimeline,
+  cancelStep,
 } from "../store/store.ts";
-import { accountNamed, defineAdminCommand, type AdminStep } from "./admin-command.ts";
+import { type AdminStep, accountNamed, defineAdminCommand } from "./admin-command.ts";
 import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
-import { flag, optionalWord, TEXT, textOf, toggle, word, type Given } from "./arguments.ts";
+import { type Given, TEXT, flag, flags, optionalWord, textOf, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { confirm, YES_ARG } from "./terminal.ts";
+import { factLines, tableLines, type Columns } from "./print.ts";
+import { YES_ARG, confirm } from "./terminal.ts";
 import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin task";
+const LISTED_MAX = 1000;
+const LISTED = 50;
+
+const list = defineAdminCommand({
+  description: "List tasks, the newest first",
+  example: `${NAME} list --account alice --state failed --limit 10`,
+  args: {
+    account: flag(LOGIN, "Only tasks of this account"),
+    state: flags(oneOf(TASK_STATES), "Where it stands; may be repeated"),
+    type: flag(textOf("NAME"), "Only tasks of this type"),
+    tag: flag(TAG, "Only tasks with this tag"),
+    limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
+  },
+  async run({ account: login, state: states, type, tag, limit }, { store }) {
+    if (login !== null) await accountNamed(login, store);
+    const search = { ...ANY_TASK, login, states, type, tag };
+    const { tasks, hasMore } = await findTasks(store, { search, limit: limit ?? LISTED });
+    const more = hasMore ? ["", "There may be more: --limit takes up to 1000."] : [];
+    return {
+      document: { tasks: tasks.map(taskRecord), has_more: hasMore },
+      lines: tasks.length === 0 ? ["No task passes."] : [...tableLines(tasks, COLUMNS), ...more],
+    };
+  },
+});
+
+const show = defineAdminCommand({
+  description: "Show the state of a task, and the fate of its webhooks",
+  example: `${NAME} show 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
+  notes:
+    "It shows no input, no result, and no path of a URL; 'admin delivery show' shows all of its webhooks.",
+  args: { task_id: word(TEXT, "Id of the task") },
+  async run({ task_id: id }, { store }) {
+    const found = isId(id) ? await store.findTimeline({ scope: null, id }) : null;
+    if (found === null) throw noTask();
+    const task = await taskDocument(found, store);
+    const { deliveries, ran_ms: ranMs, ...facts } = task;
+    const explained = deliveries.map(({ kind, explanation }) => [kind, explanation] as const);
+    const ran = ranMs === null ? {} : { "ran for": durationText(ranMs) };
+    const lines = factLines({ ...facts, ...ran, ...Object.fromEntries(explained) });
+    return { document: { task }, lines };
+  },
+});
+
+const COLUMNS: Columns<FoundTaskRow> = {
+  CREATED: ({ createdAt }) => timeText(createdAt),
+  TASK_ID: ({ id }) => id,
+  ACCOUNT: ({ login }) => login,
+  TYPE: ({ type }) => type,
+  TAG: ({ tag }) => tag,
+  STATE: ({ state }) => state,
+  CODE: ({ statusCode }) => statusCode,
+  WEBHOOKS: ({ deliveries }) => deliveries.map(({ kind, state }) => `${kind} ${state}`).join(", "),
+};
 
 const BULK_ARGS = {
   account: flag(LOGIN, "Account whose tasks are meant"),
@@ -87,12 +145,12 @@ export const taskCommand = defineCommand({
   description: "List, show, cancel and erase tasks, and send their webhooks again",
   example: `${NAME} cancel 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   subCommands: {
-    list: async () => (await import("./admin-task-list.ts")).listCommand,
-    show: async () => (await import("./admin-task-list.ts")).showCommand,
+    list,
+    show,
     cancel,
     // The daemon works orders off, whichever process gave them.
     redeliver: async () => {
-      const { redeliverCommand } = await import("./admin-delivery-redeliver.ts");
+      const { redeliverCommand } = await import("./admin-redelivery.ts");
       const example = `${NAME} redeliver 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`;
       return { ...redeliverCommand, meta: { ...redeliverCommand.meta, example } };
     },

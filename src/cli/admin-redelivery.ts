@@ -5,6 +5,8 @@ import {
   stateOf,
   withScheduled,
 } from "../admin/redelivery.ts";
+import type { Config } from "../config/config.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { integerBetween } from "../domain/rule.ts";
@@ -13,19 +15,20 @@ import {
   explainDelivery,
   explainNoDelivery,
 } from "../domain/webhook/delivery-explanation.ts";
+import { pauseOf, scopeText } from "../domain/webhook/delivery-pause.ts";
 import {
-  UNDELIVERED_STATES,
   type DeliveryFilter,
-  type DeliveryState,
   type DeliveryKind,
+  type DeliveryState,
+  UNDELIVERED_STATES,
 } from "../domain/webhook/delivery.ts";
-import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
-import { defineAdminCommand, type AdminParts } from "./admin-command.ts";
-import { flag, optionalWord, TEXT, toggle, word, type Given } from "./arguments.ts";
-import { checkAccount, FILTER_ARGS, filterOf, taskNamed } from "./delivery-filter.ts";
+import type { DeliveryCount, RedeliveryOrder, Store, TaskDeliveries } from "../store/store.ts";
+import { type AdminParts, defineAdminCommand } from "./admin-command.ts";
+import { type Given, TEXT, flag, optionalWord, toggle, word } from "./arguments.ts";
+import { FILTER_ARGS, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { waitForOrder } from "./order-wait.ts";
-import { cellText, printable, tableLines, type Columns, type Answer } from "./print.ts";
+import { type Answer, type Columns, cellText, printError, printable, tableLines } from "./print.ts";
+import { withProgress } from "./terminal.ts";
 
 const NAME = "postbackd admin delivery";
 const RATE_MAX = 1000;
@@ -216,3 +219,75 @@ const COLUMNS: Columns<RedeliveryOrder> = {
   ENDED: ({ endedAt }) => timeOrNull(endedAt),
   FILTER: ({ filter }) => filterText(filter),
 };
+
+const LOOK_MS = 500;
+
+/**
+ * Waits for the end of an order, in whichever process. Tells on stderr that it waits, and once what may keep the order
+ * back. Who ends the command ends the waiting alone.
+ */
+export async function waitForOrder(
+  order: RedeliveryOrder,
+  count: DeliveryCount,
+  { store, config }: Pick<AdminParts, "store" | "config">,
+): Promise<RedeliveryOrder> {
+  printError(`order ${order.id} placed; waiting for its end`);
+  const obstacles = [
+    await daemonObstacle(store, config),
+    await accountObstacle(order, store),
+    ...(await pauseObstacles(order, count, store)),
+  ];
+  for (const obstacle of obstacles) if (obstacle !== null) printError(obstacle);
+  return withProgress(async (tell) => {
+    let done = -1;
+    for (;;) {
+      const now = await store.findRedeliveryOrder(order.id);
+      if (now === null) throw new CommandFailure(`order ${order.id} has been erased meanwhile`);
+      const { redelivered } = now;
+      if (redelivered !== done)
+        tell({ part: "webhooks begun", done: redelivered, of: count.deliveries });
+      if (now.endedAt !== null) return now;
+      done = redelivered;
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  });
+}
+
+async function daemonObstacle(store: Store, config: Config): Promise<string | null> {
+  const { server, database } = config;
+  if (server !== null) {
+    const isServed = (await store.listNodes()).some(({ endedAt }) => endedAt === null);
+    return isServed ? null : `no daemon serves ${database}: the order begins when one does`;
+  }
+  // Loaded here, because the help needs none of it.
+  const { findDaemonUrl } = await import("../daemon/health.ts");
+  if ((await findDaemonUrl(config, systemClock)) !== null) return null;
+  return `no daemon of ${database} answers: the order begins when one serves it`;
+}
+
+/** An order of a disabled account rests. */
+async function accountObstacle(
+  { filter: { login } }: RedeliveryOrder,
+  store: Store,
+): Promise<string | null> {
+  if (login === null) return null;
+  const account = await store.findAccount(login);
+  if (account === null || account.disabledAt === null) return null;
+  return `${login} is disabled: the order rests until 'postbackd admin account enable ${login}'`;
+}
+
+async function pauseObstacles(
+  { filter }: RedeliveryOrder,
+  { hosts }: DeliveryCount,
+  store: Store,
+): Promise<readonly string[]> {
+  const pauses = await store.listDeliveryPauses();
+  const covering = pauses.filter((pause) => {
+    // Without an account in the filter some of the deliveries may be of the account of a pause.
+    const login = filter.login ?? pause.login ?? "";
+    return hosts.some(({ host }) => pauseOf([pause], { login, host }) !== null);
+  });
+  return covering.map(
+    (pause) => `paused: ${scopeText(pause)}; what the order begins of these waits for the resume`,
+  );
+}
