@@ -1,8 +1,9 @@
 import type { RedeliveryFilter, RedeliveryOrder as OrderShown } from "../api/redelivery.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import { pauseOf, scopeText } from "../domain/webhook/delivery-pause.ts";
 import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
 import { hastensScheduled } from "../domain/webhook/redelivery-order.ts";
-import type { DeliveryCount, RedeliveryOrder, TaskDeliveries } from "../store/store.ts";
+import type { DeliveryCount, RedeliveryOrder, Store, TaskDeliveries } from "../store/store.ts";
 import type { KeyContext } from "./context.ts";
 import { hostOf } from "./delivery-report.ts";
 
@@ -88,4 +89,24 @@ export function filterText(filter: DeliveryFilter): string {
     ["account", login],
   ];
   return flags.flatMap(([flag, value]) => (value === null ? [] : `--${flag} ${value}`)).join(" ");
+}
+
+/** Returns the reasons that hold up an order: its account is disabled, or pauses cover its deliveries. */
+export async function orderObstacles(
+  { filter: { login } }: RedeliveryOrder,
+  { hosts }: DeliveryCount,
+  store: Pick<Store, "findAccount" | "listDeliveryPauses">,
+): Promise<readonly string[]> {
+  const account = login === null ? null : await store.findAccount(login);
+  const isDisabled = account !== null && account.disabledAt !== null;
+  const remedy = `'postbackd admin account enable ${login}'`;
+  const pauses = (await store.listDeliveryPauses()).filter((pause) => {
+    // Without an account in the filter some of the deliveries may be of the account of a pause.
+    const of = login ?? pause.login ?? "";
+    return hosts.some(({ host }) => pauseOf([pause], { login: of, host }) !== null);
+  });
+  return [
+    ...(isDisabled ? [`${login} is disabled: the order rests until ${remedy}`] : []),
+    ...pauses.map((pause) => `paused: ${scopeText(pause)}; these deliveries wait for the resume`),
+  ];
 }

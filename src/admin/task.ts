@@ -1,9 +1,22 @@
+import { decideResumption } from "../domain/clock/clock-reading.ts";
 import { systemClock } from "../domain/clock/clock.ts";
+import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { statusMessage } from "../domain/status.ts";
+import type { OpenState } from "../domain/task/task.ts";
 import { COMMAND_LINE_READER, explainDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { pauseOf } from "../domain/webhook/delivery-pause.ts";
-import type { FoundTaskRow, Store, TaskQuery, TaskTimeline } from "../store/store.ts";
+import type { WorkProgress } from "../domain/work-progress.ts";
+import {
+  cancelStep,
+  type BulkFilter,
+  type BulkStep,
+  type FoundTaskRow,
+  type OpenTaskPlace,
+  type Store,
+  type TaskQuery,
+  type TaskTimeline,
+} from "../store/store.ts";
 import { hostOf } from "./delivery-report.ts";
 
 /** Finds the newest tasks that pass a search. */
@@ -78,4 +91,43 @@ export async function taskDocument(found: TaskTimeline, store: Pick<Store, "list
     result_bytes: found.resultBytes,
     deliveries: await deliveriesOf(found, store),
   };
+}
+
+export type OpenCounts = Readonly<Record<OpenState, number>>;
+
+interface OpenWalk {
+  readonly store: Store;
+  readonly filter: BulkFilter;
+  /** The retention of tasks that are cancelled now; null only counts. */
+  readonly end: () => Promise<BulkStep["end"]>;
+  /** Runs steps until one returns false, and shows the progress. */
+  readonly bySteps: (step: () => Promise<boolean>, progress: () => WorkProgress) => Promise<void>;
+}
+
+/** Cancels, or counts, the open tasks that a filter selects. */
+export async function walkOpen({ store, filter, end, bySteps }: OpenWalk): Promise<OpenCounts> {
+  const total = { queued: 0, running: 0 };
+  let after: OpenTaskPlace | null = null;
+  await bySteps(
+    async () => {
+      const page = await cancelStep(store, { filter, after, end: await end() });
+      total.queued += page.queued;
+      total.running += page.running;
+      after = page.next;
+      return after !== null;
+    },
+    () => ({ part: "tasks", done: total.queued + total.running, of: null }),
+  );
+  return total;
+}
+
+/** The retention of a task that ends now, by the service clock of the daemon at its last reading. */
+export async function endNow(
+  store: Pick<Store, "findClockReading">,
+  { retentionMs }: { readonly retentionMs: number },
+): Promise<RetentionEnd & { readonly cancelledAt: number }> {
+  const at = systemClock.now();
+  const reading = { wallAt: at, uptimeMs: systemClock.uptime(), bootId: systemClock.bootId() };
+  const { steadyAt } = decideResumption(await store.findClockReading(), reading);
+  return { cancelledAt: at, ...retentionEnd({ at, steadyAt }, retentionMs) };
 }

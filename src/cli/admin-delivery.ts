@@ -14,6 +14,7 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
+import { printable, quotedText } from "../domain/text.ts";
 import { COMMAND_LINE_READER, explainNoDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { PAUSES_MAX, PAUSE_REASON, scopeText } from "../domain/webhook/delivery-pause.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
@@ -32,7 +33,7 @@ import { TEXT, flag, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { FILTER_ARGS, KIND_ARG, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, type Columns, cellText, printable, quotedText, tableLines } from "./print.ts";
+import { type Answer, type Columns, cellText, tableLines } from "./print.ts";
 import { commandUser } from "./user.ts";
 
 const NAME = "postbackd admin delivery";

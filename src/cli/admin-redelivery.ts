@@ -4,18 +4,19 @@ import {
   placeOrder,
   stateOf,
   withScheduled,
+  orderObstacles,
 } from "../admin/redelivery.ts";
 import type { Config } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { integerBetween } from "../domain/rule.ts";
+import { printable } from "../domain/text.ts";
 import {
   COMMAND_LINE_READER,
   explainDelivery,
   explainNoDelivery,
 } from "../domain/webhook/delivery-explanation.ts";
-import { pauseOf, scopeText } from "../domain/webhook/delivery-pause.ts";
 import {
   type DeliveryFilter,
   type DeliveryKind,
@@ -27,7 +28,7 @@ import { type AdminParts, defineAdminCommand } from "./admin-command.ts";
 import { type Given, TEXT, flag, optionalWord, toggle, word } from "./arguments.ts";
 import { FILTER_ARGS, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, type Columns, cellText, printError, printable, tableLines } from "./print.ts";
+import { type Answer, type Columns, cellText, printError, tableLines } from "./print.ts";
 import { withProgress } from "./terminal.ts";
 
 const NAME = "postbackd admin delivery";
@@ -200,13 +201,8 @@ function hostLines({ hosts, deliveries }: DeliveryCount): readonly string[] {
   const shown = hosts.slice(0, HOSTS_LISTED_MAX);
   const left = shown.reduce((sum, host) => sum - host.deliveries, deliveries);
   const more = left === 0 ? [] : [`and ${deliveriesText(left)} to other hosts`];
-  return [...tableLines(shown, HOST_COLUMNS), ...more];
+  return [...tableLines(shown, ["host", "deliveries"]), ...more];
 }
-
-const HOST_COLUMNS: Columns<DeliveryCount["hosts"][number]> = {
-  HOST: ({ host }) => host,
-  DELIVERIES: ({ deliveries }) => deliveries,
-};
 
 const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
 
@@ -234,8 +230,7 @@ export async function waitForOrder(
   printError(`order ${order.id} placed; waiting for its end`);
   const obstacles = [
     await daemonObstacle(store, config),
-    await accountObstacle(order, store),
-    ...(await pauseObstacles(order, count, store)),
+    ...(await orderObstacles(order, count, store)),
   ];
   for (const obstacle of obstacles) if (obstacle !== null) printError(obstacle);
   return withProgress(async (tell) => {
@@ -263,31 +258,4 @@ async function daemonObstacle(store: Store, config: Config): Promise<string | nu
   const { findDaemonUrl } = await import("../daemon/health.ts");
   if ((await findDaemonUrl(config, systemClock)) !== null) return null;
   return `no daemon of ${database} answers: the order begins when one serves it`;
-}
-
-/** An order of a disabled account rests. */
-async function accountObstacle(
-  { filter: { login } }: RedeliveryOrder,
-  store: Store,
-): Promise<string | null> {
-  if (login === null) return null;
-  const account = await store.findAccount(login);
-  if (account === null || account.disabledAt === null) return null;
-  return `${login} is disabled: the order rests until 'postbackd admin account enable ${login}'`;
-}
-
-async function pauseObstacles(
-  { filter }: RedeliveryOrder,
-  { hosts }: DeliveryCount,
-  store: Store,
-): Promise<readonly string[]> {
-  const pauses = await store.listDeliveryPauses();
-  const covering = pauses.filter((pause) => {
-    // Without an account in the filter some of the deliveries may be of the account of a pause.
-    const login = filter.login ?? pause.login ?? "";
-    return hosts.some(({ host }) => pauseOf([pause], { login, host }) !== null);
-  });
-  return covering.map(
-    (pause) => `paused: ${scopeText(pause)}; what the order begins of these waits for the resume`,
-  );
 }

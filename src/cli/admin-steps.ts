@@ -1,7 +1,4 @@
 import type { Config } from "../config/config.ts";
-import { decideResumption } from "../domain/clock/clock-reading.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
 import type { WorkProgress } from "../domain/work-progress.ts";
 import type { Store } from "../store/store.ts";
 import type { Answer } from "./print.ts";
@@ -51,17 +48,6 @@ export async function giveRoomBack(store: Store, config: Config): Promise<Answer
 
 const WAL_HOLDS =
   "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";
-
-/** How long a task that ends now is kept: by the steady clock of the daemon, as far as its last reading tells it. */
-export async function endNow(
-  store: Store,
-  { retentionMs }: Config,
-): Promise<RetentionEnd & { readonly cancelledAt: number }> {
-  const at = systemClock.now();
-  const reading = { wallAt: at, uptimeMs: systemClock.uptime(), bootId: systemClock.bootId() };
-  const { steadyAt } = decideResumption(await store.findClockReading(), reading);
-  return { cancelledAt: at, ...retentionEnd({ at, steadyAt }, retentionMs) };
-}
 
 /** `1 task`, `12,000 tasks`. */
 export function tasksText(count: number): string {

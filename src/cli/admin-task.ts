@@ -1,21 +1,20 @@
-import { findTasks, taskDocument, taskRecord } from "../admin/task.ts";
+import {
+  findTasks,
+  taskDocument,
+  taskRecord,
+  type OpenCounts,
+  endNow,
+  walkOpen,
+} from "../admin/task.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { durationText, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { integerBetween, oneOf } from "../domain/rule.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
-import { OPEN_STATES, type OpenState, TAG, TASK_STATES } from "../domain/task/task.ts";
-import {
-  type BulkFilter,
-  type BulkStep,
-  type FoundTaskRow,
-  type OpenTaskPlace,
-  type Store,
-  type TaskTimeline,
-  cancelStep,
-} from "../store/store.ts";
+import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
+import { type FoundTaskRow, type Store, type TaskTimeline } from "../store/store.ts";
 import { type AdminStep, accountNamed, defineAdminCommand } from "./admin-command.ts";
-import { bySteps, endNow, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
 import { type Given, TEXT, flag, flags, optionalWord, textOf, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
@@ -186,43 +185,18 @@ function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_AR
     const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
     const countText = ({ queued, running }: OpenCounts): string =>
       `${tasksText(queued)} in the queue${hasRunning ? `, and ${tasksText(running)} that ran` : ""}`;
-    const count = (): Promise<OpenCounts> => walkOpen({ store, filter, end: async () => null });
+    const count = (): Promise<OpenCounts> =>
+      walkOpen({ store, filter, bySteps, end: async () => null });
     if (isDry) {
       const total = await count();
       const lines = [`Would be cancelled: ${countText(total)}. Nothing was done.`];
       return { document: { login, dry_run: true, ...total }, lines };
     }
     await confirm({ yes }, async () => `this cancels for good: ${countText(await count())}.`);
-    const total = await walkOpen({ store, filter, end: () => endNow(store, config) });
+    const total = await walkOpen({ store, filter, bySteps, end: () => endNow(store, config) });
     const lines = [`Cancelled: ${countText(total)}.`];
     return { document: { login, dry_run: false, ...total }, lines };
   };
-}
-
-type OpenCounts = Readonly<Record<OpenState, number>>;
-
-interface OpenWalk {
-  readonly store: Store;
-  readonly filter: BulkFilter;
-  /** How long what is cancelled now is kept; null only counts. */
-  readonly end: () => Promise<BulkStep["end"]>;
-}
-
-/** Cancels, or counts, the open tasks that a filter selects. */
-async function walkOpen({ store, filter, end }: OpenWalk): Promise<OpenCounts> {
-  const total = { queued: 0, running: 0 };
-  let after: OpenTaskPlace | null = null;
-  await bySteps(
-    async () => {
-      const page = await cancelStep(store, { filter, after, end: await end() });
-      total.queued += page.queued;
-      total.running += page.running;
-      after = page.next;
-      return after !== null;
-    },
-    () => ({ part: "tasks", done: total.queued + total.running, of: null }),
-  );
-  return total;
 }
 
 function cancelOne(id: string): AdminStep {

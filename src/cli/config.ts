@@ -3,12 +3,7 @@ import { resolve } from "node:path";
 
 import { type Config, type ConfigVerdict, SETTING_LIST, problemText } from "../config/config.ts";
 import { sampleFile, tomlText } from "../config/sample.ts";
-import {
-  type ShownSetting,
-  shownRows,
-  shownSetting,
-  shownTypeSettings,
-} from "../config/shown-setting.ts";
+import { type ShownSetting, shownRows, shownConfig } from "../config/shown-setting.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { type Given, TEXT, optionalWord } from "./arguments.ts";
@@ -94,25 +89,12 @@ const print = defineCommand({
   run(given) {
     const config = configOf(judgeCommandConfig(given));
     const lines = tableLines(shownRows(config), COLUMNS);
-    printAnswer(given, { document: documentOf(config), lines });
+    printAnswer(given, { document: shownConfig(config), lines });
   },
 });
 
 /** A value in the table is cut after so many characters. */
 const VALUE_LENGTH_MAX = 60;
-
-function documentOf(config: Config) {
-  return {
-    file: config.file,
-    settings: SETTING_LIST.map(({ key }) => shownSetting(config, key)),
-    types: [...config.types.values()].map((type) => ({
-      name: type.name,
-      kind: type.kind,
-      settings: shownTypeSettings(config, type),
-    })),
-    marketplaces: config.marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
-  };
-}
 
 const COLUMNS: Columns<ShownSetting> = {
   KEY: ({ key }) => key,

@@ -1,13 +1,14 @@
 import type { ExplainedAddress, UrlExplanation } from "../daemon/url.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task.ts";
+import { printable } from "../domain/text.ts";
 import type { UrlStep } from "../domain/webhook/url-steps.ts";
 import type { PlaceholderValues } from "../domain/webhook/webhook-url.ts";
 import { createLogger } from "../log.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
-import { JSON_ARG, printable, printAnswer, type Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 export const explainUrlCommand = defineCommand({

@@ -1,6 +1,7 @@
 import { watchSignals } from "../daemon/stop-signal.ts";
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
+import { printable } from "../domain/text.ts";
 import {
   DaemonRefusal,
   listen,
@@ -10,7 +11,7 @@ import {
 } from "../listen/listen.ts";
 import { createLogger } from "../log.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
-import { printable, printError, printJson } from "./print.ts";
+import { printError, printJson } from "./print.ts";
 
 // Requests under way are broken off; nothing has to be given back.
 const STOP_MS_MAX = 5000;

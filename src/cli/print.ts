@@ -1,3 +1,4 @@
+import { escapedJson, printable } from "../domain/text.ts";
 import { toggle } from "./arguments.ts";
 
 export interface Answer {
@@ -23,7 +24,7 @@ export function printAnswer(
 
 /** Prints a document on a line of stdout, without characters that a terminal would act on. */
 export function printJson(document: object): void {
-  process.stdout.write(`${jsonText(document)}\n`);
+  process.stdout.write(`${escapedJson(JSON.stringify(document))}\n`);
 }
 
 /** Prints a sentence to stderr: also with `--json`, because stdout holds documents only. */
@@ -109,34 +110,10 @@ function widthOf(cell: string | undefined): number {
   return [...(cell ?? "")].length;
 }
 
-// Labels come from clients, and requests for access from anybody: they must not move a terminal's cursor or reverse its
-// text.
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
-
-/** Text without the characters that a terminal would act on. */
-export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, "\ufffd");
-}
-
-/** Text in quotes, on one line, with escapes for invisible characters: nothing of it is lost. */
-export function quotedText(text: string): string {
-  return JSON.stringify(text).replace(UNPRINTABLE, escaped);
-}
-
-// The same value, without characters that a terminal would act on: JSON itself escapes only C0.
-function jsonText(document: object): string {
-  return JSON.stringify(document).replace(UNPRINTABLE, escaped);
-}
-
 // White space between the values of JSON: characters that a string has only as escapes.
 const WHITE_SPACE = /[\t\r\n]/g;
 
 /** A line of JSON Lines with this value, of which no character changes for whoever parses it. */
 export function jsonLine(json: string): string {
-  return `${json.replace(WHITE_SPACE, " ").replace(UNPRINTABLE, escaped)}\n`;
-}
-
-function escaped(text: string): string {
-  const units = Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
-  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
+  return `${escapedJson(json.replace(WHITE_SPACE, " "))}\n`;
 }

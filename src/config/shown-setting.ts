@@ -52,3 +52,17 @@ function typeRows(config: ShownConfig, type: TypeConfig): readonly ShownSetting[
   const given = settings.find(({ source }) => source !== "default");
   return [{ key, value: type.kind, source: given?.source ?? "default" }, ...settings];
 }
+
+/** The configuration as a document: settings, types and marketplaces, without secrets. */
+export function shownConfig(config: ShownConfig) {
+  return {
+    file: config.file,
+    settings: SETTING_LIST.map(({ key }) => shownSetting(config, key)),
+    types: [...config.types.values()].map((type) => ({
+      name: type.name,
+      kind: type.kind,
+      settings: shownTypeSettings(config, type),
+    })),
+    marketplaces: config.marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
+  };
+}

@@ -24,3 +24,27 @@ export function isPlainText(value: unknown, lengthMax: number): value is string 
   if (typeof value !== "string" || !isAtMostCodePoints(value, lengthMax)) return false;
   return value.isWellFormed() && !hasControl(value);
 }
+
+// Labels come from clients, and requests for access from anybody: they must not move a terminal's cursor or reverse its
+// text.
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+
+/** Text without the characters that a terminal would act on. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, "\ufffd");
+}
+
+/** Text in quotes, on one line, with escapes for invisible characters: nothing of it is lost. */
+export function quotedText(text: string): string {
+  return escapedJson(JSON.stringify(text));
+}
+
+/** JSON of the same value, without characters that a terminal would act on: JSON itself escapes only C0. */
+export function escapedJson(json: string): string {
+  return json.replace(UNPRINTABLE, escaped);
+}
+
+function escaped(text: string): string {
+  const units = Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
+}
