@@ -13,7 +13,13 @@ import { postedUrls } from "../domain/webhook/task-url.ts";
 import { parseUrlForm } from "../domain/webhook/url-form.ts";
 import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
-import type { Delivery, DeliveryPause, DeliverySummary, TaskDeliveries } from "../store/store.ts";
+import type {
+  Attempt,
+  Delivery,
+  DeliveryPause,
+  DeliverySummary,
+  TaskDeliveries,
+} from "../store/store.ts";
 
 /** Collects everything that an operator can see of a delivery. */
 export function reportDelivery(
@@ -69,15 +75,20 @@ export function reportDocument(report: DeliveryReport, taskId: string) {
 }
 
 function attemptRecord({ attempt, explanation, request }: AttemptReport) {
-  const { startedAt, dueAt, retryAfter } = attempt;
+  const { retryAfter } = attempt;
   return {
     explanation,
     ...attemptDocument(attempt),
-    late_ms: startedAt === null ? null : Math.max(0, startedAt - dueAt),
+    late_ms: lateMs(attempt),
     retry_after: retryAfter,
     method: request?.method ?? null,
     headers: request?.headers ?? null,
   };
+}
+
+/** The delay of an attempt behind its due time; null if it has not started. */
+export function lateMs({ startedAt, dueAt }: Attempt): number | null {
+  return startedAt === null ? null : Math.max(0, startedAt - dueAt);
 }
 
 /** The host of a webhook's URL: path and query can be secrets. */

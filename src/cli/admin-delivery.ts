@@ -6,15 +6,17 @@ import {
   reportDelivery,
   reportDocument,
   deliveryRecord,
+  lateMs,
 } from "../admin/delivery-report.ts";
 import type { DeliveryPause as PauseShown } from "../api/delivery-pause.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
+import { timeOrNull } from "../domain/clock/time.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
 import { printable, quotedText } from "../domain/text.ts";
+import { attemptDocument } from "../domain/webhook/attempt-document.ts";
 import { COMMAND_LINE_READER, explainNoDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { PAUSES_MAX, PAUSE_REASON, scopeText } from "../domain/webhook/delivery-pause.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
@@ -33,7 +35,7 @@ import { TEXT, flag, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { FILTER_ARGS, KIND_ARG, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, type Columns, cellText, tableLines } from "./print.ts";
+import { type Answer, type Columns, cellText, tableLines, factLines } from "./print.ts";
 import { commandUser } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
@@ -187,42 +189,22 @@ function shownLines(
 
 function resendLines({ kind, state }: Delivery, taskId: string): readonly string[] {
   if (state !== "given_up" && state !== "refused") return [];
-  return [`Once that is mended: postbackd admin delivery redeliver ${taskId} --kind ${kind}`];
+  return [`When it is fixed: postbackd admin delivery redeliver ${taskId} --kind ${kind}`];
 }
 
 function attemptLines(attempt: Attempt): readonly string[] {
-  const { startedAt, refusal, responseExcerpt: excerpt, retryAfter } = attempt;
-  const late = startedAt === null ? 0 : startedAt - attempt.dueAt;
-  const rows: readonly (readonly [name: string, value: string | null])[] = [
-    ["due", timeText(attempt.dueAt)],
-    ["started", startedAt === null ? null : `${timeText(startedAt)}, ${durationText(late)} late`],
-    ["ended", timeOrNull(attempt.endedAt)],
-    ["outcome", attempt.outcome],
-    ["status", attempt.httpStatus === null ? null : String(attempt.httpStatus)],
-    ["error", attempt.error],
-    ["address", attempt.address],
-    ["phases", phasesText(attempt)],
-    ["retry-after", retryAfter === null ? null : quotedText(retryAfter)],
-    ["refused", refusal === null ? null : `${refusal.host} by ${refusal.rule}`],
-    ["resolved to", refusal === null ? null : cellText(refusal.addresses.join(", "))],
-    ["response", excerpt === null ? null : quotedText(excerpt)],
-  ];
-  const told = rows.flatMap(([name, value]) =>
-    value === null ? [] : [`  ${name.padEnd(12)}${value}`],
-  );
-  return [`attempt ${attempt.number}`, ...told];
-}
-
-function phasesText({ phases }: Attempt): string | null {
-  const { dnsMs, connectMs, tlsMs, firstByteMs } = phases;
-  const rows = Object.entries({
-    dns: dnsMs,
-    connect: connectMs,
-    tls: tlsMs,
-    "first byte": firstByteMs,
-  });
-  const spent = rows.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${ms} ms`]));
-  return spent.length === 0 ? null : spent.join(", ");
+  const { number, phases, refusal, response_excerpt: excerpt, ...facts } = attemptDocument(attempt);
+  const rows = {
+    ...facts,
+    late_ms: lateMs(attempt),
+    ...phases,
+    retry_after: attempt.retryAfter === null ? null : quotedText(attempt.retryAfter),
+    refused: refusal === null ? null : `${refusal.host} by ${refusal.rule}`,
+    resolved_to: refusal === null ? null : cellText(refusal.addresses),
+    response: excerpt === null ? null : quotedText(excerpt),
+  };
+  const known = Object.entries(rows).filter(([, value]) => value !== null);
+  return [`attempt ${number}`, ...factLines(Object.fromEntries(known)).map((line) => `  ${line}`)];
 }
 
 function messageLines({ message, delivery }: DeliveryReport): readonly string[] {

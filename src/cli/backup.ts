@@ -44,14 +44,13 @@ const create = defineCommand({
     const now = systemClock.now();
     const order = { file, mayReplace: given.replace, now, isServedHere: false };
     const database = databaseOf(config);
-    const isFolder = existsSync(dirname(file));
+    const folder = dirname(file);
+    const isFolder = existsSync(folder);
     const actsAs = actAsOwner(database, config);
-    if (actsAs !== null && isFolder && !isAllowed("write", dirname(file))) {
+    if (actsAs !== null && isFolder && !isAllowed("write", folder)) {
+      const what = `${actsAs} makes the copy, not root, and may not write to ${folder}`;
       const instead = join(dirname(config.database), basename(file));
-      throw new CommandFailure(
-        `${actsAs} makes the copy, not root, and may not write to ${dirname(file)}: name a file in a folder of theirs, ` +
-          `such as ${instead}`,
-      );
+      throw new CommandFailure(`${what}: name a file in a folder of theirs, such as ${instead}`);
     }
     const document = await orFail((tell) => {
       const run = database.startBackup(order, tell);
@@ -118,10 +117,9 @@ const restore = defineCommand({
     const actsAs = actAsOwner(database, config);
     if (actsAs !== null && isThere && !isAllowed("read", copy)) {
       const folder = dirname(config.database);
-      throw new CommandFailure(
-        `${actsAs} reads the copy, not root, and may not read ${copy}; give it to them with its .json, and name that: ` +
-          `install -m 0600 -o ${process.geteuid?.()} ${copy}* ${folder}`,
-      );
+      const what = `${actsAs} reads the copy, not root, and may not read ${copy}`;
+      const remedy = `install -m 0600 -o ${process.geteuid?.()} ${copy}* ${folder}`;
+      throw new CommandFailure(`${what}; give it to them with its .json, and name that: ${remedy}`);
     }
     const restored = await orFail((tell) =>
       database.restore({
@@ -129,7 +127,12 @@ const restore = defineCommand({
         copy,
         async decide(sound) {
           await confirmReplacement(given, { copy: sound, database: config.database });
-          return deliveries ?? askDeliveries(sound);
+          if (deliveries !== null) return deliveries;
+          const question = `${webhooksText(sound.openDeliveries)} in the copy. Pause or send them?`;
+          return ask(
+            `${question} [${DELIVERIES.join("/")}]`,
+            (answer) => DELIVERIES.find((each) => each === answer) ?? null,
+          );
         },
         now: systemClock.now(),
         user: commandUser(),
@@ -145,19 +148,12 @@ export const backupCommand = defineCommand({
   subCommands: { create, check, restore },
 });
 
-async function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Value> {
-  try {
-    return await withProgress(step);
-  } catch (error) {
+function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Value> {
+  return withProgress(step).catch((error: unknown) => {
     // An error of the system or of SQLite names no remedy.
     const text = codeOf(error) === null ? messageOf(error) : faultText(error, process.env);
     throw new CommandFailure(text, { cause: error });
-  }
-}
-
-function askDeliveries({ openDeliveries }: CopyFacts): Promise<RestoredDeliveries> {
-  const question = `${webhooksText(openDeliveries)} in the copy. Pause them, or resume and send them? [pause/resume]`;
-  return ask(question, (answer) => DELIVERIES.find((each) => each === answer) ?? null);
+  });
 }
 
 /** Where no database is, none is replaced, and nobody is asked. */

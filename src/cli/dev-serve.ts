@@ -13,7 +13,7 @@ import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox-box.ts";
 import { createLogger } from "../log.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
-import { endOnFault, startFor, writeReadyFile } from "./serve.ts";
+import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";
 
 export interface DevOrder {
@@ -88,13 +88,9 @@ async function announce(daemon: Daemon, { config, clock, account }: Served): Pro
       `the account ${STANDARD_DEV_LOGIN} in ${config.database} cannot have this key, or has too many: leave out --key, or take another file`,
     );
   }
-  const link = config.dashboard
-    ? await createSignInLink(dashboardUrl(config, url), {
-        store,
-        clock,
-        audit: byCommand("session.link_made", null),
-      })
-    : null;
+  const audit = byCommand("session.link_made", null);
+  const place = dashboardUrl(config, url);
+  const link = config.dashboard ? await createSignInLink(place, { store, clock, audit }) : null;
   const ready = {
     event: "ready",
     mode: "dev",
@@ -110,9 +106,7 @@ async function announce(daemon: Daemon, { config, clock, account }: Served): Pro
     inbox_url: inboxUrl(url, made.login),
     dashboard_url: link?.url ?? null,
   };
-  const line = `${JSON.stringify(ready)}\n`;
-  if (config.readyFile !== null) writeReadyFile(config.readyFile, line);
-  process.stdout.write(line);
+  printReady(ready, config.readyFile);
   if (process.stderr.isTTY) process.stderr.write(greeting(ready, config));
 }
 

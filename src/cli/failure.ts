@@ -1,7 +1,6 @@
-import { tmpdir } from "node:os";
 import { inspect } from "node:util";
 
-import { isError, messageOf } from "../domain/message-of.ts";
+import { messageOf, remedyOf } from "../domain/message-of.ts";
 import { closeName } from "../domain/nearest-name.ts";
 
 /**
@@ -77,36 +76,6 @@ export function faultText(error: unknown, env: NodeJS.ProcessEnv): string {
   const text = `${messageOf(error)}; ${remedyOf(error)}`;
   return env["POSTBACKD_LOG_LEVEL"] === "debug" ? `${text}\n${inspect(error)}` : text;
 }
-
-function remedyOf(error: unknown): string {
-  const { code = "", syscall = "" } = isError(error) ? (error as NodeJS.ErrnoException) : {};
-  if (syscall === "uv_cwd") return "change to a folder that exists, with cd, and run this again";
-  if (syscall === "mkdtemp") {
-    return `make ${tmpdir()} a folder that this user can write to, or name another folder in TMPDIR`;
-  }
-  return REMEDIES[code] ?? UNKNOWN;
-}
-
-const SPACE = "free some space on that disk, and run this again";
-const RIGHTS = "run this as the user who owns it, or give this user the right";
-const FILES = "raise the limit of open files (ulimit -n), and run this again";
-const UNKNOWN =
-  "this is an error of postbackd itself: with POSTBACKD_LOG_LEVEL=debug it shows where, for a report";
-
-const REMEDIES: Readonly<Record<string, string>> = {
-  EACCES: RIGHTS,
-  EPERM: RIGHTS,
-  EROFS: "name a file on a file system that can be written to",
-  ENOSPC: SPACE,
-  EDQUOT: SPACE,
-  SQLITE_FULL: SPACE,
-  EMFILE: FILES,
-  ENFILE: FILES,
-  ENOENT: "make what it names, or name something else",
-  ENOTDIR: "make what it names, or name something else",
-  EISDIR: "name a file, not a folder",
-  ENAMETOOLONG: "use a shorter name",
-};
 
 /** The program's exit codes (contract §8); 78 is EX_CONFIG of sysexits.h. */
 export const EXIT = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;

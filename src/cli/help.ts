@@ -2,6 +2,7 @@ import { version } from "../assets.ts";
 import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
 import type { Argument, ArgumentTable } from "./arguments.ts";
 import { type Command, defineCommand, subCommandsOf } from "./command.ts";
+import { JSON_ARG, printAnswer, tableLines } from "./print.ts";
 import { type Layout, wrapped } from "./terminal.ts";
 
 /** The help text of the command with this full name, such as `postbackd admin key`. */
@@ -138,3 +139,22 @@ function escaped(text: string): string {
   const plain = text.replaceAll("\\", "\\e").replaceAll("-", "\\-");
   return plain.replace(/^(?=[.'])/, "\\&");
 }
+
+export const versionCommand = defineCommand({
+  description: "Print the version, and the versions of its parts",
+  example: "postbackd version --json",
+  notes: "'postbackd --version' prints the version alone.",
+  args: JSON_ARG,
+  async run(given) {
+    const { programFacts } = await import("../daemon/program-facts.ts");
+    const { version, commit, node, sqlite, schema } = programFacts();
+    const parts = { postbackd: version, commit, node, sqlite, schema };
+    printAnswer(given, {
+      document: { version, commit, node, sqlite, schema },
+      lines: tableLines(Object.entries(parts), {
+        PART: ([part]) => part,
+        VERSION: ([, value]) => value,
+      }),
+    });
+  },
+});

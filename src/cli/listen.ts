@@ -1,10 +1,16 @@
+import { watchSignals } from "../daemon/stop-signal.ts";
 import { isWellFormedKey } from "../domain/account/key.ts";
+import { aliveDuring } from "../domain/clock/alive.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task.ts";
-import type { ListenPlan } from "../listen/listen.ts";
+import { printable } from "../domain/text.ts";
+import type { ListenPlan, ListenReport } from "../listen/listen.ts";
+import { createLogger } from "../log.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { daemonUrl, readCredential } from "./daemon-access.ts";
-import { UsageError } from "./failure.ts";
+import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
+import { printError, printJson } from "./print.ts";
 
 const args = {
   url: flag(textOf("URL"), "Base URL of the daemon"),
@@ -43,7 +49,6 @@ export const listenCommand = defineCommand({
       tag: given.tag,
       ca: given.ca,
     };
-    const { listenUntilStopped } = await import("./listening.ts");
     await listenUntilStopped(plan, given);
   },
 });
@@ -63,4 +68,76 @@ function receiverUrl(text: string | null): URL {
   throw new UsageError(
     "--forward-to takes an http or https URL such as http://127.0.0.1:3000/hook, without a user",
   );
+}
+
+// Requests under way are broken off; nothing has to be given back.
+const STOP_MS_MAX = 5000;
+
+/**
+ * Listens until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
+ * refuses the key. The key is never printed.
+ */
+async function listenUntilStopped(
+  plan: ListenPlan,
+  output: { readonly json: boolean },
+): Promise<void> {
+  // Of a stop that goes well there is nothing to say.
+  const log = createLogger({ level: "warn", format: "text" });
+  const stop = new AbortController();
+  const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });
+  void signals.asked.then(() => stop.abort());
+  const parts = { clock: systemClock, report: reportOf(plan, output), stop: stop.signal };
+  const { DaemonRefusal, listen, TlsFileError } = await import("../listen/listen.ts");
+  try {
+    await aliveDuring(() => listen(plan, parts));
+  } catch (error) {
+    if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
+    if (error instanceof DaemonRefusal) throw new CommandFailure(error.message, { cause: error });
+    throw error;
+  }
+  process.exit(EXIT.done);
+}
+
+function reportOf(
+  { url, forwardTo }: ListenPlan,
+  { json: isJson }: { readonly json: boolean },
+): ListenReport {
+  let isFirst = true;
+  return {
+    secrets({ login, webhook_secret: secret, webhook_secret_next: next }) {
+      const what = `listening to the webhooks of ${printable(login)} at ${url.origin}`;
+      printError(
+        isFirst ? `${what}; forwarding to ${forwardTo.href}` : "the webhook secret changed",
+      );
+      printError(`webhook secret: ${secret}${next === null ? "" : `, next: ${next}`}`);
+      isFirst = false;
+    },
+    forwarded({ started_at: at, kind, task_id: id, number }, { httpStatus, error, signature }) {
+      if (isJson) {
+        const reasons = signature.kind === "valid" ? [] : signature.reasons;
+        return printJson({
+          ...{ event: "forwarded", started_at: at, kind, task_id: id, attempt: number },
+          ...{ http_status: httpStatus, error },
+          signature: { valid: reasons.length === 0, reasons },
+        });
+      }
+      const answer =
+        httpStatus === null ? `no answer: ${error ?? "none"}` : `answered ${httpStatus}`;
+      const verdict =
+        signature.kind === "valid"
+          ? "X-Signature is valid"
+          : `X-Signature is NOT valid: ${signature.reasons[0] ?? "unknown reason"}`;
+      const of = kind === "pingback" ? " over the original URL" : "";
+      process.stdout.write(`${at} ${kind} ${id} attempt ${number}: ${answer}; ${verdict}${of}\n`);
+    },
+    gone({ kind, task_id: id, number }) {
+      printError(`${kind} ${id} attempt ${number} cannot be shown: its task was erased`);
+    },
+    lost(reason) {
+      printError(`no usable answer from ${url.origin} (${reason}); trying again until there is`);
+    },
+    back() {
+      printError(`${url.origin} answers again; going on from where it stood`);
+    },
+  };
 }

@@ -48,7 +48,7 @@ export const program: Command = defineCommand({
     // These describe the whole tree, so they must not import it.
     completion: async () => (await import("./completion.ts")).completionCommandFor(program),
     man: async () => (await import("./help.ts")).manCommandFor(program),
-    version: async () => (await import("./version.ts")).versionCommand,
+    version: async () => (await import("./help.ts")).versionCommand,
   },
 });
 

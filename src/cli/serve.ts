@@ -129,55 +129,52 @@ function announce(
   const { url, port, hadAccounts } = daemon;
   const { database: db, readyFile } = config;
   const ready = { event: "ready", url, port, pid: process.pid, db, version };
-  const line = `${JSON.stringify(ready)}\n`;
   log.info({ url, db, version }, "ready");
   if (!hadAccounts) {
     // The URL of a server would be shown without the password that it needs.
     const place = config.server === null ? ` --db ${db}` : "";
     log.warn({}, `no account yet; make one with: postbackd admin account create LOGIN${place}`);
   }
-  if (readyFile !== null) writeReadyFile(readyFile, line);
-  process.stdout.write(line);
+  printReady(ready, readyFile);
 }
 
 /**
- * Writes the ready line to a file, readable by its owner only; a process that waits for it sees all of it or nothing.
- * Throws a {@link CommandFailure} when it cannot.
+ * Prints the ready line, and writes it to a file that only its owner can read. A process that waits for the file never
+ * sees a part of it.
  */
-export function writeReadyFile(file: string, line: string): void {
+export function printReady(ready: object, file: string | null): void {
+  const line = `${JSON.stringify(ready)}\n`;
   const unfinished = `${file}.${process.pid}.tmp`;
   try {
-    // An earlier process with the same number left it; `wx` follows no link.
-    rmSync(unfinished, { force: true });
-    writeFileSync(unfinished, line, { flag: "wx", mode: 0o600 });
-    renameSync(unfinished, file);
+    if (file !== null) {
+      // An earlier process with the same number left it; `wx` follows no link.
+      rmSync(unfinished, { force: true });
+      writeFileSync(unfinished, line, { flag: "wx", mode: 0o600 });
+      renameSync(unfinished, file);
+    }
   } catch (error) {
     const what = `the ready file ${file} cannot be written: ${messageOf(error)}`;
     throw new CommandFailure(what, { cause: error });
   }
+  process.stdout.write(line);
 }
 
-/** At a terminal, tells whoever wants to use the daemon where its API is described. */
+/** Shows the address of the API reference on a terminal. */
 function showReference({ url }: Daemon, config: Config): void {
   if (!process.stderr.isTTY) return;
   process.stderr.write(`\nAPI reference: ${referenceUrl(config, url)}\n`);
 }
 
-/**
- * Shows an operator who starts the daemon for the first time, at a terminal, how to sign in. It is not logged, because
- * others may read the log, and it is kept.
- */
+/** Shows a sign-in link at the first start on a terminal. It is not logged: others may read the log. */
 async function greetOperator(
   { hadAccounts, store, url: servedAt }: Daemon,
   { config, log }: { readonly config: Config; readonly log: RecentLogger },
 ): Promise<void> {
   if (hadAccounts || !config.dashboard || !process.stderr.isTTY) return;
   try {
-    const { url } = await createSignInLink(dashboardUrl(config, servedAt), {
-      store,
-      clock: systemClock,
-      audit: byCommand("session.link_made", null),
-    });
+    const audit = byCommand("session.link_made", null);
+    const place = dashboardUrl(config, servedAt);
+    const { url } = await createSignInLink(place, { store, clock: systemClock, audit });
     const minutes = SIGN_IN_LINK_MS / 60_000;
     process.stderr.write(
       `\nSign in as the operator, once, within ${minutes} minutes:\n\n  ${url}\n\n`,

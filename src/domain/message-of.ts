@@ -16,3 +16,39 @@ export function messageOf(error: unknown): string {
 export function codeOf(error: unknown): string | null {
   return isError(error) && "code" in error ? String(error.code) : null;
 }
+
+interface SystemError extends Error {
+  readonly code?: string;
+  readonly syscall?: string;
+}
+
+/** The next step for a user after an error of the system or of SQLite. */
+export function remedyOf(error: unknown): string {
+  const { code = "", syscall = "" } = isError(error) ? (error as SystemError) : {};
+  if (syscall === "uv_cwd") return "change to a folder that exists, with cd, and run this again";
+  if (syscall === "mkdtemp") {
+    return "make that folder one that this user can write to, or name another folder in TMPDIR";
+  }
+  return REMEDIES[code] ?? UNKNOWN;
+}
+
+const SPACE = "free some space on that disk, and run this again";
+const RIGHTS = "run this as the user who owns it, or give this user the right";
+const FILES = "raise the limit of open files (ulimit -n), and run this again";
+const UNKNOWN =
+  "this is an error of postbackd itself: with POSTBACKD_LOG_LEVEL=debug it shows where, for a report";
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  EACCES: RIGHTS,
+  EPERM: RIGHTS,
+  EROFS: "name a file on a file system that can be written to",
+  ENOSPC: SPACE,
+  EDQUOT: SPACE,
+  SQLITE_FULL: SPACE,
+  EMFILE: FILES,
+  ENFILE: FILES,
+  ENOENT: "make what it names, or name something else",
+  ENOTDIR: "make what it names, or name something else",
+  EISDIR: "name a file, not a folder",
+  ENAMETOOLONG: "use a shorter name",
+};

@@ -121,7 +121,7 @@ test("says in its first line why a callback did not arrive, for every way it can
     assert.deepEqual([code, stderr], [0, ""]);
     const [first = "", second] = stdout.split("\n");
     assert.match(first, new RegExp(`^${explanation}\\.$`), url);
-    const again = `Once that is mended: postbackd admin delivery redeliver ${ids[index]} --kind postback`;
+    const again = `When it is fixed: postbackd admin delivery redeliver ${ids[index]} --kind postback`;
     assert.equal(second, first.startsWith("delivered") ? "" : again);
     assert.match(stdout, /\nurl {10}as posted, in encoded form\n/);
   }
