@@ -6,10 +6,9 @@ import { accountLines, LineCounts } from "../admin/account-lines.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
 import { accountNamed, defineAdminCommand, LOGIN_ARG } from "./admin-command.ts";
-import { tasksText } from "./admin-steps.ts";
 import { flag, textOf } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
-import { jsonLine } from "./print.ts";
+import { jsonLine, countText } from "./print.ts";
 import { withProgress } from "./terminal.ts";
 
 const NAME = "postbackd admin account";
@@ -49,7 +48,7 @@ export const exportCommand = defineAdminCommand({
     return {
       document: { login, file, lines: byKind, truncated },
       lines: [
-        `Exported ${login} to ${file}: ${tasksText(task)}, and ${rest} other lines.`,
+        `Exported ${login} to ${file}: ${countText(task, "task")}, and ${rest} other lines.`,
         ...truncated.map((kind) => `There may be more of kind ${kind}: the oldest are left out.`),
       ],
       // stdout has the lines alone.

@@ -19,11 +19,11 @@ import {
   type OwnLimits,
 } from "../domain/account/quota.ts";
 import { accountNamed, defineAdminCommand, LOGIN_ARG, ofAccount } from "./admin-command.ts";
-import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
+import { bySteps, giveRoomBack } from "./admin-steps.ts";
 import { flag as valueFlag, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
-import { newSecretLines, tableLines, type Answer } from "./print.ts";
+import { newSecretLines, tableLines, type Answer, countText } from "./print.ts";
 import { canAsk, confirm } from "./terminal.ts";
 
 const NAME = "postbackd admin account";
@@ -130,7 +130,7 @@ const erase = defineAdminCommand({
     const counts = await store.countWork(account.accountId);
     const { completed, failed, cancelled, bytes } = counts;
     const total = openTasksOf(counts) + completed + failed + cancelled;
-    const loss = `this erases the account ${login} with ${tasksText(total)} permanently`;
+    const loss = `this erases the account ${login} with ${countText(total, "task")} permanently`;
     if (!yes && !canAsk()) throw new CommandFailure(`${loss}; say --yes to do it`);
     await confirm({ yes }, () => `${loss}: ${bytes.toLocaleString("en")} bytes.`);
     let erased = 0;
@@ -147,7 +147,7 @@ const erase = defineAdminCommand({
     const { document, lines } = await giveRoomBack(store, config);
     return {
       document: { login, erased: true, tasks: erased, ...document },
-      lines: [`Account ${login} is erased, with ${tasksText(erased)}.`, ...lines],
+      lines: [`Account ${login} is erased, with ${countText(erased, "task")}.`, ...lines],
     };
   },
 });

@@ -3,14 +3,11 @@ import { LOGIN } from "../domain/account/login.ts";
 import { AUDIT_ACTION, AUDIT_MAX } from "../domain/audit/audit-entry.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom } from "../domain/clock/time.ts";
-import { integerBetween } from "../domain/rule.ts";
-import { defineAdminCommand } from "./admin-command.ts";
+import { defineAdminCommand, LISTED, PAGE_ARGS, pageEnd } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
 import { tableLines } from "./print.ts";
 
 const NAME = "postbackd admin audit";
-const LISTED_MAX = 1000;
-const LISTED = 50;
 const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
 
 export const auditCommand = defineAdminCommand({
@@ -24,18 +21,14 @@ export const auditCommand = defineAdminCommand({
     // The list of all actions would make the help too wide. The error for a wrong one has it.
     action: flag({ ...AUDIT_ACTION, hint: "ACTION" }, "Only this, such as key.created"),
     account: flag(LOGIN, "Only what this account did, or was done to it and its keys"),
-    limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
-    before: flag(
-      { ...integerBetween(1, Number.MAX_SAFE_INTEGER), hint: "CURSOR" },
-      "Where to go on: what the list before names at its end",
-    ),
+    ...PAGE_ARGS,
   },
   async run({ account: login, limit, ...given }, { store }) {
     const order = { ...given, login, limit: limit ?? LISTED, examinedMax: AUDIT_MAX };
     const page = await readAudit(order, store);
     const entries = page.entries.map(entryDocument);
     const next = page.next?.seq ?? null;
-    const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
+    const { more, nextCursor } = pageEnd(next);
     const rows = entries.map(({ at, actor, action, subject, details }) => ({
       at,
       actor: actor.name === null ? actor.kind : `${actor.kind} ${actor.name}`,
@@ -45,7 +38,7 @@ export const auditCommand = defineAdminCommand({
       details: details && detailsText(details),
     }));
     return {
-      document: { entries, next_cursor: next === null ? null : String(next) },
+      document: { entries, ...nextCursor },
       lines: rows.length === 0 ? ["No entry."] : [...tableLines(rows), ...more],
     };
   },

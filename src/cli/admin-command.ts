@@ -3,8 +3,9 @@ import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
+import { integerBetween } from "../domain/rule.ts";
 import { StoreError, type Store, type AccountState } from "../store/store.ts";
-import { word, type ArgumentTable, type Given } from "./arguments.ts";
+import { word, type ArgumentTable, type Given, flag } from "./arguments.ts";
 import { defineCommand, type Command, type Definition } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
 import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
@@ -59,6 +60,29 @@ function pick<Args extends ArgumentTable>(given: Given<ArgumentTable>, args: Arg
   const values = Object.keys(args).map((name) => [name, given[name]]);
   // Each value was read by the argument of its name.
   return Object.fromEntries(values) as Given<Args>;
+}
+
+const LISTED_MAX = 1000;
+/** The number of rows of a list without `--limit`. */
+export const LISTED = 50;
+export const LIMIT_ARG = {
+  limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
+};
+/** The flags of a list that goes on at a cursor. */
+export const PAGE_ARGS = {
+  ...LIMIT_ARG,
+  before: flag(
+    { ...integerBetween(1, Number.MAX_SAFE_INTEGER), hint: "CURSOR" },
+    "Where to go on: the cursor at the end of the list before",
+  ),
+};
+
+/** The end of a list, as text and in its document; null if there are no more rows. */
+export function pageEnd(next: number | null) {
+  return {
+    more: next === null ? [] : ["", `There are more; --before ${next} goes on with them.`],
+    nextCursor: { next_cursor: next === null ? null : String(next) },
+  };
 }
 
 export const LOGIN_ARG = { login: word(LOGIN, "Login of the account") };

@@ -13,7 +13,6 @@ import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeOrNull } from "../domain/clock/time.ts";
-import { integerBetween } from "../domain/rule.ts";
 import { TASK_ID } from "../domain/task/task.ts";
 import { printable, quotedText } from "../domain/text.ts";
 import { attemptDocument } from "../domain/webhook/attempt-document.ts";
@@ -30,18 +29,22 @@ import type {
   Store,
   TaskDeliveries,
 } from "../store/store.ts";
-import { accountNamed, defineAdminCommand } from "./admin-command.ts";
+import { accountNamed, defineAdminCommand, LISTED, PAGE_ARGS, pageEnd } from "./admin-command.ts";
 import { TEXT, flag, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { FILTER_ARGS, KIND_ARG, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, type Columns, cellText, tableLines, factLines } from "./print.ts";
+import {
+  type Answer,
+  type Columns,
+  cellText,
+  tableLines,
+  factLines,
+  waitingText,
+} from "./print.ts";
 import { commandUser } from "./user.ts";
 
 const NAME = "postbackd admin delivery";
-const LISTED_MAX = 1000;
-const LISTED = 50;
-const LIMIT = integerBetween(1, LISTED_MAX);
 
 const list = defineAdminCommand({
   description: "List the webhooks of finished tasks, those tried last first",
@@ -51,11 +54,7 @@ const list = defineAdminCommand({
   args: {
     ...FILTER_ARGS,
     task: flag(TASK_ID, "Task that it belongs to"),
-    limit: flag(LIMIT, `How many at most, 1 to ${LISTED_MAX}; ${LISTED} unless given`),
-    before: flag(
-      { ...integerBetween(1, Number.MAX_SAFE_INTEGER), hint: "CURSOR" },
-      "Where to go on: what the list before names at its end",
-    ),
+    ...PAGE_ARGS,
   },
   plan({ task: taskId, limit, before, ...filter }) {
     const query = { filter: { ...filterOf(filter), taskId }, limit: limit ?? LISTED, before };
@@ -64,11 +63,11 @@ const list = defineAdminCommand({
       const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
       const deliveries = found.slice(0, query.limit);
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
-      const more = next === null ? [] : ["", `There are more; --before ${next} goes on with them.`];
+      const { more, nextCursor } = pageEnd(next);
       return {
         document: {
           deliveries: deliveries.map(deliveryRecord),
-          next_cursor: next === null ? null : String(next),
+          ...nextCursor,
         },
         lines:
           deliveries.length === 0
@@ -309,10 +308,6 @@ async function scopeOf({ login, host }: NamedScope, store: Store): Promise<Pause
 
 function flagsOf({ login, host }: NamedScope): string {
   return `${host === null ? "" : ` --host ${host}`}${login === null ? "" : ` --account ${login}`}`;
-}
-
-function waitingText(count: number): string {
-  return count === 1 ? "1 webhook waits" : `${count.toLocaleString("en")} webhooks wait`;
 }
 
 const PAUSE_COLUMNS: Columns<PauseShown> = {

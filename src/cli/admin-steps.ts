@@ -48,8 +48,3 @@ export async function giveRoomBack(store: Store, config: Config): Promise<Answer
 
 const WAL_HOLDS =
   "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";
-
-/** `1 task`, `12,000 tasks`. */
-export function tasksText(count: number): string {
-  return count === 1 ? "1 task" : `${count.toLocaleString("en")} tasks`;
-}

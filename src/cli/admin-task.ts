@@ -9,23 +9,27 @@ import {
 import { LOGIN } from "../domain/account/login.ts";
 import { durationText, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
-import { integerBetween, oneOf } from "../domain/rule.ts";
+import { oneOf } from "../domain/rule.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
 import { type FoundTaskRow, type Store, type TaskTimeline } from "../store/store.ts";
-import { type AdminStep, accountNamed, defineAdminCommand } from "./admin-command.ts";
-import { bySteps, giveRoomBack, tasksText } from "./admin-steps.ts";
+import {
+  type AdminStep,
+  accountNamed,
+  defineAdminCommand,
+  LIMIT_ARG,
+  LISTED,
+} from "./admin-command.ts";
+import { bySteps, giveRoomBack } from "./admin-steps.ts";
 import { type Given, TEXT, flag, flags, optionalWord, textOf, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { factLines, tableLines, type Columns } from "./print.ts";
+import { countText, factLines, tableLines, type Columns } from "./print.ts";
 import { YES_ARG, confirm } from "./terminal.ts";
 import { byCommand } from "./user.ts";
 
 const NAME = "postbackd admin task";
-const LISTED_MAX = 1000;
-const LISTED = 50;
 
 const list = defineAdminCommand({
   description: "List tasks, the newest first",
@@ -35,7 +39,7 @@ const list = defineAdminCommand({
     state: flags(oneOf(TASK_STATES), "Where it stands; may be repeated"),
     type: flag(textOf("NAME"), "Only tasks of this type"),
     tag: flag(TAG, "Only tasks with this tag"),
-    limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
+    ...LIMIT_ARG,
   },
   async run({ account: login, state: states, type, tag, limit }, { store }) {
     if (login !== null) await accountNamed(login, store);
@@ -183,18 +187,18 @@ function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_AR
     const { accountId } = await accountNamed(login, store);
     const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
     const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
-    const countText = ({ queued, running }: OpenCounts): string =>
-      `${tasksText(queued)} in the queue${hasRunning ? `, and ${tasksText(running)} that ran` : ""}`;
+    const openText = ({ queued, running }: OpenCounts): string =>
+      `${countText(queued, "task")} in the queue${hasRunning ? `, and ${countText(running, "task")} that ran` : ""}`;
     const count = (): Promise<OpenCounts> =>
       walkOpen({ store, filter, bySteps, end: async () => null });
     if (isDry) {
       const total = await count();
-      const lines = [`Would be cancelled: ${countText(total)}. Nothing was done.`];
+      const lines = [`Would be cancelled: ${openText(total)}. Nothing was done.`];
       return { document: { login, dry_run: true, ...total }, lines };
     }
-    await confirm({ yes }, async () => `this cancels for good: ${countText(await count())}.`);
+    await confirm({ yes }, async () => `this cancels for good: ${openText(await count())}.`);
     const total = await walkOpen({ store, filter, bySteps, end: () => endNow(store, config) });
-    const lines = [`Cancelled: ${countText(total)}.`];
+    const lines = [`Cancelled: ${openText(total)}.`];
     return { document: { login, dry_run: false, ...total }, lines };
   };
 }

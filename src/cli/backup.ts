@@ -13,11 +13,10 @@ import { timeText } from "../domain/clock/time.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { oneOf } from "../domain/rule.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
-import { tasksText } from "./admin-steps.ts";
 import { flag, PATH, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, faultText, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { JSON_ARG, printAnswer, type Answer, countText, waitingText } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, ask, canAsk, confirm, withProgress } from "./terminal.ts";
 import { actAsOwner, commandUser, isAllowed } from "./user.ts";
@@ -128,7 +127,7 @@ const restore = defineCommand({
         async decide(sound) {
           await confirmReplacement(given, { copy: sound, database: config.database });
           if (deliveries !== null) return deliveries;
-          const question = `${webhooksText(sound.openDeliveries)} in the copy. Pause or send them?`;
+          const question = `${waitingText(sound.openDeliveries)} in the copy. Pause or send them?`;
           return ask(
             `${question} [${DELIVERIES.join("/")}]`,
             (answer) => DELIVERIES.find((each) => each === answer) ?? null,
@@ -202,7 +201,7 @@ function restoredAnswer(database: string, restored: Restored): Answer {
     lines: [
       `Restored ${database}: ${factsText(facts)}.`,
       ...(setAside === null ? [] : [`What was there before is ${setAside}.`]),
-      `${webhooksText(facts.openDeliveries)}. ${next}`,
+      `${waitingText(facts.openDeliveries)}. ${next}`,
     ],
   };
 }
@@ -213,9 +212,5 @@ function factsDocument(facts: CopyFacts): Readonly<Record<string, number>> {
 }
 
 function factsText({ bytes, tasks }: CopyFacts): string {
-  return `${tasksText(tasks)}, ${bytes.toLocaleString("en")} bytes`;
-}
-
-function webhooksText(count: number): string {
-  return count === 1 ? "1 webhook waits" : `${count.toLocaleString("en")} webhooks wait`;
+  return `${countText(tasks, "task")}, ${bytes.toLocaleString("en")} bytes`;
 }

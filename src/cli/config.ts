@@ -1,15 +1,23 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { type Config, type ConfigVerdict, SETTING_LIST, problemText } from "../config/config.ts";
+import { SETTING_LIST, problemText } from "../config/config.ts";
 import { sampleFile, tomlText } from "../config/sample.ts";
 import { type ShownSetting, shownRows, shownConfig } from "../config/shown-setting.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
-import { type Given, TEXT, optionalWord } from "./arguments.ts";
+import { TEXT, optionalWord } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
-import { type Columns, JSON_ARG, printAnswer, printError, shortText, tableLines } from "./print.ts";
+import {
+  type Columns,
+  JSON_ARG,
+  printAnswer,
+  printError,
+  shortText,
+  tableLines,
+  countText,
+} from "./print.ts";
 import { configOf, judgeCommandConfig, settingArgs } from "./settings.ts";
 
 const check = defineCommand({
@@ -21,62 +29,39 @@ const check = defineCommand({
     "every problem, when not. A missing command is a warning: the tasks of its type would fail.",
   args: { ...settingArgs(), ...JSON_ARG },
   async run(given) {
-    return report(given, await inspect(judgeCommandConfig(given)));
-  },
-});
-
-async function inspect(verdict: ConfigVerdict) {
-  const isConfig = verdict.kind === "config";
-  const config = isConfig ? verdict.config : verdict.draft;
-  const { inspectConfig } = await import("../daemon/check.ts");
-  const found = await inspectConfig(config, { now: systemClock.now(), env: process.env });
-  const problems = [...(isConfig ? [] : verdict.problems), ...found.problems];
-  return { config, problems, warnings: found.warnings };
-}
-
-function report(
-  given: Given<typeof JSON_ARG>,
-  { config, problems, warnings }: Awaited<ReturnType<typeof inspect>>,
-): number {
-  const isValid = problems.length === 0;
-  const lines = [...summaryLines(config), ...warnings.map(warningText)];
-  if (isValid || given.json) {
-    const document = { file: config.file, valid: isValid, problems, warnings, ...countsOf(config) };
+    const verdict = judgeCommandConfig(given);
+    const isRead = verdict.kind === "config";
+    const config = isRead ? verdict.config : verdict.draft;
+    const { inspectConfig } = await import("../daemon/check.ts");
+    const found = await inspectConfig(config, { now: systemClock.now(), env: process.env });
+    const problems = [...(isRead ? [] : verdict.problems), ...found.problems];
+    const isValid = problems.length === 0;
+    const warnings = found.warnings.map((warning) => `warning: ${warning}`);
+    if (!isValid && !given.json) {
+      for (const warning of warnings) printError(warning);
+      throw new ConfigurationError(problems.map(problemText));
+    }
+    const counts = {
+      types: config.types.size,
+      marketplaces: config.marketplaces.length,
+      settings: SETTING_LIST.filter(
+        ({ key, inFile }) => inFile && config.sources.get(key) !== "default",
+      ).length,
+    };
+    const { file } = config;
+    const document = { file, valid: isValid, problems, warnings: found.warnings, ...counts };
+    const names = [...config.types.keys()].join(", ");
+    const lines = [
+      file === null ? "No configuration file exists." : `Read ${file}.`,
+      `${countText(counts.types, "task type")} (${names}), ${countText(counts.marketplaces, "marketplace")}, ` +
+        `${countText(counts.settings, "setting")} given; the rest are defaults.`,
+      "The configuration is in order.",
+      ...warnings,
+    ];
     printAnswer(given, { document, lines });
     return isValid ? EXIT.done : EXIT.configuration;
-  }
-  for (const warning of warnings) printError(warningText(warning));
-  throw new ConfigurationError(problems.map(problemText));
-}
-
-function countsOf(config: Config) {
-  return {
-    types: config.types.size,
-    marketplaces: config.marketplaces.length,
-    settings: SETTING_LIST.filter(
-      ({ key, inFile }) => inFile && config.sources.get(key) !== "default",
-    ).length,
-  };
-}
-
-function summaryLines(config: Config): readonly string[] {
-  const { types, marketplaces, settings } = countsOf(config);
-  const names = [...config.types.keys()].join(", ");
-  return [
-    config.file === null ? "There is no configuration file." : `Read ${config.file}.`,
-    `${countText(types, "task type")} (${names}), ${countText(marketplaces, "marketplace")}, ` +
-      `${countText(settings, "setting")} given; the rest are defaults.`,
-    "The configuration is in order.",
-  ];
-}
-
-function countText(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-function warningText(warning: string): string {
-  return `warning: ${warning}`;
-}
+  },
+});
 
 const print = defineCommand({
   description: "Show every value of the configuration and where it comes from",

@@ -3,11 +3,10 @@ import { readFileSync } from "node:fs";
 import type { Migrated } from "../daemon/database.ts";
 import type { MoveReport } from "../daemon/move.ts";
 import { messageOf } from "../domain/message-of.ts";
-import { tasksText } from "./admin-steps.ts";
 import { TEXT, flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, JSON_ARG, printAnswer } from "./print.ts";
+import { type Answer, JSON_ARG, printAnswer, countText } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, confirm, withProgress } from "./terminal.ts";
 
@@ -87,7 +86,7 @@ function valueOf(text: string): string {
 function toAnswer({ from, to, rows, tasks, wasComplete }: MoveReport): Answer {
   const document = { from, to, rows, tasks, was_complete: wasComplete };
   const done = wasComplete
-    ? `Everything was in ${to} already: ${tasksText(tasks)}.`
-    : `Moved ${tasksText(tasks)}, ${rows.toLocaleString("en")} rows in all, to ${to}, and compared them.`;
+    ? `Everything was in ${to} already: ${countText(tasks, "task")}.`
+    : `Moved ${countText(tasks, "task")}, ${rows.toLocaleString("en")} rows in all, to ${to}, and compared them.`;
   return { document, lines: [done, `${from} starts no more: start postbackd with --db ${to}`] };
 }

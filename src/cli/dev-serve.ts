@@ -70,19 +70,12 @@ function stdinEnds(): Promise<void> {
   });
 }
 
-interface Served {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly account: Partial<MadeAccount>;
-}
-
-async function announce(daemon: Daemon, { config, clock, account }: Served): Promise<void> {
-  const { url, port, store } = daemon;
+async function announce(
+  { url, port, store }: Daemon,
+  { config, clock, account }: { config: Config; clock: Clock } & Pick<DevOrder, "account">,
+): Promise<void> {
   const maker = new AccountMaker({ store, clock });
-  const made = await maker.make({
-    login: STANDARD_DEV_LOGIN,
-    ...account,
-  });
+  const made = await maker.make({ login: STANDARD_DEV_LOGIN, ...account });
   if (made === null) {
     throw new CommandFailure(
       `the account ${STANDARD_DEV_LOGIN} in ${config.database} cannot have this key, or has too many: leave out --key, or take another file`,

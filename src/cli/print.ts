@@ -106,6 +106,15 @@ export function shortText(text: string, lengthMax: number): string {
   return points.length <= lengthMax ? points.join("") : `${points.slice(0, lengthMax).join("")}…`;
 }
 
+/** A number of things: `1 task`, `12,000 tasks`. */
+export function countText(count: number, noun: string): string {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function waitingText(webhooks: number): string {
+  return `${countText(webhooks, "webhook")} ${webhooks === 1 ? "waits" : "wait"}`;
+}
+
 function widthOf(cell: string | undefined): number {
   return [...(cell ?? "")].length;
 }

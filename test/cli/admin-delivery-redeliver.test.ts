@@ -164,10 +164,7 @@ test("redeliver --wait names the pauses that cover its deliveries, and no others
   const ended = await delivery(t, daemon, "redeliver --host 127.0.0.1 --wait");
 
   assert.equal(ended.code, 0);
-  assert.match(
-    ended.stderr,
-    /^postbackd: paused: webhooks to 127\.0\.0\.1; what the order begins /m,
-  );
+  assert.match(ended.stderr, /^postbackd: paused: webhooks to 127\.0\.0\.1; /m);
   assert.ok(!ended.stderr.includes("hooks.example.com"));
 });
 

@@ -147,7 +147,7 @@ test("says of what has not ended yet when it goes on", async (t) => {
       `^scheduled: attempt 2 is due at ${AT}, in \\d+(\\.\\d)? s; attempt 1 failed: .* 503 with Retry-After 7, `,
     ),
   );
-  assert.match(scheduled.stdout, /\n {2}retry-after "7"\n/);
+  assert.match(scheduled.stdout, /\n {2}retry_after +"7"\n/);
   assert.match(
     inFlight.deliveries[0]?.explanation ?? "",
     new RegExp(`^in flight to 127\\.0\\.0\\.1 since ${AT}, for `),
@@ -352,7 +352,7 @@ test("prints what a receiver answered so that it cannot act on a terminal", asyn
 
   for (const { stdout } of [text, json]) assert.doesNotMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u);
   assert.ok(
-    text.stdout.includes(String.raw`response    "\u001b]0;owned\u0007\u009b31m\u202e\r\nline"`),
+    text.stdout.includes(String.raw`response       "\u001b]0;owned\u0007\u009b31m\u202e\r\nline"`),
     text.stdout,
   );
   assert.equal(shown.deliveries[0]?.attempts[0]?.response_excerpt, evil);

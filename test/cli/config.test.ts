@@ -38,7 +38,7 @@ test("checks that nothing is wrong, and says what it read", async (t) => {
   const some = await runProgram(t, ["config", "check", "--host", "::1"], { cwd });
 
   assert.deepEqual([none.code, none.stderr, some.code, some.stderr], [0, "", 0, ""]);
-  assert.match(none.stdout, /^There is no configuration file\.\n1 task type \(echo\), 0 market/);
+  assert.match(none.stdout, /^No configuration file exists\.\n1 task type \(echo\), 0 market/);
   assert.ok(some.stdout.startsWith(`Read ${join(cwd, "postbackd.toml")}.\n2 task types (a, b), `));
   assert.match(some.stdout, /, 2 settings given; .*\nThe configuration is in order\.\n$/);
 });
