@@ -2,7 +2,6 @@ import { listPauses, pauseDeliveries, resumeDeliveries } from "../admin/delivery
 import {
   type AttemptReport,
   type DeliveryReport,
-  hostOf,
   reportDelivery,
   reportDocument,
   deliveryRecord,
@@ -12,7 +11,6 @@ import type { DeliveryPause as PauseShown } from "../api/delivery-pause.ts";
 import { LOGIN } from "../domain/account/login.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { timeOrNull } from "../domain/clock/time.ts";
 import { TASK_ID } from "../domain/task/task.ts";
 import { printable, quotedText } from "../domain/text.ts";
 import { attemptDocument } from "../domain/webhook/attempt-document.ts";
@@ -24,7 +22,6 @@ import type {
   Attempt,
   Delivery,
   DeliveryPause,
-  DeliverySummary,
   PauseScope,
   Store,
   TaskDeliveries,
@@ -62,17 +59,23 @@ const list = defineAdminCommand({
       await checkAccount(store, query.filter);
       const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
       const deliveries = found.slice(0, query.limit);
+      const records = deliveries.map(deliveryRecord);
+      const rows = records.map(({ delivery_id: _, last_attempt: last, ...each }) => {
+        return {
+          ...each,
+          attempt: last?.number,
+          outcome: last?.outcome,
+          status: last?.http_status,
+        };
+      });
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
       const { more, nextCursor } = pageEnd(next);
       return {
         document: {
-          deliveries: deliveries.map(deliveryRecord),
+          deliveries: records,
           ...nextCursor,
         },
-        lines:
-          deliveries.length === 0
-            ? [NO_DELIVERY]
-            : [...tableLines(deliveries, LIST_COLUMNS), ...more],
+        lines: deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(rows), ...more],
       };
     };
   },
@@ -80,18 +83,6 @@ const list = defineAdminCommand({
 
 const NO_DELIVERY =
   "No delivery passes the filter. There is one for each webhook of a task that has finished.";
-
-const LIST_COLUMNS: Columns<DeliverySummary> = {
-  WHEN: ({ last }) => timeOrNull(last?.endedAt ?? null),
-  TASK_ID: ({ taskId }) => taskId,
-  KIND: ({ kind }) => kind,
-  HOST: ({ url }) => hostOf(url),
-  STATE: ({ state }) => state,
-  ATTEMPT: ({ last }) => last?.number ?? null,
-  OUTCOME: ({ last }) => last?.outcome ?? null,
-  STATUS: ({ last }) => last?.httpStatus ?? null,
-  NEXT: ({ nextDueAt }) => timeOrNull(nextDueAt),
-};
 
 const reader = COMMAND_LINE_READER;
 

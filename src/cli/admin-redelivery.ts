@@ -8,7 +8,7 @@ import {
 } from "../admin/redelivery.ts";
 import type { Config } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { durationText, timeOrNull, timeText } from "../domain/clock/time.ts";
+import { durationText, timeOrNull } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { printable } from "../domain/text.ts";
@@ -28,7 +28,7 @@ import { type AdminParts, defineAdminCommand } from "./admin-command.ts";
 import { type Given, TEXT, flag, optionalWord, toggle, word } from "./arguments.ts";
 import { FILTER_ARGS, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, type Columns, cellText, printError, tableLines } from "./print.ts";
+import { type Answer, cellText, printError, tableLines } from "./print.ts";
 import { withProgress } from "./terminal.ts";
 
 const NAME = "postbackd admin delivery";
@@ -88,12 +88,13 @@ export const ordersCommand = defineAdminCommand({
     const found = await store.listRedeliveryOrders({ login: null, limit: ORDERS_LISTED_MAX + 1 });
     const orders = found.slice(0, ORDERS_LISTED_MAX);
     const hasMore = found.length > orders.length;
+    const rows = orders.map((each) => ({ ...orderRecord(each), filter: filterText(each.filter) }));
     const end = hasMore
       ? ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`]
       : [];
     return {
       document: { orders: orders.map(orderRecord), has_more: hasMore },
-      lines: orders.length === 0 ? [NO_ORDER] : [...tableLines(orders, COLUMNS), ...end],
+      lines: orders.length === 0 ? [NO_ORDER] : [...tableLines(rows), ...end],
     };
   },
 });
@@ -205,16 +206,6 @@ function hostLines({ hosts, deliveries }: DeliveryCount): readonly string[] {
 }
 
 const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
-
-const COLUMNS: Columns<RedeliveryOrder> = {
-  ORDER_ID: ({ id }) => id,
-  CREATED: ({ createdAt }) => timeText(createdAt),
-  STATE: stateOf,
-  "SENT AGAIN": ({ redelivered }) => redelivered,
-  "PER SECOND": ({ perSecond }) => perSecond,
-  ENDED: ({ endedAt }) => timeOrNull(endedAt),
-  FILTER: ({ filter }) => filterText(filter),
-};
 
 const LOOK_MS = 500;
 

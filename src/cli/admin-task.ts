@@ -7,12 +7,12 @@ import {
   walkOpen,
 } from "../admin/task.ts";
 import { LOGIN } from "../domain/account/login.ts";
-import { durationText, timeText } from "../domain/clock/time.ts";
+import { durationText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { oneOf } from "../domain/rule.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
-import { type FoundTaskRow, type Store, type TaskTimeline } from "../store/store.ts";
+import { type Store, type TaskTimeline } from "../store/store.ts";
 import {
   type AdminStep,
   accountNamed,
@@ -25,7 +25,7 @@ import { type Given, TEXT, flag, flags, optionalWord, textOf, toggle, word } fro
 import { defineCommand } from "./command.ts";
 import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
-import { countText, factLines, tableLines, type Columns } from "./print.ts";
+import { countText, factLines, tableLines } from "./print.ts";
 import { YES_ARG, confirm } from "./terminal.ts";
 import { byCommand } from "./user.ts";
 
@@ -45,10 +45,17 @@ const list = defineAdminCommand({
     if (login !== null) await accountNamed(login, store);
     const search = { ...ANY_TASK, login, states, type, tag };
     const { tasks, hasMore } = await findTasks(store, { search, limit: limit ?? LISTED });
+    const records = tasks.map(taskRecord);
+    const rows = records.map(({ deliveries, ...task }) => {
+      return {
+        ...task,
+        webhooks: deliveries.map((each) => `${each.kind} ${each.state}`).join(", "),
+      };
+    });
     const more = hasMore ? ["", "There may be more: --limit takes up to 1000."] : [];
     return {
-      document: { tasks: tasks.map(taskRecord), has_more: hasMore },
-      lines: tasks.length === 0 ? ["No task passes."] : [...tableLines(tasks, COLUMNS), ...more],
+      document: { tasks: records, has_more: hasMore },
+      lines: tasks.length === 0 ? ["No task passes."] : [...tableLines(rows), ...more],
     };
   },
 });
@@ -70,17 +77,6 @@ const show = defineAdminCommand({
     return { document: { task }, lines };
   },
 });
-
-const COLUMNS: Columns<FoundTaskRow> = {
-  CREATED: ({ createdAt }) => timeText(createdAt),
-  TASK_ID: ({ id }) => id,
-  ACCOUNT: ({ login }) => login,
-  TYPE: ({ type }) => type,
-  TAG: ({ tag }) => tag,
-  STATE: ({ state }) => state,
-  CODE: ({ statusCode }) => statusCode,
-  WEBHOOKS: ({ deliveries }) => deliveries.map(({ kind, state }) => `${kind} ${state}`).join(", "),
-};
 
 const BULK_ARGS = {
   account: flag(LOGIN, "Account whose tasks are meant"),
