@@ -61,12 +61,7 @@ const list = defineAdminCommand({
       const deliveries = found.slice(0, query.limit);
       const records = deliveries.map(deliveryRecord);
       const rows = records.map(({ delivery_id: _, last_attempt: last, ...each }) => {
-        return {
-          ...each,
-          attempt: last?.number,
-          outcome: last?.outcome,
-          status: last?.http_status,
-        };
+        return { ...each, ...NO_ATTEMPT, ...last };
       });
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
       const { more, nextCursor } = pageEnd(next);
@@ -81,6 +76,8 @@ const list = defineAdminCommand({
   },
 });
 
+// The columns come from the first row.
+const NO_ATTEMPT = { number: null, ended_at: null, outcome: null, http_status: null, error: null };
 const NO_DELIVERY =
   "No delivery passes the filter. There is one for each webhook of a task that has finished.";
 

@@ -285,6 +285,6 @@ test("keeps an order for the next start of the daemon, and a cancelled one sends
   assert.match(late.stderr, /was done at 20.*, with 1 delivery sent again/);
   assert.match(
     shown.stdout,
-    /^ORDER_ID .*\n.* done +1 +20 +20.* +--state given_up\n.* cancelled +0 .* +--state delivered\n$/,
+    /^ORDER ID .*\n.* done .* 20 +1 +--state given_up\n.* cancelled .* 0 +--state delivered\n$/,
   );
 });

@@ -136,8 +136,8 @@ test(
     const meant = restore();
     await meant.shows("[y/N]");
     meant.type("yes\n");
-    await meant.shows("[hold/resume]");
-    meant.type("hold\n");
+    await meant.shows("[pause/resume]");
+    meant.type("pause\n");
     assert.equal(await meant.exit, 0, meant.shown);
     assert.equal(replaced(), true);
     assert.equal(existsSync(database), true);

@@ -36,7 +36,7 @@ test(
     // One at a time: the other is refused meanwhile.
     assert.equal(await onTerminal.exit, 0, onTerminal.shown);
     const inScript = await runProgram(t, backup("create", `${database}.two`));
-    const restore = [...backup("restore", `${database}.two`), "--deliveries", "hold", "--yes"];
+    const restore = [...backup("restore", `${database}.two`), "--deliveries", "pause", "--yes"];
 
     assert.match(onTerminal.shown, /MiB copied: (\d+) of \1\D/);
     assert.match(onTerminal.shown, /tables checked: (\d+) of \1\D/);

@@ -119,7 +119,7 @@ export const NOT_ON_CLUSTER: readonly Exception[] = [
         "an account that is disabled says what it holds, in the answer and in the list, and goes on when it is enabled",
       ],
       "http/operator-delivery-pauses.test.ts": [
-        "nothing goes out to a host that is held, what waits is counted, and it goes out after the release",
+        "nothing goes out to a host that is paused, what waits is counted, and it goes out after the resume",
       ],
       "http/operator-nodes.test.ts": [
         "a daemon with a file of its own is the one node, with every role and what it runs",
