@@ -60,9 +60,7 @@ const list = defineAdminCommand({
       const found = await store.listAllDeliveries({ ...query, limit: query.limit + 1 });
       const deliveries = found.slice(0, query.limit);
       const records = deliveries.map(deliveryRecord);
-      const rows = records.map(({ delivery_id: _, last_attempt: last, ...each }) => {
-        return { ...each, ...NO_ATTEMPT, ...last };
-      });
+      const rows = records.map(({ last_attempt: last, ...each }) => ({ ...each, ...last }));
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
       const { more, nextCursor } = pageEnd(next);
       return {
@@ -70,14 +68,16 @@ const list = defineAdminCommand({
           deliveries: records,
           ...nextCursor,
         },
-        lines: deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(rows), ...more],
+        lines: deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(rows, COLUMNS), ...more],
       };
     };
   },
 });
 
-// The columns come from the first row.
-const NO_ATTEMPT = { number: null, ended_at: null, outcome: null, http_status: null, error: null };
+const COLUMNS = [
+  ...(["ended_at", "task_id", "login", "kind", "host", "state"] as const),
+  ...(["number", "outcome", "http_status", "error", "next_attempt_at"] as const),
+];
 const NO_DELIVERY =
   "No delivery passes the filter. There is one for each webhook of a task that has finished.";
 

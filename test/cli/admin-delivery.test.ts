@@ -410,8 +410,8 @@ test("lists deliveries newest first, page by page, without what stands behind th
   );
   assert.equal(all.next_cursor, null);
   assert.deepEqual([...first.deliveries, ...rest.deliveries], all.deliveries);
-  assert.match(failed.stdout, /^TASK ID +LOGIN +KIND +HOST +STATE .*\n.+\n$/);
-  assert.match(failed.stdout, / postback +127\.0\.0\.1 +scheduled +20.* +1 +20.* +failed +500 /);
+  assert.match(failed.stdout, /^ENDED AT +TASK ID +LOGIN +KIND +HOST +STATE .*\n.+\n$/);
+  assert.match(failed.stdout, / postback +127\.0\.0\.1 +scheduled +1 +failed +500 /);
   assert.doesNotMatch(failed.stdout, /hidden|token/);
   assert.match(none.stdout, /^No delivery passes the filter\./);
   // The filter is no setting, such as the host to listen on: a name beyond ASCII is one.
