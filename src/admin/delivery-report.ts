@@ -55,7 +55,7 @@ function stepsOf({ kind, url }: Delivery, { task }: TaskDeliveries): readonly Ur
   // The client's own text is not kept: a task holds its URLs in encoded form.
   const steps =
     first === undefined ? [] : [{ ...first, step: "as posted, in encoded form" }, ...rest];
-  // The stored URL is requested, whatever the present rules would make of the posted one.
+  // Attempts request the stored URL, also if the present rules would make another of the posted URL.
   return steps.at(-1)?.url === url ? steps : [...steps, { step: "as stored", url }];
 }
 

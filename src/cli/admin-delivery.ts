@@ -114,7 +114,7 @@ const show = defineAdminCommand({
 
 interface Wanted {
   readonly wanted: readonly Delivery[];
-  /** The reason why there is none; null where there is one. */
+  /** The reason why the task has no such delivery; null if it has one. */
   readonly none: string | null;
 }
 

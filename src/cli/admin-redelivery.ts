@@ -210,8 +210,8 @@ const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
 const LOOK_MS = 500;
 
 /**
- * Waits for the end of an order, in whichever process. Tells on stderr that it waits, and once what may keep the order
- * back. Who ends the command ends the waiting alone.
+ * Waits until a daemon has finished an order. Prints to stderr that it waits, and the reasons that may hold up the order.
+ * If the command is ended before, the order goes on.
  */
 export async function waitForOrder(
   order: RedeliveryOrder,

@@ -36,7 +36,7 @@ const list = defineAdminCommand({
   example: `${NAME} list --account alice --state failed --limit 10`,
   args: {
     account: flag(LOGIN, "Only tasks of this account"),
-    state: flags(oneOf(TASK_STATES), "Where it stands; may be repeated"),
+    state: flags(oneOf(TASK_STATES), "State of the task; may be repeated"),
     type: flag(textOf("NAME"), "Only tasks of this type"),
     tag: flag(TAG, "Only tasks with this tag"),
     ...LIMIT_ARG,
@@ -108,7 +108,7 @@ const cancel = defineAdminCommand({
 });
 
 const erase = defineAdminCommand({
-  description: "Erase a task with its input, result and webhooks, for good",
+  description: "Erase a task permanently, with its input, result and webhooks",
   example: `${NAME} erase 01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6`,
   notes:
     "Cancel a running task first. A webhook that is still to be sent is lost only with --with-webhooks; one that\n" +

@@ -81,7 +81,7 @@ async function listenUntilStopped(
   plan: ListenPlan,
   output: { readonly json: boolean },
 ): Promise<void> {
-  // Of a stop that goes well there is nothing to say.
+  // A stop without a problem logs nothing.
   const log = createLogger({ level: "warn", format: "text" });
   const stop = new AbortController();
   const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });

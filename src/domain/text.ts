@@ -25,8 +25,7 @@ export function isPlainText(value: unknown, lengthMax: number): value is string 
   return value.isWellFormed() && !hasControl(value);
 }
 
-// Labels come from clients, and requests for access from anybody: they must not move a terminal's cursor or reverse its
-// text.
+// Texts of clients must not move a terminal's cursor or reverse its text.
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 
 /** Text without the characters that a terminal would act on. */

@@ -107,7 +107,7 @@ test("a daemon that is started on a copy sends none of the webhooks that wait th
     [[null, null, "start --pause-deliveries", 1]],
   );
   await rehearsal.stop();
-  // A pause outlasts the daemon that was told of it.
+  // A pause lasts longer than the daemon that read it.
   const again = startProgram(t, start, { cwd });
   await again.ready;
   assert.equal(receiver.requests.length, 0);
@@ -145,6 +145,14 @@ const OLD_NAMES: readonly (readonly [words: readonly string[], nearest: string])
   [["admin", "delivery", "holds"], ""],
   [["start", "--hold-deliveries"], "--pause-deliveries"],
 ];
+
+test("backup restore takes pause and resume for --deliveries, and refuses hold", async (t) => {
+  const words = ["backup", "restore", "copy.db", "--deliveries", "hold"];
+  const { code, stdout, stderr } = await runProgram(t, words);
+
+  assert.deepEqual([code, stdout], [2, ""]);
+  assert.match(stderr, /^postbackd: --deliveries .*pause, resume/);
+});
 
 for (const [words, nearest] of OLD_NAMES) {
   test(`postbackd ${words.join(" ")} is refused as an unknown name`, async (t) => {

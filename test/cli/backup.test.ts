@@ -275,7 +275,7 @@ test("with nobody to ask, a restore must be told what becomes of the webhooks", 
   assert.match(stderr, /--deliveries is missing: pause keeps .* resume sends/);
 });
 
-test("a restore with pause pauses all webhooks, also those of an older schema's copy", async (t) => {
+test("a restore with pause pauses all webhooks, also in a copy with an older schema", async (t) => {
   const place = await newPlace(t);
   await makeCopy(t, place);
   const older = join(place.folder, "older.db");

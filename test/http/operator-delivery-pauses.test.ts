@@ -20,7 +20,15 @@ async function start(t: TestContext) {
   return { daemon, operator: await signInOperator(daemon) };
 }
 
-test("what is no account, host or reason is 40501, and a body that is no object 40503: nothing is paused or resumed", async (t) => {
+test("the paths of holds do not exist", async (t) => {
+  const { operator } = await start(t);
+
+  for (const path of ["/delivery_holds", "/delivery_holds/release"]) {
+    assert.equal((await operator.post(path, {})).code, 40400, path);
+  }
+});
+
+test("a bad account, host or reason is 40501, and a body that is not an object 40503: nothing is paused or resumed", async (t) => {
   const { operator } = await start(t);
   await operator.post(PAUSES, { host: "kept.example.com" });
   const faults: readonly (readonly [field: string, values: readonly unknown[]])[] = [

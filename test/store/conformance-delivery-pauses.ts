@@ -57,7 +57,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
     );
   });
 
-  test("there is a limit to the number of pauses, which is no hindrance to those that are there", async (t) => {
+  test("the number of pauses has a limit, and existing pauses stay", async (t) => {
     const { store } = await open(t);
     const pauses = Array.from({ length: PAUSES_MAX }, (_, i) =>
       newPause({ host: `h${i}.example` }),
@@ -69,7 +69,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
     assert.equal((await store.listDeliveryPauses()).length, PAUSES_MAX);
   });
 
-  test("counts what is scheduled in all lanes, in those of a host, of an account, and in one", async (t) => {
+  test("counts the scheduled attempts of all lanes, of a host, of an account and of one lane", async (t) => {
     const { store } = await open(t);
     const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
     await seedDelivery(store, ada, { host: "a.example" });

@@ -30,7 +30,7 @@ export class HeldLanes {
     this.#accounts.delete(accountId);
   }
 
-  /** Pauses these scopes and no others. Returns the scopes that were paused before and are not any more. */
+  /** Pauses these scopes and no others. Returns the scopes whose pause ends by that. */
   setScopes(scopes: readonly PauseScope[]): readonly PauseScope[] {
     const before = this.#scopes;
     const now = new Map(scopes.map((scope) => [scopeKey(scope), scope]));
