@@ -369,13 +369,19 @@ async function health(t: TestContext, subject: Subject): Promise<void> {
 }
 
 async function completion(t: TestContext, subject: Subject): Promise<void> {
-  await t.test("completion: a script that knows the commands, for each shell", async (t) => {
-    for (const shell of ["bash", "zsh", "fish"]) {
+  await t.test("completion: a script for each shell, which runs the program", async (t) => {
+    for (const shell of ["bash", "zsh", "fish", "powershell"]) {
       const { code, stdout, stderr } = await subject.run(t, ["completion", shell]);
       assert.deepEqual([code, stderr], [0, ""], shell);
-      for (const word of ["explain-url", "rotate", "ready-file"]) {
-        assert.ok(stdout.includes(word), `${word} for ${shell}`);
-      }
+      assert.match(stdout, /postbackd completion complete '?--'? /, shell);
+    }
+    for (const [line, offered] of [
+      [["expl"], "explain-url"],
+      [["admin", "secret", "ro"], "rotate"],
+      [["start", "--ready"], "--ready-file"],
+    ] as const) {
+      const { stdout } = await subject.run(t, ["completion", "complete", "--", ...line]);
+      assert.equal(stdout.split("\t")[0], offered);
     }
   });
 }

@@ -8,7 +8,8 @@ import { BINARY } from "./binary.ts";
 const PACKAGES = [
   // Node's own.
   ...["balanced-match", "brace-expansion"],
-  ...["@pinojs/redact", "atomic-sleep", "better-sqlite3", "consola", "croner", "defu"],
+  ...["@bomb.sh/tab", "@pinojs/redact", "atomic-sleep", "better-sqlite3", "citty", "consola"],
+  ...["croner", "defu"],
   ...["get-port-please", "h3"],
   ...["http-shutdown", "listhen", "on-exit-leak-free", "pathe", "pino", "pino-std-serializers"],
   ...["quick-format-unescaped", "rou3", "safe-stable-stringify", "smol-toml", "sonic-boom", "srvx"],

@@ -116,7 +116,7 @@ test(
     const copy = join(data, "copy.db");
 
     const made = await asRoot("backup", "create", copy);
-    const restored = await asRoot("backup", "restore", copy, "--deliveries", "hold");
+    const restored = await asRoot("backup", "restore", copy, "--deliveries", "pause");
     const owners = ownersIn(data);
     await start().ready;
 
@@ -140,7 +140,7 @@ test(
     await asRoot("backup", "create", join(data, "copy.db"));
     copyFileSync(join(data, "copy.db"), ofRoot);
     chownSync(ofRoot, 0, 0);
-    const restored = await asRoot("backup", "restore", ofRoot, "--deliveries", "hold");
+    const restored = await asRoot("backup", "restore", ofRoot, "--deliveries", "pause");
 
     assert.deepEqual([made.code, restored.code], [1, 1], restored.stderr);
     assert.match(
