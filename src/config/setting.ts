@@ -201,7 +201,7 @@ export const SETTINGS = {
       integerBetween(0, 1_000_000),
       {
         default: 300,
-        description: "Unknown keys and wrong logins from one address in a minute; 0 is no limit",
+        description: "Failed authentications of one address in a minute; 0 is no limit",
       },
     ),
     accessRequestsPerHour: setting(

@@ -89,6 +89,12 @@ const REFUSED = [
     'import type { Config } from "../config/config.ts";',
     "the daemon's configuration, a type",
   ],
+  [
+    "admin/a.ts",
+    'import { defineOperation } from "../http/operation.ts";',
+    "a caller of use cases",
+  ],
+  ["admin/b.ts", 'import { readFileSync } from "node:fs";', "input and output"],
   ["cli/a.ts", 'import { open } from "../store/sqlite/sqlite-store.ts";', "a database"],
   ["cli/b.ts", 'import { connect } from "node:net";', "connections of its own"],
   ["daemon/daemon.ts", 'import { start } from "../cli/start.ts";', "the command line"],
