@@ -302,8 +302,8 @@ CREATE INDEX redelivery_orders_open ON redelivery_orders (seq) WHERE ended_at IS
 -- Finds what the sweep erases.
 CREATE INDEX redelivery_orders_ended ON redelivery_orders (ended_at) WHERE ended_at IS NOT NULL;
 
--- Pauses of deliveries: no attempt starts in a lane that a row covers. A row without account and host covers
--- everything. Few rows: the daemon reads them all, by the second.
+-- Pauses of deliveries: no attempt starts in a lane that a row covers. A row without account and host covers everything.
+-- The daemon reads all rows each second; they are few. schema-postgres.sql has the reason for the name.
 CREATE TABLE delivery_holds (
   seq         INTEGER PRIMARY KEY AUTOINCREMENT,
   -- NULL covers all accounts.

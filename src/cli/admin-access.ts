@@ -46,7 +46,7 @@ const list = defineAdminCommand({
 });
 
 const NO_REQUEST = {
-  all: "There is no access request.",
+  all: "No access request exists.",
   pending: `No access request waits for a decision; '${NAME} list --all' shows decided ones.`,
 };
 

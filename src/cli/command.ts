@@ -32,7 +32,7 @@ export interface Definition<Args extends ArgumentTable> extends CommandTexts {
   /** Returns the message for a flag that the command does not have. */
   readonly unknownFlag?: typeof nearestFlag;
   /** Returns an exit code if the result is a no. */
-  // A method, not a property: so a command is assignable whatever its arguments are.
+  // A method, not a property: TypeScript compares its parameter loosely, so each command fits the one type.
   run?(given: Given<Args>): Promise<number | void> | number | void;
 }
 

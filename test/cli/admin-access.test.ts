@@ -162,7 +162,7 @@ test("says so when nothing waits, or nobody ever asked", async (t) => {
   const all = await runAdmin(t, cwd, "access list --all");
 
   assert.match(pending.stdout, /^No access request waits for a decision; .*list --all/);
-  assert.equal(all.stdout, "There is no access request.\n");
+  assert.equal(all.stdout, "No access request exists.\n");
 });
 
 test("approves a request: makes the account and shows its key and secret once", async (t) => {

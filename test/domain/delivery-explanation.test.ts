@@ -382,12 +382,12 @@ test("says of what is paused since when and what else is, and to the operator wh
 
   assert.match(
     operators,
-    /^paused: attempt \d, due at .* UTC, waits because the operator has paused webhooks to hooks\.corp since .* \(maintenance\); release them$/,
+    /^paused: attempt \d, due at .* UTC, waits because the operator has paused webhooks to hooks\.corp since .* \(maintenance\); resume them$/,
   );
-  assert.match(accounts, /since [^()]*; ask the operator to release them$/);
+  assert.match(accounts, /since [^()]*; ask the operator to resume them$/);
 });
 
-test("a hold changes nothing about what has ended or is under way", () => {
+test("a pause changes nothing about deliveries that have ended or are in flight", () => {
   const url = { kind: "postback", url: URL } as const;
   const delivered: Delivery = { ...url, state: "given_up", attempts: [FAILED] };
   const circumstances = { now: T0, reader: COMMAND_LINE_READER };
@@ -398,7 +398,7 @@ test("a hold changes nothing about what has ended or is under way", () => {
   );
 });
 
-test("a webhook is held by the hold that covers its account and its host, whatever else is held", () => {
+test("a webhook is paused by the pause that covers its account and its host", () => {
   const ofAda: DeliveryPause = { ...HOLD, accountId: 1, login: "ada", host: null };
   const ofLane: DeliveryPause = { ...HOLD, accountId: 2, login: "bob", host: "::1" };
   const holds = [HOLD, ofAda, ofLane];

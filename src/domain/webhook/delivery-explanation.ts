@@ -134,7 +134,7 @@ function explainPaused(
   // The operator's words are for operators.
   const reason = role === "operator" && pause.reason !== null ? ` (${pause.reason})` : "";
   const since = `the operator has paused ${scopeText(pause)} since ${writeTime(pause.since)}${reason}`;
-  const remedy = adviceText({ operator: "release them" }, role);
+  const remedy = adviceText({ operator: "resume them" }, role);
   return `paused: attempt ${number}, due at ${writeTime(dueAt)}, waits because ${since}; ${remedy}`;
 }
 
