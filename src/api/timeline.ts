@@ -86,7 +86,7 @@ const TimelineDelivery = s.named(
     url: s.text(),
     host: s.text(),
     state: DeliveryState,
-    explanation: s.text("Where the delivery stands and why, without a full stop."),
+    explanation: s.text("The state of the delivery and the reason, without a full stop."),
     next_attempt_at: s.nullable(Time),
     is_paused: IsPaused,
     request: TimelineRequest,

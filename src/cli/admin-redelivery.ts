@@ -41,7 +41,7 @@ const HOSTS_LISTED_MAX = 50;
 const ENDED: readonly DeliveryState[] = ["delivered", ...UNDELIVERED_STATES];
 
 export const redeliverCommand = defineAdminCommand({
-  description: "Send webhooks again: those of a task, or all that pass a filter",
+  description: "Send the webhooks of a task again, or all webhooks that pass a filter",
   example: `${NAME} redeliver --host hooks.example.com --since 2h --dry-run`,
   notes:
     "A filter without --state and --outcome selects deliveries that were given up or refused, not delivered\n" +
