@@ -21,15 +21,16 @@ export async function pauseDeliveries(
   return { outcome, waiting: await store.countScheduled(scope) };
 }
 
-/** Ends the pause of exactly these deliveries. Returns how many wait and all other pauses; null if it does not exist. */
+/** Ends the pause of exactly these deliveries. Returns how many waited and all other pauses; null if it does not exist. */
 export async function resumeDeliveries(
   { scope, login }: PausedDeliveries,
   { store, audit }: AdminContext<"resumeDeliveries" | "listDeliveryPauses" | "countScheduled">,
 ) {
+  // Counted before the resume: afterwards a running daemon sends them while they are counted.
+  const waiting = await store.countScheduled(scope);
   const entry = audit("delivery.resumed", login, { host: scope.host });
   if (!(await store.resumeDeliveries({ ...scope, audit: entry }))) return null;
-  const left = await store.listDeliveryPauses();
-  return { left, waiting: await store.countScheduled(scope) };
+  return { left: await store.listDeliveryPauses(), waiting };
 }
 
 /** Lists all pauses with the webhooks that wait, counted for the first `countedMax` of them. */
