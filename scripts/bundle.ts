@@ -26,7 +26,7 @@ const HELPER_ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
   if (start.isRecorded) {
     require("./store/sqlite/writes.ts");
-  } else if (isMainThread) require("./runners/command/command-host-main.ts");
+  } else if (isMainThread) require("./run/command-host-main.ts");
   else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
   else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
   else if (workerData.role === "backup") require("./store/sqlite/backup-thread.ts");

@@ -40,7 +40,7 @@ const DAEMON_MODULES = {
   "reader-thread": "store/sqlite/reader-thread.ts",
   "backup-thread": "store/sqlite/backup-thread.ts",
   "parser-thread": "parser/parser-thread.ts",
-  "command-host-main": "runners/command/command-host-main.ts",
+  "command-host-main": "run/command-host-main.ts",
 };
 
 /**

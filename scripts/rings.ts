@@ -3,7 +3,7 @@
  * point inwards, towards `domain`; what a ring does not name, it may not import.
  */
 export interface Ring {
-  /** Its files: all of a folder (`net/*`) or one (`main.ts`). */
+  /** Its files: all of a folder (`run/*`) or one (`main.ts`). */
   readonly files: string;
   /** What else of `src` it may import, in the same notation; a ring in one of its own folders too. */
   readonly imports: readonly string[];
@@ -88,24 +88,20 @@ export const RINGS: readonly Ring[] = [
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],
   },
+  // Webhooks, and what every connection that the program opens is made with: it knows no task.
   {
-    files: "net/*",
-    imports: ["domain/*"],
+    files: "deliver/*",
+    imports: ["domain/*", "store/store.ts"],
     packages: [],
     // fs and os for what the machine says of names and addresses: the hosts file, its interfaces.
     node: ["crypto", "fs", "os", "zlib", ...NETWORK, ...PLUMBING],
   },
+  // Tasks, and the engine that joins them with their webhooks.
   {
-    files: "runners/*",
-    imports: ["domain/*", "net/*"],
-    packages: [],
-    node: ["child_process", "crypto", ...MACHINE, ...PLUMBING],
-  },
-  {
-    files: "engine/*",
-    imports: ["domain/*", "store/store.ts", "runners/runner.ts"],
+    files: "run/*",
+    imports: ["domain/*", "store/store.ts", "deliver/*"],
     packages: ["croner"],
-    node: PLUMBING,
+    node: ["child_process", "crypto", ...MACHINE, ...PLUMBING],
   },
   // Use cases of the operator, for commands and the API.
   { files: "admin/*", imports: ["api/*", "domain/*", "store/store.ts"], packages: [], node: [] },
@@ -118,9 +114,7 @@ export const RINGS: readonly Ring[] = [
   // What `postbackd dev` adds: it stands between the parts of the daemon.
   {
     files: "dev/*",
-    imports: [
-      ...["domain/*", "store/store.ts", "runners/runner.ts", "http/dev-desk.ts", "verify.ts"],
-    ],
+    imports: [...["domain/*", "store/store.ts", "run/runner.ts", "http/dev-desk.ts", "verify.ts"]],
     packages: [],
     // child_process and net for what outlives a process that is killed.
     node: ["crypto", "child_process", "net", ...PLUMBING],
@@ -128,7 +122,7 @@ export const RINGS: readonly Ring[] = [
   // What may take long to parse, in a thread of its own: what the two rings parse, for both of them.
   {
     files: "parser/*",
-    imports: ["domain/*", "http/long-parses.ts", "runners/http/service-result.ts", "assets.ts"],
+    imports: ["domain/*", "http/long-parses.ts", "run/service-result.ts", "assets.ts"],
     packages: [],
     node: ["worker_threads", ...PLUMBING],
   },
@@ -151,14 +145,21 @@ export const RINGS: readonly Ring[] = [
   // `postbackd worker`, and the library that programs make workers with: clients of the API in processes of their own.
   {
     files: "worker/*",
-    imports: ["api/*", "domain/*", "net/*", "runners/*"],
+    imports: [
+      ...["api/*", "domain/*", "deliver/service-client.ts", "deliver/service-retry.ts"],
+      ...["run/command.ts", "run/function.ts", "run/orphan.ts", "run/process-table.ts"],
+      ...["run/program.ts", "run/runner.ts"],
+    ],
     packages: [],
     node: PLUMBING,
   },
   // `postbackd listen`: a client of the API that shows an account's webhooks to a local receiver.
   {
     files: "listen/*",
-    imports: ["api/*", "domain/*", "net/*"],
+    imports: [
+      ...["api/*", "domain/*", "deliver/pem-file.ts", "deliver/resolver.ts", "deliver/send.ts"],
+      ...["deliver/service-client.ts", "deliver/service-retry.ts", "deliver/trust.ts"],
+    ],
     packages: [],
     node: PLUMBING,
   },
@@ -184,8 +185,7 @@ export const RINGS: readonly Ring[] = [
     files: "daemon/*",
     imports: [
       ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
-      ...["net/*"],
-      ...["runners/*", "engine/*"],
+      ...["deliver/*", "run/*"],
       ...["http/*", "parser/*", "dev/*", "assets.ts"],
     ],
     packages: [],

@@ -15,7 +15,7 @@ import { withoutUnusedCode } from "./unused-code.ts";
 
 const ENTRIES = [
   "main.ts",
-  "runners/command/command-host-main.ts",
+  "run/command-host-main.ts",
   "store/sqlite/writer-thread.ts",
   "store/sqlite/reader-thread.ts",
   "store/sqlite/backup-thread.ts",

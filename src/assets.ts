@@ -95,7 +95,7 @@ export const threadOptions: ThreadOptions = {};
 /** The command line of the process that runs commands: bare Node, because a loader would make it larger. */
 export const commandHost: readonly [string, ...string[]] = [
   process.execPath,
-  fileURLToPath(new URL("./runners/command/command-host-main.ts", import.meta.url)),
+  fileURLToPath(new URL("./run/command-host-main.ts", import.meta.url)),
 ];
 
 /**

@@ -7,10 +7,10 @@ import { newWebhookSecret } from "../src/domain/account/account.ts";
 import type { AttemptResult } from "../src/domain/webhook/delivery.ts";
 import type { OperatorEvent } from "../src/domain/webhook/operator-event.ts";
 import { createLogger } from "../src/log.ts";
+import { startSender, toPolicy } from "./deliver/sender-setup.ts";
 import { readEvent } from "./flow/shown-event.ts";
 import { createFakeClock } from "./helpers/fake-clock.ts";
 import { startReceiver } from "./helpers/receiver.ts";
-import { startSender, toPolicy } from "./net/sender-setup.ts";
 
 const SECRET = newWebhookSecret();
 const MINUTE_MS = 60_000;

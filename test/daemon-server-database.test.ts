@@ -8,7 +8,7 @@ import { askHealth } from "../src/daemon/health.ts";
 import { DatabaseError, databaseOf } from "../src/daemon/store.ts";
 import { systemClock } from "../src/domain/clock/clock.ts";
 import { nodeNameOf } from "../src/domain/node-name.ts";
-import { pidNamespace } from "../src/runners/command/process-table.ts";
+import { pidNamespace } from "../src/run/process-table.ts";
 import { loaded } from "./helpers/config.ts";
 import { afterwards, tempFolder } from "./helpers/daemon.ts";
 import { askDatabase, eventually } from "./helpers/postgres-nodes.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { ServiceManager } from "../src/daemon/service-manager.ts";
 import type { LogFacts, Logger } from "../src/domain/log.ts";
-import type { ProgramEnd } from "../src/runners/command/program-run.ts";
+import type { ProgramEnd } from "../src/run/program-run.ts";
 import { createFakeClock } from "./helpers/fake-clock.ts";
 
 const DONE: ProgramEnd = { kind: "exited", code: 0 };

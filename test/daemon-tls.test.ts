@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { readTlsFiles, warnOfValidity } from "../src/daemon/tls.ts";
+import { TlsFileError } from "../src/deliver/pem-file.ts";
 import { createLogger } from "../src/log.ts";
-import { TlsFileError } from "../src/net/pem-file.ts";
+import { makeCertificate } from "./deliver/certificate.ts";
 import { tempFolder } from "./helpers/daemon.ts";
-import { makeCertificate } from "./net/certificate.ts";
 
 const DAY_MS = 86_400_000;
 const OWN = makeCertificate({ commonName: "own", names: ["api.example.com"] });

@@ -3,7 +3,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { Logger } from "../domain/log.ts";
 import { messageOf } from "../domain/message-of.ts";
-import { Scheduler } from "../engine/scheduler.ts";
+import { Scheduler } from "../run/scheduler.ts";
 import type { BackupRun } from "../store/sqlite/backup-run.ts";
 import { removeUnfinished } from "../store/sqlite/backup.ts";
 import { documentPath } from "../store/sqlite/copy-facts.ts";

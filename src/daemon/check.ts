@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 
 import type { Config, ConfigProblem } from "../config/config.ts";
+import { TlsFileError } from "../deliver/pem-file.ts";
 import { codeOf } from "../domain/message-of.ts";
-import { TlsFileError } from "../net/pem-file.ts";
-import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
-import type { Environment } from "../runners/command/program.ts";
+import { commandEnvironment, commandProblem } from "../run/program.ts";
+import type { Environment } from "../run/program.ts";
 import { readServerAddress } from "../store/postgres/machine/server-address.ts";
 import { StoreError } from "../store/store.ts";
 import { readTlsFiles, readWebhookAuthorities, validityFaults } from "./tls.ts";

@@ -1,8 +1,8 @@
 import { decideResumption, readClocks } from "../domain/clock/clock-reading.ts";
+import { ClockWatch } from "../domain/clock/clock-watch.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
 import type { Logger } from "../domain/log.ts";
-import { ClockWatch } from "../engine/upkeep/clock-watch.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 export interface ClockParts {

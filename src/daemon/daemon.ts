@@ -8,11 +8,11 @@ import type { Logger, LogLine } from "../domain/log.ts";
 import type { Gauges, Observer } from "../domain/observer.ts";
 import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
 import type { TellProgress } from "../domain/work-progress.ts";
-import type { Engine } from "../engine/engine.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
 import { atMetricsAddress, checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
 import type { HttpServer, ServerOptions } from "../http/server/server.ts";
+import type { Engine } from "../run/engine.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryPause, Store } from "../store/store.ts";
 import type { Api } from "./api.ts";
@@ -35,7 +35,7 @@ import { readTlsFiles, readWebhookAuthorities, warnOfValidity, type TlsMaterial 
 
 export { DatabaseError } from "./store.ts";
 export { NOT_RELOADED } from "./reload.ts";
-export { TlsFileError } from "../net/pem-file.ts";
+export { TlsFileError } from "../deliver/pem-file.ts";
 export { ListenError } from "../http/server/listen-error.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 

@@ -1,4 +1,5 @@
 import type { Config } from "../config/config.ts";
+import type { Sender } from "../deliver/send.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
 import { IdGenerator } from "../domain/id.ts";
@@ -6,7 +7,6 @@ import type { Logger } from "../domain/log.ts";
 import { decideDelivery, type AttemptResult } from "../domain/webhook/delivery.ts";
 import { eventBody, eventRequest, type OperatorEvent } from "../domain/webhook/operator-event.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
-import type { Sender } from "../net/send.ts";
 
 export interface EventSenderDeps {
   readonly clock: Clock;

@@ -1,6 +1,6 @@
 import type { LostNode } from "../domain/stats/condition.ts";
 import type { FailureCount } from "../domain/stats/service-status.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine } from "../run/engine.ts";
 import { StoreError, type NodeSummary, type Store } from "../store/store.ts";
 
 interface NodeParts {

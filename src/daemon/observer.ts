@@ -1,6 +1,6 @@
 import type { Logger } from "../domain/log.ts";
 import { WAITING_COUNTED_MAX, type Gauges, type Observer } from "../domain/observer.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine } from "../run/engine.ts";
 import type { Store } from "../store/store.ts";
 
 /** The same observer for the rings: what it throws, at once or later, ends here, and the first of it is logged. */

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 
 import type { Logger } from "../domain/log.ts";
-import { endOrphans } from "../runners/command/orphan.ts";
+import { endOrphans } from "../run/orphan.ts";
 
 /**
  * The name under which the commands of a file's daemon run: the file itself, whatever path leads to it. While a daemon

@@ -9,7 +9,7 @@ import { withPasswordOf, type ServerUrl } from "../domain/address/server-url.ts"
 import { codeOf, messageOf } from "../domain/message-of.ts";
 import { nodeNameOf } from "../domain/node-name.ts";
 import { missingStandby } from "../domain/stats/database-health.ts";
-import { pidNamespace } from "../runners/command/process-table.ts";
+import { pidNamespace } from "../run/process-table.ts";
 import { readServerAddress, type ServerAddress } from "../store/postgres/machine/server-address.ts";
 import type { PostgresStoreOptions } from "../store/postgres/postgres-store.ts";
 import {

@@ -5,7 +5,7 @@ import { serviceUnit } from "../assets.ts";
 import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
 import type { CommandLine } from "../domain/command-line.ts";
 import { messageOf } from "../domain/message-of.ts";
-import { runToExit } from "../runners/command/program-run.ts";
+import { runToExit } from "../run/program-run.ts";
 
 const USER = "postbackd";
 const UNIT = "/etc/systemd/system/postbackd.service";

@@ -1,8 +1,8 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { hrtimeNow } from "../domain/clock/timers.ts";
 import type { Logger } from "../domain/log.ts";
-import { type ProgramEnd, runToExit } from "../runners/command/program-run.ts";
-import type { Environment } from "../runners/command/program.ts";
+import { type ProgramEnd, runToExit } from "../run/program-run.ts";
+import type { Environment } from "../run/program.ts";
 
 export interface ServiceManagerDeps {
   /** The process's environment, from which everything of the service manager is taken away. */

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { decideServiceStatus, type ServiceStatus } from "../domain/stats/service-status.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine } from "../run/engine.ts";
 import { StoreError, type Store } from "../store/store.ts";
 import { healthOfAll } from "./nodes.ts";
 

@@ -1,13 +1,19 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 
 import type { Config, TlsFiles } from "../config/config.ts";
+import {
+  certificatesIn,
+  pemFault,
+  PRIVATE_KEY,
+  readPem,
+  type PemFile,
+} from "../deliver/pem-file.ts";
+import { readAuthorities } from "../deliver/trust.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { messageOf } from "../domain/message-of.ts";
 import type { HttpServer } from "../http/server/server.ts";
 import { checkPair, type TlsPair } from "../http/server/tls-server.ts";
-import { certificatesIn, pemFault, PRIVATE_KEY, readPem, type PemFile } from "../net/pem-file.ts";
-import { readAuthorities } from "../net/trust.ts";
 
 /** A certificate with its key, checked, and the facts about it that may be logged. */
 export interface TlsMaterial extends TlsPair {

@@ -1,6 +1,8 @@
 import { hostname } from "node:os";
 
 import type { Config } from "../config/config.ts";
+import { OwnAddresses } from "../deliver/own-addresses.ts";
+import { Resolver, type Resolution, type ResolverOptions } from "../deliver/resolver.ts";
 import { EMPTY_ALLOW_LIST, type AllowList } from "../domain/address/allow-list.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { withDeadline } from "../domain/clock/wait.ts";
@@ -17,8 +19,6 @@ import {
   type UrlVerdict,
   type WebhookTarget,
 } from "../domain/webhook/webhook-url.ts";
-import { OwnAddresses } from "../net/own-addresses.ts";
-import { Resolver, type Resolution, type ResolverOptions } from "../net/resolver.ts";
 
 const POLICY_AGE_MS_MAX = 10_000;
 

@@ -3,7 +3,7 @@ import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock, type Clock, type SteadyClock } from "../domain/clock/clock.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { DevDesk, DevEvent } from "../http/dev-desk.ts";
-import type { Runner } from "../runners/runner.ts";
+import type { Runner } from "../run/runner.ts";
 import type { DueList, Store } from "../store/store.ts";
 import { AccountMaker } from "./account-maker.ts";
 import type { AttemptSender } from "./attempt-sender.ts";

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { timeoutSignal } from "../domain/clock/timers.ts";
 import type { DevResultDesk, OrderedEnd, ResultRule } from "../http/dev-desk.ts";
-import type { RunOptions, RunOutcome, RunRequest, Runner } from "../runners/runner.ts";
+import type { RunOptions, RunOutcome, RunRequest, Runner } from "../run/runner.ts";
 import type { DueNotes } from "./due-notes.ts";
 import type { TaskNews } from "./task-news.ts";
 import type { WorkWatch } from "./work-watch.ts";

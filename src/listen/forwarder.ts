@@ -1,10 +1,10 @@
 import type { TimelineDelivery } from "../api/timeline.ts";
+import { Resolver } from "../deliver/resolver.ts";
+import { Sender, type SenderOptions } from "../deliver/send.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "../domain/address/allow-list.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
 import type { WebhookRequest } from "../domain/webhook/webhook-request.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
-import { Resolver } from "../net/resolver.ts";
-import { Sender, type SenderOptions } from "../net/send.ts";
 import type { SignedBytes } from "./attempt-request.ts";
 
 export type Forwarded = Pick<AttemptResult, "httpStatus" | "error">;

@@ -1,11 +1,11 @@
+import { createServiceClient } from "../deliver/service-client.ts";
+import { readAuthorities } from "../deliver/trust.ts";
 import type { Clock } from "../domain/clock/clock.ts";
-import { createServiceClient } from "../net/service-client.ts";
-import { readAuthorities } from "../net/trust.ts";
 import { AccountApi } from "./account-api.ts";
 import { Forwarder } from "./forwarder.ts";
 import { Listener, type ListenReport } from "./listener.ts";
 
-export { TlsFileError } from "../net/pem-file.ts";
+export { TlsFileError } from "../deliver/pem-file.ts";
 export { DaemonRefusal } from "./account-api.ts";
 export type { ListenReport } from "./listener.ts";
 

@@ -3,7 +3,7 @@ import { parentPort } from "node:worker_threads";
 import { messageOf } from "../domain/message-of.ts";
 import { StatusError } from "../domain/status.ts";
 import { BODY_PARSES } from "../http/long-parses.ts";
-import { RESULT_PARSES } from "../runners/http/service-result.ts";
+import { RESULT_PARSES } from "../run/service-result.ts";
 
 /** The entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */
 

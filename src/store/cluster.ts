@@ -1,6 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { DatabaseHealth } from "../domain/stats/database-health.ts";
 import type { FailureCount } from "../domain/stats/service-status.ts";
+import { StoreError } from "./store-error.ts";
 
 /** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */
 export interface ClusterStore {
@@ -121,4 +122,15 @@ export interface NodeSummary {
  */
 export interface LeftWork {
   readonly of: "earlier life" | "ended nodes";
+}
+
+/** Throws a passing error while this node is no member: what it claimed would be somebody else's by then. */
+export function requireMember(cluster: Pick<Cluster, "isMember">): void {
+  if (!cluster.isMember())
+    throw new StoreError("unreachable", "this node is no member until it joins again");
+}
+
+/** True when what a node began in this life (its `self` then) is somebody else's now. */
+export function isLifeOver(life: string, cluster: Pick<Cluster, "self" | "isMember">): boolean {
+  return cluster.self !== life || !cluster.isMember();
 }

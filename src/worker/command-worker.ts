@@ -1,8 +1,8 @@
 import { hashKey } from "../domain/account/key.ts";
-import { createCommandRunner, type CommandRunnerOptions } from "../runners/command/command.ts";
-import { endOrphans } from "../runners/command/orphan.ts";
-import { pidNamespace } from "../runners/command/process-table.ts";
-import { commandEnvironment, commandProblem } from "../runners/command/program.ts";
+import { createCommandRunner, type CommandRunnerOptions } from "../run/command.ts";
+import { endOrphans } from "../run/orphan.ts";
+import { pidNamespace } from "../run/process-table.ts";
+import { commandEnvironment, commandProblem } from "../run/program.ts";
 import type { Pool } from "./held-run.ts";
 import { openWorker, type OpenWorkerOptions } from "./open-worker.ts";
 import type { WorkerEnd } from "./worker.ts";

@@ -1,6 +1,6 @@
 import { LEASE_MS_MAX, LEASE_MS_MIN, type LeaseRef } from "../domain/lease/lease.ts";
 import type { TaskProgress } from "../domain/task/progress.ts";
-import type { Runner } from "../runners/runner.ts";
+import type { Runner } from "../run/runner.ts";
 
 /** Types that share their places, of which `runner.concurrency` says how many there are. */
 export interface Pool {

@@ -1,10 +1,10 @@
 import type { OperationKey } from "../api/answers.ts";
+import type { ServiceClient } from "../deliver/service-client.ts";
+import { backoffMs } from "../deliver/service-retry.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { withDeadline } from "../domain/clock/wait.ts";
 import type { JsonObject } from "../domain/json/json.ts";
 import type { Logger } from "../domain/log.ts";
-import type { ServiceClient } from "../net/service-client.ts";
-import { backoffMs } from "../net/service-retry.ts";
 import { passing, toReply, type Reply } from "./reply.ts";
 
 type WorkerOperation =

@@ -4,7 +4,7 @@ import { isJsonObject, toJsonText, type JsonObject } from "../domain/json/json.t
 import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import { parseTrace } from "../domain/task/trace.ts";
-import type { RunFailureDetail, RunRequest } from "../runners/runner.ts";
+import type { RunFailureDetail, RunRequest } from "../run/runner.ts";
 import { shortLine } from "./reply.ts";
 
 /** The worker protocol (contract §7) as JSON: the bodies to send and the answers to read. */

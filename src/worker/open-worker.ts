@@ -1,4 +1,4 @@
-import { createServiceClient } from "../net/service-client.ts";
+import { createServiceClient } from "../deliver/service-client.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { Worker, type WorkerDeps } from "./worker.ts";
 

@@ -1,3 +1,4 @@
+import type { ServiceAnswer } from "../deliver/service-client.ts";
 import {
   isJsonObject,
   JSON_DEPTH_MAX,
@@ -5,7 +6,6 @@ import {
   toPlainNumber,
   type JsonObject,
 } from "../domain/json/json.ts";
-import type { ServiceAnswer } from "../net/service-client.ts";
 
 /** The meaning of a daemon's answer to a worker. Every `reason` fits on one line of the log. */
 export type Reply<Read> =

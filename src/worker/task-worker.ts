@@ -1,7 +1,7 @@
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
-import { createFunctionRunner } from "../runners/function/function.ts";
-import type { Runner } from "../runners/runner.ts";
+import { createFunctionRunner } from "../run/function.ts";
+import type { Runner } from "../run/runner.ts";
 import type { Pool } from "./held-run.ts";
 import { openWorker } from "./open-worker.ts";
 import type { TaskHandler, TaskWorker } from "./options.ts";

@@ -1,7 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { CLAIM_WAIT_SECONDS_MAX, type LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
-import { isEndedBySupervisor, type RunOutcome } from "../runners/runner.ts";
+import { isEndedBySupervisor, type RunOutcome } from "../run/runner.ts";
 import { Claimer } from "./claimer.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { HeldRun, type Pool } from "./held-run.ts";

@@ -5,10 +5,10 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import { makeCertificate } from "../deliver/certificate.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
-import { makeCertificate } from "../net/certificate.ts";
 import { bearer, Client, only } from "./client.ts";
 import { PART, type Started, type Subject } from "./subject.ts";
 

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { SETTING_LIST } from "../../src/config/config.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 import type { Finished } from "../helpers/program.ts";
-import { makeCertificate } from "../net/certificate.ts";
 
 interface ShownSetting {
   readonly key: string;

@@ -18,11 +18,11 @@ import { z } from "zod";
 
 import { newWebhookSecret } from "../../src/domain/account/account.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
-import { makeCertificate } from "../net/certificate.ts";
 
 const EXAMINED = z.object({
   ok: z.boolean(),

@@ -15,12 +15,12 @@ import type { Health, HealthQuestion } from "../../src/daemon/health.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Clock } from "../../src/domain/clock/clock.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
 import { loaded } from "../helpers/config.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { loopbackCertificate } from "../http/tls-client.ts";
-import { makeCertificate } from "../net/certificate.ts";
 
 const READY = '{"status":"ok"}';
 const STARTING = '{"status":"unavailable","reason":"starting or stopping"}';

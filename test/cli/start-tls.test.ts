@@ -3,9 +3,9 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
+import type { Certificate } from "../deliver/certificate.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { httpsClient, loopbackCertificate } from "../http/tls-client.ts";
-import type { Certificate } from "../net/certificate.ts";
 
 const FIRST = loopbackCertificate("first");
 const SECOND = loopbackCertificate("second");

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
-import { readProcess } from "../../src/runners/command/process-table.ts";
+import { readProcess } from "../../src/run/process-table.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { isThere } from "../helpers/process.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses, type HeldProcess } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses, type HeldProcess } from "../run/held-process.ts";
 import { startCluster } from "./start.ts";
 
 const skip = existsSync("/proc/self/environ") ? reasonToSkipPostgres() : "this system has no /proc";

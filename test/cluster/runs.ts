@@ -1,8 +1,8 @@
 import { basename } from "node:path";
 import type { TestContext } from "node:test";
 
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** A command that a node has started, and that goes on until it is told to finish. */
 export interface HeldRun {

@@ -262,8 +262,8 @@ function phrasesIn(path: string): readonly string[] {
 
 const ERROR_SOURCES = [
   ...["attempt", "dial", "exchange", "failure", "resolver", "send"].map((name) => `net/${name}.ts`),
-  "engine/deliver/delivery-dispatcher.ts",
-  "engine/deliver/unsent-result.ts",
+  "deliver/delivery-dispatcher.ts",
+  "deliver/unsent-result.ts",
 ];
 
 // Words to the log and to the store, which no attempt ends with.

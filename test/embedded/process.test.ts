@@ -9,8 +9,8 @@ import { createDaemon } from "postbackd";
 import { isThere } from "../helpers/process.ts";
 import { runProgram, startProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** Runs a program of test/fixtures/embedded where a daemon of the command line would find no end of faults. */
 async function run(

@@ -6,8 +6,8 @@ import { test } from "node:test";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** What the real program does with a run of its own whose task the command line cancels. */
 

@@ -5,8 +5,8 @@ import { test, type TestContext } from "node:test";
 
 import { startTestDaemon, tempFolder, type ShownTask, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { node, sh, timerOf } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node, sh, timerOf } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** What commands do wrong, or what is wrong with them, and exactly what a client is told of it. */
 

@@ -7,17 +7,13 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { fileOwner } from "../../src/daemon/orphan.ts";
-import { RUN_OF } from "../../src/runners/command/orphan.ts";
-import { readProcess } from "../../src/runners/command/process-table.ts";
+import { RUN_OF } from "../../src/run/orphan.ts";
+import { readProcess } from "../../src/run/process-table.ts";
 import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";
 import { isThere } from "../helpers/process.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
-import { node } from "../runners/command-run.ts";
-import {
-  openHeldProcesses,
-  type HeldProcess,
-  type HeldProcesses,
-} from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses, type HeldProcess, type HeldProcesses } from "../run/held-process.ts";
 
 const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";
 

@@ -5,8 +5,8 @@ import { test } from "node:test";
 
 import { processHoldings } from "../../scripts/kit/processes.ts";
 import { startTestDaemon, tempFolder } from "../helpers/daemon.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 const skip = existsSync("/proc/self/fd") ? false : "this system has no /proc";
 

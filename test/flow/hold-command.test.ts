@@ -7,8 +7,8 @@ import type { HeldWork } from "../../src/domain/account/held-work.ts";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** What the command line says of an account that it disables while the real program serves it. */
 

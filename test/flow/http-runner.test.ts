@@ -13,7 +13,7 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { startTrap } from "../helpers/trap.ts";
-import { drive } from "../runners/command-run.ts";
+import { drive } from "../run/command-run.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 

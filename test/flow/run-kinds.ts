@@ -6,8 +6,8 @@ import type { TestContext } from "node:test";
 import type { EmbeddedDaemon, TypeSettings } from "postbackd";
 
 import { claim, outcomesOf } from "../http/worker-requests.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** Every kind of runner, with runs that last until the test ends them. */
 

@@ -6,14 +6,14 @@ import { test, type TestContext } from "node:test";
 import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { FileWatch } from "../../src/daemon/file-watch.ts";
 import { StorageWatch } from "../../src/daemon/storage.ts";
+import { DeliveryDispatcher } from "../../src/deliver/delivery-dispatcher.ts";
+import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
 import { systemClock, type Clock, type Timer } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import { DeliveryDispatcher } from "../../src/engine/deliver/delivery-dispatcher.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import { ClockWatch } from "../../src/engine/upkeep/clock-watch.ts";
-import { Sweeper } from "../../src/engine/upkeep/sweeper.ts";
 import { LiveFeed } from "../../src/http/live/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
+import { Engine } from "../../src/run/engine.ts";
+import { Sweeper } from "../../src/run/sweeper.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { tempFolder, testConfig } from "../helpers/daemon.ts";
 

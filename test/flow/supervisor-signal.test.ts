@@ -7,8 +7,8 @@ import { createTestAccount } from "../helpers/daemon.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
-import { node } from "../runners/command-run.ts";
-import { openHeldProcesses } from "../runners/held-process.ts";
+import { node } from "../run/command-run.ts";
+import { openHeldProcesses } from "../run/held-process.ts";
 
 /** A daemon in a folder with a type whose command tells its pid and stays; `toml` has more types. */
 async function setUp(t: TestContext, toml = "") {

@@ -11,7 +11,7 @@ import { type Program, runProgram, startProgram, temporaryFolder } from "../help
 import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { createTestWorker } from "../http/worker-requests.ts";
-import { type HeldProcesses, openHeldProcesses } from "../runners/held-process.ts";
+import { type HeldProcesses, openHeldProcesses } from "../run/held-process.ts";
 
 const COMMAND = fileURLToPath(new URL("../fixtures/commands/answer.mjs", import.meta.url));
 

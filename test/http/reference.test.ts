@@ -12,7 +12,7 @@ import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
 import { openServer } from "../../src/http/server/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
-import { RESULT_PARSES } from "../../src/runners/http/service-result.ts";
+import { RESULT_PARSES } from "../../src/run/service-result.ts";
 import { StoreError, type Store } from "../../src/store/store.ts";
 import { loaded } from "../helpers/config.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";

@@ -5,8 +5,8 @@ import { test, type TestContext } from "node:test";
 import { H3 } from "h3";
 
 import { openServer } from "../../src/http/server/server.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
-import { makeCertificate } from "../net/certificate.ts";
 import { httpsClient, loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";
 
 const LIMITS = {

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { createServiceClient } from "../../src/net/service-client.ts";
+import { createServiceClient } from "../../src/deliver/service-client.ts";
 import { verifyPingback, verifyPostback } from "../../src/verify.ts";
+import { postOf } from "../deliver/service-post.ts";
 import { createTestAccount, type TestAccount } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { runProgram, startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
@@ -17,7 +18,6 @@ import {
 } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { loopbackCertificate } from "../http/tls-client.ts";
-import { postOf } from "../net/service-post.ts";
 
 const TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
 

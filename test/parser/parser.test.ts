@@ -6,7 +6,7 @@ import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { StatusError } from "../../src/domain/status.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
 import { newParser } from "../../src/parser/parser.ts";
-import { RESULT_PARSES } from "../../src/runners/http/service-result.ts";
+import { RESULT_PARSES } from "../../src/run/service-result.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 /** The parser with its real thread. */

@@ -1,7 +1,7 @@
 import type { TestContext } from "node:test";
 
+import type { Certificate } from "../deliver/certificate.ts";
 import { findFreePort } from "../helpers/port.ts";
-import type { Certificate } from "../net/certificate.ts";
 import type { Signers } from "./deliveries.ts";
 import { OWN_ADDRESS, startPeer } from "./peer-process.ts";
 import type { PeerAddress, PeerProgram } from "./peer-process.ts";

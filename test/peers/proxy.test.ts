@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { TestContext } from "node:test";
 import { setDefaultCACertificates } from "node:tls";
 
-import { makeCertificate } from "../net/certificate.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
 import { replay, withHeaders } from "./changes.ts";
 import { startDeliveries } from "./deliveries.ts";
 import { HAPROXY, HAPROXY_PROGRAM } from "./haproxy.ts";

@@ -8,11 +8,11 @@ import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
 
 import { ROOT } from "../../scripts/manifest.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { exchange } from "../helpers/raw-http.ts";
 import { EventReader } from "../http/event-stream.ts";
-import { makeCertificate } from "../net/certificate.ts";
 import { areAtHand, OWN_ADDRESS, type PeerProgram } from "./peer-process.ts";
 
 /** The name that the files of deploy/ have for the site. */

@@ -5,7 +5,7 @@ import { dirname, join, relative } from "node:path";
 
 const ROOT = dirname(dirname(import.meta.dirname));
 
-/** Sources by path, as in `src/net/send.ts`. */
+/** Sources by path, as in `src/deliver/send.ts`. */
 export type Sources = ReadonlyMap<string, string>;
 
 /** Rules broken, by path: `eslint(no-restricted-imports)` and the like. */

@@ -5,10 +5,10 @@ import { createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
+import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
+import { createServiceClient } from "../../src/deliver/service-client.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createLogger } from "../../src/log.ts";
-import type { ServiceAnswer } from "../../src/net/service-client.ts";
-import { createServiceClient } from "../../src/net/service-client.ts";
 import { Link, waitMsAfter } from "../../src/worker/link.ts";
 import {
   answer,

@@ -1,10 +1,10 @@
 import type { TestContext } from "node:test";
 
+import { createServiceClient } from "../../src/deliver/service-client.ts";
+import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
 import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { createLogger } from "../../src/log.ts";
-import { createServiceClient } from "../../src/net/service-client.ts";
-import type { ServiceAnswer } from "../../src/net/service-client.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/runners/runner.ts";
+import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/run/runner.ts";
 import { Link, type LinkOptions } from "../../src/worker/link.ts";
 import { Worker, type WorkerEnd } from "../../src/worker/worker.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { ServiceAnswer } from "../../src/net/service-client.ts";
+import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
 import {
   answer,
   claimedTask,

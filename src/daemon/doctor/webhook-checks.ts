@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
+import { Resolver } from "../../deliver/resolver.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
 import { withDeadline } from "../../domain/clock/wait.ts";
-import { Resolver } from "../../net/resolver.ts";
 import { explainUrl } from "../url.ts";
 import { failure, sound, warning, type Finding } from "./finding.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { ClockWatch } from "../../../src/domain/clock/clock-watch.ts";
 import { createVirtualClock, type VirtualClock } from "../../../src/domain/clock/virtual-clock.ts";
-import { ClockWatch } from "../../../src/engine/upkeep/clock-watch.ts";
 import { DatabaseClock } from "../../../src/store/postgres/machine/database-clock.ts";
 
 const T0 = Date.parse("2030-01-31T09:00:00.000Z");

@@ -9,8 +9,8 @@ import { createSecureContext, TLSSocket } from "node:tls";
 import { connectError } from "../../../src/store/postgres/machine/connect-error.ts";
 import { Connection } from "../../../src/store/postgres/machine/connection.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import { makeCertificate, type Certificate } from "../../deliver/certificate.ts";
 import { temporaryFolder } from "../../helpers/program.ts";
-import { makeCertificate, type Certificate } from "../../net/certificate.ts";
 
 // Messages of PostgreSQL's protocol: AuthenticationOk, then ReadyForQuery.
 const SIGNED_IN = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49]);

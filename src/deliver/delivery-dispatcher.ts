@@ -1,0 +1,400 @@
+import type { LogFacts } from "../domain/log.ts";
+import type { LaneGauge, Observer } from "../domain/observer.ts";
+import type { PauseScope } from "../domain/webhook/delivery-pause.ts";
+import {
+  decideDelivery,
+  type AttemptResult,
+  type DeliveryDecision,
+} from "../domain/webhook/delivery.ts";
+import {
+  webhookRequest,
+  type SendRequest,
+  type WebhookRequest,
+} from "../domain/webhook/webhook-request.ts";
+import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
+import {
+  isLifeOver,
+  type AttemptRef,
+  type ClaimedAttempt,
+  type Cluster,
+  type Lane,
+  type LaneRef,
+  type LeftWork,
+  type Store,
+} from "../store/store.ts";
+import { toPace } from "./attempt-end.ts";
+import { bytesOf, classOf } from "./claimed-load.ts";
+import { FailureLines } from "./failure-lines.ts";
+import type { HealthRecord } from "./health-record.ts";
+import { LaneClaims } from "./lane-claims.ts";
+import type { AttemptClass, LaneLimits } from "./lane-places.ts";
+import { Lanes } from "./lanes.ts";
+import type { LoopDeps, Part } from "./loop.ts";
+import { isRejected, persist, type PersistDeps } from "./persist.ts";
+import { PROVEN_MAX } from "./proven-lanes.ts";
+import type { ReadyAttempt } from "./ready-attempts.ts";
+import { Steps } from "./steps.ts";
+import { TimeShifts } from "./time-shifts.ts";
+import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./unsent-result.ts";
+
+/** The part of the store that this dispatcher uses. */
+export type DeliveryQueue = Pick<
+  Store,
+  | "claimAttempts"
+  | "makeLargePostback"
+  | "recordAttempt"
+  | "listLanes"
+  | "listDueLanes"
+  | "listProvenLanes"
+  | "listInFlight"
+  | "shiftTimes"
+  | "hastenAttempts"
+>;
+
+export interface DeliveryDispatcherDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+  readonly cluster: Pick<Cluster, "self" | "isMember" | "holds" | "membership">;
+  readonly observer?: Observer | undefined;
+  readonly store: DeliveryQueue;
+  readonly sender: {
+    /** Makes one attempt. Never rejects: every end is a result. */
+    send(request: SendRequest): Promise<AttemptResult>;
+    /** Breaks off everything in flight: an attempt without a status ends as `interrupted`. */
+    abort(): void;
+  };
+  readonly urlPolicy: () => UrlPolicy;
+  readonly limits: LaneLimits;
+  /** Waits before each retry, counted from the failure. */
+  readonly retryAfterMs: readonly number[];
+  readonly health: Pick<HealthRecord, "noteAttempt">;
+}
+
+// A lane that delivered within this time before a start, and was answered since, counts as proven after it.
+const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Claims due attempts lane by lane, sends them, and records each with what follows from it.
+ *
+ *     due → claim (committed) → judge, resolve, sign, send → decide → record (committed) → …
+ *
+ * An attempt is in flight on disk before its first packet, and its end is written before what its lane starts
+ * next: a crash in between leaves it `interrupted`, to be sent again at once.
+ */
+export class DeliveryDispatcher implements Part {
+  readonly #deps: DeliveryDispatcherDeps;
+  readonly #lanes: Lanes;
+  readonly #shifts: TimeShifts;
+  readonly #claims: LaneClaims;
+  readonly #failed: FailureLines;
+  /** The life of this node in which it sends. */
+  #life: string;
+  /** Claims, shifts, and attempts that were started and are not recorded yet. */
+  readonly #steps = new Steps();
+
+  constructor(deps: DeliveryDispatcherDeps) {
+    this.#deps = deps;
+    this.#lanes = new Lanes(deps.limits);
+    this.#shifts = new TimeShifts(deps);
+    this.#claims = new LaneClaims({
+      ...deps,
+      lanes: this.#lanes,
+      shifts: this.#shifts,
+      steps: this.#steps,
+      start: (attempt) => this.#start(attempt),
+      hold: (accountIds) => this.hold(accountIds),
+    });
+    this.#failed = new FailureLines(deps, "attempt failed");
+    this.#life = deps.cluster.self;
+  }
+
+  /**
+   * Records what an earlier process left in flight as interrupted, and learns what is scheduled and which hosts
+   * answered lately.
+   */
+  async recover(): Promise<{ readonly interrupted: number }> {
+    const { store, clock } = this.#deps;
+    this.divide();
+    const interrupted = await this.takeUp({ of: "earlier life" });
+    await this.#shifts.hasten();
+    const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
+    for (const lane of await store.listProvenLanes(proven)) this.#lanes.noteProven(lane);
+    for (const lane of await store.listLanes({ accountId: "all" })) this.#lanes.note(lane);
+    return { interrupted };
+  }
+
+  /** Records what was left in flight as interrupted, to be sent again at once. Answers how many attempts that were. */
+  async takeUp(left: LeftWork): Promise<number> {
+    const attempts = await persist(() => this.#deps.store.listInFlight(left), this.#deps);
+    await Promise.all(attempts.map((attempt) => this.#recordUnsent(attempt, INTERRUPTED)));
+    return attempts.length;
+  }
+
+  /** Takes this node's share of the places among those nodes that are there now. */
+  divide(): void {
+    const { cluster } = this.#deps;
+    this.#lanes.divide({ self: cluster.self, members: cluster.membership() });
+    this.#takeBack();
+    this.pump();
+  }
+
+  /** Learns what is scheduled anywhere. */
+  async lookAtAll(): Promise<void> {
+    this.#notice(await this.#readLanes("all"));
+  }
+
+  /** Learns what became due in this time, whoever scheduled it. */
+  async lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void> {
+    const { store } = this.#deps;
+    this.#notice(await persist(() => store.listDueLanes(interval), this.#deps));
+  }
+
+  /** Breaks off what is not this node's any more, after it was lost as a member: others send it again. */
+  abandon(): void {
+    const { cluster, sender } = this.#deps;
+    if (isLifeOver(this.#life, cluster)) {
+      this.#claims.takeAll();
+      if (this.#lanes.inFlight > 0) sender.abort();
+    }
+    this.#life = cluster.self;
+  }
+
+  /** Tells that these lanes have a first attempt due now. */
+  wake(lanes: readonly LaneRef[]): void {
+    this.#noteDue(lanes, "fresh");
+    this.pump();
+  }
+
+  /** Tells that these lanes have an attempt due now, a first one or a retry. */
+  wakeAny(lanes: readonly LaneRef[]): void {
+    this.#noteDue(lanes, "retries");
+    this.wake(lanes);
+  }
+
+  /**
+   * Starts nothing of these accounts, which are disabled, until {@link resume}. What is in flight goes to its end. An
+   * account that the store calls disabled at a claim is held as well.
+   */
+  hold(accountIds: Iterable<number>): void {
+    for (const accountId of accountIds) this.#lanes.hold(accountId);
+    this.#takeBack();
+  }
+
+  /** How much is scheduled and under way. */
+  get gauge(): LaneGauge {
+    const { size, inFlight, held } = this.#lanes;
+    const { accounts, pauses } = held;
+    return { lanes: size, underWay: inFlight, heldAccounts: accounts.size, pauses };
+  }
+
+  /** Resumes what these accounts have scheduled; they were held and are enabled. */
+  async resume(accountIds: Iterable<number>): Promise<void> {
+    for (const accountId of accountIds) {
+      // Changes from now on are noted; earlier ones are read.
+      this.#lanes.release(accountId);
+      this.#claims.resume(accountId);
+      this.#notice(await this.#readLanes(accountId));
+    }
+  }
+
+  /**
+   * Starts nothing in the lanes of these scopes, and resumes what others have scheduled that were held before. What is in
+   * flight goes to its end.
+   */
+  async pauseOnly(scopes: readonly PauseScope[]): Promise<void> {
+    const released = this.#lanes.pauseOnly(scopes);
+    this.#takeBack();
+    // Changes from now on are noted; earlier ones are read.
+    const ofAll = released.some(({ accountId }) => accountId === null);
+    const accounts = new Set(released.map(({ accountId }) => accountId ?? "all"));
+    for (const each of ofAll ? (["all"] as const) : accounts) {
+      this.#notice(await this.#readLanes(each));
+    }
+  }
+
+  #notice(lanes: readonly Lane[]): void {
+    for (const lane of lanes) this.#lanes.note(lane);
+    this.pump();
+  }
+
+  /**
+   * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
+   * retry of 5 minutes comes 5 minutes after the failure, whatever the wall clock shows. Nothing is claimed until that
+   * is on disk; then this settles. Another node's role is given some seconds for it.
+   */
+  clockWasSet(byMs: number): Promise<void> {
+    const { log } = this.#deps;
+    log.warn({ byMs }, "the machine's clock was set; scheduled work moves with it");
+    this.#lanes.shift(byMs);
+    return this.#steps.track(this.#shifts.begin(byMs).then(() => this.pump()));
+  }
+
+  /** Starts whatever is due and has room. Called when something changed, and once a second. */
+  pump(): void {
+    this.#claims.pump();
+  }
+
+  /** Ends what is ready of lanes that are closed; it is scheduled again. */
+  #takeBack(): void {
+    this.#endUnsent(this.#claims.takeBack());
+  }
+
+  #endUnsent(attempts: readonly ReadyAttempt[]): void {
+    for (const { attempt } of attempts) {
+      const ended = this.#recordUnsent(attempt, TAKEN_BACK)
+        .catch(this.#deps.failed)
+        .finally(() => this.pump());
+      void this.#steps.track(ended);
+    }
+  }
+
+  /** True when nothing is in flight and nothing is due that would still be started. */
+  isIdle(): boolean {
+    return (
+      this.#steps.isNone && (this.#claims.isDraining || this.#lanes.isIdle(this.#deps.clock.now()))
+    );
+  }
+
+  quiet(): Promise<void> {
+    return this.#steps.quiet();
+  }
+
+  /** Claims no more. What is in flight goes on, within its deadline; what is ready is sent. */
+  drain(): void {
+    this.#claims.drain();
+  }
+
+  /** Breaks off what is in flight; it is recorded as interrupted. */
+  abort(): void {
+    this.drain();
+    this.#endUnsent(this.#claims.takeAll());
+    this.#deps.sender.abort();
+  }
+
+  #start(attempt: ReadyAttempt): void {
+    const made = this.#make(attempt)
+      .catch(this.#deps.failed)
+      .finally(() => this.pump());
+    void this.#steps.track(made);
+  }
+
+  async #make({ attempt, life }: ReadyAttempt): Promise<void> {
+    const { clock, log } = this.#deps;
+    const startedAt = clock.monotonic();
+    const lagMs = Math.max(0, clock.now() - attempt.dueAt);
+    const { taskId: task, kind, number, host } = attempt;
+    log.debug({ task, kind, attempt: number, host }, "an attempt began");
+    const result = await this.#send(attempt, life);
+    const ms = clock.monotonic() - startedAt;
+    const recorded = this.#record(attempt, result);
+    this.#lanes.ended({
+      accountId: attempt.accountId,
+      host: attempt.host,
+      class: classOf(attempt),
+      bytes: bytesOf(attempt),
+      pace: toPace(result.outcome, ms),
+    });
+    // The record is in the writer's queue before the claim that the free place allows: one commit serves both, and a
+    // full lane moves on one commit earlier (measured: 15 % more deliveries/s to one receiver).
+    this.pump();
+    const { state } = await recorded;
+    const { outcome } = result;
+    log.debug({ ...factsOf(attempt, result), delivery: state }, "an attempt ended");
+    this.#deps.observer?.attempt?.({ kind, host, outcome, ms, lagMs, state });
+  }
+
+  async #recordUnsent(attempt: AttemptRef, result: AttemptResult): Promise<void> {
+    const { state } = await this.#record(attempt, result);
+    const { kind, host } = attempt;
+    const { outcome } = result;
+    this.#deps.observer?.attempt?.({ kind, host, outcome, ms: null, lagMs: null, state });
+  }
+
+  async #send(attempt: ClaimedAttempt, life: string): Promise<AttemptResult> {
+    const { urlPolicy, sender, log, cluster } = this.#deps;
+    try {
+      // Judged again at every attempt: the rules may be stricter now, and the row may have been tampered with.
+      const verdict = judgeWebhookUrl(attempt.url, urlPolicy());
+      if (verdict.kind === "refused") return toRefused(attempt.host, verdict);
+      const { accountId } = attempt;
+      const request = await this.#requestOf(attempt);
+      if (request === null) return NOT_MADE;
+      // Others send what was claimed in a life that is over.
+      if (isLifeOver(life, cluster)) return INTERRUPTED;
+      return await sender.send({ ...request, target: verdict.target, accountId });
+    } catch (error) {
+      // A task that cannot be put into a request must not keep all others from being sent.
+      log.error({ err: error, host: attempt.host }, "an attempt could not be made");
+      return NOT_MADE;
+    }
+  }
+
+  // A body of megabytes is put together and signed twice, which takes up to 20 ms; nobody else should wait for that.
+  async #requestOf(attempt: ClaimedAttempt): Promise<WebhookRequest<string | Uint8Array> | null> {
+    if (attempt.largeBytes === null) return webhookRequest(attempt);
+    return persist(() => this.#deps.store.makeLargePostback(attempt), this.#deps);
+  }
+
+  async #record(attempt: AttemptRef, result: AttemptResult): Promise<DeliveryDecision> {
+    const { store, clock, retryAfterMs, log } = this.#deps;
+    const now = clock.now();
+    const setMs = this.#shifts.setMs;
+    // The same moment, whatever the clock is set to meanwhile: the disk may be full for an hour.
+    const endedAt = (): number => now + this.#shifts.setMs - setMs;
+    const decide = (): DeliveryDecision =>
+      decideDelivery(result.outcome, {
+        endedAt: endedAt(),
+        retriesUsed: attempt.retry,
+        retryAfterMs,
+      });
+    this.#noteHealth(attempt.host, result.outcome);
+    const write = (kept: AttemptResult): Promise<void> =>
+      persist(
+        () =>
+          store.recordAttempt({ attempt, result: kept, endedAt: endedAt(), decision: decide() }),
+        this.#deps,
+      );
+    await write(result).catch((err: unknown) => {
+      if (!isRejected(err)) throw err;
+      log.error(
+        { err, task: attempt.taskId, host: attempt.host },
+        "a response could not be stored",
+      );
+      return write(withoutTexts(result));
+    });
+    const decision = decide();
+    if (decision.state === "scheduled") {
+      const { dueAt } = decision;
+      this.#lanes.noteDue(attempt, { class: classOf(decision), dueAt });
+    }
+    if (result.outcome !== "delivered") {
+      this.#failed.note(attempt.host, { ...factsOf(attempt, result), delivery: decision.state });
+    }
+    return decision;
+  }
+
+  // A refused URL is the poster's affair, and an interrupted attempt says nothing about the receiver.
+  #noteHealth(host: string, outcome: AttemptResult["outcome"]): void {
+    if (outcome === "refused" || outcome === "interrupted") return;
+    this.#deps.health.noteAttempt(host, outcome === "delivered", this.#deps.clock.monotonic());
+  }
+
+  #noteDue(lanes: readonly LaneRef[], of: AttemptClass): void {
+    const dueAt = this.#deps.clock.now();
+    for (const lane of lanes) this.#lanes.noteDue(lane, { class: of, dueAt });
+  }
+
+  // Uses the clock at the time when they are noted: a read while the clock is set may be from before or after.
+  async #readLanes(accountId: number | "all"): Promise<readonly Lane[]> {
+    const { store } = this.#deps;
+    for (;;) {
+      const shifted = this.#shifts.last;
+      await shifted;
+      const lanes = await persist(() => store.listLanes({ accountId }), this.#deps);
+      if (this.#shifts.last === shifted) return lanes;
+    }
+  }
+}
+
+function factsOf(attempt: AttemptRef, { outcome, httpStatus, error }: AttemptResult): LogFacts {
+  const { taskId: task, kind, number, host } = attempt;
+  return { task, kind, attempt: number, host, outcome, http_status: httpStatus, error };
+}

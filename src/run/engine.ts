@@ -1,0 +1,381 @@
+import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "../deliver/delivery-dispatcher.ts";
+import { FailureLines } from "../deliver/failure-lines.ts";
+import { HealthRecord } from "../deliver/health-record.ts";
+import { HeldUpSteps } from "../deliver/held-up-steps.ts";
+import type { Loop, Part } from "../deliver/loop.ts";
+import { PauseWatch } from "../deliver/pause-watch.ts";
+import { persist, type PersistDeps } from "../deliver/persist.ts";
+import { createRedeliverer } from "../deliver/redeliverer.ts";
+import { everyStep } from "../domain/every-step.ts";
+import type { LaneGauge } from "../domain/observer.ts";
+import type { TaskProgress } from "../domain/task/progress.ts";
+import {
+  StoreError,
+  type Cluster,
+  type LaneRef,
+  type NodeFacts,
+  type Store,
+} from "../store/store.ts";
+import { AccountWatch } from "./account-watch.ts";
+import { createDelayedTasks } from "./delayed-tasks.ts";
+import { createEndWatch } from "./end-watch.ts";
+import { OtherNodes } from "./other-nodes.ts";
+import { ProgressBoard } from "./progress-board.ts";
+import type { RunDeps } from "./run-end.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Sweeper } from "./sweeper.ts";
+import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
+import { createTrafficKeeper } from "./traffic-keeper.ts";
+import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
+
+type OwnParts = "store" | "cluster" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
+
+export interface EngineDeps
+  extends
+    Omit<DeliveryDispatcherDeps, OwnParts>,
+    Pick<RunDeps, "clock" | "retentionMs" | "taskEnded"> {
+  readonly store: Store;
+  /** Closed at the end. */
+  readonly resources: readonly { close(): void }[];
+  /** Types that the daemon runs itself. */
+  readonly types: ReadonlyMap<string, TaskType>;
+  /** Types whose tasks external workers claim. */
+  readonly workerTypes: ReadonlyMap<string, WorkerType>;
+  /** How long a task may wait to be started while the daemon runs. */
+  readonly queueDays: number;
+  /** The ids of the tasks whose end somebody waits for. */
+  readonly awaited: () => Iterable<string>;
+  /** These accounts are disabled: what waits for their tasks has to be let in again. */
+  readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
+}
+
+const EVERY_SECOND = "* * * * * *";
+const EVERY_MINUTE = "0 * * * * *";
+
+/**
+ * Everything that happens without a request: dispatchers, and the ticks that wake them for work that has become due.
+ * A step that fails for another reason than the store ends alone. After a fault of the store the engine stops, because
+ * nothing that it did could be kept; in a cluster the node then joins again.
+ */
+export class Engine {
+  /** Gives external workers their tasks and takes their results. */
+  readonly desk: WorkerDesk;
+  readonly #deps: EngineDeps;
+  readonly #giveUp = new AbortController();
+  readonly #scheduler: Scheduler;
+  readonly #accounts: AccountWatch;
+  readonly #pauses: PauseWatch;
+  readonly #ends: Loop;
+  readonly #delayed: Loop;
+  readonly #tasks: TaskDispatcher;
+  readonly #progress: ProgressBoard;
+  readonly #deliveries: DeliveryDispatcher;
+  readonly #redeliverer: Loop;
+  readonly #sweeper: Sweeper;
+  readonly #traffic: Loop;
+  /** All parts that work by themselves. */
+  readonly #parts: readonly Part[];
+  readonly #health = new HealthRecord();
+  readonly #others: OtherNodes;
+  /** Ends what the engine hears of other nodes. */
+  readonly #stopHearing: (() => void)[] = [];
+  /**
+   * Until the start has recovered, it would take newly begun work for an earlier process's; it finds by itself what
+   * there is to do.
+   */
+  #isRecovered = false;
+  #isHalted = false;
+  readonly #failures: FailureLines;
+
+  get #cluster(): Cluster {
+    return this.#deps.store.cluster;
+  }
+
+  constructor(given: EngineDeps) {
+    const { cluster } = given.store;
+    const failed = (error: unknown): void => this.#failed(error);
+    const means = { failed, giveUp: this.#giveUp.signal, health: this.#health, cluster };
+    const deps = { ...given, ...means, heldUp: new HeldUpSteps(given) };
+    this.#deps = given;
+    this.#failures = new FailureLines(given, "a step of the engine failed", "error");
+    this.#scheduler = new Scheduler(deps.clock);
+    this.#deliveries = new DeliveryDispatcher(deps);
+    const deliveriesDue = (lanes: readonly LaneRef[]): void => {
+      if (this.#isRecovered) this.#deliveries.wake(lanes);
+    };
+    const runOf = (id: string): number | null => this.#tasks.runOf(id);
+    const leaseOf = (id: string): string | null => this.desk.leaseOf(id);
+    this.#progress = new ProgressBoard({ ...deps, runOf, leaseOf });
+    const runs = { ...deps, deliveriesDue, progress: this.#progress.known };
+    this.#tasks = new TaskDispatcher(runs);
+    const wake = (type?: string): void => this.#wakeType(type);
+    const mayReap = (): boolean => cluster.holds("reap") && this.#others.isInReach;
+    this.desk = new WorkerDesk({ ...runs, types: deps.workerTypes, wake, mayReap });
+    this.#others = new OtherNodes({
+      ...deps,
+      types: [...deps.types.keys(), ...deps.workerTypes.keys()],
+      queued: wake,
+      deliveries: this.#deliveries,
+      outOfReach: () => this.desk.resume(),
+    });
+    this.#accounts = new AccountWatch({
+      ...deps,
+      disabled: (accountIds) => this.#hold(accountIds),
+      enabled: (accountIds) => this.#resume(accountIds),
+    });
+    this.#pauses = new PauseWatch({ ...deps, deliveries: this.#deliveries });
+    this.#ends = createEndWatch({
+      ...deps,
+      watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
+      ended: (id) => this.#endedElsewhere(id),
+    });
+    this.#delayed = createDelayedTasks({ ...deps, released: wake });
+    this.#redeliverer = createRedeliverer({ ...deps, deliveriesDue });
+    this.#sweeper = new Sweeper({ ...deps, deliveriesDue });
+    this.#traffic = createTrafficKeeper(deps);
+    this.#parts = [
+      this.#accounts.loop,
+      this.#pauses.loop,
+      this.#ends,
+      this.#others.look,
+      this.#others.change,
+      this.#progress.tell,
+      this.#delayed,
+      this.#redeliverer,
+      this.#sweeper.loop,
+      this.#traffic,
+      this.#tasks,
+      this.desk,
+      this.#deliveries,
+    ];
+  }
+
+  /** Resumes the work of an earlier process, then begins to work. */
+  async start(): Promise<void> {
+    await this.#accounts.start();
+    await this.#pauses.start();
+    const left = { of: "earlier life" } as const;
+    const { store, clock, log } = this.#deps;
+    const means: PersistDeps = { clock, log, giveUp: this.#giveUp.signal };
+    const requeued = await persist(() => store.requeueTasks(left), means);
+    const { interrupted } = await this.#deliveries.recover();
+    this.#isRecovered = true;
+    const { held } = await this.desk.recover();
+    if (requeued > 0 || interrupted > 0 || held > 0) {
+      const facts = { requeued, interrupted, held };
+      log.warn(facts, "resumed the work that was in flight at the last stop");
+    }
+    this.#hearOthers();
+    this.#scheduler.every(EVERY_SECOND, () => this.#tick());
+    this.#scheduler.every(EVERY_MINUTE, () => this.#tickMinute());
+    this.#wakeType();
+    this.#tick();
+    this.#tickMinute();
+  }
+
+  /** Runs these of its types in another way from now on. */
+  takeTypes(types: ReadonlyMap<string, TaskType>): void {
+    this.#tasks.takeTypes(types);
+  }
+
+  /** Tells that tasks of these types are queued. */
+  wake(types: ReadonlySet<string>): void {
+    for (const type of types) this.#wakeType(type);
+  }
+
+  /** Stops the run of a task whose cancellation is on disk; a worker learns of it at its next heartbeat. */
+  cancel(id: string): void {
+    this.#tasks.cancel(id);
+    this.desk.cancel(id);
+    this.#progress.known.delete(id);
+  }
+
+  /**
+   * Tells that this process disabled or enabled an account; the engine learns of other processes' changes by itself.
+   */
+  accountsChanged(): void {
+    this.#accounts.loop.wake();
+  }
+
+  /** To be called after this process paused or resumed deliveries; changes by other processes are polled. */
+  pausesChanged(): void {
+    this.#pauses.loop.wake();
+  }
+
+  /** The progress of a task that is running, as it was reported here; null when it is not, or nothing was. */
+  progressOf(id: string): TaskProgress | null {
+    return this.#progress.of(id);
+  }
+
+  /** Answers what tells the progress of these running tasks, at whatever node it was reported. */
+  findProgress(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
+    return this.#progress.find(ids);
+  }
+
+  /** Tells that these lanes have an attempt due now, a first one or a retry. */
+  wakeDeliveries(lanes: readonly LaneRef[]): void {
+    if (this.#isRecovered) this.#deliveries.wakeAny(lanes);
+  }
+
+  /** Tells that the wall clock was set forward (or back) by so many milliseconds. */
+  clockWasSet(byMs: number): void {
+    if (!this.#isHalted) this.desk.clockWasSet(this.#deliveries.clockWasSet(byMs));
+  }
+
+  /** How runs and deliveries went in the last minutes. */
+  health(): ReturnType<HealthRecord["counts"]> {
+    return this.#health.counts(this.#deps.clock.monotonic());
+  }
+
+  /** The facts that this node tells the others of itself. */
+  facts(): Omit<NodeFacts, "url"> {
+    return { ...this.health(), running: this.#tasks.running(), sending: this.lanes.underWay };
+  }
+
+  /** How much of deliveries is scheduled and under way now. */
+  get lanes(): LaneGauge {
+    return this.#deliveries.gauge;
+  }
+
+  /** True when nothing is worked on any more, after a fault of the store. */
+  get isHalted(): boolean {
+    return this.#isHalted;
+  }
+
+  /** Settles at a moment when nothing runs, is in flight, or is due. */
+  async idle(): Promise<void> {
+    do {
+      this.#tasks.tick();
+      this.#deliveries.pump();
+      await this.quiet();
+    } while (!this.#isHalted && !this.#parts.every((part) => part.isIdle()));
+  }
+
+  /** Begins nothing new, and tells workers so; work under way goes on. */
+  drain(): void {
+    this.desk.announceStop();
+    this.#drain();
+  }
+
+  /** Settles when work under way has ended. */
+  async quiet(): Promise<void> {
+    await Promise.all(this.#parts.map((part) => part.quiet()));
+  }
+
+  /**
+   * Breaks off work under way: tasks go back to the queue, attempts are recorded as interrupted. Anything that cannot
+   * be recorded now is left to the next start.
+   */
+  abort(): void {
+    this.#scheduler.drain();
+    this.#giveUp.abort();
+    for (const part of this.#parts) part.abort();
+    for (const stop of this.#stopHearing.splice(0)) stop();
+  }
+
+  /** Keeps what the clocks show, closes connections, and ends helper processes. To be called when it is quiet. */
+  async close(): Promise<void> {
+    // A failed start has no time to keep: the file may already be another process's.
+    const keepers = this.#isRecovered ? [this.#sweeper] : [];
+    await everyStep([...keepers, ...this.#deps.resources].map((each) => () => each.close()));
+  }
+
+  #hold(accountIds: ReadonlySet<number>): void {
+    this.#tasks.hold(accountIds);
+    this.#deliveries.hold(accountIds);
+    this.#deps.accountsDisabled(accountIds);
+  }
+
+  #resume(accountIds: ReadonlySet<number>): void {
+    this.#wakeType();
+    void this.#deliveries.resume(accountIds).catch((error: unknown) => this.#failed(error));
+  }
+
+  #wakeType(type?: string): void {
+    if (!this.#isRecovered) return;
+    this.#tasks.wake(type);
+    this.desk.wake(type);
+  }
+
+  /** Of what workers hold this process may be about to hear by itself that it has ended. */
+  #endedElsewhere(id: string): void {
+    this.#tasks.cancel(id);
+    this.#progress.known.delete(id);
+    this.#deps.taskEnded(id);
+  }
+
+  #hearOthers(): void {
+    if (!this.#cluster.isShared) return;
+    const { store } = this.#deps;
+    this.#stopHearing.push(
+      this.#cluster.onChange(() => this.#nodesChanged()),
+      store.watch(({ types, lanes, ended }) => {
+        for (const type of types) this.#wakeType(type);
+        if (lanes.length > 0) this.wakeDeliveries(lanes);
+        for (const id of ended) this.#endedElsewhere(id);
+      }),
+    );
+    this.#nodesChanged();
+  }
+
+  #nodesChanged(): void {
+    this.#abandon();
+    this.#deliveries.divide();
+    this.#others.change.wake();
+  }
+
+  #abandon(): void {
+    this.#tasks.abandon();
+    this.#deliveries.abandon();
+  }
+
+  #tick(): void {
+    const cluster = this.#cluster;
+    // A process that was stopped learns so here that what it was running is somebody else's.
+    if (!cluster.isMember()) this.#abandon();
+    this.#accounts.loop.wake();
+    this.#pauses.loop.wake();
+    this.#ends.wake();
+    this.#others.look.wake();
+    this.#progress.tell.wake();
+    if (cluster.holds("release")) this.#delayed.wake();
+    if (cluster.holds("orders")) this.#redeliverer.wake();
+    this.#tasks.tick();
+    this.desk.tick();
+    this.#deliveries.pump();
+  }
+
+  #tickMinute(): void {
+    this.#sweeper.loop.wake();
+    this.#traffic.wake();
+    this.#others.change.wake();
+  }
+
+  #drain(): void {
+    this.#cluster.resign();
+    this.#scheduler.drain();
+    for (const part of this.#parts) part.drain();
+  }
+
+  #failed(error: unknown): void {
+    // A record that a stop left undone is no fault: the next start resumes it.
+    if (this.#isHalted || this.#giveUp.signal.aborted) return;
+    if (error instanceof StoreError && !error.isPassing) this.#halt(error);
+    else this.#failures.note("step", { err: error });
+  }
+
+  #halt(error: StoreError): void {
+    if (this.#cluster.isShared) {
+      if (!this.#cluster.isMember()) return;
+      this.#deps.log.error({ err: error }, "the engine stopped; this node joins again");
+      this.#cluster.rejoin(error.message);
+      return;
+    }
+    this.#isHalted = true;
+    this.#drain();
+    this.#deps.log.error(
+      { err: error },
+      "the engine stopped; a restart resumes the work in flight",
+    );
+  }
+}

@@ -1,0 +1,130 @@
+import { parseProgress } from "../domain/task/progress.ts";
+import type { TaskFailure } from "../domain/task/task-failure.ts";
+import type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task/task-function.ts";
+import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
+import type {
+  Runner,
+  RunBounds,
+  RunFailureDetail,
+  RunOptions,
+  RunOutcome,
+  RunRequest,
+} from "./runner.ts";
+
+/** A function of the program that embeds the daemon, and the bounds of its runs. */
+export interface FunctionRunnerOptions extends RunBounds {
+  readonly run: TaskFunction;
+  /** Called with everything that a function throws while its run lasts, stack and all: for a log, never for clients. */
+  readonly threw?: (thrown: unknown, request: RunRequest) => void;
+}
+
+/**
+ * The runner of functions (contract §6, embedded use). Everything that a function does is an outcome: its value
+ * becomes the result, see {@link toFunctionResult}; an error or a rejection becomes a failed run.
+ *
+ * Nobody can end a function from outside. At a timeout or an abort its signal is aborted and the run ends at once, as
+ * far as the daemon is concerned: its place is free, and whatever the function still returns, throws or reports is
+ * dropped. So here, and only here, a part of a run may be left when `run` has resolved: a function that ignores its
+ * signal. A place that is kept until the function settles would be lost for ever to a promise that never does.
+ */
+export function createFunctionRunner(options: FunctionRunnerOptions): Runner {
+  return {
+    concurrency: options.concurrency,
+    run(request, runOptions) {
+      if (runOptions.signal.aborted) return Promise.resolve({ kind: "aborted" });
+      return runToEnd(request, { ...options, ...runOptions });
+    },
+  };
+}
+
+function runToEnd(
+  request: RunRequest,
+  options: FunctionRunnerOptions & RunOptions,
+): Promise<RunOutcome> {
+  const { signal, clock, timeoutMs } = options;
+  const abort = new AbortController();
+  return new Promise((resolve) => {
+    let isOver = false;
+    const end = (outcome: RunOutcome): void => {
+      if (isOver) return;
+      isOver = true;
+      timeout.cancel();
+      signal.removeEventListener("abort", onAbort);
+      resolve(outcome);
+    };
+    // The outcome comes first: the function may react to its signal at once.
+    const onAbort = (): void => {
+      end({ kind: "aborted" });
+      abort.abort(signal.reason);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    const timeout = clock.setTimer(timeoutMs, () => {
+      const message = `The function ran past its timeout of ${timeoutMs / 1000} s.`;
+      end({ kind: "timed_out", message, detail: {} });
+      abort.abort(new DOMException(message, "TimeoutError"));
+    });
+    const progress = (...report: readonly unknown[]): void => {
+      const [value, note] = report;
+      const parsed = isOver ? null : parseProgress({ progress: value, note });
+      if (parsed !== null) options.report(parsed);
+    };
+    void call(request, { run: options.run, context: { signal: abort.signal, progress } }).then(
+      (value) => {
+        if (!isOver) end(toOutcome(value, options.resultBytesMax));
+      },
+      (thrown: unknown) => {
+        if (isOver) return;
+        options.threw?.(thrown, request);
+        end(toFailure(thrown));
+      },
+    );
+  });
+}
+
+// Async, so that an error before the function's first await rejects like a later one.
+async function call(
+  { id, type, tag, marketplace, inputText }: RunRequest,
+  { run, context }: { readonly run: TaskFunction; readonly context: FunctionContext },
+): Promise<unknown> {
+  const task: FunctionTask = { id, type, tag, marketplace, input: JSON.parse(inputText) };
+  return run(task, context);
+}
+
+function toOutcome(value: unknown, resultBytesMax: number): RunOutcome {
+  const result = toFunctionResult(value, resultBytesMax);
+  if (result.kind === "result") return { kind: "completed", resultText: result.resultText };
+  return { kind: "failed", message: `The function's result ${result.reason}.`, detail: {} };
+}
+
+function toFailure(thrown: unknown): RunOutcome {
+  const name = thrownName(thrown);
+  const message = thrownMessage(thrown) ?? "The function threw something without a message.";
+  const detail = name === null ? {} : { name };
+  // By its name: each module of the package has that class for itself.
+  if (name !== FAILURE_NAME) return { kind: "failed", message, detail };
+  const { retry, detail: said } = saidIn(thrown);
+  const failed = { kind: "failed", message, detail: detailOf(said) } as const;
+  return typeof retry === "boolean" ? { ...failed, retry } : failed;
+}
+
+const FAILURE_NAME: TaskFailure["name"] = "TaskFailure";
+
+// Whatever was thrown may throw again when it is read.
+function saidIn(thrown: unknown): { readonly retry?: unknown; readonly detail?: unknown } {
+  try {
+    return {
+      retry: Reflect.get(Object(thrown), "retry"),
+      detail: Reflect.get(Object(thrown), "detail"),
+    };
+  } catch {
+    return {};
+  }
+}
+
+const DETAIL_BYTES_MAX = 64 * 1024;
+
+// A program without types may give anything: what JSON cannot hold, and what is too long, is left out.
+function detailOf(detail: unknown = {}): RunFailureDetail {
+  const text = toFunctionResult(detail, DETAIL_BYTES_MAX);
+  return text.kind === "result" ? (JSON.parse(text.resultText) as RunFailureDetail) : {};
+}

@@ -1,0 +1,133 @@
+import { readFileSync, statSync } from "node:fs";
+
+import { setTimeout } from "../domain/clock/timers.ts";
+import { eachProcess, isRunning, type ProcessEntry, readProcess } from "./process-table.ts";
+
+/**
+ * The variable that names the owner of a command: `<owner>/<pid>.<start time>` of the daemon or worker that started
+ * it. The command's own processes inherit it, even in a session of their own.
+ */
+export const RUN_OF = "POSTBACKD_RUN_OF";
+
+/**
+ * The value of {@link RUN_OF} for the processes that this one starts; null where the system has no /proc of this
+ * process, and so no way to find orphans. `owner` is any text without NUL that no other living daemon or worker of
+ * this machine uses: then a process with this mark can only belong to this one or to a dead one.
+ */
+export function runMark(owner: string): string | null {
+  const self = readProcess("self");
+  // The /proc of another process namespace counts pids differently than signals do.
+  if (self === null || self.pid !== process.pid) return null;
+  return `${owner}/${self.pid}.${self.startTime}`;
+}
+
+/**
+ * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running: those of this user
+ * whose environment bears the owner's mark and whose starter is gone. It looks again until nobody is left, because
+ * they may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an
+ * orphan: this process and those above it, processes of living starters and of other owners, and programs that have
+ * overwritten their environment. Nothing happens where there is no /proc. Tells how many processes it ended, and how
+ * many are left because the system keeps them in an uninterruptible wait.
+ */
+export async function endOrphans({ owner }: { readonly owner: string }): Promise<{
+  readonly ended: number;
+  readonly left: number;
+}> {
+  const mark = runMark(owner);
+  if (mark === null) return { ended: 0, left: 0 };
+  const ended = new Set<string>();
+  let left = 0;
+  let emptyLooks = 0;
+  for (const waitMs of LOOK_AGAIN_MS) {
+    left = await endThoseSeen({ owner, spared: selfAndAncestors(), ended });
+    emptyLooks = left === 0 ? emptyLooks + 1 : 0;
+    if (emptyLooks === EMPTY_LOOKS) break;
+    // In real time: the system takes it, and a virtual clock stands still meanwhile.
+    if (left > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+  return { ended: ended.size - left, left };
+}
+
+// A process that forks and exits while the table is read can be missed once.
+const EMPTY_LOOKS = 2;
+const LOOK_AGAIN_MS = [1, 1, 2, 5, 10, 20, ...Array.from({ length: 60 }, () => 50)];
+
+interface Search {
+  readonly owner: string;
+  readonly spared: ReadonlySet<number>;
+  /** Pid and start time of every process that got a signal. */
+  readonly ended: Set<string>;
+}
+
+/** Looks at all processes once; resolves to the number of orphans found. */
+async function endThoseSeen({ owner, spared, ended }: Search): Promise<number> {
+  let seen = 0;
+  for await (const entry of eachProcess()) {
+    if (spared.has(entry.pid) || !isOrphan(entry, owner)) continue;
+    seen++;
+    ended.add(`${entry.pid}.${entry.startTime}`);
+    end(entry, owner);
+  }
+  return seen;
+}
+
+function isOrphan(entry: ProcessEntry, owner: string): boolean {
+  if (!isRunning(entry)) return false;
+  const starter = parseMark(readMark(entry.pid), owner);
+  return starter !== null && !isAlive(starter);
+}
+
+// Its number may have passed to another process since the last look. The check leaves only the microseconds between
+// it and the signal.
+function end(seen: ProcessEntry, owner: string): void {
+  const now = readProcess(seen.pid);
+  if (now?.startTime !== seen.startTime || !isOrphan(now, owner)) return;
+  try {
+    process.kill(seen.pid, "SIGKILL");
+  } catch {
+    // It has ended by itself, or belongs to another user by now: it is not ours to end any more.
+  }
+}
+
+/** The process that started a command. */
+type Starter = Pick<ProcessEntry, "pid" | "startTime">;
+
+function parseMark(mark: string | null, owner: string): Starter | null {
+  if (mark === null || !mark.startsWith(`${owner}/`)) return null;
+  const match = /^(\d+)\.(\d+)$/.exec(mark.slice(owner.length + 1));
+  if (match === null) return null;
+  const [, pid = "", startTime = ""] = match;
+  return { pid: Number(pid), startTime };
+}
+
+function isAlive({ pid, startTime }: Starter): boolean {
+  const entry = readProcess(pid);
+  return entry !== null && entry.startTime === startTime && isRunning(entry);
+}
+
+/** The mark in the environment of a process of this user. */
+function readMark(pid: number): string | null {
+  let environment: Buffer;
+  try {
+    if (statSync(`/proc/${pid}`).uid !== process.geteuid?.()) return null;
+    environment = readFileSync(`/proc/${pid}/environ`);
+  } catch {
+    // It has ended, or we may not look into it.
+    return null;
+  }
+  // Each variable ends with NUL, so this finds no tail of another name.
+  const name = `${RUN_OF}=`;
+  const variables = environment.toString("utf8").split("\0");
+  return variables.find((variable) => variable.startsWith(name))?.slice(name.length) ?? null;
+}
+
+/** A command may itself have started this process, or its supervisor. */
+function selfAndAncestors(): ReadonlySet<number> {
+  const pids = new Set<number>();
+  let entry = readProcess("self");
+  while (entry !== null && !pids.has(entry.pid)) {
+    pids.add(entry.pid);
+    entry = readProcess(entry.parentPid);
+  }
+  return pids;
+}

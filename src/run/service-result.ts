@@ -1,0 +1,49 @@
+import { compactJson } from "../domain/json/json.ts";
+import type { Offload } from "../domain/offload.ts";
+import { parseCommandOutput } from "./command-output.ts";
+import type { RunResult } from "./run-result.ts";
+
+export interface ServiceResult {
+  readonly result: RunResult;
+  /** The body is not JSON and was taken as text. */
+  readonly isText: boolean;
+}
+
+/** Reads the body of a service's answer by the rule for a command's stdout, see {@link parseCommandOutput}. */
+export function parseServiceBody({
+  body,
+  bytesMax,
+}: {
+  readonly body: Uint8Array;
+  readonly bytesMax: number;
+}): ServiceResult {
+  const result = parseCommandOutput(body, bytesMax);
+  const mayBeText = result.kind === "result" && result.resultText.startsWith('"');
+  return { result, isText: mayBeText && compactJson(body).kind === "fault" };
+}
+
+/** Parses of services' answers that may take long: bytes in, plain data out. */
+export const RESULT_PARSES = { serviceBody: parseServiceBody };
+
+/** The place where answers are parsed that may take long. */
+export type ResultParser = Offload<typeof RESULT_PARSES>;
+
+// The same limit as for bodies of requests, see http/long-parses.ts.
+const SHORT_BYTES_MAX = 64 * 1024;
+
+/** Reads a short body here, and a long one where it holds up nobody. */
+export async function parseServiceAnswer(
+  body: Uint8Array,
+  { bytesMax, parser, owner }: ServiceParsing,
+): Promise<ServiceResult> {
+  const args = { body, bytesMax };
+  if (body.length <= SHORT_BYTES_MAX) return parseServiceBody(args);
+  return parser.run("serviceBody", args, { owner, bytes: body.length, isPatient: true });
+}
+
+export interface ServiceParsing {
+  readonly bytesMax: number;
+  readonly parser: ResultParser;
+  /** The owner whose turn the parse takes. */
+  readonly owner: string;
+}

@@ -1,0 +1,341 @@
+import { FailureLines } from "../deliver/failure-lines.ts";
+import type { Part } from "../deliver/loop.ts";
+import { isRejected, persist } from "../deliver/persist.ts";
+import { Steps } from "../deliver/steps.ts";
+import { decideRun } from "../domain/task/retry.ts";
+import { readTrace } from "../domain/task/trace.ts";
+import { isLifeOver, requireMember, type ClaimedTask, type Store } from "../store/store.ts";
+import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "./claim-credit.ts";
+import { runMoment, tellStart, toRunEnd, toUnstoredEnd, type RunDeps } from "./run-end.ts";
+import { isEndedBySupervisor, type RunOptions, type RunOutcome, type Runner } from "./runner.ts";
+
+/** A type of task: its runner, and how often a failed run is tried again. */
+export interface TaskType {
+  readonly runner: Runner;
+  readonly retries: number;
+}
+
+export interface TaskDispatcherDeps extends RunDeps {
+  readonly store: Pick<
+    Store,
+    "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
+  >;
+  /** By name. */
+  readonly types: ReadonlyMap<string, TaskType>;
+}
+
+/** The tasks and accounts to which something happened since a claim began, which may have claimed them just before. */
+interface ClaimUnderWay {
+  /** Ids of tasks. */
+  readonly cancelled: Set<string>;
+  /** Accounts whose work is held. */
+  readonly held: Set<number>;
+}
+
+interface RunUnderWay {
+  readonly queue: TypeQueue;
+  readonly task: ClaimedTask;
+  readonly stopped: AbortController;
+  /** The life of this node that claimed it. */
+  readonly life: string;
+  /** Monotonic; 0 where nobody wants to know. */
+  readonly startedAt: number;
+  /** True when it goes back to the queue as if it had not been started: by its account's hold, or because it never was. */
+  isUncounted: boolean;
+}
+
+type EndedRun = Exclude<RunOutcome, { kind: "aborted" }>;
+
+/** The queue of a type, as far as claims know it, and its runs. */
+interface TypeQueue {
+  readonly type: string;
+  runner: Runner;
+  retries: number;
+  running: number;
+  /** Runs that have ended and are not on disk yet. */
+  recording: number;
+  readonly credit: ClaimCredit;
+  readonly claims: Set<ClaimUnderWay>;
+}
+
+/**
+ * Claims queued tasks, within each type's concurrency, and gives them to their runners. It never polls: a
+ * claim follows a wake, or a claim that came back full.
+ *
+ *     wake → claim (committed) → run → finish (committed, with its deliveries)
+ *                                    → claim (the same commit) → run …
+ */
+export class TaskDispatcher implements Part {
+  readonly #deps: TaskDispatcherDeps;
+  readonly #failed: FailureLines;
+  readonly #queues: readonly TypeQueue[];
+  /** By the task's id. */
+  readonly #runs = new Map<string, RunUnderWay>();
+  #isDraining = false;
+  #isAborted = false;
+  /** Claims, and runs until their end is on disk. */
+  readonly #steps = new Steps();
+
+  constructor(deps: TaskDispatcherDeps) {
+    this.#deps = deps;
+    this.#failed = new FailureLines(deps, "a run failed");
+    this.#queues = [...deps.types].map(([type, { runner, retries }]) => {
+      const credit = new ClaimCredit(runner.concurrency);
+      const claims = new Set<ClaimUnderWay>();
+      return { type, runner, retries, running: 0, recording: 0, credit, claims };
+    });
+  }
+
+  /** Tells that there may be queued tasks, of one type or of any. */
+  wake(type?: string): void {
+    for (const queue of this.#queues) {
+      if (type !== undefined && queue.type !== type) continue;
+      queue.credit.wake();
+      this.#pump(queue);
+    }
+  }
+
+  /** Tries again what the store could not do. To be called once a second. */
+  tick(): void {
+    for (const queue of this.#queues) this.#pump(queue);
+  }
+
+  /** Runs these types in another way from now on; runs under way end as they were begun. Types that it has not stay out. */
+  takeTypes(types: ReadonlyMap<string, TaskType>): void {
+    for (const queue of this.#queues) {
+      const { runner, retries } = types.get(queue.type) ?? queue;
+      queue.runner = runner;
+      queue.retries = retries;
+      queue.credit.setConcurrency(runner.concurrency);
+      this.#pump(queue);
+    }
+  }
+
+  /** Stops the run of a cancelled task; the result of the run is not kept. */
+  cancel(id: string): void {
+    this.#runs.get(id)?.stopped.abort();
+    for (const { claims } of this.#queues) for (const { cancelled } of claims) cancelled.add(id);
+  }
+
+  /** The number of a task's run that is under way here; null when there is none. */
+  runOf(id: string): number | null {
+    return this.#runs.get(id)?.task.runs ?? null;
+  }
+
+  /** The ids of the tasks that run now. */
+  underWay(): Iterable<string> {
+    return this.#runs.keys();
+  }
+
+  /**
+   * Stops the runs of accounts that have been disabled. Runs that end all the same count; the others go back to the
+   * queue as if they had not been started.
+   */
+  hold(accountIds: ReadonlySet<number>): void {
+    for (const run of this.#runs.values()) {
+      if (!accountIds.has(run.task.accountId)) continue;
+      run.isUncounted = true;
+      run.stopped.abort();
+    }
+    for (const { claims } of this.#queues) {
+      for (const { held } of claims) for (const accountId of accountIds) held.add(accountId);
+    }
+  }
+
+  /** Stops the runs that are not this node's any more, after it was lost as a member; the store has given them away. */
+  abandon(): void {
+    const { cluster, progress } = this.#deps;
+    for (const [id, { life, stopped }] of this.#runs) {
+      if (!isLifeOver(life, cluster)) continue;
+      stopped.abort();
+      // It would be told of the run that another node begins.
+      progress.delete(id);
+    }
+  }
+
+  /** How much runs now, by type. */
+  running(): readonly { readonly type: string; readonly runs: number }[] {
+    return this.#queues.flatMap(({ type, running: runs }) => (runs > 0 ? { type, runs } : []));
+  }
+
+  /** True when nothing runs and nothing is left that it would claim. */
+  isIdle(): boolean {
+    const isLeft = !this.#isDraining && this.#queues.some(({ credit }) => credit.isLeft);
+    return this.#steps.isNone && !isLeft;
+  }
+
+  quiet(): Promise<void> {
+    return this.#steps.quiet();
+  }
+
+  /** Claims no more. Runs go on. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  /** Stops all runs; their tasks go back to the queue and are run again after a restart. */
+  abort(): void {
+    this.drain();
+    this.#isAborted = true;
+    for (const { stopped } of this.#runs.values()) stopped.abort();
+  }
+
+  #pump(queue: TypeQueue): void {
+    const free = queue.credit.room(queue.running);
+    if (this.#isDraining || free === 0 || !this.#deps.cluster.isMember()) return;
+    // When nothing can be written, results must not pile up.
+    if (queue.recording > queue.runner.concurrency) return;
+    void this.#steps.track(this.#claim(queue, free).catch(this.#deps.failed));
+  }
+
+  async #claim(queue: TypeQueue, max: number): Promise<void> {
+    const { store, clock, cluster } = this.#deps;
+    const begun = queue.credit.begin(max);
+    let finding: Finding = NOT_CLAIMED;
+    const underWay: ClaimUnderWay = { cancelled: new Set(), held: new Set() };
+    queue.claims.add(underWay);
+    try {
+      const order = { type: queue.type, max };
+      let life = cluster.self;
+      const claim = (): ReturnType<typeof store.claimTasks> => {
+        requireMember(cluster);
+        life = cluster.self;
+        return store.claimTasks({ ...order, now: clock.now() });
+      };
+      const tasks = await persist(claim, this.#deps);
+      finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
+      for (const task of tasks) {
+        const isUncounted = underWay.held.has(task.accountId);
+        if (underWay.cancelled.has(task.id)) this.#giveBack(queue, task);
+        else this.#start({ queue, task, isUncounted, life });
+      }
+    } finally {
+      queue.credit.end(begun, finding);
+      queue.claims.delete(underWay);
+    }
+    this.#pump(queue);
+  }
+
+  // Whoever told that it was cancelled may have been wrong: nobody else would ever look for a task that a living node
+  // has claimed. The store does nothing to one that was.
+  #giveBack(queue: TypeQueue, task: ClaimedTask): void {
+    void this.#steps.track(
+      this.#putBack({ queue, task, isUncounted: false }).catch(this.#deps.failed),
+    );
+  }
+
+  #start(begun: Pick<RunUnderWay, "queue" | "task" | "isUncounted" | "life">): void {
+    const { observer, clock, cluster } = this.#deps;
+    const startedAt = observer?.run === undefined ? 0 : clock.monotonic();
+    const run = { ...begun, stopped: new AbortController(), startedAt };
+    const { queue } = run;
+    tellStart(begun.task, this.#deps);
+    const { id, type, runs } = begun.task;
+    this.#deps.log.debug({ task: id, type, run: runs }, "a run began");
+    // The claim brought it in after the stop, after its account was disabled, or after this node was lost as a member.
+    run.isUncounted ||= this.#isAborted || isLifeOver(run.life, cluster);
+    if (run.isUncounted) run.stopped.abort();
+    const ended = this.#run(run)
+      .then((outcome) => this.#end(run, outcome))
+      .catch(this.#deps.failed)
+      .finally(() => {
+        queue.recording--;
+        this.#pump(queue);
+      });
+    void this.#steps.track(ended);
+  }
+
+  async #run(run: RunUnderWay): Promise<RunOutcome> {
+    const { queue, task, stopped } = run;
+    const { id, type, tag, marketplace } = task;
+    const trace = readTrace(task.traceText);
+    const request = { id, type, tag, marketplace, inputText: task.inputText ?? "null", trace };
+    this.#runs.set(id, run);
+    queue.running++;
+    const { signal } = stopped;
+    const { progress } = this.#deps;
+    // A runner may go on reporting what nobody asks for any more.
+    const report: RunOptions["report"] = (said) => {
+      if (!signal.aborted && this.#runs.get(id) === run) progress.set(id, said);
+    };
+    try {
+      return await queue.runner.run(request, { signal, report });
+    } finally {
+      queue.running--;
+      queue.recording++;
+      // In another life this node may have begun the task's next run before this one had ended.
+      if (this.#runs.get(id) === run) {
+        this.#runs.delete(id);
+        progress.delete(id);
+      }
+    }
+  }
+
+  // The place is free while the end is written, and the next task for it is claimed in the same commit: a run pays for
+  // one.
+  async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
+    const isLost = await isEndedBySupervisor(outcome, () => this.#isDraining);
+    if (outcome.kind === "aborted" && outcome.isUnstarted === true) run.isUncounted = true;
+    const recorded =
+      outcome.kind === "aborted" || isLost ? this.#putBack(run) : this.#record(run, outcome);
+    this.#pump(run.queue);
+    await recorded;
+  }
+
+  async #putBack({
+    queue,
+    task: { seq, id, runs: run },
+    isUncounted,
+  }: Pick<RunUnderWay, "queue" | "task" | "isUncounted">): Promise<void> {
+    const { store } = this.#deps;
+    if (isUncounted) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
+    else await persist(() => store.requeueTasks({ seq, id, run }), this.#deps);
+    this.wake(queue.type);
+  }
+
+  async #record(run: RunUnderWay, outcome: EndedRun): Promise<void> {
+    const { clock, health, observer } = this.#deps;
+    const now = clock.monotonic();
+    const { type } = run.queue;
+    health.noteRun(outcome.kind === "completed", now);
+    await this.#keep(run, outcome);
+    this.#deps.log.debug({ task: run.task.id, type, outcome: outcome.kind }, "a run ended");
+    observer?.run?.({ type, outcome: outcome.kind, ms: now - run.startedAt });
+  }
+
+  // The store does none of this to a task that was cancelled meanwhile.
+  async #keep({ queue, task }: RunUnderWay, outcome: EndedRun): Promise<void> {
+    const { id, seq, runs: run, failures } = task;
+    const { store, clock, retentionMs, log } = this.#deps;
+    const moment = runMoment(clock, retentionMs);
+    const { endedAt } = moment;
+    if (outcome.kind !== "completed") {
+      const { type, retries } = queue;
+      this.#failed.note(type, { type, task: id, reason: outcome.message });
+      const decision = decideRun({ failuresBefore: failures, retries, endedAt });
+      if (decision.kind === "again") {
+        await persist(
+          () => store.retryTask({ seq, id, run, startAt: decision.startAt }),
+          this.#deps,
+        );
+        return;
+      }
+    }
+    let finish = { seq, id, run, ...toRunEnd(outcome, moment) };
+    const write = () => persist(() => store.finishTask(finish), this.#deps);
+    const lanes = await write().catch((err: unknown) => {
+      if (!isRejected(err)) throw err;
+      log.error({ err, type: queue.type, id }, "a result could not be stored; its task fails");
+      finish = { ...finish, ...toUnstoredEnd(moment) };
+      return write();
+    });
+    if (lanes === null) {
+      const facts = { type: queue.type, task: id, run };
+      log.info(facts, "a run's end changed nothing: its task was cancelled, or is another run's");
+      return;
+    }
+    this.#deps.taskEnded(id);
+    this.#deps.observer?.end?.({ type: queue.type, state: finish.state });
+    if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
+  }
+}

@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { Duplex } from "node:stream";
+import { test } from "node:test";
+
+import fc from "fast-check";
+
+import { AnswerReader } from "../../src/deliver/answer-reader.ts";
+
+/** How an answer was understood; null for what is none, or never became one. */
+type Understood = { readonly status: number; readonly body: string } | null;
+
+function readAll(pieces: readonly Buffer[]): AnswerReader {
+  const reader = new AnswerReader();
+  for (const piece of pieces) reader.take(piece);
+  return reader;
+}
+
+function readText(text: string): AnswerReader {
+  return readAll([Buffer.from(text, "latin1")]);
+}
+
+function inPieces(text: string, size: number): readonly Buffer[] {
+  const bytes = Buffer.from(text, "latin1");
+  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+    bytes.subarray(index * size, (index + 1) * size),
+  );
+}
+
+function ours(text: string): Understood {
+  const reader = readText(text);
+  return reader.head === null ? null : { status: reader.head.status, body: reader.excerpt() };
+}
+
+/** As Node's own client understands it, when the connection ends behind it. */
+async function nodes(text: string): Promise<Understood> {
+  const { promise, resolve } = Promise.withResolvers<Understood>();
+  const socket = new Duplex({
+    read: () => {},
+    // Once the request is there: what comes before it would belong to none.
+    write: (_chunk, _encoding, callback) => {
+      callback();
+      socket.push(Buffer.from(text, "latin1"));
+      setImmediate(() => socket.push(null));
+    },
+  });
+  let hasAnswer = false;
+  const asked = request({ method: "POST", createConnection: () => socket }, (response) => {
+    hasAnswer = true;
+    const chunks: Buffer[] = [];
+    const status = response.statusCode ?? 0;
+    response.on("data", (chunk: Buffer) => chunks.push(chunk));
+    response.on("error", () => {});
+    response.on("close", () => resolve({ status, body: Buffer.concat(chunks).toString("utf8") }));
+  });
+  asked.on("upgrade", () => resolve(null));
+  // What is wrong behind the head does not change the status.
+  asked.on("error", () => hasAnswer || resolve(null));
+  asked.end();
+  const understood = await promise;
+  socket.destroy();
+  return understood;
+}
+
+const ANSWERS: readonly string[] = [
+  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+  "HTTP/1.1 200\r\ncontent-length:2\r\n\r\nok",
+  "HTTP/1.0 200 OK\r\n\r\nuntil the end",
+  "HTTP/1.1 204 No Content\r\n\r\n",
+  "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+  "\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+  "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 1\r\n\r\na",
+  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n3;a=b\r\nyes\r\n0\r\nX: y\r\n\r\n",
+  "HTTP/1.1 500 Oh\tno \xe9\r\nX: \t a \r\nY:\r\nRetry-After: 5\r\nContent-Length: 3\r\n\r\nbad",
+];
+
+for (const text of ANSWERS) {
+  test(`${JSON.stringify(text)} is read as Node reads it, whole and byte by byte`, async () => {
+    const understood = await nodes(text);
+    assert.ok(understood !== null);
+
+    assert.deepEqual(ours(text), understood);
+
+    const reader = readAll(inPieces(text, 1));
+    assert.equal(reader.head?.status, understood.status);
+    assert.equal(reader.excerpt(), understood.body);
+  });
+}
+
+test("a changed response that Node refuses closes the connection, and one that Node takes means the same", async () => {
+  const noise = fc.constantFrom(
+    ..."\r\n\t :;,0159aZ\0\x7f\xa0\xff".split(""),
+    "\r\n",
+    "\n",
+    "\r\n\r\n",
+    "Content-Length: 1\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Transfer-Encoding: gzip\r\n",
+    "Connection: close\r\n",
+  );
+  const change = fc.record({
+    // Not a double: most of those are all but 0.
+    at: fc.nat({ max: 9999 }),
+    cut: fc.integer({ min: 0, max: 4 }),
+    put: fc.oneof(noise, fc.constant("")),
+  });
+  let [taken, decided] = [0, 0];
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...ANSWERS),
+      fc.array(change, { maxLength: 3 }),
+      async (answer, changes) => {
+        let text = answer;
+        for (const { at, cut, put } of changes) {
+          const place = Math.floor((at / 10_000) * text.length);
+          text = text.slice(0, place) + put + text.slice(place + cut);
+        }
+        const reader = readText(text);
+        const understood = await nodes(text);
+        if (reader.head === null) return;
+        if (understood === null) {
+          decided += 1;
+          assert.equal(reader.isComplete && reader.head.staysOpen, false);
+        } else {
+          taken += 1;
+          assert.deepEqual(ours(text), understood);
+        }
+      },
+    ),
+    { numRuns: 3000 },
+  );
+
+  assert.ok(taken > 500, `${taken} were understood`);
+  assert.ok(decided > 100, `${decided} were decided by their status line`);
+});
+
+for (const line of ["3", "3;a", "3;a=b;c", '3;a="b";c=d']) {
+  test(`the line ${line} of a chunk means the same as to Node, whichever byte comes into it`, async () => {
+    for (let place = 1; place <= line.length; place++) {
+      for (let byte = 0; byte < 256; byte++) {
+        const changed = line.slice(0, place) + String.fromCharCode(byte) + line.slice(place);
+        const body = `2\r\nok\r\n${changed}\r\nyes\r\n0\r\n\r\n`;
+        const text = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;
+        assert.deepEqual(ours(text), await nodes(text), JSON.stringify(changed));
+      }
+    }
+  });
+}
+
+for (const [what, fields] of [
+  ["a space before a colon", "A : b\r\n\r\n"],
+  ["a folded line", "A: b\r\n c\r\n\r\n"],
+  ["a NUL in a value", "A: b\0c\r\n\r\n"],
+  ["a field without a name", ": b\r\n\r\n"],
+  ["a length that is no number", "Content-Length: -1\r\n\r\n"],
+  ["an empty length", "Content-Length:\r\n\r\n"],
+  ["a length in hexadecimal", "Content-Length: 0x1\r\n\r\n"],
+  ["two lengths", "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"],
+  ["a length beside chunks", "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n"],
+] as const) {
+  test(`a response with ${what} has the status of its status line, and its connection closes`, () => {
+    for (const status of ["204 No Content", "200 OK", "500 Oh no"]) {
+      const reader = readText(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\n${fields}`);
+
+      assert.equal(reader.fault, null);
+      assert.equal(reader.head?.status, Number(status.slice(0, 3)));
+      assert.equal(reader.head.staysOpen, false);
+    }
+  });
+}
+
+for (const [what, text] of [
+  ["lines that end with LF alone", "HTTP/1.1 200 OK\nContent-Length: 2\n\nok"],
+  ["one line that ends with LF alone", "HTTP/1.1 200 OK\r\nContent-Length: 2\n\r\nok"],
+  ["the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok"],
+  ["the same length twice in a line", "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok"],
+  ["a folded line", "HTTP/1.1 200 OK\r\nA: b\r\n\tc\r\nContent-Length: 2\r\n\r\nok"],
+  [
+    "a length and chunks",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+  ],
+  [
+    "an early hint before it that ends with LF alone",
+    "HTTP/1.1 103 Early Hints\n\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+  ],
+  [
+    "an early hint that closes before it",
+    "HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+  ],
+] as const) {
+  test(`a response with ${what} is read to its end, whole and byte by byte, and its connection closes`, () => {
+    for (const size of [text.length, 1]) {
+      const reader = readAll(inPieces(text, size));
+
+      assert.equal(reader.head?.status, 200);
+      assert.equal(reader.excerpt(), "ok");
+      assert.equal(reader.isComplete, true);
+      assert.equal(reader.head.staysOpen, false);
+    }
+  });
+}
+
+for (const [what, text] of [
+  ["one field of 17 KiB", `X-More: ${"m".repeat(17 * 1024)}\r\n\r\nok`],
+  ["fields of 17 KiB", `${"X-More: more\r\n".repeat(1300)}\r\nok`],
+] as const) {
+  test(`a response with ${what} has the status of its status line, and its body is not read`, () => {
+    for (const size of [text.length, 1000]) {
+      const reader = readAll(inPieces(`HTTP/1.1 200 OK\r\nRetry-After: 7\r\n${text}`, size));
+
+      assert.equal(reader.head?.status, 200);
+      assert.equal(reader.head.retryAfter, "7");
+      assert.equal(reader.isOver, true);
+      assert.equal(reader.isComplete, false);
+      assert.equal(reader.excerpt(), "");
+    }
+  });
+}
+
+for (const [what, text] of [
+  ["a status line without end", `HTTP/1.1 200 ${"O".repeat(17 * 1024)}`],
+  ["early hints of 17 KiB", `HTTP/1.1 103 Hints\r\nX-More: ${"m".repeat(17 * 1024)}`],
+] as const) {
+  test(`${what} is no response`, () => {
+    assert.equal(readText(text).fault, "oversized");
+    assert.equal(readAll(inPieces(text, 1000)).fault, "oversized");
+  });
+}
+
+for (const beginning of [
+  "SSH-2.0-",
+  "<html>",
+  "HTTP/2",
+  "HTTP/1.1 2x",
+  "HTTP/1.1 99 Low\r\nA: b",
+  "HTTP/2.0 200 OK\r\n\r\n",
+  "HTTP/1.1 200OK\r\n\r\n",
+  "HTTP/1.1\t200 OK\r\n\r\n",
+  "HTTP/1.1 200 O\0K\r\n\r\n",
+  "HTTP/1.1 200 OK\rA: b\r\n\r\n",
+  "ICY 200 OK\r\n\r\n",
+]) {
+  test(`${JSON.stringify(beginning)} is malformed before a whole head has come`, () => {
+    assert.equal(
+      readText(`${beginning}${beginning.includes("2x") ? "\r\n" : ""}`).fault,
+      "malformed",
+    );
+  });
+}
+
+test("an answer leaves its connection open only when it ended by itself and nothing followed", () => {
+  const head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
+
+  assert.equal(readText(`${head}\r\nok`).isComplete, true);
+  assert.equal(readText(`${head}\r\nok`).head?.staysOpen, true);
+  assert.equal(readText(`${head}\r\no`).isComplete, false);
+  assert.equal(readText(`${head}\r\nokHTTP/1.1 200 OK\r\n`).isComplete, false);
+  assert.equal(readText(`${head}Connection: foo, Close\r\n\r\nok`).head?.staysOpen, false);
+  assert.equal(readText("HTTP/1.1 204 No Content\r\n\r\nx").isComplete, false);
+  assert.equal(readText("HTTP/1.1 200 OK\r\n\r\nok").head?.staysOpen, false);
+  const old = "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n";
+  assert.equal(readText(`${old}\r\n`).head?.staysOpen, false);
+  assert.equal(readText(`${old}Connection: keep-alive\r\n\r\n`).head?.staysOpen, true);
+});
+
+for (const [what, body] of [
+  ["a size that is none", "x\r\n"],
+  ["a size of nine digits", "100000000\r\n"],
+  ["data longer than its size", "1\r\nab\r\n0\r\n\r\n"],
+  ["an extension of 5 KB", `1;${"a".repeat(5000)}\r\na\r\n0\r\n\r\n`],
+  ["a trailer of 200 lines", `0\r\n${"A: b\r\n".repeat(200)}\r\n`],
+  ["a size line that ends with LF alone", "1\na\r\n0\r\n\r\n"],
+] as const) {
+  test(`a body in chunks with ${what} is cut`, () => {
+    const reader = readText(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body}`);
+
+    assert.equal(reader.head?.status, 200);
+    assert.equal(reader.isComplete, false);
+    assert.equal(reader.isOver, true);
+  });
+}
+
+test("chunks of one byte are read up to the length of an excerpt, and no further", () => {
+  const reader = readText("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const chunks = Buffer.from("1\r\na\r\n".repeat(500));
+
+  let reads = 0;
+  for (; !reader.isOver; reads++) reader.take(chunks);
+
+  assert.equal(reads, 9);
+  assert.equal(reader.excerpt(), "a".repeat(4096));
+});

@@ -1,0 +1,276 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createRedeliverer } from "../../src/deliver/redeliverer.ts";
+import type { Logger } from "../../src/domain/log.ts";
+import { StoreError, type RedeliveryOrder, type RedeliveryStep } from "../../src/store/store.ts";
+import { newOrder } from "../helpers/delivery.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+/** An order of the store below: how many deliveries are left of it. */
+interface StoredOrder {
+  readonly id: string;
+  readonly perSecond: number;
+  left: number;
+}
+
+// Half a second into one: what ticks do about the border of a second shows.
+const NOW = Date.parse("2030-01-31T09:00:00.500Z");
+const STEP_MAX = 4;
+
+function toOpen({ id, perSecond }: Pick<StoredOrder, "id" | "perSecond">): RedeliveryOrder {
+  return { ...newOrder({ id, perSecond }), redelivered: 0, endedAt: null, isCancelled: false };
+}
+
+/** A redeliverer on a store that begins up to {@link STEP_MAX} series in a step. */
+function start(orders: StoredOrder[]) {
+  const clock = createFakeClock({ now: NOW });
+  const stop = new AbortController();
+  /** How many series each second has begun, by order. */
+  const begun: Record<string, number> = {};
+  const steps: RedeliveryStep[] = [];
+  const faults: unknown[] = [];
+  const woken: string[] = [];
+  const lines: unknown[] = [];
+  const log: Logger = {
+    debug: () => {},
+    info: (facts, message) => void lines.push([message, facts]),
+    warn: (_facts, message) => void lines.push(message),
+    error: () => {},
+  };
+  const store = {
+    listOpenRedeliveryOrders: async ({ limit }: { limit: number }) =>
+      orders.slice(0, limit).map(toOpen),
+    stepRedeliveryOrder: async (step: { id: string; max: number; now: number }) => {
+      const order = orders.find(({ id }) => id === step.id);
+      if (order === undefined) return { lanes: [], redelivered: 0, isDone: true };
+      const redelivered = Math.min(STEP_MAX, step.max, order.left);
+      order.left -= redelivered;
+      const second = `${step.id} ${Math.floor((step.now - NOW + 500) / 1000)}`;
+      begun[second] = (begun[second] ?? 0) + redelivered;
+      const isDone = order.left === 0;
+      if (isDone) orders.splice(orders.indexOf(order), 1);
+      const lane = { accountId: 1, host: `${step.id}.example` };
+      const answer = { lanes: redelivered > 0 ? [lane] : [], redelivered, isDone };
+      steps.push(answer);
+      return answer;
+    },
+  };
+  const redeliverer = createRedeliverer({
+    ...{ store, clock, log, giveUp: stop.signal },
+    deliveriesDue: (lanes) => void woken.push(...lanes.map(({ host }) => host)),
+    failed: (error) => void faults.push(error),
+  });
+  const tick = async (): Promise<void> => {
+    redeliverer.wake();
+    await redeliverer.quiet();
+  };
+  return { redeliverer, store, clock, stop, begun, steps, faults, woken, lines, tick };
+}
+
+test("an order is worked off at its rate, second by second, and its lanes are woken", async () => {
+  const { clock, begun, woken, tick, redeliverer, faults } = start([
+    { id: "a", perSecond: 10, left: 25 },
+  ]);
+
+  for (let second = 0; second < 5; second++) {
+    await tick();
+    clock.advance(1000);
+  }
+
+  assert.deepEqual(begun, { "a 0": 10, "a 1": 10, "a 2": 5 });
+  assert.deepEqual(new Set(woken), new Set(["a.example"]));
+  assert.equal(redeliverer.isIdle(), true);
+  assert.deepEqual(faults, []);
+});
+
+test("ticks that come twice in a second, late or after a suspend make no burst", async () => {
+  const { clock, begun, tick, redeliverer } = start([{ id: "a", perSecond: 10, left: 1000 }]);
+
+  await tick();
+  await tick();
+  clock.advance(499);
+  await tick();
+  clock.jump(20_001);
+  for (let i = 0; i < 20; i++) redeliverer.wake();
+  await redeliverer.quiet();
+  await tick();
+  // The wall clock was set back into a second that was used up, and beyond it.
+  clock.step(-1000);
+  await tick();
+
+  assert.deepEqual(begun, { "a 0": 10, "a 21": 10, "a 20": 10 });
+});
+
+test("orders are worked off side by side, each at its own rate, and a slow one holds up none", async () => {
+  const { clock, begun, tick } = start([
+    { id: "slow", perSecond: 1, left: 4 },
+    { id: "b", perSecond: 5, left: 6 },
+    { id: "c", perSecond: 1000, left: 30 },
+  ]);
+
+  for (let second = 0; second < 5; second++) {
+    await tick();
+    clock.advance(1000);
+  }
+
+  const slow = { "slow 0": 1, "slow 1": 1, "slow 2": 1, "slow 3": 1 };
+  assert.deepEqual(begun, { ...slow, "b 0": 5, "b 1": 1, "c 0": 30 });
+});
+
+test("orders that find little take turns, and together no more than the steps of a second", async () => {
+  const { store, clock, tick } = start([]);
+  const asked: Record<string, number> = {};
+  const ids = Array.from({ length: 40 }, (_, i) => `order-${i}`);
+  store.listOpenRedeliveryOrders = async () => ids.map((id) => toOpen({ id, perSecond: 10 }));
+  store.stepRedeliveryOrder = async ({ id }) => {
+    asked[id] = (asked[id] ?? 0) + 1;
+    return { lanes: [], redelivered: 0, isDone: false };
+  };
+
+  await tick();
+  await tick();
+  assert.equal(sum(Object.values(asked)), 250);
+  assert.ok(Object.values(asked).every((steps) => steps === 6 || steps === 7));
+  for (let second = 0; second < 39; second++) {
+    clock.advance(1000);
+    await tick();
+  }
+
+  assert.equal(sum(Object.values(asked)), 40 * 250);
+  assert.ok(Math.max(...Object.values(asked)) - Math.min(...Object.values(asked)) <= 20);
+});
+
+test("no more than a hundred orders are worked on, the oldest of them", async () => {
+  const orders = Array.from({ length: 130 }, (_, i) => ({ id: `${i}`, perSecond: 1, left: 2 }));
+  const { clock, begun, tick } = start(orders);
+
+  await tick();
+  const first = Object.keys(begun);
+  for (let second = 0; second < 5; second++) {
+    clock.advance(1000);
+    await tick();
+  }
+
+  assert.deepEqual(new Set(first), new Set(Array.from({ length: 100 }, (_, i) => `${i} 0`)));
+  assert.equal(sum(Object.values(begun)), 260);
+});
+
+test("a step that begins nothing wakes nobody, and the next follows in the same second", async () => {
+  const { store, woken, tick } = start([]);
+  let steps = 0;
+  store.listOpenRedeliveryOrders = async () =>
+    steps === 50 ? [] : [toOpen({ id: "a", perSecond: 10 })];
+  store.stepRedeliveryOrder = async () => ({ lanes: [], redelivered: 0, isDone: ++steps === 50 });
+
+  await tick();
+
+  assert.equal(steps, 50);
+  assert.deepEqual(woken, []);
+});
+
+test("nothing is written while no order is open, nor for one that admits nothing", async () => {
+  const orders = [{ id: "never", perSecond: 0, left: 5 }];
+  const { steps, tick } = start(orders);
+
+  await tick();
+  orders.length = 0;
+  await tick();
+
+  assert.deepEqual(steps, []);
+});
+
+test("the log tells when an order is taken up and when it ends, with its counts", async () => {
+  const { clock, lines, tick } = start([{ id: "a", perSecond: 10, left: 15 }]);
+
+  for (let second = 0; second < 3; second++) {
+    await tick();
+    clock.advance(1000);
+  }
+
+  assert.deepEqual(lines, [
+    ["redelivery order begun or resumed", { order: "a", redelivered: 0, per_second: 10 }],
+    ["redelivery order ended", { order: "a", redelivered: 15 }],
+  ]);
+});
+
+test("an order that was cancelled is left at the next step, and others go on", async () => {
+  const orders = [
+    { id: "a", perSecond: 4, left: 99 },
+    { id: "b", perSecond: 4, left: 5 },
+  ];
+  const { clock, begun, lines, tick } = start(orders);
+
+  await tick();
+  orders.shift();
+  clock.advance(1000);
+  await tick();
+
+  assert.deepEqual(begun, { "a 0": 4, "b 0": 4, "b 1": 1 });
+  assert.deepEqual(lines.slice(2), [
+    ["redelivery order cancelled, or its account disabled", { order: "a", redelivered: 4 }],
+    ["redelivery order ended", { order: "b", redelivered: 5 }],
+  ]);
+});
+
+test("no step begins after a drain, and the one under way is waited for", async () => {
+  const { redeliverer, store, steps, tick } = start([{ id: "a", perSecond: 1000, left: 1000 }]);
+  const gate = Promise.withResolvers<void>();
+  const step = store.stepRedeliveryOrder;
+  store.stepRedeliveryOrder = async (given) => {
+    await gate.promise;
+    return step(given);
+  };
+
+  redeliverer.wake();
+  await new Promise(setImmediate);
+  assert.equal(redeliverer.isIdle(), false);
+  redeliverer.drain();
+  gate.resolve();
+  await redeliverer.quiet();
+  await tick();
+
+  assert.equal(steps.length, 1);
+  assert.equal(redeliverer.isIdle(), true);
+});
+
+test("a step that the store cannot do yet is tried again, and counts once", async () => {
+  const { redeliverer, store, clock, begun, faults } = start([{ id: "a", perSecond: 4, left: 4 }]);
+  const step = store.stepRedeliveryOrder;
+  let tries = 0;
+  store.stepRedeliveryOrder = async (given) => {
+    if (++tries < 3) throw new StoreError("full", "no space");
+    return step(given);
+  };
+
+  redeliverer.wake();
+  for (let i = 0; i < 2; i++) {
+    await clock.whenPending(1);
+    clock.advance(1000);
+  }
+  await redeliverer.quiet();
+
+  assert.equal(tries, 3);
+  assert.deepEqual(begun, { "a 0": 4 });
+  assert.deepEqual(faults, []);
+});
+
+test("a store that has failed is told of once, and a stop that gives up ends the wait", async () => {
+  const broken = start([{ id: "a", perSecond: 4, left: 4 }]);
+  broken.store.stepRedeliveryOrder = () => Promise.reject(new StoreError("failed", "I/O error"));
+  await broken.tick();
+  assert.equal(broken.faults.length, 1);
+
+  const full = start([{ id: "a", perSecond: 4, left: 4 }]);
+  full.store.stepRedeliveryOrder = () => Promise.reject(new StoreError("full", "no space"));
+  full.redeliverer.wake();
+  await full.clock.whenPending(1);
+  full.redeliverer.drain();
+  full.stop.abort();
+  await full.redeliverer.quiet();
+  assert.equal(full.redeliverer.isIdle(), true);
+});
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+
+import { createHttpRunner } from "../../src/run/http.ts";
+import type { HttpRunnerOptions } from "../../src/run/http.ts";
+import type { Runner, RunOutcome, RunRequest } from "../../src/run/runner.ts";
+import { RESULT_PARSES } from "../../src/run/service-result.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import type { FakeClock } from "../helpers/fake-clock.ts";
+import { inlineOffload } from "../helpers/inline-parser.ts";
+import { startReceiver } from "../helpers/receiver.ts";
+import type { Receiver, Reply } from "../helpers/receiver.ts";
+import { runOnce } from "./run-once.ts";
+
+export { completed, runOnce } from "./run-once.ts";
+
+export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
+/** The timeout of a run that names none. */
+export const TIMEOUT_MS = 60_000;
+
+/** What a run may be told beside its service. */
+export type RunOverrides = Partial<HttpRunnerOptions & RunRequest & { signal: AbortSignal }>;
+
+/** A service, a clock that stands still, and runs of tasks that post to it. */
+export interface HttpSetup {
+  readonly receiver: Receiver;
+  readonly clock: FakeClock;
+  /** A runner whose waits are as long as they can be. */
+  runner(overrides?: RunOverrides): Runner;
+  run(overrides?: RunOverrides): Promise<RunOutcome>;
+}
+
+export async function startService(t: TestContext, reply?: Reply): Promise<HttpSetup> {
+  const receiver = await startReceiver(t, reply === undefined ? {} : { reply });
+  const clock = createFakeClock({ now: NOW });
+  const runner = (overrides: RunOverrides = {}): Runner =>
+    createHttpRunner({
+      url: receiver.url("/resize"),
+      headers: {},
+      timeoutMs: TIMEOUT_MS,
+      concurrency: 4,
+      resultBytesMax: 100_000,
+      clock,
+      parsing: { parser: inlineOffload(RESULT_PARSES), owner: "resize" },
+      random: () => 0,
+      ...overrides,
+    });
+  return {
+    receiver,
+    clock,
+    runner,
+    run: (overrides = {}) => runOnce(runner(overrides), overrides),
+  };
+}
+
+/** What a failed run, or one that timed out, says; it must not have ended otherwise. */
+export function failureOf(
+  outcome: RunOutcome,
+  kind: "failed" | "timed_out" = "failed",
+): Extract<RunOutcome, { kind: "failed" | "timed_out" }> {
+  assert(outcome.kind === kind, `it was ${JSON.stringify(outcome)}`);
+  return outcome;
+}
+
+/** Lets time pass until the next timer but the timeout's has fired; resolves with how long that was. */
+export async function passWait(clock: FakeClock): Promise<number> {
+  await clock.whenPending(2);
+  const [ms = 0] = clock.pending();
+  clock.advance(ms);
+  return ms;
+}

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Logger } from "../../src/domain/log.ts";
+import { createTrafficKeeper } from "../../src/run/traffic-keeper.ts";
+import { StoreError } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+const NOW = Date.parse("2030-01-31T09:30:15.000Z");
+
+function newKeeper(folds: readonly ("more" | "done" | Error)[]) {
+  const calls: unknown[] = [];
+  const warned: string[] = [];
+  const log: Logger = { debug() {}, info() {}, warn: (_, text) => warned.push(text), error() {} };
+  const left = [...folds];
+  const failures: unknown[] = [];
+  const keeper = createTrafficKeeper({
+    cluster: { holds: () => true },
+    store: {
+      sampleQueues: async (sample) => void calls.push(["sample", sample]),
+      foldTraffic: async (fold) => {
+        calls.push(["fold", fold]);
+        const next = left.shift() ?? "done";
+        if (next instanceof Error) throw next;
+        return next;
+      },
+    },
+    ...{ clock: createFakeClock({ now: NOW }), log },
+    failed: (error) => failures.push(error),
+  });
+  return { keeper, calls, warned, failures };
+}
+
+test("a tick notes what waits, and folds whole hours that are a day old until none is left", async () => {
+  const { keeper, calls } = newKeeper(["more", "more"]);
+
+  keeper.wake();
+  await keeper.quiet();
+
+  const minutesBefore = Date.parse("2030-01-30T08:00:00.000Z");
+  const fold = ["fold", { minutesBefore }];
+  assert.deepEqual(calls, [["sample", { now: NOW }], fold, fold, fold]);
+});
+
+test("a store that is unable is told of in the log, and asked again at the next tick", async () => {
+  const { keeper, calls, warned, failures } = newKeeper([new StoreError("full", "no space")]);
+
+  keeper.wake();
+  await keeper.quiet();
+  keeper.wake();
+  await keeper.quiet();
+
+  assert.equal(calls.length, 4);
+  assert.match(warned.join(), /no space/);
+  assert.deepEqual(failures, []);
+});
+
+test("what is no fault of the store is handed on, and nothing begins after a stop", async () => {
+  const { keeper, calls, failures } = newKeeper([new TypeError("a bug")]);
+
+  keeper.wake();
+  await keeper.quiet();
+  keeper.drain();
+  keeper.wake();
+  await keeper.quiet();
+
+  assert.equal(calls.length, 2);
+  assert.match(String(failures), /a bug/);
+});

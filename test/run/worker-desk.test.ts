@@ -1,0 +1,629 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
+import type { Logger } from "../../src/domain/log.ts";
+import type { TaskProgress } from "../../src/domain/task/progress.ts";
+import { WorkerDesk, type WorkerType } from "../../src/run/worker-desk.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
+import {
+  StoreError,
+  type Lease,
+  type LeaseClaim,
+  type LeasedTask,
+  type LeaseEnd,
+  type LeaseEndResult,
+  type LeaseEnds,
+  type LeaseStore,
+} from "../../src/store/store.ts";
+import { newClaimedTask } from "../helpers/claimed-task.ts";
+import { FakeCluster } from "../helpers/cluster.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const LEASE_MS = 30_000;
+const WORKER = 7;
+const TYPE: WorkerType = { concurrency: 100, retries: 0, leaseMs: LEASE_MS, timeoutMs: 600_000 };
+
+/** A claim that the store is asked for, and that ends when the test says so. */
+interface AskedClaim {
+  readonly claim: LeaseClaim;
+  readonly bring: (...tasks: readonly LeasedTask[]) => Promise<void>;
+  readonly refuse: (error: Error) => Promise<void>;
+}
+
+/** A desk on a store that the test plays. */
+class Setup {
+  readonly clock = createFakeClock({ now: 1_000_000 });
+  readonly claims: AskedClaim[] = [];
+  readonly ends: LeaseEnd[] = [];
+  readonly told: string[] = [];
+  readonly faults: unknown[] = [];
+  readonly progress = new Map<string, TaskProgress>();
+  readonly known = new Map<string, Lease>();
+  heartbeatOutcome: LeaseOutcome = "ok";
+  /** Heartbeats are answered after this. */
+  beatsHeld: Promise<void> = Promise.resolve();
+  endOutcome = ({ ends }: LeaseEnds): readonly LeaseEndResult[] =>
+    ends.map(() => ({ outcome: "ok", isNew: true, lanes: [] }));
+  due: readonly Lease[] = [];
+  duePolls = 0;
+  resumed: readonly Lease[] = [];
+  /** Ends of leases are answered after this. */
+  endsHeld: Promise<void> = Promise.resolve();
+  readonly desk: WorkerDesk;
+
+  constructor(
+    types: Readonly<Record<string, Partial<WorkerType>>> = { print: {} },
+    { isShared = false } = {},
+  ) {
+    const entries = Object.entries(types).map(([name, of]) => [name, { ...TYPE, ...of }] as const);
+    this.desk = new WorkerDesk({
+      ...{ clock: this.clock, log, giveUp: new AbortController().signal, store: this.#store() },
+      ...{ types: new Map(entries), retentionMs: 1000, progress: this.progress },
+      cluster: isShared ? new FakeCluster(this.clock) : newLoneNode(this.clock),
+      mayReap: () => true,
+      health: { noteRun: (isFine) => void this.told.push(isFine ? "fine" : "not fine") },
+      taskEnded: (id) => void this.told.push(`ended ${id}`),
+      deliveriesDue: (lanes) => void this.told.push(`due ${lanes.map(({ host }) => host).join()}`),
+      wake: (type) => {
+        this.told.push(`wake ${type ?? "all"}`);
+        this.desk.wake(type);
+      },
+      failed: (error) => void this.faults.push(error),
+    });
+  }
+
+  #store(): LeaseStore {
+    return {
+      claimLeases: (claim) =>
+        new Promise((resolve, reject) => {
+          const bring = (...tasks: readonly LeasedTask[]) => (resolve(tasks), turn());
+          const refuse = (error: Error) => (reject(error), turn());
+          this.claims.push({ claim, bring, refuse });
+        }),
+      extendLeases: async ({ leases }) => {
+        await this.beatsHeld;
+        return leases.map(() => this.heartbeatOutcome);
+      },
+      endLeases: async (ends) => {
+        this.ends.push(...ends.ends);
+        await this.endsHeld;
+        return this.endOutcome(ends);
+      },
+      findLeases: async ({ leases }) =>
+        leases.map(({ leaseId }) => this.known.get(leaseId) ?? null),
+      listDueLeases: async () => {
+        this.duePolls++;
+        return this.due;
+      },
+      resumeLeases: async () => this.resumed,
+    };
+  }
+
+  /** Asks for tasks; what came of it is in `answer` once it is known. */
+  poll({ types = ["print"], max = 1, waitMs = 30_000 } = {}) {
+    const gone = new AbortController();
+    const poll = { answer: null as readonly string[] | null, fault: null as unknown, gone };
+    this.desk.claim({ workerId: WORKER, types, max, waitMs, gone: gone.signal }).then(
+      (tasks) => (poll.answer = tasks.map(({ id }) => id)),
+      (error: unknown) => (poll.fault = error),
+    );
+    return poll;
+  }
+
+  /** The next claim that the store was asked for. */
+  next(): AskedClaim {
+    const claim = this.claims.shift();
+    assert(claim !== undefined, "the store is asked for a claim");
+    return claim;
+  }
+}
+
+function task(
+  id: string,
+  { type = "print", accountId = 1, leaseId = `lease of ${id}` } = {},
+): LeasedTask {
+  return { ...newClaimedTask({ id, type, accountId }), leaseId, leaseExpiresAt: 0 };
+}
+
+function lease(id: string, facts: Partial<Lease> = {}): Lease {
+  const times = { expiresAt: 1_000_000, deadlineAt: 2_000_000 };
+  return {
+    id,
+    leaseId: `lease of ${id}`,
+    type: "print",
+    failures: 0,
+    losses: 0,
+    ...times,
+    ...facts,
+  };
+}
+
+/** Lets everything that is settled take its effect. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+test("a thousand workers that wait for an empty queue ask nothing of the store", async () => {
+  const setup = new Setup();
+  const polls = Array.from({ length: 1000 }, () => setup.poll());
+  for (let second = 0; second < 29; second++) {
+    setup.clock.advance(1000);
+    setup.desk.tick();
+  }
+  await turn();
+  assert.equal(setup.claims.length, 0);
+  assert.ok(polls.every(({ answer }) => answer === null));
+  setup.clock.advance(1000);
+  await turn();
+  assert.ok(polls.every(({ answer }) => answer?.length === 0));
+  assert.deepEqual(setup.clock.pending(), []);
+  assert.equal(setup.claims.length, 0);
+});
+
+test("a single task costs a claim for the first of a thousand that wait, and one or two that find nothing", async () => {
+  for (const max of [1, 10]) {
+    const setup = new Setup();
+    const polls = Array.from({ length: 1000 }, () => setup.poll({ max }));
+    setup.desk.wake("print");
+    assert.equal(setup.claims.length, 1);
+    await setup.next().bring(task("a"));
+    assert.ok(setup.claims.length <= 2);
+    while (setup.claims.length > 0) await setup.next().bring();
+    assert.deepEqual(polls[0]?.answer, ["a"]);
+    assert.ok(polls.slice(1).every(({ answer }) => answer === null));
+    setup.desk.tick();
+    assert.equal(setup.claims.length, 0);
+  }
+});
+
+test("a long queue soon serves many who wait at once, in the order they came", async () => {
+  const setup = new Setup();
+  const polls = Array.from({ length: 40 }, () => setup.poll());
+  setup.desk.wake("print");
+  const rounds: number[] = [];
+  for (let id = 0; setup.claims.length > 0;) {
+    const round = setup.claims.splice(0);
+    rounds.push(round.length);
+    await Promise.all(round.map(({ bring }) => bring(task(String(id++)))));
+  }
+  assert.deepEqual(rounds, [1, 2, 4, 8, 16, 9]);
+  assert.deepEqual(
+    polls.map(({ answer }) => answer),
+    polls.map((_, i) => [String(i)]),
+  );
+});
+
+test("a wake that comes while a claim is under way that finds nothing is not lost", async () => {
+  const setup = new Setup();
+  const poll = setup.poll();
+  setup.desk.wake("print");
+  const early = setup.next();
+  setup.desk.wake("print");
+  await early.bring();
+  await setup.next().bring(task("a"));
+  assert.deepEqual(poll.answer, ["a"]);
+});
+
+test("who cannot wait gets what is there, and waits for a claim that is under way", async () => {
+  const setup = new Setup();
+  const empty = setup.poll({ waitMs: 0 });
+  await turn();
+  assert.deepEqual(empty.answer, []);
+  setup.desk.wake("print");
+  const first = setup.poll({ waitMs: 0 });
+  const second = setup.poll({ waitMs: 0 });
+  const third = setup.poll({ waitMs: 0 });
+  await setup.next().bring(task("a"));
+  assert.deepEqual([first.answer, second.answer], [["a"], null]);
+  // The third's claim is under way already, and was made after the one that took the last task.
+  await setup.next().bring(task("b"));
+  assert.deepEqual([second.answer, third.answer], [["b"], null]);
+  await setup.next().bring();
+  assert.deepEqual(third.answer, []);
+  assert.equal(setup.claims.length, 0);
+});
+
+test("a time that is over while the store claims ends the wait only after the claim", async () => {
+  const setup = new Setup();
+  const poll = setup.poll({ waitMs: 1000 });
+  setup.desk.wake("print");
+  setup.clock.advance(1000);
+  await turn();
+  assert.equal(poll.answer, null);
+  await setup.next().bring(task("a"));
+  assert.deepEqual(poll.answer, ["a"]);
+});
+
+test("what was claimed for a client that is gone goes back at once, to the next, and no run is counted", async () => {
+  const setup = new Setup();
+  const first = setup.poll({ max: 2 });
+  const second = setup.poll();
+  setup.desk.wake("print");
+  first.gone.abort();
+  await setup.next().bring(task("a"), task("b"));
+  assert.deepEqual(first.answer, []);
+  const sequel = { kind: "requeue", isRunCounted: false };
+  assert.deepEqual(setup.ends, [
+    { id: "a", leaseId: "lease of a", how: "released", sequel },
+    { id: "b", leaseId: "lease of b", how: "released", sequel },
+  ]);
+  assert.ok(setup.told.includes("wake print"));
+  await setup.next().bring(task("a", { leaseId: "next lease of a" }));
+  assert.deepEqual(second.answer, ["a"]);
+});
+
+test("a client that goes while nothing is queued is forgotten", async () => {
+  const setup = new Setup();
+  const first = setup.poll();
+  const second = setup.poll();
+  first.gone.abort();
+  await turn();
+  assert.deepEqual(first.answer, []);
+  setup.desk.wake("print");
+  await setup.next().bring(task("a"));
+  assert.deepEqual(second.answer, ["a"]);
+  const third = setup.poll();
+  assert.equal(third.answer, null);
+});
+
+test("no more leases of a type are held than its concurrency, claims under way and earlier processes included", async () => {
+  const setup = new Setup({ print: { concurrency: 3 } });
+  setup.resumed = [lease("old")];
+  await setup.desk.recover();
+  for (let i = 0; i < 5; i++) setup.poll({ max: 2 });
+  setup.desk.wake("print");
+  setup.desk.wake("print");
+  assert.deepEqual(
+    setup.next().claim.types.map(({ max }) => max),
+    [2],
+  );
+  assert.equal(setup.claims.length, 0);
+
+  const other = new Setup({ print: { concurrency: 3 } });
+  const waiting = Array.from({ length: 5 }, () => other.poll({ max: 2 }));
+  other.desk.wake("print");
+  await other.next().bring(task("a"), task("b"));
+  const second = other.next();
+  assert.deepEqual(
+    second.claim.types.map(({ max }) => max),
+    [1],
+  );
+  assert.equal(other.claims.length, 0);
+  await second.bring(task("c"));
+  assert.deepEqual(waiting[1]?.answer, ["c"]);
+  assert.equal(other.claims.length, 0);
+
+  await other.desk.complete(WORKER, [{ id: "b", leaseId: "lease of b", resultText: "1" }]);
+  const third = other.next();
+  assert.deepEqual(
+    third.claim.types.map(({ max }) => max),
+    [1],
+  );
+  await third.bring(task("d"));
+  other.desk.cancel("d");
+  await other.next().bring(task("e"));
+  assert.equal(other.claims.length, 0);
+});
+
+test("a lease is freed however it ends, and only once", async () => {
+  const ref = { id: "a", leaseId: "lease of a" };
+  const ways: Readonly<Record<string, (setup: Setup) => Promise<unknown>>> = {
+    completed: ({ desk }) => desk.complete(WORKER, [{ ...ref, resultText: "1" }]),
+    failed: ({ desk }) =>
+      desk.fail(WORKER, [{ ...ref, message: "", detailText: "null", retry: null }]),
+    released: ({ desk }) => desk.release(WORKER, [ref]),
+    cancelled: async ({ desk }) => desk.cancel("a"),
+    expired: async (setup) => {
+      setup.due = [lease("a")];
+      setup.desk.tick();
+    },
+  };
+  for (const [way, end] of Object.entries(ways)) {
+    const setup = new Setup({ print: { concurrency: 1 } });
+    setup.resumed = [lease("a")];
+    setup.known.set("lease of a", lease("a"));
+    await setup.desk.recover();
+    setup.poll();
+    setup.poll();
+    setup.desk.wake("print");
+    assert.equal(setup.claims.length, 0, way);
+    await end(setup);
+    await end(setup);
+    await turn();
+    assert.equal(setup.claims.length, 1, way);
+  }
+});
+
+test("a lease that a late heartbeat brings back to life is held again, unless it ends meanwhile", async () => {
+  for (const endsMeanwhile of [false, true]) {
+    const setup = new Setup({ print: { concurrency: 1 } });
+    setup.known.set("lease of a", lease("a"));
+    const beat = setup.desk.heartbeat(WORKER, [{ id: "a", leaseId: "lease of a", progress: null }]);
+    if (endsMeanwhile) {
+      await setup.desk.complete(WORKER, [{ id: "a", leaseId: "lease of a", resultText: "1" }]);
+    }
+    await beat;
+    setup.poll();
+    setup.desk.wake("print");
+    assert.equal(setup.claims.length, endsMeanwhile ? 1 : 0);
+  }
+});
+
+test("a lease that runs out while the heartbeat is under way that brings it back to life is held again", async () => {
+  const setup = new Setup({ print: { concurrency: 1 } });
+  setup.resumed = [lease("a")];
+  setup.known.set("lease of a", lease("a"));
+  await setup.desk.recover();
+  setup.due = [lease("a")];
+  const { promise: held, resolve: answerBeats } = Promise.withResolvers<void>();
+  setup.beatsHeld = held;
+  const progress = { progress: 0.5, note: null };
+  const beat = setup.desk.heartbeat(WORKER, [{ id: "a", leaseId: "lease of a", progress }]);
+  setup.desk.tick();
+  await turn();
+  assert.deepEqual(
+    setup.ends.map(({ how }) => how),
+    ["expired"],
+  );
+  answerBeats();
+  await beat;
+  setup.poll();
+  setup.desk.wake("print");
+  assert.equal(setup.claims.length, 0);
+  assert.deepEqual(setup.progress.get("a"), progress);
+});
+
+test("a task that is cancelled while it is being claimed is not handed out, and holds no lease", async () => {
+  const setup = new Setup({ print: { concurrency: 1 } });
+  const poll = setup.poll();
+  setup.desk.wake("print");
+  setup.desk.cancel("a");
+  await setup.next().bring(task("a"));
+  assert.equal(poll.answer, null);
+  await setup.next().bring(task("b"));
+  assert.deepEqual(poll.answer, ["b"]);
+});
+
+test("the types of a worker take turns at being the first", async () => {
+  const setup = new Setup({ print: {}, scan: {} });
+  const asked: string[] = [];
+  for (let i = 0; i < 4; i++) {
+    setup.desk.wake();
+    setup.poll({ types: ["print", "scan"] });
+    const { claim, bring } = setup.next();
+    asked.push(claim.types.map(({ type }) => type).join());
+    const [first] = claim.types;
+    await bring(task(String(i), { type: first?.type ?? "", accountId: i + 10 }));
+  }
+  assert.deepEqual(asked, ["print,scan", "scan,print", "print,scan", "scan,print"]);
+});
+
+test("a worker waits for the tasks of its own types alone", async () => {
+  const setup = new Setup({ print: {}, scan: {} });
+  const scanner = setup.poll({ types: ["scan"] });
+  const printer = setup.poll({ types: ["print"] });
+  setup.desk.wake("print");
+  const { claim, bring } = setup.next();
+  assert.deepEqual(
+    claim.types.map(({ type }) => type),
+    ["print"],
+  );
+  await bring(task("a"));
+  assert.deepEqual([scanner.answer, printer.answer], [null, ["a"]]);
+});
+
+test("a stop answers nothing to all who wait, hands out nothing more, and still takes results", async () => {
+  const setup = new Setup();
+  const claiming = setup.poll();
+  const waiting = setup.poll();
+  setup.desk.wake("print");
+  setup.desk.announceStop();
+  setup.desk.drain();
+  await turn();
+  assert.deepEqual([claiming.answer, waiting.answer], [null, []]);
+  assert.equal(setup.desk.isDraining, true);
+  await setup.next().bring(task("a"));
+  assert.deepEqual(claiming.answer, ["a"]);
+  setup.desk.wake("print");
+  const late = setup.poll();
+  await turn();
+  assert.deepEqual(late.answer, []);
+  assert.equal(setup.claims.length, 0);
+  const completion = { id: "a", leaseId: "lease of a", resultText: "1" };
+  assert.deepEqual(await setup.desk.complete(WORKER, [completion]), ["ok"]);
+  assert.deepEqual(await setup.desk.heartbeat(WORKER, [{ ...completion, progress: null }]), ["ok"]);
+});
+
+test("after a fault nothing is handed out, and workers are not told that the daemon stops", async () => {
+  const setup = new Setup();
+  const poll = setup.poll();
+  setup.desk.drain();
+  setup.desk.wake("print");
+  await turn();
+  assert.deepEqual(poll.answer, []);
+  assert.equal(setup.claims.length, 0);
+  assert.equal(setup.desk.isDraining, false);
+});
+
+test("a claim under way at the stop that finds nothing is answered so", async () => {
+  const setup = new Setup();
+  const poll = setup.poll();
+  setup.desk.wake("print");
+  setup.desk.drain();
+  await setup.next().bring();
+  assert.deepEqual(poll.answer, []);
+  assert.equal(setup.desk.isIdle(), true);
+});
+
+test("a claim that the store cannot do now is told to the one who asked, and the next is tried a tick later", async () => {
+  const setup = new Setup();
+  const first = setup.poll();
+  const second = setup.poll();
+  setup.desk.wake("print");
+  const error = new StoreError("full", "no space");
+  await setup.next().refuse(error);
+  assert.equal(first.fault, error);
+  assert.equal(setup.claims.length, 0);
+  setup.desk.tick();
+  await setup.next().bring(task("a"));
+  assert.deepEqual(second.answer, ["a"]);
+  assert.deepEqual(setup.faults, []);
+});
+
+test("a store that has failed for good ends the engine's work", async () => {
+  const setup = new Setup();
+  const poll = setup.poll();
+  setup.desk.wake("print");
+  const error = new StoreError("failed", "I/O error");
+  await setup.next().refuse(error);
+  assert.equal(poll.fault, error);
+  assert.deepEqual(setup.faults, [error]);
+});
+
+test("progress is kept of leases that hold, and forgotten with the run", async () => {
+  const setup = new Setup();
+  setup.resumed = [lease("a")];
+  await setup.desk.recover();
+  const progress = { progress: 0.5, note: "half" };
+  const beat = { id: "a", leaseId: "lease of a", progress };
+  await setup.desk.heartbeat(WORKER, [beat]);
+  await setup.desk.heartbeat(WORKER, [{ ...beat, progress: null }]);
+  assert.deepEqual(setup.progress.get("a"), progress);
+  setup.heartbeatOutcome = "lost";
+  await setup.desk.heartbeat(WORKER, [{ ...beat, progress: { progress: 0.9, note: null } }]);
+  assert.deepEqual(setup.progress.get("a"), progress);
+  await setup.desk.release(WORKER, [beat]);
+  assert.equal(setup.progress.get("a"), undefined);
+});
+
+test("a failure is tried again as the worker wishes, or else as the type says", async () => {
+  const cases = [
+    { retries: 0, failures: 0, retry: null, waitMs: null },
+    { retries: 2, failures: 1, retry: null, waitMs: 2000 },
+    { retries: 2, failures: 2, retry: null, waitMs: null },
+    { retries: 2, failures: 0, retry: false, waitMs: null },
+    { retries: 0, failures: 0, retry: true, waitMs: 1000 },
+    { retries: 0, failures: 3, retry: true, waitMs: 8000 },
+    { retries: 0, failures: 5000, retry: true, waitMs: 60_000 },
+  ];
+  for (const { retries, failures, retry, waitMs } of cases) {
+    const setup = new Setup({ print: { retries } });
+    setup.known.set("lease of a", lease("a", { failures }));
+    const failure = { message: 'out of "paper"', detailText: "12345678901234567890", retry };
+    await setup.desk.fail(WORKER, [{ id: "a", leaseId: "lease of a", ...failure }]);
+    const now = setup.clock.now();
+    const errorText = String.raw`{"message":"out of \"paper\"","detail":12345678901234567890}`;
+    const until = { expiresAt: now + 1000, eraseAt: setup.clock.steady() + 1000 };
+    const end = { endedAt: now, ...until, resultText: null, errorText };
+    const sequel =
+      waitMs === null
+        ? { kind: "finish", state: "failed", code: 50010, ...end }
+        : { kind: "retry", startAt: now + waitMs };
+    assert.deepEqual(setup.ends, [{ id: "a", leaseId: "lease of a", how: "failed", sequel }]);
+  }
+});
+
+test("a failure of a type that is configured no more is the end, and one of a lost lease is left to the store", async () => {
+  const setup = new Setup();
+  setup.known.set("lease of a", lease("a", { type: "gone" }));
+  setup.endOutcome = ({ ends }) =>
+    ends.map((_, i) => ({
+      outcome: i === 0 ? "ok" : "lost",
+      isNew: i === 0,
+      lanes: [{ accountId: 1, host: "h" }],
+    }));
+  const failure = { message: "", detailText: "null", retry: null };
+  const outcomes = await setup.desk.fail(WORKER, [
+    { id: "a", leaseId: "lease of a", ...failure },
+    { id: "b", leaseId: "lease of b", ...failure },
+  ]);
+  assert.deepEqual(outcomes, ["ok", "lost"]);
+  assert.deepEqual(
+    setup.ends.map(({ sequel }) => sequel.kind),
+    ["finish", "finish"],
+  );
+  assert.deepEqual(setup.told, ["not fine", "ended a", "due h"]);
+});
+
+test("nothing is asked of the store for nothing", async () => {
+  const setup = new Setup();
+  assert.deepEqual(await setup.desk.heartbeat(WORKER, []), []);
+  assert.deepEqual(await setup.desk.complete(WORKER, []), []);
+  assert.deepEqual(await setup.desk.fail(WORKER, []), []);
+  assert.deepEqual(await setup.desk.release(WORKER, []), []);
+  assert.deepEqual(setup.ends, []);
+});
+
+test("nothing is handed out or taken back between the setting of the clock and the leases having moved", async () => {
+  const setup = new Setup();
+  setup.due = [lease("a")];
+  const poll = setup.poll();
+  const { promise: moved, resolve: tellMoved } = Promise.withResolvers<void>();
+  setup.desk.clockWasSet(moved);
+  setup.desk.wake("print");
+  setup.desk.tick();
+  await turn();
+  assert.deepEqual([setup.duePolls, setup.claims.length], [0, 0]);
+  tellMoved();
+  await turn();
+  assert.deepEqual([setup.duePolls, setup.claims.length], [1, 1]);
+  await setup.next().bring(task("b"));
+  assert.deepEqual(poll.answer, ["b"]);
+});
+
+test("leases that were read as run out before the clock was set are read again after it", async () => {
+  const setup = new Setup();
+  setup.due = [lease("a", { deadlineAt: 1_500_000 })];
+  setup.desk.tick();
+  const { promise: moved, resolve: tellMoved } = Promise.withResolvers<void>();
+  setup.desk.clockWasSet(moved);
+  setup.clock.step(3_600_000);
+  await turn();
+  assert.deepEqual([setup.duePolls, setup.ends.length], [1, 0]);
+  setup.due = [];
+  tellMoved();
+  await turn();
+  assert.deepEqual([setup.duePolls, setup.ends.length], [2, 0]);
+});
+
+test("where nodes share the store a worker is told after 5 s that nobody knows, and what was claimed too late is given back", async () => {
+  const setup = new Setup({ print: {} }, { isShared: true });
+  const held = Promise.withResolvers<void>();
+  setup.beatsHeld = held.promise;
+  setup.endsHeld = held.promise;
+  const { desk, clock } = setup;
+  desk.wake();
+  const poll = setup.poll();
+  const [a, b] = [task("a"), task("b")];
+  const told: unknown[] = [];
+  const asked = [
+    desk.heartbeat(WORKER, [{ ...a, progress: null }]),
+    desk.complete(WORKER, [{ ...a, resultText: "1" }]),
+    desk.fail(WORKER, [{ ...a, message: "", detailText: "null", retry: false }]),
+    desk.release(WORKER, [a]),
+  ];
+  for (const answer of asked) answer.catch((error: unknown) => told.push(error));
+  await turn();
+  clock.advance(4999);
+  await turn();
+  assert.equal(poll.fault, null);
+
+  clock.advance(1);
+  await turn();
+
+  assert.equal(told.length, 4);
+  for (const reason of [...told, poll.fault]) {
+    assert(reason instanceof StoreError && reason.kind === "unknown", String(reason));
+  }
+  setup.ends.length = 0;
+  await setup.next().bring(b);
+  assert.deepEqual(
+    setup.ends.map(({ id, how }) => [id, how]),
+    [["b", "released"]],
+  );
+  held.resolve();
+  await desk.quiet();
+  assert.deepEqual(setup.faults, []);
+});
