@@ -261,10 +261,9 @@ function phrasesIn(path: string): readonly string[] {
 }
 
 const ERROR_SOURCES = [
-  ...["attempt", "dial", "exchange", "failure", "resolver", "send"].map((name) => `net/${name}.ts`),
-  "deliver/delivery-dispatcher.ts",
-  "deliver/unsent-result.ts",
-];
+  ...["attempt", "dial", "exchange", "failure", "resolver", "send"],
+  ...["delivery-dispatcher", "unsent-result"],
+].map((name) => `deliver/${name}.ts`);
 
 // Words to the log and to the store, which no attempt ends with.
 const NO_ERRORS = [
