@@ -1,16 +1,18 @@
 import { approveRequest, denyRequest, denyRequests, requestRecord } from "../admin/access.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
 import { NEW_LOGIN } from "../domain/account/login.ts";
+import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeText } from "../domain/clock/time.ts";
 import { DURATION } from "../domain/rule.ts";
 import type { Undecidable } from "../store/store.ts";
 import { newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand } from "./admin-command.ts";
-import { flag, optionalWord, required, TEXT, toggle, word } from "./arguments.ts";
+import { TEXT, flag, optionalWord, required, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { shortText, tableLines } from "./print.ts";
-import { confirm, YES_ARG } from "./terminal.ts";
+import { YES_ARG, confirm } from "./terminal.ts";
 
 const NAME = "postbackd admin access";
 
@@ -125,3 +127,45 @@ function undecidable(reason: Undecidable): CommandFailure {
       : `this access request was decided already; '${NAME} list --all' shows how`,
   );
 }
+
+export const linkCommand = defineAdminCommand({
+  description: "Make a link that signs the operator in at the dashboard, once",
+  example: "postbackd admin link",
+  notes:
+    "Whoever opens it first is the operator there for up to 12 hours. It leads to public_url where that is set, else\n" +
+    "to the running daemon.",
+  args: {},
+  settings: ["public-url"],
+  mayCreate: true,
+  async run(_given, { store, config, audit }) {
+    // Loaded here, because the help needs none of it.
+    const { createSignInLink, findDashboard } = await import("../daemon/link.ts");
+    if (!config.dashboard) {
+      throw new CommandFailure(
+        "the dashboard is switched off; take dashboard = false out of the configuration, or POSTBACKD_DASHBOARD out of the environment",
+      );
+    }
+    const place = await findDashboard(config, systemClock);
+    if (place === null) {
+      throw new CommandFailure(
+        `nobody serves ${config.database}, and with port 0 it is not known where it would be; start the daemon first, or give --public-url`,
+      );
+    }
+    const { url, expiresAt } = await createSignInLink(place.url, {
+      store,
+      clock: systemClock,
+      audit: audit("session.link_made", null),
+    });
+    const minutes = SIGN_IN_LINK_MS / 60_000;
+    const start = "No daemon answers there yet: start it with 'postbackd start' first.";
+    return {
+      document: { link: { url, expires_at: timeText(expiresAt) } },
+      lines: [
+        url,
+        "",
+        `Open it within ${minutes} minutes: it signs you in as the operator, and works once.`,
+        ...(place.isServed === false ? [start] : []),
+      ],
+    };
+  },
+});

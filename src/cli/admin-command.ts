@@ -1,15 +1,25 @@
 import type { KeyContext } from "../admin/context.ts";
 import type { Config } from "../config/config.ts";
 import { LOGIN } from "../domain/account/login.ts";
+import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { IdGenerator } from "../domain/id.ts";
-import { integerBetween } from "../domain/rule.ts";
-import { StoreError, type Store, type AccountState } from "../store/store.ts";
-import { word, type ArgumentTable, type Given, flag } from "./arguments.ts";
-import { defineCommand, type Command, type Definition } from "./command.ts";
-import { CommandFailure } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
+import { IdGenerator, isId } from "../domain/id.ts";
+import { integerBetween, oneOf } from "../domain/rule.ts";
+import {
+  ATTEMPT_OUTCOMES,
+  DELIVERY_KINDS,
+  DELIVERY_STATES,
+  type DeliveryFilter,
+} from "../domain/webhook/delivery.ts";
+import type { WorkProgress } from "../domain/work-progress.ts";
+import { type AccountState, type Store, StoreError, type TaskDeliveries } from "../store/store.ts";
+import { type ArgumentTable, type Given, flag, flags, word } from "./arguments.ts";
+import { type Command, type Definition, defineCommand } from "./command.ts";
+import { CommandFailure, UsageError } from "./failure.ts";
+import { type Answer, JSON_ARG, printAnswer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
+import { withProgress } from "./terminal.ts";
 import { actAsOwner, byCommand } from "./user.ts";
 
 /** The open store and the configuration, as the use cases in `admin/` take them. */
@@ -135,3 +145,98 @@ async function doWithStore(
     throw isExpected ? new CommandFailure(error.message, { cause: error }) : error;
   }
 }
+
+// A process runs one command, and loads this when the command begins.
+const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
+
+/** The flag that picks one of a task's two webhooks. */
+export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
+
+export const FILTER_ARGS = {
+  ...KIND_ARG,
+  host: flag(HOST, "Host of the webhook's URL"),
+  state: flags(oneOf(DELIVERY_STATES), "Where it stands; may be repeated"),
+  outcome: flag(oneOf(ATTEMPT_OUTCOMES), "How its last attempt ended"),
+  since: flag(TIME, "Ended since: RFC 3339, or how long ago (2h, 1d)"),
+  until: flag(TIME, "Ended before: in the same forms"),
+  account: flag(LOGIN, "Account that posted the task"),
+};
+
+/** The filter from the flags in {@link FILTER_ARGS}, for any task. Throws a {@link UsageError}. */
+export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
+  const { account: login, kind, host, state: states, outcome, since, until } = given;
+  if (since !== null && until !== null && since >= until) {
+    throw new UsageError(
+      `--since (${timeText(since)}) has to lie before --until (${timeText(until)})`,
+    );
+  }
+  const each = states === null ? null : [...new Set(states)];
+  return { login, taskId: null, kind, host, states: each, outcome, since, until };
+}
+
+/** Fails when a filter names an account that does not exist. */
+export async function checkAccount(store: Store, { login }: DeliveryFilter): Promise<void> {
+  if (login !== null && (await store.findSecrets(login)) === null) throw noAccount(login);
+}
+
+/** For a task id that is unknown or malformed: the given text is not repeated, because it may be anything. */
+export function noTask(): CommandFailure {
+  return new CommandFailure(
+    "there is no task with this id; tasks are erased when they ended retention_days ago",
+  );
+}
+
+/** Finds a task and its deliveries, or fails. */
+export async function taskNamed(
+  id: string,
+  store: Pick<Store, "findTaskDeliveries">,
+): Promise<TaskDeliveries> {
+  const found = isId(id) ? await store.findTaskDeliveries(id) : null;
+  if (found === null) throw noTask();
+  return found;
+}
+
+/** Helpers for commands that write in many small steps beside a daemon. */
+
+const PAUSE_MS_MIN = 5;
+
+/**
+ * Does steps until one answers false, and shows how far they are. Between two of them it waits as long as the last one
+ * took, so that a daemon that serves the same file has its turn.
+ */
+export async function bySteps(
+  step: () => Promise<boolean>,
+  progress: () => WorkProgress,
+): Promise<void> {
+  await withProgress(async (tell) => {
+    for (;;) {
+      const begunAt = performance.now();
+      if (!(await step())) return;
+      tell(progress());
+      pause(Math.max(PAUSE_MS_MIN, performance.now() - begunAt));
+    }
+  });
+}
+
+// The process has nothing else to do, and timers of the clock would let it end.
+function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/**
+ * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. Tells so when
+ * that could not be emptied, because somebody reads from it.
+ */
+export async function giveRoomBack(store: Store, config: Config): Promise<Answer> {
+  let steps = 0;
+  await bySteps(
+    async () => (await store.reclaimSpace()) === "more",
+    () => ({ part: "steps of giving the room back", done: ++steps, of: null }),
+  );
+  const { databaseOf } = await import("../daemon/store.ts");
+  const isEmpty = databaseOf(config).clearWal();
+  return { document: { wal_emptied: isEmpty }, lines: isEmpty ? [] : [WAL_HOLDS] };
+}
+
+const WAL_HOLDS =
+  "The -wal beside the database still holds parts of it, because somebody reads from it: they go with later writes.";

@@ -26,10 +26,20 @@ import type {
   Store,
   TaskDeliveries,
 } from "../store/store.ts";
-import { accountNamed, defineAdminCommand, LISTED, PAGE_ARGS, pageEnd } from "./admin-command.ts";
+import {
+  FILTER_ARGS,
+  KIND_ARG,
+  LISTED,
+  PAGE_ARGS,
+  accountNamed,
+  checkAccount,
+  defineAdminCommand,
+  filterOf,
+  pageEnd,
+  taskNamed,
+} from "./admin-command.ts";
 import { TEXT, flag, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { FILTER_ARGS, KIND_ARG, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import {
   type Answer,

@@ -24,9 +24,15 @@ import {
   UNDELIVERED_STATES,
 } from "../domain/webhook/delivery.ts";
 import type { DeliveryCount, RedeliveryOrder, Store, TaskDeliveries } from "../store/store.ts";
-import { type AdminParts, defineAdminCommand } from "./admin-command.ts";
+import {
+  type AdminParts,
+  FILTER_ARGS,
+  checkAccount,
+  defineAdminCommand,
+  filterOf,
+  taskNamed,
+} from "./admin-command.ts";
 import { type Given, TEXT, flag, optionalWord, toggle, word } from "./arguments.ts";
-import { FILTER_ARGS, checkAccount, filterOf, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { type Answer, cellText, printError, tableLines } from "./print.ts";
 import { withProgress } from "./terminal.ts";

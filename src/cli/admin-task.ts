@@ -15,15 +15,17 @@ import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
 import { type Store, type TaskTimeline } from "../store/store.ts";
 import {
   type AdminStep,
-  accountNamed,
-  defineAdminCommand,
   LIMIT_ARG,
   LISTED,
+  accountNamed,
+  bySteps,
+  defineAdminCommand,
+  giveRoomBack,
+  noTask,
+  taskNamed,
 } from "./admin-command.ts";
-import { bySteps, giveRoomBack } from "./admin-steps.ts";
 import { type Given, TEXT, flag, flags, optionalWord, textOf, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { noTask, taskNamed } from "./delivery-filter.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
 import { countText, factLines, tableLines } from "./print.ts";
 import { YES_ARG, confirm } from "./terminal.ts";

@@ -18,9 +18,9 @@ const admin = defineCommand({
     worker: async () => (await import("./admin-worker.ts")).workerCommand,
     task: async () => (await import("./admin-task.ts")).taskCommand,
     delivery: async () => (await import("./admin-delivery.ts")).deliveryCommand,
-    node: async () => (await import("./admin-node.ts")).nodeCommand,
+    node: async () => (await import("./admin-worker.ts")).nodeCommand,
     audit: async () => (await import("./admin-audit.ts")).auditCommand,
-    link: async () => (await import("./admin-link.ts")).linkCommand,
+    link: async () => (await import("./admin-access.ts")).linkCommand,
   },
 });
 

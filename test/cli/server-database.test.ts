@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { nodesAnswer } from "../../src/cli/admin-node.ts";
+import { nodesAnswer } from "../../src/cli/admin-worker.ts";
 import { SCHEMA } from "../../src/store/postgres/machine/schema-steps.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
