@@ -3,22 +3,23 @@
  * Deno, Bun, browsers and workers.
  */
 import {
-  accountOf,
-  keysOf,
-  redeliveriesOf,
   type AccountCalls,
   type Keys,
   type Redeliveries,
+  type Reference,
+  accountOf,
+  keysOf,
+  redeliveriesOf,
+  referenceOf,
 } from "./account.ts";
-import { referenceOf, type Reference } from "./reference.ts";
 import { readSettings, type ClientSettings } from "./settings.ts";
 import type { AnyTypes, TaskTypes } from "./task.ts";
 import { tasksOf, type Tasks } from "./tasks.ts";
 import { createTransport } from "./transport.ts";
 
 export type { Code as StatusCode } from "./api.ts";
-export { PostbackdError } from "./error.ts";
-export type { ErrorCode, ErrorFacts, FailedTask, FieldError } from "./error.ts";
+export { PostbackdError } from "./settings.ts";
+export type { ErrorCode, ErrorFacts, FailedTask, FieldError } from "./settings.ts";
 export type {
   Account,
   AccountCalls,
@@ -36,7 +37,7 @@ export type {
   Series,
   SeriesOptions,
 } from "./account.ts";
-export type { Change } from "./changes.ts";
+export type { Change } from "./account.ts";
 export type { PostOptions } from "./post.ts";
 export type {
   AccessRequest,
@@ -44,7 +45,7 @@ export type {
   Reference,
   ServiceStatus,
   StatusCodeRow,
-} from "./reference.ts";
+} from "./account.ts";
 export type { ClientSettings } from "./settings.ts";
 export type {
   AnyNewTask,

@@ -1,8 +1,14 @@
 import type { Answers } from "./api.ts";
-import { PostbackdError, underKey } from "./error.ts";
-import { isObject, isTask, listOf } from "./shape.ts";
+import { PostbackdError, underKey } from "./settings.ts";
 import { onlyTask } from "./task.ts";
-import { JsonText, type CallOptions, type Transport } from "./transport.ts";
+import {
+  type CallOptions,
+  JsonText,
+  type Transport,
+  isObject,
+  isTask,
+  listOf,
+} from "./transport.ts";
 
 export interface PostOptions extends CallOptions {
   /**

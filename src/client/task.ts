@@ -1,6 +1,6 @@
 import type { AnyTypes, TaskTypes, TypeName } from "../domain/task/task-function.ts";
 import type { Answers, Bodies } from "./api.ts";
-import { PostbackdError } from "./error.ts";
+import { PostbackdError } from "./settings.ts";
 
 export type { AnyTypes, TaskType, TaskTypes, TypeName } from "../domain/task/task-function.ts";
 

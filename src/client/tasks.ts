@@ -1,19 +1,6 @@
 import type { Answers, Bodies, Queries } from "./api.ts";
-import { PostbackdError, underKey, type FieldError } from "./error.ts";
-import { ownFields, type OwnFields } from "./own-fields.ts";
-import { itemsOf } from "./pages.ts";
-import { dateNow, pause } from "./pause.ts";
 import { newKey, postAll, postOne, type PostOptions } from "./post.ts";
-import {
-  DELIVERIES,
-  isCursor,
-  isNumber,
-  isObject,
-  isText,
-  listOf,
-  ONE_TASK,
-  PAGE_OF_TASKS,
-} from "./shape.ts";
+import { PostbackdError, underKey, type FieldError } from "./settings.ts";
 import {
   isEnded,
   onlyTask,
@@ -29,7 +16,23 @@ import {
   type TypeName,
   type UncompletedTask,
 } from "./task.ts";
-import type { CallOptions, Transport } from "./transport.ts";
+import {
+  type CallOptions,
+  DELIVERIES,
+  ONE_TASK,
+  type OwnFields,
+  PAGE_OF_TASKS,
+  type Transport,
+  dateNow,
+  isCursor,
+  isNumber,
+  isObject,
+  isText,
+  itemsOf,
+  listOf,
+  ownFields,
+  pause,
+} from "./transport.ts";
 
 export interface GetOptions extends CallOptions {
   /** False leaves a finished task in `ready`; else the first answer for it takes it out. */

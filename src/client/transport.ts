@@ -1,8 +1,5 @@
 import type { Answers, Bodies, Operation, Queries } from "./api.ts";
-import { PostbackdError, type FieldError } from "./error.ts";
-import { pause, withDeadline } from "./pause.ts";
-import type { Access } from "./settings.ts";
-import type { Shape } from "./shape.ts";
+import { type Access, type FieldError, PostbackdError } from "./settings.ts";
 
 /** The options of every method, beside its own. */
 export interface CallOptions {
@@ -259,4 +256,128 @@ function factsOf({ status, headers }: Response) {
     requestId: headers.get("x-request-id"),
     retryAfterSeconds: /^\d{1,9}$/.test(seconds) ? Number(seconds) : null,
   };
+}
+
+// Kept since the load, as in domain/clock/timers.ts, which has names of Node.
+const { setTimeout, clearTimeout } = globalThis;
+
+/** Milliseconds since the epoch. */
+export const { now: dateNow } = globalThis.Date;
+
+/** Resolves after so many milliseconds; rejects with the signal's reason as soon as that is aborted. */
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    }, ms);
+    if (signal?.aborted === true) abort();
+    else signal?.addEventListener("abort", abort, { once: true });
+  });
+}
+
+/** Does something that is broken off after so many milliseconds, or when the signal is aborted. */
+export async function withDeadline<Result>(
+  ms: number,
+  signal: AbortSignal | undefined,
+  action: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  signal?.throwIfAborted();
+  const controller = new AbortController();
+  const abort = (): void => controller.abort(signal?.reason);
+  const late = new DOMException(`There was no answer within ${ms / 1000} s.`, "TimeoutError");
+  const timer = setTimeout(() => controller.abort(late), ms);
+  signal?.addEventListener("abort", abort, { once: true });
+  try {
+    return await action(controller.signal);
+  } finally {
+    clearTimeout(timer);
+    // A signal may outlive thousands of requests.
+    signal?.removeEventListener("abort", abort);
+  }
+}
+
+/** Checks of the fields that the client reads of a response, by their names. */
+export type Shape = Readonly<Record<string, (value: unknown) => boolean>>;
+
+export function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
+
+export function isText(value: unknown): boolean {
+  return typeof value === "string";
+}
+
+export function isNumber(value: unknown): boolean {
+  return typeof value === "number";
+}
+
+export function isCursor(value: unknown): boolean {
+  return value === null || isText(value);
+}
+
+/** The check of a list whose items pass. */
+export function listOf(isItem: (value: unknown) => boolean, length?: number): Shape[string] {
+  return (value) =>
+    Array.isArray(value) &&
+    value.every(isItem) &&
+    (length === undefined || value.length === length);
+}
+
+/** True for a task with the fields that the client itself reads. */
+export function isTask(value: unknown): boolean {
+  const { id, state, status_message: message, error }: ReadTask = Object(value);
+  return isText(id) && isText(state) && isText(message) && isObject(error ?? {});
+}
+
+interface ReadTask {
+  readonly id?: unknown;
+  readonly state?: unknown;
+  readonly status_message?: unknown;
+  readonly error?: unknown;
+}
+
+export const ONE_TASK: Shape = { tasks: listOf(isTask, 1) };
+export const PAGE_OF_TASKS: Shape = { tasks: listOf(isObject), next_cursor: isCursor };
+
+export const DELIVERIES: Shape = { deliveries: listOf(isObject) };
+
+const GOES_ROUND =
+  "The list does not end: a page repeats the cursor of an earlier one. Is there a cache in between?";
+
+/** A page of a list, and where the list goes on. */
+interface Page {
+  readonly next_cursor: string | null;
+}
+
+/** All items of a list, whose pages are asked for as they are needed. */
+export async function* itemsOf<Of extends Page, Item>(
+  ask: (cursor: string | undefined) => Promise<Of>,
+  itemsIn: (page: Of) => readonly Item[],
+): AsyncGenerator<Item, void, undefined> {
+  let cursor: string | null | undefined;
+  let earlier: string | null | undefined;
+  for (let pages = 1; cursor !== null; pages++) {
+    const page = await ask(cursor);
+    yield* itemsIn(page);
+    cursor = page.next_cursor;
+    if (cursor !== null && cursor === earlier) throw new PostbackdError(GOES_ROUND);
+    // Kept after 1, 2, 4, 8, … pages, so a circle of any length is found.
+    if ((pages & (pages - 1)) === 0) earlier = cursor;
+  }
+}
+
+/** The fields of an answer that are the operation's own. */
+export type OwnFields<Answer> = Omit<Answer, "status_code" | "status_message">;
+
+/** An answer without the head that every answer has. */
+export function ownFields<Answer extends { readonly status_code: number }>(
+  answer: Answer & { readonly status_message: string },
+): OwnFields<Answer> {
+  const { status_code: _code, status_message: _message, ...own } = answer;
+  return own;
 }

@@ -1,6 +1,6 @@
 import { systemClock } from "../domain/clock/clock.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
-import type { DueNotes } from "./due-notes.ts";
+import type { DueNotes } from "./clock-desk.ts";
 import type { Work, WorkWatch } from "./work-watch.ts";
 
 interface UnderWay {

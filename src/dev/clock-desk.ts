@@ -1,8 +1,8 @@
-import { systemClock, type SteadyClock } from "../domain/clock/clock.ts";
+import { type Clock, type SteadyClock, systemClock } from "../domain/clock/clock.ts";
+import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
 import type { Destination, DevClockDesk, DevEvent, Journey } from "../http/dev-desk.ts";
 import type { DueItem, DueList } from "../store/store.ts";
 import type { ClockMode, DevClock } from "./dev-clock.ts";
-import type { DueNotes } from "./due-notes.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
 const HOUR_MS = 3600 * 1000;
@@ -151,4 +151,33 @@ export class ClockDesk implements DevClockDesk {
 function byTask(events: readonly DevEvent[]): DevEvent[] {
   const groups = Map.groupBy(events, ({ at, taskId }) => `${at} ${taskId}`);
   return [...groups.values()].flat();
+}
+
+/** Knows what falls due that no store does: how what is under way now ends when nothing else ends it. */
+export class DueNotes {
+  readonly #clock: Clock;
+  readonly #items = new Set<DueItem>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Notes what falls due in `ms`; the function that it answers takes that back. */
+  note(what: Omit<DueItem, "at">, ms: number): () => void {
+    const item = { ...what, at: this.#clock.now() + ms };
+    this.#items.add(item);
+    return () => void this.#items.delete(item);
+  }
+
+  /** Notes what falls due for a webhook; nothing for one about no task. */
+  noteWebhook(what: DueItem["what"], { id, ms }: { readonly id: string; readonly ms: number }) {
+    const delivery = parseWebhookId(id);
+    return delivery === null ? () => {} : this.note({ what, ...delivery }, ms);
+  }
+
+  /** All that is still to come. */
+  list(): readonly DueItem[] {
+    const now = this.#clock.now();
+    return [...this.#items].filter(({ at }) => at > now);
+  }
 }

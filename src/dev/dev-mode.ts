@@ -6,18 +6,15 @@ import type { DevDesk, DevEvent } from "../http/dev-desk.ts";
 import type { Runner } from "../run/runner.ts";
 import type { DueList, Store } from "../store/store.ts";
 import { AccountMaker } from "./account-maker.ts";
-import type { AttemptSender } from "./attempt-sender.ts";
 import { AttemptWatch } from "./attempt-watch.ts";
-import { ClockDesk } from "./clock-desk.ts";
+import { ClockDesk, DueNotes } from "./clock-desk.ts";
 import type { DevClock } from "./dev-clock.ts";
-import { DueNotes } from "./due-notes.ts";
 import { Inbox } from "./inbox.ts";
-import { OrderedFaults, UNSENT } from "./ordered-faults.ts";
-import { OrderedResults, type RuledType } from "./ordered-results.ts";
+import { type AttemptSender, OrderedFaults, UNSENT } from "./ordered-faults.ts";
+import { OrderedResults, type RuledType, TaskNews } from "./ordered-results.ts";
 import { Reset } from "./reset.ts";
 import { SampleSender } from "./sample-sender.ts";
 import { watchedStore } from "./store-watch.ts";
-import { TaskNews } from "./task-news.ts";
 import { WorkWatch } from "./work-watch.ts";
 
 /** The parts of the daemon that operations for development work with. */

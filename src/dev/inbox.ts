@@ -10,7 +10,7 @@ import type {
   InboxWait,
 } from "../http/dev-desk.ts";
 import type { AttemptWatch } from "./attempt-watch.ts";
-import type { DueNotes } from "./due-notes.ts";
+import type { DueNotes } from "./clock-desk.ts";
 import { InboxBoxes, type KeptMessage } from "./inbox-boxes.ts";
 import { judge, valuesOf, type JudgeParts } from "./signature-verdict.ts";
 import type { WorkWatch } from "./work-watch.ts";

@@ -5,9 +5,7 @@ import { randomBytes } from "../domain/random.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import type { DevFaultDesk, Faults } from "../http/dev-desk.ts";
-import type { AttemptSender } from "./attempt-sender.ts";
-import type { DueNotes } from "./due-notes.ts";
-import { HeldBackAttempts } from "./held-back-attempts.ts";
+import type { DueNotes } from "./clock-desk.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
 export const NO_FAULTS: Faults = {
@@ -158,4 +156,45 @@ function toLost(result: AttemptResult): AttemptResult {
   const phases = { ...result.phases, firstByteMs: null };
   const error = "timed out waiting for the answer";
   return { ...result, ...NO_ANSWER, phases, outcome: "timed_out", error };
+}
+
+/** Attempts that let the next one to the same host go first, if there is one. */
+export class HeldBackAttempts {
+  readonly #work: WorkWatch;
+  /** By host: one at most waits for the next one. */
+  readonly #waiting = new Map<string, () => void>();
+
+  constructor(work: WorkWatch) {
+    this.#work = work;
+  }
+
+  /**
+   * Settles when the attempt may be made: after the next one to its host, when nothing else goes on that might lead to
+   * one, or when `signal` is aborted. To be called only if {@link take} found none.
+   */
+  async wait(host: string, signal: AbortSignal): Promise<void> {
+    const { promise, resolve: go } = Promise.withResolvers<void>();
+    this.#waiting.set(host, go);
+    const forget = this.#work.atLull(go, "last");
+    const give = (): void => go();
+    signal.addEventListener("abort", give, { once: true });
+    await promise;
+    signal.removeEventListener("abort", give);
+    forget();
+    if (this.#waiting.get(host) === go) this.#waiting.delete(host);
+  }
+
+  /** Returns how to let the attempt go that waits for the next one to this host; null if none waits. */
+  take(host: string): (() => void) | null {
+    const go = this.#waiting.get(host) ?? null;
+    this.#waiting.delete(host);
+    return go;
+  }
+}
+
+/** Makes attempts, as the daemon's sender does. */
+export interface AttemptSender {
+  send(request: SendRequest): Promise<AttemptResult>;
+  /** Breaks off everything in flight. */
+  abort(): void;
 }

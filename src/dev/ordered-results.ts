@@ -2,8 +2,7 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { timeoutSignal } from "../domain/clock/timers.ts";
 import type { DevResultDesk, OrderedEnd, ResultRule } from "../http/dev-desk.ts";
 import type { RunOptions, RunOutcome, RunRequest, Runner } from "../run/runner.ts";
-import type { DueNotes } from "./due-notes.ts";
-import type { TaskNews } from "./task-news.ts";
+import type { DueNotes } from "./clock-desk.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
 /** A type of tasks, as far as its runs by a rule go by it. */
@@ -122,4 +121,33 @@ function toOutcome(end: OrderedEnd): RunOutcome {
   return end.kind === "result"
     ? { kind: "completed", resultText: end.text }
     : { kind: "failed", message: end.message, detail: {} };
+}
+
+/** Tells requests that wait for it when something has happened to a task. */
+export class TaskNews {
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  /**
+   * Settles when the next thing has happened to a task, or `signal` is aborted. To be called before the task is looked at,
+   * so that nothing is missed in between.
+   */
+  next(taskId: string, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(taskId) ?? new Set();
+      const end = (): void => {
+        signal.removeEventListener("abort", end);
+        waiting.delete(end);
+        if (waiting.size === 0) this.#waiting.delete(taskId);
+        resolve();
+      };
+      signal.addEventListener("abort", end);
+      this.#waiting.set(taskId, waiting.add(end));
+    });
+  }
+
+  /** Tells that something has happened to a task, and is on disk. */
+  tell(taskId: string): void {
+    for (const end of [...(this.#waiting.get(taskId) ?? [])]) end();
+  }
 }

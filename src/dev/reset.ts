@@ -4,7 +4,7 @@ import { timeoutSignal } from "../domain/clock/timers.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES } from "../domain/task/task.ts";
 import { cancelStep, type BulkPage, type OpenTaskPlace, type Store } from "../store/store.ts";
-import type { AttemptSender } from "./attempt-sender.ts";
+import type { AttemptSender } from "./ordered-faults.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
 /** Something that a test leaves behind beside the store. */

@@ -6,9 +6,15 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
 import { checkSignature, type SignatureVerdict } from "../domain/webhook/signature-check.ts";
 import { DaemonUnreachable, type AccountApi } from "./account-api.ts";
-import { attemptRequest, isSignedAlike } from "./attempt-request.ts";
-import type { SignedBytes, StartedAttempt, WebhookSecrets } from "./attempt-request.ts";
-import type { Forwarded, Forwarder } from "./forwarder.ts";
+import {
+  type Forwarded,
+  type Forwarder,
+  type SignedBytes,
+  type StartedAttempt,
+  type WebhookSecrets,
+  attemptRequest,
+  isSignedAlike,
+} from "./forwarder.ts";
 
 /** Hears what happens, in its order. */
 export interface ListenReport {

@@ -1,9 +1,7 @@
 import type { Answers, Bodies, Queries } from "../client/api.ts";
-import { PostbackdError } from "../client/error.ts";
-import { ownFields, type OwnFields } from "../client/own-fields.ts";
-import { readOpenSettings, type ClientSettings } from "../client/settings.ts";
+import { type ClientSettings, PostbackdError, readOpenSettings } from "../client/settings.ts";
 import type { Timeline } from "../client/tasks.ts";
-import { createTransport, type Transport } from "../client/transport.ts";
+import { type OwnFields, type Transport, createTransport, ownFields } from "../client/transport.ts";
 import type { AnyTypes, TaskTypes } from "../domain/task/task-function.ts";
 import { makeAccount, type TestAccount } from "./account.ts";
 

@@ -2,9 +2,9 @@ import type { BodyOf } from "../api/inputs.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { estimateLeaseMs } from "./held-run.ts";
+import { Waker } from "./held-run.ts";
 import { waitMsAfter, type Link } from "./link.ts";
 import { parseClaim, type ClaimedRun } from "./message.ts";
-import { Waker } from "./waker.ts";
 
 export interface ClaimerDeps {
   readonly link: Pick<Link, "ask">;

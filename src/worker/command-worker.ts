@@ -4,8 +4,7 @@ import { endOrphans } from "../run/orphan.ts";
 import { pidNamespace } from "../run/process-table.ts";
 import { commandEnvironment, commandProblem } from "../run/program.ts";
 import type { Pool } from "./held-run.ts";
-import { openWorker, type OpenWorkerOptions } from "./open-worker.ts";
-import type { WorkerEnd } from "./worker.ts";
+import { openWorker, type OpenWorkerOptions, type WorkerEnd } from "./worker.ts";
 
 /**
  * Everything that defines a worker. Its timeout is Infinity where only the type's own counts, which the daemon keeps.

@@ -5,7 +5,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { withDeadline } from "../domain/clock/wait.ts";
 import type { JsonObject } from "../domain/json/json.ts";
 import type { Logger } from "../domain/log.ts";
-import { passing, toReply, type Reply } from "./reply.ts";
+import { type Reply, passing, toReply } from "./reply.ts";
 
 type WorkerOperation =
   Extract<OperationKey, `POST /v1/worker/${string}`> extends `POST /v1/worker/${infer Name}`

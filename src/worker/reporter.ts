@@ -2,9 +2,9 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { wait } from "../domain/clock/wait.ts";
 import { LEASE_BATCH_MAX, type LeaseOutcome, type LeaseRef } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
+import { Waker } from "./held-run.ts";
 import { waitMsAfter, type Link } from "./link.ts";
 import { endingText, parseOutcomes, type Ending, type LeaseNews } from "./message.ts";
-import { Waker } from "./waker.ts";
 
 /** The daemon's answer to a report; null: it could not be reached. */
 export type Reported = LeaseNews | null;

@@ -3,9 +3,9 @@ import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { createFunctionRunner } from "../run/function.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Pool } from "./held-run.ts";
-import { openWorker } from "./open-worker.ts";
 import type { TaskHandler, TaskWorker } from "./options.ts";
 import { readSettings, type TaskWorkerPlan } from "./settings.ts";
+import { openWorker } from "./worker.ts";
 
 const GRACE_MS = 25_000;
 

@@ -1,14 +1,13 @@
+import { createServiceClient } from "../deliver/service-client.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { CLAIM_WAIT_SECONDS_MAX, type LeaseOutcome } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
-import { isEndedBySupervisor, type RunOutcome } from "../run/runner.ts";
+import { type RunOutcome, isEndedBySupervisor } from "../run/runner.ts";
 import { Claimer } from "./claimer.ts";
-import { Heartbeat } from "./heartbeat.ts";
-import { HeldRun, type Pool } from "./held-run.ts";
-import type { Link } from "./link.ts";
-import type { ClaimedRun, Ending } from "./message.ts";
-import { Reporter, type Reported } from "./reporter.ts";
-import { Waker } from "./waker.ts";
+import { HeldRun, type Pool, Waker, heartbeatEveryMs } from "./held-run.ts";
+import { Link, type LinkOptions, waitMsAfter } from "./link.ts";
+import { type ClaimedRun, type Ending, heartbeatBody, parseOutcomes } from "./message.ts";
+import { type Reported, Reporter } from "./reporter.ts";
 
 export interface WorkerDeps {
   readonly link: Link;
@@ -212,4 +211,96 @@ function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
     case "aborted":
       return { kind: "release", id, leaseId };
   }
+}
+
+export interface HeartbeatDeps {
+  readonly link: Pick<Link, "ask">;
+  readonly clock: Clock;
+  /** Everything that the worker holds now. */
+  readonly held: () => readonly HeldRun[];
+  /** Called with what the daemon says of a lease. */
+  readonly onOutcome: (run: HeldRun, outcome: LeaseOutcome) => void;
+  /** Called when the daemon is about to stop. */
+  readonly onDrain: () => void;
+}
+
+// A lease of a second cannot use an answer that takes longer; a lease of half a minute can wait for it.
+const ANSWER_MS_MIN = 1000;
+
+/**
+ * Sends one heartbeat for all leases when the first of them needs it: at a third of its time, or soon after its run
+ * has reported progress.
+ */
+export class Heartbeat {
+  readonly #deps: HeartbeatDeps;
+  readonly #waker: Waker;
+  readonly #end = new AbortController();
+
+  constructor(deps: HeartbeatDeps) {
+    this.#deps = deps;
+    this.#waker = new Waker({ clock: deps.clock });
+  }
+
+  /** Sends heartbeats until {@link abort}. */
+  async run(): Promise<void> {
+    let failures = 0;
+    while (!this.#end.signal.aborted) {
+      const dueAt = Math.min(...this.#deps.held().map((run) => run.heartbeatDueAt));
+      const leftMs = dueAt - this.#deps.clock.monotonic();
+      if (leftMs > 0) await this.#waker.wait(Number.isFinite(leftMs) ? leftMs : null);
+      else failures = (await this.#send(failures)) ? 0 : failures + 1;
+    }
+  }
+
+  /** A heartbeat may be due sooner than it was. */
+  wake(): void {
+    this.#waker.wake();
+  }
+
+  /** Beats no more, and breaks off a request that is under way. */
+  abort(): void {
+    this.#end.abort();
+    this.#waker.wake();
+  }
+
+  /** Resolves to whether the daemon took it. */
+  async #send(failures: number): Promise<boolean> {
+    const { link, clock, held, onOutcome, onDrain } = this.#deps;
+    const runs = held();
+    const everyMs = Math.min(...runs.map((run) => heartbeatEveryMs(run.leaseMs)));
+    const sentAt = clock.monotonic();
+    const reply = await link.ask({
+      operation: "heartbeat",
+      body: heartbeatBody(runs),
+      read: (value) => parseOutcomes(value, runs),
+      timeoutMs: Math.max(everyMs, ANSWER_MS_MIN),
+      signal: this.#end.signal,
+    });
+    const outcomes = reply.kind === "answered" ? reply.read : null;
+    for (const run of runs) {
+      const waitMs = heartbeatEveryMs(run.leaseMs);
+      if (outcomes !== null) run.heartbeatDueAt = sentAt + waitMs;
+      // Counted from now on: a daemon that is away must not be asked without a pause.
+      else run.heartbeatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
+    }
+    if (reply.kind === "answered" && reply.value["drain"] === true) onDrain();
+    outcomes?.forEach(({ outcome }, i) => {
+      const run = runs[i];
+      if (run !== undefined) onOutcome(run, outcome);
+    });
+    return outcomes !== null;
+  }
+}
+
+export type OpenWorkerOptions = Omit<WorkerDeps, "link"> & Pick<LinkOptions, "url" | "token">;
+
+/** Makes a worker with connections of its own, which are closed when it has worked. */
+export function openWorker(options: OpenWorkerOptions): Pick<Worker, "work" | "stop"> {
+  // A heartbeat and a report may be under way beside the claims that wait.
+  const client = createServiceClient({ socketsMax: options.pools.length + 3 });
+  const worker = new Worker({ ...options, link: new Link({ ...options, client }) });
+  return {
+    work: () => worker.work().finally(() => client.close()),
+    stop: (order) => worker.stop(order),
+  };
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { readArguments } from "../../src/cli/command.ts";
 import { FILTER_ARGS, filterOf } from "../../src/cli/admin-command.ts";
+import { readArguments } from "../../src/cli/command.ts";
 import { UsageError } from "../../src/cli/failure.ts";
 import { allowsHost, parseAllowList } from "../../src/domain/address/allow-list.ts";
 import type { DeliveryFilter } from "../../src/domain/webhook/delivery.ts";
