@@ -2,16 +2,12 @@ import { join, sep } from "node:path";
 
 // Folders, and files without their ending, below test/.
 const PURE = [
-  "bench/durations",
-  "bench/http-messages",
   "config",
   "dashboard/json-source",
   "dashboard/overview-series",
   "dashboard/task-filter",
   "dashboard/task-page",
   "dashboard/timeline",
-  "deliveries/arrivals",
-  "deliveries/report",
   "deliver/delivery-dispatcher",
   "deliver/failure-lines",
   "deliver/health-record",
@@ -50,7 +46,6 @@ const PURE = [
   "run/start",
   "run/traffic-keeper",
   "run/worker-desk",
-  "scripts/flags",
   "soak/duplicates",
   "soak/ending-judge",
   "soak/lease-judge",

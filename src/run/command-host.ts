@@ -61,7 +61,7 @@ const LOST: RunOutcome = {
  * Runs commands in a small process, the host, which starts with the first run. Node.js starts a process by copying
  * its own page tables, at some 20 µs for each MB of memory, on the thread that serves requests: a daemon of 150 MB
  * spends 2.3 to 3.3 ms of its own on each command, with a host 0.2 to 0.6 ms, and 32 commands at once reach 88 % of a
- * bare loop's rate (`npm run bench -- runs`, 2026-11-21).
+ * bare loop's rate (2026-11-21).
  *
  * The host and all commands end with the daemon, however it ends. A host may end by itself, or hang and be killed for
  * it (a command may stop it: both belong to the same user). To its runs either is like a crash of the daemon: they
