@@ -174,6 +174,7 @@ export const RINGS: readonly Ring[] = [
       "daemon/*",
       "dev/*",
       "domain/*",
+      "ops/*",
       "store/store.ts",
       "assets.ts",
       "log.ts",
@@ -181,10 +182,30 @@ export const RINGS: readonly Ring[] = [
     packages: ["@bomb.sh/tab", "citty"],
     node: ["readline", "tty", ...MACHINE, ...PLUMBING],
   },
+  // What is wrong and how it goes, for the operator; the database with its watches and backups.
+  {
+    files: "ops/*",
+    imports: [
+      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
+      ...["deliver/*", "run/*", "assets.ts"],
+      ...["http/metrics/*", "http/server/*", "http/guard/*", "http/reference/*"],
+      ...["http/operations/operator-runners.ts", "dev/dev-mode.ts"],
+    ],
+    packages: [],
+    node: ["crypto", ...MACHINE, ...PLUMBING],
+  },
   {
     files: "daemon/*",
     imports: [
-      ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
+      ...[
+        "ops/*",
+        "config/*",
+        "domain/*",
+        "store/*",
+        "store/sqlite/*",
+        "store/postgres/*",
+        "store/move/*",
+      ],
       ...["deliver/*", "run/*"],
       ...["http/*", "parser/*", "dev/*", "assets.ts"],
     ],
@@ -194,7 +215,7 @@ export const RINGS: readonly Ring[] = [
   // The daemon for programs that embed it.
   {
     files: "embedded/*",
-    imports: ["daemon/*", "dev/*", "config/*", "domain/*", "assets.ts", "log.ts"],
+    imports: ["daemon/*", "ops/*", "dev/*", "config/*", "domain/*", "assets.ts", "log.ts"],
     packages: [],
     node: ["crypto", "http", ...MACHINE, ...PLUMBING],
   },

@@ -122,7 +122,7 @@ async function doWithStore(
   step: AdminStep,
   { config, mayCreate }: { readonly config: Config; readonly mayCreate: boolean },
 ): Promise<Answer> {
-  const { DatabaseError, databaseOf } = await import("../daemon/store.ts");
+  const { DatabaseError, databaseOf } = await import("../ops/database-of.ts");
   try {
     const database = databaseOf(config);
     const actsAs = actAsOwner(database, config);
@@ -233,7 +233,7 @@ export async function giveRoomBack(store: Store, config: Config): Promise<Answer
     async () => (await store.reclaimSpace()) === "more",
     () => ({ part: "steps of giving the room back", done: ++steps, of: null }),
   );
-  const { databaseOf } = await import("../daemon/store.ts");
+  const { databaseOf } = await import("../ops/database-of.ts");
   const isEmpty = databaseOf(config).clearWal();
   return { document: { wal_emptied: isEmpty }, lines: isEmpty ? [] : [WAL_HOLDS] };
 }

@@ -252,7 +252,7 @@ async function daemonObstacle(store: Store, config: Config): Promise<string | nu
     return isServed ? null : `no daemon serves ${database}: the order begins when one does`;
   }
   // Loaded here, because the help needs none of it.
-  const { findDaemonUrl } = await import("../daemon/health.ts");
+  const { findDaemonUrl } = await import("../ops/health.ts");
   if ((await findDaemonUrl(config, systemClock)) !== null) return null;
   return `no daemon of ${database} answers: the order begins when one serves it`;
 }

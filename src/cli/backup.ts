@@ -1,18 +1,18 @@
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 
+import { systemClock } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
+import { codeOf, messageOf } from "../domain/message-of.ts";
+import { oneOf } from "../domain/rule.ts";
+import type { TellProgress } from "../domain/work-progress.ts";
 import type {
   CopyFacts,
   CopyVerdict,
   Restored,
   RestoredDeliveries,
   SoundCopy,
-} from "../daemon/backup.ts";
-import { systemClock } from "../domain/clock/clock.ts";
-import { timeText } from "../domain/clock/time.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
-import { oneOf } from "../domain/rule.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
+} from "../ops/backup.ts";
 import { flag, PATH, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, faultText, UsageError } from "./failure.ts";
@@ -35,11 +35,11 @@ const create = defineCommand({
     ...JSON_ARG,
   },
   async run(given) {
-    const { giveWay } = await import("../daemon/backup.ts");
+    const { giveWay } = await import("../ops/backup.ts");
     giveWay();
     const file = resolve(given.file);
     const config = loadOfflineConfig(given);
-    const { databaseOf } = await import("../daemon/store.ts");
+    const { databaseOf } = await import("../ops/database-of.ts");
     const now = systemClock.now();
     const order = { file, mayReplace: given.replace, now, isServedHere: false };
     const database = databaseOf(config);
@@ -74,7 +74,7 @@ const check = defineCommand({
   args: { file: word(PATH, "The copy"), ...JSON_ARG },
   async run(given) {
     const file = resolve(given.file);
-    const { giveWay, judgeCopy } = await import("../daemon/backup.ts");
+    const { giveWay, judgeCopy } = await import("../ops/backup.ts");
     giveWay();
     const verdict = await withProgress((tell) => judgeCopy(file, tell));
     printAnswer(given, verdictAnswer(file, verdict));
@@ -109,7 +109,7 @@ const restore = defineCommand({
       );
     }
     const config = loadOfflineConfig(given);
-    const { databaseOf } = await import("../daemon/store.ts");
+    const { databaseOf } = await import("../ops/database-of.ts");
     const copy = resolve(given.file);
     const database = databaseOf(config);
     const isThere = existsSync(copy);

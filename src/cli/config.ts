@@ -32,7 +32,7 @@ const check = defineCommand({
     const verdict = judgeCommandConfig(given);
     const isRead = verdict.kind === "config";
     const config = isRead ? verdict.config : verdict.draft;
-    const { inspectConfig } = await import("../daemon/check.ts");
+    const { inspectConfig } = await import("../ops/check.ts");
     const found = await inspectConfig(config, { now: systemClock.now(), env: process.env });
     const problems = [...(isRead ? [] : verdict.problems), ...found.problems];
     const isValid = problems.length === 0;

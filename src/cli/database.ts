@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 
-import type { Migrated } from "../daemon/database.ts";
-import type { MoveReport } from "../daemon/move.ts";
 import { messageOf } from "../domain/message-of.ts";
+import type { Migrated } from "../ops/database.ts";
+import type { MoveReport } from "../ops/move.ts";
 import { TEXT, flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -20,7 +20,7 @@ const migrate = defineCommand({
   args: { ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {
     const config = loadOfflineConfig(given);
-    const { DatabaseError, databaseOf } = await import("../daemon/store.ts");
+    const { DatabaseError, databaseOf } = await import("../ops/database-of.ts");
     try {
       const { database } = config;
       const { from, to } = await databaseOf(config).migrate();
@@ -64,7 +64,7 @@ export const moveCommand = defineCommand({
     if (from === null) throw new UsageError("--from is missing");
     if (to === null) throw new UsageError("--to is missing");
     await confirm(given, () => LOSS);
-    const { moveDatabase } = await import("../daemon/move.ts");
+    const { moveDatabase } = await import("../ops/move.ts");
     try {
       const sides = { from: valueOf(from), to: valueOf(to) };
       const report = await withProgress((tell) => moveDatabase({ ...sides, tell }));

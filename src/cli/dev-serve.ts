@@ -1,7 +1,6 @@
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Daemon } from "../daemon/daemon.ts";
-import { createSignInLink, dashboardUrl } from "../daemon/link.ts";
 import { watchSignals } from "../daemon/stop-signal.ts";
 import { AccountMaker, type MadeAccount } from "../dev/account-maker.ts";
 import type { ClockMode } from "../dev/dev-clock.ts";
@@ -12,6 +11,7 @@ import { STANDARD_DEV_LOGIN } from "../domain/account/login.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox-box.ts";
 import { createLogger } from "../log.ts";
+import { createSignInLink, dashboardUrl } from "../ops/link.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";

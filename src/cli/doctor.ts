@@ -1,6 +1,6 @@
-import type { Finding, Verdict } from "../daemon/doctor/doctor.ts";
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
+import type { Finding, Verdict } from "../ops/doctor.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
 import { JSON_ARG, printAnswer } from "./print.ts";
@@ -19,7 +19,7 @@ export const doctorCommand = defineCommand({
   async run(given) {
     const verdict = judgeCommandConfig(given);
     const isConfig = verdict.kind === "config";
-    const { examine } = await import("../daemon/doctor/doctor.ts");
+    const { examine } = await import("../ops/doctor.ts");
     const findings = await aliveDuring(() =>
       examine({
         config: isConfig ? verdict.config : verdict.draft,

@@ -1,9 +1,9 @@
-import type { UrlExplanation } from "../daemon/url.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task.ts";
 import { printable } from "../domain/text.ts";
 import type { PlaceholderValues } from "../domain/webhook/webhook-url.ts";
 import { createLogger } from "../log.ts";
+import type { UrlExplanation } from "../ops/url.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
@@ -27,7 +27,7 @@ export const explainUrlCommand = defineCommand({
     const { url, tag } = given;
     const question = { url, values: { id: EXAMPLE_ID, tag } };
     const config = loadOfflineConfig(given);
-    const { explainUrl } = await import("../daemon/url.ts");
+    const { explainUrl } = await import("../ops/url.ts");
     const explanation = await explainUrl(question, {
       config,
       clock: systemClock,

@@ -1,7 +1,7 @@
-import type { Health } from "../daemon/health.ts";
 import { aliveDuring } from "../domain/clock/alive.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
+import type { Health } from "../ops/health.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
@@ -34,7 +34,7 @@ export const healthCommand = defineCommand({
       given.url === null
         ? loadOfflineConfig(given)
         : configOf(judgeServingConfig({ ...given, "insecure-http": true }));
-    const { askHealth } = await import("../daemon/health.ts");
+    const { askHealth } = await import("../ops/health.ts");
     const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
     printAnswer(given, toAnswer(health));
     return health.kind === "ready" ? EXIT.done : EXIT.failed;

@@ -146,7 +146,7 @@ export const versionCommand = defineCommand({
   notes: "'postbackd --version' prints the version alone.",
   args: JSON_ARG,
   async run(given) {
-    const { programFacts } = await import("../daemon/program-facts.ts");
+    const { programFacts } = await import("../ops/program-facts.ts");
     const { version, commit, node, sqlite, schema } = programFacts();
     const parts = { postbackd: version, commit, node, sqlite, schema };
     printAnswer(given, {

@@ -12,15 +12,15 @@ import {
   type Daemon,
   type DaemonOptions,
 } from "../daemon/daemon.ts";
-import { createSignInLink, dashboardUrl, referenceUrl } from "../daemon/link.ts";
-import { LoopWatch, type LoopDelay } from "../daemon/loop-watch.ts";
-import { ServiceManager } from "../daemon/service-manager.ts";
 import { watchSignals } from "../daemon/stop-signal.ts";
-import { warnOfRisks } from "../daemon/warnings.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { isError, messageOf } from "../domain/message-of.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
+import { createSignInLink, dashboardUrl, referenceUrl } from "../ops/link.ts";
+import { LoopWatch, type LoopDelay } from "../ops/loop-watch.ts";
+import { ServiceManager } from "../ops/service-manager.ts";
+import { warnOfRisks } from "../ops/warnings.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
 import { withProgress } from "./terminal.ts";

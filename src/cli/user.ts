@@ -2,8 +2,8 @@ import { accessSync, constants } from "node:fs";
 import { userInfo } from "node:os";
 
 import type { Config } from "../config/config.ts";
-import type { Database } from "../daemon/database.ts";
 import { systemClock } from "../domain/clock/clock.ts";
+import type { Database } from "../ops/database.ts";
 import type { AuditEntry } from "../store/store.ts";
 import { printError } from "./print.ts";
 

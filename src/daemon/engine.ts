@@ -8,6 +8,10 @@ import type { CommandLine } from "../domain/command-line.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
+import { missingPrograms } from "../ops/check.ts";
+import type { Database } from "../ops/database.ts";
+import { endOrphanedCommands } from "../ops/orphan.ts";
+import { openResolver } from "../ops/url.ts";
 import type { Parser } from "../parser/parser.ts";
 import { CommandHost, type CommandHostOptions } from "../run/command-host.ts";
 import { createCommandRunner } from "../run/command.ts";
@@ -20,11 +24,7 @@ import { ServiceWatch } from "../run/service-watch.ts";
 import type { TaskType } from "../run/task-dispatcher.ts";
 import type { WorkerType } from "../run/worker-desk.ts";
 import type { Store } from "../store/store.ts";
-import { missingPrograms } from "./check.ts";
 import { canTakeOver } from "./config-in-force.ts";
-import type { Database } from "./database.ts";
-import { endOrphanedCommands } from "./orphan.ts";
-import { openResolver } from "./url.ts";
 
 export interface EngineParts {
   readonly config: Config;

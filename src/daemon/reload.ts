@@ -2,9 +2,9 @@ import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import type { HttpServer } from "../http/server/server.ts";
+import type { Database } from "../ops/database.ts";
+import { reloadTls, type TlsMaterial } from "../ops/tls.ts";
 import { restartNeeds, takenOver, type ConfigInForce } from "./config-in-force.ts";
-import type { Database } from "./database.ts";
-import { reloadTls, type TlsMaterial } from "./tls.ts";
 
 /** Sets the level of the log. */
 export type SetLevel = (level: Config["log"]["level"]) => void;

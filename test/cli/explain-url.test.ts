@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { explainUrl } from "../../src/daemon/url.ts";
-import type { UrlExplanation } from "../../src/daemon/url.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
+import { explainUrl } from "../../src/ops/url.ts";
+import type { UrlExplanation } from "../../src/ops/url.ts";
 import { loaded } from "../helpers/config.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsScript } from "../helpers/dns-server.ts";

@@ -10,10 +10,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { askHealth } from "../../src/daemon/health.ts";
-import type { Health, HealthQuestion } from "../../src/daemon/health.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import type { Clock } from "../../src/domain/clock/clock.ts";
+import { askHealth } from "../../src/ops/health.ts";
+import type { Health, HealthQuestion } from "../../src/ops/health.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { makeCertificate } from "../deliver/certificate.ts";
 import { loaded } from "../helpers/config.ts";

@@ -10,8 +10,8 @@ import { newChangedProgram } from "./changed-program.ts";
 
 /** The waits that lie between what happens and what the operator is told, by file. */
 const WAITS: Readonly<Record<string, readonly string[]>> = {
-  "daemon/condition-board.ts": ["LOOK_MS", "OVER_AFTER_MS", "HANDED_OVER_MS"],
-  "daemon/condition-source.ts": ["WORKERS_HEARD_MS", "MISSING_MS"],
+  "ops/condition-board.ts": ["LOOK_MS", "OVER_AFTER_MS", "HANDED_OVER_MS"],
+  "ops/condition-source.ts": ["WORKERS_HEARD_MS", "MISSING_MS"],
   "domain/stats/condition.ts": ["WAIT_MS_MIN"],
 };
 

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { judgeCopy } from "../../src/daemon/backup.ts";
+import { judgeCopy } from "../../src/ops/backup.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

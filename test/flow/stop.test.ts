@@ -4,14 +4,14 @@ import { createServer } from "node:net";
 import { test, type TestContext } from "node:test";
 
 import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
-import { FileWatch } from "../../src/daemon/file-watch.ts";
-import { StorageWatch } from "../../src/daemon/storage.ts";
 import { DeliveryDispatcher } from "../../src/deliver/delivery-dispatcher.ts";
 import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
 import { systemClock, type Clock, type Timer } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { LiveFeed } from "../../src/http/live/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
+import { FileWatch } from "../../src/ops/file-watch.ts";
+import { StorageWatch } from "../../src/ops/storage.ts";
 import { Engine } from "../../src/run/engine.ts";
 import { Sweeper } from "../../src/run/sweeper.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";

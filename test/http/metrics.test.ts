@@ -7,7 +7,6 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
-import { Meter } from "../../src/daemon/meter.ts";
 import { guardNetwork, toBrowserPolicy } from "../../src/http/guard/browser-guard.ts";
 import { CONTENT_TYPES, exposition, formatOf } from "../../src/http/metrics/exposition.ts";
 import {
@@ -18,6 +17,7 @@ import {
   type SeriesName,
 } from "../../src/http/metrics/series.ts";
 import { Counter, gauge, Histogram } from "../../src/http/metrics/values.ts";
+import { Meter } from "../../src/ops/meter.ts";
 import { NODE_ROLES } from "../../src/store/cluster.ts";
 import { startTestDaemon, testConfig, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

@@ -95,6 +95,8 @@ const REFUSED = [
   ["admin/b.ts", 'import { readFileSync } from "node:fs";', "input and output"],
   ["cli/a.ts", 'import { open } from "../store/sqlite/sqlite-store.ts";', "a database"],
   ["cli/b.ts", 'import { connect } from "node:net";', "connections of its own"],
+  ["ops/a.ts", 'import { startDaemon } from "../daemon/daemon.ts";', "the composition"],
+  ["ops/b.ts", 'import { createApp } from "../http/app.ts";', "the API"],
   ["daemon/daemon.ts", 'import { start } from "../cli/start.ts";', "the command line"],
   ["config/config.ts", 'import { daemon } from "../daemon/daemon.ts";', "what is made of it"],
   ["config/file.ts", 'import pino from "pino";', "another file's package"],

@@ -1,14 +1,14 @@
-import { problemText, type Config, type ConfigProblem } from "../../config/config.ts";
-import type { Clock } from "../../domain/clock/clock.ts";
-import { timeText } from "../../domain/clock/time.ts";
-import { messageOf } from "../../domain/message-of.ts";
-import { readServedFile } from "../../store/sqlite/served-file.ts";
-import { BackupFolder, type ScheduledCopy } from "../backup-folder.ts";
-import { checkAuthorities, checkCertificate, missingPrograms, retentionWarning } from "../check.ts";
-import { askHealth } from "../health.ts";
-import { databaseOf } from "../store.ts";
+import { problemText, type Config, type ConfigProblem } from "../config/config.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { timeText } from "../domain/clock/time.ts";
+import { messageOf } from "../domain/message-of.ts";
+import { readServedFile } from "../store/sqlite/served-file.ts";
+import { BackupFolder, type ScheduledCopy } from "./backup-folder.ts";
+import { checkAuthorities, checkCertificate, missingPrograms, retentionWarning } from "./check.ts";
 import { checkAddon, checkContent, checkDatabase, checkRoom } from "./database-checks.ts";
+import { databaseOf } from "./database-of.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
+import { askHealth } from "./health.ts";
 import { checkClock, checkLimits, type LimitedProcess } from "./machine-checks.ts";
 import { checkEvents, checkResolver, checkTargets } from "./webhook-checks.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LoopWatch } from "../src/daemon/loop-watch.ts";
-import type { LogFacts, Logger } from "../src/domain/log.ts";
+import type { LogFacts, Logger } from "../../src/domain/log.ts";
+import { LoopWatch } from "../../src/ops/loop-watch.ts";
 
 /** A watch that looks when it is told that so much time has passed. */
 function startWatch() {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ServiceManager } from "../src/daemon/service-manager.ts";
-import type { LogFacts, Logger } from "../src/domain/log.ts";
-import type { ProgramEnd } from "../src/run/program-run.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
+import type { LogFacts, Logger } from "../../src/domain/log.ts";
+import { ServiceManager } from "../../src/ops/service-manager.ts";
+import type { ProgramEnd } from "../../src/run/program-run.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const DONE: ProgramEnd = { kind: "exited", code: 0 };
 const MANAGED = { NOTIFY_SOCKET: "/run/notify", WATCHDOG_USEC: "30000000", PATH: "/usr/bin" };

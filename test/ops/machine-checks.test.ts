@@ -3,9 +3,9 @@ import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { checkClock, checkLimits } from "../src/daemon/doctor/machine-checks.ts";
-import { loaded } from "./helpers/config.ts";
-import { tempFolder } from "./helpers/daemon.ts";
+import { checkClock, checkLimits } from "../../src/ops/machine-checks.ts";
+import { loaded } from "../helpers/config.ts";
+import { tempFolder } from "../helpers/daemon.ts";
 
 const CONFIG = loaded({});
 const PID = 7;

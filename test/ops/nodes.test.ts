@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { absence, healthOfAll, lostNodes, tellOfNode } from "../src/daemon/nodes.ts";
-import { newLoneNode } from "../src/store/common/lone-node.ts";
-import { StoreError, type NodeFacts, type NodeSummary } from "../src/store/store.ts";
-import { FakeCluster } from "./helpers/cluster.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
+import { absence, healthOfAll, lostNodes, tellOfNode } from "../../src/ops/nodes.ts";
+import { newLoneNode } from "../../src/store/common/lone-node.ts";
+import { StoreError, type NodeFacts, type NodeSummary } from "../../src/store/store.ts";
+import { FakeCluster } from "../helpers/cluster.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const OWN = { runs: { all: 10, failed: 1 }, receivers: { all: 3, failed: 0 } };
 const engine = {

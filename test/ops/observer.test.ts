@@ -13,14 +13,14 @@ import type {
   ObservedRun,
   ObservedStart,
   Observer,
-} from "../src/domain/observer.ts";
-import { requestHooks } from "../src/http/observed-requests.ts";
-import type { BatchReply } from "../src/store/common/batch.ts";
-import { observedTransport } from "../src/store/common/observed-transport.ts";
-import { startWithWorker } from "./flow/worker-client.ts";
-import { startTestDaemon, type TestDaemon } from "./helpers/daemon.ts";
-import { createFakeClock, type FakeClock } from "./helpers/fake-clock.ts";
-import { createGate, startReceiver, type Receiver } from "./helpers/receiver.ts";
+} from "../../src/domain/observer.ts";
+import { requestHooks } from "../../src/http/observed-requests.ts";
+import type { BatchReply } from "../../src/store/common/batch.ts";
+import { observedTransport } from "../../src/store/common/observed-transport.ts";
+import { startWithWorker } from "../flow/worker-client.ts";
+import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
+import { createGate, startReceiver, type Receiver } from "../helpers/receiver.ts";
 
 const host = "127.0.0.1";
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");

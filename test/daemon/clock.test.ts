@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openClock } from "../src/daemon/clock.ts";
-import { StoreError, type StoreErrorKind } from "../src/store/store.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
-import { newReading, T0 } from "./helpers/store.ts";
+import { openClock } from "../../src/daemon/clock.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { newReading, T0 } from "../helpers/store.ts";
 
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-import type { Config } from "../../config/config.ts";
-import { filesWanted } from "../open-files.ts";
+import type { Config } from "../config/config.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
+import { filesWanted } from "./open-files.ts";
 
 /** Looks at the clock of the machine, and at the limits that the system sets to the daemon. */
 

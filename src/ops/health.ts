@@ -7,8 +7,8 @@ import { toLoopback } from "../domain/address/loopback-url.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { wait, withDeadline } from "../domain/clock/wait.ts";
 import { codeOf, messageOf } from "../domain/message-of.ts";
+import { databaseOf } from "./database-of.ts";
 import { listenUrl } from "./listen-url.ts";
-import { databaseOf } from "./store.ts";
 
 /** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
 export type Health =

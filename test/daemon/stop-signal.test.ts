@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { test } from "node:test";
 
-import { watchSignals } from "../src/daemon/stop-signal.ts";
-import { createLogger } from "../src/log.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
+import { watchSignals } from "../../src/daemon/stop-signal.ts";
+import { createLogger } from "../../src/log.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 function setUp({
   reload = null,

@@ -4,15 +4,15 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { askHealth } from "../src/daemon/health.ts";
-import { DatabaseError, databaseOf } from "../src/daemon/store.ts";
-import { systemClock } from "../src/domain/clock/clock.ts";
-import { nodeNameOf } from "../src/domain/node-name.ts";
-import { pidNamespace } from "../src/run/process-table.ts";
-import { loaded } from "./helpers/config.ts";
-import { afterwards, tempFolder } from "./helpers/daemon.ts";
-import { askDatabase, eventually } from "./helpers/postgres-nodes.ts";
-import { reasonToSkipPostgres, startPostgres } from "./helpers/postgres.ts";
+import { systemClock } from "../../src/domain/clock/clock.ts";
+import { nodeNameOf } from "../../src/domain/node-name.ts";
+import { DatabaseError, databaseOf } from "../../src/ops/database-of.ts";
+import { askHealth } from "../../src/ops/health.ts";
+import { pidNamespace } from "../../src/run/process-table.ts";
+import { loaded } from "../helpers/config.ts";
+import { afterwards, tempFolder } from "../helpers/daemon.ts";
+import { askDatabase, eventually } from "../helpers/postgres-nodes.ts";
+import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
 
 // Nothing listens on port 1, and none of these tests asks.
 const SERVER = "postgres://app:s3cr3t@127.0.0.1:1/jobs";

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
-import { StorageWatch } from "../src/daemon/storage.ts";
-import { createLogger } from "../src/log.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
+import { createLogger } from "../../src/log.ts";
+import { StorageWatch } from "../../src/ops/storage.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 test("a look that is under way is everybody's, so that none ends after a newer one", async () => {
   const clock = createFakeClock();

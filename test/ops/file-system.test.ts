@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { judgePlace } from "../src/daemon/doctor/database-checks.ts";
-import { fileSystemOf, fileSystemOfType } from "../src/daemon/file-system.ts";
+import { judgePlace } from "../../src/ops/database-checks.ts";
+import { fileSystemOf, fileSystemOfType } from "../../src/ops/file-system.ts";
 
 test("knows network file systems by their numbers, also by those that read as negative", () => {
   for (const [type, name, kind] of [

@@ -1,20 +1,20 @@
 import { existsSync, statSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 
-import { prepareNativeAddon } from "../../assets.ts";
-import type { Config } from "../../config/config.ts";
-import { isError, messageOf } from "../../domain/message-of.ts";
-import { databaseWarnings, type DatabaseHealth } from "../../domain/stats/database-health.ts";
-import { isDamage, openReader, type Connection } from "../../store/sqlite/machine/connection.ts";
-import { DamageError, refuseDamagedFile } from "../../store/sqlite/machine/file-check.ts";
-import { readFileHeader } from "../../store/sqlite/machine/file-header.ts";
-import { tableCheckReads } from "../../store/sqlite/machine/table-check.ts";
-import { sqliteVersion } from "../../store/sqlite/machine/version.ts";
-import { SCHEMA_VERSION } from "../../store/sqlite/migration-steps.ts";
-import { rowFault } from "../../store/sqlite/row-check.ts";
-import { StoreError } from "../../store/store.ts";
-import { fileSystemOf, type FileSystem } from "../file-system.ts";
-import { DatabaseError, databaseOf } from "../store.ts";
+import { prepareNativeAddon } from "../assets.ts";
+import type { Config } from "../config/config.ts";
+import { isError, messageOf } from "../domain/message-of.ts";
+import { databaseWarnings, type DatabaseHealth } from "../domain/stats/database-health.ts";
+import { isDamage, openReader, type Connection } from "../store/sqlite/machine/connection.ts";
+import { DamageError, refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
+import { readFileHeader } from "../store/sqlite/machine/file-header.ts";
+import { tableCheckReads } from "../store/sqlite/machine/table-check.ts";
+import { sqliteVersion } from "../store/sqlite/machine/version.ts";
+import { SCHEMA_VERSION } from "../store/sqlite/migration-steps.ts";
+import { rowFault } from "../store/sqlite/row-check.ts";
+import { StoreError } from "../store/store.ts";
+import { DatabaseError, databaseOf } from "./database-of.ts";
+import { fileSystemOf, type FileSystem } from "./file-system.ts";
 import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
 
 /** Examines the place of the database and its owner; of a database on a server all that the server says of itself. */

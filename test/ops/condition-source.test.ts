@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { loadConfig } from "../src/config/config.ts";
-import { conditionSource } from "../src/daemon/condition-source.ts";
-import type { TypeSample } from "../src/daemon/store-sample.ts";
-import { StoreError } from "../src/store/store.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { conditionSource } from "../../src/ops/condition-source.ts";
+import type { TypeSample } from "../../src/ops/store-sample.ts";
+import { StoreError } from "../../src/store/store.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
 const PRINT: TypeSample = {

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
-import { ServerWatch } from "../src/daemon/server-watch.ts";
-import type { LogFacts } from "../src/domain/log.ts";
-import type { DatabaseHealth } from "../src/domain/stats/database-health.ts";
-import { StoreError } from "../src/store/store.ts";
-import { FakeCluster } from "./helpers/cluster.ts";
-import { createFakeClock, type FakeClock } from "./helpers/fake-clock.ts";
+import type { LogFacts } from "../../src/domain/log.ts";
+import type { DatabaseHealth } from "../../src/domain/stats/database-health.ts";
+import { ServerWatch } from "../../src/ops/server-watch.ts";
+import { StoreError } from "../../src/store/store.ts";
+import { FakeCluster } from "../helpers/cluster.ts";
+import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
 

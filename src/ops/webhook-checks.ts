@@ -1,9 +1,9 @@
-import type { Config } from "../../config/config.ts";
-import { Resolver } from "../../deliver/resolver.ts";
-import type { Clock } from "../../domain/clock/clock.ts";
-import { withDeadline } from "../../domain/clock/wait.ts";
-import { explainUrl } from "../url.ts";
+import type { Config } from "../config/config.ts";
+import { Resolver } from "../deliver/resolver.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { withDeadline } from "../domain/clock/wait.ts";
 import { failure, sound, warning, type Finding } from "./finding.ts";
+import { explainUrl } from "./url.ts";
 
 /** Looks at what webhooks need: names that resolve, and targets that are let in on purpose. */
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { warnOfRisks } from "../src/daemon/warnings.ts";
-import { loaded } from "./helpers/config.ts";
+import { warnOfRisks } from "../../src/ops/warnings.ts";
+import { loaded } from "../helpers/config.ts";
 
 /** The warnings of a start with this database. */
 function warningsOf(db: string): readonly string[] {

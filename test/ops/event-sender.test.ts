@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
-import { EventSender } from "../src/daemon/event-sender.ts";
-import { newWebhookSecret } from "../src/domain/account/account.ts";
-import type { AttemptResult } from "../src/domain/webhook/delivery.ts";
-import type { OperatorEvent } from "../src/domain/webhook/operator-event.ts";
-import { createLogger } from "../src/log.ts";
-import { startSender, toPolicy } from "./deliver/sender-setup.ts";
-import { readEvent } from "./flow/shown-event.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
-import { startReceiver } from "./helpers/receiver.ts";
+import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
+import type { OperatorEvent } from "../../src/domain/webhook/operator-event.ts";
+import { createLogger } from "../../src/log.ts";
+import { EventSender } from "../../src/ops/event-sender.ts";
+import { startSender, toPolicy } from "../deliver/sender-setup.ts";
+import { readEvent } from "../flow/shown-event.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { startReceiver } from "../helpers/receiver.ts";
 
 const SECRET = newWebhookSecret();
 const MINUTE_MS = 60_000;

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
-import { ConditionBoard } from "../src/daemon/condition-board.ts";
-import { ReceiverWatch, type GivenUp } from "../src/daemon/receiver-watch.ts";
-import type { Condition, ConditionName } from "../src/domain/stats/condition.ts";
-import type { OperatorEvent } from "../src/domain/webhook/operator-event.ts";
-import { createLogger } from "../src/log.ts";
-import { createFakeClock } from "./helpers/fake-clock.ts";
+import type { Condition, ConditionName } from "../../src/domain/stats/condition.ts";
+import type { OperatorEvent } from "../../src/domain/webhook/operator-event.ts";
+import { createLogger } from "../../src/log.ts";
+import { ConditionBoard } from "../../src/ops/condition-board.ts";
+import { ReceiverWatch, type GivenUp } from "../../src/ops/receiver-watch.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const LOOK_MS = 15_000;
 const MINUTE_MS = 60_000;

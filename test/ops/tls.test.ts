@@ -5,11 +5,11 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { readTlsFiles, warnOfValidity } from "../src/daemon/tls.ts";
-import { TlsFileError } from "../src/deliver/pem-file.ts";
-import { createLogger } from "../src/log.ts";
-import { makeCertificate } from "./deliver/certificate.ts";
-import { tempFolder } from "./helpers/daemon.ts";
+import { TlsFileError } from "../../src/deliver/pem-file.ts";
+import { createLogger } from "../../src/log.ts";
+import { readTlsFiles, warnOfValidity } from "../../src/ops/tls.ts";
+import { makeCertificate } from "../deliver/certificate.ts";
+import { tempFolder } from "../helpers/daemon.ts";
 
 const DAY_MS = 86_400_000;
 const OWN = makeCertificate({ commonName: "own", names: ["api.example.com"] });
