@@ -1,6 +1,5 @@
-import { ANSWERS } from "../src/api/answers.ts";
 import { bodySchema, type OperationInputs } from "../src/api/input.ts";
-import { INPUTS } from "../src/api/inputs.ts";
+import { ANSWERS, INPUTS } from "../src/api/operations.ts";
 import { namedSchemas, type JsonSchema } from "../src/api/schema.ts";
 import { STATUS_TABLE } from "../src/domain/status.ts";
 

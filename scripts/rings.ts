@@ -53,7 +53,7 @@ export const RINGS: readonly Ring[] = [
     files: "store/sqlite/machine/*",
     imports: [
       ...["store/common/*", "store/store-error.ts", "store/file-fault.ts"],
-      ...["domain/message-of.ts", "domain/work-progress.ts", "assets.ts"],
+      ...["domain/error.ts", "domain/log.ts", "assets.ts"],
     ],
     packages: ["better-sqlite3"],
     node: ["perf_hooks", "worker_threads", ...MACHINE, ...PLUMBING],
@@ -72,7 +72,7 @@ export const RINGS: readonly Ring[] = [
     files: "store/postgres/machine/*",
     imports: [
       ...["store/common/*", "store/store-error.ts", "store/cluster.ts", "store/change.ts"],
-      ...["domain/message-of.ts", "domain/every-step.ts", "domain/clock/*", "domain/address/*"],
+      ...["domain/error.ts", "domain/clock/*", "domain/address/*"],
       ...["domain/log.ts", "assets.ts"],
     ],
     packages: ["pg"],

@@ -4,7 +4,7 @@ import { createServer, request as httpRequest, type IncomingMessage } from "node
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 
-import { newWebhookSecret } from "../src/domain/account/account.ts";
+import { newWebhookSecret } from "../src/domain/account/key.ts";
 import { signWebhook } from "../src/domain/webhook/signature.ts";
 import { verifyExpress, verifyNode, verifyRequest, type ReceiverOptions } from "../src/verify.ts";
 import { startClient } from "./client/start.ts";

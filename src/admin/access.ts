@@ -1,6 +1,6 @@
 import type { AccessRequest as AccessRequestShown } from "../api/operator.ts";
 import type { AccessRequest } from "../domain/account/access-request.ts";
-import { mintAccount, type MintedAccount } from "../domain/account/account.ts";
+import { mintAccount, type MintedAccount } from "../domain/account/key.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Undecidable } from "../store/store.ts";
 import type { AdminContext, KeyContext } from "./context.ts";

@@ -1,13 +1,12 @@
-import { concernsAccount } from "../domain/audit/account-audit.ts";
+import { concernsAccount } from "../domain/audit/audit-entry.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
+import type { TellProgress } from "../domain/log.ts";
 import { taskJson } from "../domain/task/envelope.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { traceHeaders } from "../domain/task/trace.ts";
-import { deliveryDocument } from "../domain/webhook/attempt-document.ts";
-import { ORDERS_LISTED_MAX } from "../domain/webhook/redelivery-order.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
+import { ORDERS_LISTED_MAX, deliveryDocument } from "../domain/webhook/delivery.ts";
 import type {
   AccountState,
   AuditAction,

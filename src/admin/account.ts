@@ -6,7 +6,7 @@ import {
   newWebhookSecret,
   type Account,
   type MintedAccount,
-} from "../domain/account/account.ts";
+} from "../domain/account/key.ts";
 import {
   openTasksOf,
   type AccountLimits,

@@ -1,5 +1,5 @@
 import type { AuditEntry as AuditEntryShown } from "../api/audit.ts";
-import { readAuditPage, type AuditPage } from "../domain/audit/account-audit.ts";
+import { readAuditPage, type AuditPage } from "../domain/audit/audit-entry.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { AuditEntry, AuditQuery, ListedAuditEntry, Store } from "../store/store.ts";
 

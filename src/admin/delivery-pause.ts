@@ -1,4 +1,4 @@
-import type { DeliveryPause as PauseShown } from "../api/delivery-pause.ts";
+import type { DeliveryPause as PauseShown } from "../api/delivery.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { DeliveryPause, PauseScope } from "../store/store.ts";
 import type { AdminContext } from "./context.ts";

@@ -1,18 +1,16 @@
 import type { Attempt as AttemptShown, Delivery as DeliveryShown } from "../api/delivery.ts";
 import { timeOrNull } from "../domain/clock/time.ts";
-import { attemptDocument } from "../domain/webhook/attempt-document.ts";
 import {
   COMMAND_LINE_READER,
   explainAttempt,
   explainDelivery,
 } from "../domain/webhook/delivery-explanation.ts";
 import { pauseOf } from "../domain/webhook/delivery-pause.ts";
-import { sentRequest } from "../domain/webhook/sent-request.ts";
+import { attemptDocument } from "../domain/webhook/delivery.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
-import { postedUrls } from "../domain/webhook/task-url.ts";
 import { parseUrlForm } from "../domain/webhook/url-form.ts";
-import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
-import { signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
+import { sentRequest, signedMessage, webhookId } from "../domain/webhook/webhook-request.ts";
+import { type UrlStep, postedUrls, urlSteps } from "../domain/webhook/webhook-url.ts";
 import type {
   Attempt,
   Delivery,

@@ -1,5 +1,5 @@
 import type { Key as KeyShown, NewKey } from "../api/account.ts";
-import { KEY_PREFIX } from "../domain/account/key-form.ts";
+import { KEY_PREFIX } from "../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX, mintKey, type CreatedKey } from "../domain/account/key.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Key } from "../store/store.ts";

@@ -1,8 +1,7 @@
-import type { RedeliveryFilter, RedeliveryOrder as OrderShown } from "../api/redelivery.ts";
+import type { RedeliveryFilter, RedeliveryOrder as OrderShown } from "../api/search.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { pauseOf, scopeText } from "../domain/webhook/delivery-pause.ts";
-import type { DeliveryFilter } from "../domain/webhook/delivery.ts";
-import { hastensScheduled } from "../domain/webhook/redelivery-order.ts";
+import { type DeliveryFilter, hastensScheduled } from "../domain/webhook/delivery.ts";
 import type { DeliveryCount, RedeliveryOrder, Store, TaskDeliveries } from "../store/store.ts";
 import type { KeyContext } from "./context.ts";
 import { hostOf } from "./delivery-report.ts";

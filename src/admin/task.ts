@@ -1,12 +1,15 @@
-import { decideResumption } from "../domain/clock/clock-reading.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
+import {
+  type RetentionEnd,
+  decideResumption,
+  retentionEnd,
+} from "../domain/clock/service-clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
+import type { WorkProgress } from "../domain/log.ts";
 import { statusMessage } from "../domain/status.ts";
 import type { OpenState } from "../domain/task/task.ts";
 import { COMMAND_LINE_READER, explainDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { pauseOf } from "../domain/webhook/delivery-pause.ts";
-import type { WorkProgress } from "../domain/work-progress.ts";
 import {
   cancelStep,
   type BulkFilter,

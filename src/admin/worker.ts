@@ -1,5 +1,5 @@
-import type { WorkerOverview } from "../api/runner.ts";
-import { WORKER_TOKEN_PREFIX } from "../domain/account/key-form.ts";
+import type { WorkerOverview } from "../api/node.ts";
+import { WORKER_TOKEN_PREFIX } from "../domain/account/account.ts";
 import { newWorkerToken } from "../domain/account/key.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Worker } from "../store/store.ts";

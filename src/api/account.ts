@@ -1,11 +1,9 @@
 import { EMAIL, REQUEST_MESSAGE, REQUEST_NAME } from "../domain/account/access-request.ts";
-import { KEY_ID } from "../domain/account/key-id.ts";
-import { KEY_LABEL } from "../domain/account/key-label.ts";
+import { KEY_ID, KEY_LABEL } from "../domain/account/account.ts";
 import type { TaskState } from "../domain/task/task.ts";
-import { envelope, type OwnFields } from "./envelope.ts";
+import { Id, Login, type OwnFields, Time, envelope } from "./envelope.ts";
 import { optional, required, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
-import { Id, Login, Time } from "./value.ts";
 
 /** The calling account, and its keys. */
 

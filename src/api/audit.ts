@@ -1,9 +1,8 @@
-import { LOGIN } from "../domain/account/login.ts";
+import { LOGIN } from "../domain/account/account.ts";
 import { ACTOR_KINDS, AUDIT_ACTION, AUDIT_ACTIONS } from "../domain/audit/audit-entry.ts";
-import { envelope, NextCursor } from "./envelope.ts";
+import { NextCursor, Time, envelope } from "./envelope.ts";
 import { CURSOR, optional, pointInTime, wholeNumber, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
-import { Time } from "./value.ts";
 
 /** Who did what of consequence, and when. */
 

@@ -1,11 +1,10 @@
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX, LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import { integerBetween, numberBetween, rule, type Rule } from "../domain/rule.ts";
-import { PROGRESS } from "../domain/task/progress.ts";
-import { tasksEnvelope } from "./envelope.ts";
+import { PROGRESS } from "../domain/task/task.ts";
+import { Id, Share, Time, tasksEnvelope } from "./envelope.ts";
 import { optional, required, withDefault, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
 import { ProgressNote } from "./task.ts";
-import { Id, Share, Time } from "./value.ts";
 
 /** The requests and answers of the worker protocol (contract §7). */
 

@@ -1,22 +1,21 @@
-import { NEW_LOGIN } from "../domain/account/login.ts";
+import { NEW_LOGIN, SESSION_IDLE_MS } from "../domain/account/account.ts";
 import { LOG_LINE_LEVELS } from "../domain/log.ts";
-import { oneOf } from "../domain/rule.ts";
+import { oneOf, plainText } from "../domain/rule.ts";
 import { CONDITION_NAMES } from "../domain/stats/condition.ts";
 import { LIMITS, Usage, WebhookSecret, WholeKey } from "./account.ts";
-import { envelope, NextCursor, type OwnFields } from "./envelope.ts";
+import { Id, Login, NextCursor, type OwnFields, Time, envelope } from "./envelope.ts";
 import {
   CURSOR_RULE,
+  type InputsFor,
   optional,
   required,
   textUpTo,
   wholeNumber,
   withDefault,
-  type InputsFor,
 } from "./input.ts";
 import * as s from "./schema.ts";
 import { Success, WorkCounts } from "./stats.ts";
 import { SERVICE_STATUS } from "./status.ts";
-import { Id, Login, Time } from "./value.ts";
 
 /** The answers that only the operator gets. */
 
@@ -200,3 +199,44 @@ export const OPERATOR_INPUTS = {
   },
   "POST /v1/operator/access_requests/approve/:request_id": { body: LOGIN_BODY },
 } satisfies InputsFor<typeof OPERATOR_ANSWERS>;
+
+const Session = s.named(
+  "Session",
+  s.object({
+    role: s.word(["account", "operator"]),
+    login: s.nullable(s.text("Null is the operator.")),
+    expires_at: { ...Time, description: "When it is over at the latest." },
+    idle_seconds: s.integer({
+      const: SESSION_IDLE_MS / 1000,
+      description: "After so long without use it is over.",
+    }),
+    version: s.text("Of the daemon."),
+    time: { ...Time, description: "The daemon's, now." },
+  }),
+);
+export type Session = s.Static<typeof Session>;
+
+const Opened = envelope({ session: Session });
+const None: s.Schema<null> = { type: "null" };
+
+export const SESSION_ANSWERS = {
+  "POST /v1/session": Opened,
+  "POST /v1/session/link": Opened,
+  "GET /v1/session": envelope({ session: s.nullable(Session) }),
+  "DELETE /v1/session": envelope({ session: None }),
+};
+
+// Whatever is shown that can be no credential is refused as one that is not known.
+const CREDENTIAL = plainText(200);
+
+export const SESSION_INPUTS = {
+  "POST /v1/session": {
+    body: {
+      login: required(CREDENTIAL, "", { examples: ["alice"] }),
+      key: required(CREDENTIAL, "A key of this account."),
+    },
+  },
+  "POST /v1/session/link": {
+    body: { token: required(CREDENTIAL, "What stands behind `#link=` in the link.") },
+  },
+} satisfies InputsFor<typeof SESSION_ANSWERS>;

@@ -1,7 +1,6 @@
-import { envelope, type OwnFields } from "./envelope.ts";
+import { Id, type OwnFields, Share, Time, envelope } from "./envelope.ts";
 import { pointInTime, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
-import { Id, Share, Time } from "./value.ts";
 
 /** The numbers of the dashboard. */
 

@@ -1,7 +1,112 @@
-import { STATUS_WORDS } from "../domain/stats/service-status.ts";
+import { STATUS_WORDS } from "../domain/stats/health.ts";
+import { type RequestStatusCode, STATUS_TABLE, type StatusCode } from "../domain/status.ts";
+import type { TaskState } from "../domain/task/task.ts";
 import { envelope } from "./envelope.ts";
 import * as s from "./schema.ts";
-import { CODE_TABLE, CODES, ERROR_CODES } from "./status-doc.ts";
+
+/** When a client meets each code, in the words of the API's document. */
+export const STATUS_REASONS = {
+  20000: "The request was served; on a task: it has completed.",
+  20100: "On a task in the answer to task_post: it is accepted and on disk.",
+  40000: "The path, the query or a header is malformed, unknown or out of range.",
+  40006: "One request posts more tasks than it may.",
+  40100:
+    "The header is missing or malformed, the key is unknown, login and key do not belong together, or the session is over.",
+  40101: "The key, or the worker's token, was revoked.",
+  40102:
+    "The operator has disabled the account: its tasks and webhooks are held until it is enabled.",
+  40300: "The request came over plain HTTP where HTTPS is served.",
+  40301:
+    "A worker's token asks for a type that it is not for; an account asks for what is the operator's; or a browser's " +
+    "request comes from another site, or by a host name that is not the daemon's.",
+  40400: "There is no such path, key, account or access request.",
+  40401: "The account has no task of this id.",
+  40403: "There is no task of this id any more: it is older than results are kept.",
+  40500: "The path does not have this method; `Allow` lists those that it has.",
+  40501: "A field breaks its rule. On a task: it was refused, and its neighbours were not.",
+  40502: "The body is empty, or an array without tasks.",
+  40503: "The body is not JSON in UTF-8, or not of objects where objects must stand.",
+  40506: "On a task: it has a field that task_post does not know, and was refused.",
+  40601: "On a task: it is running.",
+  40602: "On a task: it is queued.",
+  40800: "What was waited for has not happened in time. Only while developing, below `/dev`.",
+  40901: "On a task: it was cancelled.",
+  40902: "The task has completed or failed.",
+  40910: "The account has as many active keys as it may: revoke one first.",
+  41300: "The body is larger than the limit.",
+  41500: "The body is not `application/json` in UTF-8, or it has a `Content-Encoding`.",
+  42200: "The same `Idempotency-Key` came with another body before.",
+  42900: "Too many requests, or too many refused credentials, came within the last while.",
+  50000: "A fault of the daemon; its log has the request's id.",
+  50010: "On a task: its runner failed; `error` says how.",
+  50300:
+    "The daemon is stopping or has too much to read at once, or its database cannot be read or written. Nothing was " +
+    "done, except where `errors` says that this is not known: then repeat a task_post with its Idempotency-Key.",
+  50401: "On a task: it ran past its timeout.",
+  50402: "On a task: it waited in the queue for too long without being started.",
+  50700:
+    "The disk or the database is full, or takes no writes for now: a quota, a file-size limit, a read-only file " +
+    "system. Nothing was done.",
+} as const satisfies Record<StatusCode, string>;
+
+// Three codes with an HTTP status are codes of tasks too, beside those without one.
+type TaskStatusCode = 20000 | 20100 | 40501 | Exclude<StatusCode, RequestStatusCode>;
+
+/** The codes of tasks, with the state that goes with each. */
+const STATE_OF = {
+  20000: "completed",
+  20100: "queued",
+  40501: "failed",
+  40506: "failed",
+  40601: "running",
+  40602: "queued",
+  40901: "cancelled",
+  50010: "failed",
+  50401: "failed",
+  50402: "failed",
+} as const satisfies Record<TaskStatusCode, TaskState>;
+
+const REASONS: Readonly<Record<string, string>> = STATUS_REASONS;
+const STATES: Readonly<Record<string, string>> = STATE_OF;
+
+const DOCS = Object.entries(STATUS_TABLE).map(([code, row]) => ({
+  ...row,
+  code: Number(code),
+  reason: REASONS[code] ?? "",
+  state: STATES[code] ?? null,
+}));
+
+const TASK_DOCS = DOCS.filter(({ state }) => state !== null);
+
+export const CODES: readonly number[] = DOCS.map(({ code }) => code);
+
+export const ERROR_CODES: readonly number[] = DOCS.flatMap(({ code, http }) =>
+  http !== null && http >= 400 ? [code] : [],
+);
+
+export const TASK_CODES: readonly number[] = TASK_DOCS.map(({ code }) => code);
+
+/** Every code with its message, HTTP status and reason, as a Markdown table. */
+export const CODE_TABLE: string = markdownTable([
+  ["code", "message", "HTTP", "when"],
+  ...DOCS.map(({ code, message, http, reason }) => [
+    String(code),
+    message,
+    http === null ? "on tasks" : String(http),
+    reason,
+  ]),
+]);
+
+/** The codes of tasks with their states, as a Markdown table. */
+export const TASK_CODE_TABLE: string = markdownTable([
+  ["code", "message", "state"],
+  ...TASK_DOCS.map(({ code, message, state }) => [String(code), message, state ?? ""]),
+]);
+
+function markdownTable([head = [], ...rows]: readonly (readonly string[])[]): string {
+  const rule = head.map(() => "---");
+  return [head, rule, ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
 
 /** The answer to every refused request. */
 export const Refusal = s.named(

@@ -1,10 +1,9 @@
 import { INSTANT } from "../domain/clock/time.ts";
 import { oneOf, plainText, TRUTH } from "../domain/rule.ts";
-import { PROGRESS_NOTE_MAX } from "../domain/task/progress.ts";
 import { PRIORITY, START_AHEAD_DAYS_MAX, type TaskField } from "../domain/task/task-post.ts";
-import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
+import { OPEN_STATES, PROGRESS_NOTE_MAX, TAG, TASK_STATES } from "../domain/task/task.ts";
 import { URL_BYTES_MAX } from "../domain/webhook/url-form.ts";
-import { envelope, NextCursor, tasksEnvelope } from "./envelope.ts";
+import { Id, NextCursor, Share, Time, envelope, tasksEnvelope } from "./envelope.ts";
 import {
   CURSOR,
   optional,
@@ -15,8 +14,7 @@ import {
   type InputsFor,
 } from "./input.ts";
 import * as s from "./schema.ts";
-import { TASK_CODE_TABLE, TASK_CODES } from "./status-doc.ts";
-import { Id, Share, Time } from "./value.ts";
+import { TASK_CODE_TABLE, TASK_CODES } from "./status.ts";
 
 // Without the flag `i`, which JSON Schema does not have.
 const WEB_ADDRESS = "^[Hh][Tt][Tt][Pp][Ss]?://";

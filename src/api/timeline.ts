@@ -1,12 +1,11 @@
 import { zonedMoments } from "../domain/clock/time.ts";
 import { textRule } from "../domain/rule.ts";
 import { ATTEMPT, DeliveryId, DeliveryKind, DeliveryState, IsPaused } from "./delivery.ts";
-import { envelope, type OwnFields } from "./envelope.ts";
+import { type OwnFields, Time, envelope } from "./envelope.ts";
 import { optional, type InputsFor } from "./input.ts";
-import { RunnerKind } from "./runner.ts";
+import { RunnerKind } from "./node.ts";
 import * as s from "./schema.ts";
 import { TASK_SUMMARY, TaskError } from "./task.ts";
-import { Time } from "./value.ts";
 
 /** Everything that happened to a task and its webhooks, and why. */
 

@@ -1,7 +1,6 @@
 import { approveRequest, denyRequest, denyRequests, requestRecord } from "../admin/access.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
-import { NEW_LOGIN } from "../domain/account/login.ts";
-import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { NEW_LOGIN, SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText, timeText } from "../domain/clock/time.ts";
 import { DURATION } from "../domain/rule.ts";

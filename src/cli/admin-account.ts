@@ -13,9 +13,8 @@ import {
 } from "../admin/account.ts";
 import { newKeyDocument } from "../admin/key.ts";
 import { SETTINGS } from "../config/setting.ts";
-import type { MintedAccount } from "../domain/account/account.ts";
-import { heldText, stoppedText } from "../domain/account/held-work.ts";
-import { NEW_LOGIN } from "../domain/account/login.ts";
+import { NEW_LOGIN, heldText, stoppedText } from "../domain/account/account.ts";
+import type { MintedAccount } from "../domain/account/key.ts";
 import {
   DEFAULT_LIMIT,
   type OwnLimits,
@@ -23,8 +22,8 @@ import {
   openTasksOf,
   ownLimit,
 } from "../domain/account/quota.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
+import type { TellProgress } from "../domain/log.ts";
 import {
   LOGIN_ARG,
   accountNamed,

@@ -1,5 +1,5 @@
 import { entryDocument, readAudit } from "../admin/audit.ts";
-import { LOGIN } from "../domain/account/login.ts";
+import { LOGIN } from "../domain/account/account.ts";
 import { AUDIT_ACTION, AUDIT_MAX } from "../domain/audit/audit-entry.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom } from "../domain/clock/time.ts";

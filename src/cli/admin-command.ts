@@ -1,10 +1,11 @@
 import type { KeyContext } from "../admin/context.ts";
 import type { Config } from "../config/config.ts";
-import { LOGIN } from "../domain/account/login.ts";
+import { LOGIN } from "../domain/account/account.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom, timeText } from "../domain/clock/time.ts";
 import { IdGenerator, isId } from "../domain/id.ts";
+import type { WorkProgress } from "../domain/log.ts";
 import { integerBetween, oneOf } from "../domain/rule.ts";
 import {
   ATTEMPT_OUTCOMES,
@@ -12,7 +13,6 @@ import {
   DELIVERY_STATES,
   type DeliveryFilter,
 } from "../domain/webhook/delivery.ts";
-import type { WorkProgress } from "../domain/work-progress.ts";
 import { type AccountState, type Store, StoreError, type TaskDeliveries } from "../store/store.ts";
 import { type ArgumentTable, type Given, flag, flags, word } from "./arguments.ts";
 import { type Command, type Definition, defineCommand } from "./command.ts";

@@ -7,15 +7,15 @@ import {
   deliveryRecord,
   lateMs,
 } from "../admin/delivery-report.ts";
-import type { DeliveryPause as PauseShown } from "../api/delivery-pause.ts";
-import { LOGIN } from "../domain/account/login.ts";
+import type { DeliveryPause as PauseShown } from "../api/delivery.ts";
+import { LOGIN } from "../domain/account/account.ts";
 import { HOST } from "../domain/address/host-name.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { TASK_ID } from "../domain/task/task.ts";
 import { printable, quotedText } from "../domain/text.ts";
-import { attemptDocument } from "../domain/webhook/attempt-document.ts";
 import { COMMAND_LINE_READER, explainNoDelivery } from "../domain/webhook/delivery-explanation.ts";
 import { PAUSES_MAX, PAUSE_REASON, scopeText } from "../domain/webhook/delivery-pause.ts";
+import { attemptDocument } from "../domain/webhook/delivery.ts";
 import { messageHash } from "../domain/webhook/signature.ts";
 import { signedMessage } from "../domain/webhook/webhook-request.ts";
 import type {

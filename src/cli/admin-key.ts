@@ -1,7 +1,6 @@
 import { finishRotation, rotateSecret, secretsDocument } from "../admin/account.ts";
 import { createKey, keyDocument, revokeKey } from "../admin/key.ts";
-import { KEY_PREFIX } from "../domain/account/key-form.ts";
-import { KEY_LABEL, KEY_LABEL_MAX } from "../domain/account/key-label.ts";
+import { KEY_LABEL, KEY_LABEL_MAX, KEY_PREFIX } from "../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX } from "../domain/account/key.ts";
 import {
   defineAdminCommand,

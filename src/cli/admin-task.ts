@@ -6,7 +6,7 @@ import {
   endNow,
   walkOpen,
 } from "../admin/task.ts";
-import { LOGIN } from "../domain/account/login.ts";
+import { LOGIN } from "../domain/account/account.ts";
 import { durationText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { oneOf } from "../domain/rule.ts";

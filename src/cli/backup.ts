@@ -3,9 +3,9 @@ import { basename, dirname, join, resolve } from "node:path";
 
 import { systemClock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
+import type { TellProgress } from "../domain/log.ts";
 import { oneOf } from "../domain/rule.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
 import type {
   CopyFacts,
   CopyVerdict,

@@ -2,8 +2,8 @@ import { parseArgs } from "node:util";
 
 import { defineCommand as defineCittyCommand, type CommandDef } from "citty";
 
-import { nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
+import { nearestName } from "../domain/text.ts";
 import type { Argument, ArgumentTable, Given } from "./arguments.ts";
 import { meantCommand, UsageError } from "./failure.ts";
 

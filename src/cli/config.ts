@@ -5,7 +5,7 @@ import { SETTING_LIST, problemText } from "../config/config.ts";
 import { sampleFile, tomlText } from "../config/sample.ts";
 import { type ShownSetting, shownRows, shownConfig } from "../config/shown-setting.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
 import { TEXT, optionalWord } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";

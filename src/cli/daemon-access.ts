@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
-import { readBaseUrl } from "../domain/address/base-url.ts";
-import { codeOf } from "../domain/message-of.ts";
+import { readBaseUrl } from "../domain/address/host-name.ts";
+import { codeOf } from "../domain/error.ts";
 import { quote } from "../domain/rule.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { messageOf } from "../domain/message-of.ts";
+import { messageOf } from "../domain/error.ts";
 import type { Migrated } from "../ops/database.ts";
 import type { MoveReport } from "../ops/move.ts";
 import { TEXT, flag } from "./arguments.ts";

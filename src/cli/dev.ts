@@ -4,8 +4,7 @@ import { join } from "node:path";
 
 import { makeThrowawayFolder } from "../daemon/throwaway-folder.ts";
 import { removeAfterwards } from "../dev/folder-end.ts";
-import { WEBHOOK_SECRET } from "../domain/account/account.ts";
-import { KEY } from "../domain/account/key.ts";
+import { KEY, WEBHOOK_SECRET } from "../domain/account/key.ts";
 import { oneOf, integerBetween } from "../domain/rule.ts";
 import { flag, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";

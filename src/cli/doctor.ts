@@ -1,5 +1,4 @@
-import { aliveDuring } from "../domain/clock/alive.ts";
-import { systemClock } from "../domain/clock/clock.ts";
+import { aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import type { Finding, Verdict } from "../ops/doctor.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";

@@ -1,7 +1,7 @@
 import { systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task.ts";
 import { printable } from "../domain/text.ts";
-import type { PlaceholderValues } from "../domain/webhook/webhook-url.ts";
+import { type PlaceholderValues } from "../domain/webhook/url-form.ts";
 import { createLogger } from "../log.ts";
 import type { UrlExplanation } from "../ops/url.ts";
 import { flag, TEXT, word } from "./arguments.ts";

@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 
-import { messageOf, remedyOf } from "../domain/message-of.ts";
-import { closeName } from "../domain/nearest-name.ts";
+import { messageOf, remedyOf } from "../domain/error.ts";
+import { closeName } from "../domain/text.ts";
 
 /**
  * The command was understood and could not be done. The message says what is wrong and, behind a semicolon, what to do:

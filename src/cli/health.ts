@@ -1,5 +1,4 @@
-import { aliveDuring } from "../domain/clock/alive.ts";
-import { systemClock } from "../domain/clock/clock.ts";
+import { aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
 import type { Health } from "../ops/health.ts";
 import { flag, textOf, toggle } from "./arguments.ts";

@@ -1,7 +1,6 @@
 import { watchSignals } from "../daemon/stop-signal.ts";
 import { isWellFormedKey } from "../domain/account/key.ts";
-import { aliveDuring } from "../domain/clock/alive.ts";
-import { systemClock } from "../domain/clock/clock.ts";
+import { aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task.ts";
 import { printable } from "../domain/text.ts";
 import type { ListenPlan, ListenReport } from "../listen/listen.ts";

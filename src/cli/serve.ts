@@ -13,9 +13,9 @@ import {
   type DaemonOptions,
 } from "../daemon/daemon.ts";
 import { watchSignals } from "../daemon/stop-signal.ts";
-import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { isError, messageOf } from "../domain/message-of.ts";
+import { isError, messageOf } from "../domain/error.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { createSignInLink, dashboardUrl, referenceUrl } from "../ops/link.ts";
 import { LoopWatch, type LoopDelay } from "../ops/loop-watch.ts";

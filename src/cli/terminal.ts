@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { styleText } from "node:util";
 
-import { progressTexts, type TellProgress, type WorkProgress } from "../domain/work-progress.ts";
+import { progressTexts, type TellProgress, type WorkProgress } from "../domain/log.ts";
 import { toggle } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 

@@ -1,9 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 
-import { codeOf } from "../domain/message-of.ts";
-import { checkSignature, explainVerdict } from "../domain/webhook/signature-check.ts";
-import type { SignatureVerdict } from "../domain/webhook/signature-check.ts";
+import { codeOf } from "../domain/error.ts";
+import {
+  type SignatureVerdict,
+  checkSignature,
+  explainVerdict,
+} from "../domain/webhook/signature.ts";
 import { flag, TEXT, textOf, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, EXIT, UsageError } from "./failure.ts";

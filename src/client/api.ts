@@ -2,8 +2,7 @@
  * The API's requests and answers, by method and path, as far as an account's holder may use it. The package's types of
  * this file are written from the same schemas, with their descriptions (scripts/api-types.ts).
  */
-import type { AnswerOf, OperationKey } from "../api/answers.ts";
-import type { BodyOf, QueryOf } from "../api/inputs.ts";
+import type { AnswerOf, BodyOf, OperationKey, QueryOf } from "../api/operations.ts";
 
 export type { StatusCode as Code } from "../domain/status.ts";
 

@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 
+import { isLoopbackHost } from "../domain/address/address.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
-import { isLoopbackHost } from "../domain/address/loopback.ts";
 import { parseServerUrl, withPasswordOf, type ServerUrl } from "../domain/address/server-url.ts";
-import { closeName, nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
+import { closeName, nearestName } from "../domain/text.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
 import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from "./file.ts";
 import { envLayer, flagLayer, takeValue } from "./layer.ts";

@@ -1,4 +1,4 @@
-import { WEBHOOK_SECRET } from "../domain/account/account.ts";
+import { WEBHOOK_SECRET } from "../domain/account/key.ts";
 import { textRule } from "../domain/rule.ts";
 import { hasControl } from "../domain/text.ts";
 import type { SettingRule } from "./setting-rule.ts";

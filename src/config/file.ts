@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 
 import { parse, TomlError } from "smol-toml";
 
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { quote } from "../domain/rule.ts";
 import type { Findings, Given, Layer } from "./layer.ts";
 import { unknownNameMessage } from "./setting-name.ts";

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { rawOf } from "../domain/rule.ts";
 import { unknownNameMessage } from "./setting-name.ts";
 import type { Setting } from "./setting-row.ts";

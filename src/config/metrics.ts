@@ -1,4 +1,4 @@
-import { METRICS_TOKEN } from "../domain/account/metrics-token.ts";
+import { METRICS_TOKEN } from "../domain/account/credentials.ts";
 import type { SettingRule } from "./setting-rule.ts";
 
 /** The token of metrics, which nobody is shown. */

@@ -1,9 +1,4 @@
-import {
-  blockText,
-  hasHostBits,
-  parseAddress,
-  parseBlock,
-} from "../domain/address/address-text.ts";
+import { blockText, hasHostBits, parseAddress, parseBlock } from "../domain/address/address.ts";
 import { HOST, parseHost } from "../domain/address/host-name.ts";
 import { quote, textRule, type Rule } from "../domain/rule.ts";
 

@@ -1,5 +1,5 @@
-import { nearestName } from "../domain/nearest-name.ts";
 import { quote } from "../domain/rule.ts";
+import { nearestName } from "../domain/text.ts";
 import { envName, type Setting } from "./setting-row.ts";
 import { SETTING_LIST } from "./setting.ts";
 

@@ -1,5 +1,4 @@
-import { TYPE_NAME } from "../domain/lease/worker.ts";
-import { NODE_NAME } from "../domain/node-name.ts";
+import { NODE_NAME, TYPE_NAME } from "../domain/lease/lease.ts";
 import {
   DURATION,
   integerBetween,

@@ -1,6 +1,6 @@
-import { TYPE_NAME } from "../domain/lease/worker.ts";
-import { nearestName } from "../domain/nearest-name.ts";
+import { TYPE_NAME } from "../domain/lease/lease.ts";
 import { DURATION, integerBetween, quote } from "../domain/rule.ts";
+import { nearestName } from "../domain/text.ts";
 import type { ConfigInput } from "./config.ts";
 import { EMBEDDING_SOURCE, isTable, keyPart, type FileTable } from "./file.ts";
 import { secretInFile, takeValue, type Findings, type Given } from "./layer.ts";

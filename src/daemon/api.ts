@@ -4,7 +4,7 @@ import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import { UNCOUNTED_PER_HOUR } from "../domain/account/quota.ts";
 import type { Clock, SteadyClock } from "../domain/clock/clock.ts";
-import { everyStep } from "../domain/every-step.ts";
+import { everyStep } from "../domain/error.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";

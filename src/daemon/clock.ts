@@ -1,7 +1,6 @@
-import { decideResumption, readClocks } from "../domain/clock/clock-reading.ts";
 import { ClockWatch } from "../domain/clock/clock-watch.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
+import { type Clock, wait } from "../domain/clock/clock.ts";
+import { decideResumption, readClocks } from "../domain/clock/service-clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
 

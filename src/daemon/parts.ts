@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 
 import type { ClockWatch } from "../domain/clock/clock-watch.ts";
-import { nodeNameOf } from "../domain/node-name.ts";
+import { nodeNameOf } from "../domain/lease/lease.ts";
 import { createMetricsApp, METRICS_LIMITS } from "../http/metrics/metrics-app.ts";
 import { atMetricsAddress } from "../http/server/listen-error.ts";
 import { openServer } from "../http/server/server.ts";

@@ -1,4 +1,4 @@
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 
 /**
  * Says what went wrong with a connection in the words that an attempt shows. The vocabulary is fixed: a raw message

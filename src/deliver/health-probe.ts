@@ -1,7 +1,7 @@
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { Agent, request as requestHttps } from "node:https";
 
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { CLOSED, connectFailure, tlsFailure } from "./failure.ts";
 import { trustContext } from "./trust.ts";
 

@@ -1,4 +1,4 @@
-import { STATUS_WINDOW_MS, type FailureCount } from "../domain/stats/service-status.ts";
+import { STATUS_WINDOW_MS, type FailureCount } from "../domain/stats/health.ts";
 
 interface Minute {
   readonly startedAt: number;

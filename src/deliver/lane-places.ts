@@ -1,4 +1,4 @@
-import { shareOfHost, type NodeView } from "../domain/webhook/node-share.ts";
+import { shareOfHost, type NodeView } from "../domain/webhook/delivery.ts";
 
 /** How many attempts may be under way, at all nodes together. */
 export interface LaneLimits {

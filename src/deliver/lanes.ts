@@ -1,5 +1,5 @@
 import type { PauseScope } from "../domain/webhook/delivery-pause.ts";
-import { ALONE, shareOfAll, type NodeView } from "../domain/webhook/node-share.ts";
+import { ALONE, shareOfAll, type NodeView } from "../domain/webhook/delivery.ts";
 import type { Lane, LaneRef, LaneShare } from "../store/store.ts";
 import type { EndedAttempt } from "./attempt-end.ts";
 import type { ShareOutcome } from "./claimed-load.ts";

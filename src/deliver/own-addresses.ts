@@ -3,8 +3,8 @@ import { networkInterfaces } from "node:os";
 import { getSystemErrorName } from "node:util";
 
 import { canonicalAddress, classifyAddress } from "../domain/address/address.ts";
+import { codeOf, isError } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
-import { codeOf, isError } from "../domain/message-of.ts";
 
 /** A list of addresses of this machine. */
 export interface AddressList {

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 
 /** A certificate or a key cannot be used. The message names the file and the fix. */
 export class TlsFileError extends Error {

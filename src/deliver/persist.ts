@@ -1,5 +1,4 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
+import { type Clock, wait } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError } from "../store/store.ts";
 import { HeldUpSteps } from "./held-up-steps.ts";

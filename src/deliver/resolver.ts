@@ -1,7 +1,7 @@
 import { Resolver as DnsResolver } from "node:dns/promises";
 
 import type { Clock } from "../domain/clock/clock.ts";
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { toDialOrder } from "./dial-order.ts";
 import { openHostsFile, watchFile } from "./hosts-file.ts";
 import { LookUpTurns } from "./look-up-turns.ts";

@@ -2,8 +2,7 @@ import { Agent as HttpAgent, request as requestHttp } from "node:http";
 import type { AgentOptions, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 
-import { GrowingBytes } from "../domain/json/growing-bytes.ts";
-import { boundChunks, dropRest } from "../domain/json/small-chunks.ts";
+import { GrowingBytes, boundChunks, dropRest } from "../domain/json/chunks.ts";
 import { serviceFailure } from "./service-failure.ts";
 import { trustContext } from "./trust.ts";
 

@@ -1,4 +1,4 @@
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { answerFailure, CLOSED, connectFailure, isTlsFailure, tlsFailure } from "./failure.ts";
 
 /** Says what went wrong with a request to one of the operator's own services, in words that name no address. */

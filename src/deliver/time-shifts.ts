@@ -1,4 +1,4 @@
-import { wait } from "../domain/clock/wait.ts";
+import { wait } from "../domain/clock/clock.ts";
 import type { Cluster, Store } from "../store/store.ts";
 import type { LoopDeps } from "./loop.ts";
 import { persist, type PersistDeps } from "./persist.ts";

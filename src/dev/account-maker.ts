@@ -1,5 +1,4 @@
-import { mintAccount } from "../domain/account/account.ts";
-import { ACTIVE_KEYS_MAX, mintKey, newWorkerToken } from "../domain/account/key.ts";
+import { ACTIVE_KEYS_MAX, mintAccount, mintKey, newWorkerToken } from "../domain/account/key.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Store } from "../store/store.ts";

@@ -1,5 +1,5 @@
-import { newSignInToken } from "../domain/account/session-secret.ts";
-import { SIGN_IN_LINK_MS } from "../domain/account/session.ts";
+import { SIGN_IN_LINK_MS } from "../domain/account/account.ts";
+import { newSignInToken } from "../domain/account/credentials.ts";
 import { systemClock, type Clock, type SteadyClock } from "../domain/clock/clock.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { DevDesk, DevEvent } from "../http/dev-desk.ts";

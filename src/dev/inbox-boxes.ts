@@ -1,5 +1,5 @@
 import { StatusError } from "../domain/status.ts";
-import { PLAIN_ANSWER, type ScriptedAnswer } from "../domain/webhook/scripted-answer.ts";
+import { PLAIN_ANSWER, type ScriptedAnswer } from "../domain/webhook/inbox.ts";
 import type { InboxAnswered, InboxAnswers, InboxMessage } from "../http/dev-desk.ts";
 
 /** The most messages of a box, and boxes; the most bytes that all messages may take. */

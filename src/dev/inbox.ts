@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
 
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
-import type { ScriptedAnswer } from "../domain/webhook/scripted-answer.ts";
+import type { ScriptedAnswer } from "../domain/webhook/inbox.ts";
 import type {
   DevInboxDesk,
   InboxAnswers,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 
 import type { Clock } from "../domain/clock/clock.ts";
-import { randomBytes } from "../domain/random.ts";
+import { randomBytes } from "../domain/id.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import type { DevFaultDesk, Faults } from "../http/dev-desk.ts";

@@ -1,5 +1,5 @@
 import type { SteadyClock } from "../domain/clock/clock.ts";
-import { retentionEnd } from "../domain/clock/retention.ts";
+import { retentionEnd } from "../domain/clock/service-clock.ts";
 import { timeoutSignal } from "../domain/clock/timers.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
 import { OPEN_STATES } from "../domain/task/task.ts";

@@ -1,4 +1,4 @@
-import { seedRandom } from "../domain/random.ts";
+import { seedRandom } from "../domain/id.ts";
 import { DevClock, type ClockMode } from "./dev-clock.ts";
 import { DevMode } from "./dev-mode.ts";
 

@@ -4,7 +4,7 @@ import {
   checkSignature,
   explainVerdict,
   type ReceivedMessage,
-} from "../domain/webhook/signature-check.ts";
+} from "../domain/webhook/signature.ts";
 import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
 import type { InboxMessage, InboxRequest } from "../http/dev-desk.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
-import { isPromise } from "../domain/every-step.ts";
+import { isPromise } from "../domain/error.ts";
 import type { DevEvent } from "../http/dev-desk.ts";
 import type { LeaseEnd, Store } from "../store/store.ts";
 import type { WorkWatch } from "./work-watch.ts";

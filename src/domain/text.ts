@@ -47,3 +47,69 @@ function escaped(text: string): string {
   const units = Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }
+
+/**
+ * The known name that is closest to `word`, to suggest it for a misspelt one; "none" when nothing is known. A section
+ * may be left out: `timeout` is close to `webhooks.timeout`.
+ */
+export function nearestName(word: string, known: readonly string[]): string {
+  // Shortened, because the distance costs the product of the lengths; no known name is that long.
+  const typed = word.slice(0, 64).toLowerCase();
+  let nearest = "none";
+  let least = Infinity;
+  for (const name of known) {
+    const lower = name.toLowerCase();
+    const last = lower.slice(lower.lastIndexOf(".") + 1);
+    const distance = Math.min(nameDistance(typed, lower), nameDistance(typed, last) + 0.5);
+    if (distance < least) {
+      least = distance;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+/**
+ * The known name that `word` was most likely meant to be; null where none is close. It takes long words for none at once,
+ * because anybody may send them.
+ */
+export function closeName(word: string, known: readonly string[]): string | null {
+  if (word.length > CLOSE_LENGTH_MAX || known.length === 0) return null;
+  const nearest = nearestName(word, known);
+  const edits = nameDistance(word.toLowerCase(), nearest.toLowerCase());
+  // Two edits exchange two letters; in a word of two letters they make any other.
+  const most = Math.min(word.length - 1, Math.max(2, Math.floor(word.length / 3)));
+  return edits <= most ? nearest : null;
+}
+
+/** Tells a client that a name is not known, and which one it may have meant. Without a full stop. */
+export function unknownNote(name: string, known: readonly string[]): string {
+  const close = closeName(name, known);
+  return close === null
+    ? "It is not known here"
+    : `It is not known here (the nearest is '${close}')`;
+}
+
+// A misspelt name of ours is no longer.
+const CLOSE_LENGTH_MAX = 24;
+
+/** Counts the edits between two names; a name that begins with the other, such as `retry`, is close at any length. */
+function nameDistance(a: string, b: string): number {
+  const isPrefix = Math.min(a.length, b.length) >= 3 && (a.startsWith(b) || b.startsWith(a));
+  const prefixDistance = isPrefix ? 1 + Math.abs(a.length - b.length) / 10 : Infinity;
+  return Math.min(prefixDistance, editDistance(a, b));
+}
+
+/** The Levenshtein distance, with two rows at a time. */
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_unused, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row.push(Math.min(replaced, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+    }
+    previous = row;
+  }
+  return previous[b.length] ?? 0;
+}

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 
 import type { OperationInputs } from "../api/input.ts";
-import { FINE_CHUNKS_MAX, GrowingBytes } from "../domain/json/growing-bytes.ts";
+import { FINE_CHUNKS_MAX, GrowingBytes, TURN_CHUNKS_MAX } from "../domain/json/chunks.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json/json.ts";
-import { TURN_CHUNKS_MAX } from "../domain/json/small-chunks.ts";
 import { StatusError } from "../domain/status.ts";
 import { isTooFine } from "./server/fine-chunks.ts";
 import { headerValues } from "./server/raw-headers.ts";

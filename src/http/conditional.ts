@@ -1,4 +1,4 @@
-import { entityTag } from "../domain/entity-tag.ts";
+import { entityTag } from "../domain/id.ts";
 import type { ResponseHeaders } from "../domain/status.ts";
 import type { AnswerHeaderDoc, Call, WholeAnswer } from "./operation.ts";
 

@@ -1,5 +1,5 @@
 import type { Attempt, DeliveryKind, DeliveryState } from "../domain/webhook/delivery.ts";
-import type { ScriptedAnswer } from "../domain/webhook/scripted-answer.ts";
+import type { ScriptedAnswer } from "../domain/webhook/inbox.ts";
 import type { AuditEntry, DueItem } from "../store/store.ts";
 
 /** The means of the operations of a daemon for development. */

@@ -1,7 +1,7 @@
 import type { Input, Inputs, InputValues } from "../api/input.ts";
 import { isJsonObject } from "../domain/json/json.ts";
-import { unknownNote } from "../domain/nearest-name.ts";
 import { StatusError, statusMessage, type StatusDetail } from "../domain/status.ts";
+import { unknownNote } from "../domain/text.ts";
 
 /**
  * Reads a body that must be an object of these fields. Throws 40503 when it is not an object, else 40501 for the first

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { H3 } from "h3";
 
 import { StatusError } from "../domain/status.ts";
-import { BOX_PATTERN } from "../domain/webhook/inbox-box.ts";
+import { BOX_PATTERN } from "../domain/webhook/inbox.ts";
 import { ClientGoneError, readBytes } from "./body.ts";
 import type { DevInboxDesk, InboxRequest } from "./dev-desk.ts";
 import { arrivalOf } from "./guard/client-address.ts";

@@ -1,14 +1,14 @@
+import type { RunnerKind, RunnerType } from "../api/node.ts";
 import type { System } from "../api/operator.ts";
-import type { RunnerKind, RunnerType } from "../api/runner.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import type { StandingCondition } from "../domain/stats/condition.ts";
-import type { ServiceStatus } from "../domain/stats/service-status.ts";
-import type { TaskProgress } from "../domain/task/progress.ts";
+import type { ServiceStatus } from "../domain/stats/health.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
+import type { TaskProgress } from "../domain/task/task.ts";
 import type { LaneRef, Store } from "../store/store.ts";
 import type { DevDesk } from "./dev-desk.ts";
 import type { FloodWatch } from "./guard/flood-watch.ts";

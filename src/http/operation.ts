@@ -1,6 +1,5 @@
-import type { FieldsOf, OperationKey } from "../api/answers.ts";
 import type { Inputs, InputValues, Nothing, OperationInputs } from "../api/input.ts";
-import { INPUTS, type InputsOf } from "../api/inputs.ts";
+import { type FieldsOf, INPUTS, type InputsOf, type OperationKey } from "../api/operations.ts";
 import type { JsonSchema } from "../api/schema.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { RequestStatusCode, ResponseHeaders, StatusError } from "../domain/status.ts";

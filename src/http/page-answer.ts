@@ -1,7 +1,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
-import { entityTag } from "../domain/entity-tag.ts";
+import { entityTag } from "../domain/id.ts";
 import { withEntityTag } from "./conditional.ts";
 import { acceptsCoding } from "./content-coding.ts";
 import type { Call, WholeAnswer } from "./operation.ts";

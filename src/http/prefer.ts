@@ -1,5 +1,5 @@
 import { StatusError } from "../domain/status.ts";
-import { WAIT_SECONDS } from "../domain/task/task-wait.ts";
+import { WAIT_SECONDS } from "../domain/task/task.ts";
 import type { Call } from "./operation.ts";
 
 /**

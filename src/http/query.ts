@@ -1,8 +1,8 @@
 import type { Inputs, InputValues } from "../api/input.ts";
-import { unknownNote } from "../domain/nearest-name.ts";
 import { parseText } from "../domain/rule.ts";
 import type { Rule } from "../domain/rule.ts";
 import { StatusError } from "../domain/status.ts";
+import { unknownNote } from "../domain/text.ts";
 
 /**
  * Reads a query. A parameter that is unknown, repeated, malformed or out of range is 40000 and never clamped or ignored

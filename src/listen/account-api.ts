@@ -1,9 +1,8 @@
 import type { UserData } from "../api/account.ts";
-import type { AnswerOf } from "../api/answers.ts";
+import type { AnswerOf } from "../api/operations.ts";
 import type { Timeline } from "../api/timeline.ts";
 import type { ServiceAnswer, ServiceClient } from "../deliver/service-client.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { withDeadline } from "../domain/clock/wait.ts";
+import { type Clock, withDeadline } from "../domain/clock/clock.ts";
 
 /** Another try may succeed. The message fits on one line and names no key. */
 export class DaemonUnreachable extends Error {

@@ -2,9 +2,8 @@ import type { UserData } from "../api/account.ts";
 import type { ListedAttempt } from "../api/delivery.ts";
 import type { TimelineDelivery } from "../api/timeline.ts";
 import { backoffMs } from "../deliver/service-retry.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
-import { checkSignature, type SignatureVerdict } from "../domain/webhook/signature-check.ts";
+import { type Clock, wait } from "../domain/clock/clock.ts";
+import { checkSignature, type SignatureVerdict } from "../domain/webhook/signature.ts";
 import { DaemonUnreachable, type AccountApi } from "./account-api.ts";
 import {
   type Forwarded,

@@ -2,8 +2,8 @@ import { accessSync, constants, mkdirSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import type { Config } from "../config/config.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
-import { randomBytes } from "../domain/random.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
+import { randomBytes } from "../domain/id.ts";
 import { readDocument, type CopyDocument } from "../store/sqlite/copy-facts.ts";
 import type { Store } from "../store/store.ts";
 

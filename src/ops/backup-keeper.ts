@@ -1,8 +1,8 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
+import { messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
-import { messageOf } from "../domain/message-of.ts";
 import { Scheduler } from "../run/scheduler.ts";
 import type { BackupRun } from "../store/sqlite/backup-run.ts";
 import { removeUnfinished } from "../store/sqlite/backup.ts";

@@ -1,4 +1,4 @@
-import type { TellProgress } from "../domain/work-progress.ts";
+import type { TellProgress } from "../domain/log.ts";
 import { checkCopy, CopyError, type SoundCopy } from "../store/sqlite/copy-check.ts";
 
 export { giveWay } from "../store/sqlite/machine/priority.ts";

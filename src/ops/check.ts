@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import type { Config, ConfigProblem } from "../config/config.ts";
 import { TlsFileError } from "../deliver/pem-file.ts";
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { commandEnvironment, commandProblem } from "../run/program.ts";
 import type { Environment } from "../run/program.ts";
 import { readServerAddress } from "../store/postgres/machine/server-address.ts";

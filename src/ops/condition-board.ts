@@ -7,7 +7,7 @@ import {
   type ConditionName,
   type StandingCondition,
 } from "../domain/stats/condition.ts";
-import type { OperatorEvent } from "../domain/webhook/operator-event.ts";
+import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
 import type { Cluster } from "../store/store.ts";
 import type { Looked } from "./condition-source.ts";
 import type { GivenUp } from "./receiver-watch.ts";

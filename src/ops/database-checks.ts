@@ -3,8 +3,8 @@ import { dirname } from "node:path";
 
 import { prepareNativeAddon } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import { isError, messageOf } from "../domain/message-of.ts";
-import { databaseWarnings, type DatabaseHealth } from "../domain/stats/database-health.ts";
+import { isError, messageOf } from "../domain/error.ts";
+import { databaseWarnings, type DatabaseHealth } from "../domain/stats/health.ts";
 import { isDamage, openReader, type Connection } from "../store/sqlite/machine/connection.ts";
 import { DamageError, refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import { readFileHeader } from "../store/sqlite/machine/file-header.ts";

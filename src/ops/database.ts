@@ -1,8 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
-import type { Logger } from "../domain/log.ts";
+import type { Logger, TellProgress } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { BackupRun } from "../store/sqlite/backup-run.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";

@@ -1,7 +1,7 @@
 import { problemText, type Config, type ConfigProblem } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
-import { messageOf } from "../domain/message-of.ts";
+import { messageOf } from "../domain/error.ts";
 import { readServedFile } from "../store/sqlite/served-file.ts";
 import { BackupFolder, type ScheduledCopy } from "./backup-folder.ts";
 import { checkAuthorities, checkCertificate, missingPrograms, retentionWarning } from "./check.ts";

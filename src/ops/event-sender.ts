@@ -1,11 +1,10 @@
 import type { Config } from "../config/config.ts";
 import type { Sender } from "../deliver/send.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
+import { type Clock, wait } from "../domain/clock/clock.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import { decideDelivery, type AttemptResult } from "../domain/webhook/delivery.ts";
-import { eventBody, eventRequest, type OperatorEvent } from "../domain/webhook/operator-event.ts";
+import { eventBody, eventRequest, type OperatorEvent } from "../domain/webhook/webhook-request.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
 
 export interface EventSenderDeps {

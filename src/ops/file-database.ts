@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { clearInterval, setInterval } from "../domain/clock/timers.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
+import type { TellProgress } from "../domain/log.ts";
 import { startBackup, type BackupRun } from "../store/sqlite/backup-run.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { sqliteCodeOf } from "../store/sqlite/machine/connection.ts";

@@ -3,10 +3,9 @@ import { existsSync } from "node:fs";
 import type { Config } from "../config/config.ts";
 import { CONNECTION_REFUSED } from "../deliver/failure.ts";
 import { probe, type Probe } from "../deliver/health-probe.ts";
-import { toLoopback } from "../domain/address/loopback-url.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait, withDeadline } from "../domain/clock/wait.ts";
-import { codeOf, messageOf } from "../domain/message-of.ts";
+import { toLoopback } from "../domain/address/host-name.ts";
+import { type Clock, wait, withDeadline } from "../domain/clock/clock.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
 import { databaseOf } from "./database-of.ts";
 import { listenUrl } from "./listen-url.ts";
 

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
-import { newSignInToken } from "../domain/account/session-secret.ts";
-import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/session.ts";
-import { toLoopback } from "../domain/address/loopback-url.ts";
+import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/account.ts";
+import { newSignInToken } from "../domain/account/credentials.ts";
+import { toLoopback } from "../domain/address/host-name.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { REFERENCE_PATH } from "../http/reference/reference-files.ts";
 import type { AuditEntry, Store } from "../store/store.ts";

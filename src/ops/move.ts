@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 
 import { isUrlLike } from "../domain/address/server-url.ts";
-import type { TellProgress } from "../domain/work-progress.ts";
+import type { TellProgress } from "../domain/log.ts";
 import { MoveError, type MoveReport } from "../store/move/report.ts";
 import { moveToFile } from "../store/move/to-file.ts";
 import { moveToServer } from "../store/move/to-server.ts";

@@ -1,5 +1,5 @@
 import type { LostNode } from "../domain/stats/condition.ts";
-import type { FailureCount } from "../domain/stats/service-status.ts";
+import type { FailureCount } from "../domain/stats/health.ts";
 import type { Engine } from "../run/engine.ts";
 import { StoreError, type NodeSummary, type Store } from "../store/store.ts";
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { ObservedAttempt, Observer } from "../domain/observer.ts";
 import type { FailingHost } from "../domain/stats/condition.ts";
-import type { HostCount } from "../domain/webhook/operator-event.ts";
+import type { HostCount } from "../domain/webhook/webhook-request.ts";
 
 const MINUTE_MS = 60_000;
 // A receiver that is restarted is away for less; the second retry of a single webhook comes after six minutes.

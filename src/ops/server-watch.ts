@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
-import { databaseWarnings, type DatabaseWarning } from "../domain/stats/database-health.ts";
+import { databaseWarnings, type DatabaseWarning } from "../domain/stats/health.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 export interface ServerWatchDeps {

@@ -3,8 +3,8 @@ import { dirname } from "node:path";
 
 import { serviceUnit } from "../assets.ts";
 import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
-import type { CommandLine } from "../domain/command-line.ts";
-import { messageOf } from "../domain/message-of.ts";
+import { messageOf } from "../domain/error.ts";
+import type { CommandLine } from "../domain/task/run.ts";
 import { runToExit } from "../run/program-run.ts";
 
 const USER = "postbackd";

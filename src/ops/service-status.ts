@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
-import { decideServiceStatus, type ServiceStatus } from "../domain/stats/service-status.ts";
+import { decideServiceStatus, type ServiceStatus } from "../domain/stats/health.ts";
 import type { Engine } from "../run/engine.ts";
 import { StoreError, type Store } from "../store/store.ts";
 import { healthOfAll } from "./nodes.ts";

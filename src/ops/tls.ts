@@ -10,8 +10,8 @@ import {
 } from "../deliver/pem-file.ts";
 import { readAuthorities } from "../deliver/trust.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
-import { messageOf } from "../domain/message-of.ts";
 import type { HttpServer } from "../http/server/server.ts";
 import { checkPair, type TlsPair } from "../http/server/tls-server.ts";
 

@@ -4,20 +4,22 @@ import type { Config } from "../config/config.ts";
 import { OwnAddresses } from "../deliver/own-addresses.ts";
 import { Resolver, type Resolution, type ResolverOptions } from "../deliver/resolver.ts";
 import { EMPTY_ALLOW_LIST, type AllowList } from "../domain/address/allow-list.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { withDeadline } from "../domain/clock/wait.ts";
+import { type Clock, withDeadline } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
-import { urlSteps, type UrlStep } from "../domain/webhook/url-steps.ts";
 import {
+  type PlaceholderValues,
   encodedForm,
+  substitutePlaceholders,
+} from "../domain/webhook/url-form.ts";
+import {
+  type UrlPolicy,
+  type UrlStep,
+  type UrlVerdict,
+  type WebhookTarget,
   judgeAddresses,
   judgePingbackUrl,
   judgeWebhookUrl,
-  substitutePlaceholders,
-  type PlaceholderValues,
-  type UrlPolicy,
-  type UrlVerdict,
-  type WebhookTarget,
+  urlSteps,
 } from "../domain/webhook/webhook-url.ts";
 
 const POLICY_AGE_MS_MAX = 10_000;

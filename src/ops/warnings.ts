@@ -1,5 +1,5 @@
 import type { Config } from "../config/config.ts";
-import { isLoopbackHost } from "../domain/address/loopback.ts";
+import { isLoopbackHost } from "../domain/address/address.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
 import type { Logger } from "../domain/log.ts";
 

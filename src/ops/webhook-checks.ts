@@ -1,7 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { Resolver } from "../deliver/resolver.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { withDeadline } from "../domain/clock/wait.ts";
+import { type Clock, withDeadline } from "../domain/clock/clock.ts";
 import { failure, sound, warning, type Finding } from "./finding.ts";
 import { explainUrl } from "./url.ts";
 

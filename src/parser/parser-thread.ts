@@ -1,6 +1,6 @@
 import { parentPort } from "node:worker_threads";
 
-import { messageOf } from "../domain/message-of.ts";
+import { messageOf } from "../domain/error.ts";
 import { StatusError } from "../domain/status.ts";
 import { BODY_PARSES } from "../http/long-parses.ts";
 import { RESULT_PARSES } from "../run/service-result.ts";

@@ -1,4 +1,4 @@
-import { isClaimFull } from "../domain/task/claim-turns.ts";
+import { isClaimFull } from "../domain/task/run.ts";
 
 /** A claim that was begun for a type. */
 export interface Claim {

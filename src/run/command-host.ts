@@ -2,12 +2,11 @@ import { ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 
 import { backoffMs } from "../deliver/service-retry.ts";
-import { systemClock } from "../domain/clock/clock.ts";
+import { systemClock, wait } from "../domain/clock/clock.ts";
 import { nextTick } from "../domain/clock/timers.ts";
-import { wait } from "../domain/clock/wait.ts";
-import type { CommandLine } from "../domain/command-line.ts";
+import { codeOf } from "../domain/error.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
-import { codeOf } from "../domain/message-of.ts";
+import type { CommandLine } from "../domain/task/run.ts";
 import {
   type CommandPlan,
   isMessage,

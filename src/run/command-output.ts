@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 
-import { GrowingBytes } from "../domain/json/growing-bytes.ts";
+import { GrowingBytes } from "../domain/json/chunks.ts";
 import { compactJson, toJsonText } from "../domain/json/json.ts";
 import { type RunResult, toRunResult } from "./run-result.ts";
 

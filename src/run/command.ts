@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 
-import type { CommandLine } from "../domain/command-line.ts";
+import type { CommandLine } from "../domain/task/run.ts";
 import { parseCommandOutput, readBounded, readTail } from "./command-output.ts";
 import { readProgress } from "./command-progress.ts";
 import { RUN_OF, runMark } from "./orphan.ts";

@@ -6,9 +6,9 @@ import type { Loop, Part } from "../deliver/loop.ts";
 import { PauseWatch } from "../deliver/pause-watch.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
 import { createRedeliverer } from "../deliver/redeliverer.ts";
-import { everyStep } from "../domain/every-step.ts";
+import { everyStep } from "../domain/error.ts";
 import type { LaneGauge } from "../domain/observer.ts";
-import type { TaskProgress } from "../domain/task/progress.ts";
+import type { TaskProgress } from "../domain/task/task.ts";
 import {
   StoreError,
   type Cluster,

@@ -1,6 +1,10 @@
-import { parseProgress } from "../domain/task/progress.ts";
-import type { TaskFailure } from "../domain/task/task-failure.ts";
-import type { FunctionContext, FunctionTask, TaskFunction } from "../domain/task/task-function.ts";
+import type {
+  FunctionContext,
+  FunctionTask,
+  TaskFailure,
+  TaskFunction,
+} from "../domain/task/run.ts";
+import { parseProgress } from "../domain/task/task.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
 import type {
   Runner,

@@ -1,7 +1,7 @@
 import { createServiceClient } from "../deliver/service-client.ts";
 import type { ServiceAnswer, ServiceClient } from "../deliver/service-client.ts";
 import { serviceWaitMs } from "../deliver/service-retry.ts";
-import { wait, withDeadline } from "../domain/clock/wait.ts";
+import { wait, withDeadline } from "../domain/clock/clock.ts";
 import { excerptWithout, secretsOf } from "./excerpt.ts";
 import { judgeAnswer, type AnswerFacts } from "./http-answer.ts";
 import { toRunInput } from "./run-input.ts";

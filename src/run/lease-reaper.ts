@@ -2,7 +2,7 @@ import { Loop } from "../deliver/loop.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
-import { decideRun } from "../domain/task/retry.ts";
+import { decideRun } from "../domain/task/run.ts";
 import type {
   Lease,
   LeaseEnd,

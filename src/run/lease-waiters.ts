@@ -1,5 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
-import { isError } from "../domain/message-of.ts";
+import { isError } from "../domain/error.ts";
 import type { LeasedTask } from "../store/store.ts";
 
 /** A worker's request for tasks. */

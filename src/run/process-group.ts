@@ -1,10 +1,9 @@
 import { ChildProcess } from "node:child_process";
 import { Readable, type Writable } from "node:stream";
 
-import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { type Clock, type Timer, wait } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
-import { wait } from "../domain/clock/wait.ts";
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
 import { hasRunningMember } from "./process-table.ts";
 import { spawnInto, type SpawnOptions } from "./spawn.ts";
 

@@ -1,6 +1,6 @@
 import { ChildProcess, type StdioOptions } from "node:child_process";
 
-import type { CommandLine } from "../domain/command-line.ts";
+import type { CommandLine } from "../domain/task/run.ts";
 import { type Environment, toEnvPairs } from "./program.ts";
 import { spawnInto } from "./spawn.ts";
 

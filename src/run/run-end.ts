@@ -2,10 +2,10 @@ import type { HealthRecord } from "../deliver/health-record.ts";
 import type { LoopDeps } from "../deliver/loop.ts";
 import type { PersistDeps } from "../deliver/persist.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
-import { retentionEnd, type RetentionEnd } from "../domain/clock/retention.ts";
+import { retentionEnd, type RetentionEnd } from "../domain/clock/service-clock.ts";
 import type { Observer } from "../domain/observer.ts";
 import { statusMessage } from "../domain/status.ts";
-import type { TaskProgress } from "../domain/task/progress.ts";
+import type { TaskProgress } from "../domain/task/task.ts";
 import type { ClaimedTask, Cluster, LaneRef, RunEnd } from "../store/store.ts";
 import type { RunOutcome } from "./runner.ts";
 

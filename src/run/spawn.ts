@@ -1,8 +1,8 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { getSystemErrorName } from "node:util";
 
-import type { CommandLine } from "../domain/command-line.ts";
-import { codeOf } from "../domain/message-of.ts";
+import { codeOf } from "../domain/error.ts";
+import type { CommandLine } from "../domain/task/run.ts";
 
 export interface SpawnOptions {
   readonly command: CommandLine;

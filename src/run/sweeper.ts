@@ -1,8 +1,8 @@
 import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { PENDING_REQUEST_MS } from "../domain/account/access-request.ts";
-import { SESSION_AGE_MS } from "../domain/account/session.ts";
+import { SESSION_AGE_MS } from "../domain/account/account.ts";
 import { AUDIT_KEPT_MS } from "../domain/audit/audit-entry.ts";
-import { readClocks } from "../domain/clock/clock-reading.ts";
+import { readClocks } from "../domain/clock/service-clock.ts";
 import { StoreError, type Cluster, type StaleBefore, type Store } from "../store/store.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 

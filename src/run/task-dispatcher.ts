@@ -2,7 +2,7 @@ import { FailureLines } from "../deliver/failure-lines.ts";
 import type { Part } from "../deliver/loop.ts";
 import { isRejected, persist } from "../deliver/persist.ts";
 import { Steps } from "../deliver/steps.ts";
-import { decideRun } from "../domain/task/retry.ts";
+import { decideRun } from "../domain/task/run.ts";
 import { readTrace } from "../domain/task/trace.ts";
 import { isLifeOver, requireMember, type ClaimedTask, type Store } from "../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "./claim-credit.ts";

@@ -8,7 +8,7 @@ import type {
   LeaseOutcome,
   LeaseRef,
 } from "../domain/lease/lease.ts";
-import { decideRun } from "../domain/task/retry.ts";
+import { decideRun } from "../domain/task/run.ts";
 import {
   StoreError,
   type Lease,

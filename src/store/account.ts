@@ -1,11 +1,11 @@
-import type { Account } from "../domain/account/account.ts";
+import type { HeldWork } from "../domain/account/account.ts";
 import type { KeyHolder } from "../domain/account/credentials.ts";
-import type { HeldWork } from "../domain/account/held-work.ts";
+import type { Account } from "../domain/account/key.ts";
 import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import type { TaskState } from "../domain/task/task.ts";
 import type { Audited } from "./audit.ts";
 
-export type { HeldWork } from "../domain/account/held-work.ts";
+export type { HeldWork } from "../domain/account/account.ts";
 
 /** Remembers accounts, their keys and their webhook secrets. */
 export interface AccountStore {

@@ -1,4 +1,4 @@
-import type { RetentionEnd } from "../domain/clock/retention.ts";
+import type { RetentionEnd } from "../domain/clock/service-clock.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
 import type { OpenState } from "../domain/task/task.ts";
 import type { TaskPlace, TaskStore } from "./task.ts";

@@ -1,4 +1,4 @@
-import type { ClockReading, Resumption } from "../domain/clock/clock-reading.ts";
+import type { ClockReading, Resumption } from "../domain/clock/service-clock.ts";
 
 /** The clock as it is found at a start. */
 export interface ClockResumption extends Omit<Resumption, "steadyAt"> {

@@ -1,6 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
-import type { DatabaseHealth } from "../domain/stats/database-health.ts";
-import type { FailureCount } from "../domain/stats/service-status.ts";
+import type { DatabaseHealth, FailureCount } from "../domain/stats/health.ts";
 import { StoreError } from "./store-error.ts";
 
 /** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */

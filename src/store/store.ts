@@ -19,7 +19,7 @@ import type { WorkerStore } from "./worker.ts";
 
 export * from "./bulk-cancel.ts";
 export { damage, FileFault, type FileTrouble } from "./file-fault.ts";
-export { CLAIM_INPUT_MAX } from "../domain/task/claim-turns.ts";
+export { CLAIM_INPUT_MAX } from "../domain/task/run.ts";
 export { TASKS_EXAMINED_MAX } from "./task.ts";
 export { StoreError, type StoreErrorKind } from "./store-error.ts";
 export type * from "./access-request.ts";

@@ -1,6 +1,5 @@
 import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
-import type { RetentionEnd } from "../domain/clock/retention.ts";
-import type { TaskProgress } from "../domain/task/progress.ts";
+import type { RetentionEnd } from "../domain/clock/service-clock.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
 import type {
   NewTask,
@@ -8,6 +7,7 @@ import type {
   RefusedTask,
   Task,
   TaskKey,
+  TaskProgress,
   TaskSummary,
 } from "../domain/task/task.ts";
 import type { Audited } from "./audit.ts";

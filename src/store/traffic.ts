@@ -1,4 +1,4 @@
-import type { HeldWork } from "../domain/account/held-work.ts";
+import type { HeldWork } from "../domain/account/account.ts";
 import type { SeriesCounts, SeriesDuration, SeriesStep } from "../domain/stats/time-series.ts";
 import type { WorkCounts } from "../domain/stats/work-counts.ts";
 import type { AccountState } from "./account.ts";

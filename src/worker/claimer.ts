@@ -1,4 +1,4 @@
-import type { BodyOf } from "../api/inputs.ts";
+import type { BodyOf } from "../api/operations.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { LEASE_BATCH_MAX } from "../domain/lease/lease.ts";
 import { estimateLeaseMs } from "./held-run.ts";

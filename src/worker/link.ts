@@ -1,8 +1,7 @@
-import type { OperationKey } from "../api/answers.ts";
+import type { OperationKey } from "../api/operations.ts";
 import type { ServiceClient } from "../deliver/service-client.ts";
 import { backoffMs } from "../deliver/service-retry.ts";
-import type { Clock } from "../domain/clock/clock.ts";
-import { withDeadline } from "../domain/clock/wait.ts";
+import { type Clock, withDeadline } from "../domain/clock/clock.ts";
 import type { JsonObject } from "../domain/json/json.ts";
 import type { Logger } from "../domain/log.ts";
 import { type Reply, passing, toReply } from "./reply.ts";

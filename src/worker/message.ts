@@ -1,5 +1,5 @@
-import type { BodyOf } from "../api/inputs.ts";
 import type { LeaseBeatItem, LeasedTask, LeaseFailureItem, LeaseRefItem } from "../api/lease.ts";
+import type { BodyOf } from "../api/operations.ts";
 import { isJsonObject, toJsonText, type JsonObject } from "../domain/json/json.ts";
 import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";

@@ -1,5 +1,4 @@
-import type { Clock } from "../domain/clock/clock.ts";
-import { wait } from "../domain/clock/wait.ts";
+import { type Clock, wait } from "../domain/clock/clock.ts";
 import { LEASE_BATCH_MAX, type LeaseOutcome, type LeaseRef } from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
 import { Waker } from "./held-run.ts";

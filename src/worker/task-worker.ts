@@ -1,5 +1,4 @@
-import { aliveDuring } from "../domain/clock/alive.ts";
-import { systemClock, type Clock } from "../domain/clock/clock.ts";
+import { type Clock, aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import { createFunctionRunner } from "../run/function.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Pool } from "./held-run.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { OperationKey } from "../../src/api/answers.ts";
-import { INPUTS, type BodyOf, type QueryOf } from "../../src/api/inputs.ts";
+import { type BodyOf, INPUTS, type OperationKey, type QueryOf } from "../../src/api/operations.ts";
 import { StatusError } from "../../src/domain/status.ts";
 import { parseFields } from "../../src/http/fields.ts";
 import { parseQuery } from "../../src/http/query.ts";

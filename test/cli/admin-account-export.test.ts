@@ -6,7 +6,7 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { ORDERS_LISTED_MAX } from "../../src/domain/webhook/redelivery-order.ts";
+import { ORDERS_LISTED_MAX } from "../../src/domain/webhook/delivery.ts";
 import type { AuditEntry, Store } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { deliveryFilter, seedEnded } from "../helpers/delivery.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import type { HeldWork } from "../../src/domain/account/held-work.ts";
+import type { HeldWork } from "../../src/domain/account/account.ts";
 import { ACTIVE_KEYS_MAX, isWellFormedKey } from "../../src/domain/account/key.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 

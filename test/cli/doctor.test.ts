@@ -16,7 +16,7 @@ import { test, type TestContext } from "node:test";
 
 import { z } from "zod";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { makeCertificate } from "../deliver/certificate.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";

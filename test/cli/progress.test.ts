@@ -7,7 +7,7 @@ import {
   progressTexts,
   type TellProgress,
   type WorkProgress,
-} from "../../src/domain/work-progress.ts";
+} from "../../src/domain/log.ts";
 
 test("progress is how many are done, their rate, and the time that the rest takes", () => {
   const tasks = { part: "tasks", done: 120_000, of: 1_000_000 };

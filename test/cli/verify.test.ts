@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { signWebhook } from "../../src/domain/webhook/signature.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 

@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import type { Cluster, ClusterNode } from "../../scripts/kit/cluster.ts";
 import { pageHeaders, signInOperator } from "../../scripts/kit/sign-in.ts";
 import { until } from "../../scripts/kit/until.ts";
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { NODE_ROLES } from "../../src/store/cluster.ts";
 import { BEAT_MS } from "../../src/store/postgres/machine/heartbeat.ts";
 import { readEvent, type ShownEvent } from "../flow/shown-event.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { inspect } from "node:util";
 
 import { loadConfig } from "../../src/config/config.ts";
-import { nodeNameOf } from "../../src/domain/node-name.ts";
+import { nodeNameOf } from "../../src/domain/lease/lease.ts";
 import { load, loaded, problemOf, problemsOf } from "../helpers/config.ts";
 
 const SECRET = "s3cr3t";

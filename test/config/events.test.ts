@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { load, loaded, problemOf, problemsOf, type Setup } from "../helpers/config.ts";
 
 const SECRET = newWebhookSecret();

@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import { OTHER_BODY_BYTES_MAX } from "../../src/deliver/service-client.ts";
 import type { ServiceAnswer } from "../../src/deliver/service-client.ts";
 import { serviceFailure } from "../../src/deliver/service-failure.ts";
-import { TURN_CHUNKS_MAX } from "../../src/domain/json/small-chunks.ts";
+import { TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";
 import { startBlackHole } from "./black-hole.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
-import type { AnswerOf, OperationKey } from "../../src/api/answers.ts";
+import type { AnswerOf, OperationKey } from "../../src/api/operations.ts";
 import { startProgram, type Program, type Ready } from "../helpers/program.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 

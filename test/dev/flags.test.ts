@@ -5,8 +5,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { withOwnTargets } from "../../src/dev/own-targets.ts";
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { mintKey } from "../../src/domain/account/key.ts";
+import { mintKey, newWebhookSecret } from "../../src/domain/account/key.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { isThere, untilGone } from "../helpers/process.ts";

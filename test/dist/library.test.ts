@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSyn
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { exchange } from "../helpers/raw-http.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 import { TYPESCRIPT } from "../receivers/languages.ts";

@@ -6,14 +6,12 @@ import fc from "fast-check";
 
 import {
   blockText,
-  hasHostBits,
-  isWithin,
-  parseBlock,
-} from "../../src/domain/address/address-text.ts";
-import {
   canonicalAddress,
   classifyAddress,
+  hasHostBits,
+  isWithin,
   parseAddress,
+  parseBlock,
 } from "../../src/domain/address/address.ts";
 import { addressNumber, addressOf, isPublicByReference } from "./special-addresses.ts";
 import { ipv6Texts, registryRanges } from "./special-addresses.ts";

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { parseAddress } from "../../src/domain/address/address-text.ts";
+import { parseAddress } from "../../src/domain/address/address.ts";
 import {
   allowsAddress as allowsParsed,
   allowsHost,

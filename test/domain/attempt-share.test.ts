@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { mayStart } from "../../src/domain/webhook/attempt-share.ts";
+import { mayStart } from "../../src/domain/webhook/delivery.ts";
 
 const MIB = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { decideResumption, type ClockReading } from "../../src/domain/clock/clock-reading.ts";
+import { decideResumption, type ClockReading } from "../../src/domain/clock/service-clock.ts";
 
 const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;

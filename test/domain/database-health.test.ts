@@ -5,7 +5,7 @@ import {
   databaseWarnings,
   type DatabaseHealth,
   type HeldSnapshot,
-} from "../../src/domain/stats/database-health.ts";
+} from "../../src/domain/stats/health.ts";
 
 const SOUND: DatabaseHealth = {
   version: "15.14",

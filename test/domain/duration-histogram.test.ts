@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { BUCKET_MAX, bucketOf, percentile } from "../../src/domain/stats/duration-histogram.ts";
+import { BUCKET_MAX, bucketOf, percentile } from "../../src/domain/stats/time-series.ts";
 
 function counted(durations: readonly number[]): ReadonlyMap<number, number> {
   const counts = new Map<number, number>();

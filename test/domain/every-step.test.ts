@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { everyStep } from "../../src/domain/every-step.ts";
+import { everyStep } from "../../src/domain/error.ts";
 
 test("each step is done in its order, also after one that throws or rejects", async () => {
   const done: string[] = [];

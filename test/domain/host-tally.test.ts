@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CountTally } from "../../src/domain/stats/count-tally.ts";
-import { HostTally } from "../../src/domain/stats/host-tally.ts";
+import { CountTally, HostTally } from "../../src/domain/stats/work-counts.ts";
 
 /** What a tally writes. */
 function written(tally: HostTally): readonly unknown[] {

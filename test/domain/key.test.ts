@@ -5,8 +5,7 @@ import { crc32 } from "node:zlib";
 
 import fc from "fast-check";
 
-import { KEY_PREFIX } from "../../src/domain/account/key-form.ts";
-import { KEY_LABEL } from "../../src/domain/account/key-label.ts";
+import { KEY_LABEL, KEY_PREFIX } from "../../src/domain/account/account.ts";
 import {
   ACTIVE_KEYS_MAX,
   hashKey,

@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  type BeatDecision,
+  type LeaseEndDecision,
+  type LeaseEnding,
+  type LeaseFacts,
   decideBeat,
   decideLeaseEnd,
   leaseExpiry,
   lossesAfter,
   resumedLease,
   runsRevived,
-  type BeatDecision,
-  type LeaseEndDecision,
-  type LeaseFacts,
-} from "../../src/domain/lease/lease-decision.ts";
-import type { LeaseEnding } from "../../src/domain/lease/lease.ts";
+} from "../../src/domain/lease/lease.ts";
 import { STORED_STATES } from "../../src/domain/task/task.ts";
 
 const NOW = 1_000_000;

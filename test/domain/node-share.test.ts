@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { ALONE, shareOfAll, shareOfHost } from "../../src/domain/webhook/node-share.ts";
+import { ALONE, shareOfAll, shareOfHost } from "../../src/domain/webhook/delivery.ts";
 
 const NODES = fc.uniqueArray(fc.uuid(), { minLength: 1, maxLength: 12 });
 const LIMIT = fc.integer({ min: 1, max: 600 });

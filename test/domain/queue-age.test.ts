@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  type QueuedTimes,
   earlier,
+  isMarkDue,
   oldestSince,
   waitedMs,
-  type QueuedTimes,
-} from "../../src/domain/stats/queue-age.ts";
-import { isMarkDue, waitsSince } from "../../src/domain/task/queue-mark.ts";
+  waitsSince,
+} from "../../src/domain/stats/time-series.ts";
 
 function queued(createdAt: number, startAt: number | null = null): QueuedTimes {
   return { createdAt, startAt };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countEvents, type RateWindow } from "../../src/domain/rate-window.ts";
+import { countEvents, type RateWindow } from "../../src/domain/account/quota.ts";
 
 const RULE = { limit: 3, windowMs: 60_000 };
 

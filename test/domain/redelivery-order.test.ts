@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { beginsAnew, shownDeliveryState } from "../../src/domain/webhook/delivery.ts";
-import { examinedBy, isWorkedOff, stepSize } from "../../src/domain/webhook/redelivery-order.ts";
+import {
+  beginsAnew,
+  examinedBy,
+  isWorkedOff,
+  shownDeliveryState,
+  stepSize,
+} from "../../src/domain/webhook/delivery.ts";
 
 test("a step begins as many series as are wanted, and a hundred at most", () => {
   const cases = [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { isExpiredId, retentionEnd } from "../../src/domain/clock/retention.ts";
+import { isExpiredId, retentionEnd } from "../../src/domain/clock/service-clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 
 const DAY = 24 * 3600 * 1000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { decideRun } from "../../src/domain/task/retry.ts";
+import { decideRun } from "../../src/domain/task/run.ts";
 
 const ENDED = Date.parse("2030-01-31T09:00:00.000Z");
 

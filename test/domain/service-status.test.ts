@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { decideServiceStatus, type ServiceFacts } from "../../src/domain/stats/service-status.ts";
+import { decideServiceStatus, type ServiceFacts } from "../../src/domain/stats/health.ts";
 
 const SOUND: ServiceFacts = {
   isServing: true,

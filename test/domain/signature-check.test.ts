@@ -4,9 +4,12 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { checkSignature } from "../../src/domain/webhook/signature-check.ts";
-import type { ReceivedMessage } from "../../src/domain/webhook/signature-check.ts";
-import { signStandardWebhook, signWebhook } from "../../src/domain/webhook/signature.ts";
+import {
+  type ReceivedMessage,
+  checkSignature,
+  signStandardWebhook,
+  signWebhook,
+} from "../../src/domain/webhook/signature.ts";
 
 const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;
 const BODY = '{"status_code":20000,"tasks":[{"result":1.10}]}';

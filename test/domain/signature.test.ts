@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { signStandardWebhook, signWebhook } from "../../src/domain/webhook/signature.ts";
 
 /** HMAC as RFC 2104 writes it, from SHA-256 alone: the judge of the code under test. */

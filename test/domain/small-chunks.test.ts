@@ -7,7 +7,7 @@ import {
   dropRest,
   TURN_CHUNKS_MAX,
   UNCOUNTED_CHUNKS,
-} from "../../src/domain/json/small-chunks.ts";
+} from "../../src/domain/json/chunks.ts";
 
 const SMALL = new Uint8Array(1);
 const LARGE = new Uint8Array(512);

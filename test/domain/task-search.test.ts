@@ -185,7 +185,7 @@ test("nothing is written of a search for everything", () => {
 // It is part of the dashboard's page, where there is no Node.
 test("nothing of Node is needed to read or write a search", () => {
   const names = [
-    ...["task/task-search", "task/task", "account/login", "address/host-name"],
+    ...["task/task-search", "task/task", "account/account", "address/host-name"],
     ...["clock/time", "rule", "text"],
   ];
   const files = names.map((name) => new URL(`../../src/domain/${name}.ts`, import.meta.url));

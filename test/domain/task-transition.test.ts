@@ -3,17 +3,15 @@ import { test } from "node:test";
 
 import { isTaskError, STATUS_TABLE } from "../../src/domain/status.ts";
 import {
-  decideCancel,
-  decideErasure,
-  openStateOf,
-  stateAtPost,
   STATE_CODES,
-} from "../../src/domain/task/task-transition.ts";
-import {
-  canMove,
-  isFinished,
   STORED_STATES,
   type StoredState,
+  canMove,
+  decideCancel,
+  decideErasure,
+  isFinished,
+  openStateOf,
+  stateAtPost,
 } from "../../src/domain/task/task.ts";
 
 const NOW = 1_900_000_000_000;

@@ -3,17 +3,17 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { BUCKET_MAX } from "../../src/domain/stats/duration-histogram.ts";
 import {
+  BUCKET_MAX,
   MINUTES_KEPT_MS,
   SERIES_BUCKETS_MAX,
   SERIES_STEPS_MS,
+  type SeriesDuration,
+  type SeriesStep,
   seriesRange,
   successShare,
   sumSteps,
   toSeries,
-  type SeriesDuration,
-  type SeriesStep,
 } from "../../src/domain/stats/time-series.ts";
 
 const MINUTE = 60_000;

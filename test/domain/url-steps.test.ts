@@ -4,14 +4,13 @@ import { test } from "node:test";
 import fc from "fast-check";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
-import { parseUrlForm } from "../../src/domain/webhook/url-form.ts";
-import { urlSteps } from "../../src/domain/webhook/url-steps.ts";
+import { parseUrlForm, substitutePlaceholders } from "../../src/domain/webhook/url-form.ts";
 import {
+  type UrlPolicy,
   judgePingbackUrl,
   judgeWebhookUrl,
-  substitutePlaceholders,
+  urlSteps,
 } from "../../src/domain/webhook/webhook-url.ts";
-import type { UrlPolicy } from "../../src/domain/webhook/webhook-url.ts";
 import { hostileUrl } from "./hostile-urls.ts";
 
 const POLICY: UrlPolicy = { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] };

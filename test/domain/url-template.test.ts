@@ -4,8 +4,9 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
-import { encodedForm, judgePingbackUrl } from "../../src/domain/webhook/webhook-url.ts";
-import { judgeWebhookUrl, substitutePlaceholders } from "../../src/domain/webhook/webhook-url.ts";
+import { encodedForm, substitutePlaceholders } from "../../src/domain/webhook/url-form.ts";
+import { judgePingbackUrl } from "../../src/domain/webhook/webhook-url.ts";
+import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import type { UrlPolicy } from "../../src/domain/webhook/webhook-url.ts";
 import { hostileUrl } from "./hostile-urls.ts";
 

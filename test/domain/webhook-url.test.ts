@@ -6,11 +6,8 @@ import fc from "fast-check";
 
 import { classifyAddress } from "../../src/domain/address/address.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "../../src/domain/address/allow-list.ts";
-import {
-  encodedForm,
-  judgeAddresses,
-  judgeWebhookUrl,
-} from "../../src/domain/webhook/webhook-url.ts";
+import { encodedForm } from "../../src/domain/webhook/url-form.ts";
+import { judgeAddresses, judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook/webhook-url.ts";
 import { cpuMsOf } from "../helpers/cpu-time.ts";
 import { hostileUrl } from "./hostile-urls.ts";

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CountTally, type CountWriter } from "../../src/domain/stats/count-tally.ts";
-import { HostTally } from "../../src/domain/stats/host-tally.ts";
 import type { EndedAttempt, TasksChange } from "../../src/domain/stats/traffic-tally.ts";
 import {
+  CountTally,
+  type CountWriter,
+  HostTally,
+  type WorkChanges,
   countAttempt,
   countCancelled,
   countClaimed,
@@ -13,9 +15,8 @@ import {
   countFinished,
   countNewSeries,
   countPost,
-  type WorkChanges,
-} from "../../src/domain/stats/work-changes.ts";
-import { toWorkCounts } from "../../src/domain/stats/work-counts.ts";
+  toWorkCounts,
+} from "../../src/domain/stats/work-counts.ts";
 import type { NewTask } from "../../src/domain/task/task.ts";
 import { isUndelivered, type DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import {
   createTestAccount,
   startTestDaemon,

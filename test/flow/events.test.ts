@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
 import { startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { readEvent, type ShownEvent } from "./shown-event.ts";

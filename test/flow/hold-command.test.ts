@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import type { HeldWork } from "../../src/domain/account/held-work.ts";
+import type { HeldWork } from "../../src/domain/account/account.ts";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";

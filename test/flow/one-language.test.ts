@@ -5,7 +5,7 @@ import { optional } from "../../src/api/input.ts";
 import { flag } from "../../src/cli/arguments.ts";
 import { readArguments } from "../../src/cli/command.ts";
 import { UsageError } from "../../src/cli/failure.ts";
-import { LOGIN } from "../../src/domain/account/login.ts";
+import { LOGIN } from "../../src/domain/account/account.ts";
 import { HOST } from "../../src/domain/address/host-name.ts";
 import type { Rule } from "../../src/domain/rule.ts";
 import { StatusError } from "../../src/domain/status.ts";

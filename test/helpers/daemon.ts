@@ -5,13 +5,12 @@ import type { TestContext } from "node:test";
 
 import { loadConfig, problemText, type Config } from "../../src/config/config.ts";
 import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { newKey, newKeyId } from "../../src/domain/account/key.ts";
+import { newKey, newKeyId, newWebhookSecret } from "../../src/domain/account/key.ts";
 import { isUrlLike } from "../../src/domain/address/server-url.ts";
 import { systemClock, type Clock } from "../../src/domain/clock/clock.ts";
-import type { CommandLine } from "../../src/domain/command-line.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import type { Observer } from "../../src/domain/observer.ts";
+import type { CommandLine } from "../../src/domain/task/run.ts";
 import { createLogger } from "../../src/log.ts";
 import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

@@ -7,8 +7,7 @@ import type { TestContext } from "node:test";
 
 import { hashKey, newKeyId } from "../../src/domain/account/key.ts";
 import type { OwnLimits, PostQuota } from "../../src/domain/account/quota.ts";
-import type { ClockReading } from "../../src/domain/clock/clock-reading.ts";
-import type { RetentionEnd } from "../../src/domain/clock/retention.ts";
+import type { ClockReading, RetentionEnd } from "../../src/domain/clock/service-clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import type { LeaseRef } from "../../src/domain/lease/lease.ts";
 import { ANY_TASK, type TaskSearch } from "../../src/domain/task/task-search.ts";

@@ -3,8 +3,7 @@ import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 
-import { FINE_CHUNKS_MAX } from "../../src/domain/json/growing-bytes.ts";
-import { TURN_CHUNKS_MAX } from "../../src/domain/json/small-chunks.ts";
+import { FINE_CHUNKS_MAX, TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.ts";
 import { readBodyBytes, type BodyRoom } from "../../src/http/body.ts";
 import { ROOM_WAIT_MS_MAX } from "../../src/http/server/byte-budget.ts";
 import { boundFineChunks } from "../../src/http/server/fine-chunks.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { createTestAccount, type TestDaemon } from "../helpers/daemon.ts";
 import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
 import { farStart } from "../helpers/far-start.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { test } from "node:test";
 
-import { newSignInToken } from "../../src/domain/account/session-secret.ts";
+import { newSignInToken } from "../../src/domain/account/credentials.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";

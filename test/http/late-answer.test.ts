@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { newSessionSecret, sessionHash } from "../../src/domain/account/session-secret.ts";
-import { SESSIONS_MAX } from "../../src/domain/account/session.ts";
+import { SESSIONS_MAX } from "../../src/domain/account/account.ts";
+import { newSessionSecret, sessionHash } from "../../src/domain/account/credentials.ts";
 import type { Store } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { EXAMPLE_TYPE } from "../../src/http/openapi/worker-example.ts";
 import type { OperationDeps } from "../../src/http/operation-deps.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
-import { ACTIVE_KEYS_MAX } from "../../src/domain/account/key.ts";
+import { ACTIVE_KEYS_MAX, newWebhookSecret } from "../../src/domain/account/key.ts";
 import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
 import type { OperationDeps } from "../../src/http/operation-deps.ts";
 import type { Operation } from "../../src/http/operation.ts";

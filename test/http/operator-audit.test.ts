@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { readAuditPage } from "../../src/domain/audit/account-audit.ts";
+import { readAuditPage } from "../../src/domain/audit/audit-entry.ts";
 import type { AuditEntry } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { signInOperator, type OperatorAnswer } from "./operator-requests.ts";

@@ -1,4 +1,4 @@
-import type { HeldWork } from "../../src/domain/account/held-work.ts";
+import type { HeldWork } from "../../src/domain/account/account.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";

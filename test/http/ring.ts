@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
+import { newSessionSecret } from "../../src/domain/account/credentials.ts";
 import { newKey, newWorkerToken } from "../../src/domain/account/key.ts";
-import { newSessionSecret } from "../../src/domain/account/session-secret.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { newSessionSecret } from "../../src/domain/account/session-secret.ts";
+import { newSessionSecret } from "../../src/domain/account/credentials.ts";
 import {
   createTestAccount,
   startTestDaemon,

@@ -1,5 +1,5 @@
-import { newSessionSecret, newSignInToken } from "../../src/domain/account/session-secret.ts";
-import { SESSIONS_MAX } from "../../src/domain/account/session.ts";
+import { SESSIONS_MAX } from "../../src/domain/account/account.ts";
+import { newSessionSecret, newSignInToken } from "../../src/domain/account/credentials.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openAdminStore } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";

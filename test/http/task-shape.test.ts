@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { ANSWERS } from "../../src/api/answers.ts";
+import { ANSWERS } from "../../src/api/operations.ts";
 import { TaskEnvelope } from "../../src/api/task.ts";
 import type { StatusCode } from "../../src/domain/status.ts";
 import {

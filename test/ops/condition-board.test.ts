@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
 import type { Condition, ConditionName } from "../../src/domain/stats/condition.ts";
-import type { OperatorEvent } from "../../src/domain/webhook/operator-event.ts";
+import type { OperatorEvent } from "../../src/domain/webhook/webhook-request.ts";
 import { createLogger } from "../../src/log.ts";
 import { ConditionBoard } from "../../src/ops/condition-board.ts";
 import { ReceiverWatch, type GivenUp } from "../../src/ops/receiver-watch.ts";

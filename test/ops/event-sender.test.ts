@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
-import type { OperatorEvent } from "../../src/domain/webhook/operator-event.ts";
+import type { OperatorEvent } from "../../src/domain/webhook/webhook-request.ts";
 import { createLogger } from "../../src/log.ts";
 import { EventSender } from "../../src/ops/event-sender.ts";
 import { startSender, toPolicy } from "../deliver/sender-setup.ts";

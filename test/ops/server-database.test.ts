@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { systemClock } from "../../src/domain/clock/clock.ts";
-import { nodeNameOf } from "../../src/domain/node-name.ts";
+import { nodeNameOf } from "../../src/domain/lease/lease.ts";
 import { DatabaseError, databaseOf } from "../../src/ops/database-of.ts";
 import { askHealth } from "../../src/ops/health.ts";
 import { pidNamespace } from "../../src/run/process-table.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
 import type { LogFacts } from "../../src/domain/log.ts";
-import type { DatabaseHealth } from "../../src/domain/stats/database-health.ts";
+import type { DatabaseHealth } from "../../src/domain/stats/health.ts";
 import { ServerWatch } from "../../src/ops/server-watch.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { FakeCluster } from "../helpers/cluster.ts";

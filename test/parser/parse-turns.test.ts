@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { StatusError } from "../../src/domain/status.ts";
-import { ParseTurns } from "../../src/parser/parse-turns.ts";
+import { ParseTurns } from "../../src/parser/parser.ts";
 
 const MIB = 1024 ** 2;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
-import { newWebhookSecret } from "../../src/domain/account/account.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import type { Envelope, TestAccount, TestDaemon } from "../helpers/daemon.ts";

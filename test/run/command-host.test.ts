@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { commandHost } from "../../src/assets.ts";
-import type { CommandLine } from "../../src/domain/command-line.ts";
-import type { TaskProgress } from "../../src/domain/task/progress.ts";
+import type { CommandLine } from "../../src/domain/task/run.ts";
+import type { TaskProgress } from "../../src/domain/task/task.ts";
 import { CommandHost, type CommandHostOptions } from "../../src/run/command-host.ts";
 import type { Runner, RunOutcome } from "../../src/run/runner.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";

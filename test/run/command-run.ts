@@ -5,7 +5,7 @@ import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { systemClock } from "../../src/domain/clock/clock.ts";
-import type { CommandLine } from "../../src/domain/command-line.ts";
+import type { CommandLine } from "../../src/domain/task/run.ts";
 import { type CommandRunnerOptions, createCommandRunner } from "../../src/run/command.ts";
 import type { Runner, RunOptions, RunOutcome, RunRequest } from "../../src/run/runner.ts";
 import type { FakeClock } from "../helpers/fake-clock.ts";

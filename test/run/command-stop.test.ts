@@ -4,7 +4,7 @@ import { getEventListeners, once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { test } from "node:test";
 
-import type { CommandLine } from "../../src/domain/command-line.ts";
+import type { CommandLine } from "../../src/domain/task/run.ts";
 import type { RunOutcome } from "../../src/run/runner.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import {

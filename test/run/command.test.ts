@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import type { CommandLine } from "../../src/domain/command-line.ts";
+import type { CommandLine } from "../../src/domain/task/run.ts";
 import { completed, fixture, makeFolder, node, run, sh } from "./command-run.ts";
 import { openHeldProcesses } from "./held-process.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import type { CommandLine } from "../../src/domain/command-line.ts";
+import type { CommandLine } from "../../src/domain/task/run.ts";
 import { commandEnvironment, commandProblem, findProgram } from "../../src/run/program.ts";
 
 /** A folder with bin/tool (executable), data/tool (not executable) and data/folder/. */

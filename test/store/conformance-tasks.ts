@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { entityTag } from "../../src/domain/entity-tag.ts";
+import { entityTag } from "../../src/domain/id.ts";
 import { taskEnvelope } from "../../src/domain/task/envelope.ts";
 import type { FoundTask, Store } from "../../src/store/store.ts";
 import {

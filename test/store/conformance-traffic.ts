@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { bucketOf } from "../../src/domain/stats/duration-histogram.ts";
+import { bucketOf } from "../../src/domain/stats/time-series.ts";
 import type { TaskSummary } from "../../src/domain/task/task.ts";
 import type { Delivery, Scope, Store } from "../../src/store/store.ts";
 import {

@@ -15,9 +15,9 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { IDEMPOTENCY_MS } from "../../src/domain/clock/retention.ts";
+import { IDEMPOTENCY_MS } from "../../src/domain/clock/service-clock.ts";
+import type { WorkProgress } from "../../src/domain/log.ts";
 import type { TaskState } from "../../src/domain/task/task.ts";
-import type { WorkProgress } from "../../src/domain/work-progress.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import type { DatabaseHealth } from "../../src/domain/stats/database-health.ts";
+import type { DatabaseHealth } from "../../src/domain/stats/health.ts";
 import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";

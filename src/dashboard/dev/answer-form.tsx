@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { WrittenAnswer } from "../../domain/webhook/scripted-answer.ts";
+import type { WrittenAnswer } from "../../domain/webhook/inbox.ts";
 import { announce } from "../part/announcer.tsx";
 import { Problem } from "../part/notice.tsx";
 import { Panel } from "../part/panel.tsx";

@@ -1,4 +1,4 @@
-import type { InboxBox } from "../../api/dev-inbox.ts";
+import type { InboxBox } from "../../api/dev.ts";
 import { Empty, Loaded } from "../part/notice.tsx";
 import { Panel, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
-import type { AnswerOf } from "../../api/answers.ts";
-import type { DevEvent } from "../../api/dev-clock.ts";
+import type { DevEvent } from "../../api/dev.ts";
+import type { AnswerOf } from "../../api/operations.ts";
 import { Button } from "../part/button.tsx";
 import { Problem } from "../part/notice.tsx";
 import { Segments } from "../part/segments.tsx";

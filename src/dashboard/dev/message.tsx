@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import type { InboxMessage } from "../../api/dev-inbox.ts";
+import type { InboxMessage } from "../../api/dev.ts";
 import { Badge } from "../part/badge.tsx";
 import { Clipped, Panel } from "../part/panel.tsx";
 import { Segments } from "../part/segments.tsx";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { AnswerOf } from "../../api/answers.ts";
+import type { AnswerOf } from "../../api/operations.ts";
 import type { HostOverview } from "../../api/stats.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { Badge, stateText } from "../part/badge.tsx";

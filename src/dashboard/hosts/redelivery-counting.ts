@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { WrittenFilter } from "../../api/redelivery.ts";
+import type { WrittenFilter } from "../../api/search.ts";
 import { useSubmission } from "../shell/submission.ts";
 import { type Counted, countRedelivery, NOTHING_COUNTED } from "./redelivery.ts";
 

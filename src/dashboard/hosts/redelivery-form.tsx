@@ -1,4 +1,4 @@
-import type { WrittenFilter } from "../../api/redelivery.ts";
+import type { WrittenFilter } from "../../api/search.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button } from "../part/button.tsx";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { RedeliveryFilter, RedeliveryOrder } from "../../api/redelivery.ts";
+import type { RedeliveryFilter, RedeliveryOrder } from "../../api/search.ts";
 import { ActionDialog } from "../part/action-dialog.tsx";
 import { Badge, stateText } from "../part/badge.tsx";
 import { Bar } from "../part/bar.tsx";

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 
-import type { AnswerOf } from "../../api/answers.ts";
-import type { WrittenFilter } from "../../api/redelivery.ts";
+import type { AnswerOf } from "../../api/operations.ts";
+import type { WrittenFilter } from "../../api/search.ts";
 import { call } from "../shell/api.ts";
 
 /** The deliveries that an order would send again, as far as they are counted. */

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { AnswerOf } from "../../api/answers.ts";
+import type { AnswerOf } from "../../api/operations.ts";
 import type { AccessRequest, NewAccount } from "../../api/operator.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 
-import type { AnswerOf } from "../../api/answers.ts";
+import type { AnswerOf } from "../../api/operations.ts";
 import type { AccountOverview, NewAccount } from "../../api/operator.ts";
-import { heldText } from "../../domain/account/held-work.ts";
+import { heldText } from "../../domain/account/account.ts";
 import { Badge } from "../part/badge.tsx";
 import { Button } from "../part/button.tsx";
 import { Count } from "../part/count.tsx";

@@ -1,4 +1,4 @@
-import type { DeliveryPause } from "../../api/delivery-pause.ts";
+import type { DeliveryPause } from "../../api/delivery.ts";
 import { scopeText } from "../../domain/webhook/delivery-pause.ts";
 import { Time } from "../part/time.tsx";
 import { useResource } from "../shell/resource.ts";

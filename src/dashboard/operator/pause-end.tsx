@@ -1,4 +1,4 @@
-import type { DeliveryPause } from "../../api/delivery-pause.ts";
+import type { DeliveryPause } from "../../api/delivery.ts";
 import { scopeText } from "../../domain/webhook/delivery-pause.ts";
 import { ActionDialog } from "../part/action-dialog.tsx";
 import { call } from "../shell/api.ts";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { DeliveryPause } from "../../api/delivery-pause.ts";
+import type { DeliveryPause } from "../../api/delivery.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { scopeText } from "../../domain/webhook/delivery-pause.ts";
 import { Button } from "../part/button.tsx";

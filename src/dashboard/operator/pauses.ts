@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-import type { DeliveryPause } from "../../api/delivery-pause.ts";
+import type { DeliveryPause } from "../../api/delivery.ts";
 import { call } from "../shell/api.ts";
 import type { Load } from "../shell/resource.ts";
 

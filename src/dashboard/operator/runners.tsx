@@ -1,4 +1,4 @@
-import type { RunnerType } from "../../api/runner.ts";
+import type { RunnerType } from "../../api/node.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { Count } from "../part/count.tsx";
 import { Empty, Loaded } from "../part/notice.tsx";

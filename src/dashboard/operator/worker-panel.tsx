@@ -1,4 +1,4 @@
-import type { RunnerType, WorkerOverview } from "../../api/runner.ts";
+import type { RunnerType, WorkerOverview } from "../../api/node.ts";
 import { Command } from "../part/command.tsx";
 import { Count } from "../part/count.tsx";
 import { Empty } from "../part/notice.tsx";

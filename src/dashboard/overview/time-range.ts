@@ -1,4 +1,4 @@
-import type { QueryOf } from "../../api/inputs.ts";
+import type { QueryOf } from "../../api/operations.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { setQuery } from "../shell/route.ts";
 import { spanText } from "./span.ts";

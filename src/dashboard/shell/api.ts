@@ -1,8 +1,7 @@
 import { signal } from "@preact/signals";
 
-import type { AnswerOf, OperationKey } from "../../api/answers.ts";
-import type { BodyOf, QueryOf } from "../../api/inputs.ts";
-import { messageOf } from "../../domain/message-of.ts";
+import type { AnswerOf, BodyOf, OperationKey, QueryOf } from "../../api/operations.ts";
+import { messageOf } from "../../domain/error.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { actsFor } from "./route.ts";
 

@@ -1,8 +1,7 @@
 import { computed, effect, signal } from "@preact/signals";
 
-import type { AnswerOf } from "../../api/answers.ts";
-import type { BodyOf } from "../../api/inputs.ts";
-import type { Session } from "../../api/session.ts";
+import type { AnswerOf, BodyOf } from "../../api/operations.ts";
+import type { Session } from "../../api/operator.ts";
 import { announce } from "../part/announcer.tsx";
 import { call, errorText, isDev, signedOut } from "./api.ts";
 import { actsFor } from "./route.ts";

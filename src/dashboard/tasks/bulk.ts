@@ -1,4 +1,4 @@
-import type { BodyOf } from "../../api/inputs.ts";
+import type { BodyOf } from "../../api/operations.ts";
 import type { FoundTask } from "../../api/search.ts";
 import { UNDELIVERED_STATES } from "../../domain/webhook/delivery.ts";
 import { call, errorText } from "../shell/api.ts";

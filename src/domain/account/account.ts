@@ -1,57 +1,121 @@
-import type { IdGenerator } from "../id.ts";
-import { randomBytes } from "../random.ts";
-import { textRule, type Rule } from "../rule.ts";
-import { mintKey, type CreatedKey } from "./key.ts";
+import { type Rule, plainText, textRule } from "../rule.ts";
 
-/** An account as the operator sees it. */
-export interface Account {
-  readonly login: string;
-  readonly createdAt: number;
-  readonly disabledAt: number | null;
-}
-
-/** A newly made account: only now is its first key known in full. */
-export interface MintedAccount {
-  /** The stored part of it. */
-  readonly account: {
-    readonly login: string;
-    readonly webhookSecret: string;
-    readonly createdAt: number;
-    readonly firstKey: CreatedKey["toStore"];
-  };
-  readonly first: CreatedKey;
-}
-
-interface AccountOrder {
-  readonly createdAt: number;
-  readonly ids: IdGenerator;
-  /** Its first key and its webhook secret, where they were made elsewhere. */
-  readonly key?: string | undefined;
-  readonly webhookSecret?: string | undefined;
-}
-
-/** Mints an account's webhook secret and first key, unless they are given. Stores nothing. */
-export function mintAccount(
-  login: string,
-  { createdAt, ids, key, webhookSecret = newWebhookSecret() }: AccountOrder,
-): MintedAccount {
-  const first = mintKey({ label: null, createdAt, given: key }, ids);
-  const account = { login, webhookSecret, createdAt, firstKey: first.toStore };
-  return { account, first };
-}
-
-/** `whsec_` and the Base64 of 32 random bytes (contract §5). */
-export function newWebhookSecret(): string {
-  return `whsec_${randomBytes(32).toString("base64")}`;
-}
-
-const SECRET = /^whsec_[0-9A-Za-z+/]{43}=$/;
-
-/** As {@link newWebhookSecret} makes them. */
-export const WEBHOOK_SECRET: Rule<string> = textRule({
-  takes: "whsec_ and the Base64 of 32 random bytes",
-  hint: "SECRET",
-  schema: { type: "string", pattern: SECRET.source },
-  isSecret: true,
-  read: (text) => (SECRET.test(text) ? text : null),
+/** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
+export const LOGIN: Rule<string, string> = textRule({
+  takes: "1 to 64 characters of A-Z a-z 0-9 . _ @ + -",
+  hint: "LOGIN",
+  schema: { type: "string", pattern: "^[A-Za-z0-9._@+-]{1,64}$" },
+  read: (text) => (/^[A-Za-z0-9._@+-]{1,64}$/.test(text) ? text : null),
 });
+
+/** The login of an account to make. No path of a URL can name `.` or `..`, which are steps in it. */
+export const NEW_LOGIN: Rule<string, string> = textRule({
+  ...LOGIN,
+  takes: `${LOGIN.takes}, and not a dot or two`,
+  read: (text) =>
+    text === "." || text === ".." || LOGIN.parse(text).kind === "fault" ? null : text,
+});
+
+/** The account that a daemon for development has from the start. */
+export const STANDARD_DEV_LOGIN = "dev";
+
+const KEY_ID_FORM = /^key_[0-9a-f]{32}$/;
+
+/** The public name of a key: `key_` and the 32 hex digits of a UUIDv7. */
+export const KEY_ID: Rule<string, string> = textRule({
+  takes: "the key_id of a key",
+  hint: "KEY_ID",
+  schema: { type: "string", pattern: KEY_ID_FORM.source },
+  read: (text) => (KEY_ID_FORM.test(text) ? text : null),
+});
+
+/** A label is at most this many code points. */
+export const KEY_LABEL_MAX = 100;
+
+/** The label of a key. */
+export const KEY_LABEL = plainText(KEY_LABEL_MAX);
+
+/** The form of keys and tokens, which needs nothing of Node. */
+
+/** The beginning of every API key; listings show it with the last four characters. */
+export const KEY_PREFIX = "pbd_live_";
+
+/** The beginning of every worker's token. */
+export const WORKER_TOKEN_PREFIX = "pbd_work_";
+
+const SECRET = /^[0-9A-Za-z]{40}$/;
+
+/** True when the text has the prefix and the length of a key or a token; its checksum is not looked at. */
+export function hasKeyForm(text: string, prefix: string): boolean {
+  return text.startsWith(prefix) && SECRET.test(text.slice(prefix.length));
+}
+
+/** The work of an account that is held while the account is disabled. */
+export interface HeldWork {
+  /** Tasks that wait, including those that may not start yet. */
+  readonly queued: number;
+  /** Tasks that are running: they are told to stop. */
+  readonly running: number;
+  /** Webhooks that are still to be sent, now or later. */
+  readonly webhooks: number;
+}
+
+/**
+ * Writes the waiting work in words: `12 queued tasks, 3 webhooks`; running tasks will wait as soon as they have
+ * stopped.
+ */
+export function heldText({ queued, webhooks }: HeldWork): string {
+  const parts = [
+    ...(queued === 0 ? [] : [counted(queued, "queued task")]),
+    ...(webhooks === 0 ? [] : [counted(webhooks, "webhook")]),
+  ];
+  return parts.length === 0 ? "nothing" : parts.join(", ");
+}
+
+/** Tells in words what happens to running tasks; null when nothing runs. */
+export function stoppedText({ running }: HeldWork): string | null {
+  if (running === 0) return null;
+  return `${counted(running, "running task")} ${running === 1 ? "is" : "are"} told to stop`;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A session that nobody uses ends after this time. */
+export const SESSION_IDLE_MS = 30 * 60_000;
+
+/** A session ends after this time, however much it is used. */
+export const SESSION_AGE_MS = 12 * 3_600_000;
+
+/** The most sessions that a key, or the operator, may have at once: one more ends the oldest. */
+export const SESSIONS_MAX = 20;
+
+/** How long a sign-in link can be used. */
+export const SIGN_IN_LINK_MS = 30 * 60_000;
+
+/** The target of a link, below the daemon's URL. The token is in the fragment, which no browser sends to anybody. */
+export function signInPath(token: string): string {
+  return `/dashboard/#link=${token}`;
+}
+
+/**
+ * When a session began and was last used, by the steady clock: setting the wall clock neither ends nor lengthens it.
+ */
+export interface SessionTimes {
+  readonly createdAt: number;
+  readonly lastSeenAt: number;
+}
+
+/** True for a session that has been idle for too long, has reached its age, or was made in the future. */
+export function isSessionOver({ createdAt, lastSeenAt }: SessionTimes, now: number): boolean {
+  // The steady clock never goes back, but an older copy of the file may be put in place, and earlier versions used the
+  // wall clock: such a session would stay open until its time comes.
+  const isOfFuture = createdAt - now >= SESSION_IDLE_MS;
+  return isOfFuture || now - lastSeenAt >= SESSION_IDLE_MS || now >= sessionEndsAt({ createdAt });
+}
+
+/** When a session ends at the latest, by the steady clock. */
+export function sessionEndsAt({ createdAt }: Pick<SessionTimes, "createdAt">): number {
+  return createdAt + SESSION_AGE_MS;
+}

@@ -1,3 +1,8 @@
+import { hash, timingSafeEqual } from "node:crypto";
+
+import { randomBytes } from "../id.ts";
+import { type Rule, textRule } from "../rule.ts";
+import { hashKey } from "./key.ts";
 import type { OwnLimits } from "./quota.ts";
 
 /** The caller that an `Authorization` header names. */
@@ -71,4 +76,67 @@ export function decideAuthentication(
   if (holder.keyRevoked) return { kind: "refused", code: 40101 };
   if (holder.accountDisabled) return { kind: "refused", code: 40102 };
   return { kind: "authenticated", holder };
+}
+
+/** The beginning of the token of every sign-in link. */
+export const SIGN_IN_TOKEN_PREFIX = "pbd_link_";
+
+/** A secret that only its holder knows, and its stored form: its SHA-256 in hex. */
+export interface SessionSecret {
+  readonly secret: string;
+  readonly hash: string;
+}
+
+// 32 bytes in base64url.
+const SECRET = /^[A-Za-z0-9_-]{43}$/;
+
+/** Makes a new value of a cookie: 256 random bits. */
+export function newSessionSecret(): SessionSecret {
+  return mint("");
+}
+
+/** Makes a new token of a sign-in link. */
+export function newSignInToken(): SessionSecret {
+  return mint(SIGN_IN_TOKEN_PREFIX);
+}
+
+/** The hash under which a cookie's value is stored; null for text that cannot be one. */
+export function sessionHash(text: string): string | null {
+  return SECRET.test(text) ? hash("sha256", text, "hex") : null;
+}
+
+/** The hash under which a link's token is stored; null for text that cannot be one. */
+export function signInTokenHash(text: string): string | null {
+  const isToken =
+    text.startsWith(SIGN_IN_TOKEN_PREFIX) && SECRET.test(text.slice(SIGN_IN_TOKEN_PREFIX.length));
+  return isToken ? hash("sha256", text, "hex") : null;
+}
+
+function mint(prefix: string): SessionSecret {
+  const secret = prefix + randomBytes(32).toString("base64url");
+  return { secret, hash: hash("sha256", secret, "hex") };
+}
+
+// RFC 6750 §2.1, as long as the Base64 of 24 random bytes at least. No account's key and no worker's token: whoever has
+// that would read the metrics too.
+const TOKEN = /^(?!pbd_)(?=.{32,256}$)[0-9A-Za-z._~+/-]+=*$/;
+
+/** The secret with which a Prometheus server reads the metrics at the API's address. */
+export const METRICS_TOKEN: Rule<string> = textRule({
+  takes:
+    "32 to 256 characters of A-Za-z0-9._~+/-, and no key (pbd_…); make one with: openssl rand -hex 32",
+  hint: "TOKEN",
+  schema: { type: "string", pattern: TOKEN.source },
+  isSecret: true,
+  read: (text) => (TOKEN.test(text) ? text : null),
+});
+
+/**
+ * True where the one `Authorization` header of a request has the token as Bearer. Compared by their hashes: how long
+ * that takes tells nothing about the token.
+ */
+export function hasMetricsToken(headers: readonly string[], token: string | null): boolean {
+  const credentials = parseAuthorization(headers);
+  if (token === null || credentials?.kind !== "bearer") return false;
+  return timingSafeEqual(Buffer.from(hashKey(credentials.key)), Buffer.from(hashKey(token)));
 }

@@ -1,6 +1,179 @@
-export { canonicalAddress, parseAddress } from "./address-text.ts";
-import { isWithin, parseAddress, parseBlock } from "./address-text.ts";
-import type { Address, AddressBlock } from "./address-text.ts";
+/** A parsed address. An IPv4-mapped IPv6 address is the IPv4 address inside, 4 bytes. */
+export interface Address {
+  /** In network order: 4 bytes for IPv4, 16 for IPv6. */
+  readonly bytes: Uint8Array;
+  /** The interface after `%` of a scoped IPv6 address (RFC 4007), or null. */
+  readonly zone: string | null;
+}
+
+/** A range of addresses: those whose first `prefixBits` bits equal those of `bytes`. */
+export interface AddressBlock {
+  readonly bytes: Uint8Array;
+  readonly prefixBits: number;
+}
+
+/**
+ * Reads the text of one address: IPv4 as four decimal numbers, IPv6 as RFC 4291 §2.2 writes it, with or without a zone.
+ * It accepts exactly what `net.isIP` accepts. Null for any other text, including shortened, octal and hexadecimal IPv4
+ * addresses: `127.1` is no address here.
+ */
+export function parseAddress(text: string): Address | null {
+  const percent = text.indexOf("%");
+  if (percent !== -1) return parseZoned(text.slice(0, percent), text.slice(percent + 1));
+  const bytes = text.includes(":") ? parseIpv6(text) : parseIpv4(text);
+  return bytes === null ? null : { bytes: unmap(bytes), zone: null };
+}
+
+/**
+ * The only text of an address, for comparing and dialling: dotted IPv4 (for an IPv4-mapped address too), or RFC 5952's
+ * lower-case compressed IPv6, as a URL's host writes it. Null when the text is no address.
+ */
+export function canonicalAddress(text: string): string | null {
+  const address = parseAddress(text);
+  return address === null ? null : addressText(address);
+}
+
+/** As {@link canonicalAddress}, from bytes. */
+export function addressText({ bytes, zone }: Address): string {
+  if (bytes.length === 4)
+    return zone === null ? bytes.join(".") : `::ffff:${bytes.join(".")}%${zone}`;
+  return zone === null ? ipv6Text(bytes) : `${ipv6Text(bytes)}%${zone}`;
+}
+
+/**
+ * Reads a block in CIDR notation, `10.1.0.0/16` or `fd00::/8`; a bare address is a block of one. Null for other text.
+ * Bits after the prefix are kept as they are: see {@link blockText}.
+ */
+export function parseBlock(text: string): AddressBlock | null {
+  const match = /^([^/%]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text);
+  if (match === null) return null;
+  const [, base = "", prefix] = match;
+  const bytes = base.includes(":") ? parseIpv6(base) : parseIpv4(base);
+  if (bytes === null) return null;
+  const prefixBits = prefix === undefined ? bytes.length * 8 : Number(prefix);
+  if (prefixBits > bytes.length * 8) return null;
+  const inner = unmap(bytes);
+  // A block entirely inside ::ffff:0:0/96 is the IPv4 block inside. A wider one stays IPv6 and, like every IPv6 block,
+  // holds no IPv4 address: ::/0 says nothing about 127.0.0.1.
+  if (inner === bytes || prefixBits < MAPPED_BITS) return { bytes, prefixBits };
+  return { bytes: inner, prefixBits: prefixBits - MAPPED_BITS };
+}
+
+/** The block in CIDR notation, with the bits after its prefix cleared. */
+export function blockText({ bytes, prefixBits }: AddressBlock): string {
+  const base = bytes.map((byte, index) => byte & byteMask(prefixBits, index));
+  return `${addressText({ bytes: base, zone: null })}/${prefixBits}`;
+}
+
+/** True when bits after the block's prefix are set, as in 10.1.2.3/16. */
+export function hasHostBits({ bytes, prefixBits }: AddressBlock): boolean {
+  return bytes.some((byte, index) => (byte & ~byteMask(prefixBits, index)) !== 0);
+}
+
+/** True when the address of these bytes is in the block. An address of the other family never is. */
+export function isWithin(bytes: Uint8Array, block: AddressBlock): boolean {
+  if (bytes.length !== block.bytes.length) return false;
+  for (let index = 0; index * 8 < block.prefixBits; index++) {
+    const difference = (bytes[index] ?? 0) ^ (block.bytes[index] ?? 0);
+    if ((difference & byteMask(block.prefixBits, index)) !== 0) return false;
+  }
+  return true;
+}
+
+const MAPPED_BITS = 96;
+// The longest text of an IPv6 address: eight groups, the last two as dotted IPv4.
+const IPV6_TEXT_MAX = 45;
+// The zones that net.isIP accepts, except for their length: names of interfaces are far shorter.
+const ZONE = /^[0-9a-z.:-]{1,64}$/i;
+const GROUP = /^[0-9a-f]{1,4}$/i;
+const OCTET = /^(?:0|[1-9]\d{0,2})$/;
+
+function parseZoned(base: string, zone: string): Address | null {
+  if (!base.includes(":") || !ZONE.test(zone)) return null;
+  const bytes = parseIpv6(base);
+  return bytes === null ? null : { bytes: unmap(bytes), zone };
+}
+
+function parseIpv4(text: string): Uint8Array | null {
+  if (text.length > 15) return null;
+  const octets = text.split(".");
+  if (octets.length !== 4) return null;
+  const bytes = new Uint8Array(4);
+  for (const [index, octet] of octets.entries()) {
+    // A leading zero is refused, not read: some parsers read 010 as eight (CVE-2021-29923 and its kin).
+    if (!OCTET.test(octet) || Number(octet) > 255) return null;
+    bytes[index] = Number(octet);
+  }
+  return bytes;
+}
+
+function parseIpv6(text: string): Uint8Array | null {
+  if (text.length > IPV6_TEXT_MAX) return null;
+  const halves = hexOnly(text)?.split("::");
+  if (halves === undefined || halves.length > 2) return null;
+  const [head, tail] = halves.map((half) => (half === "" ? [] : half.split(":")));
+  if (head === undefined) return null;
+  const count = head.length + (tail?.length ?? 0);
+  // "::" stands for at least one group of zeros.
+  if (tail === undefined ? count !== 8 : count > 7) return null;
+  const zeros = Array.from({ length: 8 - count }, () => "0");
+  return groupBytes([...head, ...zeros, ...(tail ?? [])]);
+}
+
+// Writes a dotted IPv4 ending, as in ::ffff:1.2.3.4, as the two groups that it stands for.
+function hexOnly(text: string): string | null {
+  if (!text.includes(".")) return text;
+  const start = text.lastIndexOf(":") + 1;
+  const tail = parseIpv4(text.slice(start));
+  if (tail === null) return null;
+  const [a = 0, b = 0, c = 0, d = 0] = tail;
+  return `${text.slice(0, start)}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
+}
+
+function groupBytes(groups: readonly string[]): Uint8Array | null {
+  const bytes = new Uint8Array(16);
+  for (const [index, group] of groups.entries()) {
+    if (!GROUP.test(group)) return null;
+    const value = Number.parseInt(group, 16);
+    bytes[index * 2] = value >> 8;
+    bytes[index * 2 + 1] = value & 0xff;
+  }
+  return bytes;
+}
+
+// ::ffff:0:0/96 (RFC 4291 §2.5.5.2): sockets treat such an address as the IPv4 address inside.
+function unmap(bytes: Uint8Array): Uint8Array {
+  if (bytes.length !== 16 || bytes[10] !== 0xff || bytes[11] !== 0xff) return bytes;
+  return bytes.subarray(0, 10).every((byte) => byte === 0) ? bytes.slice(12) : bytes;
+}
+
+function byteMask(prefixBits: number, index: number): number {
+  const bits = prefixBits - index * 8;
+  if (bits >= 8) return 0xff;
+  return bits <= 0 ? 0 : (0xff << (8 - bits)) & 0xff;
+}
+
+function ipv6Text(bytes: Uint8Array): string {
+  const groups: string[] = [];
+  for (let i = 0; i < 16; i += 2) {
+    groups.push((((bytes[i] ?? 0) << 8) | (bytes[i + 1] ?? 0)).toString(16));
+  }
+  const run = longestZeroRun(groups);
+  if (run.length < 2) return groups.join(":");
+  const head = groups.slice(0, run.start).join(":");
+  return `${head}::${groups.slice(run.start + run.length).join(":")}`;
+}
+
+// The first of the longest runs, RFC 5952 §4.2.3.
+function longestZeroRun(groups: readonly string[]): { start: number; length: number } {
+  let longest = { start: 0, length: 0 };
+  let length = 0;
+  for (const [index, group] of groups.entries()) {
+    length = group === "0" ? length + 1 : 0;
+    if (length > longest.length) longest = { start: index - length + 1, length };
+  }
+  return longest;
+}
 
 /** Tells whether everybody on the Internet may be sent to this address. */
 export type AddressVerdict =
@@ -132,4 +305,13 @@ function classifyEmbedded(ipv4: Uint8Array, how: string): AddressVerdict {
 function isIsatap(bytes: Uint8Array): boolean {
   if (bytes[8] !== 0 && bytes[8] !== 2) return false;
   return bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe;
+}
+
+const LOOPBACK_BLOCKS = ["127.0.0.0/8", "::1/128"].flatMap((text) => parseBlock(text) ?? []);
+
+/** True for localhost and loopback addresses, which other machines cannot reach. */
+export function isLoopbackHost(host: string): boolean {
+  const address = parseAddress(host);
+  if (address === null) return host.toLowerCase() === "localhost";
+  return LOOPBACK_BLOCKS.some((block) => isWithin(address.bytes, block));
 }

@@ -1,8 +1,15 @@
 import { fault, type Fault } from "../rule.ts";
-import { addressText, blockText, hasHostBits, isWithin } from "./address-text.ts";
-import { parseAddress, parseBlock } from "./address-text.ts";
-import type { Address, AddressBlock } from "./address-text.ts";
-import { nat64Ipv4 } from "./address.ts";
+import {
+  type Address,
+  type AddressBlock,
+  addressText,
+  blockText,
+  hasHostBits,
+  isWithin,
+  nat64Ipv4,
+  parseAddress,
+  parseBlock,
+} from "./address.ts";
 import { hostNameFault, urlHostname } from "./host-name.ts";
 
 /** The targets that an operator allows although the rules refuse them. To be read through the functions here. */

@@ -1,9 +1,8 @@
-import { nearestName } from "../nearest-name.ts";
 import { fault, integerBetween, oneOf, parseText, plainText, quote, textRule } from "../rule.ts";
 import type { Parsed, Rule } from "../rule.ts";
-import { parseAddress } from "./address-text.ts";
+import { nearestName } from "../text.ts";
+import { isLoopbackHost, parseAddress } from "./address.ts";
 import { parseHost } from "./host-name.ts";
-import { isLoopbackHost } from "./loopback.ts";
 
 /** How a connection is protected: the words of libpq's `sslmode`, without those that give way to plain text. */
 export type TlsMode = "disable" | "require" | "verify-ca" | "verify-full";

@@ -1,5 +1,5 @@
 import { durationText } from "../clock/time.ts";
-import { adviceText, type ReaderRole } from "../webhook/advice.ts";
+import { adviceText, type ReaderRole } from "../webhook/attempt-error.ts";
 import type { Condition, ConditionName } from "./condition.ts";
 
 /** Things that an operator or an account should look at. */

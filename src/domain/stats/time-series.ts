@@ -1,5 +1,3 @@
-import { percentile } from "./duration-histogram.ts";
-
 /** The counts that are added up when steps of time are joined. A first attempt counts when it has ended. */
 const SUMMED = [
   ...(["posted", "completed", "failed", "cancelled"] as const),
@@ -16,7 +14,7 @@ export interface SeriesStep extends SeriesCounts {
   readonly at: number;
 }
 
-/** How many attempts of a step took how long: see duration-histogram.ts. */
+/** How many attempts of a step took how long. */
 export interface SeriesDuration {
   readonly at: number;
   readonly bucket: number;
@@ -101,7 +99,7 @@ export function toSeries(
     const bucket = bucketAt(at);
     if (bucket !== undefined) bucket.isServed = true;
   }
-  for (const duration of durations) addDuration(bucketAt(duration.at), duration);
+  for (const duration of durations) addAttempts(bucketAt(duration.at), duration);
   return open.map((bucket, i) => {
     const at = from + i * stepMs;
     return closeBucket(bucket, { at, isWhole: at + stepMs <= now });
@@ -155,7 +153,7 @@ function addStep(bucket: OpenBucket | undefined, step: SeriesStep): void {
   for (const name of HIGHEST) counts[name] = Math.max(counts[name], step[name]);
 }
 
-function addDuration(bucket: OpenBucket | undefined, { bucket: n, count }: SeriesDuration): void {
+function addAttempts(bucket: OpenBucket | undefined, { bucket: n, count }: SeriesDuration): void {
   if (bucket === undefined) return;
   bucket.durations.set(n, (bucket.durations.get(n) ?? 0) + count);
 }
@@ -173,4 +171,128 @@ function closeBucket(
     p95Ms: percentile(durations, 0.95),
     p99Ms: percentile(durations, 0.99),
   };
+}
+
+/**
+ * Durations, counted in buckets that grow by a factor of √2: a percentile read from them is wrong by that factor at
+ * most, 41 %, from 1 ms to 64 s. Bucket 0 holds up to 1 ms, bucket n up to 2^(n/2) ms, the last one everything longer.
+ */
+
+/** The highest bucket: from 64 s on. */
+export const BUCKET_MAX = 33;
+
+// The last bucket has none.
+const UPPER_BOUNDS = Array.from({ length: BUCKET_MAX }, (_, bucket) => upperBound(bucket));
+
+/** The bucket of a duration. */
+export function bucketOf(durationMs: number): number {
+  // It compares, because a logarithm may miss a bound by its last digit; and NaN falls into the first bucket.
+  const bucket = UPPER_BOUNDS.findIndex((bound) => !(durationMs > bound));
+  return bucket === -1 ? BUCKET_MAX : bucket;
+}
+
+/** The number of durations in each bucket, by bucket; above the last entry there are none. */
+export type Durations = number[];
+
+/** Adds to a bucket. */
+export function addDuration(durations: Durations, bucket: number): void {
+  // Without holes, which would become null in JSON.
+  while (durations.length <= bucket) durations.push(0);
+  durations[bucket] = (durations[bucket] ?? 0) + 1;
+}
+
+/** Adds all durations of another histogram. */
+export function addDurations(durations: Durations, others: readonly number[]): void {
+  let bucket = 0;
+  for (const count of others) {
+    durations[bucket] = (durations[bucket] ?? 0) + count;
+    bucket++;
+  }
+}
+
+/** The number of durations in each bucket. */
+export type BucketCounts = ReadonlyMap<number, number>;
+
+/**
+ * The duration in milliseconds that a share of all durations does not exceed (0.95 is p95), interpolated within its
+ * bucket; null when there are none.
+ */
+export function percentile(counts: BucketCounts, share: number): number | null {
+  const buckets = [...counts].filter(([, count]) => count > 0).toSorted(([a], [b]) => a - b);
+  const total = buckets.reduce((sum, [, count]) => sum + count, 0);
+  if (total === 0) return null;
+  const rank = Math.max(1, share * total);
+  let below = 0;
+  for (const [bucket, count] of buckets) {
+    if (below + count >= rank) return within(bucket, (rank - below) / count);
+    below += count;
+  }
+  return upperBound(BUCKET_MAX);
+}
+
+function within(bucket: number, share: number): number {
+  const from = bucket === 0 ? 0 : upperBound(bucket - 1);
+  return from + (upperBound(bucket) - from) * share;
+}
+
+function upperBound(bucket: number): number {
+  return 2 ** (bucket / 2);
+}
+
+/** How long tasks that may run have waited. */
+
+/** A queued task's times, and when it may run at the earliest. */
+export interface QueuedTimes {
+  readonly createdAt: number;
+  readonly startAt: number | null;
+}
+
+/** The most tasks that were queued after others that were made later, because they were to start later. */
+export const OLDEST_EXAMINED_MAX = 100;
+
+/**
+ * When the longest-waiting task that may run was queued; null when none waits. Takes the tasks in the order in which
+ * they were made, and reads no more of them than necessary.
+ */
+export function oldestSince(tasks: Iterable<QueuedTimes>): number | null {
+  let oldest: number | null = null;
+  let examined = 0;
+  for (const { createdAt, startAt } of tasks) {
+    // All following tasks were made later.
+    if ((oldest !== null && createdAt >= oldest) || ++examined > OLDEST_EXAMINED_MAX) break;
+    oldest = earlier(oldest, Math.max(createdAt, startAt ?? 0));
+  }
+  return oldest;
+}
+
+/** The earlier of two times; null is no time. */
+export function earlier(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}
+
+/** How long something has waited; 0 when nothing waits, and when the clock was set back. */
+export function waitedMs(since: number | null, now: number): number {
+  return since === null ? 0 : Math.max(0, now - since);
+}
+
+/**
+ * Measures how long queued tasks have waited, in the time for which the queue was served. A mark tells which task was
+ * the newest at a moment; between two marks lies about an hour of serving. A task has waited since a mark or longer
+ * when it was posted by then and did not come into the queue later.
+ */
+
+/** True when a new mark is due: the newest one has been served for that time, or there is none. */
+export function isMarkDue(
+  newest: { readonly servedMs: number } | undefined,
+  { servedMs, everyMs }: { readonly servedMs: number; readonly everyMs: number },
+): boolean {
+  return newest === undefined || newest.servedMs + servedMs >= everyMs;
+}
+
+/**
+ * True for a task, posted before a mark, that has been in the queue since. `queuedMark` was the newest mark when it
+ * came into the queue; null when it has been there since it was posted.
+ */
+export function waitsSince(mark: number, queuedMark: number | null): boolean {
+  return queuedMark === null || queuedMark < mark;
 }

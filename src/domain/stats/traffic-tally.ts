@@ -1,6 +1,12 @@
 import type { AttemptResult, DeliveryDecision } from "../webhook/delivery.ts";
-import { addDuration, addDurations, bucketOf, type Durations } from "./duration-histogram.ts";
-import { HOUR_MS, MINUTE_MS } from "./time-series.ts";
+import {
+  type Durations,
+  HOUR_MS,
+  MINUTE_MS,
+  addDuration,
+  addDurations,
+  bucketOf,
+} from "./time-series.ts";
 
 /** Traffic is counted by minute for an account, and by hour for each of its hosts. */
 

@@ -1,5 +1,129 @@
-import type { TaskState } from "../task/task.ts";
-import type { CountedWord } from "./work-changes.ts";
+import type { AccountUsage } from "../account/quota.ts";
+import { type NewTask, type StoredState, type TaskState, stateAtPost } from "../task/task.ts";
+import { type EndedDeliveryState, isUndelivered } from "../webhook/delivery.ts";
+import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
+
+/**
+ * Each transition changes an account's counts and the traffic through one of these functions. A store calls it in the
+ * step that makes the transition, with the tallies of its batch.
+ */
+
+/**
+ * The counts of an account: its tasks in each state (`queued` ones may run now, `delayed` ones may not start yet:
+ * clients see both as queued), and ready ones; deliveries that failed and are being retried, and `undelivered` ones,
+ * which are given up or refused now, neither sent again since nor erased; and the `bytes` of the texts of its tasks,
+ * their attempts and kept answers, in UTF-8, with the overhead of each.
+ */
+export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
+
+export interface WorkChanges {
+  readonly counts: Pick<CountTally, "add" | "move">;
+  readonly hosts: Pick<HostTally, "add">;
+  readonly traffic: Pick<TrafficTally, "addTasks" | "addAttempt">;
+}
+
+/** The tasks of a post. */
+interface PostedTasks {
+  readonly accountId: number;
+  readonly createdAt: number;
+  readonly accepted: readonly NewTask[];
+  readonly refused: readonly unknown[];
+}
+
+/** Counts a post. Refused tasks are failed from the start, and count as posted all the same. */
+export function countPost(
+  { counts, traffic }: WorkChanges,
+  { accountId: accountSeq, createdAt, accepted, refused }: PostedTasks,
+  bytes: number,
+): void {
+  const failed = refused.length;
+  let delayed = 0;
+  for (const task of accepted) {
+    if (stateAtPost(task, createdAt) === "delayed") delayed++;
+  }
+  counts.add(accountSeq, "queued", accepted.length - delayed);
+  counts.add(accountSeq, "delayed", delayed);
+  counts.add(accountSeq, "failed", failed);
+  counts.add(accountSeq, "bytes", bytes);
+  traffic.addTasks({ accountSeq, at: createdAt, posted: accepted.length + failed, failed });
+}
+
+export function countClaimed(
+  { counts }: Pick<WorkChanges, "counts">,
+  { accountSeq, tasks }: { readonly accountSeq: number; readonly tasks: number },
+): void {
+  counts.add(accountSeq, "queued", -tasks);
+  counts.add(accountSeq, "running", tasks);
+}
+
+/** `bytes` is the size of its result and its error. */
+export function countFinished(
+  { counts, traffic }: WorkChanges,
+  end: {
+    readonly accountSeq: number;
+    readonly from: "running" | "queued";
+    readonly state: "completed" | "failed";
+    readonly endedAt: number;
+    readonly bytes: number;
+  },
+): void {
+  const { accountSeq, from, state, endedAt, bytes } = end;
+  counts.move(accountSeq, from, state);
+  counts.add(accountSeq, "ready", 1);
+  counts.add(accountSeq, "bytes", bytes);
+  traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
+}
+
+export function countCancelled(
+  { counts, traffic }: WorkChanges,
+  end: { readonly accountSeq: number; readonly from: StoredState; readonly cancelledAt: number },
+): void {
+  const { accountSeq, from, cancelledAt } = end;
+  counts.move(accountSeq, from, "cancelled");
+  traffic.addTasks({ accountSeq, at: cancelledAt, cancelled: 1 });
+}
+
+export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountSeq: number): void {
+  counts.add(accountSeq, "ready", -1);
+}
+
+/** The traffic stays, because it happened. */
+export function countErased(
+  { counts }: Pick<WorkChanges, "counts">,
+  task: { readonly accountSeq: number; readonly state: StoredState; readonly isReady: boolean },
+): void {
+  counts.add(task.accountSeq, task.state, -1);
+  if (task.isReady) counts.add(task.accountSeq, "ready", -1);
+}
+
+/** `bytes` is the size of its record. */
+export function countAttempt(
+  { counts, hosts, traffic }: WorkChanges,
+  record: EndedAttempt,
+  bytes: number,
+): void {
+  const { attempt, decision } = record;
+  const { accountId: accountSeq, host } = attempt;
+  counts.add(accountSeq, "bytes", bytes);
+  traffic.addAttempt(record);
+  const wasRetry = attempt.retry > 0;
+  const isRetried = decision.state === "scheduled" && decision.retry > 0;
+  if (wasRetry !== isRetried) {
+    hosts.add({ accountSeq, host, word: "retrying", count: isRetried ? 1 : -1 });
+  }
+  if (isUndelivered(decision.state)) {
+    hosts.add({ accountSeq, host, word: decision.state, count: 1 });
+  }
+}
+
+/** Counts an ended delivery that begins a fresh series. */
+export function countNewSeries(
+  { hosts }: Pick<WorkChanges, "hosts">,
+  begun: { readonly accountSeq: number; readonly host: string; readonly state: EndedDeliveryState },
+): void {
+  const { accountSeq, host, state } = begun;
+  if (isUndelivered(state)) hosts.add({ accountSeq, host, word: state, count: -1 });
+}
 
 /** How much there is of everything, for an account or for all. */
 export type WorkCounts = Readonly<Record<CountedWord, number>>;
@@ -38,4 +162,114 @@ function isCounted(word: string): word is CountedWord {
 export function toTaskCounts(counts: WorkCounts): Readonly<Record<TaskState, number>> {
   const { queued, delayed, running, completed, failed, cancelled } = counts;
   return { queued: queued + delayed, running, completed, failed, cancelled };
+}
+
+/** Where the sums of a batch are written. */
+export interface CountWriter {
+  add(accountSeq: number, word: CountedWord, count: number): void;
+}
+
+/**
+ * Gathers in memory how a batch changes the accounts' counts, so that the changes are written once, at its end: 256
+ * claimed tasks of one account cost two rows, not 512.
+ */
+export class CountTally {
+  /** The sums by account, then by word. */
+  readonly #sums = new Map<number, Map<CountedWord, number>>();
+
+  /** Raises one of an account's counts; a negative number lowers it. */
+  add(accountSeq: number, word: CountedWord, count: number): void {
+    if (count === 0) return;
+    const sums = this.#sums.get(accountSeq) ?? new Map<CountedWord, number>();
+    if (sums.size === 0) this.#sums.set(accountSeq, sums);
+    sums.set(word, (sums.get(word) ?? 0) + count);
+  }
+
+  /** Moves one of its tasks from one state to the other. */
+  move(accountSeq: number, from: StoredState, to: StoredState): void {
+    this.add(accountSeq, from, -1);
+    this.add(accountSeq, to, 1);
+  }
+
+  /** The usage of an account now, from its usage when the batch began. */
+  usageAfter(accountSeq: number, before: AccountUsage): AccountUsage {
+    const sums = this.#sums.get(accountSeq);
+    if (sums === undefined) return before;
+    let { bytes, openTasks } = before;
+    for (const [word, sum] of sums) {
+      if (word === "bytes") bytes += sum;
+      else if (word === "queued" || word === "delayed" || word === "running") openTasks += sum;
+    }
+    return { bytes, openTasks };
+  }
+
+  /** Writes the changes, adds the accounts that they concern to `changed`, and begins anew. */
+  write(writer: CountWriter, changed: Set<number>): void {
+    for (const [accountSeq, sums] of this.#sums) {
+      changed.add(accountSeq);
+      for (const [word, sum] of sums) if (sum !== 0) writer.add(accountSeq, word, sum);
+    }
+    this.#sums.clear();
+  }
+
+  /** The batch was undone. */
+  reset(): void {
+    this.#sums.clear();
+  }
+}
+
+/** The counts of an account's deliveries to a host: those that are given up, refused or being retried now. */
+export const HOST_WORDS = ["given_up", "refused", "retrying"] as const;
+export type HostWord = (typeof HOST_WORDS)[number];
+
+/** Changes such a count of an account and a host; a negative `count` lowers it. */
+export interface HostChange {
+  readonly accountSeq: number;
+  readonly host: string;
+  readonly word: HostWord;
+  readonly count: number;
+}
+
+export type HostSums = Record<HostWord, number>;
+
+/** Writes the sums of a batch; those that are all zero are left out. */
+export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostSums>) => void;
+
+/**
+ * Gathers in memory how a batch changes the counts of hosts, so that the changes are written once, at its end. A
+ * delivery that succeeds at the first attempt changes nothing here, and costs nothing.
+ */
+export class HostTally {
+  readonly #counts: WorkChanges["counts"];
+  /** The sums by account, then by host. */
+  readonly #sums = new Map<number, Map<string, HostSums>>();
+
+  constructor(counts: WorkChanges["counts"]) {
+    this.#counts = counts;
+  }
+
+  /** Also reports it for the account as a whole. */
+  add({ accountSeq, host, word, count }: HostChange): void {
+    this.#counts.add(accountSeq, word === "retrying" ? "retrying" : "undelivered", count);
+    const hosts = this.#sums.get(accountSeq) ?? new Map<string, HostSums>();
+    if (hosts.size === 0) this.#sums.set(accountSeq, hosts);
+    const sums = hosts.get(host) ?? { given_up: 0, refused: 0, retrying: 0 };
+    sums[word] += count;
+    hosts.set(host, sums);
+  }
+
+  /** Writes the changes, and begins anew. */
+  write(writer: HostWriter): void {
+    for (const [accountSeq, hosts] of this.#sums) {
+      for (const [host, sums] of hosts) {
+        if (HOST_WORDS.some((word) => sums[word] !== 0)) writer(accountSeq, host, sums);
+      }
+    }
+    this.#sums.clear();
+  }
+
+  /** The batch was undone. */
+  reset(): void {
+    this.#sums.clear();
+  }
 }

@@ -1,7 +1,6 @@
 import { timeText } from "../clock/time.ts";
 import { isTaskError, statusMessage, type StatusCode } from "../status.ts";
-import type { TaskProgress } from "./progress.ts";
-import type { Task, TaskSummary } from "./task.ts";
+import type { Task, TaskProgress, TaskSummary } from "./task.ts";
 import { readTrace } from "./trace.ts";
 
 /**

@@ -1,24 +1,18 @@
 import { INSTANT, parseTime, timeText } from "../clock/time.ts";
-import { toJsonText, toPlainNumber, type JsonObject } from "../json/json.ts";
-import { closeName } from "../nearest-name.ts";
-import { integerBetween } from "../rule.ts";
-import type { Rule } from "../rule.ts";
+import { type JsonObject, toJsonText, toPlainNumber } from "../json/json.ts";
+import { type Rule, integerBetween, textRule } from "../rule.ts";
 import { statusMessage } from "../status.ts";
-import { shownName } from "../text.ts";
+import { closeName, shownName } from "../text.ts";
+import { encodedForm, escapeUnsafe } from "../webhook/url-form.ts";
 import {
-  encodedForm,
-  escapeUnsafe,
+  type PingbackVerdict,
+  type UrlPolicy,
+  type UrlVerdict,
+  type WebhookTarget,
   judgePingbackUrl,
   judgeWebhookUrl,
 } from "../webhook/webhook-url.ts";
-import type {
-  PingbackVerdict,
-  UrlPolicy,
-  UrlVerdict,
-  WebhookTarget,
-} from "../webhook/webhook-url.ts";
-import { TAG } from "./task.ts";
-import type { NewTask, RefusedTask, TaskWebhook } from "./task.ts";
+import { type NewTask, type RefusedTask, TAG, type TaskWebhook } from "./task.ts";
 
 /** The rules by which a posted task is judged. */
 export interface TaskRules {
@@ -232,3 +226,16 @@ function dataText(
 function inputText(posted: JsonObject): string | null {
   return Object.hasOwn(posted, "input") ? toJsonText(posted["input"]) : null;
 }
+
+const LENGTH_MAX = 255;
+const KEY = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
+
+/**
+ * The name that a client gives to one post, however often it sends it. Compared character for character, with quotes.
+ */
+export const IDEMPOTENCY_KEY: Rule<string, string> = textRule({
+  takes: `1 to ${LENGTH_MAX} printable ASCII characters`,
+  hint: "KEY",
+  schema: { type: "string", maxLength: LENGTH_MAX, pattern: KEY.source, examples: ["order-17"] },
+  read: (text) => (text.length <= LENGTH_MAX && KEY.test(text) ? text : null),
+});

@@ -1,4 +1,4 @@
-import { LOGIN } from "../account/login.ts";
+import { LOGIN } from "../account/account.ts";
 import { HOST } from "../address/host-name.ts";
 import { instantSeenFrom, timeText } from "../clock/time.ts";
 import { parseText, textRule, type Rule } from "../rule.ts";

@@ -1,5 +1,7 @@
-import { plainText, textRule, type Rule } from "../rule.ts";
+import { isJsonObject, toPlainNumber } from "../json/json.ts";
+import { type Rule, plainText, rule, textRule } from "../rule.ts";
 import type { StatusCode } from "../status.ts";
+import { isPlainText } from "../text.ts";
 
 /**
  * A task's life. `failed` at birth is a task refused at task_post: stored and shown, never run.
@@ -124,4 +126,119 @@ export const TASK_ID: Rule<string> = textRule({
   schema: { type: "string", format: "uuid" },
   read: (text) =>
     /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : null,
+});
+
+/**
+ * Some of the rules are guards and sums in a store's statements, because they would cost the hot path a read. The end
+ * of a run counts only while its task is running. A claim counts the run, a retry counts the failure, and a run that
+ * was released or stopped no longer counts. A task's webhooks are due at once when it has ended, one attempt each.
+ */
+
+/** The status codes of tasks that no run has ended; the end of a run brings its own. */
+export const STATE_CODES = {
+  delayed: 40602,
+  queued: 40602,
+  running: 40601,
+  cancelled: 40901,
+} as const satisfies Partial<Record<StoredState, StatusCode>>;
+
+/** The state in which an accepted task begins. */
+export function stateAtPost(
+  { startAt }: Pick<NewTask, "startAt">,
+  createdAt: number,
+): "queued" | "delayed" {
+  return startAt !== null && startAt > createdAt ? "delayed" : "queued";
+}
+
+/** How clients see a task that waits or runs; null for one that has ended. */
+export function openStateOf(state: StoredState): "queued" | "running" | null {
+  return OPEN_STATE_OF[state];
+}
+
+const OPEN_STATE_OF: Readonly<Record<StoredState, "queued" | "running" | null>> = {
+  delayed: "queued",
+  queued: "queued",
+  running: "running",
+  completed: null,
+  failed: null,
+  cancelled: null,
+};
+
+/**
+ * Decides whether a task is cancelled when its client wants it; `undefined` means that its account has no such task. A
+ * lease that is held of the task, or that ran out and might be revived, ends with it: its worker is told.
+ */
+export function decideCancel(
+  state: StoredState | undefined,
+): "cancelled" | "cancelled before" | "finished" | "unknown" {
+  if (state === undefined) return "unknown";
+  if (state === "cancelled") return "cancelled before";
+  return canMove(state, "cancelled") ? "cancelled" : "finished";
+}
+
+/**
+ * Decides whether a task that the operator names is erased; `undefined` means that there is none. `isToBeSent` tells
+ * that a webhook of it is open; `hasWebhooks` includes such a task.
+ */
+export function decideErasure(
+  state: StoredState | undefined,
+  { isToBeSent, hasWebhooks }: { readonly isToBeSent: boolean; readonly hasWebhooks: boolean },
+): "erased" | "running" | "to be sent" | "unknown" {
+  if (state === undefined) return "unknown";
+  if (state === "running") return "running";
+  return isToBeSent && !hasWebhooks ? "to be sent" : "erased";
+}
+
+/**
+ * The progress of a run, as its worker or command reports it. It is kept only in memory: it is not worth a write to
+ * disk.
+ */
+export interface TaskProgress {
+  /** From 0 to 1. */
+  readonly progress: number;
+  readonly note: string | null;
+}
+
+/** The same as it is written in JSON. */
+interface WrittenProgress {
+  readonly progress: number;
+  readonly note?: string | null;
+}
+
+/** The most code points of a note. */
+export const PROGRESS_NOTE_MAX = 255;
+
+/**
+ * Reads a progress report, `{"progress": 0.5, "note": "halfway"}`; null for anything else. Other members are ignored.
+ */
+export function parseProgress(value: unknown): TaskProgress | null {
+  if (!isJsonObject(value)) return null;
+  const progress = toPlainNumber(value["progress"]);
+  const note = value["note"] ?? null;
+  if (typeof progress !== "number" || !(progress >= 0 && progress <= 1)) return null;
+  if (note !== null && !isPlainText(note, PROGRESS_NOTE_MAX)) return null;
+  // `+ 0` makes the zero of a reported -0 a plain one.
+  return { progress: progress + 0, note };
+}
+
+/** A progress report, by {@link parseProgress}. */
+export const PROGRESS: Rule<TaskProgress, WrittenProgress> = rule({
+  takes:
+    `an object with progress, a number from 0 to 1, and optionally note, text of at most ${PROGRESS_NOTE_MAX} ` +
+    "characters without control characters",
+  hint: "PROGRESS",
+  schema: { type: "object" },
+  read: parseProgress,
+});
+
+/** The longest time that an answer about a task may be held. */
+export const WAIT_SECONDS_MAX = 60;
+
+/** How long a client waits for a task to end: the N of `Prefer: wait=N` (RFC 7240). */
+export const WAIT_SECONDS: Rule<number, string> = textRule({
+  takes: `whole seconds from 0 to ${WAIT_SECONDS_MAX}`,
+  hint: "SECONDS",
+  schema: { type: "string", pattern: "^\\d{1,3}$" },
+  read: (text) =>
+    /^\d{1,3}$/.test(text) && Number(text) <= WAIT_SECONDS_MAX ? Number(text) : null,
 });

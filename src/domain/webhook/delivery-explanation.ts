@@ -2,13 +2,18 @@ import { classifyAddress } from "../address/address.ts";
 import { parseAllowList } from "../address/allow-list.ts";
 import { durationText, momentText } from "../clock/time.ts";
 import type { Task } from "../task/task.ts";
-import { adviceText, type Advice, type ReaderRole } from "./advice.ts";
-import { explainError, type ErrorExplanation, type Peer } from "./attempt-error.ts";
+import {
+  type Advice,
+  type ErrorExplanation,
+  type Peer,
+  type ReaderRole,
+  adviceText,
+  explainError,
+} from "./attempt-error.ts";
 import { scopeText, type DeliveryPause } from "./delivery-pause.ts";
 import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./delivery.ts";
-import { postedUrls } from "./task-url.ts";
 import { parseUrlForm } from "./url-form.ts";
-import { judgeWebhookUrl } from "./webhook-url.ts";
+import { judgeWebhookUrl, postedUrls } from "./webhook-url.ts";
 
 /** The reader of an explanation. */
 export interface ExplanationReader {

@@ -1,3 +1,4 @@
+import { timeOrNull, timeText } from "../clock/time.ts";
 import { someOf } from "../rule.ts";
 
 /** The webhook that a finished task sends: a POST with the task's envelope, or a GET of a prepared URL. */
@@ -176,4 +177,186 @@ export function decideDelivery(
       return { state: "scheduled", dueAt: facts.endedAt + waitMs, retry: facts.retriesUsed + 1 };
     }
   }
+}
+
+/** A task's delivery as JSON shows it (contract §3, `deliveries`). */
+export function deliveryDocument(taskId: string, { kind, url, state, attempts }: Delivery) {
+  const next = attempts.at(-1);
+  const isScheduled = next !== undefined && next.startedAt === null;
+  return {
+    delivery_id: `${taskId}-${kind}`,
+    kind,
+    url,
+    state,
+    next_attempt_at: isScheduled ? timeText(next.dueAt) : null,
+    attempts: attempts.map(attemptDocument),
+  };
+}
+
+/** An attempt as JSON shows it; fields that do not apply are null. */
+export function attemptDocument(attempt: Attempt) {
+  const { number, outcome, error, address, phases, refusal } = attempt;
+  return {
+    number,
+    due_at: timeText(attempt.dueAt),
+    started_at: timeOrNull(attempt.startedAt),
+    ended_at: timeOrNull(attempt.endedAt),
+    outcome,
+    http_status: attempt.httpStatus,
+    error,
+    address,
+    phases: {
+      dns_ms: phases.dnsMs,
+      connect_ms: phases.connectMs,
+      tls_ms: phases.tlsMs,
+      first_byte_ms: phases.firstByteMs,
+    },
+    response_excerpt: attempt.responseExcerpt,
+    refusal,
+  };
+}
+
+// The most bytes that one claim may bring into memory; the attempts beyond it stay due. 512 results of 4 MiB ended the
+// process.
+const CLAIM_BYTES_MAX = 32 * 1024 * 1024;
+// The most of that for one account, except its first attempt: others are claimed beside it.
+const ACCOUNT_BYTES_MAX = 8 * 1024 * 1024;
+
+/** The progress of a claim of attempts. */
+export interface ClaimedBytes {
+  readonly bytes: number;
+  /** By account. */
+  readonly bytesOf: ReadonlyMap<number, number>;
+  readonly started: readonly unknown[];
+}
+
+/**
+ * True when a claim may start one more attempt, by the bytes that are sent with it. One attempt is always started, and
+ * one of each account while there is room, however large: it would never be sent otherwise.
+ */
+export function mayStart(
+  { bytes: before, bytesOf, started }: ClaimedBytes,
+  { accountId, bytes }: { readonly accountId: number; readonly bytes: number },
+): boolean {
+  if (started.length > 0 && before + bytes > CLAIM_BYTES_MAX) return false;
+  const ofAccount = bytesOf.get(accountId) ?? 0;
+  return ofAccount === 0 || ofAccount + bytes <= ACCOUNT_BYTES_MAX;
+}
+
+/** A claim of attempts in the making: what it has started so far. */
+export class StartedAttempts implements ClaimedBytes {
+  /** The `seq` of each, in their order. */
+  readonly started: number[] = [];
+  readonly bytesOf = new Map<number, number>();
+  bytes = 0;
+
+  /** Adds an attempt, if one more may start. */
+  start(attempt: {
+    readonly seq: number;
+    readonly accountId: number;
+    readonly bytes: number;
+  }): boolean {
+    if (!mayStart(this, attempt)) return false;
+    const { seq, accountId, bytes } = attempt;
+    this.bytes += bytes;
+    this.bytesOf.set(accountId, (this.bytesOf.get(accountId) ?? 0) + bytes);
+    this.started.push(seq);
+    return true;
+  }
+}
+
+/** The nodes that share the work, as one of them sees them. */
+export interface NodeView {
+  readonly self: string;
+  /** All of them, each once. */
+  readonly members: readonly string[];
+}
+
+/** A node that is alone. */
+export const ALONE: NodeView = { self: "", members: [""] };
+
+/**
+ * How many of `max` attempts to a host this node may have under way. Where all nodes see the same members the shares
+ * add up to `max`: everybody has an equal part, and the rest goes one by one to those nodes that rank highest for this
+ * host (rendezvous hashing), so that of hosts with a limit of 1 each node has about as many. A share of 0 leaves the
+ * host to the others.
+ */
+export function shareOfHost(max: number, host: string, { self, members }: NodeView): number {
+  const rest = max % members.length;
+  const part = (max - rest) / members.length;
+  return rest > 0 && rankOf(self, host, members) < rest ? part + 1 : part;
+}
+
+/** How many of `max` attempts to all hosts this node may have under way: rounded up, so that it is never none. */
+export function shareOfAll(max: number, { members }: Pick<NodeView, "members">): number {
+  return Math.ceil(max / members.length);
+}
+
+/** How many nodes come before this one at a host. */
+function rankOf(self: string, host: string, members: readonly string[]): number {
+  const own = weightOf(self, host);
+  return members.filter((each) => {
+    const weight = weightOf(each, host);
+    return weight > own || (weight === own && each > self);
+  }).length;
+}
+
+const FNV_OFFSET = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+
+/** FNV-1a over both names, and murmur3's last step: without it names that differ in their last letter rank alike. */
+function weightOf(node: string, host: string): number {
+  let hash = FNV_OFFSET;
+  const text = `${host} ${node}`;
+  for (let i = 0; i < text.length; i++) {
+    hash = Math.imul(hash ^ text.charCodeAt(i), FNV_PRIME);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+/**
+ * How an order to send many deliveries again is worked off: in steps, along the attempts that existed when it was
+ * given. An attempt that ended after that is not part of it, even when it began before.
+ */
+
+// Every other write waits for a step. Measured with a million attempts in a file: a step that looks at so many and
+// finds nothing takes 2 ms, one that begins so many series 2 ms, and the longest of 3,400 took 6.5 ms.
+export const STEP_EXAMINED_MAX = 2000;
+const STEP_STARTED_MAX = 100;
+
+/** The owner of an order is in its filter: a list of an account's orders looks at so many, in 1 ms (measured). */
+export const ORDERS_LISTED_MAX = 5000;
+
+/** How many series a step may begin when so many are wanted. */
+export function stepSize(wanted: number): number {
+  return Math.max(0, Math.min(wanted, STEP_STARTED_MAX));
+}
+
+/** The attempts that a step found, in their order: `max` at most, and none after `to`. */
+export interface StepFindings {
+  readonly found: readonly { readonly seq: number }[];
+  readonly max: number;
+  readonly to: number;
+}
+
+/** The last attempt that a step is done with. When the step is full, more attempts may follow the last one found. */
+export function examinedBy({ found, max, to }: StepFindings): number {
+  const last = found.length < max ? undefined : found.at(-1);
+  return last?.seq ?? to;
+}
+
+/** True for an order that has nothing left. */
+export function isWorkedOff(order: {
+  readonly examined: number;
+  readonly lastAttempt: number;
+}): boolean {
+  return order.examined >= order.lastAttempt;
+}
+
+/** True if a filter selects a whole task or one of its webhooks: then scheduled attempts become due too. */
+export function hastensScheduled(filter: DeliveryFilter): boolean {
+  const { taskId, host, states, outcome, since, until } = filter;
+  return taskId !== null && [host, states, outcome, since, until].every((each) => each === null);
 }

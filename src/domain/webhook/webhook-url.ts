@@ -1,16 +1,26 @@
-import { addressText, canonicalAddress, parseAddress } from "../address/address-text.ts";
-import type { Address } from "../address/address-text.ts";
-import { classify, nat64Ipv4 } from "../address/address.ts";
-import { allowsHost, allowsAddress } from "../address/allow-list.ts";
-import type { AllowList } from "../address/allow-list.ts";
+import {
+  type Address,
+  addressText,
+  canonicalAddress,
+  classify,
+  nat64Ipv4,
+  parseAddress,
+} from "../address/address.ts";
+import { type AllowList, allowsAddress, allowsHost } from "../address/allow-list.ts";
 import { hostNameFault, isSameName, localNameRule } from "../address/host-name.ts";
-import { LONG_URL, parseUrlForm, URL_BYTES_MAX } from "./url-form.ts";
-import type { UrlForm } from "./url-form.ts";
-import { encodedForm, substitutePlaceholders } from "./url-template.ts";
-import type { PlaceholderValues } from "./url-template.ts";
-
-export { encodedForm, escapeUnsafe, substitutePlaceholders } from "./url-template.ts";
-export type { PlaceholderValues } from "./url-template.ts";
+import type { Task } from "../task/task.ts";
+import {
+  LONG_URL,
+  type PlaceholderValues,
+  URL_BYTES_MAX,
+  type UrlForm,
+  encodedForm,
+  parseUrlForm,
+  rawAuthority,
+  splitPort,
+  substitutePlaceholders,
+  withoutFragment,
+} from "./url-form.ts";
 
 /** The rules for webhook URLs beyond those that are the same everywhere. */
 export interface UrlPolicy {
@@ -210,4 +220,72 @@ function addressRule(
 function isOwnAddress({ bytes }: Address, policy: UrlPolicy): boolean {
   const meant = addressText({ bytes: nat64Ipv4(bytes) ?? bytes, zone: null });
   return policy.ownAddresses.some((own) => canonicalAddress(own) === meant);
+}
+
+/** A URL on its way from the posted text to the request. `step` tells what was done to get here. */
+export interface UrlStep {
+  readonly step: string;
+  readonly url: string;
+}
+
+/**
+ * How a posted URL, or a pingback's template with its values, becomes the one that is requested: the posted one first,
+ * then each step that changed something. The last is the normal form, which a pingback's signature signs; a URL that
+ * has none ends with its placeholders substituted. Each step after the substitution has the same normal form. Never
+ * throws.
+ */
+export function urlSteps(raw: string, values: PlaceholderValues | null): readonly UrlStep[] {
+  const substituted = values === null ? raw : substitutePlaceholders(raw, values);
+  const form = parseUrlForm(substituted);
+  const steps = [
+    { step: "as posted", url: raw },
+    { step: "$id and $tag substituted", url: substituted },
+    ...(form.kind === "form" ? formSteps(substituted, form) : []),
+  ];
+  return steps.filter(({ url }, index) => index === 0 || url !== steps[index - 1]?.url);
+}
+
+// Part by part, each as it is in the normal form. The fragment comes last: a space before it belongs to the path, and
+// would be trimmed without it.
+function formSteps(raw: string, form: UrlForm): readonly UrlStep[] {
+  const authority = rawAuthority(raw) ?? "";
+  const [, port] = splitPort(authority);
+  const rest = raw.slice(raw.indexOf("://") + "://".length + authority.length);
+  const fragment = rest.slice(withoutFragment(rest).replace(/#$/, "").length);
+  const hasPath = rest !== "" && !rest.startsWith("?") && !rest.startsWith("#");
+  const path = hasPath
+    ? "path and query encoded, dot segments resolved"
+    : "path / added, query encoded";
+  const base = `${form.scheme}://${form.authority}`;
+  return [
+    {
+      step: "scheme and host in lower case, host in Punycode or as an address",
+      url: `${form.scheme}://${form.hostname}${port}${rest}`,
+    },
+    { step: "port in decimal, default port dropped", url: base + rest },
+    { step: path, url: base + form.requestTarget + fragment },
+    { step: "fragment dropped", url: form.url },
+  ];
+}
+
+/** The webhook URLs with which a task was posted, in encoded form, and the tag for its pingback. */
+export interface PostedUrls {
+  readonly postback: string | null;
+  /** With its placeholders. */
+  readonly pingback: string | null;
+  readonly tag: string | null;
+}
+
+export function postedUrls({ dataText }: Pick<Task, "dataText">): PostedUrls {
+  // An object's JSON text, made by task_post; the fields of a refused task may have any type.
+  const data = JSON.parse(dataText) as Readonly<Record<string, unknown>>;
+  return {
+    postback: textOrNull(data["postback_url"]),
+    pingback: textOrNull(data["pingback_url"]),
+    tag: textOrNull(data["tag"]),
+  };
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
 }

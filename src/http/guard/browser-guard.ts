@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { parseAddress } from "../../domain/address/address-text.ts";
-import { isLoopbackHost } from "../../domain/address/loopback.ts";
+import { isLoopbackHost, parseAddress } from "../../domain/address/address.ts";
 import { StatusError } from "../../domain/status.ts";
 import { headerValues } from "../server/raw-headers.ts";
 

@@ -8,7 +8,7 @@ import {
   parseBlock,
   type Address,
   type AddressBlock,
-} from "../../domain/address/address-text.ts";
+} from "../../domain/address/address.ts";
 import type { ResponseHeaders } from "../../domain/status.ts";
 import type { Arrival } from "../operation.ts";
 import { headerValues } from "../server/raw-headers.ts";

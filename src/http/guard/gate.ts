@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { hasMetricsToken } from "../../domain/account/metrics-token.ts";
+import { hasMetricsToken } from "../../domain/account/credentials.ts";
 import { limitsOf, type AccountLimits, type OwnLimits } from "../../domain/account/quota.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 import type { Actor, Store, WorkerHolder } from "../../store/store.ts";

@@ -1,4 +1,4 @@
-import { addressText, parseAddress } from "../../domain/address/address-text.ts";
+import { addressText, parseAddress } from "../../domain/address/address.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
 import { headerValues } from "../server/raw-headers.ts";
 import { isTrustedProxy, type ProxyPolicy, type ReceivedRequest } from "./client-address.ts";

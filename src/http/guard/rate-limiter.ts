@@ -1,6 +1,11 @@
+import {
+  type RateMoment,
+  type RateRule,
+  type RateVerdict,
+  type RateWindow,
+  countEvents,
+} from "../../domain/account/quota.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
-import { countEvents } from "../../domain/rate-window.ts";
-import type { RateMoment, RateRule, RateVerdict, RateWindow } from "../../domain/rate-window.ts";
 import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
 
 export interface RateLimiterOptions extends RateRule {

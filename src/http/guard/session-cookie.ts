@@ -1,4 +1,4 @@
-import { SESSION_AGE_MS } from "../../domain/account/session.ts";
+import { SESSION_AGE_MS } from "../../domain/account/account.ts";
 import type { AnswerHeaderDoc, Arrival } from "../operation.ts";
 
 /** The name of a session's cookie, and whether browsers send it over HTTPS alone. */

@@ -1,5 +1,5 @@
-import { sessionHash } from "../../domain/account/session-secret.ts";
-import { isSessionOver } from "../../domain/account/session.ts";
+import { isSessionOver } from "../../domain/account/account.ts";
+import { sessionHash } from "../../domain/account/credentials.ts";
 import type { SteadyClock } from "../../domain/clock/clock.ts";
 import type { Session, Store } from "../../store/store.ts";
 import type { UsageNotes } from "../usage-notes.ts";

@@ -1,7 +1,6 @@
-import { ANSWERS } from "../../api/answers.ts";
+import { ANSWERS } from "../../api/operations.ts";
 import type { JsonSchema } from "../../api/schema.ts";
-import { STATUS_REASONS } from "../../api/status-doc.ts";
-import { Refusal } from "../../api/status.ts";
+import { Refusal, STATUS_REASONS } from "../../api/status.ts";
 import { STATUS_TABLE, statusMessage, type RequestStatusCode } from "../../domain/status.ts";
 import {
   isForHttpsAlone,

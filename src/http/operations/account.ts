@@ -1,7 +1,7 @@
 import { limitsDocument, secretsDocument, usageDocument } from "../../admin/account.ts";
 import { createKey, keyDocument, revokeKey } from "../../admin/key.ts";
 import { KeyId, type Key as KeyShown, type UserData } from "../../api/account.ts";
-import { KEY_ID } from "../../domain/account/key-id.ts";
+import { KEY_ID } from "../../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key } from "../../store/store.ts";

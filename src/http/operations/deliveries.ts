@@ -2,8 +2,11 @@ import type { Delivery as DeliveryShown } from "../../api/delivery.ts";
 import { isId } from "../../domain/id.ts";
 import type { StatusError } from "../../domain/status.ts";
 import type { TaskKey } from "../../domain/task/task.ts";
-import { deliveryDocument } from "../../domain/webhook/attempt-document.ts";
-import { UNDELIVERED_STATES, type DeliveryKind } from "../../domain/webhook/delivery.ts";
+import {
+  type DeliveryKind,
+  UNDELIVERED_STATES,
+  deliveryDocument,
+} from "../../domain/webhook/delivery.ts";
 import type { Audited, AuditEntry, Delivery } from "../../store/store.ts";
 import { invalidField } from "../fields.ts";
 import type { RatePolicy } from "../guard/rate-limiter.ts";

@@ -1,5 +1,5 @@
 import { StatusError } from "../../domain/status.ts";
-import { inboxUrl } from "../../domain/webhook/inbox-box.ts";
+import { inboxUrl } from "../../domain/webhook/inbox.ts";
 import type { DevDesk } from "../dev-desk.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";

@@ -1,4 +1,4 @@
-import type { DevEvent as DevEventShown } from "../../api/dev-clock.ts";
+import type { DevEvent as DevEventShown } from "../../api/dev.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { DueItem } from "../../store/store.ts";

@@ -1,10 +1,9 @@
 import { isUtf8 } from "node:buffer";
 
-import type { InboxMessage as InboxMessageShown } from "../../api/dev-inbox.ts";
+import type { InboxMessage as InboxMessageShown } from "../../api/dev.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
-import { BOX_PATTERN } from "../../domain/webhook/inbox-box.ts";
-import { PLAIN_ANSWER } from "../../domain/webhook/scripted-answer.ts";
+import { BOX_PATTERN, PLAIN_ANSWER } from "../../domain/webhook/inbox.ts";
 import type { DevDesk, DevInboxDesk, InboxMessage } from "../dev-desk.ts";
 import { boxName } from "../inbox.ts";
 import { defineOperation, type Call, type Operation } from "../operation.ts";

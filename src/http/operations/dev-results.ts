@@ -1,4 +1,4 @@
-import { RESULT_RULE, RUN_END } from "../../api/dev-result.ts";
+import { RESULT_RULE, RUN_END } from "../../api/dev.ts";
 import { isId } from "../../domain/id.ts";
 import { isJsonObject } from "../../domain/json/json.ts";
 import { StatusError } from "../../domain/status.ts";

@@ -1,5 +1,5 @@
 import { secretsDocument } from "../../admin/account.ts";
-import { newWebhookSecret } from "../../domain/account/account.ts";
+import { newWebhookSecret } from "../../domain/account/key.ts";
 import { StatusError } from "../../domain/status.ts";
 import { invalidField } from "../fields.ts";
 import type { OperationDeps } from "../operation-deps.ts";

@@ -1,4 +1,4 @@
-import type { TaskStage } from "../../api/dev-wait.ts";
+import type { TaskStage } from "../../api/dev.ts";
 import { systemClock } from "../../domain/clock/clock.ts";
 import { momentText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";

@@ -1,4 +1,4 @@
-import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
+import { attemptDocument } from "../../domain/webhook/delivery.ts";
 import type { DevDesk } from "../dev-desk.ts";
 import { invalidField } from "../fields.ts";
 import { defineOperation, type Operation } from "../operation.ts";

@@ -11,11 +11,11 @@ import {
   workDocument,
 } from "../../admin/account.ts";
 import type { AdminContext } from "../../admin/context.ts";
+import { Login } from "../../api/envelope.ts";
 import { CURSOR_RULE } from "../../api/input.ts";
 import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
-import { Login } from "../../api/value.ts";
-import type { MintedAccount } from "../../domain/account/account.ts";
-import { LOGIN } from "../../domain/account/login.ts";
+import { LOGIN } from "../../domain/account/account.ts";
+import type { MintedAccount } from "../../domain/account/key.ts";
 import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
 import { timeOrNull } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";

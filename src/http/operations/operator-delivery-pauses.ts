@@ -4,7 +4,7 @@ import {
   pauseDocument,
   resumeDeliveries,
 } from "../../admin/delivery-pause.ts";
-import { COUNTED_PAUSES_MAX } from "../../api/delivery-pause.ts";
+import { COUNTED_PAUSES_MAX } from "../../api/delivery.ts";
 import { StatusError } from "../../domain/status.ts";
 import { PAUSES_MAX, scopeKey, scopeText } from "../../domain/webhook/delivery-pause.ts";
 import type { DeliveryPause, PauseScope } from "../../store/store.ts";

@@ -4,7 +4,7 @@ import {
   databaseWarnings,
   type DatabaseHealth,
   type HeldSnapshot,
-} from "../../domain/stats/database-health.ts";
+} from "../../domain/stats/health.ts";
 import type { NodeSummary } from "../../store/store.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";

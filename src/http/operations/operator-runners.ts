@@ -1,5 +1,5 @@
 import { workerDocument } from "../../admin/worker.ts";
-import type { RunnerType } from "../../api/runner.ts";
+import type { RunnerType } from "../../api/node.ts";
 import { WAITING_COUNTED_MAX } from "../../domain/observer.ts";
 import type { TypeWork, Worker } from "../../store/store.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";

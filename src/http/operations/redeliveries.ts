@@ -1,10 +1,10 @@
+import { Id } from "../../api/envelope.ts";
 import {
   PREVIEW_HOSTS_MAX,
   RATE_OF_ACCOUNT_MAX,
   type GivenFilter,
   type RedeliveryOrder as OrderShown,
-} from "../../api/redelivery.ts";
-import { Id } from "../../api/value.ts";
+} from "../../api/search.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";

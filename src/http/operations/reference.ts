@@ -1,4 +1,4 @@
-import type { FieldsOf } from "../../api/answers.ts";
+import type { FieldsOf } from "../../api/operations.ts";
 import { STATUS_TABLE } from "../../domain/status.ts";
 import { CACHED_HEADERS, constantAnswer, withEntityTag } from "../conditional.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";

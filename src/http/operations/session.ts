@@ -1,11 +1,11 @@
-import type { Session as SessionShown } from "../../api/session.ts";
+import type { Session as SessionShown } from "../../api/operator.ts";
 import { version } from "../../assets.ts";
+import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/account.ts";
 import {
   newSessionSecret,
   sessionHash,
   signInTokenHash,
-} from "../../domain/account/session-secret.ts";
-import { sessionEndsAt, SESSION_IDLE_MS, SESSIONS_MAX } from "../../domain/account/session.ts";
+} from "../../domain/account/credentials.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";

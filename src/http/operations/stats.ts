@@ -3,16 +3,16 @@ import type { DayCounts, HostOverview, SeriesBucket as BucketShown } from "../..
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { parseTime, timeText } from "../../domain/clock/time.ts";
 import { decideAttention, WAIT_MS_MAX, type AttentionFacts } from "../../domain/stats/attention.ts";
-import { percentile } from "../../domain/stats/duration-histogram.ts";
 import {
   SERIES_BUCKETS_MAX,
+  type SeriesBucket,
+  type SeriesCounts,
+  type SeriesRange,
+  percentile,
   seriesRange,
   successShare,
   sumSteps,
   toSeries,
-  type SeriesBucket,
-  type SeriesCounts,
-  type SeriesRange,
 } from "../../domain/stats/time-series.ts";
 import { StatusError } from "../../domain/status.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";

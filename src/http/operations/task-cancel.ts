@@ -1,6 +1,6 @@
 import type { InputValues } from "../../api/input.ts";
 import type { TASK_INPUTS } from "../../api/task.ts";
-import { retentionEnd } from "../../domain/clock/retention.ts";
+import { retentionEnd } from "../../domain/clock/service-clock.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";

@@ -1,11 +1,15 @@
-import { Id } from "../../api/value.ts";
-import { isExpiredId } from "../../domain/clock/retention.ts";
+import { Id } from "../../api/envelope.ts";
+import { isExpiredId } from "../../domain/clock/service-clock.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
-import type { TaskProgress } from "../../domain/task/progress.ts";
-import { WAIT_SECONDS_MAX } from "../../domain/task/task-wait.ts";
-import { isFinished, type Task, type TaskKey } from "../../domain/task/task.ts";
+import {
+  type Task,
+  type TaskKey,
+  type TaskProgress,
+  WAIT_SECONDS_MAX,
+  isFinished,
+} from "../../domain/task/task.ts";
 import { StoreError, type FoundTask } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";

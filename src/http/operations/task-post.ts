@@ -1,10 +1,9 @@
 import { hash } from "node:crypto";
 
-import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/clock/retention.ts";
+import { IDEMPOTENCY_MS, retentionEnd, type Moment } from "../../domain/clock/service-clock.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskJson, tasksEnvelope, type TaskItem } from "../../domain/task/envelope.ts";
-import { IDEMPOTENCY_KEY } from "../../domain/task/idempotency-key.ts";
-import type { ParsedTask } from "../../domain/task/task-post.ts";
+import { IDEMPOTENCY_KEY, type ParsedTask } from "../../domain/task/task-post.ts";
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import { parseTrace, traceText } from "../../domain/task/trace.ts";
 import type { Idempotency, KeptAnswer } from "../../store/store.ts";

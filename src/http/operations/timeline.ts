@@ -8,8 +8,7 @@ import type {
 import { momentText, timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
 import { summaryJson } from "../../domain/task/envelope.ts";
-import type { TaskProgress } from "../../domain/task/progress.ts";
-import { attemptDocument } from "../../domain/webhook/attempt-document.ts";
+import type { TaskProgress } from "../../domain/task/task.ts";
 import {
   explainAttempt,
   explainDelivery,
@@ -18,13 +17,15 @@ import {
   type ExplanationReader,
 } from "../../domain/webhook/delivery-explanation.ts";
 import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
-import type { Attempt, Delivery } from "../../domain/webhook/delivery.ts";
-import { hasGoneOut, sentRequest, type SentFacts } from "../../domain/webhook/sent-request.ts";
+import { type Attempt, type Delivery, attemptDocument } from "../../domain/webhook/delivery.ts";
 import { parseUrlForm } from "../../domain/webhook/url-form.ts";
 import {
+  type SentFacts,
+  type WebhookRequest,
+  hasGoneOut,
+  sentRequest,
   webhookId,
   webhookRequest,
-  type WebhookRequest,
 } from "../../domain/webhook/webhook-request.ts";
 import type { TaskTimeline } from "../../store/store.ts";
 import type { DeliveryPause } from "../../store/store.ts";

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { FINE_CHUNKS_MAX } from "../../domain/json/growing-bytes.ts";
-import { boundChunks } from "../../domain/json/small-chunks.ts";
+import { FINE_CHUNKS_MAX, boundChunks } from "../../domain/json/chunks.ts";
 import { addressKey } from "../guard/client-address.ts";
 import { connectionOf } from "./client-connection.ts";
 

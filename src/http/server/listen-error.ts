@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 
-import { codeOf, messageOf } from "../../domain/message-of.ts";
+import { codeOf, messageOf } from "../../domain/error.ts";
 
 /** An address to listen on. */
 export interface ListenAddress {

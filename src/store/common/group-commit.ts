@@ -1,5 +1,5 @@
 import { setImmediate } from "../../domain/clock/timers.ts";
-import { messageOf } from "../../domain/message-of.ts";
+import { messageOf } from "../../domain/error.ts";
 import { FileFault, StoreError, type ChangeListener, type FileTrouble } from "../store.ts";
 import type { BatchReply, BatchTransport, Operation } from "./batch.ts";
 

@@ -1,5 +1,4 @@
-import type { Durations } from "../../domain/stats/duration-histogram.ts";
-import type { SeriesDuration } from "../../domain/stats/time-series.ts";
+import type { Durations, SeriesDuration } from "../../domain/stats/time-series.ts";
 import type { Traffic, TrafficStep } from "../store.ts";
 
 /** A step of traffic as both stores select it; each writes histograms in its own way. */

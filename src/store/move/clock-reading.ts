@@ -1,5 +1,5 @@
-import { decideResumption, type ClockReading } from "../../domain/clock/clock-reading.ts";
 import { systemClock } from "../../domain/clock/clock.ts";
+import { decideResumption, type ClockReading } from "../../domain/clock/service-clock.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
 import { DATABASE_BOOT_ID } from "../postgres/machine/database-clock.ts";
 import type { Connection as File } from "../sqlite/machine/connection.ts";

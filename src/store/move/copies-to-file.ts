@@ -1,4 +1,4 @@
-import { STATE_CODES } from "../../domain/task/task-transition.ts";
+import { STATE_CODES } from "../../domain/task/task.ts";
 import {
   ATTEMPT,
   ATTEMPT_END,

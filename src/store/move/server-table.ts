@@ -1,4 +1,4 @@
-import { messageOf } from "../../domain/message-of.ts";
+import { messageOf } from "../../domain/error.ts";
 import { sqlStateOf, type Connection as Server } from "../postgres/machine/connection.ts";
 import type { CopyToServer } from "./copies-to-server.ts";
 import type { Scalar } from "./file-writer.ts";

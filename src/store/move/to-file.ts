@@ -2,7 +2,7 @@ import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
-import type { TellProgress } from "../../domain/work-progress.ts";
+import type { TellProgress } from "../../domain/log.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
 import { endSilent } from "../postgres/machine/heartbeat.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 
 import { postgresSchemaSql } from "../../assets.ts";
-import type { TellProgress } from "../../domain/work-progress.ts";
+import type { TellProgress } from "../../domain/log.ts";
 import { ConnectionLost, type Connection as Server } from "../postgres/machine/connection.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";

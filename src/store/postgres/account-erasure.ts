@@ -1,5 +1,4 @@
-import { systemClock } from "../../domain/clock/clock.ts";
-import { wait } from "../../domain/clock/wait.ts";
+import { systemClock, wait } from "../../domain/clock/clock.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import { StoreError } from "../store.ts";

@@ -1,4 +1,4 @@
-import { StartedAttempts } from "../../domain/webhook/attempt-share.ts";
+import { StartedAttempts } from "../../domain/webhook/delivery.ts";
 import { toClaimedAttempt, type StartedRow } from "../common/attempt-row.ts";
 import { READ_BYTES_MAX } from "../common/byte-sizes.ts";
 import { postbackRequest, type PostbackRow } from "../common/large-task.ts";

@@ -1,4 +1,4 @@
-import { countAttempt } from "../../domain/stats/work-changes.ts";
+import { countAttempt } from "../../domain/stats/work-counts.ts";
 import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
 import type { AttemptRecord } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

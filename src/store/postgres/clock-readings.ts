@@ -1,4 +1,4 @@
-import type { ClockReading } from "../../domain/clock/clock-reading.ts";
+import type { ClockReading } from "../../domain/clock/service-clock.ts";
 import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";

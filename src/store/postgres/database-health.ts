@@ -3,7 +3,7 @@ import type {
   HeldSnapshot,
   SnapshotHolder,
   Standby,
-} from "../../domain/stats/database-health.ts";
+} from "../../domain/stats/health.ts";
 import type { ReadSql } from "./machine/sql.ts";
 import type { TransactionTimes } from "./transaction-times.ts";
 

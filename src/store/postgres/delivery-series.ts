@@ -1,4 +1,4 @@
-import { countNewSeries } from "../../domain/stats/work-changes.ts";
+import { countNewSeries } from "../../domain/stats/work-counts.ts";
 import {
   FIRST_ATTEMPT,
   type DeliveryKind,

@@ -1,4 +1,4 @@
-import type { HostTally } from "../../domain/stats/host-tally.ts";
+import type { HostTally } from "../../domain/stats/work-counts.ts";
 import type { BatchSql } from "./machine/sql.ts";
 
 const ADD_TO_HOSTS = `

@@ -1,4 +1,4 @@
-import { leaseExpiry } from "../../domain/lease/lease-decision.ts";
+import { leaseExpiry } from "../../domain/lease/lease.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { LeaseClaim, LeasedTask, LeaseType } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

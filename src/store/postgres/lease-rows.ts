@@ -1,12 +1,13 @@
 import {
+  type LeaseEnding,
+  type LeaseFacts,
+  type LeaseRef,
+  type LeaseTimes,
   leaseExpiry,
   lossesAfter,
   runsRevived,
-  type LeaseFacts,
-  type LeaseTimes,
-} from "../../domain/lease/lease-decision.ts";
-import type { LeaseEnding, LeaseRef } from "../../domain/lease/lease.ts";
-import { countFinished } from "../../domain/stats/work-changes.ts";
+} from "../../domain/lease/lease.ts";
+import { countFinished } from "../../domain/stats/work-counts.ts";
 import type { StoredState } from "../../domain/task/task.ts";
 import { textBytes } from "../common/byte-sizes.ts";
 import type { LaneRef, LeaseSequel, RunEnd } from "../store.ts";

@@ -3,7 +3,7 @@ import {
   decideLeaseEnd,
   resumedLease,
   type LeaseTimes,
-} from "../../domain/lease/lease-decision.ts";
+} from "../../domain/lease/lease.ts";
 import type {
   BeatOutcome,
   LaneRef,

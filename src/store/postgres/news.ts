@@ -1,4 +1,4 @@
-import { stateAtPost } from "../../domain/task/task-transition.ts";
+import { stateAtPost } from "../../domain/task/task.ts";
 import type { BatchReply, BatchTransport, Operation } from "../common/batch.ts";
 import type { Changes } from "../store.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";

@@ -1,6 +1,5 @@
-import { systemClock } from "../../domain/clock/clock.ts";
-import { wait } from "../../domain/clock/wait.ts";
-import { everyStep } from "../../domain/every-step.ts";
+import { systemClock, wait } from "../../domain/clock/clock.ts";
+import { everyStep } from "../../domain/error.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
 import { GroupCommit } from "../common/group-commit.ts";

@@ -1,5 +1,5 @@
-import { countFinished } from "../../domain/stats/work-changes.ts";
-import { isMarkDue, waitsSince } from "../../domain/task/queue-mark.ts";
+import { isMarkDue, waitsSince } from "../../domain/stats/time-series.ts";
+import { countFinished } from "../../domain/stats/work-counts.ts";
 import { textBytes } from "../common/byte-sizes.ts";
 import type { ExpiredPage, QueueExpiry, QueuePlace, RunEnd } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

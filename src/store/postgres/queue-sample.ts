@@ -1,5 +1,9 @@
-import { earlier, OLDEST_EXAMINED_MAX, waitedMs } from "../../domain/stats/queue-age.ts";
-import { MINUTE_MS } from "../../domain/stats/time-series.ts";
+import {
+  MINUTE_MS,
+  OLDEST_EXAMINED_MAX,
+  earlier,
+  waitedMs,
+} from "../../domain/stats/time-series.ts";
 import type { Store } from "../store.ts";
 import { isHeld } from "./held-accounts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";

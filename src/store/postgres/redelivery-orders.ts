@@ -1,13 +1,14 @@
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type { DeliveryFilter, DeliveryKind } from "../../domain/webhook/delivery.ts";
 import {
+  type DeliveryFilter,
+  type DeliveryKind,
+  ORDERS_LISTED_MAX,
+  STEP_EXAMINED_MAX,
   examinedBy,
   hastensScheduled,
   isWorkedOff,
-  ORDERS_LISTED_MAX,
-  STEP_EXAMINED_MAX,
   stepSize,
-} from "../../domain/webhook/redelivery-order.ts";
+} from "../../domain/webhook/delivery.ts";
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
 import type { LaneRef, RedeliveryStep, Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

@@ -1,4 +1,4 @@
-import { SIGN_IN_LINK_MS } from "../../domain/account/session.ts";
+import { SIGN_IN_LINK_MS } from "../../domain/account/account.ts";
 import { toSession, type SessionRow } from "../common/session-row.ts";
 import type { NewSession, Store } from "../store.ts";
 import { LIMIT_COLUMNS } from "./accounts.ts";

@@ -1,5 +1,5 @@
 import { newLeaseId } from "../../domain/id.ts";
-import { countClaimed } from "../../domain/stats/work-changes.ts";
+import { countClaimed } from "../../domain/stats/work-counts.ts";
 import {
   CLAIM_INPUT_MAX,
   inTurn,
@@ -7,7 +7,7 @@ import {
   newTurn,
   shareOf,
   type Turn,
-} from "../../domain/task/claim-turns.ts";
+} from "../../domain/task/run.ts";
 import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./held-accounts.ts";

@@ -1,7 +1,11 @@
 import type { AccountUsage } from "../../domain/account/quota.ts";
-import type { CountTally } from "../../domain/stats/count-tally.ts";
-import type { CountedWord } from "../../domain/stats/work-changes.ts";
-import { toWorkCounts, type KeptCount, type WorkCounts } from "../../domain/stats/work-counts.ts";
+import {
+  type CountTally,
+  type CountedWord,
+  type KeptCount,
+  type WorkCounts,
+  toWorkCounts,
+} from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { ALL_ACCOUNTS } from "./traffic-tally.ts";

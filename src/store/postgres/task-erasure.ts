@@ -1,7 +1,5 @@
-import type { HostWord } from "../../domain/stats/host-tally.ts";
-import type { CountedWord } from "../../domain/stats/work-changes.ts";
-import { decideErasure } from "../../domain/task/task-transition.ts";
-import { STORED_STATES, type StoredState } from "../../domain/task/task.ts";
+import type { CountedWord, HostWord } from "../../domain/stats/work-counts.ts";
+import { STORED_STATES, type StoredState, decideErasure } from "../../domain/task/task.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";

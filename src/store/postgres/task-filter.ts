@@ -1,5 +1,5 @@
 import type { TaskSearch } from "../../domain/task/task-search.ts";
-import { STATE_CODES } from "../../domain/task/task-transition.ts";
+import { STATE_CODES } from "../../domain/task/task.ts";
 import { EARLIEST, LATEST, type AccountSearch } from "../common/list-source.ts";
 import { storedStates } from "../common/stored-states.ts";
 import { toUuid } from "./task-columns.ts";

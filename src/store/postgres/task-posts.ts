@@ -1,6 +1,6 @@
 import { excessOf, type AccountUsage, type QuotaExcess } from "../../domain/account/quota.ts";
-import { countPost } from "../../domain/stats/work-changes.ts";
-import { stateAtPost } from "../../domain/task/task-transition.ts";
+import { countPost } from "../../domain/stats/work-counts.ts";
+import { stateAtPost } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
 import type { TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

@@ -1,4 +1,4 @@
-import { countFinished } from "../../domain/stats/work-changes.ts";
+import { countFinished } from "../../domain/stats/work-counts.ts";
 import { textBytes } from "../common/byte-sizes.ts";
 import type { LaneRef, LeftWork, RunRef, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

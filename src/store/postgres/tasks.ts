@@ -1,7 +1,13 @@
-import { entityTag } from "../../domain/entity-tag.ts";
-import { countCancelled, countCollected } from "../../domain/stats/work-changes.ts";
-import { decideCancel, openStateOf, STATE_CODES } from "../../domain/task/task-transition.ts";
-import type { OpenState, StoredState, TaskKey } from "../../domain/task/task.ts";
+import { entityTag } from "../../domain/id.ts";
+import { countCancelled, countCollected } from "../../domain/stats/work-counts.ts";
+import {
+  type OpenState,
+  STATE_CODES,
+  type StoredState,
+  type TaskKey,
+  decideCancel,
+  openStateOf,
+} from "../../domain/task/task.ts";
 import { READ_BYTES_MAX } from "../common/byte-sizes.ts";
 import { envelopeBytes } from "../common/large-task.ts";
 import { toSummary, toTask, type TaskRow } from "../common/task-row.ts";

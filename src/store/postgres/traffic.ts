@@ -1,5 +1,9 @@
-import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
-import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
+import {
+  type Durations,
+  HOUR_MS,
+  MINUTE_MS,
+  addDurations,
+} from "../../domain/stats/time-series.ts";
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
 import { toTraffic, type TrafficRow } from "../common/traffic-row.ts";
 import type { Store } from "../store.ts";

@@ -1,4 +1,4 @@
-import { StartedAttempts } from "../../domain/webhook/attempt-share.ts";
+import { StartedAttempts } from "../../domain/webhook/delivery.ts";
 import { toClaimedAttempt, type StartedRow } from "../common/attempt-row.ts";
 import type {
   AttemptRef,

@@ -1,8 +1,8 @@
 import { Worker } from "node:worker_threads";
 
 import { backupThreadEntry, threadOptions } from "../../assets.ts";
-import { messageOf } from "../../domain/message-of.ts";
-import type { TellProgress } from "../../domain/work-progress.ts";
+import { messageOf } from "../../domain/error.ts";
+import type { TellProgress } from "../../domain/log.ts";
 import type { BackupMessage, BackupOutcome, BackupThreadData } from "./backup-thread.ts";
 import type { BackupOrder } from "./backup.ts";
 import type { CopyDocument } from "./copy-facts.ts";

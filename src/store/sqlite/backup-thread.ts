@@ -1,7 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { messageOf } from "../../domain/message-of.ts";
-import type { WorkProgress } from "../../domain/work-progress.ts";
+import { messageOf } from "../../domain/error.ts";
+import type { WorkProgress } from "../../domain/log.ts";
 import { makeBackup, type BackupOrder } from "./backup.ts";
 import type { CopyDocument } from "./copy-facts.ts";
 import { CopyPace } from "./machine/copy-pace.ts";

@@ -1,8 +1,6 @@
 import type { AccountUsage } from "../../domain/account/quota.ts";
-import { CountTally } from "../../domain/stats/count-tally.ts";
-import { HostTally } from "../../domain/stats/host-tally.ts";
 import { TrafficTally } from "../../domain/stats/traffic-tally.ts";
-import type { WorkChanges } from "../../domain/stats/work-changes.ts";
+import { CountTally, HostTally, type WorkChanges } from "../../domain/stats/work-counts.ts";
 import { hostCountWriter } from "./host-counts.ts";
 import type { GatheredWork } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";

@@ -1,4 +1,4 @@
-import type { ClockReading } from "../../domain/clock/clock-reading.ts";
+import type { ClockReading } from "../../domain/clock/service-clock.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 
 import { schemaSql } from "../../assets.ts";
-import { messageOf } from "../../domain/message-of.ts";
+import { messageOf } from "../../domain/error.ts";
 import { countFacts, documentPath, readDocument, sha256Of } from "./copy-facts.ts";
 import type { CopyDocument, CopyFacts } from "./copy-facts.ts";
 import { isDamage, sqliteCodeOf, type Connection } from "./machine/connection.ts";

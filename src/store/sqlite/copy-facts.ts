@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from "node:fs";
 
 import { timeText } from "../../domain/clock/time.ts";
-import { codeOf } from "../../domain/message-of.ts";
+import { codeOf } from "../../domain/error.ts";
 import type { Connection } from "./machine/connection.ts";
 import { MIB_BYTES, UNWATCHED, type CopyWatch } from "./machine/copy-pace.ts";
 

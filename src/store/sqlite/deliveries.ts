@@ -1,4 +1,4 @@
-import { countAttempt, countNewSeries } from "../../domain/stats/work-changes.ts";
+import { countAttempt, countNewSeries } from "../../domain/stats/work-counts.ts";
 import {
   beginsAnew,
   FIRST_ATTEMPT,

@@ -1,4 +1,4 @@
-import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
+import { addDurations, type Durations } from "../../domain/stats/time-series.ts";
 import type { Connection } from "./machine/connection.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { everyStep } from "../../domain/every-step.ts";
+import { everyStep } from "../../domain/error.ts";
 import type { GroupCommit, SubmitOptions } from "../common/group-commit.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { StoreError } from "../store.ts";

@@ -1,4 +1,4 @@
-import type { Account } from "../../domain/account/account.ts";
+import type { Account } from "../../domain/account/key.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

@@ -1,4 +1,4 @@
-import { HOST_WORDS, type HostWriter } from "../../domain/stats/host-tally.ts";
+import { HOST_WORDS, type HostWriter } from "../../domain/stats/work-counts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { additions } from "./traffic-tally.ts";
 

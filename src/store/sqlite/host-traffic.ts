@@ -1,5 +1,4 @@
-import { addDurations, type Durations } from "../../domain/stats/duration-histogram.ts";
-import { HOUR_MS } from "../../domain/stats/time-series.ts";
+import { type Durations, HOUR_MS, addDurations } from "../../domain/stats/time-series.ts";
 import type { HostFailure, HostTraffic, HostTrafficQuery } from "../store.ts";
 import { parseDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";

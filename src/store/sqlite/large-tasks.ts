@@ -1,4 +1,4 @@
-import { entityTag } from "../../domain/entity-tag.ts";
+import { entityTag } from "../../domain/id.ts";
 import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import {
   envelopeBytes,

@@ -1,16 +1,17 @@
 import { newLeaseId } from "../../domain/id.ts";
 import {
+  type LeaseEnding,
+  type LeaseFacts,
+  type LeaseRef,
+  type LeaseTimes,
   decideBeat,
   decideLeaseEnd,
   leaseExpiry,
   lossesAfter,
   resumedLease,
   runsRevived,
-  type LeaseFacts,
-  type LeaseTimes,
-} from "../../domain/lease/lease-decision.ts";
-import type { LeaseEnding, LeaseRef } from "../../domain/lease/lease.ts";
-import { STATE_CODES } from "../../domain/task/task-transition.ts";
+} from "../../domain/lease/lease.ts";
+import { STATE_CODES } from "../../domain/task/task.ts";
 import type {
   BeatOutcome,
   LaneRef,
@@ -145,7 +146,7 @@ function claimWrites(connection: Connection, changes: BatchChanges) {
   } satisfies Steps;
 }
 
-/** The writes that follow from a decision on a lease, which domain/lease/lease-decision.ts makes. */
+/** The writes that follow from a decision on a lease, which domain/lease/lease.ts makes. */
 function leaseChanges(connection: Connection, { counts }: BatchChanges) {
   const end = connection.prepare<[object]>(END_LEASE);
   const reviveTask = connection.prepare<[object]>(REVIVE_TASK);

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 
 import { version } from "../../assets.ts";
-import { messageOf } from "../../domain/message-of.ts";
+import { messageOf } from "../../domain/error.ts";
 import { listByTurns } from "../common/list-turns.ts";
 import type { LoneNode } from "../common/lone-node.ts";
 import type { ReadOwner } from "../common/read-turns.ts";

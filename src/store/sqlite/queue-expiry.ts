@@ -1,4 +1,4 @@
-import { isMarkDue, waitsSince } from "../../domain/task/queue-mark.ts";
+import { isMarkDue, waitsSince } from "../../domain/stats/time-series.ts";
 import type { ExpiredTask, LaneRef, QueuePlace } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld } from "./holds.ts";

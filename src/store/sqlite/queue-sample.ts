@@ -1,5 +1,10 @@
-import { earlier, oldestSince, waitedMs, type QueuedTimes } from "../../domain/stats/queue-age.ts";
-import { MINUTE_MS } from "../../domain/stats/time-series.ts";
+import {
+  MINUTE_MS,
+  type QueuedTimes,
+  earlier,
+  oldestSince,
+  waitedMs,
+} from "../../domain/stats/time-series.ts";
 import { isHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

@@ -1,7 +1,7 @@
 import { isArrayBuffer } from "node:util/types";
 import { parentPort, workerData } from "node:worker_threads";
 
-import { messageOf } from "../../domain/message-of.ts";
+import { messageOf } from "../../domain/error.ts";
 import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import {
   FileFault,

@@ -1,13 +1,13 @@
 import { hasRoomBeside } from "../../domain/account/quota.ts";
-import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import {
+  type DeliveryFilter,
+  ORDERS_LISTED_MAX,
+  STEP_EXAMINED_MAX,
   examinedBy,
   hastensScheduled,
   isWorkedOff,
-  ORDERS_LISTED_MAX,
-  STEP_EXAMINED_MAX,
   stepSize,
-} from "../../domain/webhook/redelivery-order.ts";
+} from "../../domain/webhook/delivery.ts";
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
 import type { LaneRef } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

@@ -10,7 +10,7 @@ import {
 import { dirname } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
-import type { TellProgress } from "../../domain/work-progress.ts";
+import type { TellProgress } from "../../domain/log.ts";
 import { auditWrites } from "./audit.ts";
 import { CopyError, checkCopy, type SoundCopy } from "./copy-check.ts";
 import { sha256Of, type CopyFacts } from "./copy-facts.ts";

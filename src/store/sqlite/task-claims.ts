@@ -1,6 +1,6 @@
-import { countClaimed } from "../../domain/stats/work-changes.ts";
-import { inTurn, isClaimFull, newTurn, shareOf, type Turn } from "../../domain/task/claim-turns.ts";
-import { STATE_CODES } from "../../domain/task/task-transition.ts";
+import { countClaimed } from "../../domain/stats/work-counts.ts";
+import { inTurn, isClaimFull, newTurn, shareOf, type Turn } from "../../domain/task/run.ts";
+import { STATE_CODES } from "../../domain/task/task.ts";
 import type { ClaimedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { isHeld, nextEnabled } from "./holds.ts";

@@ -1,7 +1,11 @@
 import { openTasksOf, type AccountUsage } from "../../domain/account/quota.ts";
-import type { CountWriter } from "../../domain/stats/count-tally.ts";
-import type { CountedWord } from "../../domain/stats/work-changes.ts";
-import { toTaskCounts, toWorkCounts, type KeptCount } from "../../domain/stats/work-counts.ts";
+import {
+  type CountWriter,
+  type CountedWord,
+  type KeptCount,
+  toTaskCounts,
+  toWorkCounts,
+} from "../../domain/stats/work-counts.ts";
 import type { Connection } from "./machine/connection.ts";
 
 export const ADD_TO_COUNT = `

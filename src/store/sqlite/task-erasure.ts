@@ -1,7 +1,5 @@
-import type { HostChange } from "../../domain/stats/host-tally.ts";
-import { countErased } from "../../domain/stats/work-changes.ts";
-import { decideErasure } from "../../domain/task/task-transition.ts";
-import type { StoredState } from "../../domain/task/task.ts";
+import { type HostChange, countErased } from "../../domain/stats/work-counts.ts";
+import { type StoredState, decideErasure } from "../../domain/task/task.ts";
 import { TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { Connection } from "./machine/connection.ts";

@@ -1,6 +1,5 @@
-import { countFinished } from "../../domain/stats/work-changes.ts";
-import { STATE_CODES } from "../../domain/task/task-transition.ts";
-import { isFinished, type StoredState } from "../../domain/task/task.ts";
+import { countFinished } from "../../domain/stats/work-counts.ts";
+import { STATE_CODES, type StoredState, isFinished } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import { textBytes } from "../common/byte-sizes.ts";
 import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";

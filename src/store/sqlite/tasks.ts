@@ -1,17 +1,15 @@
 import { excessOf } from "../../domain/account/quota.ts";
-import { countCancelled, countCollected, countPost } from "../../domain/stats/work-changes.ts";
+import { countCancelled, countCollected, countPost } from "../../domain/stats/work-counts.ts";
 import {
+  type NewTask,
+  type OpenState,
+  type RefusedTask,
+  STATE_CODES,
+  type StoredState,
+  type TaskKey,
   decideCancel,
   openStateOf,
   stateAtPost,
-  STATE_CODES,
-} from "../../domain/task/task-transition.ts";
-import type {
-  NewTask,
-  OpenState,
-  RefusedTask,
-  StoredState,
-  TaskKey,
 } from "../../domain/task/task.ts";
 import { READ_BYTES_MAX, TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
 import { toTask, type TaskRow } from "../common/task-row.ts";

@@ -1,5 +1,4 @@
-import type { Durations } from "../../domain/stats/duration-histogram.ts";
-import { MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { type Durations, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import {
   HOST_WORDS,
   totalTally,

@@ -1,4 +1,4 @@
-import { OPEN_DELIVERY_MS } from "../../domain/clock/retention.ts";
+import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
 import { auditEraser } from "./audit.ts";

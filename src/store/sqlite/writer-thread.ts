@@ -1,8 +1,8 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 import { schemaSql } from "../../assets.ts";
-import { messageOf } from "../../domain/message-of.ts";
-import type { WorkProgress } from "../../domain/work-progress.ts";
+import { messageOf } from "../../domain/error.ts";
+import type { WorkProgress } from "../../domain/log.ts";
 import type { BatchReply, Operation } from "../common/batch.ts";
 import { openWriter } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";

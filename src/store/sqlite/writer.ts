@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 
 import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
-import { messageOf } from "../../domain/message-of.ts";
+import { messageOf } from "../../domain/error.ts";
 import type { BatchReply, BatchTransport } from "../common/batch.ts";
 import type { BatchRunner } from "./machine/batch.ts";
 import { openWriter, type Connection } from "./machine/connection.ts";

@@ -7,8 +7,8 @@ import fc from "fast-check";
 import pg from "pg";
 
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
-import { messageOf } from "../../../src/domain/message-of.ts";
-import type { TellProgress } from "../../../src/domain/work-progress.ts";
+import { messageOf } from "../../../src/domain/error.ts";
+import type { TellProgress } from "../../../src/domain/log.ts";
 import { MoveError } from "../../../src/store/move/report.ts";
 import { moveToFile } from "../../../src/store/move/to-file.ts";
 import { moveToServer } from "../../../src/store/move/to-server.ts";

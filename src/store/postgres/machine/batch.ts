@@ -1,4 +1,4 @@
-import { messageOf } from "../../../domain/message-of.ts";
+import { messageOf } from "../../../domain/error.ts";
 import type { BatchReply, Operation, Rejection } from "../../common/batch.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
 import type { BatchSql, SqlValue } from "./sql.ts";

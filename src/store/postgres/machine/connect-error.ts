@@ -1,4 +1,4 @@
-import { codeOf, messageOf } from "../../../domain/message-of.ts";
+import { codeOf, messageOf } from "../../../domain/error.ts";
 import { StoreError } from "../../store-error.ts";
 import type { ServerHostConfig } from "./server-address.ts";
 

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import pg from "pg";
 
 import { clearTimeout, setTimeout } from "../../../domain/clock/timers.ts";
-import { isError } from "../../../domain/message-of.ts";
+import { isError } from "../../../domain/error.ts";
 import type { Scalar, Sql, SqlValue } from "./sql.ts";
 
 /** The connection was lost: what had been sent may have happened, or not. */

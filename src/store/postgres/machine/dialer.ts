@@ -1,7 +1,6 @@
-import type { Clock } from "../../../domain/clock/clock.ts";
-import { wait } from "../../../domain/clock/wait.ts";
+import { type Clock, wait } from "../../../domain/clock/clock.ts";
+import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
-import { messageOf } from "../../../domain/message-of.ts";
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import { reachServer } from "./reach-server.ts";

@@ -1,5 +1,4 @@
-import { systemClock } from "../../../domain/clock/clock.ts";
-import { wait } from "../../../domain/clock/wait.ts";
+import { systemClock, wait } from "../../../domain/clock/clock.ts";
 import { NODE_ROLES } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 
-import type { Clock, Timer } from "../../../domain/clock/clock.ts";
-import { wait } from "../../../domain/clock/wait.ts";
+import { type Clock, type Timer, wait } from "../../../domain/clock/clock.ts";
+import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
-import { messageOf } from "../../../domain/message-of.ts";
 import type { ChangeListener, Changes } from "../../change.ts";
 import type { Connection } from "./connection.ts";
 import type { Dialer } from "./dialer.ts";

@@ -1,7 +1,6 @@
-import type { Clock } from "../../../domain/clock/clock.ts";
-import { wait } from "../../../domain/clock/wait.ts";
+import { type Clock, wait } from "../../../domain/clock/clock.ts";
+import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
-import { messageOf } from "../../../domain/message-of.ts";
 import { isPassing } from "./batch.ts";
 import { ConnectionLost } from "./connection.ts";
 import type { NodeLife } from "./writer.ts";

@@ -1,5 +1,4 @@
-import { systemClock } from "../../../domain/clock/clock.ts";
-import { wait } from "../../../domain/clock/wait.ts";
+import { systemClock, wait } from "../../../domain/clock/clock.ts";
 import { StoreError } from "../../store-error.ts";
 import { connectError } from "./connect-error.ts";
 import { ConnectionLost, sqlStateOf } from "./connection.ts";

@@ -1,5 +1,5 @@
+import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
-import { messageOf } from "../../../domain/message-of.ts";
 import type { Dialer } from "./dialer.ts";
 import { endExpired, type BeatAnswer } from "./heartbeat.ts";
 import type { Session } from "./server-state.ts";

@@ -5,7 +5,7 @@ import type { ClientConfig } from "pg";
 
 import { parseServerUrl } from "../../../domain/address/server-url.ts";
 import type { ServerHost, ServerUrl, TlsMode } from "../../../domain/address/server-url.ts";
-import { codeOf } from "../../../domain/message-of.ts";
+import { codeOf } from "../../../domain/error.ts";
 import { StoreError } from "../../store-error.ts";
 
 /** Where a database is, and how to sign in there. Frozen. */

@@ -1,5 +1,4 @@
-import { systemClock } from "../../../domain/clock/clock.ts";
-import { wait } from "../../../domain/clock/wait.ts";
+import { systemClock, wait } from "../../../domain/clock/clock.ts";
 import { StoreError } from "../../store-error.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
 import type { StepPart } from "./schema-steps.ts";

@@ -1,5 +1,5 @@
 import { setTimeout } from "../../../domain/clock/timers.ts";
-import { messageOf } from "../../../domain/message-of.ts";
+import { messageOf } from "../../../domain/error.ts";
 import type { BatchReply, BatchTransport, Operation, Rejection } from "../../common/batch.ts";
 import { StoreError } from "../../store-error.ts";
 import {

@@ -1,6 +1,6 @@
 import type Database from "better-sqlite3";
 
-import { messageOf } from "../../../domain/message-of.ts";
+import { messageOf } from "../../../domain/error.ts";
 import type { BatchFailure, BatchReply, Operation, Rejection } from "../../common/batch.ts";
 import type { FileTrouble } from "../../file-fault.ts";
 import type { Connection } from "./connection.ts";

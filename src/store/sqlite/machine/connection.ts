@@ -12,7 +12,7 @@ import { dirname } from "node:path";
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../../assets.ts";
-import { codeOf, isError, messageOf } from "../../../domain/message-of.ts";
+import { codeOf, isError, messageOf } from "../../../domain/error.ts";
 import { rewriteParameters } from "../../common/parameters.ts";
 import { damage, FileFault } from "../../file-fault.ts";
 import { StoreError } from "../../store-error.ts";

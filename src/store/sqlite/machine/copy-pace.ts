@@ -1,4 +1,4 @@
-import type { TellProgress } from "../../../domain/work-progress.ts";
+import type { TellProgress } from "../../../domain/log.ts";
 
 /** Whoever waits for long work on a copy. */
 export interface CopyWatch {

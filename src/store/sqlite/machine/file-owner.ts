@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 
-import { codeOf } from "../../../domain/message-of.ts";
+import { codeOf } from "../../../domain/error.ts";
 
 /**
  * Gives what root made beside a database to the user to whom the database belongs, or its folder where there is none yet:

@@ -1,6 +1,6 @@
 import { open, rm, unlink, type FileHandle } from "node:fs/promises";
 
-import { codeOf } from "../../../domain/message-of.ts";
+import { codeOf } from "../../../domain/error.ts";
 import { MIB_BYTES } from "./copy-pace.ts";
 
 // ext4 gives the room of a removed file back within one commit of its journal, and every fsync meanwhile waits: 46 to

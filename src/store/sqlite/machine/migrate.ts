@@ -1,4 +1,4 @@
-import type { TellProgress } from "../../../domain/work-progress.ts";
+import type { TellProgress } from "../../../domain/log.ts";
 import type { Connection } from "./connection.ts";
 import { findMigrationCopy, makeMigrationCopy } from "./migration-copy.ts";
 import { findMoveMark } from "./moved.ts";

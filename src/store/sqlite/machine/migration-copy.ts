@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 
-import { messageOf } from "../../../domain/message-of.ts";
+import { messageOf } from "../../../domain/error.ts";
 import { syncToDisk, type Connection } from "./connection.ts";
 
 /** The copy of a file as it was before a migration: where it is, or will be. */

@@ -1,6 +1,6 @@
 import { readFileSync, realpathSync, statSync, type BigIntStats } from "node:fs";
 
-import { codeOf } from "../../../domain/message-of.ts";
+import { codeOf } from "../../../domain/error.ts";
 import type { FileTrouble } from "../../file-fault.ts";
 import { refuseForeignLinks } from "./file-owner.ts";
 

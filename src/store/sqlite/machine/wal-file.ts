@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
 
-import { codeOf } from "../../../domain/message-of.ts";
+import { codeOf } from "../../../domain/error.ts";
 
 /** The content that SQLite would take from a -wal file. */
 export type WalContent =

@@ -1,4 +1,4 @@
-import { messageOf } from "../../../domain/message-of.ts";
+import { messageOf } from "../../../domain/error.ts";
 import { damage, type FileTrouble } from "../../file-fault.ts";
 import { sqliteCodeOf, isDamage } from "./connection.ts";
 

@@ -1,4 +1,5 @@
-import { listOf, rule, type Rule } from "../rule.ts";
+import { toLoopback } from "../address/host-name.ts";
+import { type Rule, listOf, rule } from "../rule.ts";
 
 /** How a receiver for tests answers a message. */
 export type ScriptedAnswer =
@@ -108,4 +109,12 @@ function readHeaders(raw: unknown): Readonly<Record<string, string>> | null {
     headers.push([name.toLowerCase(), value]);
   }
   return Object.fromEntries(headers);
+}
+
+/** The pattern of an inbox's name: every login names an inbox. */
+export const BOX_PATTERN = "^[A-Za-z0-9._@+-]{1,64}$";
+
+/** The URL at which a daemon for development receives for an inbox, as the daemon itself reaches it. */
+export function inboxUrl(daemonUrl: string, box: string): string {
+  return `${toLoopback(new URL(daemonUrl)).origin}/inbox/${box}`;
 }
