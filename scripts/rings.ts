@@ -176,6 +176,8 @@ export const RINGS: readonly Ring[] = [
       "domain/*",
       "ops/*",
       "store/store.ts",
+      ...["store/move/move.ts", "store/move/report.ts"],
+      "store/sqlite/migration-steps.ts",
       "assets.ts",
       "log.ts",
     ],

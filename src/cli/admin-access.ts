@@ -138,7 +138,7 @@ export const linkCommand = defineAdminCommand({
   mayCreate: true,
   async run(_given, { store, config, audit }) {
     // Loaded here, because the help needs none of it.
-    const { createSignInLink, findDashboard } = await import("../ops/link.ts");
+    const { createSignInLink, findDashboard } = await import("../ops/health.ts");
     if (!config.dashboard) {
       throw new CommandFailure(
         "the dashboard is switched off; take dashboard = false out of the configuration, or POSTBACKD_DASHBOARD out of the environment",

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { messageOf } from "../domain/error.ts";
 import type { Migrated } from "../ops/database.ts";
-import type { MoveReport } from "../ops/move.ts";
+import type { MoveReport } from "../store/move/report.ts";
 import { TEXT, flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";
@@ -64,7 +64,7 @@ export const moveCommand = defineCommand({
     if (from === null) throw new UsageError("--from is missing");
     if (to === null) throw new UsageError("--to is missing");
     await confirm(given, () => LOSS);
-    const { moveDatabase } = await import("../ops/move.ts");
+    const { moveDatabase } = await import("../store/move/move.ts");
     try {
       const sides = { from: valueOf(from), to: valueOf(to) };
       const report = await withProgress((tell) => moveDatabase({ ...sides, tell }));

@@ -11,7 +11,7 @@ import { STANDARD_DEV_LOGIN } from "../domain/account/account.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox.ts";
 import { createLogger } from "../log.ts";
-import { createSignInLink, dashboardUrl } from "../ops/link.ts";
+import { createSignInLink, dashboardUrl } from "../ops/health.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";

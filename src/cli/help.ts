@@ -1,4 +1,4 @@
-import { version } from "../assets.ts";
+import { buildFacts, version } from "../assets.ts";
 import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
 import type { Argument, ArgumentTable } from "./arguments.ts";
 import { type Command, defineCommand, subCommandsOf } from "./command.ts";
@@ -146,8 +146,9 @@ export const versionCommand = defineCommand({
   notes: "'postbackd --version' prints the version alone.",
   args: JSON_ARG,
   async run(given) {
-    const { programFacts } = await import("../ops/program-facts.ts");
-    const { version, commit, node, sqlite, schema } = programFacts();
+    const { SCHEMA_VERSION: schema } = await import("../store/sqlite/migration-steps.ts");
+    const { commit, sqlite } = buildFacts;
+    const { node } = process.versions;
     const parts = { postbackd: version, commit, node, sqlite, schema };
     printAnswer(given, {
       document: { version, commit, node, sqlite, schema },

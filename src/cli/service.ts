@@ -1,5 +1,5 @@
 import { executable } from "../assets.ts";
-import type { ServiceStep } from "../ops/service-install.ts";
+import type { ServiceStep } from "../ops/service.ts";
 import { toggle, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure } from "./failure.ts";
@@ -27,7 +27,7 @@ const install = defineCommand({
     "starts nothing. Your own changes to the unit belong into a drop-in: systemctl edit postbackd",
   args: DRY_RUN,
   async run(given) {
-    const { installSteps } = await import("../ops/service-install.ts");
+    const { installSteps } = await import("../ops/service.ts");
     const isDry = given["dry-run"];
     if (executable === null && !isDry)
       throw new CommandFailure(
@@ -45,7 +45,7 @@ const uninstall = defineCommand({
   args: { ...DRY_RUN, ...YES_ARG },
   async run(given) {
     requireRoot(given);
-    const { uninstallSteps } = await import("../ops/service-install.ts");
+    const { uninstallSteps } = await import("../ops/service.ts");
     const loss =
       "this stops the service: nothing is served, run or sent until it is installed again.";
     if (!given["dry-run"]) await confirm(given, () => loss);
@@ -72,7 +72,7 @@ async function doAll(
 ): Promise<void> {
   // Units and folders of the system are for everybody to read; the steps say what is not.
   process.umask(0o022);
-  const { doStep, ServiceError } = await import("../ops/service-install.ts");
+  const { doStep, ServiceError } = await import("../ops/service.ts");
   try {
     for (const step of steps()) {
       const isDone = isDry || (await doStep(step));

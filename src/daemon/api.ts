@@ -26,28 +26,25 @@ import { operations } from "../http/operations.ts";
 import { lookAtTypes } from "../http/operations/operator-runners.ts";
 import type { TaskWaiters } from "../http/task-waiters.ts";
 import { usageNotes } from "../http/usage-notes.ts";
-import type { BackupKeeper } from "../ops/backup-keeper.ts";
-import { ConditionBoard } from "../ops/condition-board.ts";
-import { conditionSource, type ConditionParts } from "../ops/condition-source.ts";
+import type { BackupKeeper } from "../ops/backup.ts";
+import { ConditionBoard, type ConditionParts, conditionSource } from "../ops/conditions.ts";
 import type { Database, Watch } from "../ops/database.ts";
-import type { EventSender } from "../ops/event-sender.ts";
-import type { LoopDelay } from "../ops/loop-watch.ts";
-import type { Meter } from "../ops/meter.ts";
+import type { EventSender, ReceiverWatch } from "../ops/events.ts";
+import type { LoopDelay, Meter } from "../ops/meter.ts";
 import {
-  metricsSource,
-  toTypeSample,
   type MetricsParts,
   type MetricsSource,
+  StoreSample,
+  type TypeSample,
+  metricsSource,
+  toTypeSample,
 } from "../ops/metrics.ts";
-import { absence, tellOfNode } from "../ops/nodes.ts";
-import type { ReceiverWatch } from "../ops/receiver-watch.ts";
-import { statusSource } from "../ops/service-status.ts";
+import { absence, statusSource, tellOfNode } from "../ops/nodes.ts";
 import { StorageWatch } from "../ops/storage.ts";
-import { StoreSample, type TypeSample } from "../ops/store-sample.ts";
 import type { Parser } from "../parser/parser.ts";
 import type { Engine } from "../run/engine.ts";
 import { FileFault, type LaneRef, type Store } from "../store/store.ts";
-import type { ConfigInForce } from "./config-in-force.ts";
+import type { ConfigInForce } from "./reload.ts";
 import { runnerTypes, shownRunner, systemSource } from "./system.ts";
 
 export interface ApiParts {

@@ -11,31 +11,26 @@ import { Arrivals } from "../http/server/arrivals.ts";
 import { atMetricsAddress, checkAddress } from "../http/server/listen-error.ts";
 import { PlaceShortage } from "../http/server/place-shortage.ts";
 import type { HttpServer, ServerOptions } from "../http/server/server.ts";
-import { BackupFolder } from "../ops/backup-folder.ts";
-import { BackupKeeper } from "../ops/backup-keeper.ts";
-import { DatabaseError, databaseOf } from "../ops/database-of.ts";
-import type { EventSender } from "../ops/event-sender.ts";
-import type { LoopDelay } from "../ops/loop-watch.ts";
-import { bothObservers, Meter } from "../ops/meter.ts";
-import { hasOthers } from "../ops/nodes.ts";
-import { guardObserver, readGauges } from "../ops/observer.ts";
-import { fitConnections } from "../ops/open-files.ts";
-import { ReceiverWatch } from "../ops/receiver-watch.ts";
-import { keepServedMode, modeOf } from "../ops/served-mode.ts";
+import { BackupFolder, BackupKeeper } from "../ops/backup.ts";
 import {
+  type TlsMaterial,
+  fitConnections,
   readTlsFiles,
   readWebhookAuthorities,
   warnOfValidity,
-  type TlsMaterial,
-} from "../ops/tls.ts";
+} from "../ops/check.ts";
+import { DatabaseError, databaseOf } from "../ops/database-of.ts";
+import { keepServedMode, modeOf } from "../ops/database.ts";
+import { type EventSender, ReceiverWatch } from "../ops/events.ts";
+import { type LoopDelay, Meter, bothObservers, guardObserver, readGauges } from "../ops/meter.ts";
+import { hasOthers } from "../ops/nodes.ts";
 import type { Engine } from "../run/engine.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryPause, Store } from "../store/store.ts";
 import type { Api } from "./api.ts";
 import { openClock } from "./clock.ts";
-import type { ConfigInForce } from "./config-in-force.ts";
 import { forDevelopment, type Closings } from "./development.ts";
-import { reloader, type SetLevel } from "./reload.ts";
+import { type ConfigInForce, type SetLevel, reloader } from "./reload.ts";
 
 export { DatabaseError } from "../ops/database-of.ts";
 export { NOT_RELOADED } from "./reload.ts";

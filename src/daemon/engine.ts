@@ -10,7 +10,6 @@ import type { CommandLine } from "../domain/task/run.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import { missingPrograms } from "../ops/check.ts";
 import type { Database } from "../ops/database.ts";
-import { endOrphanedCommands } from "../ops/orphan.ts";
 import { openResolver } from "../ops/url.ts";
 import type { Parser } from "../parser/parser.ts";
 import { CommandHost, type CommandHostOptions } from "../run/command-host.ts";
@@ -19,12 +18,13 @@ import { createEchoRunner } from "../run/echo.ts";
 import { Engine } from "../run/engine.ts";
 import { createFunctionRunner } from "../run/function.ts";
 import { createHttpRunner } from "../run/http.ts";
+import { endOrphans } from "../run/orphan.ts";
 import type { Runner } from "../run/runner.ts";
 import { ServiceWatch } from "../run/service-watch.ts";
 import type { TaskType } from "../run/task-dispatcher.ts";
 import type { WorkerType } from "../run/worker-desk.ts";
 import type { Store } from "../store/store.ts";
-import { canTakeOver } from "./config-in-force.ts";
+import { canTakeOver } from "./reload.ts";
 
 export interface EngineParts {
   readonly config: Config;
@@ -169,6 +169,26 @@ async function warnOfOrphans({ config, store, log }: EngineParts): Promise<void>
     log.warn(
       { type },
       "queued tasks wait for a type that is not configured: add it, or cancel them",
+    );
+  }
+}
+
+/**
+ * Ends the commands that a killed daemon left running, and logs how many processes those were. To be called before
+ * anything is run, because their tasks are run again.
+ */
+async function endOrphanedCommands(owner: string, log: Logger): Promise<void> {
+  const { ended, left } = await endOrphans({ owner });
+  if (ended > 0) {
+    log.warn(
+      { processes: ended },
+      "ended processes of commands that an earlier daemon left running when it was killed",
+    );
+  }
+  if (left > 0) {
+    log.warn(
+      { processes: left },
+      "processes of commands that an earlier daemon left running do not end, although they were killed",
     );
   }
 }

@@ -6,14 +6,14 @@ import { createMetricsApp, METRICS_LIMITS } from "../http/metrics/metrics-app.ts
 import { atMetricsAddress } from "../http/server/listen-error.ts";
 import { openServer } from "../http/server/server.ts";
 import { TaskWaiters } from "../http/task-waiters.ts";
-import { EventSender } from "../ops/event-sender.ts";
+import { EventSender } from "../ops/events.ts";
 import { policySource } from "../ops/url.ts";
 import { newParser } from "../parser/parser.ts";
 import { createApi, type Api, type ApiParts } from "./api.ts";
-import type { ConfigInForce } from "./config-in-force.ts";
 import type { DaemonOptions } from "./daemon.ts";
 import { openDesk, type Closings } from "./development.ts";
 import { createEngine, type EngineParts, type MadeEngine } from "./engine.ts";
+import type { ConfigInForce } from "./reload.ts";
 
 export { openServer };
 

@@ -9,13 +9,13 @@ import { timeText } from "../domain/clock/time.ts";
 import type { LogLine } from "../domain/log.ts";
 import type { StandingCondition } from "../domain/stats/condition.ts";
 import type { ConfiguredType, ShownRunner, SystemFacts } from "../http/operation-deps.ts";
-import type { BackupKeeper, BackupState } from "../ops/backup-keeper.ts";
-import type { ConditionBoard } from "../ops/condition-board.ts";
+import type { BackupKeeper, BackupState } from "../ops/backup.ts";
+import type { ConditionBoard } from "../ops/conditions.ts";
 import type { Database } from "../ops/database.ts";
-import type { LoopDelay } from "../ops/loop-watch.ts";
+import type { LoopDelay } from "../ops/meter.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
-import type { ConfigInForce } from "./config-in-force.ts";
+import type { ConfigInForce } from "./reload.ts";
 
 export interface SystemParts {
   readonly inForce: Readonly<ConfigInForce>;

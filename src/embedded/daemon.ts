@@ -11,7 +11,7 @@ import { ACTIVE_KEYS_MAX, newWorkerToken } from "../domain/account/key.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { WORKER_NAME } from "../domain/lease/lease.ts";
 import { quote } from "../domain/rule.ts";
-import { warnOfRisks } from "../ops/warnings.ts";
+import { warnOfRisks } from "../ops/check.ts";
 import { toLogger } from "./logger.ts";
 import type { DaemonAccount, DaemonSettings, EmbeddedDaemon } from "./options.ts";
 import { readSettings } from "./settings.ts";

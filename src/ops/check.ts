@@ -1,13 +1,26 @@
+import { type KeyObject, createPrivateKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-import type { Config, ConfigProblem } from "../config/config.ts";
-import { TlsFileError } from "../deliver/pem-file.ts";
-import { codeOf } from "../domain/error.ts";
-import { commandEnvironment, commandProblem } from "../run/program.ts";
-import type { Environment } from "../run/program.ts";
+import type { Config, ConfigProblem, TlsFiles } from "../config/config.ts";
+import {
+  PRIVATE_KEY,
+  type PemFile,
+  TlsFileError,
+  certificatesIn,
+  pemFault,
+  readPem,
+} from "../deliver/pem-file.ts";
+import { readAuthorities } from "../deliver/trust.ts";
+import { isLoopbackHost } from "../domain/address/address.ts";
+import type { ServerUrl } from "../domain/address/server-url.ts";
+import type { Clock } from "../domain/clock/clock.ts";
+import { codeOf, messageOf } from "../domain/error.ts";
+import type { Logger } from "../domain/log.ts";
+import type { HttpServer } from "../http/server/server.ts";
+import { type TlsPair, checkPair } from "../http/server/tls-server.ts";
+import { type Environment, commandEnvironment, commandProblem } from "../run/program.ts";
 import { readServerAddress } from "../store/postgres/machine/server-address.ts";
 import { StoreError } from "../store/store.ts";
-import { readTlsFiles, readWebhookAuthorities, validityFaults } from "./tls.ts";
 
 /** Finds everything that is wrong with files and commands that a valid configuration names. */
 export async function inspectConfig(
@@ -122,4 +135,249 @@ function readFault(file: string): string | null {
   } catch (error) {
     return codeOf(error) ?? "unknown error";
   }
+}
+
+/** A certificate with its key, checked, and the facts about it that may be logged. */
+export interface TlsMaterial extends TlsPair {
+  /** `CN=api.example.com`; empty for the many certificates that have only names. */
+  readonly subject: string;
+  /** `DNS:api.example.com, IP Address:192.0.2.1`. */
+  readonly names: string;
+  readonly validFrom: Date;
+  readonly validTo: Date;
+}
+
+/**
+ * Reads a certificate chain and its key. Throws a TlsFileError when a file is missing, cannot be read, is not
+ * PEM or is encrypted, and when the two do not belong together. A certificate that is not valid yet, or no longer, is
+ * returned all the same: see {@link warnOfValidity}.
+ */
+export function readTlsFiles(files: TlsFiles): TlsMaterial {
+  const certFile = { path: files.cert, name: "tls_cert" };
+  const keyFile = { path: files.key, name: "tls_key" };
+  const [cert, key] = [readPem(certFile), readPem(keyFile)];
+  const chain = certificatesIn(cert, certFile, EXCHANGED);
+  const privateKey = parseKey(key, keyFile);
+  const [own] = chain;
+  if (!own.checkPrivateKey(privateKey)) {
+    const index = chain.findIndex((each) => each.checkPrivateKey(privateKey));
+    const what =
+      index === -1
+        ? `does not belong to the certificate in ${files.cert}`
+        : `belongs to certificate ${index + 1} in ${files.cert}, which must be the first there`;
+    throw pemFault(keyFile, what);
+  }
+  try {
+    checkPair({ cert, key });
+  } catch (error) {
+    throw pemFault(certFile, `cannot be served with ${files.key}: ${messageOf(error)}`, error);
+  }
+  return {
+    cert,
+    key,
+    subject: own.subject?.split("\n").join(", ") ?? "",
+    names: own.subjectAltName ?? "",
+    validFrom: own.validFromDate,
+    validTo: own.validToDate,
+  };
+}
+
+/** The authorities of `webhooks.ca`, as PEM. Throws a TlsFileError if the file cannot be read or holds none. */
+export function readWebhookAuthorities({
+  webhooks: { ca },
+}: Pick<Config, "webhooks">): readonly string[] {
+  return ca === null ? [] : readAuthorities({ path: ca, name: "webhooks.ca" });
+}
+
+/** Logs that a certificate is not valid at this moment. Clients will refuse it, so somebody will look. */
+export function warnOfValidity(
+  material: TlsMaterial,
+  { now, log }: { readonly now: number; readonly log: Logger },
+): void {
+  const { subject, names, validFrom, validTo } = material;
+  const facts = { subject, names, validFrom: toText(validFrom), expires: toText(validTo) };
+  for (const fault of validityFaults(material, now)) log.warn(facts, fault);
+}
+
+/** The reasons why clients refuse a certificate at this moment. */
+export function validityFaults(
+  { validFrom, validTo }: Pick<TlsMaterial, "validFrom" | "validTo">,
+  now: number,
+): readonly string[] {
+  if (now > validTo.getTime()) {
+    return [
+      "the certificate has expired: clients refuse it; put a new one into its file and send SIGHUP",
+    ];
+  }
+  if (now < validFrom.getTime()) {
+    return ["the certificate is not valid yet: clients refuse it; is the clock right?"];
+  }
+  return [];
+}
+
+/**
+ * Reads the files again and serves new connections with them. Answers the certificate; if that fails, logs so, answers
+ * null, and serves the old one. Never throws.
+ */
+export function reloadTls(
+  server: Pick<HttpServer, "reloadTls">,
+  { tls, clock, log }: { readonly tls: TlsFiles; readonly clock: Clock; readonly log: Logger },
+): TlsMaterial | null {
+  try {
+    const material = readTlsFiles(tls);
+    server.reloadTls(material);
+    const { subject, names, validTo } = material;
+    const facts = { file: tls.cert, subject, names, expires: toText(validTo) };
+    log.info(facts, "certificate reloaded; new connections are served with it");
+    warnOfValidity(material, { now: clock.now(), log });
+    return material;
+  } catch (error) {
+    log.error({ reason: messageOf(error) }, "certificate not reloaded; the old one stays in use");
+    return null;
+  }
+}
+
+const EXCHANGED = ": are tls_cert and tls_key exchanged?";
+
+const ENCRYPTED = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4,ENCRYPTED/m;
+
+function parseKey(text: string, file: PemFile): KeyObject {
+  if (!PRIVATE_KEY.test(text)) {
+    const what = text.includes("-----BEGIN CERTIFICATE-----")
+      ? `holds a certificate and no private key${EXCHANGED}`
+      : "holds no private key in PEM form (-----BEGIN PRIVATE KEY-----)";
+    throw pemFault(file, what);
+  }
+  if (ENCRYPTED.test(text)) {
+    const what =
+      "is encrypted: nobody is there to type its pass phrase; openssl pkey -in FILE writes it " +
+      "without one, and the file must then be readable for this user only";
+    throw pemFault(file, what);
+  }
+  try {
+    return createPrivateKey(text);
+  } catch (error) {
+    throw pemFault(file, "is damaged: its private key cannot be read", error);
+  }
+}
+
+// A date that cannot be read must not end the daemon.
+function toText(date: Date): string {
+  return Number.isNaN(date.getTime()) ? "unknown" : date.toISOString();
+}
+
+/** Logs every decision of the operator that takes protection away: at every start, each by its name. */
+export function warnOfRisks(
+  { webhooks, insecureHttp, host, server }: Config,
+  { log, env }: { readonly log: Logger; readonly env: NodeJS.ProcessEnv },
+): void {
+  for (const target of webhooks.allow) {
+    log.warn({ target }, "webhooks may go to this target, public or not (webhooks.allow)");
+  }
+  if (insecureHttp) {
+    log.warn(
+      { host },
+      "plain HTTP is accepted beyond loopback: keys travel readable (insecure_http)",
+    );
+  }
+  if (server !== null) warnOfServer(server, log);
+  if (env["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
+    log.warn(
+      {},
+      "NODE_TLS_REJECT_UNAUTHORIZED=0 is set: webhooks check certificates nevertheless; " +
+        "take it out of the environment, command runners inherit it",
+    );
+  }
+}
+
+function warnOfServer({ hosts, tlsFiles }: ServerUrl, log: Logger): void {
+  for (const { host, tls } of hosts) {
+    if (host.startsWith("/") || isLoopbackHost(host)) continue;
+    if (tls === "disable") {
+      log.warn(
+        { host },
+        "the database is reached without TLS: tasks travel readable (sslmode=disable)",
+      );
+    }
+    if (tls === "require" && tlsFiles.rootCert === null) {
+      log.warn(
+        { host },
+        "the database's certificate is not checked: whoever stands on the way can read tasks (sslmode=require)",
+      );
+    }
+  }
+}
+
+/** The most files that this process may open; null on a system without /proc. Node raises the soft limit at its start. */
+export function openFilesMax(): number | null {
+  try {
+    const text = readFileSync("/proc/self/limits", "utf8");
+    const [, most] = /^Max open files\s+(\d+)/m.exec(text) ?? [];
+    return most === undefined ? null : Number(most);
+  } catch {
+    return null;
+  }
+}
+
+/** Databases, log, threads, pipes of commands, and the connections beyond the limits: health checks and metrics. */
+const OTHER_FILES = 200;
+
+/** The files that the process opens if all of its limits are reached. */
+export function filesWanted({ limits, webhooks }: Pick<Config, "limits" | "webhooks">): number {
+  return limits.connections + webhooks.maxInFlight + OTHER_FILES;
+}
+
+const SHARE_MIN = 1 / 4;
+
+/**
+ * The configuration with `limits.connections` lowered to the files that the process may open beside its webhooks, and a
+ * line in the log about it. Without a free descriptor no connection is accepted, not even for a health check.
+ */
+export function fitConnections(
+  config: Config,
+  { log, filesMax = openFilesMax() }: { readonly log: Logger; readonly filesMax?: number | null },
+): Config {
+  const { limits, webhooks } = config;
+  if (filesMax === null) return config;
+  const free = Math.max(0, filesMax - OTHER_FILES);
+  const most = Math.max(1, free - webhooks.maxInFlight, Math.floor(free * SHARE_MIN));
+  if (limits.connections <= most) return config;
+  const wanted = filesWanted(config);
+  log.warn(
+    { connections: most, configured: limits.connections, open_files: filesMax, wanted },
+    "limits.connections is lowered: the process may open too few files (LimitNOFILE, ulimit -n)",
+  );
+  return { ...config, limits: { ...limits, connections: most } };
+}
+
+/** The result of one check. */
+export interface Finding {
+  /** The name of the check: `disk`. Several findings may have the same. */
+  readonly check: string;
+  readonly verdict: Verdict;
+  /** One sentence without a full stop. */
+  readonly detail: string;
+  /** How to mend it, without a full stop; null where nothing is wrong. */
+  readonly remedy: string | null;
+}
+
+/** `skipped` could not be looked at; why stands in the detail. */
+export type Verdict = "ok" | "warning" | "failed" | "skipped";
+
+export function sound(check: string, detail: string): Finding {
+  return { check, verdict: "ok", detail, remedy: null };
+}
+
+export function skipped(check: string, detail: string): Finding {
+  return { check, verdict: "skipped", detail, remedy: null };
+}
+
+/** The daemon works, but somebody should look. */
+export function warning(check: string, detail: string, remedy: string): Finding {
+  return { check, verdict: "warning", detail, remedy };
+}
+
+/** The daemon does not start, or loses or refuses work. */
+export function failure(check: string, detail: string, remedy: string): Finding {
+  return { check, verdict: "failed", detail, remedy };
 }

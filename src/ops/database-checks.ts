@@ -13,9 +13,9 @@ import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import { SCHEMA_VERSION } from "../store/sqlite/migration-steps.ts";
 import { rowFault } from "../store/sqlite/row-check.ts";
 import { StoreError } from "../store/store.ts";
+import { failure, skipped, sound, warning, type Finding } from "./check.ts";
 import { DatabaseError, databaseOf } from "./database-of.ts";
-import { fileSystemOf, type FileSystem } from "./file-system.ts";
-import { failure, skipped, sound, warning, type Finding } from "./finding.ts";
+import { fileSystemOf, type FileSystem } from "./storage.ts";
 
 /** Examines the place of the database and its owner; of a database on a server all that the server says of itself. */
 export async function checkDatabase(config: Config): Promise<readonly Finding[]> {

@@ -1,42 +1,41 @@
-import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { type Stats, accessSync, constants, existsSync, statSync, statfsSync } from "node:fs";
 import { stat, statfs } from "node:fs/promises";
+import { userInfo } from "node:os";
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { clearInterval, setInterval } from "../domain/clock/timers.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import type { TellProgress } from "../domain/log.ts";
-import { startBackup, type BackupRun } from "../store/sqlite/backup-run.ts";
+import { type BackupRun, startBackup } from "../store/sqlite/backup-run.ts";
 import type { BackupOrder } from "../store/sqlite/backup.ts";
 import { sqliteCodeOf } from "../store/sqlite/machine/connection.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
+import { followLinks } from "../store/sqlite/machine/file-owner.ts";
 import {
   InstanceLock,
   InstanceLockError,
-  readHolder,
   type LockHolder,
+  readHolder,
 } from "../store/sqlite/machine/instance-lock.ts";
 import type { MigrationStart } from "../store/sqlite/machine/migrate.ts";
 import { unfinishedCopy } from "../store/sqlite/machine/migration-copy.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
 import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
-import { restoreCopy, type Restoration, type Restored } from "../store/sqlite/restore.ts";
-import { openSqliteStore, type SqliteStoreOptions } from "../store/sqlite/sqlite-store.ts";
-import { StoreError, type Store } from "../store/store.ts";
-import { DatabaseError } from "./database.ts";
-import type {
-  AdminStore,
-  Database,
-  DatabaseSizes,
-  DaemonStoreParts,
-  Watch,
-  WatchParts,
+import { type Restoration, type Restored, restoreCopy } from "../store/sqlite/restore.ts";
+import { type SqliteStoreOptions, openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { type Store, StoreError } from "../store/store.ts";
+import {
+  type AdminStore,
+  type DaemonStoreParts,
+  type Database,
+  DatabaseError,
+  type DatabaseSizes,
+  type Watch,
+  type WatchParts,
+  refuseServedFile,
 } from "./database.ts";
-import { becomeOwner } from "./file-owner.ts";
-import { fileSystemOf } from "./file-system.ts";
-import { FileWatch } from "./file-watch.ts";
-import { fileOwner } from "./orphan.ts";
-import { refuseServedFile } from "./served-mode.ts";
+import { FileWatch, fileSystemOf } from "./storage.ts";
 
 /** A database in a SQLite file of this machine. */
 export class FileDatabase implements Database {
@@ -290,4 +289,59 @@ function diskHint(file: string): string {
   const { bavail, bsize } = statfsSync(dirname(file));
   const isFull = bavail * bsize < LITTLE_SPACE_BYTES;
   return isFull ? "; its disk has almost no free space: make some and start again" : "";
+}
+
+/**
+ * Makes this process, when it is root's, the user to whom a database file belongs, or to whom its folder belongs where
+ * there is no file yet; for good. So nothing that it leaves there is root's, and nothing that this user has put there,
+ * such as a link, is followed with root's rights. Answers the user's name; null when it stays what it was: it is not
+ * root's, the file is, or that user cannot reach the file.
+ */
+export function becomeOwner(file: string): string | null {
+  if (process.geteuid?.() !== 0) return null;
+  // The user who made a link may aim it at any file, so root acts as that user and not as the owner of the file.
+  const owner = followLinks(file).foreign?.stats ?? look(file) ?? look(dirname(file));
+  if (owner === null || owner.uid === 0 || !isReachedBy(owner, dirname(file))) return null;
+  process.setgroups?.([owner.gid]);
+  process.setgid?.(owner.gid);
+  process.setuid?.(owner.uid);
+  return nameOfThisUser();
+}
+
+/** The name of the user that this process acts as; the number where nobody has given a name to it. */
+function nameOfThisUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `user ${process.geteuid?.()}`;
+  }
+}
+
+function look(path: string): Stats | null {
+  return statSync(path, { throwIfNoEntry: false }) ?? null;
+}
+
+/** Tries it as that user: only the system knows all of its rules. */
+function isReachedBy({ uid, gid }: Stats, folder: string): boolean {
+  const groupBefore = process.getegid?.() ?? 0;
+  process.setegid?.(gid);
+  process.seteuid?.(uid);
+  try {
+    return look(folder) !== null;
+  } catch {
+    return false;
+  } finally {
+    process.seteuid?.(0);
+    process.setegid?.(groupBefore);
+  }
+}
+
+/**
+ * The name under which the commands of a file's daemon run: the file itself, whatever path leads to it. While a daemon
+ * lives it holds the file open, so no other file of the machine has the same numbers, and it holds the instance lock,
+ * so no other daemon has the same file.
+ */
+export function fileOwner(file: string): string {
+  const { dev, ino } = statSync(file, { bigint: true });
+  return `database-${dev}-${ino}`;
 }

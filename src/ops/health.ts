@@ -2,12 +2,15 @@ import { existsSync } from "node:fs";
 
 import type { Config } from "../config/config.ts";
 import { CONNECTION_REFUSED } from "../deliver/failure.ts";
-import { probe, type Probe } from "../deliver/health-probe.ts";
+import { type Probe, probe } from "../deliver/health-probe.ts";
+import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/account.ts";
+import { newSignInToken } from "../domain/account/credentials.ts";
 import { toLoopback } from "../domain/address/host-name.ts";
 import { type Clock, wait, withDeadline } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
+import { REFERENCE_PATH } from "../http/reference/reference-files.ts";
+import type { AuditEntry, Store } from "../store/store.ts";
 import { databaseOf } from "./database-of.ts";
-import { listenUrl } from "./listen-url.ts";
 
 /** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
 export type Health =
@@ -217,4 +220,63 @@ function parseObject(body: string): object {
     // It is not JSON, so it is not our daemon.
     return {};
   }
+}
+
+/** Makes a link to the dashboard at a base URL, shown only this once. */
+export async function createSignInLink(
+  baseUrl: string,
+  {
+    store,
+    clock,
+    audit,
+  }: {
+    readonly store: Pick<Store, "createSignInLink">;
+    readonly clock: Clock;
+    readonly audit: AuditEntry;
+  },
+): Promise<{ readonly url: string; readonly expiresAt: number }> {
+  const { secret, hash } = newSignInToken();
+  const expiresAt = clock.now() + SIGN_IN_LINK_MS;
+  await store.createSignInLink({ hash, expiresAt, audit });
+  return { url: baseUrl + signInPath(secret), expiresAt };
+}
+
+/** The address of the dashboard in a browser, for a daemon that serves at this URL. */
+export function dashboardUrl({ publicUrl }: Pick<Config, "publicUrl">, url: string): string {
+  return publicUrl ?? toLoopback(new URL(url)).origin;
+}
+
+/** The address of the API's reference in a browser, for the same daemon. */
+export function referenceUrl(config: Pick<Config, "publicUrl">, url: string): string {
+  return dashboardUrl(config, url) + REFERENCE_PATH;
+}
+
+/** The place of the dashboard, and whether a daemon answered there. */
+export interface DashboardPlace {
+  readonly url: string;
+  /** Null when nobody was asked, because the operator has configured the place. */
+  readonly isServed: boolean | null;
+}
+
+/**
+ * Finds the address of a database's dashboard in a browser: the public URL, else the place where its daemon
+ * answers, else where one would listen. Null when that is not known.
+ */
+export async function findDashboard(config: Config, clock: Clock): Promise<DashboardPlace | null> {
+  if (config.publicUrl !== null) return { url: config.publicUrl, isServed: null };
+  const running = await findDaemonUrl(config, clock);
+  if (running !== null) return { url: running, isServed: true };
+  const url = listenUrl(config);
+  return url === null ? null : { url: dashboardUrl(config, url), isServed: false };
+}
+
+/** The URL at which a daemon of this configuration listens; null with port 0, which finds a free one. */
+export function listenUrl({
+  tls,
+  host,
+  port,
+}: Pick<Config, "tls" | "host" | "port">): string | null {
+  if (port === 0) return null;
+  const scheme = tls === null ? "http" : "https";
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

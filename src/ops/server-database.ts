@@ -29,7 +29,7 @@ import type {
   Watch,
   WatchParts,
 } from "./database.ts";
-import { ServerWatch } from "./server-watch.ts";
+import { ServerWatch } from "./storage.ts";
 
 const SERVER_BACKUP =
   "the database is on a PostgreSQL server, whose own tools do this better: 'pg_dump --format=custom' for a copy and " +

@@ -1,6 +1,10 @@
-import type { Clock } from "../domain/clock/clock.ts";
+import { statfsSync } from "node:fs";
+import { dirname } from "node:path";
+
+import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
-import { StoreError, type Store } from "../store/store.ts";
+import { type DatabaseWarning, databaseWarnings } from "../domain/stats/health.ts";
+import { FileFault, type Store, StoreError } from "../store/store.ts";
 
 export interface StorageWatchDeps {
   readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite" | "hasSeveralAccounts">;
@@ -19,7 +23,7 @@ const NO_WRITES =
 
 // One second of writing at full speed takes far less than the floor leaves.
 const AGE_MS_MAX = 1000;
-const TOLD_EVERY_MS = 60_000;
+const SHORTAGE_TOLD_MS = 60_000;
 
 /**
  * Tells whether there is room for new data: the disk's floor, the database's quota, and whether the last write found
@@ -100,7 +104,7 @@ export class StorageWatch {
     }
     // When small writes find room and larger ones do not, the shortage comes and goes.
     const now = clock.monotonic();
-    if (this.#toldOf === shortage && now - this.#toldAt < TOLD_EVERY_MS) return;
+    if (this.#toldOf === shortage && now - this.#toldAt < SHORTAGE_TOLD_MS) return;
     this.#toldOf = shortage;
     this.#toldAt = now;
     this.#isTold = true;
@@ -154,4 +158,198 @@ interface Room {
   readonly used: number;
   /** The bytes that are free on the disk; Infinity when that is not known. */
   readonly free: number;
+}
+
+export interface FileWatchDeps {
+  readonly store: Pick<Store, "checkFile" | "fault" | "lookAtFile">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The database file. */
+  readonly file: string;
+}
+
+// Until it looks, tasks are acknowledged that are lost with the file. A look costs three calls of stat.
+const FILE_LOOK_MS = 1000;
+// A start has other things to do, and a daemon that runs for less is a test.
+const CHECK_AFTER_MS = 60_000;
+const CHECK_EVERY_MS = 24 * 3_600_000;
+const PAUSE_MS_MIN = 1000;
+// The check takes a tenth of the time.
+const PAUSES_PER_CHECK = 9;
+
+/**
+ * Watches the database file while it is served, even when no request comes. Every second it checks that the file is
+ * still in its place and the same; a minute after a start, and then once a day, it checks the file for damage.
+ */
+export class FileWatch {
+  readonly #deps: FileWatchDeps;
+  #isClosed = false;
+  #lookTimer: Timer | null = null;
+  #checkTimer: Timer | null = null;
+
+  constructor(deps: FileWatchDeps) {
+    this.#deps = deps;
+  }
+
+  /** Watches until {@link close}, or until something is wrong, which is then so for good. */
+  start(): void {
+    this.#planLook();
+    this.#planCheck(CHECK_AFTER_MS);
+  }
+
+  /** A file's fault tells what is wrong with it. */
+  warnings(): readonly string[] {
+    return [];
+  }
+
+  /** Stops watching. Safe to call twice. */
+  close(): void {
+    this.#lookTimer?.cancel();
+    this.#checkTimer?.cancel();
+    this.#isClosed = true;
+  }
+
+  #planLook(): void {
+    this.#lookTimer = this.#deps.clock.setTimer(FILE_LOOK_MS, () => this.#look(), "tick");
+  }
+
+  #look(): void {
+    this.#deps.store.lookAtFile();
+    if (!this.#reportFault()) this.#planLook();
+  }
+
+  #reportFault(): boolean {
+    const { store, log, file } = this.#deps;
+    const fault = store.fault();
+    if (this.#isClosed || !(fault instanceof FileFault)) return this.#isClosed;
+    log.error({ file }, `nothing is acknowledged any more (50300): ${fault.message}`);
+    this.close();
+    return true;
+  }
+
+  #planCheck(afterMs: number): void {
+    if (this.#isClosed) return;
+    const check = (): void => void this.#check();
+    this.#checkTimer = this.#deps.clock.setTimer(afterMs, check, "tick");
+  }
+
+  async #check(): Promise<void> {
+    const { store, clock, log } = this.#deps;
+    const startedAt = clock.monotonic();
+    try {
+      const step = await store.checkFile();
+      if (this.#reportFault()) return;
+      const tookMs = clock.monotonic() - startedAt;
+      const pauseMs = Math.max(PAUSE_MS_MIN, PAUSES_PER_CHECK * tookMs);
+      this.#planCheck(step === "more" ? pauseMs : CHECK_EVERY_MS);
+    } catch (error) {
+      if (this.#reportFault()) return;
+      log.warn({ err: error }, "the database file could not be checked for damage");
+      this.#planCheck(CHECK_EVERY_MS);
+    }
+  }
+}
+
+export interface ServerWatchDeps {
+  readonly store: Pick<Store, "cluster" | "findDatabaseHealth">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+// Posts are refused from 5 s on after the only standby that commits wait for has gone: who asks then is told why.
+const SERVER_LOOK_MS = 5000;
+const WARNED_EVERY_MS = 3_600_000;
+
+/**
+ * Watches the server of the database while it is served. Every node looks every few seconds, because each is asked how it is;
+ * what is wrong is logged by the one that sweeps, once an hour while it lasts.
+ */
+export class ServerWatch {
+  readonly #deps: ServerWatchDeps;
+  /** When each was logged last, by the monotonic clock. */
+  readonly #toldAt = new Map<string, number>();
+  #warnings: readonly DatabaseWarning[] = [];
+  #timer: Timer | null = null;
+
+  constructor(deps: ServerWatchDeps) {
+    this.#deps = deps;
+  }
+
+  /** Looks at once, and then again and again until {@link close}. */
+  start(): void {
+    // A look is answered or given up within seconds.
+    this.#timer = this.#deps.clock.setTimer(SERVER_LOOK_MS, () => this.start());
+    void this.#look();
+  }
+
+  /** The findings of the last look. */
+  warnings(): readonly string[] {
+    return this.#warnings.map(({ text }) => text);
+  }
+
+  /** Stops watching. Safe to call twice. */
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  async #look(): Promise<void> {
+    const { store, log } = this.#deps;
+    try {
+      const health = await store.findDatabaseHealth();
+      this.#warnings = health === null ? [] : databaseWarnings(health);
+      if (store.cluster.holds("sweep")) this.#tell();
+    } catch (error) {
+      // The last findings may be long over. A server that cannot be reached is reported by whoever needs it.
+      this.#warnings = [];
+      if (!(error instanceof StoreError)) {
+        log.warn({ err: error }, "the health of the database could not be read");
+      }
+    }
+  }
+
+  #tell(): void {
+    const { clock, log } = this.#deps;
+    const now = clock.monotonic();
+    for (const { text, facts } of this.#warnings) {
+      if (now - (this.#toldAt.get(text) ?? Number.NEGATIVE_INFINITY) < WARNED_EVERY_MS) continue;
+      this.#toldAt.set(text, now);
+      log.warn(facts, text);
+    }
+  }
+}
+
+/** The kind of a file system, as far as it matters to a database. */
+export interface FileSystem {
+  /** As `mount` names it, or its number. */
+  readonly name: string;
+  readonly kind: "local" | "network" | "memory" | "overlay";
+}
+
+// The numbers of statfs(2). SQLite's locks and its shared memory do not reach other machines: two daemons on a network
+// file system would each believe that they are alone.
+const KINDS: ReadonlyMap<number, FileSystem> = new Map([
+  [0x6969, { name: "nfs", kind: "network" }],
+  [0x517b, { name: "smb", kind: "network" }],
+  [0xff534d42, { name: "cifs", kind: "network" }],
+  [0xfe534d42, { name: "smb2", kind: "network" }],
+  [0x01021997, { name: "9p", kind: "network" }],
+  [0x00c36400, { name: "ceph", kind: "network" }],
+  [0x5346414f, { name: "afs", kind: "network" }],
+  [0x01161970, { name: "gfs2", kind: "network" }],
+  [0x7461636f, { name: "ocfs2", kind: "network" }],
+  [0x0bd00bd0, { name: "lustre", kind: "network" }],
+  [0x01021994, { name: "tmpfs", kind: "memory" }],
+  [0x858458f6, { name: "ramfs", kind: "memory" }],
+  [0x794c7630, { name: "overlay", kind: "overlay" }],
+]);
+
+/** The file system that a file lies on, or would. Throws when its folder cannot be asked. */
+export function fileSystemOf(file: string): FileSystem {
+  return fileSystemOfType(statfsSync(dirname(file)).type);
+}
+
+/** The file system of this number of statfs(2), which is signed on some machines. */
+export function fileSystemOfType(type: number): FileSystem {
+  const number = type >>> 0;
+  return KINDS.get(number) ?? { name: `0x${number.toString(16)}`, kind: "local" };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { installSteps, ServiceError, unitText } from "../../src/ops/service-install.ts";
+import { installSteps, ServiceError, unitText } from "../../src/ops/service.ts";
 import { runProgram } from "../helpers/program.ts";
 
 const TEMPLATE = readFileSync(new URL("../../deploy/postbackd.service", import.meta.url), "utf8");

@@ -10,8 +10,10 @@ import { newChangedProgram } from "./changed-program.ts";
 
 /** The waits that lie between what happens and what the operator is told, by file. */
 const WAITS: Readonly<Record<string, readonly string[]>> = {
-  "ops/condition-board.ts": ["LOOK_MS", "OVER_AFTER_MS", "HANDED_OVER_MS"],
-  "ops/condition-source.ts": ["WORKERS_HEARD_MS", "MISSING_MS"],
+  "ops/conditions.ts": [
+    ...["LOOK_MS", "OVER_AFTER_MS", "HANDED_OVER_MS"],
+    ...["WORKERS_HEARD_MS", "MISSING_MS"],
+  ],
   "domain/stats/condition.ts": ["WAIT_MS_MIN"],
 };
 
@@ -37,7 +39,7 @@ function withShortWaits(): Plugin {
   return {
     name: "short-waits",
     setup(setup) {
-      setup.onLoad({ filter: /\/condition(-\w+)?\.ts$/ }, ({ path }) => {
+      setup.onLoad({ filter: /\/conditions?\.ts$/ }, ({ path }) => {
         const contents = texts.get(path);
         return contents === undefined ? undefined : { contents, loader: "ts" };
       });

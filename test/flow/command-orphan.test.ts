@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { fileOwner } from "../../src/ops/orphan.ts";
+import { fileOwner } from "../../src/ops/file-database.ts";
 import { RUN_OF } from "../../src/run/orphan.ts";
 import { readProcess } from "../../src/run/process-table.ts";
 import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";

@@ -10,8 +10,7 @@ import { systemClock, type Clock, type Timer } from "../../src/domain/clock/cloc
 import type { Logger } from "../../src/domain/log.ts";
 import { LiveFeed } from "../../src/http/live/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
-import { FileWatch } from "../../src/ops/file-watch.ts";
-import { StorageWatch } from "../../src/ops/storage.ts";
+import { FileWatch, StorageWatch } from "../../src/ops/storage.ts";
 import { Engine } from "../../src/run/engine.ts";
 import { Sweeper } from "../../src/run/sweeper.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";

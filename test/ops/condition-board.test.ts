@@ -5,8 +5,8 @@ import { setImmediate } from "node:timers/promises";
 import type { Condition, ConditionName } from "../../src/domain/stats/condition.ts";
 import type { OperatorEvent } from "../../src/domain/webhook/webhook-request.ts";
 import { createLogger } from "../../src/log.ts";
-import { ConditionBoard } from "../../src/ops/condition-board.ts";
-import { ReceiverWatch, type GivenUp } from "../../src/ops/receiver-watch.ts";
+import { ConditionBoard } from "../../src/ops/conditions.ts";
+import { ReceiverWatch, type GivenUp } from "../../src/ops/events.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const LOOK_MS = 15_000;

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { loadConfig } from "../../src/config/config.ts";
-import { conditionSource } from "../../src/ops/condition-source.ts";
-import type { TypeSample } from "../../src/ops/store-sample.ts";
+import { conditionSource } from "../../src/ops/conditions.ts";
+import type { TypeSample } from "../../src/ops/metrics.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

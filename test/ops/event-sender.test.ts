@@ -6,7 +6,7 @@ import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import type { OperatorEvent } from "../../src/domain/webhook/webhook-request.ts";
 import { createLogger } from "../../src/log.ts";
-import { EventSender } from "../../src/ops/event-sender.ts";
+import { EventSender } from "../../src/ops/events.ts";
 import { startSender, toPolicy } from "../deliver/sender-setup.ts";
 import { readEvent } from "../flow/shown-event.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

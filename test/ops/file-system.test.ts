@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { judgePlace } from "../../src/ops/database-checks.ts";
-import { fileSystemOf, fileSystemOfType } from "../../src/ops/file-system.ts";
+import { fileSystemOf, fileSystemOfType } from "../../src/ops/storage.ts";
 
 test("knows network file systems by their numbers, also by those that read as negative", () => {
   for (const [type, name, kind] of [

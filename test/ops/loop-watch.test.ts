@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { LoopWatch } from "../../src/ops/loop-watch.ts";
+import { LoopWatch } from "../../src/ops/meter.ts";
 
 /** A watch that looks when it is told that so much time has passed. */
 function startWatch() {

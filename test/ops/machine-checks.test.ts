@@ -3,7 +3,7 @@ import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { checkClock, checkLimits } from "../../src/ops/machine-checks.ts";
+import { checkClock, checkLimits } from "../../src/ops/doctor.ts";
 import { loaded } from "../helpers/config.ts";
 import { tempFolder } from "../helpers/daemon.ts";
 

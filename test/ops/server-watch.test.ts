@@ -4,7 +4,7 @@ import { setImmediate } from "node:timers/promises";
 
 import type { LogFacts } from "../../src/domain/log.ts";
 import type { DatabaseHealth } from "../../src/domain/stats/health.ts";
-import { ServerWatch } from "../../src/ops/server-watch.ts";
+import { ServerWatch } from "../../src/ops/storage.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { ServiceManager } from "../../src/ops/service-manager.ts";
+import { ServiceManager } from "../../src/ops/service.ts";
 import type { ProgramEnd } from "../../src/run/program-run.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

@@ -7,7 +7,7 @@ import { test, type TestContext } from "node:test";
 
 import { TlsFileError } from "../../src/deliver/pem-file.ts";
 import { createLogger } from "../../src/log.ts";
-import { readTlsFiles, warnOfValidity } from "../../src/ops/tls.ts";
+import { readTlsFiles, warnOfValidity } from "../../src/ops/check.ts";
 import { makeCertificate } from "../deliver/certificate.ts";
 import { tempFolder } from "../helpers/daemon.ts";
 

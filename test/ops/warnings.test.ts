@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { warnOfRisks } from "../../src/ops/warnings.ts";
+import { warnOfRisks } from "../../src/ops/check.ts";
 import { loaded } from "../helpers/config.ts";
 
 /** The warnings of a start with this database. */

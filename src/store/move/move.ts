@@ -1,13 +1,11 @@
 import { resolve } from "node:path";
 
-import { isUrlLike } from "../domain/address/server-url.ts";
-import type { TellProgress } from "../domain/log.ts";
-import { MoveError, type MoveReport } from "../store/move/report.ts";
-import { moveToFile } from "../store/move/to-file.ts";
-import { moveToServer } from "../store/move/to-server.ts";
-import { parseServerAddress } from "../store/postgres/machine/server-address.ts";
-
-export type { MoveReport } from "../store/move/report.ts";
+import { isUrlLike } from "../../domain/address/server-url.ts";
+import type { TellProgress } from "../../domain/log.ts";
+import { parseServerAddress } from "../postgres/machine/server-address.ts";
+import { MoveError, type MoveReport } from "./report.ts";
+import { moveToFile } from "./to-file.ts";
+import { moveToServer } from "./to-server.ts";
 
 /** From where to where: one of them is a file, the other the URL of a server. */
 export interface Move {
