@@ -4,16 +4,19 @@ import { HostsScreen } from "./hosts/hosts.tsx";
 import { KeysScreen } from "./keys/keys.tsx";
 import { OverviewScreen } from "./overview/overview.tsx";
 import { Announcer } from "./part/announcer.tsx";
-import { Problem } from "./part/notice.tsx";
+import { Problem } from "./part/panel.tsx";
 import { PostDialog } from "./post/post-dialog.tsx";
 import { isDev } from "./shell/api.ts";
-import { devScript, watchDev } from "./shell/dev-script.ts";
-import { KeyHelp } from "./shell/key-help.tsx";
 import { startLive } from "./shell/live.ts";
-import { Navigation, watchTitle } from "./shell/navigation.tsx";
-import { NotFoundScreen } from "./shell/not-found.tsx";
-import { operatorScript, operatorScriptProblem, watchOperator } from "./shell/operator-script.ts";
+import { KeyHelp, Navigation, NotFoundScreen, watchTitle } from "./shell/navigation.tsx";
 import { actsFor, pathParts } from "./shell/route.ts";
+import {
+  devScript,
+  operatorScript,
+  operatorScriptProblem,
+  watchDev,
+  watchOperator,
+} from "./shell/scripts.ts";
 import { isOperator, session } from "./shell/session.ts";
 import { SignInScreen } from "./shell/sign-in.tsx";
 import { TaskScreen } from "./task/task.tsx";

@@ -14,7 +14,7 @@ import {
   saveBodyCommand,
   shellQuoted,
   type SentRequest,
-} from "../../src/dashboard/task/curl.ts";
+} from "../../src/dashboard/task/snippet.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "postbackd-curl-"));
 after(() => rmSync(FOLDER, { recursive: true, force: true }));

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import type { Series, SeriesBucket } from "../../src/api/stats.ts";
-import type { ChartSpec } from "../../src/dashboard/overview/chart-spec.ts";
-import { newestStep } from "../../src/dashboard/overview/chart-spec.ts";
 import { overviewCharts } from "../../src/dashboard/overview/overview-series.ts";
+import { type ChartSpec, newestStep } from "../../src/dashboard/overview/plot-scale.ts";
 
 const MINUTE_MS = 60_000;
 const START = Date.parse("2026-03-04T05:06:00Z");

@@ -3,8 +3,9 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import type { ChartStep } from "../../src/dashboard/overview/chart-spec.ts";
 import {
+  type ChartStep,
+  type Point,
   areDays,
   axisMarks,
   axisScale,
@@ -15,7 +16,6 @@ import {
   stepAt,
   timeMarks,
   timeScale,
-  type Point,
 } from "../../src/dashboard/overview/plot-scale.ts";
 
 const MINUTE_MS = 60_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { withExactDays } from "../../src/dashboard/tasks/reader-day.ts";
+import { withExactDays } from "../../src/dashboard/tasks/task-page.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { openPage, signIn } from "./browser.ts";

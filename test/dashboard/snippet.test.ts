@@ -6,14 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 
-import { bodyFileOf } from "../../src/dashboard/task/curl.ts";
 import {
   INLINE_BYTES_MAX,
-  quoted,
   SNIPPET_LANGUAGES,
-  verifySnippet,
   type SnippetFacts,
   type SnippetLanguage,
+  bodyFileOf,
+  quoted,
+  verifySnippet,
 } from "../../src/dashboard/task/snippet.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "postbackd-snippet-"));

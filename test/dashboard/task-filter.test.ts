@@ -6,7 +6,7 @@ import {
   searchWords,
   toggled,
   withoutWord,
-} from "../../src/dashboard/tasks/task-filter.ts";
+} from "../../src/dashboard/tasks/task-page.ts";
 import { parseTaskSearch } from "../../src/domain/task/task-search.ts";
 
 describe("the filters of the task list", () => {

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../src/api/timeline.ts";
-import { rowsOf, viewsOf } from "../../src/dashboard/task/timeline-row.ts";
-import { leftOf, ticksOf, viewOf } from "../../src/dashboard/task/timeline-scale.ts";
+import { leftOf, rowsOf, ticksOf, viewOf, viewsOf } from "../../src/dashboard/task/timeline-row.ts";
 
 const MINUTE = 60_000;
 

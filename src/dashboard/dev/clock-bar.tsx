@@ -2,18 +2,16 @@ import { useEffect, useState } from "preact/hooks";
 
 import type { DevEvent } from "../../api/dev.ts";
 import type { AnswerOf } from "../../api/operations.ts";
-import { Button } from "../part/button.tsx";
-import { Problem } from "../part/notice.tsx";
-import { Segments } from "../part/segments.tsx";
-import { Time } from "../part/time.tsx";
+import { Button, Segments } from "../part/control.tsx";
+import { Time } from "../part/figure.tsx";
+import { Problem } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
 import { holdTime, now, setTime } from "../shell/clock.ts";
 import { absoluteText, countOf } from "../shell/format.ts";
 import { changes } from "../shell/live.ts";
-import { useResource } from "../shell/resource.ts";
+import { useResource, useSubmission } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
 import { keepSession } from "../shell/session.ts";
-import { useSubmission } from "../shell/submission.ts";
 
 const POLL_MS = 5000;
 

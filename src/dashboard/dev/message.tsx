@@ -2,15 +2,13 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { InboxMessage } from "../../api/dev.ts";
-import { Badge } from "../part/badge.tsx";
+import { Segments } from "../part/control.tsx";
+import { Badge, Time } from "../part/figure.tsx";
 import { Clipped, Panel } from "../part/panel.tsx";
-import { Segments } from "../part/segments.tsx";
-import { Time } from "../part/time.tsx";
 import { durationText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
-import { CodeBlock } from "../task/code-block.tsx";
 import { type JsonSource, parseJsonSource } from "../task/json-source.ts";
-import { JsonView } from "../task/json-view.tsx";
+import { CodeBlock, JsonView } from "../task/json-view.tsx";
 
 /** A message of an inbox: a line, with everything else below it. */
 export function Message({ message }: { readonly message: InboxMessage }) {

@@ -1,6 +1,6 @@
-import { Segments } from "../part/segments.tsx";
+import { Segments } from "../part/control.tsx";
 import type { DraftField } from "../post/task-draft.ts";
-import { type FieldProps, TextField } from "../post/text-field.tsx";
+import { type FieldProps, TextField } from "../post/task-fields.tsx";
 
 interface TargetFieldProps extends FieldProps {
   readonly field: "postback_url" | "pingback_url";

@@ -3,23 +3,16 @@ import { useState } from "preact/hooks";
 import type { AnswerOf } from "../../api/operations.ts";
 import type { HostOverview } from "../../api/stats.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
-import { Badge, stateText } from "../part/badge.tsx";
-import { Button } from "../part/button.tsx";
-import { Count } from "../part/count.tsx";
-import { FilterField } from "../part/filter-field.tsx";
-import { Empty, Loaded } from "../part/notice.tsx";
-import { ScreenHead } from "../part/panel.tsx";
-import { Segments } from "../part/segments.tsx";
+import { Button, FilterField, Segments } from "../part/control.tsx";
+import { Badge, Count, Time, stateText } from "../part/figure.tsx";
+import { Empty, Loaded, None, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import { DAY_MS, durationText, percentText } from "../shell/format.ts";
-import { useIdCursor } from "../shell/id-cursor.ts";
-import { useKeys } from "../shell/keyboard.ts";
+import { useIdCursor, useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { go, hrefOf, route, setQuery, tasksPath } from "../shell/route.ts";
 import { useStableOrder } from "../shell/stable-order.ts";
-import { HostError } from "./host-error.tsx";
 import { RedeliveryDialog } from "./redelivery-dialog.tsx";
 import { RedeliveryOrders } from "./redelivery-orders.tsx";
 
@@ -205,4 +198,34 @@ function Redeliver({ row: { host, given_up: givenUp, refused }, redeliver }: Red
 
 function tasksOf(host: string, deliveries: readonly Failed[] | null = null): string {
   return tasksPath(formatTaskSearch({ ...ANY_TASK, host, deliveries }));
+}
+
+/** The last error of a host, with a link to its task. */
+export function HostError({ error }: { readonly error: HostOverview["last_error"] }) {
+  if (error === null) return <None />;
+  const { http_status: status, task_id: taskId } = error;
+  const text = sentence(error.error, status);
+  if (taskId === null) {
+    return (
+      <span class="clipped host-error" title={`${text} (the task has been erased)`}>
+        {text}
+      </span>
+    );
+  }
+  return (
+    <a
+      class="clipped host-error"
+      href={hrefOf(`/tasks/${taskId}`)}
+      title={`${text}. Opens the task.`}
+    >
+      {text}
+    </a>
+  );
+}
+
+function sentence(error: string | null, status: number | null): string {
+  if (error === null) return status === null ? "Failed" : `Answered HTTP ${status}`;
+  // The number comes first: the end of the text may be cut.
+  if (status !== null) return `HTTP ${status}, ${error}`;
+  return error.slice(0, 1).toUpperCase() + error.slice(1);
 }

@@ -1,16 +1,15 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { WrittenFilter } from "../../api/search.ts";
 import { announce } from "../part/announcer.tsx";
-import { Button } from "../part/button.tsx";
+import { Button } from "../part/control.tsx";
 import { Dialog } from "../part/dialog.tsx";
-import { Problem } from "../part/notice.tsx";
-import { countOf, durationText, MINUTE_MS, SECOND_MS } from "../shell/format.ts";
+import { Problem } from "../part/panel.tsx";
+import { MINUTE_MS, SECOND_MS, countOf, countText, durationText } from "../shell/format.ts";
+import { useSubmission } from "../shell/resource.ts";
 import { shownAccount } from "../shell/session.ts";
-import { useSubmission } from "../shell/submission.ts";
-import { RedeliveryCount } from "./redelivery-count.tsx";
-import { useRedeliveryCount } from "./redelivery-counting.ts";
-import { filterOf, newChoice, RedeliveryForm, type RedeliveryChoice } from "./redelivery-form.tsx";
-import { orderRedelivery, type Counted } from "./redelivery.ts";
+import { type RedeliveryChoice, RedeliveryForm, filterOf, newChoice } from "./redelivery-form.tsx";
+import { type Counted, NOTHING_COUNTED, countRedelivery, orderRedelivery } from "./redelivery.ts";
 
 interface RedeliveryDialogProps {
   /** The preselected host; "" is every host. */
@@ -119,4 +118,78 @@ function OrderButton({ counted, perSecond, isDisabled, order }: OrderButtonProps
 function roughText(ms: number): string {
   if (ms < 90 * SECOND_MS) return durationText(ms);
   return durationText(Math.round(ms / MINUTE_MS) * MINUTE_MS);
+}
+
+interface RedeliveryCountProps {
+  readonly counted: Counted;
+  readonly isBusy: boolean;
+}
+
+/** The number of deliveries that an order would send again; it grows while they are counted. */
+export function RedeliveryCount({ counted, isBusy }: RedeliveryCountProps) {
+  const { deliveries, hosts, isWhole } = counted;
+  const total = countOf(deliveries, "delivery", "deliveries");
+  return (
+    <div class="redelivery-count">
+      <p aria-live="polite">
+        {isBusy && <>Counting… {total} so far</>}
+        {!isBusy && isWhole && (
+          <>
+            <b>{total}</b>{" "}
+            {deliveries === 0 ? "to send again. Try a longer time." : "to send again."}
+          </>
+        )}
+        {!isBusy && !isWhole && (
+          <>Stopped at {total}: there may be more. The order sends them all.</>
+        )}
+      </p>
+      {hosts.length > 0 && (
+        <ul class="redelivery-hosts">
+          {hosts.map(({ host, deliveries: count }) => (
+            <li key={host}>
+              <bdi class="mono">{host}</bdi>
+              <span class="number">{countText(count)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+/** The state of a count. */
+export interface RedeliveryCounting {
+  /** Null before the count begins. */
+  readonly counted: Counted | null;
+  readonly isBusy: boolean;
+  readonly problem: string | null;
+  readonly start: (filter: WrittenFilter) => void;
+  /** Stops; the count so far stands. */
+  readonly stop: () => void;
+  readonly clear: () => void;
+}
+
+/** Counts what an order would send again, over as many requests as it takes. */
+export function useRedeliveryCount(): RedeliveryCounting {
+  const [counted, setCounted] = useState<Counted | null>(null);
+  const submission = useSubmission();
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
+  return {
+    counted,
+    isBusy: submission.isBusy,
+    problem: submission.problem,
+    start(filter: WrittenFilter): void {
+      stop.current = new AbortController();
+      const { signal } = stop.current;
+      setCounted(NOTHING_COUNTED);
+      submission.run(() => countRedelivery(filter, { stop: signal, report: setCounted }));
+    },
+    stop: () => stop.current.abort(),
+    clear(): void {
+      stop.current.abort();
+      submission.clear();
+      setCounted(null);
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import type { WrittenFilter } from "../../api/search.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
-import { Button } from "../part/button.tsx";
+import { Button } from "../part/control.tsx";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { isOperator } from "../shell/session.ts";
 

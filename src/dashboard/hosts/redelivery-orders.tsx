@@ -1,14 +1,11 @@
 import { useState } from "preact/hooks";
 
 import type { RedeliveryFilter, RedeliveryOrder } from "../../api/search.ts";
-import { ActionDialog } from "../part/action-dialog.tsx";
-import { Badge, stateText } from "../part/badge.tsx";
-import { Bar } from "../part/bar.tsx";
-import { Button } from "../part/button.tsx";
-import { Loaded } from "../part/notice.tsx";
-import { Panel } from "../part/panel.tsx";
+import { Button } from "../part/control.tsx";
+import { ActionDialog } from "../part/dialog.tsx";
+import { Badge, Bar, Time, stateText } from "../part/figure.tsx";
+import { Loaded, Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";

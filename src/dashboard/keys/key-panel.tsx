@@ -1,16 +1,14 @@
 import { useState } from "preact/hooks";
 
 import type { Key, NewKey, UserData } from "../../api/account.ts";
-import { Badge } from "../part/badge.tsx";
-import { Button } from "../part/button.tsx";
-import { Empty } from "../part/notice.tsx";
-import { Clipped, None, Panel } from "../part/panel.tsx";
-import { ShownOnce } from "../part/shown-once.tsx";
+import { Button } from "../part/control.tsx";
+import { ActionDialog, FormDialog, ShownOnce } from "../part/dialog.tsx";
+import { Badge, Time } from "../part/figure.tsx";
+import { Clipped, Empty, None, Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { Time } from "../part/time.tsx";
+import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
-import { KeyCreation } from "./key-creation.tsx";
-import { KeyRevocation, keyText } from "./key-revocation.tsx";
+import { isOperator } from "../shell/session.ts";
 
 interface KeyPanelProps {
   readonly account: UserData;
@@ -139,4 +137,82 @@ function revocation(revoke: (key: Key) => void): Column<Key> {
       </Button>
     ),
   };
+}
+
+interface KeyCreationProps {
+  readonly close: () => void;
+  readonly done: (key: NewKey) => void;
+}
+
+/** Asks for the purpose of a new key, and makes it. */
+export function KeyCreation({ close, done }: KeyCreationProps) {
+  const [label, setLabel] = useState("");
+  async function create(): Promise<void> {
+    const body = label.trim() === "" ? {} : { label: label.trim() };
+    const { key } = await call("POST /v1/appendix/keys", { body });
+    done(key);
+  }
+  return (
+    <FormDialog
+      title="Make a key"
+      verb="Make the key"
+      otherwise="Close"
+      work={create}
+      close={close}
+    >
+      <label class="field">
+        Label
+        <input
+          value={label}
+          autocomplete="off"
+          autofocus
+          onInput={({ currentTarget }) => setLabel(currentTarget.value)}
+        />
+        <span class="hint">Optional: what it is for, such as “ci” or “billing server”.</span>
+      </label>
+    </FormDialog>
+  );
+}
+
+interface KeyRevocationProps {
+  readonly keyRow: Key;
+  /** No other key is active. */
+  readonly isLast: boolean;
+  readonly close: () => void;
+  readonly done: () => void;
+}
+
+/** Asks before a key is revoked. */
+export function KeyRevocation({ keyRow, isLast, close, done }: KeyRevocationProps) {
+  const name = keyText(keyRow);
+  return (
+    <ActionDialog
+      title={`Revoke ${name}?`}
+      verb="Revoke the key"
+      otherwise="Keep it"
+      isDanger
+      announcement={`${name} is revoked.`}
+      work={() => call("DELETE /v1/appendix/keys/:key_id", { params: { key_id: keyRow.key_id } })}
+      close={close}
+      done={done}
+    >
+      {keyRow.label !== null && (
+        <p class="wraps">
+          Its label is <bdi>{keyRow.label}</bdi>.
+        </p>
+      )}
+      <p>From the next request on it is refused for good. Tasks that it posted go on.</p>
+      {isLast && <p>It is the last key: nobody can post for this account until another is made.</p>}
+      {!isOperator.value && (
+        <p>
+          If you signed in with this key, your session ends with it; sign in again with another one.
+        </p>
+      )}
+    </ActionDialog>
+  );
+}
+
+/** The short form of a key, to recognize it by: `pbd_live_…ab12`. */
+export function keyText({ prefix, last_four: lastFour }: Key): string {
+  return `${prefix}…${lastFour}`;
 }

@@ -1,7 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { Button } from "../part/button.tsx";
-import { CopyButton } from "../part/copy-button.tsx";
+import { Button, CopyButton } from "../part/control.tsx";
 import { Panel } from "../part/panel.tsx";
 import { isOperator } from "../shell/session.ts";
 

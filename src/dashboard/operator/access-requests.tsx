@@ -2,17 +2,14 @@ import { useState } from "preact/hooks";
 
 import type { AnswerOf } from "../../api/operations.ts";
 import type { AccessRequest, NewAccount } from "../../api/operator.ts";
-import { Badge } from "../part/badge.tsx";
-import { Button } from "../part/button.tsx";
-import { Empty, Loaded } from "../part/notice.tsx";
-import { Panel, ScreenHead } from "../part/panel.tsx";
-import { Time } from "../part/time.tsx";
+import { Button } from "../part/control.tsx";
+import { ActionDialog, FormDialog } from "../part/dialog.tsx";
+import { Badge, Time } from "../part/figure.tsx";
+import { Empty, Loaded, Panel, ScreenHead } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
-import { AccessApproval } from "./access-approval.tsx";
-import { AccessDenial } from "./access-denial.tsx";
-import { NewAccountShown } from "./new-account.tsx";
+import { LoginField, NewAccountShown } from "./new-account.tsx";
 
 type Requests = AnswerOf<"GET /v1/operator/access_requests">;
 
@@ -167,5 +164,75 @@ function Decided({ requests }: { readonly requests: readonly AccessRequest[] }) 
         ))}
       </ul>
     </details>
+  );
+}
+
+interface AccessApprovalProps {
+  readonly request: AccessRequest;
+  readonly close: () => void;
+  readonly done: (account: NewAccount) => void;
+}
+
+/** Asks for the login of the requested account, and makes the account. */
+export function AccessApproval({ request, close, done }: AccessApprovalProps) {
+  const [login, setLogin] = useState(() => suggestedLogin(request.email));
+  async function approve(): Promise<void> {
+    const params = { request_id: request.id };
+    const operation = "POST /v1/operator/access_requests/approve/:request_id";
+    done(await call(operation, { params, body: { login } }));
+  }
+  return (
+    <FormDialog
+      title="Make the account"
+      verb="Approve"
+      otherwise="Let it wait"
+      work={approve}
+      close={close}
+    >
+      <p class="wraps">
+        For <bdi>{request.email}</bdi>. You get the first key and the webhook secret. Nothing is
+        sent, so hand them over yourself.
+      </p>
+      <LoginField login={login} change={setLogin} />
+    </FormDialog>
+  );
+}
+
+const LOGIN_LENGTH_MAX = 64;
+
+/**
+ * The text before the @, without a +tag and without characters that a login cannot have: `Ann.Lee+x@y.org` is
+ * `ann.lee`.
+ */
+function suggestedLogin(email: string): string {
+  const [local = ""] = email.toLowerCase().split(/[@+]/);
+  return local.replaceAll(/[^a-z0-9._-]/g, "").slice(0, LOGIN_LENGTH_MAX);
+}
+
+interface AccessDenialProps {
+  readonly request: AccessRequest;
+  readonly close: () => void;
+  readonly done: () => void;
+}
+
+/** Asks before an access request is denied. */
+export function AccessDenial({ request: { id, email }, close, done }: AccessDenialProps) {
+  return (
+    <ActionDialog
+      title="Deny this request?"
+      verb="Deny it"
+      otherwise="Let it wait"
+      isDanger
+      announcement="The access request is denied."
+      work={() =>
+        call("POST /v1/operator/access_requests/deny/:request_id", { params: { request_id: id } })
+      }
+      close={close}
+      done={done}
+    >
+      <p class="wraps">
+        No account is made for <bdi>{email}</bdi>. Nothing is sent, so tell them yourself.
+      </p>
+    </ActionDialog>
   );
 }

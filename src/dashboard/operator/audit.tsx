@@ -1,11 +1,9 @@
 import type { AuditEntry } from "../../api/audit.ts";
 import { AUDIT_ACTION, AUDIT_ACTIONS } from "../../domain/audit/audit-entry.ts";
-import { FilterField } from "../part/filter-field.tsx";
-import { Empty, Loaded } from "../part/notice.tsx";
-import { None, ScreenHead } from "../part/panel.tsx";
-import { Segments } from "../part/segments.tsx";
+import { FilterField, Segments } from "../part/control.tsx";
+import { Time } from "../part/figure.tsx";
+import { Empty, Loaded, None, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import { DAY_MS } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";

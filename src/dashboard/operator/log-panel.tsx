@@ -1,9 +1,9 @@
 import { useEffect, useRef } from "preact/hooks";
 
 import type { System } from "../../api/operator.ts";
-import { Badge } from "../part/badge.tsx";
+import { Segments } from "../part/control.tsx";
+import { Badge } from "../part/figure.tsx";
 import { None, Panel } from "../part/panel.tsx";
-import { Segments } from "../part/segments.tsx";
 import { absoluteText } from "../shell/format.ts";
 import { route, setQuery } from "../shell/route.ts";
 

@@ -1,13 +1,11 @@
 import type { NodeOverview } from "../../api/node.ts";
-import { Badge } from "../part/badge.tsx";
-import { Loaded } from "../part/notice.tsx";
-import { None, Panel, ScreenHead } from "../part/panel.tsx";
+import { Badge, Time } from "../part/figure.tsx";
+import { Loaded, None, Panel, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { Time } from "../part/time.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
-import { DatabasePanel } from "./database-panel.tsx";
+import { DatabasePanel } from "./system.tsx";
 
 const POLL_MS = 5000;
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-import { Button } from "../part/button.tsx";
+import { Button } from "../part/control.tsx";
 import { route, setQuery } from "../shell/route.ts";
 
 interface PagesProps {

@@ -1,13 +1,13 @@
-import { NotFoundScreen } from "../shell/not-found.tsx";
+import { NotFoundScreen } from "../shell/navigation.tsx";
 import { AccessRequestsScreen } from "./access-requests.tsx";
 import { AccountsScreen } from "./accounts.tsx";
 import { AuditScreen } from "./audit.tsx";
 import { NodesScreen } from "./nodes.tsx";
 import { PausesScreen } from "./pauses-screen.tsx";
-import { RunnersScreen } from "./runners.tsx";
 import { SystemScreen } from "./system.tsx";
+import { RunnersScreen } from "./workers.tsx";
 
-export { PauseBanner } from "./pause-banner.tsx";
+export { PauseBanner } from "./pauses-screen.tsx";
 
 /**
  * The operator's screens, by the first part of their path. They are a script of their own, which account holders never

@@ -1,5 +1,5 @@
 import type { System } from "../../api/operator.ts";
-import { FilterField } from "../part/filter-field.tsx";
+import { FilterField } from "../part/control.tsx";
 import { None, Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { countText } from "../shell/format.ts";

@@ -1,9 +1,8 @@
 import { useState } from "preact/hooks";
 
-import { newestStep, type ChartSpec, type ChartStep } from "./chart-spec.ts";
 import { pointedStep } from "./plot-input.ts";
+import { type ChartSpec, type ChartStep, newestStep, spanText } from "./plot-scale.ts";
 import { Plot } from "./plot.tsx";
-import { spanText } from "./span.ts";
 
 export interface ChartProps {
   readonly spec: ChartSpec;

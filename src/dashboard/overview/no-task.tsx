@@ -1,12 +1,12 @@
-import { Command } from "../part/command.tsx";
+import { Command } from "../part/control.tsx";
 import { Panel } from "../part/panel.tsx";
-import { NewTask } from "../post/new-task.tsx";
+import { NewTask } from "../post/post-dialog.tsx";
 import { call } from "../shell/api.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { hrefOf, tasksPath } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
-import { shellQuoted } from "../task/curl.ts";
-import { isRefused } from "../task/run-verdict.ts";
+import { shellQuoted } from "../task/snippet.ts";
+import { isRefused } from "../task/task-facts.tsx";
 
 // No report comes of an account that a command makes.
 const POLL_MS = 5000;

@@ -1,8 +1,7 @@
 import { useMemo, useRef } from "preact/hooks";
 
-import { Button } from "../part/button.tsx";
-import { Problem } from "../part/notice.tsx";
-import { Segments } from "../part/segments.tsx";
+import { Button, Segments } from "../part/control.tsx";
+import { Problem } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
 import { useKeys } from "../shell/keyboard.ts";
@@ -10,7 +9,7 @@ import { useResource } from "../shell/resource.ts";
 import { hrefOf, route, tasksPath } from "../shell/route.ts";
 import { Chart } from "./chart.tsx";
 import { overviewCharts, type SeriesShown } from "./overview-series.ts";
-import { spanText } from "./span.ts";
+import { spanText } from "./plot-scale.ts";
 import {
   chooseRange,
   RANGES,

@@ -9,7 +9,7 @@ import {
   percentText,
   SECOND_MS,
 } from "../shell/format.ts";
-import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./chart-spec.ts";
+import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./plot-scale.ts";
 
 /** Makes the overview's charts from the numbers of GET /v1/stats/series. */
 

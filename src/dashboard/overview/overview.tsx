@@ -1,12 +1,13 @@
-import type { Overview } from "../../api/stats.ts";
-import { Loaded } from "../part/notice.tsx";
+import type { Attention, Overview } from "../../api/stats.ts";
+import { Loaded } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
+import { countText, durationText, percentText } from "../shell/format.ts";
+import { liveCounts } from "../shell/live.ts";
 import { useResource } from "../shell/resource.ts";
+import { hrefOf, tasksPath } from "../shell/route.ts";
 import { shownAccount } from "../shell/session.ts";
-import { AttentionList } from "./attention-list.tsx";
 import { NoTask } from "./no-task.tsx";
 import { OverviewCharts } from "./overview-charts.tsx";
-import { OverviewNumbers } from "./overview-numbers.tsx";
 
 // The last 24 hours move on even where nothing happens.
 const POLL_MS = 60_000;
@@ -41,4 +42,128 @@ export function OverviewScreen() {
 /** True if the counts show no accepted task; a refused task counts as posted and failed. */
 function isQuiet({ tasks, day }: Overview): boolean {
   return day.posted <= day.failed && Object.values(tasks).every((count) => count === 0);
+}
+
+/** The points that need attention, problems first; a quiet line where there are none. */
+export function AttentionList({ attention }: { readonly attention: readonly Attention[] }) {
+  if (attention.length === 0) {
+    return <p class="hint all-well">All is well: nothing needs your attention.</p>;
+  }
+  const [problems, warnings] = [
+    attention.filter(({ level }) => level === "problem"),
+    attention.filter(({ level }) => level !== "problem"),
+  ];
+  return (
+    <section class="panel attention" aria-labelledby="attention-title">
+      <div class="panel-head">
+        <h2 id="attention-title">Needs attention</h2>
+      </div>
+      <ul>
+        {[...problems, ...warnings].map((each) => (
+          <AttentionItem key={`${each.what} ${each.text}`} {...each} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function AttentionItem({ level, text, link }: Attention) {
+  return (
+    <li>
+      <span class={level === "problem" ? "badge badge-bad" : "badge badge-warn"}>{level}</span>
+      <p>{text}</p>
+      {link !== null && (
+        <a href={hrefOf(link)} aria-label={`Open: ${text}`}>
+          Open
+        </a>
+      )}
+    </li>
+  );
+}
+
+interface NumberShown {
+  readonly name: string;
+  readonly value: string;
+  /** The parts of the number. */
+  readonly note: string;
+  /** The search for the counted tasks. */
+  readonly search: string;
+  readonly isOfDay?: boolean;
+  readonly tone?: "bad" | "warn" | null;
+}
+
+/** The present numbers and those of the last 24 hours; each links to its tasks. */
+export function OverviewNumbers({ overview }: { readonly overview: Overview }) {
+  return (
+    <ul class="numbers">
+      {[...runNumbers(overview), ...deliveryNumbers(overview)].map((shown) => (
+        <li key={shown.name}>
+          <NumberLink {...shown} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function NumberLink({ name, value, note, search, isOfDay = false, tone = null }: NumberShown) {
+  return (
+    <a class="panel" href={hrefOf(tasksPath(search))}>
+      <span class="numbers-name">
+        {name} {isOfDay && <span class="hint">24 h</span>}
+      </span>
+      <b class={tone === null ? "number" : `number numbers-${tone}`}>{value}</b>
+      <span class="hint number">{note}</span>
+    </a>
+  );
+}
+
+function runNumbers(overview: Overview): readonly NumberShown[] {
+  const { waiting, delayed, running, ready } = liveCounts.value ?? overview.tasks;
+  const { oldest_waiting_ms: oldestMs } = overview;
+  const oldest =
+    waiting === 0 || oldestMs === null ? "to run now" : `oldest ${durationText(oldestMs)}`;
+  return [
+    {
+      name: "Waiting",
+      value: countText(waiting),
+      note: delayed === 0 ? oldest : `${oldest} · ${laterText(delayed)}`,
+      search: "state:waiting",
+    },
+    { name: "Running", value: countText(running), note: "at this moment", search: "state:running" },
+    { name: "Ready", value: countText(ready), note: "to be collected", search: "state:ready" },
+  ];
+}
+
+function laterText(delayed: number): string {
+  return delayed === 1 ? "1 starts later" : `${countText(delayed)} start later`;
+}
+
+function deliveryNumbers({ day, tasks }: Overview): readonly NumberShown[] {
+  const { delivered, given_up: givenUp, refused, success } = day;
+  const { retrying, undelivered } = liveCounts.value ?? tasks;
+  const lost = givenUp + refused;
+  return [
+    {
+      name: "Delivered",
+      value: percentText(success),
+      note:
+        success === null ? "none yet" : `${countText(delivered)} of ${countText(delivered + lost)}`,
+      search: "delivery:delivered",
+      isOfDay: true,
+    },
+    {
+      name: "Retrying",
+      value: countText(retrying),
+      note: "failed deliveries",
+      search: "delivery:retrying",
+      tone: retrying > 0 ? "warn" : null,
+    },
+    {
+      name: "Undelivered",
+      value: countText(undelivered),
+      note: lost === 0 ? "given up or refused" : `${countText(lost)} in the last 24 h`,
+      search: "delivery:given_up,refused",
+      tone: undelivered > 0 ? "bad" : null,
+    },
+  ];
 }

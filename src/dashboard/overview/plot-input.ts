@@ -1,7 +1,13 @@
 import { signal, useSignal, type Signal } from "@preact/signals";
 
-import { newestStep, type ChartSpec, type ChartStep } from "./chart-spec.ts";
-import { clamp, stepAt, type timeScale } from "./plot-scale.ts";
+import {
+  type ChartSpec,
+  type ChartStep,
+  clamp,
+  newestStep,
+  stepAt,
+  type timeScale,
+} from "./plot-scale.ts";
 
 /**
  * Handles the pointers and the keys of a chart: they point at a step in all charts at once, and choose a span to zoom

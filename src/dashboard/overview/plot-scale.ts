@@ -1,5 +1,5 @@
+import { now } from "../shell/clock.ts";
 import { DAY_MS, MINUTE_MS } from "../shell/format.ts";
-import type { ChartAxis, ChartSpec, ChartStep } from "./chart-spec.ts";
 
 /** Computes where values lie on a chart, in pixels: scales, marks on the axes, and paths in SVG's form. */
 
@@ -189,4 +189,87 @@ function rectangle({ left, right, top, bottom }: Bar): string {
 // In tenths: nobody sees more digits, and the browser would have to read them.
 function place(point: NonNullable<Point>): string {
   return point.map((pixels) => Math.round(pixels * 10) / 10).join(" ");
+}
+
+/** The content of a chart, before anything is drawn. */
+export interface ChartSpec {
+  readonly title: string;
+  /** The whole chart in a sentence, also for readers who do not see it. */
+  readonly summary: string;
+  /** Why there is nothing to draw; null when there is something. */
+  readonly empty: string | null;
+  /** Oldest first; at least one. */
+  readonly steps: readonly ChartStep[];
+  readonly lines: readonly ChartLine[];
+  readonly left: ChartAxis;
+  readonly right: ChartAxis | null;
+  /** A line across, on the left axis. */
+  readonly limit: { readonly value: number; readonly text: string } | null;
+}
+
+/** A step of time, in milliseconds since the epoch. */
+export interface ChartStep {
+  readonly from: number;
+  readonly to: number;
+  /** False: more may come, so it is drawn separately. */
+  readonly isWhole: boolean;
+}
+
+/** The colours of charts, by their names in style/token.css. */
+export type ChartColour = "chart-blue" | "chart-amber" | "chart-teal" | "chart-violet" | "bad";
+
+export interface ChartLine {
+  readonly name: string;
+  readonly shape: "line" | "bar";
+  readonly colour: ChartColour;
+  readonly axis: "left" | "right";
+  /** One value for each step; null where there is none. */
+  readonly values: readonly (number | null)[];
+  readonly text: (value: number) => string;
+}
+
+export interface ChartAxis {
+  readonly kind: "linear" | "logarithmic";
+  readonly range: readonly [min: number, max: number];
+  /** The possible distances between two marks; empty for a logarithmic axis, whose marks are powers of ten. */
+  readonly intervals: readonly number[];
+  readonly text: (value: number) => string;
+}
+
+/** The step that the legend shows while none is pointed at: the last complete one, or else the last. */
+export function newestStep(steps: readonly ChartStep[]): number {
+  const whole = steps.findLastIndex(({ isWhole }) => isWhole);
+  return whole === -1 ? steps.length - 1 : whole;
+}
+
+const clockTimes = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
+const days = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+/** `19:05`. */
+export function clockText(at: number): string {
+  return clockTimes.format(at);
+}
+
+/** `Nov 21`, in the reader's format. */
+export function dayText(at: number): string {
+  return days.format(at);
+}
+
+/** A span of time, as short as it can be without ambiguity: `19:05–19:06`, `Nov 20, 19:00–20:00`, `Nov 19–Nov 21`. */
+export function spanText(from: number, to: number): string {
+  const first = dayText(from);
+  const last = dayText(to - 1);
+  if (to - from >= DAY_MS && isMidnight(from) && isMidnight(to)) {
+    return first === last ? first : `${first}–${last}`;
+  }
+  const start = first === dayText(now.peek()) ? clockText(from) : `${first}, ${clockText(from)}`;
+  return `${start}–${first === last ? "" : `${dayText(to)}, `}${clockText(to)}`;
+}
+
+function isMidnight(at: number): boolean {
+  return clockText(at) === "00:00";
 }

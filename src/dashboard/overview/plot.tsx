@@ -2,22 +2,25 @@ import type { Signal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import type { ChartAxis, ChartLine, ChartSpec } from "./chart-spec.ts";
 import { PLOT_KEYS, pointAway, pointedStep, usePlotInput, type Selection } from "./plot-input.ts";
 import {
+  type ChartAxis,
+  type ChartLine,
+  type ChartSpec,
+  type Point,
+  type Scale,
   areDays,
   axisMarks,
   axisScale,
   barPath,
+  clockText,
+  dayText,
   dotPath,
   linePath,
   splitPoints,
   timeMarks,
   timeScale,
-  type Point,
-  type Scale,
 } from "./plot-scale.ts";
-import { clockText, dayText } from "./span.ts";
 
 export interface PlotProps {
   readonly spec: ChartSpec;

@@ -1,7 +1,7 @@
 import type { QueryOf } from "../../api/operations.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { setQuery } from "../shell/route.ts";
-import { spanText } from "./span.ts";
+import { spanText } from "./plot-scale.ts";
 
 /** The time that the charts show: one of a few ranges up to now, or a zoomed span. It is in the URL. */
 export interface TimeRange {

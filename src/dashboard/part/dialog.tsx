@@ -1,8 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import { Button } from "./button.tsx";
-import { Problem } from "./notice.tsx";
+import { useSubmission } from "../shell/resource.ts";
+import { announce } from "./announcer.tsx";
+import { Button, CopyButton } from "./control.tsx";
+import { Problem } from "./panel.tsx";
 
 interface DialogProps {
   readonly title: string;
@@ -92,5 +94,139 @@ export function Confirm(props: ConfirmProps) {
         </Button>
       </div>
     </Dialog>
+  );
+}
+
+interface ActionDialogProps {
+  readonly title: string;
+  /** The verb on the button that starts the work. */
+  readonly verb: string;
+  /** The text of the other button. */
+  readonly otherwise: string;
+  readonly isDanger?: boolean;
+  /** Does the work; an error is shown, and the dialog stays. */
+  readonly work: () => Promise<unknown>;
+  /** Announced afterwards. */
+  readonly announcement: string;
+  readonly close: () => void;
+  /** Called after the work, after `close`. */
+  readonly done: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** Asks for confirmation, then does the work. */
+export function ActionDialog({ work, announcement, close, done, ...asked }: ActionDialogProps) {
+  const submission = useSubmission();
+  async function attempt(): Promise<void> {
+    await work();
+    announce(announcement);
+    close();
+    done();
+  }
+  return (
+    <Confirm
+      {...asked}
+      isBusy={submission.isBusy}
+      problem={submission.problem}
+      confirm={() => submission.run(attempt)}
+      close={close}
+    />
+  );
+}
+
+interface FormDialogProps {
+  readonly title: string;
+  readonly verb: string;
+  readonly otherwise: string;
+  /** Does the work; an error is shown, and the dialog stays. */
+  readonly work: () => Promise<void>;
+  readonly close: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A form in a dialog, and the work that it starts. */
+export function FormDialog(props: FormDialogProps) {
+  const { title, verb, otherwise, work, close, children } = props;
+  const submission = useSubmission();
+  return (
+    <Dialog title={title} close={close}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          submission.run(work);
+        }}
+      >
+        {children}
+        {submission.problem !== null && <Problem text={submission.problem} />}
+        <div class="dialog-buttons">
+          <Button isLarge press={close}>
+            {otherwise}
+          </Button>
+          <button type="submit" class="button button-primary" disabled={submission.isBusy}>
+            {verb}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** A secret that was just made. */
+export interface ShownSecret {
+  /** As in "Copy the API key". */
+  readonly what: string;
+  readonly text: string;
+  /** Its purpose, and whether it can be seen again. */
+  readonly hint: string;
+}
+
+interface ShownOnceProps {
+  readonly title: string;
+  readonly secrets: readonly ShownSecret[];
+  readonly close: () => void;
+}
+
+/** Shows secrets this one time. It closes only when the reader confirms that they are stored. */
+export function ShownOnce({ title, secrets, close }: ShownOnceProps) {
+  const [isStored, setStored] = useState(false);
+  useEffect(() => {
+    if (isStored) return;
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+    globalThis.addEventListener("beforeunload", warn);
+    return () => globalThis.removeEventListener("beforeunload", warn);
+  }, [isStored]);
+  return (
+    <Dialog title={title} close={close} mayEscape={false}>
+      {secrets.map((secret) => (
+        <Secret key={secret.what} {...secret} />
+      ))}
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isStored}
+          onChange={({ currentTarget }) => setStored(currentTarget.checked)}
+        />
+        {secrets.length === 1 ? "I stored it" : "I stored them"}
+      </label>
+      <div class="dialog-buttons">
+        <Button look="primary" isLarge isDisabled={!isStored} press={close}>
+          Close
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+function Secret({ what, text, hint }: ShownSecret) {
+  return (
+    <div class="stack stack-tight">
+      <h3>{what}</h3>
+      <div class="secret">
+        <code>{text}</code>
+        <CopyButton text={text} what={what} />
+      </div>
+      <p class="hint">{hint}</p>
+    </div>
   );
 }

@@ -1,19 +1,17 @@
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { FormDialog } from "../part/action-dialog.tsx";
 import { announce } from "../part/announcer.tsx";
-import { Dialog } from "../part/dialog.tsx";
-import { Loaded } from "../part/notice.tsx";
-import { ApiError, call } from "../shell/api.ts";
+import { Button } from "../part/control.tsx";
+import { Dialog, FormDialog } from "../part/dialog.tsx";
+import { Loaded } from "../part/panel.tsx";
+import { ApiError, JsonText, call } from "../shell/api.ts";
+import { useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { actsFor, go, route } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
-import { FormField } from "./form-field.tsx";
-import { postedText, type TaskDraft } from "./task-draft.ts";
-import { type TaskChoices, TaskFields } from "./task-fields.tsx";
-import { type PostedTask, useTaskPosting } from "./task-posting.ts";
-import type { Refusal } from "./text-field.tsx";
+import { EMPTY_DRAFT, type TaskDraft, postedText } from "./task-draft.ts";
+import { FormField, type Refusal, type TaskChoices, TaskFields } from "./task-fields.tsx";
 
 interface PostDialogProps {
   readonly title: string;
@@ -155,4 +153,56 @@ function AccountField({ login, refusal, change }: AccountFieldProps) {
       )}
     </FormField>
   );
+}
+
+/** The button that begins a new task. */
+export function NewTask() {
+  const open = () =>
+    openPostDialog({ title: "New task", fill: () => Promise.resolve(EMPTY_DRAFT) });
+  useKeys([{ key: "p", does: "Post a task", run: open }]);
+  return (
+    <Button look="primary" isLarge press={open}>
+      New task…
+    </Button>
+  );
+}
+
+/** A task that is to be posted. */
+export interface TaskPost {
+  /** The body of task_post, with this one task. */
+  readonly text: string;
+  /** The account that the operator posts for; null where the reader posts for the own one. */
+  readonly account: string | null;
+}
+
+/** The answer about a posted task. */
+export type PostedTask = Awaited<ReturnType<typeof post>>;
+
+/**
+ * Returns what posts a task. A post that was not answered is repeated with the same idempotency key, so it makes no
+ * second task. Throws an ApiError.
+ */
+export function useTaskPosting(): (task: TaskPost) => Promise<PostedTask> {
+  const unanswered = useRef({ text: "", key: "" });
+  return async (task) => {
+    if (unanswered.current.text !== task.text) {
+      unanswered.current = { text: task.text, key: newIdempotencyKey() };
+    }
+    const posted = await post(task, unanswered.current.key);
+    unanswered.current = { text: "", key: "" };
+    return posted;
+  };
+}
+
+async function post({ text, account }: TaskPost, idempotencyKey: string) {
+  const body = new JsonText(text);
+  const envelope = await call("POST /v1/tasks/task_post", { body, account, idempotencyKey });
+  const [task] = envelope.tasks;
+  if (task === undefined) throw new Error("The daemon answered without the task.");
+  return task;
+}
+
+// `crypto.randomUUID` is missing where the page did not come over HTTPS or from this machine.
+function newIdempotencyKey(): string {
+  return crypto.getRandomValues(new BigUint64Array(2)).join("-");
 }

@@ -1,11 +1,10 @@
-import { useMemo } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useMemo } from "preact/hooks";
 
-import { devScript } from "../shell/dev-script.ts";
-import { timeZone } from "../shell/time-zone.ts";
-import { FormField } from "./form-field.tsx";
+import { devScript } from "../shell/scripts.ts";
+import { timeZone } from "../shell/session.ts";
 import { findJsonFault } from "./json-fault.ts";
-import { EMPTY_DRAFT } from "./task-draft.ts";
-import { type FieldProps, type FormProps, refusalOf, TextField } from "./text-field.tsx";
+import { type DraftField, EMPTY_DRAFT, type TaskDraft } from "./task-draft.ts";
 
 /** The names of this daemon that a task may use. */
 export interface TaskChoices {
@@ -141,4 +140,82 @@ function inputFault(input: string): string | null {
   if (input.trim() === EMPTY_DRAFT.input) return null;
   const fault = findJsonFault(input);
   return fault && `Line ${fault.line}, column ${fault.column}: expected ${fault.expected}.`;
+}
+
+/** The field that the daemon refused, and why, in the daemon's words. */
+export interface Refusal {
+  readonly field: string;
+  readonly text: string;
+}
+
+export interface FormProps {
+  readonly draft: TaskDraft;
+  readonly refusal: Refusal | null;
+  readonly change: (field: DraftField, value: string) => void;
+}
+
+export interface FieldProps extends FormProps {
+  readonly field: DraftField;
+  readonly label: string;
+  readonly hint?: string;
+}
+
+/** The part of a refusal that a field shows. */
+export function refusalOf({ field, refusal }: Pick<FieldProps, "field" | "refusal">) {
+  const fault = refusal?.field === field ? refusal.text : null;
+  return { fault, isRefused: fault !== null };
+}
+
+/** A field of one line. */
+export function TextField(props: FieldProps) {
+  const { draft, field, change, label, hint } = props;
+  return (
+    <FormField label={label} hint={hint} {...refusalOf(props)}>
+      {(attributes) => (
+        <input
+          {...attributes}
+          value={draft[field]}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={({ currentTarget }) => change(field, currentTarget.value)}
+        />
+      )}
+    </FormField>
+  );
+}
+
+interface FormFieldProps {
+  readonly label: string;
+  /** Tells what may be written. */
+  readonly hint?: ComponentChildren;
+  /** Why the value is refused; null: it is not. */
+  readonly fault: string | null;
+  /** True where the fault comes from the daemon: the field gets the focus. */
+  readonly isRefused?: boolean;
+  /** Draws the field, which takes these attributes. */
+  readonly children: (attributes: FieldAttributes) => ComponentChildren;
+}
+
+interface FieldAttributes {
+  readonly id: string;
+  readonly "aria-invalid": boolean;
+  readonly "aria-describedby": string;
+}
+
+/** A field of a form with its label, and below it what may be written, or why it is refused. */
+export function FormField({ label, hint, fault, isRefused = false, children }: FormFieldProps) {
+  const id = useId();
+  const noteId = `${id}-note`;
+  useEffect(() => {
+    if (isRefused) document.getElementById(id)?.focus();
+  }, [isRefused]);
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({ id, "aria-invalid": fault !== null, "aria-describedby": noteId })}
+      <span id={noteId} class={fault === null ? "hint" : "fault"} aria-live="polite">
+        {fault ?? hint}
+      </span>
+    </div>
+  );
 }

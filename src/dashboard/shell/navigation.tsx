@@ -1,12 +1,14 @@
-import { effect } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 
-import { Button } from "../part/button.tsx";
+import { Button } from "../part/control.tsx";
+import { Dialog } from "../part/dialog.tsx";
+import { Empty } from "../part/panel.tsx";
 import { isDev } from "./api.ts";
 import { countText } from "./format.ts";
+import { boundKeys, useKeys } from "./keyboard.ts";
 import { liveCounts, liveState } from "./live.ts";
 import { actsFor, go, hrefOf, pathParts } from "./route.ts";
-import { isOperator, session, signOut } from "./session.ts";
-import { timeZone } from "./time-zone.ts";
+import { isOperator, session, signOut, timeZone } from "./session.ts";
 
 interface Place {
   readonly path: string;
@@ -154,5 +156,38 @@ export function Mark() {
       <path class="mark-p" d="M8 21V10.5h6.2a4.1 4.1 0 0 1 0 8.2H10.8" />
       <path class="mark-arrow" d="M17.5 23H24m-3-3.2 3.2 3.2-3.2 3.2" />
     </svg>
+  );
+}
+
+/** A URL that leads to no screen. */
+export function NotFoundScreen() {
+  return (
+    <Empty title="There is nothing at this address." isAlone>
+      <p>
+        <a href={hrefOf("/")}>Go to the overview</a>
+      </p>
+    </Empty>
+  );
+}
+
+const isOpen = signal(false);
+
+/** The list of keys that `?` opens. */
+export function KeyHelp() {
+  useKeys([{ key: "?", does: "Show this list", run: () => (isOpen.value = true) }]);
+  if (!isOpen.value) return null;
+  return (
+    <Dialog title="Keys" close={() => (isOpen.value = false)}>
+      <dl class="key-list">
+        {boundKeys().map(({ key, does }) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
   );
 }

@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import type { AnswerOf, BodyOf } from "../../api/operations.ts";
 import type { Session } from "../../api/operator.ts";
 import { announce } from "../part/announcer.tsx";
-import { call, errorText, isDev, signedOut } from "./api.ts";
+import { ApiError, type CallOptions, call, errorText, isDev, signedOut } from "./api.ts";
 import { actsFor } from "./route.ts";
 
 /** The session that is signed in; null: nobody is. */
@@ -108,4 +108,22 @@ function endSession(note: string | null): void {
   if (session.peek() === null) return;
   session.value = null;
   sessionNote.value = note;
+}
+
+const TIMELINE = "GET /v1/tasks/timeline/:id";
+
+/** The reader's time zone, by its name in the IANA database. */
+export function timeZone(): string {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** Reads the timeline of a task, with the times in its sentences in the reader's time zone. */
+export async function timelineInZone(options: CallOptions<typeof TIMELINE>) {
+  try {
+    return await call(TIMELINE, { ...options, query: { time_zone: timeZone() } });
+  } catch (error) {
+    // A browser may know a zone that is newer than the daemon: then the times are in UTC, and say so.
+    if (!(error instanceof ApiError) || error.code !== 40000) throw error;
+    return call(TIMELINE, options);
+  }
 }

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { Problem } from "../part/notice.tsx";
+import { Problem } from "../part/panel.tsx";
 import { errorText } from "./api.ts";
 import { Mark } from "./navigation.tsx";
 import { sessionNote, signIn } from "./session.ts";

@@ -1,9 +1,21 @@
-import type { TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
-import { Badge, shownState } from "../part/badge.tsx";
-import { Button } from "../part/button.tsx";
-import { CopyButton } from "../part/copy-button.tsx";
-import { Countdown } from "../part/time.tsx";
-import { AttemptRow } from "./attempt-row.tsx";
+import { useState } from "preact/hooks";
+
+import type {
+  HeaderLine,
+  TimelineAttempt,
+  TimelineDelivery,
+  TimelineTask,
+} from "../../api/timeline.ts";
+import { Button, CopyButton, Segments } from "../part/control.tsx";
+import { Badge, Countdown, Fact, Time, shownState } from "../part/figure.tsx";
+import { Problem } from "../part/panel.tsx";
+import { now } from "../shell/clock.ts";
+import { bytesText, countText, durationText } from "../shell/format.ts";
+import { useSubmission } from "../shell/resource.ts";
+import { CodeBlock } from "./json-view.tsx";
+import { SNIPPET_LANGUAGES, type SnippetLanguage, curlCommand, verifySnippet } from "./snippet.ts";
+import { readTaskText } from "./task-content.tsx";
+import { sentence } from "./task-facts.tsx";
 import { attemptKey } from "./timeline-row.ts";
 
 interface DeliveryPanelProps {
@@ -54,5 +66,322 @@ export function DeliveryPanel(props: DeliveryPanelProps) {
         );
       })}
     </section>
+  );
+}
+
+interface AttemptRowProps {
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
+  readonly attempt: TimelineAttempt;
+  /** True where somebody asked for a redelivery: a new series begins. */
+  readonly isNewSeries: boolean;
+  readonly isCurrent: boolean;
+  readonly isOpen: boolean;
+  readonly setOpen: (isOpen: boolean) => void;
+}
+
+/** One attempt, on a line that opens to show all its details. */
+export function AttemptRow(props: AttemptRowProps) {
+  const { attempt, delivery, isNewSeries, isCurrent, isOpen, setOpen } = props;
+  const { outcome, started_at: start } = attempt;
+  const isPaused = start === null && delivery.is_paused;
+  return (
+    <>
+      {isNewSeries && <p class="series hint">Redelivered:</p>}
+      <details
+        class="attempt"
+        open={isOpen}
+        aria-current={isCurrent ? "true" : undefined}
+        onToggle={(event) => {
+          // The event comes also when the page itself opened it.
+          if (event.currentTarget.open !== isOpen) setOpen(event.currentTarget.open);
+        }}
+      >
+        <summary class="attempt-line">
+          <span class="number attempt-number">{attempt.number}</span>
+          <span>
+            <Badge state={isPaused ? "paused" : (outcome ?? (start ? "in_flight" : "scheduled"))} />
+          </span>
+          <span class="attempt-how">{howText(attempt)}</span>
+          <span class="attempt-time">
+            {start !== null && <Time at={start} />}
+            {start === null && !isPaused && <Countdown at={attempt.due_at} />}
+          </span>
+          <span class="number attempt-spent">{spentText(attempt)}</span>
+        </summary>
+        {isOpen && <AttemptBody {...props} />}
+      </details>
+    </>
+  );
+}
+
+function howText({ http_status: status, error, started_at: start }: TimelineAttempt): string {
+  const parts = [status === null ? null : `HTTP ${status}`, error];
+  const how = parts.filter((part) => part !== null).join(", ");
+  return how === "" && start === null ? "not started" : how;
+}
+
+function spentText({ started_at: start, ended_at: end }: TimelineAttempt): string {
+  if (start === null) return "";
+  const until = end === null ? now.value : Date.parse(end);
+  return durationText(Math.max(0, until - Date.parse(start)));
+}
+
+function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
+  const { explanation, response_excerpt: excerpt } = attempt;
+  return (
+    <div class="attempt-body stack">
+      <p class="explanation">{sentence(explanation)}</p>
+      <Facts attempt={attempt} />
+      <PhaseBar attempt={attempt} />
+      {excerpt !== null && (
+        <CodeBlock
+          title="The receiver's answer, its beginning"
+          text={excerpt === "" ? "(an empty body)" : excerpt}
+          what="answer"
+        />
+      )}
+      <RequestView task={task} delivery={delivery} attempt={attempt} />
+    </div>
+  );
+}
+
+interface RequestViewProps {
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
+  readonly attempt: TimelineAttempt;
+}
+
+function RequestView({ task, delivery, attempt }: RequestViewProps) {
+  return (
+    <>
+      <CodeBlock title={requestTitle(attempt)} text={requestHead(delivery, attempt)} what="request">
+        <CopyButton
+          text={attemptCurl(task.id, delivery, attempt)}
+          what="curl command"
+          label="Copy as curl"
+          isLabelled
+        />
+      </CodeBlock>
+      <SignedBytes task={task} delivery={delivery} />
+      <SignatureCheck taskId={task.id} delivery={delivery} />
+    </>
+  );
+}
+
+function requestTitle({ started_at: start, request_headers: own }: TimelineAttempt): string {
+  if (start === null) return "Request, as it will be sent";
+  // An attempt's own headers are known only if it got that far.
+  return own.length === 0 ? "Request that was not sent" : "Request, as it was sent";
+}
+
+function Facts({ attempt }: { readonly attempt: TimelineAttempt }) {
+  const { refusal, address, retry_after: retryAfter, due_at: due, started_at: start } = attempt;
+  return (
+    <dl class="facts">
+      <Fact name="Due">
+        <Time at={due} />
+        {start !== null &&
+          `, started ${durationText(Math.max(0, Date.parse(start) - Date.parse(due)))} later`}
+      </Fact>
+      {address !== null && (
+        <Fact name="Address dialled">
+          <span class="mono">{address}</span>
+        </Fact>
+      )}
+      {retryAfter !== null && (
+        <Fact name="Retry-After">
+          <bdi>{retryAfter}</bdi>, which moves no retry
+        </Fact>
+      )}
+      {refusal !== null && (
+        <Fact name="Refused">
+          <bdi>{refusal.host}</bdi>
+          {refusal.addresses.length > 0 && ` resolved to ${refusal.addresses.join(", ")}`}:{" "}
+          {refusal.rule}
+        </Fact>
+      )}
+    </dl>
+  );
+}
+
+const PHASES = [
+  { name: "dns", field: "dns_ms" },
+  { name: "connect", field: "connect_ms" },
+  { name: "tls", field: "tls_ms" },
+  { name: "first byte", field: "first_byte_ms" },
+] as const;
+
+interface Phase {
+  readonly name: string;
+  readonly ms: number;
+  readonly tone: string;
+}
+
+/** The phases of an attempt: one bar, and its numbers. */
+export function PhaseBar({ attempt }: { readonly attempt: TimelineAttempt }) {
+  const { phases, started_at: start, ended_at: end } = attempt;
+  const spent = PHASES.flatMap(({ name, field }): readonly Phase[] => {
+    const ms = phases[field];
+    return ms === null ? [] : [{ name, ms, tone: field }];
+  });
+  if (spent.length === 0) return null;
+  const total = start === null || end === null ? 0 : Date.parse(end) - Date.parse(start);
+  const rest = total - spent.reduce((sum, { ms }) => sum + ms, 0);
+  const parts = rest < 1 ? spent : [...spent, { name: "rest", ms: rest, tone: "rest" }];
+  return (
+    <div class="phases">
+      <div class="phase-bar" aria-hidden="true">
+        {parts.map(({ name, ms, tone }) => (
+          <div
+            key={name}
+            class={`phase ${tone}`}
+            style={{ flexGrow: String(Math.max(ms, 0.01)) }}
+          />
+        ))}
+      </div>
+      <ul class="phase-names">
+        {parts.map(({ name, ms, tone }) => (
+          <li key={name}>
+            <i class={`phase ${tone}`} /> {name} <span class="number">{durationText(ms)}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+interface SignedBytesProps {
+  readonly task: TimelineTask;
+  readonly delivery: TimelineDelivery;
+}
+
+/** The signed bytes: a postback's body, a pingback's URL. */
+export function SignedBytes({ task, delivery }: SignedBytesProps) {
+  const [loaded, setLoaded] = useState<string | null>(null);
+  const submission = useSubmission();
+  const { body } = delivery.request;
+  const text = signedText(delivery) ?? loaded;
+  const isBody = delivery.kind === "postback";
+  const size = isBody ? body.bytes : new TextEncoder().encode(text ?? "").length;
+  if (text !== null) {
+    const what = isBody ? "signed body" : "signed URL";
+    const title = `${isBody ? "Body" : "URL"}, exactly as signed: ${countText(size)} bytes`;
+    return <CodeBlock title={title} text={text} what={what} />;
+  }
+  return (
+    <div class="row">
+      {submission.problem !== null && <Problem text={submission.problem} />}
+      <span>The signed body has {countText(size)} bytes.</span>
+      <Button
+        isDisabled={submission.isBusy}
+        press={() => submission.run(async () => setLoaded(await readTaskText(task)))}
+      >
+        Show the whole body ({bytesText(size)})
+      </Button>
+    </div>
+  );
+}
+
+/** Rebuilds the request of an attempt, as far as it is known. */
+
+/** The headers of a delivery as one attempt carried them. */
+export function headersOf(
+  { request }: TimelineDelivery,
+  { request_headers: own }: Pick<TimelineAttempt, "request_headers">,
+): readonly HeaderLine[] {
+  const rest = new Map(own.map((line) => [line[0].toLowerCase(), line]));
+  const headers = request.headers.map((line) => {
+    const name = line[0].toLowerCase();
+    const changed = rest.get(name) ?? line;
+    rest.delete(name);
+    return changed;
+  });
+  return [...headers, ...rest.values()];
+}
+
+/** The request line and the headers, exactly as sent. */
+export function requestHead(delivery: TimelineDelivery, attempt: TimelineAttempt): string {
+  const { method, target } = delivery.request;
+  const lines = headersOf(delivery, attempt).map(([name, value]) => `${name}: ${value}`);
+  return [`${method} ${target} HTTP/1.1`, ...lines].join("\n");
+}
+
+/** The text that `X-Signature` signs: the body or the URL; null where the body is not at hand. */
+export function signedText({ kind, request, url }: TimelineDelivery): string | null {
+  if (kind === "postback") return request.body.text;
+  return request.message === "" ? url : request.message;
+}
+
+/** The attempt as a curl command. */
+export function attemptCurl(
+  taskId: string,
+  delivery: TimelineDelivery,
+  attempt: TimelineAttempt,
+): string {
+  const { request, url } = delivery;
+  return curlCommand({
+    origin: globalThis.location.origin,
+    taskId,
+    method: request.method,
+    url,
+    headers: headersOf(delivery, attempt),
+    body: request.body.text,
+    hasBody: request.method !== "GET",
+  });
+}
+
+const LANGUAGES = SNIPPET_LANGUAGES.map((value) => ({ value, text: value }));
+
+// A reader of one language reads it everywhere.
+let preferred: SnippetLanguage = "TypeScript";
+
+interface SignatureCheckProps {
+  readonly taskId: string;
+  readonly delivery: TimelineDelivery;
+}
+
+/** A program that checks this very signature, in the reader's language. */
+export function SignatureCheck({ taskId, delivery }: SignatureCheckProps) {
+  const [language, setLanguage] = useState(preferred);
+  const snippet = verifySnippet(language, {
+    origin: globalThis.location.origin,
+    taskId,
+    kind: delivery.kind,
+    message: signedText(delivery),
+    signature: delivery.request.signature,
+  });
+  return (
+    <details class="sub">
+      <summary>Verify this signature</summary>
+      <div class="stack sub-body">
+        <div class="row">
+          <Segments
+            label="Language"
+            options={LANGUAGES}
+            value={language}
+            choose={(value) => {
+              preferred = value;
+              setLanguage(value);
+            }}
+          />
+        </div>
+        <CodeBlock title={snippet.file} text={snippet.text} what="program" />
+        <p class="hint row">
+          Run it with your webhook secret: <code>{snippet.command}</code>
+          <CopyButton text={snippet.command} what="command" />
+        </p>
+        <p class="hint">
+          These signatures are made with the account's present secret. Webhooks sent before a
+          rotation carried signatures of the old one.
+        </p>
+        {delivery.request.signature_next !== null && (
+          <p class="hint">
+            The secret is being replaced: X-Signature is made with the old one, X-Signature-Next
+            with the next one.
+          </p>
+        )}
+      </div>
+    </details>
   );
 }

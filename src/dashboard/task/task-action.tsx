@@ -1,11 +1,17 @@
 import { useState } from "preact/hooks";
 
-import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
+import type { Timeline, TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { announce } from "../part/announcer.tsx";
+import { Button } from "../part/control.tsx";
 import { Confirm } from "../part/dialog.tsx";
-import { type Submission, useSubmission } from "../shell/submission.ts";
-import { type TaskAction, canCancel, canRedeliver, doToTask } from "../tasks/bulk.ts";
+import { openPostDialog } from "../post/post-dialog.tsx";
+import { type TaskDraft, draftOf } from "../post/task-draft.ts";
+import { useKeys } from "../shell/keyboard.ts";
+import { type Load, type Submission, useSubmission } from "../shell/resource.ts";
+import { type TaskAction, canCancel, canRedeliver, doToTask } from "../tasks/bulk-dialog.tsx";
+import { jsonText } from "./json-source.ts";
+import { parseTaskText, readTaskText } from "./task-content.tsx";
 
 /** The possible actions on one task. */
 export interface TaskActions {
@@ -112,4 +118,24 @@ export function ActionQuestion({ actions }: { readonly actions: TaskActions }) {
       <p>It has arrived before. The receiver gets the same webhook again.</p>
     </Confirm>
   );
+}
+
+/** The button that posts a task like this one. */
+export function PostAgain({ task }: { readonly task: TimelineTask }) {
+  const { login } = task;
+  const open = () =>
+    openPostDialog({ title: "Post again", fill: (load) => readDraft(task, load), login });
+  useKeys([{ key: "p", does: "Post it again", run: open }]);
+  return (
+    <Button isLarge press={open}>
+      Post again…
+    </Button>
+  );
+}
+
+async function readDraft(task: TimelineTask, load: Load): Promise<TaskDraft> {
+  if (task.input_bytes === null) return draftOf(task.data, "");
+  const { input } = parseTaskText(await readTaskText(task, load));
+  if (input === undefined) throw new Error("Its input is nested too deeply to be shown here.");
+  return draftOf(task.data, jsonText(input));
 }

@@ -2,16 +2,21 @@ import type { ComponentProps } from "preact";
 import { useState } from "preact/hooks";
 
 import type { TimelineTask } from "../../api/timeline.ts";
-import { Button } from "../part/button.tsx";
-import { CopyButton } from "../part/copy-button.tsx";
-import { Loaded } from "../part/notice.tsx";
-import { Panel } from "../part/panel.tsx";
+import { Button, CopyButton } from "../part/control.tsx";
+import { Loaded, Panel } from "../part/panel.tsx";
+import { callText } from "../shell/api.ts";
 import { bytesText } from "../shell/format.ts";
-import { useResource } from "../shell/resource.ts";
-import { CodeBlock } from "./code-block.tsx";
-import { type JsonSource, jsonText, parseJsonSource } from "./json-source.ts";
-import { JsonView } from "./json-view.tsx";
-import { parseTaskText, readTaskText, type TaskContents } from "./task-text.ts";
+import { type Load, useResource } from "../shell/resource.ts";
+import { isOperator } from "../shell/session.ts";
+import {
+  type JsonSource,
+  isList,
+  isObject,
+  jsonText,
+  memberOf,
+  parseJsonSource,
+} from "./json-source.ts";
+import { CodeBlock, JsonView } from "./json-view.tsx";
 
 // More is shown only on request.
 const AT_ONCE_BYTES_MAX = 65_536;
@@ -118,4 +123,32 @@ function JsonPanel({ value, depth = 2, ...head }: JsonPanelProps) {
 
 function toSource(value: unknown): JsonSource | undefined {
   return parseJsonSource(JSON.stringify(value ?? null));
+}
+
+/** The answer of task_get about a task, byte for byte: the body of its postback. It never collects the task. */
+export function readTaskText(
+  { id, login }: Pick<TimelineTask, "id" | "login">,
+  load?: Load,
+): Promise<string> {
+  const account = isOperator.value ? { account: login } : {};
+  const query = { collect: false };
+  return callText("GET /v1/tasks/task_get/:id", { ...load, ...account, params: { id }, query });
+}
+
+/** The input and the result in an answer of task_get. */
+export interface TaskContents {
+  /** The whole answer. */
+  readonly text: string;
+  /** Whether it could be read as a tree. */
+  readonly isRead: boolean;
+  readonly input: JsonSource | undefined;
+  readonly result: JsonSource | undefined;
+}
+
+export function parseTaskText(text: string): TaskContents {
+  const envelope = parseJsonSource(text);
+  const tasks = memberOf(envelope, "tasks");
+  const task = isList(tasks) ? tasks[0] : undefined;
+  const input = memberOf(memberOf(task, "data"), "input");
+  return { text, isRead: isObject(envelope), input, result: memberOf(task, "result") };
 }

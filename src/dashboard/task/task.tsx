@@ -1,30 +1,26 @@
 import { useState } from "preact/hooks";
 
 import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
-import { Badge, Ready } from "../part/badge.tsx";
-import { Button } from "../part/button.tsx";
-import { CopyButton, copyAndAnnounce } from "../part/copy-button.tsx";
-import { Empty, Loaded, Problem } from "../part/notice.tsx";
+import { Button, CopyButton, copyAndAnnounce } from "../part/control.tsx";
+import { Badge, Ready } from "../part/figure.tsx";
+import { Empty, Loaded, Problem } from "../part/panel.tsx";
 import { ApiError } from "../shell/api.ts";
 import { setTime } from "../shell/clock.ts";
-import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
-import { useKeys } from "../shell/keyboard.ts";
+import { type IdCursor, useIdCursor, useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { go, hrefOf } from "../shell/route.ts";
-import { timelineInZone } from "../shell/time-zone.ts";
-import { listPath } from "../tasks/list-path.ts";
+import { timelineInZone } from "../shell/session.ts";
+import { listPath } from "../tasks/task-list.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
-import { PostAgain } from "./post-again.tsx";
-import { isRefused, runVerdict } from "./run-verdict.ts";
-import { sentence } from "./sentence.ts";
 import {
   ActionQuestion,
-  redeliveryText,
+  PostAgain,
   type TaskActions,
+  redeliveryText,
   useTaskActions,
 } from "./task-action.tsx";
 import { ErrorDetail, TaskContent } from "./task-content.tsx";
-import { TaskFacts } from "./task-facts.tsx";
+import { TaskFacts, isRefused, runVerdict, sentence } from "./task-facts.tsx";
 import { TimelineChart } from "./timeline-chart.tsx";
 import { attemptKey } from "./timeline-row.ts";
 

@@ -1,13 +1,21 @@
 import { useState } from "preact/hooks";
 
 import type { Timeline } from "../../api/timeline.ts";
+import { Segments } from "../part/control.tsx";
+import { Countdown } from "../part/figure.tsx";
 import { Panel } from "../part/panel.tsx";
-import { Segments } from "../part/segments.tsx";
-import { Countdown } from "../part/time.tsx";
 import { now } from "../shell/clock.ts";
 import { absoluteText, durationText } from "../shell/format.ts";
-import { type TimelineRow, rowsOf, type Mark, type TimelinePart, viewsOf } from "./timeline-row.ts";
-import { leftOf, ticksOf, type TimeView } from "./timeline-scale.ts";
+import {
+  type Mark,
+  type TimeView,
+  type TimelinePart,
+  type TimelineRow,
+  leftOf,
+  rowsOf,
+  ticksOf,
+  viewsOf,
+} from "./timeline-row.ts";
 
 interface TimelineChartProps {
   readonly timeline: Timeline;

@@ -39,3 +39,69 @@ export function followPage(shown: ShownPage, fresh: TaskPage): ShownPage {
   const gone = rows.filter(({ id, created_at: at }) => !byId.has(id) && at > end);
   return { ...shown, rows, arrived, gone: new Set(gone.map(({ id }) => id)) };
 }
+
+/** Changes words of a task search and leaves the others as they were written. */
+
+/** The words of a search, quotes and all. */
+export function searchWords(q: string): readonly string[] {
+  return q.match(/(?:"(?:[^"\\]|\\.)*"?|[^\s"])+/gsu) ?? [];
+}
+
+/** The values that the words `name:a,b` list. */
+export function listedIn(q: string, name: string): readonly string[] {
+  return searchWords(q).flatMap((word) => valuesOf(word, name) ?? []);
+}
+
+/** The search with one more value, or one fewer if it was in: `state:failed` becomes `state:failed,queued`. */
+export function toggled(q: string, name: string, value: string): string {
+  const before = listedIn(q, name);
+  const after = before.includes(value)
+    ? before.filter((each) => each !== value)
+    : [...before, value];
+  const others = searchWords(q).filter((word) => valuesOf(word, name) === null);
+  // They come before the others: quotes that are not closed would swallow them.
+  return [...(after.length === 0 ? [] : [`${name}:${after.join(",")}`]), ...others].join(" ");
+}
+
+/** The search without one of its words. */
+export function withoutWord(q: string, index: number): string {
+  return searchWords(q)
+    .filter((_, at) => at !== index)
+    .join(" ");
+}
+
+function valuesOf(word: string, name: string): readonly string[] | null {
+  if (!word.toLowerCase().startsWith(`${name}:`)) return null;
+  const values = word
+    .slice(name.length + 1)
+    .toLowerCase()
+    .replaceAll('"', "");
+  return values.split(",").filter((value) => value !== "");
+}
+
+const DAY_WORD = /^(after|before):("?)(\d{4})-(\d{2})-(\d{2})\2$/i;
+
+/**
+ * The search with its days as exact times. To the API a day is a day in UTC, and readers of the screen mean their
+ * own: `after:2030-01-31` is sent as `after:2030-01-30T23:00:00.000Z` from Berlin. Words without a day stay as they
+ * are.
+ */
+export function withExactDays(q: string): string {
+  const words = searchWords(q);
+  return words.some((word) => DAY_WORD.test(word)) ? words.map(exactWord).join(" ") : q;
+}
+
+function exactWord(word: string): string {
+  const [, name, , year, month, day] = DAY_WORD.exec(word) ?? [];
+  if (name === undefined) return word;
+  const start = midnightOf(Number(year), Number(month), Number(day));
+  // The API refuses a day that is in no calendar.
+  return start === null ? word : `${name}:${start.toISOString()}`;
+}
+
+function midnightOf(year: number, month: number, day: number): Date | null {
+  const start = new Date(2000, 0, 1);
+  // The constructor reads the years 0 to 99 as years of the last century.
+  start.setFullYear(year, month - 1, day);
+  return start.getMonth() === month - 1 && start.getDate() === day ? start : null;
+}

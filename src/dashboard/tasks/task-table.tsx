@@ -1,14 +1,13 @@
 import type { FoundDelivery, FoundTask } from "../../api/search.ts";
 import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
-import { Badge, Ready, shownState } from "../part/badge.tsx";
-import { CopyButton } from "../part/copy-button.tsx";
-import { type FittedColumn, FittedTable } from "../part/fitted-table.tsx";
+import { CopyButton } from "../part/control.tsx";
+import { Badge, Countdown, Ready, Time, shownState } from "../part/figure.tsx";
 import { Clipped, None } from "../part/panel.tsx";
-import { Countdown, Time } from "../part/time.tsx";
+import { type FittedColumn, FittedTable } from "../part/table.tsx";
 import { now } from "../shell/clock.ts";
 import { durationText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
-import type { Selection } from "./task-selection.ts";
+import type { Selection } from "./task-list.ts";
 
 interface TaskTableProps {
   readonly rows: readonly FoundTask[];

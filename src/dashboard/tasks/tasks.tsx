@@ -3,27 +3,31 @@ import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 import type { FoundTask } from "../../api/search.ts";
 import { parseTaskSearch } from "../../domain/task/task-search.ts";
-import { Button } from "../part/button.tsx";
-import { Problem } from "../part/notice.tsx";
-import { NewTask } from "../post/new-task.tsx";
+import { Button } from "../part/control.tsx";
+import { Problem } from "../part/panel.tsx";
+import { NewTask } from "../post/post-dialog.tsx";
 import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
 import { countText } from "../shell/format.ts";
-import { type IdCursor, useIdCursor } from "../shell/id-cursor.ts";
-import { useKeys } from "../shell/keyboard.ts";
+import { type IdCursor, useIdCursor, useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { go, route, setQuery } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
-import { BulkDialog } from "./bulk-dialog.tsx";
-import { type TaskAction, hasUndelivered, tasksFor } from "./bulk.ts";
-import { keepMarks, keepShown, type LeftList, returnToList, watchScroll } from "./left-list.ts";
-import { keepListPath } from "./list-path.ts";
-import { useShownPage } from "./shown-page.ts";
-import { readTaskPage } from "./task-list.ts";
-import { NothingFound, PageEnd } from "./task-page-end.tsx";
+import { BulkDialog, type TaskAction, hasUndelivered, tasksFor } from "./bulk-dialog.tsx";
+import {
+  type LeftList,
+  type Selection,
+  keepListPath,
+  keepMarks,
+  keepShown,
+  readTaskPage,
+  returnToList,
+  useSelection,
+  useShownPage,
+  watchScroll,
+} from "./task-list.ts";
 import type { ShownPage, TaskPage } from "./task-page.ts";
-import { focusSearch, TaskSearchForm } from "./task-search-form.tsx";
-import { type Selection, useSelection } from "./task-selection.ts";
+import { NothingFound, PageEnd, TaskSearchForm, focusSearch } from "./task-search-form.tsx";
 import { TaskTable } from "./task-table.tsx";
 
 // No report comes of a pause.
