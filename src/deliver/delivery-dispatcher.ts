@@ -22,17 +22,13 @@ import {
   type LeftWork,
   type Store,
 } from "../store/store.ts";
-import { toPace } from "./attempt-end.ts";
-import { bytesOf, classOf } from "./claimed-load.ts";
+import { Claims, loadOf, type OwnAttempt } from "./claims.ts";
 import { FailureLines } from "./failure-lines.ts";
+import { FairQueue, HEALTHY_MAX, type Pace } from "./fair-queue.ts";
 import type { HealthRecord } from "./health-record.ts";
-import { LaneClaims } from "./lane-claims.ts";
-import type { AttemptClass, LaneLimits } from "./lane-places.ts";
-import { Lanes } from "./lanes.ts";
 import type { LoopDeps, Part } from "./loop.ts";
 import { isRejected, persist, type PersistDeps } from "./persist.ts";
-import { PROVEN_MAX } from "./proven-lanes.ts";
-import type { ReadyAttempt } from "./ready-attempts.ts";
+import type { AttemptClass, SlotLimits } from "./slots.ts";
 import { Steps } from "./steps.ts";
 import { TimeShifts } from "./time-shifts.ts";
 import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./unsent-result.ts";
@@ -62,14 +58,14 @@ export interface DeliveryDispatcherDeps extends PersistDeps, Pick<LoopDeps, "fai
     abort(): void;
   };
   readonly urlPolicy: () => UrlPolicy;
-  readonly limits: LaneLimits;
+  readonly limits: SlotLimits;
   /** Waits before each retry, counted from the failure. */
   readonly retryAfterMs: readonly number[];
   readonly health: Pick<HealthRecord, "noteAttempt">;
 }
 
-// A lane that delivered within this time before a start, and was answered since, counts as proven after it.
-const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
+// A lane that delivered within this time before a start, and whose host responded since, is healthy after it.
+const HEALTHY_FOR_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Claims due attempts lane by lane, sends them, and records each with what follows from it.
@@ -81,9 +77,9 @@ const PROVEN_FOR_MS = 24 * 60 * 60 * 1000;
  */
 export class DeliveryDispatcher implements Part {
   readonly #deps: DeliveryDispatcherDeps;
-  readonly #lanes: Lanes;
+  readonly #queue: FairQueue;
   readonly #shifts: TimeShifts;
-  readonly #claims: LaneClaims;
+  readonly #claims: Claims;
   readonly #failed: FailureLines;
   /** The life of this node in which it sends. */
   #life: string;
@@ -92,15 +88,15 @@ export class DeliveryDispatcher implements Part {
 
   constructor(deps: DeliveryDispatcherDeps) {
     this.#deps = deps;
-    this.#lanes = new Lanes(deps.limits);
+    this.#queue = new FairQueue(deps.limits);
     this.#shifts = new TimeShifts(deps);
-    this.#claims = new LaneClaims({
+    this.#claims = new Claims({
       ...deps,
-      lanes: this.#lanes,
+      queue: this.#queue,
       shifts: this.#shifts,
       steps: this.#steps,
       start: (attempt) => this.#start(attempt),
-      hold: (accountIds) => this.hold(accountIds),
+      suspend: (accountIds) => this.suspend(accountIds),
     });
     this.#failed = new FailureLines(deps, "attempt failed");
     this.#life = deps.cluster.self;
@@ -115,9 +111,9 @@ export class DeliveryDispatcher implements Part {
     this.divide();
     const interrupted = await this.takeUp({ of: "earlier life" });
     await this.#shifts.hasten();
-    const proven = { since: clock.now() - PROVEN_FOR_MS, max: PROVEN_MAX };
-    for (const lane of await store.listProvenLanes(proven)) this.#lanes.noteProven(lane);
-    for (const lane of await store.listLanes({ accountId: "all" })) this.#lanes.note(lane);
+    const healthy = { since: clock.now() - HEALTHY_FOR_MS, max: HEALTHY_MAX };
+    for (const lane of await store.listProvenLanes(healthy)) this.#queue.noteHealthy(lane);
+    for (const lane of await store.listLanes({ accountId: "all" })) this.#queue.note(lane);
     return { interrupted };
   }
 
@@ -131,7 +127,7 @@ export class DeliveryDispatcher implements Part {
   /** Takes this node's share of the places among those nodes that are there now. */
   divide(): void {
     const { cluster } = this.#deps;
-    this.#lanes.divide({ self: cluster.self, members: cluster.membership() });
+    this.#queue.divide({ self: cluster.self, members: cluster.membership() });
     this.#takeBack();
     this.pump();
   }
@@ -152,7 +148,7 @@ export class DeliveryDispatcher implements Part {
     const { cluster, sender } = this.#deps;
     if (isLifeOver(this.#life, cluster)) {
       this.#claims.takeAll();
-      if (this.#lanes.inFlight > 0) sender.abort();
+      if (this.#queue.inFlight > 0) sender.abort();
     }
     this.#life = cluster.self;
   }
@@ -171,47 +167,45 @@ export class DeliveryDispatcher implements Part {
 
   /**
    * Starts nothing of these accounts, which are disabled, until {@link resume}. What is in flight goes to its end. An
-   * account that the store calls disabled at a claim is held as well.
+   * account that the store calls disabled at a claim is suspended as well.
    */
-  hold(accountIds: Iterable<number>): void {
-    for (const accountId of accountIds) this.#lanes.hold(accountId);
+  suspend(accountIds: Iterable<number>): void {
+    for (const accountId of accountIds) this.#queue.suspend(accountId);
     this.#takeBack();
   }
 
   /** How much is scheduled and under way. */
   get gauge(): LaneGauge {
-    const { size, inFlight, held } = this.#lanes;
-    const { accounts, pauses } = held;
-    return { lanes: size, underWay: inFlight, heldAccounts: accounts.size, pauses };
+    return this.#queue.gauge;
   }
 
-  /** Resumes what these accounts have scheduled; they were held and are enabled. */
+  /** Resumes what these accounts have scheduled; they are enabled again. */
   async resume(accountIds: Iterable<number>): Promise<void> {
     for (const accountId of accountIds) {
       // Changes from now on are noted; earlier ones are read.
-      this.#lanes.release(accountId);
+      this.#queue.resume(accountId);
       this.#claims.resume(accountId);
       this.#notice(await this.#readLanes(accountId));
     }
   }
 
   /**
-   * Starts nothing in the lanes of these scopes, and resumes what others have scheduled that were held before. What is in
-   * flight goes to its end.
+   * Starts nothing in the lanes of these scopes, and resumes what all other lanes have scheduled. What is in flight goes
+   * to its end.
    */
   async pauseOnly(scopes: readonly PauseScope[]): Promise<void> {
-    const released = this.#lanes.pauseOnly(scopes);
+    const resumed = this.#queue.pauseOnly(scopes);
     this.#takeBack();
     // Changes from now on are noted; earlier ones are read.
-    const ofAll = released.some(({ accountId }) => accountId === null);
-    const accounts = new Set(released.map(({ accountId }) => accountId ?? "all"));
+    const ofAll = resumed.some(({ accountId }) => accountId === null);
+    const accounts = new Set(resumed.map(({ accountId }) => accountId ?? "all"));
     for (const each of ofAll ? (["all"] as const) : accounts) {
       this.#notice(await this.#readLanes(each));
     }
   }
 
   #notice(lanes: readonly Lane[]): void {
-    for (const lane of lanes) this.#lanes.note(lane);
+    for (const lane of lanes) this.#queue.note(lane);
     this.pump();
   }
 
@@ -223,7 +217,7 @@ export class DeliveryDispatcher implements Part {
   clockWasSet(byMs: number): Promise<void> {
     const { log } = this.#deps;
     log.warn({ byMs }, "the machine's clock was set; scheduled work moves with it");
-    this.#lanes.shift(byMs);
+    this.#queue.shift(byMs);
     return this.#steps.track(this.#shifts.begin(byMs).then(() => this.pump()));
   }
 
@@ -232,12 +226,12 @@ export class DeliveryDispatcher implements Part {
     this.#claims.pump();
   }
 
-  /** Ends what is ready of lanes that are closed; it is scheduled again. */
+  /** Ends what was prefetched of lanes that are closed; it is scheduled again. */
   #takeBack(): void {
     this.#endUnsent(this.#claims.takeBack());
   }
 
-  #endUnsent(attempts: readonly ReadyAttempt[]): void {
+  #endUnsent(attempts: readonly OwnAttempt[]): void {
     for (const { attempt } of attempts) {
       const ended = this.#recordUnsent(attempt, TAKEN_BACK)
         .catch(this.#deps.failed)
@@ -249,7 +243,7 @@ export class DeliveryDispatcher implements Part {
   /** True when nothing is in flight and nothing is due that would still be started. */
   isIdle(): boolean {
     return (
-      this.#steps.isNone && (this.#claims.isDraining || this.#lanes.isIdle(this.#deps.clock.now()))
+      this.#steps.isNone && (this.#claims.isDraining || this.#queue.isIdle(this.#deps.clock.now()))
     );
   }
 
@@ -257,7 +251,7 @@ export class DeliveryDispatcher implements Part {
     return this.#steps.quiet();
   }
 
-  /** Claims no more. What is in flight goes on, within its deadline; what is ready is sent. */
+  /** Claims no more. What is in flight goes on, within its deadline; what was prefetched is sent. */
   drain(): void {
     this.#claims.drain();
   }
@@ -269,14 +263,14 @@ export class DeliveryDispatcher implements Part {
     this.#deps.sender.abort();
   }
 
-  #start(attempt: ReadyAttempt): void {
+  #start(attempt: OwnAttempt): void {
     const made = this.#make(attempt)
       .catch(this.#deps.failed)
       .finally(() => this.pump());
     void this.#steps.track(made);
   }
 
-  async #make({ attempt, life }: ReadyAttempt): Promise<void> {
+  async #make({ attempt, life }: OwnAttempt): Promise<void> {
     const { clock, log } = this.#deps;
     const startedAt = clock.monotonic();
     const lagMs = Math.max(0, clock.now() - attempt.dueAt);
@@ -285,14 +279,8 @@ export class DeliveryDispatcher implements Part {
     const result = await this.#send(attempt, life);
     const ms = clock.monotonic() - startedAt;
     const recorded = this.#record(attempt, result);
-    this.#lanes.ended({
-      accountId: attempt.accountId,
-      host: attempt.host,
-      class: classOf(attempt),
-      bytes: bytesOf(attempt),
-      pace: toPace(result.outcome, ms),
-    });
-    // The record is in the writer's queue before the claim that the free place allows: one commit serves both, and a
+    this.#queue.ended(attempt, loadOf([attempt]), toPace(result.outcome, ms));
+    // The record is in the writer's queue before the claim that the free slot allows: one commit serves both, and a
     // full lane moves on one commit earlier (measured: 15 % more deliveries/s to one receiver).
     this.pump();
     const { state } = await recorded;
@@ -363,7 +351,7 @@ export class DeliveryDispatcher implements Part {
     const decision = decide();
     if (decision.state === "scheduled") {
       const { dueAt } = decision;
-      this.#lanes.noteDue(attempt, { class: classOf(decision), dueAt });
+      this.#queue.noteDue(attempt, decision.retry === 0 ? "fresh" : "retries", dueAt);
     }
     if (result.outcome !== "delivered") {
       this.#failed.note(attempt.host, { ...factsOf(attempt, result), delivery: decision.state });
@@ -379,7 +367,7 @@ export class DeliveryDispatcher implements Part {
 
   #noteDue(lanes: readonly LaneRef[], of: AttemptClass): void {
     const dueAt = this.#deps.clock.now();
-    for (const lane of lanes) this.#lanes.noteDue(lane, { class: of, dueAt });
+    for (const lane of lanes) this.#queue.noteDue(lane, of, dueAt);
   }
 
   // Uses the clock at the time when they are noted: a read while the clock is set may be from before or after.
@@ -397,4 +385,15 @@ export class DeliveryDispatcher implements Part {
 function factsOf(attempt: AttemptRef, { outcome, httpStatus, error }: AttemptResult): LogFacts {
   const { taskId: task, kind, number, host } = attempt;
   return { task, kind, attempt: number, host, outcome, http_status: httpStatus, error };
+}
+
+// A lane that fails more slowly than this holds slots that others could use. A receiver that takes its time and delivers
+// is welcome, for a while.
+const SLOW_FAILURE_MS = 1000;
+const SLOW_DELIVERY_MS = 5000;
+
+function toPace(outcome: AttemptResult["outcome"], tookMs: number): Pace {
+  if (outcome === "refused" || outcome === "interrupted") return "unknown";
+  const slowMs = outcome === "delivered" ? SLOW_DELIVERY_MS : SLOW_FAILURE_MS;
+  return outcome !== "timed_out" && tookMs < slowMs ? "quick" : "slow";
 }

@@ -22,7 +22,7 @@ export const INTERRUPTED: AttemptResult = {
   error: "the daemon stopped during the attempt",
 };
 
-/** Its lane was held while the attempt waited for a place. */
+/** Its lane was closed while the attempt waited for a slot. */
 export const TAKEN_BACK: AttemptResult = {
   ...NOTHING_HAPPENED,
   outcome: "interrupted",

@@ -282,7 +282,7 @@ export class Engine {
 
   #hold(accountIds: ReadonlySet<number>): void {
     this.#tasks.hold(accountIds);
-    this.#deliveries.hold(accountIds);
+    this.#deliveries.suspend(accountIds);
     this.#deps.accountsDisabled(accountIds);
   }
 

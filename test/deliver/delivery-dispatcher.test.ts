@@ -12,7 +12,7 @@ import {
   MINUTE,
   NOW,
   setUp,
-  setUpProven,
+  setUpHealthy,
 } from "./dispatcher-setup.ts";
 
 const SECOND = 1000;
@@ -107,7 +107,7 @@ test("what was written before the setting of the clock could be waits no longer 
 });
 
 test("an attempt whose request cannot be made has failed, and stops nothing else", async () => {
-  const { dispatcher, claims, records, sends, faults } = await setUpProven();
+  const { dispatcher, claims, records, sends, faults } = await setUpHealthy();
   dispatcher.wake([LANE]);
   const { task } = attempt();
   const bad = attempt({ kind: "postback", task: { ...task, expiresAt: Number.NaN } });
@@ -127,12 +127,12 @@ test("an attempt whose request cannot be made has failed, and stops nothing else
   assert.deepEqual(faults, []);
 });
 
-test("nothing of an account that is held is claimed, until it is resumed and its lanes are read again", async () => {
+test("nothing of a suspended account is claimed, until it is enabled and its lanes are read again", async () => {
   const { clock, dispatcher, claims, records, sends, reads } = setUp();
   dispatcher.wake([LANE]);
   (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], held: [] });
   const send = await sends.next();
-  dispatcher.hold([1]);
+  dispatcher.suspend([1]);
   dispatcher.wake([LANE]);
   assert.equal(dispatcher.gauge.heldAccounts, 1);
 
@@ -154,7 +154,7 @@ test("nothing of an account that is held is claimed, until it is resumed and its
   await dispatcher.quiet();
 });
 
-test("nothing is claimed in lanes that the operator holds, and all of it once they are released", async () => {
+test("nothing is claimed in paused lanes, and all of it once they are resumed", async () => {
   const { clock, dispatcher, claims, records, sends, reads } = setUp();
   const other = { accountId: 2, host: "b.example" };
   await dispatcher.pauseOnly([{ accountId: null, host: HOST }]);
@@ -193,7 +193,7 @@ test("nothing is claimed in lanes that the operator holds, and all of it once th
   assert.equal(dispatcher.gauge.pauses, 0);
 });
 
-test("an account that the store calls disabled at a claim is held, and the others go on", async () => {
+test("an account that the store calls disabled at a claim is suspended, and the others go on", async () => {
   const { dispatcher, claims } = setUp();
   dispatcher.wake([LANE, { accountId: 2, host: HOST }]);
   const left = [lane(), lane({ accountId: 2, freshDueAt: NOW })];
@@ -207,7 +207,7 @@ test("an account that the store calls disabled at a claim is held, and the other
   assert.equal(claims.waiting, 0);
 });
 
-test("a claim that called an account disabled does not hold it when it was resumed meanwhile", async () => {
+test("a claim that called an account disabled does not suspend it when it was enabled meanwhile", async () => {
   const { dispatcher, claims, reads } = setUp();
   dispatcher.wake([LANE]);
   const claim = await claims.next();
@@ -223,7 +223,7 @@ test("a claim that called an account disabled does not hold it when it was resum
 
 test("lanes that were read while the clock was set are read again", async () => {
   const { clock, watch, dispatcher, claims, reads, shifts } = setUp();
-  dispatcher.hold([1]);
+  dispatcher.suspend([1]);
   const resumed = dispatcher.resume([1]);
   const read = await reads.next();
   clock.step(HOUR);
@@ -237,7 +237,7 @@ test("lanes that were read while the clock was set are read again", async () => 
   await dispatcher.quiet();
 });
 
-test("who answered before a start has a wide lane after it", async () => {
+test("a lane that delivered before a start is healthy after it", async () => {
   const { dispatcher, claims, reads, shares } = setUp([LANE]);
   const recovered = dispatcher.recover();
   (await reads.next()).resolve([

@@ -59,7 +59,7 @@ export function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt
 }
 
 /** A dispatcher whose store and sender answer when the test says so. */
-export function setUp(proven: readonly LaneRef[] = []) {
+export function setUp(healthy: readonly LaneRef[] = []) {
   const clock = createFakeClock({ now: NOW });
   const watch = new ClockWatch(clock);
   const claims = calls<number, ClaimedAttempts>();
@@ -80,7 +80,7 @@ export function setUp(proven: readonly LaneRef[] = []) {
     hastenAttempts: async (bounds) => hastened.push(bounds),
     listLanes: ({ accountId }) => reads.call(accountId),
     listDueLanes: () => Promise.resolve([]),
-    listProvenLanes: () => Promise.resolve(proven),
+    listProvenLanes: () => Promise.resolve(healthy),
     listInFlight: () => Promise.resolve([]),
   };
   const allow = parseAllowList([HOST]);
@@ -116,7 +116,7 @@ export function setUp(proven: readonly LaneRef[] = []) {
 }
 
 /** The same, with a host that has answered account 1 before. */
-export async function setUpProven(): Promise<ReturnType<typeof setUp>> {
+export async function setUpHealthy(): Promise<ReturnType<typeof setUp>> {
   const parts = setUp([LANE]);
   const recovered = parts.dispatcher.recover();
   (await parts.reads.next()).resolve([]);

@@ -1,6 +1,5 @@
-import type { Pace } from "../../src/deliver/attempt-end.ts";
-import type { AttemptClass, LaneLimits } from "../../src/deliver/lane-places.ts";
-import { Lanes } from "../../src/deliver/lanes.ts";
+import { FairQueue, type Pace } from "../../src/deliver/fair-queue.ts";
+import type { AttemptClass, SlotLimits } from "../../src/deliver/slots.ts";
 import type { Lane, LaneRef, LaneShare } from "../../src/store/store.ts";
 
 /** The time at which the bench claims. */
@@ -23,11 +22,11 @@ function nameOf({ accountId, host }: LaneRef): string {
 
 /** Lanes with a store behind them that has as many due attempts of each class as it is told. */
 export class Bench {
-  readonly lanes: Lanes;
+  readonly queue: FairQueue;
   readonly #due = new Map<string, Record<AttemptClass, number>>();
 
-  constructor(limits: LaneLimits) {
-    this.lanes = new Lanes(limits);
+  constructor(limits: SlotLimits) {
+    this.queue = new FairQueue(limits);
   }
 
   /** Makes this many attempts due. */
@@ -35,16 +34,16 @@ export class Bench {
     const due = this.#dueOf(host);
     due.fresh += fresh;
     due.retries += retries;
-    this.lanes.note(this.#left(host));
+    this.queue.note(this.#left(host));
   }
 
   /** One claim: what was started, by host. */
   claim(bytesEach = 0): Map<string, Record<AttemptClass, number>> {
     const started = new Map<string, Record<AttemptClass, number>>();
-    for (const share of this.lanes.take(NOW)) {
+    for (const share of this.queue.take(NOW)) {
       const count = this.#start(share);
       const bytes = bytesEach * (count.fresh + count.retries);
-      this.lanes.claimed(share, { ...count, bytes, left: this.#left(nameOf(share)) });
+      this.queue.claimed(share, { ...count, bytes }, this.#left(nameOf(share)));
       started.set(nameOf(share), count);
     }
     return started;
@@ -63,11 +62,11 @@ export class Bench {
 
   end(host: string, end: { pace?: Pace; class?: AttemptClass; bytes?: number } = {}): void {
     const { pace = "unknown", class: of = "fresh", bytes = 0 } = end;
-    this.lanes.ended({ ...ref(host), class: of, pace, bytes });
+    this.queue.ended(ref(host), { fresh: 0, retries: 0, [of]: 1, bytes }, pace);
   }
 
   /** Lets a host answer once. */
-  prove(host: string): void {
+  respond(host: string): void {
     this.due(host, { fresh: 1 });
     this.claim();
     this.end(host, { pace: "quick" });

@@ -158,6 +158,6 @@ async function live(life: readonly Step[], scheduler: Scheduler): Promise<void> 
   assert.equal(dispatcher.isIdle(), true);
 }
 
-test("whatever the order of claims, wakes, holds and answers, every attempt is sent once and none beyond its host's places", async () => {
+test("whatever the order of claims, wakes, holds and answers, every attempt is sent once and none beyond its host's slots", async () => {
   await fc.assert(fc.asyncProperty(steps, fc.scheduler(), live), { numRuns: 150 });
 });

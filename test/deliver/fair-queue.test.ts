@@ -3,74 +3,73 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import type { Pace } from "../../src/deliver/attempt-end.ts";
-import type { AttemptClass, LaneLimits } from "../../src/deliver/lane-places.ts";
-import { Lanes } from "../../src/deliver/lanes.ts";
+import { FairQueue, type Pace } from "../../src/deliver/fair-queue.ts";
+import type { AttemptClass, SlotLimits } from "../../src/deliver/slots.ts";
 import type { LaneShare } from "../../src/store/store.ts";
-import { Bench, hosts, NOW, ref, sum } from "./lane-bench.ts";
+import { Bench, hosts, NOW, ref, sum } from "./queue-bench.ts";
 
 const MIB = 1024 * 1024;
-const SMALL: LaneLimits = { inFlightMax: 64, inFlightPerHostMax: 32 };
-const DEFAULTS: LaneLimits = { inFlightMax: 512, inFlightPerHostMax: 32 };
+const SMALL: SlotLimits = { inFlightMax: 64, inFlightPerHostMax: 32 };
+const DEFAULTS: SlotLimits = { inFlightMax: 512, inFlightPerHostMax: 32 };
 
 test("a lane is taken when its earliest attempt is due and not before", () => {
-  const lanes = new Lanes(SMALL);
-  lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW });
-  lanes.noteDue(ref("b"), { class: "retries", dueAt: NOW + 5 });
+  const queue = new FairQueue(SMALL);
+  queue.noteDue(ref("a"), "fresh", NOW);
+  queue.noteDue(ref("b"), "retries", NOW + 5);
 
-  assert.deepEqual(lanes.take(NOW - 1), []);
-  assert.deepEqual(lanes.take(NOW), [{ ...ref("a"), fresh: 1, retries: 0 }]);
-  assert.deepEqual(lanes.take(NOW + 5), [{ ...ref("b"), fresh: 0, retries: 1 }]);
+  assert.deepEqual(queue.take(NOW - 1), []);
+  assert.deepEqual(queue.take(NOW), [{ ...ref("a"), fresh: 1, retries: 0 }]);
+  assert.deepEqual(queue.take(NOW + 5), [{ ...ref("b"), fresh: 0, retries: 1 }]);
 });
 
-test("an earlier due time replaces a later one, and a later one changes nothing", () => {
-  const lanes = new Lanes(SMALL);
-  for (const wait of [100, 0, 50]) lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW + wait });
+test("an earlier due time reslots a later one, and a later one changes nothing", () => {
+  const queue = new FairQueue(SMALL);
+  for (const wait of [100, 0, 50]) queue.noteDue(ref("a"), "fresh", NOW + wait);
 
-  assert.deepEqual(lanes.take(NOW), [{ ...ref("a"), fresh: 1, retries: 0 }]);
+  assert.deepEqual(queue.take(NOW), [{ ...ref("a"), fresh: 1, retries: 0 }]);
 });
 
 test("a share counts as in flight until it is claimed, then what was really started does", () => {
   const bench = new Bench(SMALL);
-  bench.prove("a");
-  bench.lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW });
-  const [share] = bench.lanes.take(NOW);
+  bench.respond("a");
+  bench.queue.noteDue(ref("a"), "fresh", NOW);
+  const [share] = bench.queue.take(NOW);
   assert.ok(share);
-  assert.equal(bench.lanes.inFlight, 28);
+  assert.equal(bench.queue.inFlight, 28);
 
   const left = { ...ref("a"), freshDueAt: null, retryDueAt: null };
-  bench.lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
-  assert.equal(bench.lanes.inFlight, 1);
-  assert.equal(bench.lanes.isIdle(NOW), false);
+  bench.queue.claimed(share, { fresh: 1, retries: 0, bytes: 0 }, left);
+  assert.equal(bench.queue.inFlight, 1);
+  assert.equal(bench.queue.isIdle(NOW), false);
 
   bench.end("a");
-  assert.equal(bench.lanes.inFlight, 0);
-  assert.equal(bench.lanes.isIdle(NOW), true);
+  assert.equal(bench.queue.inFlight, 0);
+  assert.equal(bench.queue.isIdle(NOW), true);
 });
 
 test("what becomes due while a claim is under way is claimed next", () => {
-  const lanes = new Lanes(SMALL);
-  lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW });
-  const [share] = lanes.take(NOW);
+  const queue = new FairQueue(SMALL);
+  queue.noteDue(ref("a"), "fresh", NOW);
+  const [share] = queue.take(NOW);
   assert.ok(share);
-  lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW });
+  queue.noteDue(ref("a"), "fresh", NOW);
   const left = { ...ref("a"), freshDueAt: null, retryDueAt: null };
-  lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
+  queue.claimed(share, { fresh: 1, retries: 0, bytes: 0 }, left);
 
-  assert.deepEqual(lanes.take(NOW), [{ ...ref("a"), fresh: 1, retries: 0 }]);
+  assert.deepEqual(queue.take(NOW), [{ ...ref("a"), fresh: 1, retries: 0 }]);
 });
 
-test("a host that is asked for the first time does not wait for second attempts at 200 that hang", () => {
+test("a host that is tried for the first time does not wait for second attempts at 200 that hang", () => {
   const bench = new Bench(DEFAULTS);
   for (const host of hosts(200, "hangs")) bench.due(host, { fresh: 10 });
   // Their turns are before that of the new one.
-  assert.equal(bench.lanes.isIdle(NOW), false);
+  assert.equal(bench.queue.isIdle(NOW), false);
   bench.due("new", { fresh: 1 });
 
   assert.equal(bench.fill().get("new"), 1);
 });
 
-test("a host has 4 places until it answers, then its account's part of it", () => {
+test("a host has 4 slots until it responds, then its account's part of it", () => {
   const bench = new Bench(SMALL);
   bench.due("a", { fresh: 100 });
   assert.deepEqual(bench.fill(), new Map([["a", 4]]));
@@ -80,9 +79,9 @@ test("a host has 4 places until it answers, then its account's part of it", () =
   assert.deepEqual(bench.fill(), new Map([["a", 25]]));
 });
 
-test("a host that no longer answers in time has 4 places again, once those that it holds are given back", () => {
+test("a host that no longer responds in time has 4 slots again, once the slots that it holds are free", () => {
   const bench = new Bench(SMALL);
-  bench.prove("a");
+  bench.respond("a");
   bench.due("a", { fresh: 100 });
   assert.equal(sum(bench.fill()), 28);
 
@@ -101,7 +100,7 @@ test("an attempt that was refused or interrupted says nothing about its host", (
     ["slow", 4],
   ] as const) {
     const bench = new Bench(SMALL);
-    bench.prove("a");
+    bench.respond("a");
     bench.due("a", { fresh: 1 });
     bench.claim();
     bench.end("a", { pace });
@@ -143,11 +142,11 @@ test("due lanes take turns, so that a long queue gets no more turns than a short
 
 test("a lane with something in flight keeps its turn before idle ones that came later", () => {
   const bench = new Bench(SMALL);
-  bench.prove("busy");
+  bench.respond("busy");
   bench.due("busy", { fresh: 1 });
   bench.claim();
   bench.due("busy", { fresh: 1 });
-  assert.equal(bench.lanes.isIdle(NOW), false);
+  assert.equal(bench.queue.isIdle(NOW), false);
   for (const host of hosts(3, "idle")) bench.due(host, { fresh: 1 });
 
   assert.equal([...bench.claim().keys()][0], "busy");
@@ -164,7 +163,7 @@ test("first attempts go before retries", () => {
   assert.match(started[5] ?? "", /^retry/);
 });
 
-test("every fourth place of a lane with both classes is a retry's", () => {
+test("every fourth slot of a lane with both classes is a retry's", () => {
   const bench = new Bench({ inFlightMax: 64, inFlightPerHostMax: 1 });
   bench.due("a", { fresh: 100, retries: 100 });
   const turns: AttemptClass[] = [];
@@ -180,7 +179,7 @@ test("every fourth place of a lane with both classes is a retry's", () => {
   assert.deepEqual(turns, [...four, ...four]);
 });
 
-test("a place is not kept for a lane's retry while retries have all the places that they may have", () => {
+test("no slot is kept for a lane's retry while retries have all the slots that they may have", () => {
   const bench = new Bench({ inFlightMax: 8, inFlightPerHostMax: 1 });
   for (const host of hosts(2, "retry")) bench.due(host, { retries: 1 });
   bench.fill();
@@ -192,9 +191,9 @@ test("a place is not kept for a lane's retry while retries have all the places t
   }
 });
 
-test("retries take a quarter of all places at most, and one account's seven eighths of that", () => {
+test("retries take a quarter of all slots at most, and one account's seven eighths of that", () => {
   const bench = new Bench(DEFAULTS);
-  for (const host of hosts(300)) bench.prove(host);
+  for (const host of hosts(300)) bench.respond(host);
   for (const host of hosts(300)) bench.due(host, { retries: 100 });
 
   assert.equal(sum(bench.fill("retries")), 112);
@@ -203,9 +202,9 @@ test("retries take a quarter of all places at most, and one account's seven eigh
   assert.equal(sum(bench.fill("retries")), 16);
 });
 
-test("retries to a thousand hosts that hang do not hold up the one of a host that answers", () => {
+test("retries to a thousand hosts that hang do not hold up the one of a host that responds", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("good");
+  bench.respond("good");
   for (const host of hosts(1000)) bench.due(host, { retries: 100 });
   assert.equal(sum(bench.fill("retries")), 72);
   bench.due("good", { retries: 1 });
@@ -213,15 +212,15 @@ test("retries to a thousand hosts that hang do not hold up the one of a host tha
   assert.deepEqual([...bench.fill("retries")], [["good", 1]]);
 });
 
-test("first attempts leave an eighth of all places to retries, however many lanes and accounts have some", () => {
+test("first attempts leave an eighth of all slots to retries, however many lanes and accounts have some", () => {
   const bench = new Bench(DEFAULTS);
-  for (const host of hosts(1000)) bench.prove(host);
+  for (const host of hosts(1000)) bench.respond(host);
   for (const host of hosts(1000)) bench.due(host, { fresh: 100 });
   assert.equal(sum(bench.fill()), 392);
   for (const host of hosts(1000, "2/host")) bench.due(host, { fresh: 100 });
   for (const host of hosts(1000, "3/host")) bench.due(host, { fresh: 100 });
   bench.fill();
-  assert.ok(bench.lanes.inFlight <= 448);
+  assert.ok(bench.queue.inFlight <= 448);
   for (const host of hosts(1000)) bench.due(host, { retries: 100 });
 
   assert.ok(sum(bench.fill("retries")) >= 56);
@@ -238,47 +237,47 @@ test("a retry has its turn even while more lanes have first attempts than a clai
   assert.equal(started.get("late")?.retries, 1);
 });
 
-test("the last quarter is for first attempts of lanes with nothing in flight, one place each", () => {
+test("the last quarter is for first attempts of lanes with nothing in flight, one slot each", () => {
   const bench = new Bench(DEFAULTS);
-  for (const host of hosts(100)) bench.prove(host);
+  for (const host of hosts(100)) bench.respond(host);
   for (const host of hosts(100)) bench.due(host, { fresh: 100, retries: 100 });
   const busy = bench.fill();
   // Each has its first place, the shared part is used up, and what is left is for others.
   assert.equal(busy.size, 100);
-  const before = bench.lanes.inFlight;
+  const before = bench.queue.inFlight;
   assert.deepEqual([...bench.claim()], []);
-  bench.prove("works");
+  bench.respond("works");
   bench.due("works", { fresh: 9, retries: 9 });
 
   assert.deepEqual([...bench.claim()], [["works", { fresh: 1, retries: 0 }]]);
-  assert.equal(bench.lanes.inFlight, before + 1);
+  assert.equal(bench.queue.inFlight, before + 1);
 });
 
-test("a thousand hosts that hang leave the last quarter to those that answer", () => {
+test("a thousand hosts that hang leave the last quarter to those that respond", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("works");
+  bench.respond("works");
   for (const host of hosts(1000)) bench.due(host, { fresh: 100, retries: 100 });
   const hanging = bench.fill();
   assert.ok(hanging.size > 64, "each has one place, while there are some");
-  assert.ok(bench.lanes.inFlight <= 384);
+  assert.ok(bench.queue.inFlight <= 384);
   bench.due("works", { fresh: 100 });
 
   assert.equal(sum(bench.fill()), 28);
 });
 
-test("hosts that hang have three eighths of the places when each has more than one", () => {
+test("hosts that hang have three eighths of the slots when each has more than one", () => {
   const bench = new Bench(DEFAULTS);
   for (const host of hosts(64)) bench.due(host, { fresh: 100 });
 
   assert.equal(sum(bench.fill()), 192);
-  bench.prove("works");
+  bench.respond("works");
   bench.due("works", { fresh: 100 });
   assert.equal(sum(bench.fill()), 28);
 });
 
-test("what can go goes at once, however many lanes in front of it cannot", () => {
+test("what can go goes immediately, however many lanes in front of it cannot", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("works");
+  bench.respond("works");
   for (const host of hosts(10_000, "dead")) bench.due(host, { fresh: 1, retries: 1 });
   bench.fill();
   bench.due("works", { fresh: 1 });
@@ -286,9 +285,9 @@ test("what can go goes at once, however many lanes in front of it cannot", () =>
   assert.deepEqual([...bench.claim()], [["works", { fresh: 1, retries: 0 }]]);
 });
 
-test("bodies of hosts that hang take half of the memory for bodies, and leave the rest to those that answer", () => {
+test("bodies of hosts that hang take half of the memory for bodies, and leave the rest to those that respond", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("2/works");
+  bench.respond("2/works");
   for (const host of hosts(40)) bench.due(host, { fresh: 1 });
   assert.equal(sum(bench.fill("fresh", MIB)), 40);
   bench.due("3/hangs too", { fresh: 1 });
@@ -300,48 +299,48 @@ test("bodies of hosts that hang take half of the memory for bodies, and leave th
 
 test("a host whose bodies in flight are 8 MiB waits, and goes on when they have gone out", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("large");
+  bench.respond("large");
   bench.due("large", { fresh: 2 });
-  const [share] = bench.lanes.take(NOW);
+  const [share] = bench.queue.take(NOW);
   assert.ok(share);
   const left = { ...ref("large"), freshDueAt: NOW, retryDueAt: null };
-  bench.lanes.claimed(share, { fresh: 2, retries: 0, bytes: 10 * MIB, left });
-  assert.deepEqual(bench.lanes.take(NOW), []);
+  bench.queue.claimed(share, { fresh: 2, retries: 0, bytes: 10 * MIB }, left);
+  assert.deepEqual(bench.queue.take(NOW), []);
 
   bench.end("large", { bytes: 5 * MIB });
 
-  assert.deepEqual(bench.lanes.take(NOW), [{ ...ref("large"), fresh: 27, retries: 0 }]);
+  assert.deepEqual(bench.queue.take(NOW), [{ ...ref("large"), fresh: 27, retries: 0 }]);
 });
 
 test("a retry far away neither blocks nor multiplies while first attempts come and go", () => {
-  const lanes = new Lanes(SMALL);
+  const queue = new FairQueue(SMALL);
   const left = { ...ref("a"), freshDueAt: null, retryDueAt: NOW + 60_000 };
 
   for (let i = 0; i < 1000; i++) {
-    lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW });
-    const [share] = lanes.take(NOW);
+    queue.noteDue(ref("a"), "fresh", NOW);
+    const [share] = queue.take(NOW);
     assert.ok(share);
-    lanes.claimed(share, { fresh: 1, retries: 0, bytes: 0, left });
-    lanes.ended({ ...ref("a"), class: "fresh", bytes: 0, pace: "unknown" });
+    queue.claimed(share, { fresh: 1, retries: 0, bytes: 0 }, left);
+    queue.ended(ref("a"), { fresh: 1, retries: 0, bytes: 0 }, "unknown");
   }
 
-  assert.equal(lanes.isIdle(NOW), true);
-  assert.deepEqual(lanes.take(NOW + 60_000), [{ ...ref("a"), fresh: 0, retries: 1 }]);
+  assert.equal(queue.isIdle(NOW), true);
+  assert.deepEqual(queue.take(NOW + 60_000), [{ ...ref("a"), fresh: 0, retries: 1 }]);
 });
 
 test("when the clock is set everything is due as long after now as before", () => {
   for (const by of [3_600_000, -3_600_000]) {
-    const lanes = new Lanes(DEFAULTS);
+    const queue = new FairQueue(DEFAULTS);
     for (let i = 0; i < 20; i++) {
       const of = i % 2 === 0 ? "fresh" : "retries";
-      lanes.noteDue(ref(`host-${i}`), { class: of, dueAt: NOW + ((i * 7) % 20) });
+      queue.noteDue(ref(`host-${i}`), of, NOW + ((i * 7) % 20));
     }
     // Some are due already, in their turns.
-    assert.equal(lanes.isIdle(NOW + 5), false);
+    assert.equal(queue.isIdle(NOW + 5), false);
 
-    lanes.shift(by);
+    queue.shift(by);
 
-    const due = (now: number): number => lanes.take(now + by).length;
+    const due = (now: number): number => queue.take(now + by).length;
     assert.deepEqual([NOW - 1, NOW, NOW + 9, NOW + 19, NOW + 99].map(due), [0, 1, 9, 10, 0]);
   }
 });
@@ -349,21 +348,21 @@ test("when the clock is set everything is due as long after now as before", () =
 test("a lane that is full when the clock is set keeps what waits in it", () => {
   const bench = new Bench(SMALL);
   bench.due("a", { fresh: 9, retries: 9 });
-  assert.equal(bench.lanes.take(NOW).length, 1);
-  bench.lanes.noteDue(ref("a"), { class: "fresh", dueAt: NOW });
+  assert.equal(bench.queue.take(NOW).length, 1);
+  bench.queue.noteDue(ref("a"), "fresh", NOW);
 
-  bench.lanes.shift(-5000);
+  bench.queue.shift(-5000);
   bench.end("a");
 
-  assert.deepEqual(bench.lanes.take(NOW - 5000), [{ ...ref("a"), fresh: 1, retries: 0 }]);
+  assert.deepEqual(bench.queue.take(NOW - 5000), [{ ...ref("a"), fresh: 1, retries: 0 }]);
 });
 
 test("a host that is forgotten among ten thousand others has to prove itself again", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("old");
+  bench.respond("old");
   bench.due("old", { fresh: 100 });
   assert.equal(sum(bench.fill()), 28);
-  for (const host of hosts(10_000)) bench.prove(host);
+  for (const host of hosts(10_000)) bench.respond(host);
 
   for (let left = 27; left >= 4; left--) bench.end("old");
   assert.equal(sum(bench.fill()), 0);
@@ -372,10 +371,10 @@ test("a host that is forgotten among ten thousand others has to prove itself aga
   assert.equal(sum(bench.fill()), 1);
 });
 
-test("an account with ten thousand proven hosts does not make another prove itself again", () => {
+test("an account with ten thousand healthy hosts does not make another prove itself again", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("2/old");
-  for (const host of hosts(10_001)) bench.prove(host);
+  bench.respond("2/old");
+  for (const host of hosts(10_001)) bench.respond(host);
   bench.due("2/old", { fresh: 100 });
 
   assert.equal(sum(bench.fill()), 28);
@@ -410,7 +409,7 @@ test("the same while it has thousands of its own that hang: its share is as larg
   assert.deepEqual([...bench.claim().keys()], ["3/new"]);
 });
 
-test("known hosts of one account do not wait for 4,000 of another's, none of which is proven yet", () => {
+test("healthy hosts of one account do not wait for 4,000 probing ones of another", () => {
   const bench = new Bench(DEFAULTS);
   for (const host of hosts(4000, "known")) bench.due(host, { fresh: 3 });
   for (const host of hosts(5, "2/known")) bench.due(host, { fresh: 3 });
@@ -420,12 +419,12 @@ test("known hosts of one account do not wait for 4,000 of another's, none of whi
   assert.deepEqual(first.filter((name) => name.startsWith("2/")).toSorted(), hosts(5, "2/known"));
 });
 
-test("hosts that all answered once and then hang leave an account places that comes later", () => {
+test("hosts that all answered once and then hang leave an account slots that comes later", () => {
   const bench = new Bench(DEFAULTS);
-  for (const host of hosts(2000, "hangs")) bench.prove(host);
+  for (const host of hosts(2000, "hangs")) bench.respond(host);
   for (const host of hosts(2000, "hangs")) bench.due(host, { fresh: 50, retries: 50 });
   bench.fill();
-  bench.prove("2/works");
+  bench.respond("2/works");
   for (const [host, given] of [
     ["2/works", { fresh: 1 }],
     ["2/new", { fresh: 1 }],
@@ -438,7 +437,7 @@ test("hosts that all answered once and then hang leave an account places that co
 
 test("300 tasks of one account that hang at a host do not hold up another's at the same host", () => {
   const bench = new Bench(DEFAULTS);
-  bench.prove("shared");
+  bench.respond("shared");
   bench.due("shared", { fresh: 300 });
   assert.deepEqual(bench.fill(), new Map([["shared", 28]]));
   bench.due("2/shared", { fresh: 10 });
@@ -452,10 +451,10 @@ test("300 tasks of one account that hang at a host do not hold up another's at t
   assert.deepEqual(bench.fill(), new Map([["2/shared", 21]]));
 });
 
-test("who holds least at a host is given the next place there, then the one who waited longest", () => {
+test("the account that holds least at a host is given the next slot there, then the account that waited longest", () => {
   const bench = new Bench({ inFlightMax: 64, inFlightPerHostMax: 4 });
-  bench.prove("shared");
-  for (const account of [2, 3, 4, 5, 6]) bench.prove(`${account}/shared`);
+  bench.respond("shared");
+  for (const account of [2, 3, 4, 5, 6]) bench.respond(`${account}/shared`);
   bench.due("shared", { fresh: 100 });
   assert.equal(sum(bench.fill()), 4);
   for (const account of [2, 3, 4, 5, 6]) {
@@ -472,10 +471,10 @@ test("who holds least at a host is given the next place there, then the one who 
   assert.deepEqual(given, ["2/shared", "3/shared", "4/shared", "5/shared"]);
 });
 
-test("a place at a host is not kept for a lane whose account may start no more", () => {
+test("a slot at a host is not kept for a lane whose account may start no more", () => {
   const bench = new Bench({ inFlightMax: 16, inFlightPerHostMax: 4 });
-  bench.prove("2/shared");
-  bench.prove("3/shared");
+  bench.respond("2/shared");
+  bench.respond("3/shared");
   bench.due("3/shared", { fresh: 4 });
   assert.equal(sum(bench.fill()), 4);
   for (const host of hosts(20, "hangs")) bench.due(host, { fresh: 1 });
@@ -488,21 +487,21 @@ test("a place at a host is not kept for a lane whose account may start no more",
   assert.deepEqual(bench.fill(), new Map([["2/shared", 1]]));
 });
 
-test("nothing of an account that is held is taken, and what was noted meanwhile is forgotten", () => {
+test("nothing of a suspended account is taken, and what was noted meanwhile is forgotten", () => {
   const bench = new Bench(SMALL);
   bench.due("a", { fresh: 9, retries: 9 });
   bench.due("2/a", { fresh: 1 });
   bench.claim();
-  bench.lanes.hold(1);
+  bench.queue.suspend(1);
   bench.due("b", { fresh: 1 });
 
   assert.deepEqual(bench.fill(), new Map());
   bench.end("a");
   bench.end("a", { class: "retries" });
   bench.end("2/a");
-  assert.equal(bench.lanes.isIdle(NOW), true);
-  assert.equal(bench.lanes.size, 0);
-  bench.lanes.release(1);
+  assert.equal(bench.queue.isIdle(NOW), true);
+  assert.equal(bench.queue.gauge.lanes, 0);
+  bench.queue.resume(1);
   assert.deepEqual(bench.fill(), new Map());
   bench.due("a", { fresh: 0 });
   assert.deepEqual([...bench.claim().keys()], ["a"]);
@@ -551,22 +550,22 @@ interface Flying {
 
 /** A store that holds what waits by lane, and a check of the limits after each step. */
 class Model {
-  readonly #limits: LaneLimits;
-  readonly #lanes: Lanes;
+  readonly #limits: SlotLimits;
+  readonly #queue: FairQueue;
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #flying: Flying[] = [];
   #now = NOW;
 
-  constructor(limits: LaneLimits) {
+  constructor(limits: SlotLimits) {
     this.#limits = limits;
-    this.#lanes = new Lanes(limits);
+    this.#queue = new FairQueue(limits);
   }
 
   step({ account, host, class: of, dueIn, ends, pace, bytes, setBy }: Event): void {
     const name = `${account + 1}/h${host}`;
     const waiting = { class: of, dueAt: this.#now + dueIn, bytes };
     this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), waiting]);
-    this.#lanes.noteDue(ref(name), waiting);
+    this.#queue.noteDue(ref(name), of, waiting.dueAt);
     this.#pump();
     this.#end(ends, pace);
     this.#setClock(setBy);
@@ -578,7 +577,7 @@ class Model {
   finish(): void {
     this.#now += 1000;
     const left = [...this.#waiting.values()].flat().length + this.#flying.length;
-    for (let turns = 0; turns <= left && !this.#lanes.isIdle(this.#now); turns++) {
+    for (let turns = 0; turns <= left && !this.#queue.isIdle(this.#now); turns++) {
       this.#pump();
       assert.ok(
         this.#flying.length > 0,
@@ -587,26 +586,26 @@ class Model {
       this.#end(this.#flying.length, turns % 2 === 0 ? "slow" : "quick");
     }
     assert.deepEqual([...this.#waiting.values()].flat(), []);
-    assert.equal(this.#lanes.isIdle(this.#now), true);
-    assert.equal(this.#lanes.size, 0, "a lane is remembered that has nothing");
-    assert.equal(this.#lanes.inFlight, 0);
+    assert.equal(this.#queue.isIdle(this.#now), true);
+    assert.equal(this.#queue.gauge.lanes, 0, "a lane is remembered that has nothing");
+    assert.equal(this.#queue.inFlight, 0);
   }
 
   #end(count: number, pace: Pace): void {
-    for (const ended of this.#flying.splice(0, count))
-      this.#lanes.ended({ ...ref(ended.name), ...ended, pace });
+    for (const { name, class: of, bytes } of this.#flying.splice(0, count))
+      this.#queue.ended(ref(name), { fresh: 0, retries: 0, [of]: 1, bytes }, pace);
   }
 
   #setClock(by: number): void {
     this.#now += by;
-    this.#lanes.shift(by);
+    this.#queue.shift(by);
     for (const each of [...this.#waiting.values()].flat()) each.dueAt += by;
   }
 
   // As the dispatcher does: claims until nothing more may start.
   #pump(): void {
     for (let claims = 0; claims < 1000; claims++) {
-      const shares = this.#lanes.take(this.#now);
+      const shares = this.#queue.take(this.#now);
       this.#check();
       if (shares.length === 0) return;
       for (const share of shares) this.#claim(share);
@@ -627,18 +626,19 @@ class Model {
     this.#flying.push(...started.map((each) => ({ name, ...each })));
     const earliest = (of: AttemptClass): number | null =>
       left.find((each) => each.class === of)?.dueAt ?? null;
-    this.#lanes.claimed(share, {
+    const load = {
       fresh: fresh.length,
       retries: retries.length,
       bytes: started.reduce((total, { bytes }) => total + bytes, 0),
-      left: { ...ref(name), freshDueAt: earliest("fresh"), retryDueAt: earliest("retries") },
-    });
+    };
+    const next = { freshDueAt: earliest("fresh"), retryDueAt: earliest("retries") };
+    this.#queue.claimed(share, load, { ...ref(name), ...next });
   }
 
   #check(): void {
     const { inFlightMax, inFlightPerHostMax } = this.#limits;
-    assert.ok(this.#lanes.inFlight >= this.#flying.length);
-    assert.ok(this.#lanes.inFlight <= inFlightMax, "over the limit of all");
+    assert.ok(this.#queue.inFlight >= this.#flying.length);
+    assert.ok(this.#queue.inFlight <= inFlightMax, "over the limit of all");
     const retries = this.#flying.filter((each) => each.class === "retries").length;
     assert.ok(retries <= Math.ceil(inFlightMax / 4), "retries have more than a quarter");
     const byHost = Object.groupBy(this.#flying, ({ name }) => ref(name).host);

@@ -3,10 +3,10 @@ import { test } from "node:test";
 
 import { StoreError, type ClaimedAttempt } from "../../src/store/store.ts";
 import { newAttemptResult } from "../helpers/store.ts";
-import { attempt, EMPTY, LANE, lane, NOW, setUp, setUpProven } from "./dispatcher-setup.ts";
+import { attempt, EMPTY, LANE, lane, NOW, setUp, setUpHealthy } from "./dispatcher-setup.ts";
 
 // Of 8 places at a host one account gets 7.
-const PLACES = 7;
+const SLOTS = 7;
 const DELIVERED = newAttemptResult({ outcome: "delivered" });
 const TAKEN_BACK = "taken back before it was sent";
 const MORE = lane({ freshDueAt: NOW });
@@ -17,11 +17,11 @@ function attempts(from: number, count: number): readonly ClaimedAttempt[] {
 
 /** A proven lane whose places are full, with four attempts that are ready. */
 async function setUpFull({ left = lane() } = {}) {
-  const parts = await setUpProven();
+  const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
-  const claimed = attempts(1, PLACES + 4);
+  const claimed = attempts(1, SLOTS + 4);
   (await parts.claims.next()).resolve({ attempts: claimed, lanes: [left], held: [] });
-  await parts.sends.waitFor(PLACES);
+  await parts.sends.waitFor(SLOTS);
   return parts;
 }
 
@@ -47,29 +47,29 @@ async function answerAll(parts: Parts, count: number): Promise<readonly string[]
   return sent;
 }
 
-test("a place that is free again is filled without another claim, in the order of the attempts", async () => {
+test("a free slot is filled without another claim, in the order of the attempts", async () => {
   const parts = await setUpFull();
-  assert.deepEqual(parts.shares, [{ ...LANE, fresh: PLACES + 8, retries: 0 }]);
+  assert.deepEqual(parts.shares, [{ ...LANE, fresh: SLOTS + 8, retries: 0 }]);
   const first = await answerAll(parts, 3);
   assert.deepEqual([parts.claims.waiting, parts.shares.length], [0, 1]);
   void findNothing(parts);
-  const sent = [...first, ...(await answerAll(parts, PLACES + 1))];
+  const sent = [...first, ...(await answerAll(parts, SLOTS + 1))];
   await parts.dispatcher.quiet();
   assert.deepEqual(
     sent,
-    attempts(1, PLACES + 4).map(({ number }) => String(number)),
+    attempts(1, SLOTS + 4).map(({ number }) => String(number)),
   );
   assert.equal(parts.dispatcher.isIdle(), true);
 });
 
-test("what is ready takes no places: no more are sent at once than the host has for the account", async () => {
+test("prefetched attempts use no slots: no more are sent at once than the host has for the account", async () => {
   const parts = await setUpFull();
-  assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [PLACES, PLACES]);
+  assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [SLOTS, SLOTS]);
   await answer(parts);
-  await parts.sends.waitFor(PLACES);
-  assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [PLACES, PLACES]);
+  await parts.sends.waitFor(SLOTS);
+  assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [SLOTS, SLOTS]);
   void findNothing(parts);
-  await answerAll(parts, PLACES + 3);
+  await answerAll(parts, SLOTS + 3);
   await parts.dispatcher.quiet();
 });
 
@@ -79,16 +79,16 @@ test("a lane that runs out is filled by a claim while its last ones are sent", a
   // Three are ready, of eight that may be: five more are asked for, and no place waits for them.
   const claim = await parts.claims.next();
   assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
-  await parts.sends.waitFor(PLACES);
+  await parts.sends.waitFor(SLOTS);
   claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], held: [] });
   void findNothing(parts);
-  const sent = await answerAll(parts, PLACES + 3 + 5);
+  const sent = await answerAll(parts, SLOTS + 3 + 5);
   await parts.dispatcher.quiet();
   assert.equal(sent.at(-1), "16");
   assert.equal(parts.dispatcher.isIdle(), true);
 });
 
-test("what became due while something was ready is claimed when the last of that is sent", async () => {
+test("what became due while attempts were prefetched is claimed when the last of them is sent", async () => {
   const parts = await setUpFull();
   parts.dispatcher.wake([LANE]);
   assert.deepEqual(await answerAll(parts, 3), ["1", "2", "3"]);
@@ -98,12 +98,12 @@ test("what became due while something was ready is claimed when the last of that
   assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 8, retries: 0 });
   claim.resolve({ attempts: attempts(12, 1), lanes: [lane()], held: [] });
   void findNothing(parts);
-  assert.equal((await answerAll(parts, PLACES + 1)).at(-1), "12");
+  assert.equal((await answerAll(parts, SLOTS + 1)).at(-1), "12");
   await parts.dispatcher.quiet();
   assert.equal(parts.dispatcher.isIdle(), true);
 });
 
-test("a lane whose host has not answered is given nothing ahead", async () => {
+test("nothing is prefetched for a lane whose host has not responded", async () => {
   const { dispatcher, claims, shares } = setUp();
   dispatcher.wake([LANE]);
   (await claims.next()).resolve(EMPTY);
@@ -112,46 +112,46 @@ test("a lane whose host has not answered is given nothing ahead", async () => {
 });
 
 for (const [why, hold] of [
-  ["its account is held", ({ dispatcher }: Parts) => dispatcher.hold([1])],
+  ["its account is suspended", ({ dispatcher }: Parts) => dispatcher.suspend([1])],
   [
-    "the operator holds it",
+    "the operator pauses its lane",
     ({ dispatcher }: Parts) => dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]),
   ],
 ] as const) {
-  test(`what is ready of a lane is scheduled again and not sent when ${why}`, async () => {
+  test(`a prefetched attempt is scheduled again and not sent when ${why}`, async () => {
     const parts = await setUpFull();
     await hold(parts);
-    for (let seq = PLACES + 1; seq <= PLACES + 4; seq++) {
+    for (let seq = SLOTS + 1; seq <= SLOTS + 4; seq++) {
       const { argument, resolve } = await parts.records.next();
       assert.deepEqual([argument.attempt.seq, argument.result.error], [seq, TAKEN_BACK]);
       assert.deepEqual(argument.decision, { state: "scheduled", dueAt: NOW, retry: 0 });
       resolve();
     }
-    await answerAll(parts, PLACES);
+    await answerAll(parts, SLOTS);
     await parts.dispatcher.quiet();
     assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
   });
 }
 
-test("what a claim brings beyond the places of a lane that was held meanwhile is scheduled again", async () => {
-  const parts = await setUpProven();
+test("what a claim brings beyond the slots of a lane that was paused meanwhile is scheduled again", async () => {
+  const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
   const claim = await parts.claims.next();
   await parts.dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]);
-  claim.resolve({ attempts: attempts(1, PLACES + 1), lanes: [lane()], held: [] });
+  claim.resolve({ attempts: attempts(1, SLOTS + 1), lanes: [lane()], held: [] });
   const { argument, resolve } = await parts.records.next();
-  assert.deepEqual([argument.attempt.seq, argument.result.error], [PLACES + 1, TAKEN_BACK]);
+  assert.deepEqual([argument.attempt.seq, argument.result.error], [SLOTS + 1, TAKEN_BACK]);
   resolve();
-  await answerAll(parts, PLACES);
+  await answerAll(parts, SLOTS);
   await parts.dispatcher.quiet();
   assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
 });
 
-test("a host that turns slow is sent what is ready within half of its places, and is given nothing more ahead", async () => {
+test("a host that turns slow is sent what was prefetched within half of its slots, and nothing more is prefetched", async () => {
   const parts = await setUpFull({ left: MORE });
   void findNothing(parts);
   const timedOut = newAttemptResult({ outcome: "timed_out" });
-  for (let i = 0; i < PLACES; i++) {
+  for (let i = 0; i < SLOTS; i++) {
     const send = await parts.sends.next();
     if (i === 0) parts.clock.advance(10_000);
     send.resolve(timedOut);
@@ -167,16 +167,16 @@ test("a host that turns slow is sent what is ready within half of its places, an
   for (const { fresh } of parts.shares.slice(asked)) assert.ok(fresh <= 4, `${fresh} asked for`);
 });
 
-test("a drain sends what is ready, and claims nothing more", async () => {
+test("a drain sends what was prefetched, and claims nothing more", async () => {
   const parts = await setUpFull({ left: MORE });
   parts.dispatcher.drain();
-  const sent = await answerAll(parts, PLACES + 4);
+  const sent = await answerAll(parts, SLOTS + 4);
   await parts.dispatcher.quiet();
-  assert.equal(sent.length, PLACES + 4);
+  assert.equal(sent.length, SLOTS + 4);
   assert.deepEqual([parts.claims.waiting, parts.shares.length], [0, 1]);
 });
 
-test("an abort records what is ready as interrupted", async () => {
+test("an abort records prefetched attempts as interrupted", async () => {
   const parts = await setUpFull();
   parts.dispatcher.abort();
   for (let i = 0; i < 4; i++) {
@@ -184,12 +184,12 @@ test("an abort records what is ready as interrupted", async () => {
     assert.equal(argument.result.outcome, "interrupted");
     resolve();
   }
-  await answerAll(parts, PLACES);
+  await answerAll(parts, SLOTS);
   await parts.dispatcher.quiet();
   assert.equal(parts.sends.waiting, 0);
 });
 
-test("an account that comes while another's are ready gets the next place of the host", async () => {
+test("an account that comes while another's attempts are prefetched gets the next slot of the host", async () => {
   const parts = await setUpFull();
   const other = { accountId: 2, host: LANE.host };
   parts.dispatcher.wake([other]);
@@ -199,21 +199,21 @@ test("an account that comes while another's are ready gets the next place of the
   const claimed = [attempt({ ...other, seq, number: seq })];
   claim.resolve({ attempts: claimed, lanes: [lane(other)], held: [] });
   void findNothing(parts);
-  await parts.sends.waitFor(PLACES + 1);
-  const sent = await answerAll(parts, PLACES + 1 + 4);
+  await parts.sends.waitFor(SLOTS + 1);
+  const sent = await answerAll(parts, SLOTS + 1 + 4);
   await parts.dispatcher.quiet();
-  assert.equal(sent[PLACES], "99");
+  assert.equal(sent[SLOTS], "99");
 });
 
-test("a claim that has to be repeated brings what is ready all the same", async () => {
-  const parts = await setUpProven();
+test("a repeated claim prefetches as the first one would", async () => {
+  const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
   (await parts.claims.next()).reject(new StoreError("full", "no space"));
   await parts.clock.whenPending(1);
   parts.clock.advance(1000);
-  const claimed = attempts(1, PLACES + 1);
+  const claimed = attempts(1, SLOTS + 1);
   (await parts.claims.next()).resolve({ attempts: claimed, lanes: [lane()], held: [] });
   void findNothing(parts);
-  assert.equal((await answerAll(parts, PLACES + 1)).length, PLACES + 1);
+  assert.equal((await answerAll(parts, SLOTS + 1)).length, SLOTS + 1);
   await parts.dispatcher.quiet();
 });
