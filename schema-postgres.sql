@@ -534,4 +534,4 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_action ON audit (action, seq);
 CREATE INDEX audit_by_age ON audit (at);
 
-INSERT INTO schema_version (version, min_program) VALUES (4, 3);
+INSERT INTO schema_version (version, min_program) VALUES (4, 4);

@@ -83,7 +83,7 @@ export const RINGS: readonly Ring[] = [
     files: "store/move/*",
     imports: [
       ...["domain/*", "store/store-error.ts", "store/sqlite/machine/*", "store/postgres/machine/*"],
-      ...["store/sqlite/migration-steps.ts", "assets.ts"],
+      "assets.ts",
     ],
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],
@@ -177,7 +177,7 @@ export const RINGS: readonly Ring[] = [
       "ops/*",
       "store/store.ts",
       ...["store/move/move.ts", "store/move/report.ts"],
-      "store/sqlite/migration-steps.ts",
+      "store/sqlite/machine/schema.ts",
       "assets.ts",
       "log.ts",
     ],

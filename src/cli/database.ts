@@ -15,7 +15,7 @@ const migrate = defineCommand({
   example: "postbackd database migrate --db postgres://postbackd@db.example.com/postbackd",
   notes:
     "Run it once before the first daemon, and before the daemons of a newer version; those of the version\n" +
-    "before go on meanwhile. A file needs no such step: its daemon migrates it at the start. Done twice, it\n" +
+    "before go on meanwhile. A file needs no such step: its daemon makes the tables at the start. Done twice, it\n" +
     "changes nothing. The URL's password is better in a file that POSTBACKD_DB_FILE names.",
   args: { ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {

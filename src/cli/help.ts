@@ -146,7 +146,7 @@ export const versionCommand = defineCommand({
   notes: "'postbackd --version' prints the version alone.",
   args: JSON_ARG,
   async run(given) {
-    const { SCHEMA_VERSION: schema } = await import("../store/sqlite/migration-steps.ts");
+    const { SCHEMA_VERSION: schema } = await import("../store/sqlite/machine/schema.ts");
     const { commit, sqlite } = buildFacts;
     const { node } = process.versions;
     const parts = { postbackd: version, commit, node, sqlite, schema };

@@ -23,7 +23,6 @@ import { LoopWatch, type LoopDelay } from "../ops/meter.ts";
 import { ServiceManager } from "../ops/service.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
-import { withProgress } from "./terminal.ts";
 import { byCommand, commandUser } from "./user.ts";
 
 /**
@@ -105,8 +104,7 @@ export async function startFor(
   const watch = new LoopWatch({ now: () => systemClock.monotonic(), log });
   const loopDelay = (): LoopDelay => watch.delay();
   try {
-    const parts = { ...options, config, log, recentLog, loopDelay };
-    const daemon = await withProgress((tell) => startDaemon({ ...parts, tell }));
+    const daemon = await startDaemon({ ...options, config, log, recentLog, loopDelay });
     // The time of the start is nobody's delay.
     watch.start();
     return daemon;

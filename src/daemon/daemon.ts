@@ -3,7 +3,7 @@ import type { Config } from "../config/config.ts";
 import type { DevMode } from "../dev/dev-mode.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/error.ts";
-import type { LogLine, Logger, TellProgress } from "../domain/log.ts";
+import type { LogLine, Logger } from "../domain/log.ts";
 import type { Gauges, Observer } from "../domain/observer.ts";
 import type { CommandLine } from "../domain/task/run.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
@@ -57,8 +57,6 @@ export interface DaemonOptions {
   readonly dev?: DevMode | undefined;
   /** Is told what the daemon does. Whatever it throws changes nothing. */
   readonly observer?: Observer | undefined;
-  /** Is told how far a start is that takes long, because it migrates the file. */
-  readonly tell?: TellProgress | undefined;
 }
 
 /** A running daemon. */

@@ -8,9 +8,9 @@ import { databaseWarnings, type DatabaseHealth } from "../domain/stats/health.ts
 import { isDamage, openReader, type Connection } from "../store/sqlite/machine/connection.ts";
 import { DamageError, refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
 import { readFileHeader } from "../store/sqlite/machine/file-header.ts";
+import { SCHEMA_VERSION } from "../store/sqlite/machine/schema.ts";
 import { tableCheckReads } from "../store/sqlite/machine/table-check.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
-import { SCHEMA_VERSION } from "../store/sqlite/migration-steps.ts";
 import { rowFault } from "../store/sqlite/row-check.ts";
 import { StoreError } from "../store/store.ts";
 import { failure, skipped, sound, warning, type Finding } from "./check.ts";
@@ -107,8 +107,8 @@ export function checkContent(config: DatabaseConfig): readonly Finding[] {
   const file = config.database;
   const version = schemaVersionOf(file);
   if (version > 0 && version < SCHEMA_VERSION) {
-    const detail = `the tables have version ${version}: the next start brings them to ${SCHEMA_VERSION}, after copying the file`;
-    return [skipped("content", detail)];
+    const detail = `${file} has schema version ${version} of a postbackd before 0.1.0`;
+    return [failure("content", detail, "move it aside and start with a new file")];
   }
   return [checkTables(file)];
 }

@@ -64,8 +64,6 @@ export interface DaemonStoreParts {
   readonly log: Logger;
   readonly giveWay: GiveWay;
   readonly observer?: Observer | undefined;
-  /** Is told how far a migration is. */
-  readonly tell?: TellProgress | undefined;
 }
 
 export interface AdminStore {

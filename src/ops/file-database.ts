@@ -4,7 +4,6 @@ import { userInfo } from "node:os";
 import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
-import { clearInterval, setInterval } from "../domain/clock/timers.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import type { TellProgress } from "../domain/log.ts";
 import { type BackupRun, startBackup } from "../store/sqlite/backup-run.ts";
@@ -18,8 +17,6 @@ import {
   type LockHolder,
   readHolder,
 } from "../store/sqlite/machine/instance-lock.ts";
-import type { MigrationStart } from "../store/sqlite/machine/migrate.ts";
-import { unfinishedCopy } from "../store/sqlite/machine/migration-copy.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
 import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
 import { type Restoration, type Restored, restoreCopy } from "../store/sqlite/restore.ts";
@@ -78,30 +75,9 @@ export class FileDatabase implements Database {
     return readHolder(this.#file);
   }
 
-  /** Logs when it migrates the file. */
-  async openDaemonStore({
-    log,
-    mode,
-    tell = () => {},
-    ...parts
-  }: DaemonStoreParts): Promise<Store> {
-    let timer: NodeJS.Timeout | undefined;
-    const begins = ({ from, to, copy }: MigrationStart): void => {
-      log.warn(
-        { from, to, copy },
-        "migrating the database to a newer version, after copying it; a large one takes minutes",
-      );
-      // The thread that makes the copy can say nothing meanwhile.
-      const look = (): void => tellCopied(this.#file, { copy, tell });
-      timer = setInterval(look, COPY_LOOK_MS);
-    };
-    try {
-      // The file of `start` is opened once, by who looks first whether it is whole.
-      if (mode === "dev") refuseServedFile(this.#file);
-      return await this.#open({ writer: "thread", ...parts, migrating: { begins, tell } });
-    } finally {
-      clearInterval(timer);
-    }
+  async openDaemonStore({ mode, ...parts }: DaemonStoreParts): Promise<Store> {
+    if (mode === "dev") refuseServedFile(this.#file);
+    return this.#open({ writer: "thread", ...parts });
   }
 
   becomeOwner(): string | null {
@@ -126,7 +102,7 @@ export class FileDatabase implements Database {
 
   async migrate(): Promise<never> {
     throw new DatabaseError(
-      `${this.#file} is a file, which its daemon makes and migrates at the start; name a server with --db`,
+      `${this.#file} is a file, whose tables its daemon makes at the start; name a server with --db`,
     );
   }
 
@@ -184,20 +160,6 @@ export class FileDatabase implements Database {
       throw toDatabaseError(file, error);
     }
   }
-}
-
-const COPY_LOOK_MS = 250;
-const MIB_BYTES = 1024 ** 2;
-
-function tellCopied(
-  file: string,
-  { copy, tell }: { readonly copy: string; readonly tell: TellProgress },
-): void {
-  const copied = statSync(unfinishedCopy(copy), { throwIfNoEntry: false });
-  // It has its own name by now.
-  if (copied === undefined) return;
-  const of = Math.ceil(statSync(file).size / MIB_BYTES);
-  tell({ part: "MiB copied", done: Math.min(Math.floor(copied.size / MIB_BYTES), of - 1), of });
 }
 
 function refuseNetwork(file: string): void {

@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { version } from "../../src/assets.ts";
-import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
-import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
-import { SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
-import { runProgram, type Ready } from "../helpers/program.ts";
+import { runProgram } from "../helpers/program.ts";
 import { newDatabaseFile, newPost, newTask, openTestStore, seedAccount } from "../helpers/store.ts";
 import { reasonToSkipTerminal, startOnTerminal } from "../helpers/terminal.ts";
 
@@ -45,29 +40,5 @@ test(
     const restored = startOnTerminal(t, restore);
     assert.equal(await restored.exit, 0, restored.shown);
     assert.match(restored.shown, /MiB read: (\d+) of \1\D/);
-  },
-);
-
-const OLD_SCHEMA = readFileSync(new URL("../fixtures/schema-v8.sql", import.meta.url), "utf8");
-
-test(
-  "a start that migrates a file shows its steps on a terminal before it serves",
-  { skip },
-  async (t) => {
-    const database = newDatabaseFile(t);
-    const connection = openWriter(database);
-    migrate(connection, { schemaSql: OLD_SCHEMA, version: 8, migrations: [] });
-    connection.close();
-
-    const program = startOnTerminal(t, ["start", "--port", "0", "--db", database]);
-    const steps = SCHEMA_VERSION - 8;
-    await program.shows(`migration steps: ${steps} of ${steps}`);
-    await program.shows(`"version":"${version}"}`);
-    const { pid } = JSON.parse(
-      /^\{"event":"ready".*\}$/m.exec(program.shown)?.[0] ?? "{}",
-    ) as Ready;
-    process.kill(pid, "SIGTERM");
-
-    assert.equal(await program.exit, 0, program.shown);
   },
 );

@@ -151,9 +151,9 @@ test("lists no nodes of a file, because it has one daemon", async (t) => {
   assert.match(ended.stderr, /postbackd\.db is a file, which one daemon serves alone/);
 });
 
-test("migrates no file, because its daemon does", async (t) => {
+test("makes no tables in a file, because its daemon does", async (t) => {
   const ended = await runProgram(t, ["database", "migrate"], { cwd: temporaryFolder(t) });
 
   assert.equal(ended.code, 1);
-  assert.match(ended.stderr, /postbackd\.db is a file, which its daemon makes and migrates/);
+  assert.match(ended.stderr, /postbackd\.db is a file, whose tables its daemon makes/);
 });

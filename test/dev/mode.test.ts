@@ -25,7 +25,7 @@ test("dev refuses a file that start has served, and changes nothing in it", asyn
   assert.ok(readFileSync(file).equals(before));
 });
 
-test("dev refuses a file with accounts that an older program served, before it migrates it", async (t) => {
+test("dev refuses a file with accounts and another schema version as a served file", async (t) => {
   const file = join(temporaryFolder(t), "old.db");
   await runProgram(t, ["admin", "account", "create", "alice", "--db", file]);
   const connection = new Database(file);

@@ -7,13 +7,11 @@ import { Worker } from "node:worker_threads";
 
 import Database from "better-sqlite3";
 
-import { schemaSql } from "../../src/assets.ts";
 import type { Operation } from "../../src/store/common/batch.ts";
 import type { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
-import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
 import { OpenFiles } from "../../src/store/sqlite/machine/open-files.ts";
-import { SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import { makeSchema } from "../../src/store/sqlite/machine/schema.ts";
 import { toPostRow } from "../../src/store/sqlite/post-row.ts";
 import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
@@ -28,7 +26,7 @@ interface Runner {
 function openRunner(t: TestContext, file = newDatabaseFile(t)): Runner {
   const connection = openWriter(file);
   t.after(() => connection.close());
-  migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: [] });
+  makeSchema(connection);
   return { runner: newBatchRunner(connection), connection, file };
 }
 

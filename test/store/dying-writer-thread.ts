@@ -1,9 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { schemaSql } from "../../src/assets.ts";
 import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
-import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import { makeSchema } from "../../src/store/sqlite/machine/schema.ts";
 import type { WriterMessage, WriterOrder } from "../../src/store/sqlite/writer-thread.ts";
 import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 
@@ -14,7 +12,7 @@ if (port === null) throw new Error("dying-writer-thread.ts runs as a worker thre
 
 const { file } = workerData as { readonly file: string };
 const connection = openWriter(file);
-migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+makeSchema(connection);
 const runner = newBatchRunner(connection);
 port.on("message", (order: WriterOrder) => {
   if (order.kind === "batch") runner.run(order.operations);

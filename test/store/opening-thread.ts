@@ -1,9 +1,7 @@
 import { parentPort } from "node:worker_threads";
 
-import { schemaSql } from "../../src/assets.ts";
 import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
-import { migrate } from "../../src/store/sqlite/machine/migrate.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "../../src/store/sqlite/migration-steps.ts";
+import { makeSchema } from "../../src/store/sqlite/machine/schema.ts";
 
 /**
  * A thread that opens database files for a test: each one that it is told, for writing, as the daemon and the
@@ -17,7 +15,7 @@ parentPort?.on("message", (file: string) => {
 function open(file: string): string {
   try {
     const connection = openWriter(file);
-    migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+    makeSchema(connection);
     connection.close();
     return "opened";
   } catch (error) {

@@ -1,15 +1,13 @@
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 
-import { schemaSql } from "../../assets.ts";
 import type { TellProgress } from "../../domain/log.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
 import { endSilent } from "../postgres/machine/heartbeat.ts";
 import { reachServer } from "../postgres/machine/reach-server.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machine/connection.ts";
-import { migrate } from "../sqlite/machine/migrate.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "../sqlite/migration-steps.ts";
+import { makeSchema } from "../sqlite/machine/schema.ts";
 import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
 import { continueInFile } from "./clock-reading.ts";
 import { TO_FILE, type CopyToFile } from "./copies-to-file.ts";
@@ -57,7 +55,7 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
     const connection = openWriter(made);
     let rows = 0;
     try {
-      migrate(connection, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
+      makeSchema(connection);
       for (const copy of TO_FILE) rows += await copyTable({ server, connection, tell }, copy);
       await compare(server, connection);
       await continueInFile(server, connection);

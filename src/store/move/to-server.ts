@@ -9,7 +9,7 @@ import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, type Connection as File } from "../sqlite/machine/connection.ts";
 import { InstanceLock } from "../sqlite/machine/instance-lock.ts";
 import { findMoveMark, markMoved, unmarkMoved } from "../sqlite/machine/moved.ts";
-import { SCHEMA_VERSION } from "../sqlite/migration-steps.ts";
+import { SCHEMA_VERSION, schemaVersionOf, unreleasedVersion } from "../sqlite/machine/schema.ts";
 import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
 import { continueOnServer } from "./clock-reading.ts";
 import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";
@@ -120,11 +120,11 @@ class ToServer {
   }
 
   #refuseOtherVersion(file: string): void {
-    const version = Number(this.#file.pragma("user_version", { simple: true }));
+    const version = schemaVersionOf(this.#file);
     if (version === SCHEMA_VERSION) return;
     throw new MoveError(
       version < SCHEMA_VERSION
-        ? `${file} was made by an older postbackd: start this one on it once, which migrates it, stop it, and move it then`
+        ? `${file} ${unreleasedVersion(version)}`
         : `${file} was made by a newer postbackd: move it with that`,
     );
   }

@@ -2,13 +2,11 @@ import { constants, copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import Database from "better-sqlite3";
-
 import { schemaSql } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
 import { countFacts, documentPath, readDocument, sha256Of } from "./copy-facts.ts";
 import type { CopyDocument, CopyFacts } from "./copy-facts.ts";
-import { isDamage, sqliteCodeOf, type Connection } from "./machine/connection.ts";
+import { isDamage, type Connection } from "./machine/connection.ts";
 import { UNWATCHED, type CopyWatch } from "./machine/copy-pace.ts";
 import { schemaFault } from "./machine/file-check.ts";
 import { headerFault, isDatabase, isOurs, isWalHeader } from "./machine/file-header.ts";
@@ -18,11 +16,10 @@ import {
   readFileHeader,
   type FileHeader,
 } from "./machine/file-header.ts";
-import { migrateCopied } from "./machine/migrate.ts";
 import { findMoveMark } from "./machine/moved.ts";
+import { SCHEMA_VERSION, schemaVersionOf, unreleasedVersion } from "./machine/schema.ts";
 import { leaveWal, openCopy } from "./machine/snapshot-copy.ts";
 import { tableCheckReads } from "./machine/table-check.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 import { rowFault } from "./row-check.ts";
 
 /** Why a file is no copy that a daemon can be started with: a sentence without a full stop that names the file. */
@@ -101,8 +98,9 @@ function checkOpened({ file, path, watch, depth }: Opened): CopyFacts {
     try {
       const schemaVersion = requireKnownVersion(file, copy);
       requireSoundTables(file, copy, watch);
-      requireSchema(file, copy);
-      if (depth === "rows too" && schemaVersion === SCHEMA_VERSION) requireRows(file, copy, watch);
+      const fault = schemaFault(copy, schemaSql);
+      if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+      if (depth === "rows too") requireRows(file, copy, watch);
       const { tasks, deliveries, openDeliveries } = countFacts(copy);
       const bytes = statSync(file).size;
       return { bytes, schemaVersion, tasks, deliveries, openDeliveries };
@@ -150,7 +148,7 @@ function requireWhole(file: string): void {
 }
 
 function requireKnownVersion(file: string, copy: Connection): number {
-  const version = Number(copy.pragma("user_version", { simple: true }));
+  const version = schemaVersionOf(copy);
   const moved = findMoveMark(copy);
   if (moved !== null) throw new CopyError(`${file} was moved to ${moved.to}, and starts no more`);
   if (version > SCHEMA_VERSION) {
@@ -159,6 +157,7 @@ function requireKnownVersion(file: string, copy: Connection): number {
     );
   }
   if (version === 0) throw new CopyError(`${file} is a database without anything in it`);
+  if (version < SCHEMA_VERSION) throw new CopyError(`${file} ${unreleasedVersion(version)}`);
   return version;
 }
 
@@ -171,37 +170,6 @@ function requireSoundTables(file: string, copy: Connection, { check, tell }: Cop
     if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
     check();
     tell({ part: "tables checked", done: i + 1, of: tables.length });
-  }
-}
-
-/** A copy of an older version must become one of this version, or a restore of it would fail or never start. */
-function requireSchema(file: string, copy: Connection): void {
-  const model = new Database(":memory:");
-  try {
-    model.pragma(`user_version = ${Number(copy.pragma("user_version", { simple: true }))}`);
-    for (const sql of copy.prepare<[], string>(DEFINITIONS).pluck().all()) define(model, sql);
-    migrateCopied(model, { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS });
-    const fault = schemaFault(model, schemaSql);
-    if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
-  } catch (error) {
-    if (error instanceof CopyError) throw error;
-    throw new CopyError(`${file} cannot be migrated to this version (${messageOf(error)})`, {
-      cause: error,
-    });
-  } finally {
-    model.close();
-  }
-}
-
-const DEFINITIONS = `
-  SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid`;
-
-/** Ignores SQLite's errors: the comparison then reports a missing definition, unless it is another program's. */
-function define(model: Connection, sql: string): void {
-  try {
-    model.exec(sql);
-  } catch (error) {
-    if (sqliteCodeOf(error) === "") throw error;
   }
 }
 

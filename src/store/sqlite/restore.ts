@@ -9,7 +9,6 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 
-import { schemaSql } from "../../assets.ts";
 import type { TellProgress } from "../../domain/log.ts";
 import { auditWrites } from "./audit.ts";
 import { CopyError, checkCopy, type SoundCopy } from "./copy-check.ts";
@@ -20,9 +19,7 @@ import type { CopyWatch } from "./machine/copy-pace.ts";
 import { placeOf, restorePart } from "./machine/file-check.ts";
 import { giveToOwner } from "./machine/file-owner.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
-import { migrateCopied } from "./machine/migrate.ts";
 import { refuseOpenElsewhere, refuseSecondName } from "./machine/open-files.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
 
 /** The fate of the webhooks that wait in a copy: they are paused until the operator resumes them, or sent. */
 export type RestoredDeliveries = "pause" | "resume";
@@ -115,13 +112,11 @@ const PAUSE_ALL = `
   SELECT NULL, NULL, ?, ?, ?
   WHERE NOT EXISTS (SELECT 1 FROM delivery_holds WHERE account_seq IS NULL AND host IS NULL)`;
 
-/** Pauses all webhooks of a copy, and migrates the copy for that. */
-function pauseDeliveries(part: string, { now, user, tell }: Restoration): void {
+/** Pauses all webhooks of a copy. */
+function pauseDeliveries(part: string, { now, user }: Restoration): void {
   const connection = openDatabase(part, { fileMustExist: true, timeout: 0 });
   try {
     connection.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;");
-    const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
-    migrateCopied(connection, plan, tell);
     const pause = connection.prepare(PAUSE_ALL);
     const { noteAudit } = auditWrites(connection);
     const actor = { kind: "user", name: user, address: null } as const;

@@ -9,7 +9,6 @@ import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
 import { FileGuard } from "./machine/file-guard.ts";
-import type { MigrationWatch } from "./machine/migrate.ts";
 import {
   accountMethods,
   clusterMethods,
@@ -33,8 +32,6 @@ export interface SqliteStoreOptions {
   readonly writer: "thread" | "inline";
   /** Client writes are refused while this many rows wait. */
   readonly backlogMax: number;
-  /** Is told of the migration of a file that an older program made; only with `thread`. */
-  readonly migrating?: MigrationWatch;
   /** The machine's clock unless given. */
   readonly clock?: Clock;
   readonly observer?: Observer | undefined;
@@ -49,17 +46,8 @@ export interface SqliteStoreOptions {
  * connection on this thread and see every commit, of this process or another.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const {
-    file,
-    writer,
-    backlogMax,
-    migrating,
-    examineMax,
-    observer,
-    clock = systemClock,
-  } = options;
-  const transport =
-    writer === "thread" ? await startWriterThread(file, migrating) : openInlineWriter(file);
+  const { file, writer, backlogMax, examineMax, observer, clock = systemClock } = options;
+  const transport = writer === "thread" ? await startWriterThread(file) : openInlineWriter(file);
   const limits = { batchWeightMax: BATCH_WEIGHT_MAX, backlogWeightMax: backlogMax };
   try {
     const reader = openReader(file);

@@ -2,13 +2,11 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { schemaSql } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
-import type { WorkProgress } from "../../domain/log.ts";
 import type { BatchReply, Operation } from "../common/batch.ts";
 import { openWriter } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
-import { migrate, type MigrationStart } from "./machine/migrate.ts";
 import { OpenFiles } from "./machine/open-files.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+import { makeSchema } from "./machine/schema.ts";
 import { newBatchRunner } from "./writes.ts";
 
 /**
@@ -16,13 +14,8 @@ import { newBatchRunner } from "./writes.ts";
  * happen here and never hold up a request on the main thread.
  */
 
-/**
- * The thread's messages: `migrating` at most once, `progress` of that, `ready` or `unusable` once, then one reply for each batch, with its
- * id.
- */
+/** The thread's messages: `ready` or `unusable` once, then one reply for each batch, with its id. */
 export type WriterMessage =
-  | ({ readonly kind: "migrating" } & MigrationStart)
-  | { readonly kind: "progress"; readonly progress: WorkProgress }
   | { readonly kind: "ready" }
   | { readonly kind: "unusable"; readonly message: string }
   | {
@@ -47,11 +40,7 @@ try {
   // sqlite-store.ts sets this; nothing else starts this thread.
   const { file } = workerData as { readonly file: string };
   const connection = openWriter(file);
-  const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
-  migrate(connection, plan, {
-    begins: (start) => say({ kind: "migrating", ...start }),
-    tell: (progress) => say({ kind: "progress", progress }),
-  });
+  makeSchema(connection);
   refuseOtherSchema(connection, schemaSql);
   const files = new OpenFiles(file);
   const runner = newBatchRunner(connection, { fileTrouble: () => files.trouble() });

@@ -6,25 +6,17 @@ import type { BatchReply, BatchTransport } from "../common/batch.ts";
 import type { BatchRunner } from "./machine/batch.ts";
 import { openWriter, type Connection } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
-import { InstanceLock } from "./machine/instance-lock.ts";
-import { isOutdated, migrate, type MigrationWatch } from "./machine/migrate.ts";
-import { MIGRATIONS, SCHEMA_VERSION } from "./migration-steps.ts";
+import { makeSchema } from "./machine/schema.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 import { newBatchRunner } from "./writes.ts";
 
-/**
- * Starts the writer thread on the file and waits until the file is open and migrated; `watch` is told of the migration
- * of a file that an older program made. Rejects with the reason when that fails.
- */
-export async function startWriterThread(
-  file: string,
-  watch?: MigrationWatch,
-): Promise<BatchTransport> {
+/** Starts the writer thread on the file and waits until the file is open. Rejects with the reason if that fails. */
+export async function startWriterThread(file: string): Promise<BatchTransport> {
   const worker = new Worker(writerThreadEntry, {
     ...threadOptions,
     workerData: { role: "writer", file },
   });
-  const thread = new WriterThread(worker, watch);
+  const thread = new WriterThread(worker);
   await thread.ready;
   return thread;
 }
@@ -50,15 +42,13 @@ export class WriterThread implements BatchTransport {
   #lost: Extract<BatchReply, { kind: "failed" }> | null = null;
   readonly #ready = Promise.withResolvers<void>();
 
-  constructor(worker: WriterWorker, watch?: MigrationWatch) {
+  constructor(worker: WriterWorker) {
     this.#worker = worker;
     // A thread may be lost before a caller awaits it.
     this.ready.catch(() => {});
     worker.on("message", (message: WriterMessage) => {
       if (message.kind === "ready") this.#ready.resolve();
       else if (message.kind === "unusable") this.#ready.reject(new Error(message.message));
-      else if (message.kind === "migrating") watch?.begins(message);
-      else if (message.kind === "progress") watch?.tell(message.progress);
       else this.#settle(message);
     });
     worker.on("messageerror", (error) => this.#lose(`a reply was lost: ${messageOf(error)}`));
@@ -71,7 +61,7 @@ export class WriterThread implements BatchTransport {
     });
   }
 
-  /** Settles once the file is open and migrated; rejects if that fails or the thread ends before. */
+  /** Settles once the file is open; rejects if that fails or the thread ends before. */
   get ready(): Promise<void> {
     return this.#ready.promise;
   }
@@ -125,7 +115,7 @@ export class WriterThread implements BatchTransport {
  */
 export function openInlineWriter(file: string): BatchTransport {
   const connection = openWriter(file);
-  const runner = startRunner(connection, file);
+  const runner = startRunner(connection);
   return {
     send: (batch) => Promise.resolve(runner.run(batch)),
     close: () => {
@@ -135,25 +125,13 @@ export function openInlineWriter(file: string): BatchTransport {
   };
 }
 
-function startRunner(connection: Connection, file: string): BatchRunner {
+function startRunner(connection: Connection): BatchRunner {
   try {
-    migrateAlone(connection, file);
+    makeSchema(connection);
     refuseOtherSchema(connection, schemaSql);
     return newBatchRunner(connection);
   } catch (error) {
     connection.close();
     throw error;
-  }
-}
-
-// Refuses to migrate below a running daemon: that is of the older version, does not know what the newer schema needs of
-// every write, and would go on writing.
-function migrateAlone(connection: Connection, file: string): void {
-  const plan = { schemaSql, version: SCHEMA_VERSION, migrations: MIGRATIONS };
-  const lock = isOutdated(connection, plan) ? InstanceLock.acquire(file) : null;
-  try {
-    migrate(connection, plan);
-  } finally {
-    lock?.release();
   }
 }

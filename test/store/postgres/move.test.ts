@@ -228,7 +228,10 @@ describe("everything is moved to a server", { skip: reasonToSkipPostgres() }, ()
     const connection = openWriter(old);
     connection.pragma("user_version = 8");
     connection.close();
-    await assert.rejects(moveToServer({ file: old, server, tell }), /an older postbackd: start/);
+    await assert.rejects(
+      moveToServer({ file: old, server, tell }),
+      /before 0\.1\.0.*: move it aside/,
+    );
 
     const other = await newLivedFile(t);
     await moveToServer({ file: other, server, tell });

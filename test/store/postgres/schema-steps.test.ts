@@ -15,7 +15,7 @@ import { parseServerAddress } from "../../../src/store/postgres/machine/server-a
 import { afterwards } from "../../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
-import { newPost, newTask, seedAccount, T0 } from "../../helpers/store.ts";
+import { seedAccount } from "../../helpers/store.ts";
 
 const PLACE = { shown: "db:5432", database: "jobs" };
 const NEXT = SCHEMA.version + 1;
@@ -52,6 +52,10 @@ async function versionOf(url: string): Promise<readonly [number, number]> {
 test("tells which program or command a database's tables need", () => {
   const found = { version: 4, minProgram: 3, movedTo: null };
 
+  assert.match(
+    String(schemaError({ ...found, version: 3 }, 4, PLACE)),
+    /before 0\.1\.0 \(version 3, .* on 4 or later\).*: start with an empty database/,
+  );
   assert.equal(schemaError(found, 3, PLACE), null);
   assert.equal(schemaError(found, 4, PLACE), null);
   assert.equal(schemaError(found, 5, PLACE), null);
@@ -215,66 +219,4 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     await holder.query("COMMIT");
     assert.equal((await migration).to, NEXT);
   });
-});
-
-const INDEXES = `SELECT indexdef AS made FROM pg_indexes WHERE schemaname = current_schema() AND tablename IN ('queue', 'outbox') ORDER BY 1`;
-
-// As each version made them.
-const THIRD_VERSION = "UPDATE schema_version SET version = 3, min_program = 2";
-const SECOND_INDEXES = `
-  DROP INDEX queue_listed, outbox_by_time;
-  CREATE INDEX queue_of_account ON queue (account_seq, state, created_at, task_seq) WHERE account_seq IS NOT NULL;
-  CREATE INDEX outbox_soon ON outbox (due_at) WHERE started_at IS NULL;
-  UPDATE schema_version SET version = 2`;
-const FIRST_INDEXES = `
-  ${SECOND_INDEXES};
-  DROP INDEX queue_returned, queue_of_account;
-  CREATE INDEX queue_by_account ON queue (account_seq, state, created_at, task_seq);
-  UPDATE schema_version SET version = 1`;
-
-const how = { skip: reasonToSkipPostgres() };
-
-test("the tables of the version before serve this program", how, async (t) => {
-  const { url, server } = await newServer(t);
-  await makeSchema(server);
-  await askDatabase(url, THIRD_VERSION);
-
-  const store = await openNode(t, url);
-  const accountId = await seedAccount(store);
-  await store.insertTasks(newPost(accountId, [newTask(), newTask()]));
-  const [first] = await store.claimTasks({ type: "echo", max: 1, now: T0 });
-  assert(first !== undefined);
-  await store.releaseTask({ seq: first.seq, run: first.runs });
-  assert.equal((await store.claimTasks({ type: "echo", max: 9, now: T0 })).length, 2);
-});
-
-test("the audit of the version before gets the words for pauses", how, async (t) => {
-  const { url, server } = await newServer(t);
-  await makeSchema(server);
-  await askDatabase(url, THIRD_VERSION);
-  await askDatabase(
-    url,
-    `INSERT INTO audit (at, actor_kind, action)
-     VALUES (1, 'user', 'delivery.held'), (2, 'user', 'key.created'), (3, 'user', 'delivery.released')`,
-  );
-
-  await migrateDatabase(server);
-
-  const words = await askDatabase<{ action: string }>(url, "SELECT action FROM audit ORDER BY at");
-  assert.deepEqual(
-    words.map(({ action }) => action),
-    ["delivery.paused", "key.created", "delivery.resumed"],
-  );
-});
-
-test("a migration gives tables of any version the same indexes as new ones", how, async (t) => {
-  const { url, server } = await newServer(t);
-  await makeSchema(server);
-  const made = await askDatabase(url, INDEXES);
-
-  for (const [from, indexes] of [FIRST_INDEXES, SECOND_INDEXES].entries()) {
-    await askDatabase(url, indexes);
-    assert.deepEqual(await migrateDatabase(server), { from: from + 1, to: SCHEMA.version });
-    assert.deepEqual(await askDatabase(url, INDEXES), made);
-  }
 });

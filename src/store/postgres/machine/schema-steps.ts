@@ -31,49 +31,15 @@ export interface SchemaPlan {
   readonly steps: readonly SchemaStep[];
 }
 
-const PAUSE_WORDS = `
-  UPDATE audit SET action = CASE action WHEN 'delivery.held' THEN 'delivery.paused' ELSE 'delivery.resumed' END
-  WHERE seq IN (SELECT seq FROM audit WHERE action IN ('delivery.held', 'delivery.released') LIMIT 500)`;
+/** The version of the first release, 0.1.0. No database of an earlier version is in use. */
+export const FIRST_VERSION = 4;
 
-/** Every step since the first version, which `schema-postgres.sql` has taken too. */
-const SCHEMA_STEPS: readonly SchemaStep[] = [
-  {
-    to: 2,
-    kind: "expand",
-    parts: [
-      {
-        kind: "index",
-        name: "queue_returned",
-        on: "queue (type, account_seq, task_seq) WHERE state = 'queued' AND priority = 0 AND queued_mark IS NOT NULL",
-      },
-      {
-        kind: "index",
-        name: "queue_of_account",
-        on: "queue (account_seq, state, created_at, task_seq) WHERE account_seq IS NOT NULL",
-      },
-      { kind: "change", sql: "DROP INDEX IF EXISTS queue_by_account" },
-    ],
-  },
-  {
-    to: 3,
-    kind: "expand",
-    parts: [
-      {
-        kind: "index",
-        name: "queue_listed",
-        on: "queue (account_seq, state, created_at, task_seq) WHERE runs >= 0",
-      },
-      { kind: "index", name: "outbox_by_time", on: "outbox (due_at) WHERE node_seq IS NULL" },
-      { kind: "change", sql: "DROP INDEX IF EXISTS queue_of_account" },
-      { kind: "change", sql: "DROP INDEX IF EXISTS outbox_soon" },
-    ],
-  },
-  { to: 4, kind: "expand", parts: [{ kind: "backfill", sql: PAUSE_WORDS }] },
-];
+/** Every step since {@link FIRST_VERSION}. `schema-postgres.sql` describes the tables after the last step. */
+const SCHEMA_STEPS: readonly SchemaStep[] = [];
 
 export const SCHEMA: SchemaPlan = {
   schemaSql: postgresSchemaSql,
-  version: SCHEMA_STEPS.at(-1)?.to ?? 1,
+  version: SCHEMA_STEPS.at(-1)?.to ?? FIRST_VERSION,
   steps: SCHEMA_STEPS,
 };
 

@@ -1,6 +1,7 @@
 import { StoreError } from "../../store-error.ts";
 import type { AskedPlace } from "./connect-error.ts";
 import type { Reached } from "./reach-server.ts";
+import { FIRST_VERSION } from "./schema-steps.ts";
 
 /** The versions that a database names for its tables. */
 export interface SchemaVersion {
@@ -44,6 +45,12 @@ function schemaText(found: SchemaVersion | null, program: number): string | null
   const { version, minProgram, movedTo } = found;
   if (movedTo !== null) {
     return `was moved to ${movedTo}: start postbackd with that. If the move was broken off, run it again`;
+  }
+  if (version < FIRST_VERSION) {
+    return (
+      `has the tables of a postbackd before 0.1.0 (version ${version}, this program works on ${FIRST_VERSION} or later), ` +
+      "which no release migrates: start with an empty database"
+    );
   }
   if (version < program - 1) {
     return (

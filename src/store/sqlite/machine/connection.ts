@@ -69,7 +69,7 @@ export function openWriter(file: string): Connection {
   }
 }
 
-/** Opens the file for reading only. It must exist and be migrated. */
+/** Opens the file for reading only. It must exist and have tables. */
 export function openReader(file: string): Connection {
   const connection = openDatabase(file, {
     readonly: true,

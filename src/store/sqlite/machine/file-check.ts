@@ -158,14 +158,14 @@ interface SchemaRow {
 
 const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema ORDER BY type, name';
 
-/** Refuses a migrated file whose tables and indexes are not those of `schemaSql`; see {@link schemaFault}. */
+/** Refuses a file whose tables and indexes are not those of `schemaSql`; see {@link schemaFault}. */
 export function refuseOtherSchema(connection: Connection, schemaSql: string): void {
   const fault = schemaFault(connection, schemaSql);
   if (fault !== null) throw new DamageError(damagedFile(connection.name, fault));
 }
 
 /**
- * Tells how the tables and indexes of a migrated file differ from those of `schemaSql`; null when they do not. Tables of
+ * Tells how the tables and indexes of a file differ from those of `schemaSql`; null when they do not. Tables of
  * other programs are allowed: Litestream makes some.
  */
 export function schemaFault(connection: Connection, schemaSql: string): string | null {
@@ -195,7 +195,7 @@ function texts(rows: readonly SchemaRow[]): ReadonlyMap<string, string | null> {
   return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, normalOf(sql)]));
 }
 
-// SQLite keeps comments and white space as they were written, and those of a migrated file differ from a new one's.
+// SQLite keeps comments and white space as they were written, and those of a migrated file will differ.
 function normalOf(sql: string | null): string | null {
   if (sql === null) return null;
   return sql

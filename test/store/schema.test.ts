@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+
+import Database from "better-sqlite3";
+
+import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
+import { makeSchema, SCHEMA_VERSION } from "../../src/store/sqlite/machine/schema.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { newAccount, newDatabaseFile, openTestStore } from "../helpers/store.ts";
+
+function versionOf(connection: Connection): unknown {
+  return connection.pragma("user_version", { simple: true });
+}
+
+function tables(connection: Connection): unknown {
+  const sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+  return connection.prepare(sql).pluck().all();
+}
+
+test("gives a new file the whole schema and its version", async (t) => {
+  const file = newDatabaseFile(t);
+  await openTestStore(t, { file });
+  const connection = new Database(file, { readonly: true });
+  t.after(() => connection.close());
+
+  assert.equal(versionOf(connection), SCHEMA_VERSION);
+  assert.deepEqual(tables(connection), [
+    ...[
+      "access_requests",
+      "accounts",
+      "attempts",
+      "audit",
+      "clock_readings",
+      "deliveries",
+      "delivery_holds",
+      "erased_accounts",
+    ],
+    ...[
+      "hold_changes",
+      "host_counts",
+      "host_failures",
+      "host_traffic",
+      "idempotency_keys",
+      "keys",
+      "leases",
+    ],
+    ...[
+      "queue_marks",
+      "redelivery_orders",
+      "secrets",
+      "sessions",
+      "sign_in_links",
+      "sqlite_sequence",
+      "task_counts",
+      "task_inputs",
+      "task_results",
+      "tasks",
+      "traffic",
+      "workers",
+    ],
+  ]);
+});
+
+test("refuses a file that is newer than the program, and leaves what is in it", async (t) => {
+  const file = newDatabaseFile(t);
+  const store = await openTestStore(t, { file });
+  await store.createAccount(newAccount());
+  await store.close();
+  const connection = new Database(file);
+  t.after(() => connection.close());
+  const newer = SCHEMA_VERSION + 1;
+  connection.pragma(`user_version = ${newer}`);
+
+  for (const writer of ["thread", "inline"] as const) {
+    await assert.rejects(
+      openSqliteStore({ file, writer, backlogMax: 1 }),
+      (error: Error) =>
+        error.message.includes(`${file} has schema version ${newer}`) &&
+        error.message.includes("newer postbackd"),
+    );
+  }
+
+  assert.equal(versionOf(connection), newer);
+  const logins = connection.prepare("SELECT login FROM accounts").pluck().all();
+  assert.deepEqual(logins, ["ada"]);
+});
+
+test("refuses a file of a version before 0.1.0, and leaves it as it is", async (t) => {
+  const file = newDatabaseFile(t);
+  const connection = openWriter(file);
+  t.after(() => connection.close());
+  connection.exec("CREATE TABLE notes (a); INSERT INTO notes VALUES ('one')");
+  connection.pragma("user_version = 10");
+
+  for (const writer of ["thread", "inline"] as const) {
+    await assert.rejects(openSqliteStore({ file, writer, backlogMax: 1 }), {
+      message: new RegExp(
+        `${file} has schema version 10 .*: move it aside and start with a new file`,
+      ),
+    });
+  }
+
+  assert.equal(versionOf(connection), 10);
+  assert.deepEqual(tables(connection), ["notes"]);
+});
+
+function openNew(t: TestContext): Connection {
+  const connection = openWriter(newDatabaseFile(t));
+  t.after(() => connection.close());
+  makeSchema(connection);
+  return connection;
+}
+
+const ENTRY = "INSERT INTO audit (at, actor_kind, action) VALUES (1, 'user', 'key.created')";
+
+test("an entry of the audit is never changed, and the oldest is erased first", (t) => {
+  const connection = openNew(t);
+  for (let i = 0; i < 4; i++) connection.exec(ENTRY);
+
+  assert.throws(
+    () => connection.exec("UPDATE audit SET action = 'x' WHERE seq = 1"),
+    /append-only/,
+  );
+  assert.throws(() => connection.exec("DELETE FROM audit WHERE seq = 2"), /from its beginning/);
+  connection.exec("DELETE FROM audit WHERE seq <= 2");
+  connection.exec(ENTRY);
+
+  const left = connection.prepare("SELECT seq FROM audit ORDER BY seq").pluck().all();
+  assert.deepEqual(left, [3, 4, 5]);
+});
+
+test("the same lanes are paused once", (t) => {
+  const connection = openNew(t);
+  connection.exec(
+    "INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1)",
+  );
+  const pause = connection.prepare(
+    "INSERT INTO delivery_holds (account_seq, host, since, held_by) VALUES (?, ?, 1, 'root')",
+  );
+  const scopes = [
+    [null, null],
+    [1, null],
+    [null, "a"],
+    [1, "a"],
+  ];
+  for (const scope of scopes) pause.run(...scope);
+  for (const scope of scopes) assert.throws(() => pause.run(...scope), /UNIQUE/);
+});
