@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 
 import { pointedStep } from "./plot-input.ts";
-import { type ChartSpec, type ChartStep, newestStep, spanText } from "./plot-scale.ts";
+import { type ChartSpec, type ChartStep, newestStep } from "./plot-scale.ts";
 import { Plot } from "./plot.tsx";
+import { spanText } from "./time-range.ts";
 
 export interface ChartProps {
   readonly spec: ChartSpec;

@@ -9,7 +9,7 @@ import { useResource } from "../shell/resource.ts";
 import { hrefOf, route, tasksPath } from "../shell/route.ts";
 import { Chart } from "./chart.tsx";
 import { overviewCharts, type SeriesShown } from "./overview-series.ts";
-import { spanText } from "./plot-scale.ts";
+import { spanText } from "./time-range.ts";
 import {
   chooseRange,
   RANGES,

@@ -13,14 +13,13 @@ import {
   axisMarks,
   axisScale,
   barPath,
-  clockText,
-  dayText,
   dotPath,
   linePath,
   splitPoints,
   timeMarks,
   timeScale,
 } from "./plot-scale.ts";
+import { clockText, dayText } from "./time-range.ts";
 
 export interface PlotProps {
   readonly spec: ChartSpec;

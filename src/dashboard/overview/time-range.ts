@@ -1,7 +1,7 @@
 import type { QueryOf } from "../../api/operations.ts";
+import { now } from "../shell/clock.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { setQuery } from "../shell/route.ts";
-import { spanText } from "./plot-scale.ts";
 
 /** The time that the charts show: one of a few ranges up to now, or a zoomed span. It is in the URL. */
 export interface TimeRange {
@@ -68,4 +68,36 @@ export function searchOf({ range, zoom }: TimeRange): string {
 /** `in the last 24 hours`, `in Nov 20, 19:00–20:00`. */
 export function rangeText({ range, zoom }: TimeRange): string {
   return zoom === null ? `in the last ${range.last}` : `in ${spanText(zoom.from, zoom.to)}`;
+}
+
+const clockTimes = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
+const days = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+/** `19:05`. */
+export function clockText(at: number): string {
+  return clockTimes.format(at);
+}
+
+/** `Nov 21`, in the reader's format. */
+export function dayText(at: number): string {
+  return days.format(at);
+}
+
+/** A span of time, as short as it can be without ambiguity: `19:05–19:06`, `Nov 20, 19:00–20:00`, `Nov 19–Nov 21`. */
+export function spanText(from: number, to: number): string {
+  const first = dayText(from);
+  const last = dayText(to - 1);
+  if (to - from >= DAY_MS && isMidnight(from) && isMidnight(to)) {
+    return first === last ? first : `${first}–${last}`;
+  }
+  const start = first === dayText(now.peek()) ? clockText(from) : `${first}, ${clockText(from)}`;
+  return `${start}–${first === last ? "" : `${dayText(to)}, `}${clockText(to)}`;
+}
+
+function isMidnight(at: number): boolean {
+  return clockText(at) === "00:00";
 }
