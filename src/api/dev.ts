@@ -1,4 +1,5 @@
 import { LOGIN, NEW_LOGIN, STANDARD_DEV_LOGIN } from "../domain/account/account.ts";
+import { DAY_MS } from "../domain/clock/duration.ts";
 import { INSTANT } from "../domain/clock/time.ts";
 import {
   DURATION,
@@ -290,7 +291,6 @@ export const DEV_WAIT_INPUTS = {
 
 /** Results that are ordered instead of computed (contract §9). */
 
-const DAY_MS = 24 * 3600 * 1000;
 const MESSAGE_LENGTH_MAX = 1000;
 
 /** The parts of a rule beside its result, which is any JSON. */

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { Id, type OwnFields, Share, Time, envelope } from "./envelope.ts";
 import { pointInTime, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";
@@ -96,7 +97,7 @@ export type SeriesBucket = s.Static<typeof SeriesBucket>;
 const Series = envelope({
   from: Time,
   to: Time,
-  step_ms: s.integer({ minimum: 60_000 }),
+  step_ms: s.integer({ minimum: MINUTE_MS }),
   buckets: s.list(SeriesBucket),
   limit_ms: s.count("After which an attempt is broken off."),
 });

@@ -2,7 +2,8 @@ import { approveRequest, denyRequest, denyRequests, requestRecord } from "../adm
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
 import { NEW_LOGIN, SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { durationText, timeText } from "../domain/clock/time.ts";
+import { MINUTE_MS, durationText } from "../domain/clock/duration.ts";
+import { timeText } from "../domain/clock/time.ts";
 import { DURATION } from "../domain/rule.ts";
 import type { Undecidable } from "../store/store.ts";
 import { newAccountAnswer } from "./admin-account.ts";
@@ -155,7 +156,7 @@ export const linkCommand = defineAdminCommand({
       clock: systemClock,
       audit: audit("session.link_made", null),
     });
-    const minutes = SIGN_IN_LINK_MS / 60_000;
+    const minutes = SIGN_IN_LINK_MS / MINUTE_MS;
     const start = "No daemon answers there yet: start it with 'postbackd start' first.";
     return {
       document: { link: { url, expires_at: timeText(expiresAt) } },

@@ -8,7 +8,8 @@ import {
 } from "../admin/redelivery.ts";
 import type { Config } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
-import { durationText, timeOrNull } from "../domain/clock/time.ts";
+import { durationText } from "../domain/clock/duration.ts";
+import { timeOrNull } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import { integerBetween } from "../domain/rule.ts";
 import { printable } from "../domain/text.ts";

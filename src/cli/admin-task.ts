@@ -7,7 +7,7 @@ import {
   walkOpen,
 } from "../admin/task.ts";
 import { LOGIN } from "../domain/account/account.ts";
-import { durationText } from "../domain/clock/time.ts";
+import { durationText } from "../domain/clock/duration.ts";
 import { isId } from "../domain/id.ts";
 import { oneOf } from "../domain/rule.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";

@@ -15,6 +15,7 @@ import {
 import { watchSignals } from "../daemon/stop-signal.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { isError, messageOf } from "../domain/error.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { warnOfRisks } from "../ops/check.ts";
@@ -173,7 +174,7 @@ async function greetOperator(
     const audit = byCommand("session.link_made", null);
     const place = dashboardUrl(config, servedAt);
     const { url } = await createSignInLink(place, { store, clock: systemClock, audit });
-    const minutes = SIGN_IN_LINK_MS / 60_000;
+    const minutes = SIGN_IN_LINK_MS / MINUTE_MS;
     process.stderr.write(
       `\nSign in as the operator, once, within ${minutes} minutes:\n\n  ${url}\n\n`,
     );

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { isLoopbackHost } from "../domain/address/address.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList, type AllowList } from "../domain/address/allow-list.ts";
 import { parseServerUrl, withPasswordOf, type ServerUrl } from "../domain/address/server-url.ts";
+import { DAY_MS } from "../domain/clock/duration.ts";
 import { quote } from "../domain/rule.ts";
 import { closeName, nearestName } from "../domain/text.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
@@ -187,7 +188,7 @@ function toConfig(
     file: file.path,
     tls: toTls(values.tls, findings),
     webhooks: Object.freeze({ ...webhooks, allowList: toAllowList(webhooks.allow, findings) }),
-    retentionMs: values.retentionDays * 86_400_000,
+    retentionMs: values.retentionDays * DAY_MS,
     types,
     runTypes: toRunTypes(values.runTypes, { types, findings }),
     marketplaces: parseMarketplaces(file.layer.get("marketplaces"), findings),

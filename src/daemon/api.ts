@@ -4,6 +4,7 @@ import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import { UNCOUNTED_PER_HOUR } from "../domain/account/quota.ts";
 import type { Clock, SteadyClock } from "../domain/clock/clock.ts";
+import { HOUR_MS, MINUTE_MS } from "../domain/clock/duration.ts";
 import { everyStep } from "../domain/error.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger, LogLine } from "../domain/log.ts";
@@ -98,8 +99,6 @@ export interface Api extends Pick<AppDeps, "gate" | "ids"> {
 
 // For one task. Enough for somebody who fixes a receiver and tries again; a loop would turn the daemon into a weapon.
 const REDELIVERIES_PER_MINUTE = 30;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 
 // For a daemon in somebody else's process.
 const UNWATCHED = { recentLog: () => [], loopDelay: () => null };

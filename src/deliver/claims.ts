@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import {
   requireMember,
   type ClaimedAttempt,
@@ -48,7 +49,7 @@ export interface ClaimsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
 const WAITING_LANES_MAX = 16;
 // The engine looks once a second for what is due.
 const APART_MS = 1000;
-const PUT_OFF_MS = 60_000;
+const PUT_OFF_MS = MINUTE_MS;
 
 /**
  * Fills the slots of {@link FairQueue} with claimed attempts, one claim at a time. A lane with a backlog fills them

@@ -1,3 +1,4 @@
+import { DAY_MS } from "../domain/clock/duration.ts";
 import type { LogFacts } from "../domain/log.ts";
 import type { LaneGauge, Observer } from "../domain/observer.ts";
 import type { PauseScope } from "../domain/webhook/delivery-pause.ts";
@@ -65,7 +66,7 @@ export interface DeliveryDispatcherDeps extends PersistDeps, Pick<LoopDeps, "fai
 }
 
 // A lane that delivered within this time before a start, and whose host responded since, is healthy after it.
-const HEALTHY_FOR_MS = 24 * 60 * 60 * 1000;
+const HEALTHY_FOR_MS = DAY_MS;
 
 /**
  * Claims due attempts lane by lane, sends them, and records each with what follows from it.

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { LogFacts } from "../domain/log.ts";
 import type { PersistDeps } from "./persist.ts";
 
@@ -8,7 +9,7 @@ interface Told {
   others: number;
 }
 
-const EVERY_MS = 60_000;
+const EVERY_MS = MINUTE_MS;
 const SUBJECTS_MAX = 1000;
 /** Stands for every subject beyond {@link SUBJECTS_MAX}. */
 const FURTHER = "";

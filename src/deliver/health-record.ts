@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { STATUS_WINDOW_MS, type FailureCount } from "../domain/stats/health.ts";
 
 interface Minute {
@@ -8,7 +9,6 @@ interface Minute {
   readonly receivers: Map<string, boolean>;
 }
 
-const MINUTE_MS = 60_000;
 // Those who post tasks name the hosts: a minute of rubbish must not fill the memory, nor leave no room for healthy
 // hosts.
 const FAILED_RECEIVERS_MAX = 500;

@@ -1,8 +1,9 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import type { StoreError } from "../store/store.ts";
 
-const EVERY_MS = 60_000;
+const EVERY_MS = MINUTE_MS;
 
 /**
  * Logs that steps wait for the store: one line when the first of them begins to wait, one a minute with their number

@@ -1,12 +1,10 @@
 import { type Clock, type SteadyClock, systemClock } from "../domain/clock/clock.ts";
+import { DAY_MS, HOUR_MS } from "../domain/clock/duration.ts";
 import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
 import type { Destination, DevClockDesk, DevEvent, Journey } from "../http/dev-desk.ts";
 import type { DueItem, DueList } from "../store/store.ts";
 import type { ClockMode, DevClock } from "./dev-clock.ts";
 import type { WorkWatch } from "./work-watch.ts";
-
-const HOUR_MS = 3600 * 1000;
-const DAY_MS = 24 * HOUR_MS;
 
 /** So far the clock is advanced until nothing is scheduled any more. */
 export const IDLE_MS_MAX = 60 * DAY_MS;

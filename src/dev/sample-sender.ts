@@ -1,4 +1,5 @@
 import type { Clock } from "../domain/clock/clock.ts";
+import { DAY_MS } from "../domain/clock/duration.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Task } from "../domain/task/task.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
@@ -20,7 +21,7 @@ export interface SampleParts {
 
 const TAG = "sample";
 const SAMPLES_MAX = 1000;
-const KEPT_MS = 30 * 24 * 3600 * 1000;
+const KEPT_MS = 30 * DAY_MS;
 
 /** Sends webhooks of tasks that never were. */
 export class SampleSender implements DevSampleDesk {

@@ -1,3 +1,4 @@
+import { DAY_MS, UNIT_MS } from "./clock/duration.ts";
 import { hasControl, isPlainText } from "./text.ts";
 
 /** Why a value is not taken. The `reason` of a rule completes "KEY …", as in "KEY must be …". */
@@ -178,20 +179,10 @@ export function someOf<const Word extends string>(
   });
 }
 
-/** Units of time and their milliseconds. */
-export const UNIT_MS: ReadonlyMap<string, number> = new Map([
-  ["ms", 1],
-  ["s", 1_000],
-  ["m", 60_000],
-  ["h", 3_600_000],
-  ["d", 86_400_000],
-  ["w", 604_800_000],
-]);
-
 /**
  * The longest duration that is accepted anywhere: a longer one added to the time of day could leave the range of dates.
  */
-const DURATION_MS_MAX = 365 * 86_400_000;
+const DURATION_MS_MAX = 365 * DAY_MS;
 
 /** A length of time such as `"10s"`, from 1 ms to 365 days; the value is in milliseconds. */
 export const DURATION: Rule<number, string> = textRule({

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
@@ -14,8 +15,6 @@ export interface UsageNotesDeps<Id> {
 
 /** The later of the stored and the noted use; null when there was none. */
 export type LastUses<Id> = (id: Id, stored: number | null) => number | null;
-
-const MINUTE_MS = 60_000;
 
 /**
  * When keys, sessions or workers were last used, gathered here and written now and then: a write per request would cost

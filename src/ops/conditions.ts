@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { HOUR_MS, MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import {
   type Condition,
@@ -48,11 +49,11 @@ interface Entry {
 
 const LOOK_MS = 15_000;
 // Whatever comes and goes is told once.
-const OVER_AFTER_MS = 5 * 60_000;
+const OVER_AFTER_MS = 5 * MINUTE_MS;
 // A dead node holds its roles for ten more seconds, and the checks are 15 s apart. An end may be sent twice, never lost.
-const HANDED_OVER_MS = 60_000;
+const HANDED_OVER_MS = MINUTE_MS;
 // Whoever is away for long is told of what still holds within that time.
-const LOST_AGAIN_MS = 60 * 60_000;
+const LOST_AGAIN_MS = HOUR_MS;
 // Clients name the hosts: however many fail, no more are told of at a time.
 const OF_A_NAME_MAX = 20;
 
@@ -264,7 +265,7 @@ export interface Looked {
 }
 
 // Until then no worker that lives need have been heard after a start.
-const WORKERS_HEARD_MS = 60_000;
+const WORKERS_HEARD_MS = MINUTE_MS;
 // A worker asks again within that time. So one that lives is heard again after the wall clock was set forward.
 const MISSING_MS = 30_000;
 

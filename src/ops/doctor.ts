@@ -3,6 +3,7 @@ import { join } from "node:path";
 
 import { type Config, type ConfigProblem, problemText } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { DAY_MS } from "../domain/clock/duration.ts";
 import { timeText } from "../domain/clock/time.ts";
 import { messageOf } from "../domain/error.ts";
 import { readServedFile } from "../store/sqlite/served-file.ts";
@@ -132,7 +133,7 @@ function checkConfiguration({ config, problems }: Patient): readonly Finding[] {
 }
 
 // A weekly schedule is the rarest that somebody would still call one.
-const BACKUP_AGE_MS_MAX = 8 * 86_400_000;
+const BACKUP_AGE_MS_MAX = 8 * DAY_MS;
 
 function checkBackups(config: Config, now: number): readonly Finding[] {
   if (config.server !== null) return [];
@@ -168,7 +169,7 @@ async function checkDaemon(config: Config, clock: Clock): Promise<Finding> {
   return warning("daemon", detail, "start it, or read its log: journalctl -u postbackd");
 }
 
-const EXPIRES_SOON_MS = 14 * 86_400_000;
+const EXPIRES_SOON_MS = 14 * DAY_MS;
 
 function checkTls(config: Config, clock: Clock): readonly Finding[] {
   if (config.tls === null) return [];

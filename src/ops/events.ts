@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Sender } from "../deliver/send.ts";
 import { type Clock, wait } from "../domain/clock/clock.ts";
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { ObservedAttempt, Observer } from "../domain/observer.ts";
@@ -187,7 +188,6 @@ function noteAttempt(pending: Pending, { outcome }: Attempted): void {
   else pending.mayStand ||= outcome === "delivered" || outcome === "timed_out";
 }
 
-const MINUTE_MS = 60_000;
 // A receiver that is restarted is away for less; the second retry of a single webhook comes after six minutes.
 const FAILING_MS = 5 * MINUTE_MS;
 const FAILURES_MIN = 3;

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { setInterval } from "../domain/clock/timers.ts";
 import type { Logger } from "../domain/log.ts";
 import {
@@ -178,7 +179,6 @@ export interface LoopWatchDeps {
 
 // Ten looks a second cost nothing that can be measured.
 const LOOK_MS = 100;
-const MINUTE_MS = 60_000;
 const KEPT = MINUTE_MS / LOOK_MS;
 // Longer than anything here should take, shorter than the time after which clients give up.
 const LATE_MS = 200;

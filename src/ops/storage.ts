@@ -2,6 +2,7 @@ import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
 
 import type { Clock, Timer } from "../domain/clock/clock.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import { type DatabaseWarning, databaseWarnings } from "../domain/stats/health.ts";
 import { FileFault, type Store, StoreError } from "../store/store.ts";
@@ -23,7 +24,7 @@ const NO_WRITES =
 
 // One second of writing at full speed takes far less than the floor leaves.
 const AGE_MS_MAX = 1000;
-const SHORTAGE_TOLD_MS = 60_000;
+const SHORTAGE_TOLD_MS = MINUTE_MS;
 
 /**
  * Tells whether there is room for new data: the disk's floor, the database's quota, and whether the last write found
@@ -171,8 +172,8 @@ export interface FileWatchDeps {
 // Until it looks, tasks are acknowledged that are lost with the file. A look costs three calls of stat.
 const FILE_LOOK_MS = 1000;
 // A start has other things to do, and a daemon that runs for less is a test.
-const CHECK_AFTER_MS = 60_000;
-const CHECK_EVERY_MS = 24 * 3_600_000;
+const CHECK_AFTER_MS = MINUTE_MS;
+const CHECK_EVERY_MS = DAY_MS;
 const PAUSE_MS_MIN = 1000;
 // The check takes a tenth of the time.
 const PAUSES_PER_CHECK = 9;
@@ -258,7 +259,7 @@ export interface ServerWatchDeps {
 
 // Posts are refused from 5 s on after the only standby that commits wait for has gone: who asks then is told why.
 const SERVER_LOOK_MS = 5000;
-const WARNED_EVERY_MS = 3_600_000;
+const WARNED_EVERY_MS = HOUR_MS;
 
 /**
  * Watches the server of the database while it is served. Every node looks every few seconds, because each is asked how it is;

@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS } from "../domain/clock/duration.ts";
 import type { ExpiredTask, QueuePlace, RunEnd, Store } from "../store/store.ts";
 import { runMoment, toFailedEnd, type RunDeps } from "./run-end.ts";
 
@@ -9,8 +10,6 @@ export interface QueueExpirerDeps extends Pick<
   readonly queueDays: number;
 }
 
-const HOUR_MS = 3600 * 1000;
-const DAY_MS = 24 * HOUR_MS;
 // However long tasks may wait, there are hardly more marks than this.
 const MARKS_MAX = 720;
 // A minute lies between two sweeps. Anything longer than this was a pause of the machine, in which nobody could start a

@@ -1,5 +1,6 @@
 import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { HOUR_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Cluster, type Store } from "../store/store.ts";
 
@@ -10,7 +11,6 @@ export interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
   readonly log: Logger;
 }
 
-const HOUR_MS = 3_600_000;
 // A day by the minute, and an hour more for those who look at the end of it.
 const MINUTES_KEPT_MS = 25 * HOUR_MS;
 

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { createAccount } from "./authentication.ts";
 import { bearer, Client, only, TIME, type Task } from "./client.ts";
 import { PART, type Subject } from "./subject.ts";
-import { DAY_MS, startHeld, TOML, type Parts } from "./tasks.ts";
+import { startHeld, TOML, type Parts } from "./tasks.ts";
 
 const SHOWN = [
   ...["id", "status_code", "status_message", "state", "type", "created_at", "started_at"],

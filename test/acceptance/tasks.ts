@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { createGate, startReceiver, type Receiver } from "../helpers/receiver.ts";
 import { createAccount } from "./authentication.ts";
 import { bearer, Client, idsOf, only, UUID_V7, type Answer, type Task } from "./client.ts";
@@ -37,7 +38,6 @@ name = "Germany"
 currency = "EUR"
 `;
 
-export const DAY_MS = 86_400_000;
 const NO_TASK = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
 
 export interface Parts {

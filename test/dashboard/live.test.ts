@@ -3,13 +3,13 @@ import { test, type TestContext } from "node:test";
 
 import type { Page } from "playwright-core";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { findFreePort } from "../helpers/port.ts";
 import { hasBrowser, openPage, signIn } from "./browser.ts";
 import { forgive, goTo, mark, takeSteps } from "./visit.ts";
 
 const EVENTS = "/v1/events";
-const MINUTE_MS = 60_000;
 const TAGS = "tbody bdi.clipped[title^=tag-]";
 
 test("the live page", (t) =>

@@ -4,8 +4,8 @@ import { describe, test } from "node:test";
 import type { Series, SeriesBucket } from "../../src/api/stats.ts";
 import { overviewCharts } from "../../src/dashboard/overview/overview-series.ts";
 import { type ChartSpec, newestStep } from "../../src/dashboard/overview/plot-scale.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 
-const MINUTE_MS = 60_000;
 const START = Date.parse("2026-03-04T05:06:00Z");
 
 const QUIET: Omit<SeriesBucket, "at" | "is_whole"> = {

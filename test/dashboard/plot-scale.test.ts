@@ -17,10 +17,8 @@ import {
   timeMarks,
   timeScale,
 } from "../../src/dashboard/overview/plot-scale.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 const START = Date.parse("2026-03-04T05:06:00Z");
 const BERLIN = "Europe/Berlin";
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
@@ -20,7 +21,6 @@ export interface Shop {
   readonly failedId: string;
 }
 
-const MINUTE_MS = 60_000;
 const MINUTES = 120;
 
 const toml = (dnsServer: string): string => `

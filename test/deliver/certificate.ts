@@ -1,6 +1,8 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
+
 /** A certificate with its key, as PEM texts for a server and as what signs others. */
 export interface Certificate {
   readonly cert: string;
@@ -24,8 +26,6 @@ export interface CertificateRequest {
   /** When it ends; tomorrow unless told. */
   readonly notAfter?: Date;
 }
-
-const DAY_MS = 86_400_000;
 
 /** Makes a certificate (RFC 5280), so that TLS is tested without a program to make one. */
 export function makeCertificate(request: CertificateRequest): Certificate {

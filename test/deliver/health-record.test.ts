@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { HealthRecord } from "../../src/deliver/health-record.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 
-const MINUTE_MS = 60_000;
 const NONE = { all: 0, failed: 0 };
 
 test("knows of nothing at first", () => {

@@ -3,6 +3,7 @@ import { networkInterfaces } from "node:os";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
@@ -14,7 +15,6 @@ import { startAmongTraps, startTrap } from "../helpers/trap.ts";
 import type { Trap } from "../helpers/trap.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
 const TICK_MS = 1000;
 const NAME = "hooks.example.com";
 // Stands for the public Internet: allowed, and on this machine. Other loopback addresses are refused.

@@ -3,11 +3,10 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import { startDev } from "./dev-client.ts";
-
-const DAY_MS = 24 * 3600 * 1000;
 
 test("an advance into the past is 40501, of two destinations or none 40000", async (t) => {
   const { call, ask } = await startDev(t);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import {
   CONDITION_NAMES,
   decideConditions,
@@ -8,7 +9,6 @@ import {
 } from "../../src/domain/stats/condition.ts";
 
 const NOW = Date.parse("2026-01-31T09:00:00.000Z");
-const DAY_MS = 86_400_000;
 
 const CALM: ConditionFacts = {
   ...{ now: NOW, fault: null, shortage: null, disk: null, backupFailure: null, certificate: null },

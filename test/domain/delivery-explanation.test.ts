@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { durationText } from "../../src/domain/clock/time.ts";
+import { durationText } from "../../src/domain/clock/duration.ts";
 import type { Task } from "../../src/domain/task/task.ts";
 import { explainError } from "../../src/domain/webhook/attempt-error.ts";
 import {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { decideServiceStatus, type ServiceFacts } from "../../src/domain/stats/health.ts";
 
 const SOUND: ServiceFacts = {
@@ -11,8 +12,6 @@ const SOUND: ServiceFacts = {
   runs: { all: 0, failed: 0 },
   receivers: { all: 0, failed: 0 },
 };
-
-const MINUTE_MS = 60_000;
 
 /** The words for api, runners, webhooks and the whole. */
 function wordsOf(facts: Partial<ServiceFacts>): string {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { HOUR_MS } from "../../src/domain/clock/duration.ts";
 import {
   ANY_TASK,
   formatTaskSearch,
@@ -13,7 +14,6 @@ import {
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 const UUID = "01890a5d-ac96-774b-bcce-b302099a8057";
-const HOUR_MS = 3_600_000;
 
 function searchOf(text: string): Partial<TaskSearch> {
   const parsed = parseTaskSearch(text, NOW);
@@ -186,7 +186,7 @@ test("nothing is written of a search for everything", () => {
 test("nothing of Node is needed to read or write a search", () => {
   const names = [
     ...["task/task-search", "task/task", "account/account", "address/host-name"],
-    ...["clock/time", "rule", "text"],
+    ...["clock/time", "clock/duration", "rule", "text"],
   ];
   const files = names.map((name) => new URL(`../../src/domain/${name}.ts`, import.meta.url));
   for (const file of files) {

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { judgeCopy } from "../../src/ops/backup.ts";
 import { readServedFile } from "../../src/store/sqlite/served-file.ts";
 import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
@@ -11,7 +12,6 @@ import { ask } from "../http/answer.ts";
 import { signInOperator } from "../http/operator-requests.ts";
 
 const NOW = Date.parse("2030-01-31T02:59:00.000Z");
-const DAY_MS = 86_400_000;
 const NIGHTLY = '[backup]\nschedule = "0 3 * * *"\n';
 
 /** Waits for a line of the log so many times; backups are made in a thread of their own. */

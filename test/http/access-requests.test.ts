@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import type { AccessRequest } from "../../src/domain/account/access-request.ts";
+import { HOUR_MS } from "../../src/domain/clock/duration.ts";
 import { openBeside, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, type RawRequest } from "../helpers/raw-http.ts";
@@ -10,7 +11,6 @@ import { fieldsOf } from "./account.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const HOUR_MS = 3_600_000;
 const ACCESS = "/v1/access_requests";
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 

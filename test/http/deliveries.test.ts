@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -19,7 +20,6 @@ interface ShownDelivery {
 }
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
 
 function path(operation: "deliveries" | "redeliver", id: string): string {
   return `/v1/tasks/${operation}/${id}`;

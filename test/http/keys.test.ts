@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { isWellFormedKey } from "../../src/domain/account/key.ts";
+import { HOUR_MS } from "../../src/domain/clock/duration.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toChunks } from "../helpers/raw-http.ts";
@@ -19,7 +20,6 @@ import type { ShownKey, ShownNewKey } from "./account.ts";
 import { ask, askOn, bearer, JSON_TYPE, TASKS_READY, unlessBusy } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const HOUR_MS = 3_600_000;
 
 test("a new key is shown whole once, with what listings show of it, and works at once", async (t) => {
   const daemon = await startTestDaemon(t, { clock: createFakeClock({ now: NOW }) });

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { readAuditPage } from "../../src/domain/audit/audit-entry.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { AuditEntry } from "../../src/store/store.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { signInOperator, type OperatorAnswer } from "./operator-requests.ts";
 import { atStore } from "./session-requests.ts";
 
 const T0 = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
 
 async function start(t: TestContext, entries: readonly Partial<AuditEntry>[] = []) {
   const daemon = await startTestDaemon(t);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { toProxyPolicy } from "../../src/http/guard/client-address.ts";
 import { ProxyWatch } from "../../src/http/guard/proxy-watch.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-const MINUTE_MS = 60_000;
 const POLICY = toProxyPolicy({
   trustedProxies: ["10.0.0.1"],
   servesTls: false,

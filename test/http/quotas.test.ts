@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import type { OwnLimits } from "../../src/domain/account/quota.ts";
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import {
   createTestAccount,
   startTestDaemon,
@@ -17,7 +18,6 @@ import { signInOperator } from "./operator-requests.ts";
 import { cookieLine, FROM_PAGE, pagePost, SESSION, signedIn } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const DAY_MS = 86_400_000;
 /** Posts of it stay open. */
 const LATER = { start_at: "2030-02-01T09:00:00.000Z" };
 

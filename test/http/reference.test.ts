@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { createApi } from "../../src/daemon/api.ts";
 import { createEngine } from "../../src/daemon/engine.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
 import { BODY_PARSES } from "../../src/http/long-parses.ts";
@@ -25,7 +26,6 @@ import { fieldsOf } from "./account.ts";
 import { ask, askOn, bearer } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -4,6 +4,7 @@ import { test, type TestContext } from "node:test";
 
 import { version } from "../../src/assets.ts";
 import { newKey } from "../../src/domain/account/key.ts";
+import { HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { exchange, headerLines, headerOf, type RawRequest } from "../helpers/raw-http.ts";
@@ -26,8 +27,6 @@ import {
 } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 
 function keySignIn({ account: { login, key } }: TestDaemon): RawRequest {
   return pagePost(SESSION, { login, key });

@@ -3,6 +3,7 @@ import { statfsSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { test, type TestContext } from "node:test";
 
+import { DAY_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
@@ -11,8 +12,6 @@ import { keyPost, userDataOf } from "./account.ts";
 import { ask, bearer, JSON_TYPE, posting } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 
 const SMALL = '[limits]\ndatabase_size = "1MiB"\n';
 const NO_DISK = `[limits]\ndisk_free = ${2 ** 50}\n`;

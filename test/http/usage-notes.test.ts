@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
 import { usageNotes } from "../../src/http/usage-notes.ts";
 import { StoreError, type KeyUse, type WorkerUse } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-
-const MINUTE_MS = 60_000;
 
 const UNUSED = { touchKeys: unused, touchWorkers: unused, touchSessions: unused };
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
+import { DAY_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -12,8 +13,6 @@ import type { ShownKey, UserData } from "./account.ts";
 import { ask, askOn, bearer, JSON_TYPE, TASKS_READY } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 
 const LIMITS = `
 retention_days = 7

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { Condition, ConditionName } from "../../src/domain/stats/condition.ts";
 import type { OperatorEvent } from "../../src/domain/webhook/webhook-request.ts";
 import { createLogger } from "../../src/log.ts";
@@ -10,7 +11,6 @@ import { ReceiverWatch, type GivenUp } from "../../src/ops/events.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const LOOK_MS = 15_000;
-const MINUTE_MS = 60_000;
 
 function condition(name: ConditionName, subject: string | null = null): Condition {
   return { name, subject, text: `${name} holds`, remedy: "end it" };

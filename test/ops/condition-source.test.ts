@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { loadConfig } from "../../src/config/config.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { conditionSource } from "../../src/ops/conditions.ts";
 import type { TypeSample } from "../../src/ops/metrics.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-const MINUTE_MS = 60_000;
 const PRINT: TypeSample = {
   ...{ name: "print", running: 0, waiting: 1, isMoreWaiting: false, oldestMs: 2 * MINUTE_MS },
   ...{ workersWaiting: 0, hasWorker: false },

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import type { OperatorEvent } from "../../src/domain/webhook/webhook-request.ts";
 import { createLogger } from "../../src/log.ts";
@@ -13,7 +14,6 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 
 const SECRET = newWebhookSecret();
-const MINUTE_MS = 60_000;
 const EVENT: OperatorEvent = {
   ...{ type: "disk.low", status: "began", time: 0, since: 0, subject: null, hosts: null },
   ...{ what: "the disk is low", remedy: "make room" },

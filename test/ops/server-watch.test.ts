@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
 import type { DatabaseHealth } from "../../src/domain/stats/health.ts";
 import { ServerWatch } from "../../src/ops/storage.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { FakeCluster } from "../helpers/cluster.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
-
-const MINUTE_MS = 60_000;
 
 const SOUND: DatabaseHealth = {
   ...{ version: "15.14", bytes: 1, connections: { used: 1, max: 100 }, oldestSnapshot: null },

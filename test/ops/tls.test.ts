@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { TlsFileError } from "../../src/deliver/pem-file.ts";
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { createLogger } from "../../src/log.ts";
 import { readTlsFiles, warnOfValidity } from "../../src/ops/check.ts";
 import { makeCertificate } from "../deliver/certificate.ts";
 import { tempFolder } from "../helpers/daemon.ts";
 
-const DAY_MS = 86_400_000;
 const OWN = makeCertificate({ commonName: "own", names: ["api.example.com"] });
 const OTHER = makeCertificate({ commonName: "other" });
 

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import type { AccessApproval, Store } from "../../src/store/store.ts";
 import { newAccessRequest, newAccount, newKeyToStore, seedAccount, T0 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
-
-const DAY_MS = 24 * 3600 * 1000;
 
 function newApproval(id: string, overrides: Partial<AccessApproval> = {}): AccessApproval {
   return { id, decidedAt: T0 + 1000, account: newAccount(), ...overrides };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { HOUR_MS } from "../../src/domain/clock/duration.ts";
 import type { NewSession } from "../../src/store/store.ts";
 import {
   claimAttempt,
@@ -19,8 +20,6 @@ import {
   T0,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
-
-const HOUR_MS = 3_600_000;
 
 /**
  * The part of the conformance suite that is about time: what follows the machine's clock, and what is kept whatever it

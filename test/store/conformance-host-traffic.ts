@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { HOUR_MS } from "../../src/domain/clock/duration.ts";
 import type { AttemptOutcome, DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 import type { HostTraffic, Scope, Store } from "../../src/store/store.ts";
 import { deliveryFilter, newOrder, placeOrder } from "../helpers/delivery.ts";
@@ -14,8 +15,6 @@ import {
   T0,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
-
-const HOUR_MS = 3_600_000;
 
 /** The part of the conformance suite that is about what was sent where. */
 export function exerciseHostTraffic(open: OpenStore): void {

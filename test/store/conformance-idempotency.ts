@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import type { Idempotency, Store, TaskPost } from "../../src/store/store.ts";
 import {
   newAccessRequest,
@@ -14,8 +15,6 @@ import {
   taskQuery,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
-
-const DAY_MS = 24 * 3600 * 1000;
 
 /** The part of the conformance suite that is about answers that are kept, and about erasing them. */
 export function exerciseIdempotency(open: OpenStore): void {

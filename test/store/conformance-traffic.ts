@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
+import { HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { bucketOf } from "../../src/domain/stats/time-series.ts";
 import type { TaskSummary } from "../../src/domain/task/task.ts";
 import type { Delivery, Scope, Store } from "../../src/store/store.ts";
@@ -33,8 +34,6 @@ import {
   type World,
 } from "./random-life.ts";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 const EVER = { from: 0, to: T0 + 10 * RETENTION_MS };
 
 /** The part of the conformance suite that is about what happened over time. */

@@ -2,13 +2,14 @@ import { useState } from "preact/hooks";
 
 import type { AnswerOf } from "../../api/operations.ts";
 import type { HostOverview } from "../../api/stats.ts";
+import { DAY_MS } from "../../domain/clock/duration.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { Button, FilterField, Segments } from "../part/control.tsx";
 import { Badge, Count, Time, stateText } from "../part/figure.tsx";
 import { Empty, Loaded, None, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
-import { DAY_MS, durationText, percentText } from "../shell/format.ts";
+import { durationText, percentText } from "../shell/format.ts";
 import { useIdCursor, useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { go, hrefOf, route, setQuery, tasksPath } from "../shell/route.ts";

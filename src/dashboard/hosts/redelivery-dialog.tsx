@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { WrittenFilter } from "../../api/search.ts";
+import { MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
 import { announce } from "../part/announcer.tsx";
 import { Button } from "../part/control.tsx";
 import { Dialog } from "../part/dialog.tsx";
 import { Problem } from "../part/panel.tsx";
-import { MINUTE_MS, SECOND_MS, countOf, countText, durationText } from "../shell/format.ts";
+import { countOf, countText, durationText } from "../shell/format.ts";
 import { useSubmission } from "../shell/resource.ts";
 import { shownAccount } from "../shell/session.ts";
 import { type RedeliveryChoice, RedeliveryForm, filterOf, newChoice } from "./redelivery-form.tsx";

@@ -1,7 +1,7 @@
 import type { WrittenFilter } from "../../api/search.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button } from "../part/control.tsx";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { isOperator } from "../shell/session.ts";
 
 /** The values of the form. */

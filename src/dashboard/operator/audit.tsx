@@ -1,11 +1,11 @@
 import type { AuditEntry } from "../../api/audit.ts";
 import { AUDIT_ACTION, AUDIT_ACTIONS } from "../../domain/audit/audit-entry.ts";
+import { DAY_MS } from "../../domain/clock/duration.ts";
 import { FilterField, Segments } from "../part/control.tsx";
 import { Time } from "../part/figure.tsx";
 import { Empty, Loaded, None, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
-import { DAY_MS } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
 import { route, setQuery } from "../shell/route.ts";
 import { Pages } from "./pages.tsx";

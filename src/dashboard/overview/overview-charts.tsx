@@ -1,5 +1,6 @@
 import { useMemo, useRef } from "preact/hooks";
 
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import { Button, Segments } from "../part/control.tsx";
 import { Problem } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
@@ -24,7 +25,7 @@ import {
 
 const EVERY_MS = 5000;
 // Time goes on even where nothing happens.
-const POLL_MS = 60_000;
+const POLL_MS = MINUTE_MS;
 
 const CHART_KEYS = [
   { key: "← →", does: "Read the focused chart; Home and End jump", run: null },

@@ -1,14 +1,6 @@
 import type { Series, SeriesBucket } from "../../api/stats.ts";
-import {
-  countOf,
-  countText,
-  DAY_MS,
-  durationText,
-  HOUR_MS,
-  MINUTE_MS,
-  percentText,
-  SECOND_MS,
-} from "../shell/format.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
+import { countOf, countText, durationText, percentText } from "../shell/format.ts";
 import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./plot-scale.ts";
 
 /** Makes the overview's charts from the numbers of GET /v1/stats/series. */

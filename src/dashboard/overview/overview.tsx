@@ -1,4 +1,5 @@
 import type { Attention, Overview } from "../../api/stats.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import { Loaded } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
 import { countText, durationText, percentText } from "../shell/format.ts";
@@ -10,7 +11,7 @@ import { NoTask } from "./no-task.tsx";
 import { OverviewCharts } from "./overview-charts.tsx";
 
 // The last 24 hours move on even where nothing happens.
-const POLL_MS = 60_000;
+const POLL_MS = MINUTE_MS;
 
 /** The present figures, the points that need attention, and the charts. */
 export function OverviewScreen() {

@@ -1,4 +1,4 @@
-import { DAY_MS, MINUTE_MS } from "../shell/format.ts";
+import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 
 /** Computes where values lie on a chart, in pixels: scales, marks on the axes, and paths in SVG's form. */
 

@@ -1,6 +1,6 @@
 import type { QueryOf } from "../../api/operations.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { now } from "../shell/clock.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../shell/format.ts";
 import { setQuery } from "../shell/route.ts";
 
 /** The time that the charts show: one of a few ranges up to now, or a zoomed span. It is in the URL. */

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-import { SECOND_MS } from "./format.ts";
+import { SECOND_MS } from "../../domain/clock/duration.ts";
 
 /** How far the daemon's clock is ahead of this machine's, in milliseconds. */
 let aheadMs = 0;

@@ -1,3 +1,4 @@
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
 /** Formats numbers, sizes and times for people. */
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -48,11 +49,6 @@ export function durationText(ms: number | null): string {
 function trimZeros(text: string): string {
   return text.replace(/\.?0+$/, "");
 }
-
-export const SECOND_MS = 1000;
-export const MINUTE_MS = 60 * SECOND_MS;
-export const HOUR_MS = 60 * MINUTE_MS;
-export const DAY_MS = 24 * HOUR_MS;
 
 const UNITS = [
   { ms: DAY_MS, name: "d" },

@@ -1,5 +1,6 @@
 import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../api/timeline.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, durationText } from "../shell/format.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
+import { durationText } from "../shell/format.ts";
 
 /** One row of a timeline. */
 export interface TimelineRow {

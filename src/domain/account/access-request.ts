@@ -1,3 +1,4 @@
+import { DAY_MS } from "../clock/duration.ts";
 import { plainLines, plainText, textRule, type Rule } from "../rule.ts";
 
 /** The details that a person who asks for access gives. */
@@ -44,8 +45,6 @@ export const PENDING_REQUESTS_MAX = 10_000;
 
 /** A /48 of IPv6 has so many times the requests of a /64: one /64 cannot use up all of them. */
 export const NETWORK_FACTOR = 5;
-
-const DAY_MS = 24 * 3600 * 1000;
 
 /** How long a request waits for a decision before it is erased. */
 export const PENDING_REQUEST_MS = 30 * DAY_MS;

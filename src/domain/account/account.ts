@@ -1,3 +1,4 @@
+import { HOUR_MS, MINUTE_MS } from "../clock/duration.ts";
 import { type Rule, plainText, textRule } from "../rule.ts";
 
 /** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
@@ -83,16 +84,16 @@ function counted(count: number, noun: string): string {
 }
 
 /** A session that nobody uses ends after this time. */
-export const SESSION_IDLE_MS = 30 * 60_000;
+export const SESSION_IDLE_MS = 30 * MINUTE_MS;
 
 /** A session ends after this time, however much it is used. */
-export const SESSION_AGE_MS = 12 * 3_600_000;
+export const SESSION_AGE_MS = 12 * HOUR_MS;
 
 /** The most sessions that a key, or the operator, may have at once: one more ends the oldest. */
 export const SESSIONS_MAX = 20;
 
 /** How long a sign-in link can be used. */
-export const SIGN_IN_LINK_MS = 30 * 60_000;
+export const SIGN_IN_LINK_MS = 30 * MINUTE_MS;
 
 /** The target of a link, below the daemon's URL. The token is in the fragment, which no browser sends to anybody. */
 export function signInPath(token: string): string {

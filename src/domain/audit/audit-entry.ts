@@ -1,3 +1,4 @@
+import { DAY_MS } from "../clock/duration.ts";
 import { oneOf } from "../rule.ts";
 
 /** The words for what is recorded in the audit. */
@@ -56,7 +57,7 @@ export interface AuditEntry {
 }
 
 /** How long entries are kept. */
-export const AUDIT_KEPT_MS = 400 * 24 * 3600 * 1000;
+export const AUDIT_KEPT_MS = 400 * DAY_MS;
 
 /** The most entries that are kept: the oldest go first. */
 export const AUDIT_MAX = 1_000_000;

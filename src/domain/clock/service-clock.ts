@@ -1,5 +1,6 @@
 import { idTimeMs, isId } from "../id.ts";
 import type { SteadyClock } from "./clock.ts";
+import { DAY_MS, HOUR_MS } from "./duration.ts";
 
 /** The readings of a machine's clocks at one moment, kept for the next start. */
 export interface ClockReading {
@@ -57,10 +58,10 @@ export function decideResumption(
 }
 
 /** How long the answer to an idempotency key is kept (contract §3). */
-export const IDEMPOTENCY_MS = 24 * 3600 * 1000;
+export const IDEMPOTENCY_MS = DAY_MS;
 
 /** A task whose retention is over while one of its webhooks is still to be sent is looked at again after this time. */
-export const OPEN_DELIVERY_MS = 3600 * 1000;
+export const OPEN_DELIVERY_MS = HOUR_MS;
 
 /** A moment by the wall clock and by the steady clock. */
 export interface Moment {

@@ -1,4 +1,5 @@
-import { textRule, UNIT_MS, type Rule } from "../rule.ts";
+import { textRule, type Rule } from "../rule.ts";
+import { UNIT_MS } from "./duration.ts";
 
 let lastTimeMs = 0;
 let lastTimeText = "1970-01-01T00:00:00.000Z";
@@ -102,23 +103,4 @@ function zonedFormat(timeZone: string): Intl.DateTimeFormat | null {
   } catch {
     return null;
   }
-}
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
-
-/** A length of time for sentences, in its two largest units: `3 ms`, `9.8 s`, `4 min 3 s`, `2 h 5 min`. */
-export function durationText(lengthMs: number): string {
-  const ms = Math.max(0, lengthMs);
-  if (ms < 1000) return `${Math.round(ms * 10) / 10} ms`;
-  if (ms < MINUTE_MS) return `${Math.floor(ms / 100) / 10} s`;
-  const two = (large: [number, string], small: [number, string]): string => {
-    const rest = Math.floor((ms % large[0]) / small[0]);
-    const whole = `${Math.floor(ms / large[0])} ${large[1]}`;
-    return rest === 0 ? whole : `${whole} ${rest} ${small[1]}`;
-  };
-  if (ms < HOUR_MS) return two([MINUTE_MS, "min"], [1000, "s"]);
-  if (ms < DAY_MS) return two([HOUR_MS, "h"], [MINUTE_MS, "min"]);
-  return two([DAY_MS, "d"], [HOUR_MS, "h"]);
 }

@@ -1,4 +1,5 @@
 import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/account.ts";
+import { HOUR_MS } from "../clock/duration.ts";
 import { type Rule, textRule } from "../rule.ts";
 import type { StoredState, TaskProgress } from "../task/task.ts";
 
@@ -74,7 +75,7 @@ export function decideLostLease({
 
 /** The shortest and the longest time that a lease may hold without a heartbeat. */
 export const LEASE_MS_MIN = 1000;
-export const LEASE_MS_MAX = 60 * 60 * 1000;
+export const LEASE_MS_MAX = HOUR_MS;
 
 /** The most tasks of one claim, and of one request that completes or fails them (contract §7). */
 export const LEASE_BATCH_MAX = 100;

@@ -1,4 +1,4 @@
-import { durationText } from "../clock/time.ts";
+import { HOUR_MS, MINUTE_MS, durationText } from "../clock/duration.ts";
 import { adviceText, type ReaderRole } from "../webhook/attempt-error.ts";
 import type { Condition, ConditionName } from "./condition.ts";
 
@@ -64,9 +64,8 @@ export interface HostFacts {
   readonly isPaused: boolean;
 }
 
-const HOUR_MS = 3_600_000;
 /** A task may wait so long before it needs attention. */
-export const WAIT_MS_MAX = 60_000;
+export const WAIT_MS_MAX = MINUTE_MS;
 // More would hide everything else; the page of hosts shows all of them.
 const HOSTS_NAMED_MAX = 3;
 const KEYS_LEFT_MIN = 1;

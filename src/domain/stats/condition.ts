@@ -1,3 +1,4 @@
+import { DAY_MS, MINUTE_MS } from "../clock/duration.ts";
 import { timeText } from "../clock/time.ts";
 
 /**
@@ -134,7 +135,7 @@ function backupFailed({ backupFailure }: ConditionFacts): Condition[] {
 }
 
 // Whoever renews a certificate of 90 days does so 30 days before its end, and one of a week after two thirds of it.
-const EXPIRES_SOON_MS = 14 * 86_400_000;
+const EXPIRES_SOON_MS = 14 * DAY_MS;
 const EXPIRES_SOON_SHARE = 1 / 4;
 
 function certificateExpiring({ certificate, now }: ConditionFacts): Condition[] {
@@ -150,7 +151,7 @@ function certificateExpiring({ certificate, now }: ConditionFacts): Condition[] 
 }
 
 // Workers that are started together with those who post need a moment.
-const WAIT_MS_MIN = 60_000;
+const WAIT_MS_MIN = MINUTE_MS;
 
 function workerMissing({ typesWithoutWorker }: ConditionFacts): Condition[] {
   const waiting = typesWithoutWorker.filter(({ oldestMs }) => oldestMs >= WAIT_MS_MIN);

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../clock/duration.ts";
 /** The state of a part of the service, in the words of status pages. */
 export type StatusWord = (typeof STATUS_WORDS)[number];
 
@@ -34,10 +35,10 @@ export interface FailureCount {
   readonly failed: number;
 }
 
-export const STATUS_WINDOW_MS = 5 * 60_000;
+export const STATUS_WINDOW_MS = 5 * MINUTE_MS;
 
 // Work takes seconds to minutes, so a queue of minutes is normal.
-const QUEUE_AGE_MS_MAX = 15 * 60_000;
+const QUEUE_AGE_MS_MAX = 15 * MINUTE_MS;
 // With fewer runs, a failure or two would count as an outage.
 const RUNS_MIN = 20;
 const RECEIVERS_MIN = 5;
@@ -127,7 +128,7 @@ export interface DatabaseWarning {
 
 // Reads of the nodes end after 5 s, so whatever is older is somebody else's. After 6 s at 5,000 tasks a second a claim
 // took 7.9 ms instead of 1.7 (measured).
-const SNAPSHOT_MS_MAX = 60_000;
+const SNAPSHOT_MS_MAX = MINUTE_MS;
 
 const OLD_SNAPSHOT =
   "a transaction or a replication slot has kept the database from cleaning up for over a minute: claims get slower " +

@@ -1,3 +1,4 @@
+import { HOUR_MS, MINUTE_MS } from "../clock/duration.ts";
 /** The counts that are added up when steps of time are joined. A first attempt counts when it has ended. */
 const SUMMED = [
   ...(["posted", "completed", "failed", "cancelled"] as const),
@@ -42,8 +43,6 @@ export interface SeriesRange {
 }
 
 /** The length of the steps in which traffic is counted at first, and of those that it is folded into. */
-export const MINUTE_MS = 60_000;
-export const HOUR_MS = 60 * MINUTE_MS;
 
 /** How long minutes are kept apart; older traffic is kept by the hour. */
 export const MINUTES_KEPT_MS = 25 * HOUR_MS;

@@ -1,12 +1,6 @@
+import { HOUR_MS, MINUTE_MS } from "../clock/duration.ts";
 import type { AttemptResult, DeliveryDecision } from "../webhook/delivery.ts";
-import {
-  type Durations,
-  HOUR_MS,
-  MINUTE_MS,
-  addDuration,
-  addDurations,
-  bucketOf,
-} from "./time-series.ts";
+import { type Durations, addDuration, addDurations, bucketOf } from "./time-series.ts";
 
 /** Traffic is counted by minute for an account, and by hour for each of its hosts. */
 

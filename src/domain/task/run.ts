@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../clock/duration.ts";
 /** The input and the result of a type's tasks. */
 export interface TaskType {
   readonly input: unknown;
@@ -64,7 +65,7 @@ export class TaskFailure extends Error {
 }
 
 const FIRST_WAIT_MS = 1000;
-const WAIT_MS_MAX = 60_000;
+const WAIT_MS_MAX = MINUTE_MS;
 
 /** The sequel of a run that failed or timed out: another run at a time, or the end. */
 export type RunDecision =

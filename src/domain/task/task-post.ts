@@ -1,3 +1,4 @@
+import { DAY_MS } from "../clock/duration.ts";
 import { INSTANT, parseTime, timeText } from "../clock/time.ts";
 import { type JsonObject, toJsonText, toPlainNumber } from "../json/json.ts";
 import { type Rule, integerBetween, textRule } from "../rule.ts";
@@ -32,7 +33,7 @@ export const PRIORITY = integerBetween(0, 9);
 /** The most days that `start_at` may lie ahead: a year, even a leap year. */
 export const START_AHEAD_DAYS_MAX = 366;
 
-const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * 24 * 3600 * 1000;
+const START_AHEAD_MS_MAX = START_AHEAD_DAYS_MAX * DAY_MS;
 
 /** The fields of a posted task; api/task.ts describes each. They are shown again in this order. */
 export const TASK_FIELDS = [

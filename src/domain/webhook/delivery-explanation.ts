@@ -1,6 +1,7 @@
 import { classifyAddress } from "../address/address.ts";
 import { parseAllowList } from "../address/allow-list.ts";
-import { durationText, momentText } from "../clock/time.ts";
+import { durationText } from "../clock/duration.ts";
+import { momentText } from "../clock/time.ts";
 import type { Task } from "../task/task.ts";
 import {
   type Advice,

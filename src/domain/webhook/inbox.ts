@@ -1,4 +1,5 @@
 import { toLoopback } from "../address/host-name.ts";
+import { DAY_MS } from "../clock/duration.ts";
 import { type Rule, listOf, rule } from "../rule.ts";
 
 /** How a receiver for tests answers a message. */
@@ -30,7 +31,7 @@ export type WrittenAnswer =
     };
 
 const STATUS = { min: 200, max: 599 };
-const AFTER_MS_MAX = 86_400_000;
+const AFTER_MS_MAX = DAY_MS;
 
 export const SCRIPTED_ANSWER: Rule<ScriptedAnswer, WrittenAnswer> = rule({
   takes:

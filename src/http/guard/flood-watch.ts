@@ -1,7 +1,7 @@
 import type { Clock } from "../../domain/clock/clock.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 
-const MINUTE_MS = 60_000;
 // A client that heeds Retry-After is refused once a minute or less; fifty of them behind one account are no flood.
 const REFUSALS_PER_MINUTE = 60;
 

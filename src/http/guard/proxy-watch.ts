@@ -1,13 +1,14 @@
 import { addressText, parseAddress } from "../../domain/address/address.ts";
 import type { Clock } from "../../domain/clock/clock.ts";
+import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { headerValues } from "../server/raw-headers.ts";
 import { isTrustedProxy, type ProxyPolicy, type ReceivedRequest } from "./client-address.ts";
 
 // To look costs a microsecond, and a proxy puts its headers on every request.
 const LOOK_MS = 1000;
 // Somebody who tries such a header once is no proxy, nor is one who tries it again half an hour later.
-const LASTS_MS = 60_000;
-const SHOWN_MS = 3_600_000;
+const LASTS_MS = MINUTE_MS;
+const SHOWN_MS = HOUR_MS;
 // A daemon has fewer proxies, and anybody may come from an address of his own.
 const STREAKS_MAX = 16;
 

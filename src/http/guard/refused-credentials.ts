@@ -1,9 +1,9 @@
 import type { Clock, Timer } from "../../domain/clock/clock.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { StatusCode } from "../../domain/status.ts";
 import { tooManyRequests, type RateLimiter } from "./rate-limiter.ts";
 
-const MINUTE_MS = 60_000;
 // So many lines a minute are enough to see an attack; what comes from further addresses is counted together.
 const ADDRESSES_MAX = 100;
 

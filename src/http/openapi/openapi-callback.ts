@@ -1,5 +1,6 @@
 import type { JsonSchema } from "../../api/schema.ts";
 import { TaskEnvelope } from "../../api/task.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 
 const SIGNATURE: JsonSchema = { type: "string", pattern: "^sha256=[0-9a-f]{64}$" };
 
@@ -67,9 +68,9 @@ function retryText(retryAfterMs: readonly number[]): string {
 }
 
 const UNITS = [
-  ["day", 86_400_000],
-  ["hour", 3_600_000],
-  ["minute", 60_000],
+  ["day", DAY_MS],
+  ["hour", HOUR_MS],
+  ["minute", MINUTE_MS],
   ["second", 1000],
 ] as const;
 

@@ -1,3 +1,4 @@
+import { DAY_MS, SECOND_MS } from "../../domain/clock/duration.ts";
 import { statusMessage, type StatusCode } from "../../domain/status.ts";
 import { taskEnvelope, taskJson, tasksEnvelope } from "../../domain/task/envelope.ts";
 import type { Task } from "../../domain/task/task.ts";
@@ -5,8 +6,6 @@ import type { Task } from "../../domain/task/task.ts";
 /** Answers about tasks, as the document shows them: made by the functions that make the real ones. */
 
 const CREATED_AT = Date.parse("2026-01-31T09:00:00.000Z");
-const DAY_MS = 86_400_000;
-const SECOND_MS = 1000;
 
 const QUEUED: Task = {
   id: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",

@@ -1,12 +1,13 @@
 import { workerDocument } from "../../admin/worker.ts";
 import type { RunnerType } from "../../api/node.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import { WAITING_COUNTED_MAX } from "../../domain/observer.ts";
 import type { TypeWork, Worker } from "../../store/store.ts";
 import type { ConfiguredType, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
 
 // Twice the time that a worker may wait for a task before it asks again.
-const UNHEARD_MS_MAX = 60_000;
+const UNHEARD_MS_MAX = MINUTE_MS;
 
 export function runnerList(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/runners", {

@@ -6,6 +6,7 @@ import {
   sessionHash,
   signInTokenHash,
 } from "../../domain/account/credentials.ts";
+import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";
@@ -26,7 +27,7 @@ import { defineOperation, type Call, type Operation } from "../operation.ts";
 const RULES = { access: "public", isDashboard: true, isSignIn: true } as const;
 
 /** Refused sign-ins that the audit notes: in its 400 days they are less than what it keeps, so they push out nothing. */
-const REFUSALS_NOTED = { limit: 60, windowMs: 3_600_000 };
+const REFUSALS_NOTED = { limit: 60, windowMs: HOUR_MS };
 
 const LIMIT: RatePolicy = {
   name: "sign-ins",

@@ -1,6 +1,7 @@
 import { workDocument } from "../../admin/account.ts";
 import type { DayCounts, HostOverview, SeriesBucket as BucketShown } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
+import { DAY_MS, HOUR_MS } from "../../domain/clock/duration.ts";
 import { parseTime, timeText } from "../../domain/clock/time.ts";
 import { decideAttention, WAIT_MS_MAX, type AttentionFacts } from "../../domain/stats/attention.ts";
 import {
@@ -23,8 +24,6 @@ import type { OperationDeps } from "../operation-deps.ts";
 import { type AccountRef, defineOperation, type Operation } from "../operation.ts";
 import { waitsByType } from "./operator-runners.ts";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const AGE_MS_MAX = 1000;
 const HOSTS_READ_MAX = 200;
 // More than anybody decides one by one.

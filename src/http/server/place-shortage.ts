@@ -1,4 +1,5 @@
 import type { Clock } from "../../domain/clock/clock.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import type { Logger } from "../../domain/log.ts";
 
 /**
@@ -7,7 +8,7 @@ import type { Logger } from "../../domain/log.ts";
  */
 export type ShortageOutcome = "closed_others" | "over_reserve" | "refused";
 
-const EVERY_MS = 60_000;
+const EVERY_MS = MINUTE_MS;
 const NOTHING: Readonly<Record<ShortageOutcome, number>> = {
   closed_others: 0,
   over_reserve: 0,

@@ -1,5 +1,5 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
-import { MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { toOwnLimits } from "../common/account-row.ts";
 import type { AccountOverview, Store } from "../store.ts";
 import { ACCOUNT_COLUMNS, LIMIT_COLUMNS } from "./accounts.ts";
@@ -20,8 +20,6 @@ const SUM_DAY = `
     coalesce(sum(given_up), 0) AS "givenUp", coalesce(sum(refused), 0) AS refused
   FROM traffic
   WHERE account_seq = $1 AND step_ms = ${MINUTE_MS} AND at > $2 AND at <= $3`;
-
-const DAY_MS = 24 * 3_600_000;
 
 type RowFields = "login" | "createdAt" | "disabledAt" | "keysActive" | "isRotating";
 

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 /** Up to when floors reach: what is later than this before now is looked at by every claim. */
 
 // The rows of a batch become visible later than they are numbered and timed: mostly by some milliseconds, by as much as
@@ -9,4 +10,4 @@ export const COMMIT_MS_MAX = 10_000;
 export const CAREFUL_EVERY_MS = 1000;
 
 /** So often a claim looks at all there is. */
-export const WHOLE_EVERY_MS = 60_000;
+export const WHOLE_EVERY_MS = MINUTE_MS;

@@ -1,4 +1,4 @@
-import { HOUR_MS } from "../../domain/stats/time-series.ts";
+import { HOUR_MS } from "../../domain/clock/duration.ts";
 import type { HostFailure, HostTraffic, Store } from "../store.ts";
 import { named, type NamedValues } from "./machine/named.ts";
 import type { Sql } from "./machine/sql.ts";

@@ -1,9 +1,5 @@
-import {
-  MINUTE_MS,
-  OLDEST_EXAMINED_MAX,
-  earlier,
-  waitedMs,
-} from "../../domain/stats/time-series.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
+import { OLDEST_EXAMINED_MAX, earlier, waitedMs } from "../../domain/stats/time-series.ts";
 import type { Store } from "../store.ts";
 import { isHeld } from "./held-accounts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";

@@ -1,5 +1,5 @@
+import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
-import { HOUR_MS, MINUTE_MS } from "../../domain/stats/time-series.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
 import type { Store } from "../store.ts";

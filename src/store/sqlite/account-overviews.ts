@@ -1,5 +1,5 @@
 import type { OwnLimits } from "../../domain/account/quota.ts";
-import { MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { toOwnLimits } from "../common/account-row.ts";
 import type { AccountOverview } from "../store.ts";
 import { ACCOUNT_COLUMNS, LIMIT_COLUMNS } from "./accounts.ts";
@@ -22,8 +22,6 @@ export const SUM_DAY = `
     coalesce(sum(given_up), 0) AS givenUp, coalesce(sum(refused), 0) AS refused
   FROM traffic
   WHERE account_seq = @accountSeq AND step_ms = ${MINUTE_MS} AND at > @after AND at <= @now`;
-
-const DAY_MS = 24 * 3_600_000;
 
 type RowFields = "login" | "createdAt" | "disabledAt" | "keysActive";
 

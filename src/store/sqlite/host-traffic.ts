@@ -1,4 +1,5 @@
-import { type Durations, HOUR_MS, addDurations } from "../../domain/stats/time-series.ts";
+import { HOUR_MS } from "../../domain/clock/duration.ts";
+import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
 import type { HostFailure, HostTraffic, HostTrafficQuery } from "../store.ts";
 import { parseDurations } from "./durations.ts";
 import type { Connection } from "./machine/connection.ts";

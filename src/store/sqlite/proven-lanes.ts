@@ -1,4 +1,4 @@
-import { HOUR_MS } from "../../domain/stats/time-series.ts";
+import { HOUR_MS } from "../../domain/clock/duration.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 

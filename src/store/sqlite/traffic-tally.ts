@@ -1,4 +1,5 @@
-import { type Durations, MINUTE_MS } from "../../domain/stats/time-series.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
+import { type Durations } from "../../domain/stats/time-series.ts";
 import {
   HOST_WORDS,
   totalTally,

@@ -1,9 +1,5 @@
-import {
-  type Durations,
-  HOUR_MS,
-  MINUTE_MS,
-  addDurations,
-} from "../../domain/stats/time-series.ts";
+import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
+import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
 import { toTraffic, type TrafficRow } from "../common/traffic-row.ts";
 import type { Traffic, TrafficQuery } from "../store.ts";

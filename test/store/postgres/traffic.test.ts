@@ -3,13 +3,12 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
+import { HOUR_MS } from "../../../src/domain/clock/duration.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { newPost, newTask, seedAccount, T0 } from "../../helpers/store.ts";
-
-const HOUR_MS = 3_600_000;
 
 async function open(
   t: TestContext,

@@ -1,4 +1,5 @@
 import { type Clock, wait } from "../../../domain/clock/clock.ts";
+import { MINUTE_MS } from "../../../domain/clock/duration.ts";
 import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
 import { isPassing } from "./batch.ts";
@@ -17,7 +18,7 @@ export function newAwaitedLife(): AwaitedLife {
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 30_000;
 // A node that has gone on for this long begins with a short pause again.
-const FORGET_MS = 5 * 60_000;
+const FORGET_MS = 5 * MINUTE_MS;
 
 interface RejoinParts {
   readonly clock: Clock;

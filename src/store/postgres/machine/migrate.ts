@@ -1,4 +1,5 @@
 import { systemClock, wait } from "../../../domain/clock/clock.ts";
+import { DAY_MS, MINUTE_MS } from "../../../domain/clock/duration.ts";
 import { StoreError } from "../../store-error.ts";
 import { connectError } from "./connect-error.ts";
 import { ConnectionLost, sqlStateOf } from "./connection.ts";
@@ -10,9 +11,9 @@ import type { ServerAddress } from "./server-address.ts";
 import { inShortTransaction, takePart } from "./step-part.ts";
 
 // To make the tables takes a moment.
-const MAKE_MS_MAX = 60_000;
+const MAKE_MS_MAX = MINUTE_MS;
 // An index of a large table takes its time.
-const STEP_MS_MAX = 24 * 3600 * 1000;
+const STEP_MS_MAX = DAY_MS;
 const LOOK_AGAIN_MS = 500;
 
 /** The versions of the tables before a migration, null where there were none, and after it. */

@@ -1,3 +1,4 @@
+import { DAY_MS } from "../../../domain/clock/duration.ts";
 import type { NodeFacts, NodeRole, NodeSummary } from "../../cluster.ts";
 import type { Sql } from "./sql.ts";
 
@@ -18,8 +19,6 @@ interface Row extends Pick<NodeSummary, "name" | "version" | "joinedAt" | "ended
   readonly factsText: string | null;
   readonly roles: readonly NodeRole[];
 }
-
-const DAY_MS = 24 * 3600 * 1000;
 
 /** Lists the nodes that are alive and those that ended within the last day. */
 export async function listNodes(
