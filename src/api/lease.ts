@@ -1,6 +1,6 @@
 import { CLAIM_WAIT_SECONDS_MAX, LEASE_BATCH_MAX, LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import { integerBetween, numberBetween, rule, type Rule } from "../domain/rule.ts";
-import { PROGRESS } from "../domain/task/task.ts";
+import { PROGRESS } from "../domain/task/run.ts";
 import { Id, Share, Time, tasksEnvelope } from "./envelope.ts";
 import { optional, required, withDefault, type InputsFor } from "./input.ts";
 import * as s from "./schema.ts";

@@ -1,7 +1,8 @@
 import { INSTANT } from "../domain/clock/time.ts";
 import { oneOf, plainText, TRUTH } from "../domain/rule.ts";
+import { PROGRESS_NOTE_MAX } from "../domain/task/run.ts";
 import { PRIORITY, START_AHEAD_DAYS_MAX, type TaskField } from "../domain/task/task-post.ts";
-import { OPEN_STATES, PROGRESS_NOTE_MAX, TAG, TASK_STATES } from "../domain/task/task.ts";
+import { OPEN_STATES, TAG, TASK_STATES } from "../domain/task/task.ts";
 import { URL_BYTES_MAX } from "../domain/webhook/url-form.ts";
 import { Id, NextCursor, Share, Time, envelope, tasksEnvelope } from "./envelope.ts";
 import {

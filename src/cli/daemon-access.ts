@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { readBaseUrl } from "../domain/address/host-name.ts";
+import { readBaseUrl } from "../domain/address/address.ts";
 import { codeOf } from "../domain/error.ts";
 import { quote } from "../domain/rule.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";

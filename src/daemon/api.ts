@@ -79,7 +79,6 @@ export interface ApiParts {
 
 export interface Api extends Pick<AppDeps, "gate" | "ids"> {
   readonly app: ReturnType<typeof createApp>;
-  /** Headers that every answer has. */
   readonly headers: ResponseHeaders;
   /** Everything that is counted, as text. */
   readonly metrics: MetricsSource;

@@ -10,7 +10,7 @@ import { memberNames, type JsonSchema } from "../api/schema.ts";
 import { isId } from "../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../domain/json/json.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
-import { parseProgress, PROGRESS } from "../domain/task/task.ts";
+import { PROGRESS, parseProgress } from "../domain/task/run.ts";
 import { parseBody, PLAIN_READING, RESULTS_READING } from "./body.ts";
 import { parseFields } from "./fields.ts";
 import { toKeptJson } from "./kept-json.ts";

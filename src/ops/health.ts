@@ -5,7 +5,7 @@ import { CONNECTION_REFUSED } from "../deliver/failure.ts";
 import { type Probe, probe } from "../deliver/health-probe.ts";
 import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/account.ts";
 import { newSignInToken } from "../domain/account/credentials.ts";
-import { toLoopback } from "../domain/address/host-name.ts";
+import { toLoopback } from "../domain/address/address.ts";
 import { type Clock, wait, withDeadline } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import { REFERENCE_PATH } from "../http/reference/reference-files.ts";

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 
 import { parseJsonBytes } from "../domain/json/json.ts";
-import { parseProgress, type TaskProgress } from "../domain/task/task.ts";
+import { type TaskProgress, parseProgress } from "../domain/task/run.ts";
 
 // A note of 255 characters is at most 3 KiB as JSON, every one of them escaped as a surrogate pair.
 const LINE_BYTES_MAX = 4096;

@@ -8,7 +8,7 @@ import { persist, type PersistDeps } from "../deliver/persist.ts";
 import { createRedeliverer } from "../deliver/redeliverer.ts";
 import { everyStep } from "../domain/error.ts";
 import type { LaneGauge } from "../domain/observer.ts";
-import type { TaskProgress } from "../domain/task/task.ts";
+import { type TaskProgress } from "../domain/task/run.ts";
 import {
   StoreError,
   type Cluster,

@@ -1,10 +1,10 @@
-import type {
-  FunctionContext,
-  FunctionTask,
-  TaskFailure,
-  TaskFunction,
+import {
+  type FunctionContext,
+  type FunctionTask,
+  type TaskFailure,
+  type TaskFunction,
+  parseProgress,
 } from "../domain/task/run.ts";
-import { parseProgress } from "../domain/task/task.ts";
 import { thrownMessage, thrownName, toFunctionResult } from "./function-result.ts";
 import type {
   Runner,

@@ -1,5 +1,5 @@
 import { Loop, type LoopDeps } from "../deliver/loop.ts";
-import type { TaskProgress } from "../domain/task/task.ts";
+import { type TaskProgress } from "../domain/task/run.ts";
 import { StoreError, type ReportedProgress, type Store } from "../store/store.ts";
 
 export interface ProgressBoardDeps extends Pick<LoopDeps, "failed"> {

@@ -1,6 +1,6 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
-import type { TaskProgress } from "../domain/task/task.ts";
+import { type TaskProgress } from "../domain/task/run.ts";
 import type { Trace } from "../domain/task/trace.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { RetentionEnd } from "../domain/clock/service-clock.ts";
 import type { StatusCode } from "../domain/status.ts";
-import type { TaskProgress } from "../domain/task/task.ts";
+import { type TaskProgress } from "../domain/task/run.ts";
 import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
 

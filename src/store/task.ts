@@ -1,5 +1,6 @@
 import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
 import type { RetentionEnd } from "../domain/clock/service-clock.ts";
+import { type TaskProgress } from "../domain/task/run.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
 import type {
   NewTask,
@@ -7,7 +8,6 @@ import type {
   RefusedTask,
   Task,
   TaskKey,
-  TaskProgress,
   TaskSummary,
 } from "../domain/task/task.ts";
 import type { Audited } from "./audit.ts";

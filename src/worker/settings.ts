@@ -1,5 +1,5 @@
 import { hasKeyForm, WORKER_TOKEN_PREFIX } from "../domain/account/account.ts";
-import { readBaseUrl } from "../domain/address/host-name.ts";
+import { readBaseUrl } from "../domain/address/address.ts";
 import { CLAIM_WAIT_SECONDS_MAX } from "../domain/lease/lease.ts";
 import { guarded, isLogger, SILENT, type Logger } from "../domain/log.ts";
 import { quote } from "../domain/rule.ts";

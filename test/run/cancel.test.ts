@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import type { TaskProgress } from "../../src/domain/task/task.ts";
+import type { TaskProgress } from "../../src/domain/task/run.ts";
 import type { RunOutcome, Runner } from "../../src/run/runner.ts";
 import { TaskDispatcher } from "../../src/run/task-dispatcher.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";

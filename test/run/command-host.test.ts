@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { commandHost } from "../../src/assets.ts";
-import type { CommandLine } from "../../src/domain/task/run.ts";
-import type { TaskProgress } from "../../src/domain/task/task.ts";
+import type { CommandLine, TaskProgress } from "../../src/domain/task/run.ts";
 import { CommandHost, type CommandHostOptions } from "../../src/run/command-host.ts";
 import type { Runner, RunOutcome } from "../../src/run/runner.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";

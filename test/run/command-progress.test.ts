@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { finished } from "node:stream/promises";
 import { test } from "node:test";
 
-import type { TaskProgress } from "../../src/domain/task/task.ts";
+import type { TaskProgress } from "../../src/domain/task/run.ts";
 import { readProgress } from "../../src/run/command-progress.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { completed, node, run, sh } from "./command-run.ts";

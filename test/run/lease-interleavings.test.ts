@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
 import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import type { TaskProgress } from "../../src/domain/task/task.ts";
+import type { TaskProgress } from "../../src/domain/task/run.ts";
 import { WorkerDesk } from "../../src/run/worker-desk.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import type { LeasedTask, LeaseEnds, LeaseStore, Store } from "../../src/store/store.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import type { TaskProgress } from "../../src/domain/task/task.ts";
+import type { TaskProgress } from "../../src/domain/task/run.ts";
 import { WorkerDesk, type WorkerType } from "../../src/run/worker-desk.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import {

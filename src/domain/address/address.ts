@@ -315,3 +315,35 @@ export function isLoopbackHost(host: string): boolean {
   if (address === null) return host.toLowerCase() === "localhost";
   return LOOPBACK_BLOCKS.some((block) => isWithin(address.bytes, block));
 }
+
+/** The base URL of a daemon, as its clients are given it. */
+export interface BaseUrl {
+  readonly url: URL;
+  /** It is plain HTTP beyond this machine: whatever is sent can be read on the way. */
+  readonly isReadable: boolean;
+}
+
+/** Reads a base URL; null for anything with a user, a query or a fragment, and where there is no http or https. */
+export function readBaseUrl(text: string): BaseUrl | null {
+  if (!URL.canParse(text)) return null;
+  const url = new URL(text);
+  const { protocol, hostname } = url;
+  const rest = url.username + url.password + url.search + url.hash;
+  if (!/^https?:$/.test(protocol) || rest !== "") return null;
+  const isReadable = protocol === "http:" && !isLoopbackHost(hostname.replace(/^\[(.*)\]$/, "$1"));
+  return { url, isReadable };
+}
+
+/** The URL under which this machine reaches a daemon: of one that listens on every address, on loopback. */
+export function toLoopback(url: URL): URL {
+  const loopback = LOOPBACK_OF.get(url.hostname);
+  if (loopback === undefined) return url;
+  const changed = new URL(url);
+  changed.hostname = loopback;
+  return changed;
+}
+
+const LOOPBACK_OF: ReadonlyMap<string, string> = new Map([
+  ["0.0.0.0", "127.0.0.1"],
+  ["[::]", "[::1]"],
+]);

@@ -1,7 +1,8 @@
 import { KEY_PREFIX, WORKER_TOKEN_PREFIX } from "../account/account.ts";
 import { HOUR_MS } from "../clock/duration.ts";
 import { type Rule, textRule } from "../rule.ts";
-import type { StoredState, TaskProgress } from "../task/task.ts";
+import type { TaskProgress } from "../task/run.ts";
+import type { StoredState } from "../task/task.ts";
 
 /**
  * A lease is held by an external worker while it runs a task (contract §7). Each claim makes a new lease, and only the

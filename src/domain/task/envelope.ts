@@ -1,6 +1,7 @@
 import { timeText } from "../clock/time.ts";
 import { isTaskError, statusMessage, type StatusCode } from "../status.ts";
-import type { Task, TaskProgress, TaskSummary } from "./task.ts";
+import { type TaskProgress } from "./run.ts";
+import type { Task, TaskSummary } from "./task.ts";
 import { readTrace } from "./trace.ts";
 
 /**

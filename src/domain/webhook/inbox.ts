@@ -1,4 +1,4 @@
-import { toLoopback } from "../address/host-name.ts";
+import { toLoopback } from "../address/address.ts";
 import { DAY_MS } from "../clock/duration.ts";
 import { type Rule, listOf, rule } from "../rule.ts";
 

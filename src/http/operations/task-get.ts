@@ -3,13 +3,8 @@ import { isExpiredId } from "../../domain/clock/service-clock.ts";
 import { isId } from "../../domain/id.ts";
 import { StatusError } from "../../domain/status.ts";
 import { taskEnvelope } from "../../domain/task/envelope.ts";
-import {
-  type Task,
-  type TaskKey,
-  type TaskProgress,
-  WAIT_SECONDS_MAX,
-  isFinished,
-} from "../../domain/task/task.ts";
+import { type TaskProgress } from "../../domain/task/run.ts";
+import { type Task, type TaskKey, WAIT_SECONDS_MAX, isFinished } from "../../domain/task/task.ts";
 import { StoreError, type FoundTask } from "../../store/store.ts";
 import { ClientGoneError } from "../body.ts";
 import { withEntityTag } from "../conditional.ts";

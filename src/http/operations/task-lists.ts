@@ -1,6 +1,7 @@
 import { summaryJson, tasksEnvelope } from "../../domain/task/envelope.ts";
+import { type TaskProgress } from "../../domain/task/run.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
-import type { TaskProgress, TaskSummary } from "../../domain/task/task.ts";
+import type { TaskSummary } from "../../domain/task/task.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation, type WholeAnswer } from "../operation.ts";

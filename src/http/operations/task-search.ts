@@ -1,8 +1,8 @@
 import type { FoundDelivery as FoundDeliveryShown, FoundTask } from "../../api/search.ts";
 import { timeOrNull, timeText } from "../../domain/clock/time.ts";
 import { StatusError, statusMessage } from "../../domain/status.ts";
+import { type TaskProgress } from "../../domain/task/run.ts";
 import { parseTaskSearch, type TaskSearch } from "../../domain/task/task-search.ts";
-import type { TaskProgress } from "../../domain/task/task.ts";
 import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import { TASKS_EXAMINED_MAX } from "../../store/store.ts";
 import type { DeliveryPause, FoundDelivery, FoundTaskRow } from "../../store/store.ts";

@@ -8,7 +8,7 @@ import type {
 import { momentText, timeText } from "../../domain/clock/time.ts";
 import { isId } from "../../domain/id.ts";
 import { summaryJson } from "../../domain/task/envelope.ts";
-import type { TaskProgress } from "../../domain/task/task.ts";
+import { type TaskProgress } from "../../domain/task/run.ts";
 import {
   explainAttempt,
   explainDelivery,

@@ -1,5 +1,5 @@
 import { taskEnvelopePieces, type TaskWith } from "../../domain/task/envelope.ts";
-import type { TaskProgress } from "../../domain/task/task.ts";
+import { type TaskProgress } from "../../domain/task/run.ts";
 import { signedRequest, type WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import type { AttemptRef, WebhookSecrets } from "../store.ts";
 import { toSummary, type SummaryRow } from "./task-row.ts";

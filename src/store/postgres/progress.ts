@@ -1,4 +1,4 @@
-import { parseProgress, type TaskProgress } from "../../domain/task/task.ts";
+import { type TaskProgress, parseProgress } from "../../domain/task/run.ts";
 import type { RunProgress, Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import type { SetSteps } from "./steps.ts";
