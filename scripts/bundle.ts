@@ -16,7 +16,7 @@ const MAIN_ENTRY = `
   if (start.isRecorded) {
     require("./cli/start.ts");
     require("./cli/serve.ts");
-    require("./daemon/parts.ts");
+    require("./daemon/compose.ts");
     require("./store/sqlite/writes.ts");
   } else require("./main.ts");
 `;

@@ -1,11 +1,8 @@
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import type { DevMode } from "../dev/dev-mode.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/error.ts";
-import type { LogLine, Logger } from "../domain/log.ts";
-import type { Gauges, Observer } from "../domain/observer.ts";
-import type { CommandLine } from "../domain/task/run.ts";
+import type { Gauges } from "../domain/observer.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
 import { Arrivals } from "../http/server/arrivals.ts";
 import { atMetricsAddress, checkAddress } from "../http/server/listen-error.ts";
@@ -21,43 +18,21 @@ import {
 } from "../ops/check.ts";
 import { DatabaseError, databaseOf } from "../ops/database-of.ts";
 import { keepServedMode, modeOf } from "../ops/database.ts";
-import { type EventSender, ReceiverWatch } from "../ops/events.ts";
-import { type LoopDelay, Meter, bothObservers, guardObserver, readGauges } from "../ops/meter.ts";
+import { ReceiverWatch } from "../ops/events.ts";
+import { Meter, bothObservers, guardObserver, readGauges } from "../ops/meter.ts";
 import { hasOthers } from "../ops/nodes.ts";
-import type { Engine } from "../run/engine.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryPause, Store } from "../store/store.ts";
-import type { Api } from "./api.ts";
 import { openClock } from "./clock.ts";
-import { forDevelopment, type Closings } from "./development.ts";
+import type { Closings, Composed, DaemonOptions } from "./compose.ts";
 import { type ConfigInForce, type SetLevel, reloader } from "./reload.ts";
 
 export { DatabaseError } from "../ops/database-of.ts";
+export type { DaemonOptions } from "./compose.ts";
 export { NOT_RELOADED } from "./reload.ts";
 export { TlsFileError } from "../deliver/pem-file.ts";
 export { ListenError } from "../http/server/listen-error.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
-
-export interface DaemonOptions {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** The last lines of that log, newest last; without it the operator is shown none. */
-  readonly recentLog?: () => readonly LogLine[];
-  /** How late this process's event loop is; without it the operator sees nothing of that. */
-  readonly loopDelay?: () => LoopDelay;
-  /**
-   * The command line of the process that runs commands on the machine's clock. Without it the daemon's own process runs
-   * them, on the daemon's clock; `CommandHost` tells what that costs.
-   */
-  readonly commandHost?: CommandLine;
-  /** Pauses all webhooks before the first is sent, until the operator resumes them; null pauses nothing. */
-  readonly pauseDeliveries?: Pick<DeliveryPause, "pausedBy" | "reason"> | null;
-  /** Makes it a daemon for development, on this one's clock. */
-  readonly dev?: DevMode | undefined;
-  /** Is told what the daemon does. Whatever it throws changes nothing. */
-  readonly observer?: Observer | undefined;
-}
 
 /** A running daemon. */
 export interface Daemon {
@@ -156,9 +131,9 @@ async function openDaemon(
   if (config.metrics.listen !== null) await atMetricsAddress(config.metrics.listen, checkAddress);
   const giveWay: GiveWay = (callback) => arrivals.afterwards(callback);
   // A file's writer thread takes about as long to start as everything else to load.
-  const [opened, { openMetrics, openParts, openServer }] = await Promise.all([
+  const [opened, { compose, openMetrics, openServer }] = await Promise.all([
     database.openDaemonStore({ ...options, giveWay, mode: modeOf(given) }),
-    import("./parts.ts"),
+    import("./compose.ts"),
   ]);
   closings.unshift(() => opened.close());
   await keepServedMode(opened, { ...config, mode: modeOf(given) });
@@ -170,7 +145,7 @@ async function openDaemon(
   const backups = new BackupKeeper({ config, folder, database, clock, log });
   closings.unshift(() => backups.close());
   const found = { clock, database, store, watch, backups, inForce, authorities };
-  const { engine, api, reloadTypes, events } = await openParts({ ...options, ...found }, closings);
+  const { engine, api, reloadTypes, events } = await compose({ ...options, ...found }, closings);
   const shortage = new PlaceShortage({ clock, log });
   const { host, port, limits } = config;
   const { app, headers, isProxy } = api;
@@ -197,6 +172,17 @@ async function openDaemon(
   const types = [...config.types.keys()];
   const made = { store, types, clock, engine, api, server, backups, events };
   return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
+}
+
+/**
+ * The options of a daemon; of one for development without what is the operator's. A file that is read for tests as well
+ * says where backups are, which an advance of weeks would push out, and who is told of trouble.
+ */
+function forDevelopment(options: DaemonOptions): DaemonOptions {
+  if (options.dev === undefined) return options;
+  const { backup, events, ...config } = options.config;
+  const without = { backup: { ...backup, schedule: null }, events: { ...events, url: null } };
+  return { ...options, config: { ...config, ...without } };
 }
 
 /** Everybody who is told what the daemon does, as one. */
@@ -238,16 +224,13 @@ function startEvent(time: number): OperatorEvent {
   return { type: "daemon.started", status: "happened", time, since: null, ...about };
 }
 
-interface Parts {
+interface Parts extends Omit<Composed, "reloadTypes"> {
   readonly store: Store;
   /** Configured ones, by name. */
   readonly types: readonly string[];
   readonly clock: Clock;
-  readonly engine: Engine;
-  readonly api: Api;
   readonly server: HttpServer;
   readonly backups: BackupKeeper;
-  readonly events: EventSender;
   readonly closings: Closings;
   readonly hadAccounts: boolean;
   readonly reload: Daemon["reload"];

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { basename } from "node:path";
 
 import { version } from "../assets.ts";
@@ -8,11 +9,13 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { LogLine } from "../domain/log.ts";
 import type { StandingCondition } from "../domain/stats/condition.ts";
+import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { ConfiguredType, ShownRunner, SystemFacts } from "../http/operation-deps.ts";
 import type { BackupKeeper, BackupState } from "../ops/backup.ts";
 import type { ConditionBoard } from "../ops/conditions.ts";
 import type { Database } from "../ops/database.ts";
 import type { LoopDelay } from "../ops/meter.ts";
+import type { Parser } from "../parser/parser.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";
 import type { Store } from "../store/store.ts";
 import type { ConfigInForce } from "./reload.ts";
@@ -82,6 +85,35 @@ function shownBackups(state: BackupState | null): SystemFacts["backups"] {
   };
 }
 
+/** The facts that operations need from the configuration. */
+export function configFacts({
+  config,
+  inForce,
+  parser,
+  urlPolicy,
+}: Pick<SystemParts, "inForce"> & {
+  /** Of the start. */
+  readonly config: Config;
+  readonly parser: Pick<Parser, "bodies">;
+  readonly urlPolicy: () => UrlPolicy;
+}) {
+  const { limits, retentionMs, retentionDays, webhooks } = config;
+  const types = [...config.types.values()];
+  const names = new Set(types.map(({ name }) => name));
+  const codes = new Set(config.marketplaces.map(({ code }) => code));
+  const ofWorkers = types.filter(({ kind }) => kind === "worker").map(({ name }) => name);
+  return {
+    servesDashboard: config.dashboard,
+    ...{ limits, retentionMs, retentionDays, webhooks },
+    rules: () => ({ types: names, marketplaces: codes, urlPolicy: urlPolicy() }),
+    parser: parser.bodies,
+    workerTypes: new Set(ofWorkers),
+    runnerTypes: () => runnerTypes(inForce.config),
+    runnerOf: (type: string) => shownRunner(type, inForce.config),
+    marketplaces: config.marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
+  };
+}
+
 /** The configured types, without anything that may be a secret. */
 export function runnerTypes({ types }: Config): readonly ConfiguredType[] {
   return [...types.values()].map((type) => {
@@ -92,7 +124,7 @@ export function runnerTypes({ types }: Config): readonly ConfiguredType[] {
 }
 
 /** Names the runner of a type's tasks, also for those who see only their own tasks; a lease names the worker. */
-export function shownRunner(name: string, { types }: Config): ShownRunner | null {
+function shownRunner(name: string, { types }: Config): ShownRunner | null {
   const type = types.get(name);
   return type === undefined ? null : { kind: type.kind, name: nameOf(type) };
 }
@@ -128,4 +160,12 @@ function shownSettings(config: Config): SystemFacts["settings"] {
     const text = shown === null ? null : tomlText(shown);
     return [{ key, value: text, source, is_default: source === "default" }];
   });
+}
+
+/** The same at all daemons of a server's database; null where a file is served, by one daemon. */
+export function sessionScope({ server }: Pick<Config, "server">): string | null {
+  if (server === null) return null;
+  const hosts = server.hosts.map(({ host, port }) => `${host}:${port}`).toSorted();
+  const place = JSON.stringify([hosts, server.database, server.searchPath]);
+  return createHash("sha256").update(place).digest("hex").slice(0, 12);
 }

@@ -14,13 +14,15 @@ import {
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
 import type { FloodWatch } from "../http/guard/flood-watch.ts";
 import type { ProxyWatch } from "../http/guard/proxy-watch.ts";
-import type { Cluster, Store } from "../store/store.ts";
+import type { Engine } from "../run/engine.ts";
+import { FileFault, type Cluster, type Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup.ts";
 import { type TlsMaterial, retentionWarning } from "./check.ts";
 import type { Database, DatabaseSizes, Watch } from "./database.ts";
 import type { GivenUp, ReceiverWatch } from "./events.ts";
 import { type TypeSample, unlessUnreadable } from "./metrics.ts";
-import { lostNodes } from "./nodes.ts";
+import { absence, lostNodes } from "./nodes.ts";
+import type { StorageWatch } from "./storage.ts";
 
 export interface ConditionBoardDeps {
   readonly clock: Clock;
@@ -343,4 +345,41 @@ function validityOf(certificate: ReturnType<ConditionParts["certificate"]>) {
   const [from, to] = [certificate.validFrom.getTime(), certificate.validTo.getTime()];
   // A date that cannot be read tells nothing.
   return Number.isNaN(from) || Number.isNaN(to) ? null : { from, to };
+}
+
+interface Served {
+  readonly store: Pick<Store, "fault" | "cluster">;
+  readonly engine: Pick<Engine, "isHalted">;
+}
+
+/** Why `/readyz` fails, and the posts with it; null while they do not. */
+export async function notReadyReason({
+  store,
+  engine,
+  storage,
+  isOpen,
+}: Served & {
+  readonly storage: Pick<StorageWatch, "shortage">;
+  /** False while the daemon starts or stops. */
+  readonly isOpen: boolean;
+}): Promise<string | null> {
+  const broken = brokenReason({ store, engine });
+  if (broken !== null) return broken;
+  if (!isOpen) return absence(store) ?? "starting or stopping";
+  const shortage = await storage.shortage();
+  // Asked last: where the database does not answer, the other question took its time.
+  return absence(store) ?? shortage;
+}
+
+/** Why nothing is accepted, unless for lack of room; null while tasks are. */
+export function faultReason(served: Served): string | null {
+  return brokenReason(served) ?? absence(served.store);
+}
+
+/** Why nothing is accepted until a restart; null while nothing of that kind has happened. */
+function brokenReason({ store, engine }: Served): string | null {
+  const fault = store.fault();
+  if (fault instanceof FileFault) return fault.trouble.reason;
+  if (fault !== null) return "the database cannot be written";
+  return engine.isHalted ? "the engine stopped after a fault" : null;
 }

@@ -6,13 +6,13 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import { type DatabaseWarning, databaseWarnings } from "../domain/stats/health.ts";
 import { FileFault, type Store, StoreError } from "../store/store.ts";
+import type { Database } from "./database.ts";
 
 export interface StorageWatchDeps {
   readonly store: Pick<Store, "usedBytes" | "shortage" | "tryWrite" | "hasSeveralAccounts">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How many bytes are free for more data; throws when the disk does not answer. */
-  readonly freeBytes: () => number;
+  readonly database: Pick<Database, "freeBytes">;
   /** The free space below which there is no room; 0 is no limit. */
   readonly diskFreeBytes: number;
   /** The amount of data at which there is no room; 0 is no limit. */
@@ -131,10 +131,10 @@ export class StorageWatch {
 
   // A disk that does not answer is not known to be full; without a floor nobody needs to know.
   #freeBytes(): number {
-    const { freeBytes, diskFreeBytes, log } = this.#deps;
+    const { database, diskFreeBytes, log } = this.#deps;
     if (diskFreeBytes === 0) return Number.POSITIVE_INFINITY;
     try {
-      return freeBytes();
+      return database.freeBytes();
     } catch (error) {
       log.warn({ err: error }, "the disk's free space is unknown");
       return Number.POSITIVE_INFINITY;

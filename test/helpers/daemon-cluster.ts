@@ -6,8 +6,8 @@ import pg from "pg";
 
 import { Balancer } from "../../scripts/kit/balancer.ts";
 import type { Config } from "../../src/config/config.ts";
-import { sessionScope } from "../../src/daemon/api.ts";
 import type { Daemon } from "../../src/daemon/daemon.ts";
+import { sessionScope } from "../../src/daemon/system.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createTestAccount, startOn, testConfig } from "./daemon.ts";
 import type { Served, ServeOptions } from "./daemon.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { createApi } from "../../src/daemon/api.ts";
+import { createApi } from "../../src/daemon/compose.ts";
 import { createEngine } from "../../src/daemon/engine.ts";
 import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { Logger } from "../../src/domain/log.ts";

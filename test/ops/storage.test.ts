@@ -22,7 +22,7 @@ test("a look that is under way is everybody's, so that none ends after a newer o
       tryWrite: async () => {},
       hasSeveralAccounts: async () => false,
     },
-    freeBytes: () => 0,
+    database: { freeBytes: () => 0 },
     ...{ diskFreeBytes: 0, databaseBytes: 100 },
   });
 
