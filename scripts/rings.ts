@@ -122,7 +122,7 @@ export const RINGS: readonly Ring[] = [
   // What may take long to parse, in a thread of its own: what the two rings parse, for both of them.
   {
     files: "parser/*",
-    imports: ["domain/*", "http/long-parses.ts", "run/service-result.ts", "assets.ts"],
+    imports: ["domain/*", "http/long-bodies.ts", "run/service-result.ts", "assets.ts"],
     packages: [],
     node: ["worker_threads", ...PLUMBING],
   },
@@ -190,8 +190,14 @@ export const RINGS: readonly Ring[] = [
     imports: [
       ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
       ...["deliver/*", "run/*", "assets.ts"],
-      ...["http/metrics/*", "http/server/*", "http/guard/*", "http/reference/*"],
-      ...["http/operations/operator-runners.ts", "dev/dev-mode.ts"],
+      ...[
+        "http/metrics/*",
+        "http/admission/*",
+        "http/server/*",
+        "http/guard/*",
+        "http/reference/*",
+      ],
+      ...["http/operations/runners.ts", "dev/dev-mode.ts"],
     ],
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],

@@ -4,9 +4,9 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/error.ts";
 import type { Gauges } from "../domain/observer.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
-import { Arrivals } from "../http/server/arrivals.ts";
-import { atMetricsAddress, checkAddress } from "../http/server/listen-error.ts";
-import { PlaceShortage } from "../http/server/place-shortage.ts";
+import { PlaceShortage } from "../http/admission/connections.ts";
+import { Arrivals } from "../http/admission/turns.ts";
+import { atMetricsAddress, checkAddress } from "../http/server/listen.ts";
 import type { HttpServer, ServerOptions } from "../http/server/server.ts";
 import { BackupFolder, BackupKeeper } from "../ops/backup.ts";
 import {
@@ -31,7 +31,7 @@ export { DatabaseError } from "../ops/database-of.ts";
 export type { DaemonOptions } from "./compose.ts";
 export { NOT_RELOADED } from "./reload.ts";
 export { TlsFileError } from "../deliver/pem-file.ts";
-export { ListenError } from "../http/server/listen-error.ts";
+export { ListenError } from "../http/server/listen.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 
 /** A running daemon. */

@@ -9,7 +9,9 @@ import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import { accessLogHooks, joinedHooks } from "./access-log.ts";
+import { accessLogHooks, joinedHooks, requestHooks } from "./access-log.ts";
+import { connectionOf, whenAnswered } from "./admission/connections.ts";
+import { ByteBudget, RequestRoom, type SharedRoom, WaitPlaces } from "./admission/room.ts";
 import {
   bodyBytesMax,
   ClientGoneError,
@@ -21,14 +23,12 @@ import {
   type BodyRoom,
 } from "./body.ts";
 import type { DevInboxDesk } from "./dev-desk.ts";
-import { parseFields } from "./fields.ts";
-import { guardDeveloper, isFromPage } from "./guard/browser-guard.ts";
-import { arrivalOf, strictTransport } from "./guard/client-address.ts";
+import { guardDeveloper, isFromPage } from "./guard/browser.ts";
+import { arrivalOf, headerValues, strictTransport } from "./guard/client.ts";
 import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
 import { inTurns } from "./in-turns.ts";
-import { addInbox, answerMessage } from "./inbox.ts";
-import { requestHooks } from "./observed-requests.ts";
-import { openApiDocument } from "./openapi/openapi-document.ts";
+import { checkEscapes, parseFields, parseQuery } from "./inputs.ts";
+import { openApiDocument } from "./openapi/document.ts";
 import {
   isForHttpsAlone,
   isKeptByNobody,
@@ -41,7 +41,7 @@ import {
   type GivenBody,
   type Operation,
 } from "./operation.ts";
-import { pageAnswer } from "./page-answer.ts";
+import { addInbox, answerMessage } from "./operations/dev-inbox.ts";
 import {
   addPages,
   DASHBOARD_PATH,
@@ -50,21 +50,16 @@ import {
   serveRoot,
   type PageFiles,
 } from "./page.ts";
-import { checkEscapes, parseQuery } from "./query.ts";
-import { REFERENCE_PATH, referenceFiles } from "./reference/reference-files.ts";
+import { REFERENCE_PATH, referenceFiles } from "./reference/files.ts";
 import {
-  envelope,
   NO_STORE,
+  type Reply,
+  envelope,
+  pageAnswer,
   toErrorAnswer,
   toResponse,
   toStatusError,
-  type Reply,
 } from "./respond.ts";
-import { ByteBudget } from "./server/byte-budget.ts";
-import { connectionOf, whenAnswered } from "./server/client-connection.ts";
-import { headerValues } from "./server/raw-headers.ts";
-import { RequestRoom, type SharedRoom } from "./server/request-room.ts";
-import { WaitPlaces } from "./wait-places.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];

@@ -4,8 +4,8 @@ import type { OperationInputs } from "../api/input.ts";
 import { FINE_CHUNKS_MAX, GrowingBytes, TURN_CHUNKS_MAX } from "../domain/json/chunks.ts";
 import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json/json.ts";
 import { StatusError } from "../domain/status.ts";
-import { isTooFine } from "./server/fine-chunks.ts";
-import { headerValues } from "./server/raw-headers.ts";
+import { isTooFine } from "./admission/fine-chunks.ts";
+import { headerValues } from "./guard/client.ts";
 
 /** Limits that the operator sets; config/setting.ts has the defaults. */
 export interface BodyLimits {

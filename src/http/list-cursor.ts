@@ -2,8 +2,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:
 
 import { CURSOR_RULE } from "../api/input.ts";
 import type { Scope } from "../store/store.ts";
-import { invalidField } from "./fields.ts";
-import { refusedValue } from "./query.ts";
+import { invalidField, refusedValue } from "./inputs.ts";
 
 /** The lists with pages. A place in one is not valid in another: they are ordered by different times, or by none. */
 export type ListName =

@@ -3,25 +3,29 @@ import type { System } from "../api/operator.ts";
 import type { AccountLimits } from "../domain/account/quota.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
+import type {
+  LeaseBeat,
+  LeaseCompletion,
+  LeaseFailure,
+  LeaseOutcome,
+  LeaseRef,
+} from "../domain/lease/lease.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import type { StandingCondition } from "../domain/stats/condition.ts";
 import type { ServiceStatus } from "../domain/stats/health.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
-import type { LaneRef, Store } from "../store/store.ts";
+import type { LaneRef, LeasedTask, Store } from "../store/store.ts";
+import type { FloodWatch, RateLimiter, RefusedCredentials } from "./admission/rates.ts";
 import type { DevDesk } from "./dev-desk.ts";
-import type { FloodWatch } from "./guard/flood-watch.ts";
-import type { RateLimiter } from "./guard/rate-limiter.ts";
-import type { RefusedCredentials } from "./guard/refused-credentials.ts";
 import type { ListCursors } from "./list-cursor.ts";
-import type { LiveFeed } from "./live/live-feed.ts";
-import type { BodyParser } from "./long-parses.ts";
-import type { MetricsFormat } from "./metrics/exposition.ts";
-import type { WebhookSchedule } from "./openapi/openapi-callback.ts";
+import type { LiveFeed } from "./live-feed.ts";
+import type { BodyParser } from "./long-bodies.ts";
+import type { MetricsFormat } from "./metrics/metrics.ts";
+import type { WebhookSchedule } from "./openapi/webhooks.ts";
 import type { TaskWaiters } from "./task-waiters.ts";
 import type { UsageNotes } from "./usage-notes.ts";
-import type { WorkerDesk } from "./worker-desk.ts";
 
 /** Everything that the composition root gives to operations; each takes of it what it needs. */
 export interface OperationDeps extends ConfiguredFacts {
@@ -152,4 +156,32 @@ export type ConfiguredType = Pick<
 export interface ShownRunner {
   readonly kind: RunnerKind;
   readonly name: string | null;
+}
+
+/**
+ * The engine's services for the worker protocol (contract §7); the composition root gives them. What it answers is on
+ * disk. Outcomes come in the order of the request; a lease that was given to another worker is lost to this one.
+ */
+export interface WorkerDesk {
+  /**
+   * Claims for a worker. When nothing is queued it waits, for `waitMs` at most, and not for a client that has
+   * disconnected.
+   */
+  claim(order: {
+    readonly workerId: number;
+    /** Configured worker types, without duplicates. */
+    readonly types: readonly string[];
+    readonly max: number;
+    readonly waitMs: number;
+    readonly gone: AbortSignal;
+  }): Promise<readonly LeasedTask[]>;
+  heartbeat(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]>;
+  complete(
+    workerId: number,
+    completions: readonly LeaseCompletion[],
+  ): Promise<readonly LeaseOutcome[]>;
+  fail(workerId: number, failures: readonly LeaseFailure[]): Promise<readonly LeaseOutcome[]>;
+  release(workerId: number, leases: readonly LeaseRef[]): Promise<readonly LeaseOutcome[]>;
+  /** True while the daemon stops: workers should finish what they hold and claim no more. */
+  readonly isDraining: boolean;
 }

@@ -1,5 +1,5 @@
 import type { DevDesk } from "./dev-desk.ts";
-import { openApi } from "./openapi/openapi.ts";
+import { openApi } from "./openapi/document.ts";
 import type { OperationDeps } from "./operation-deps.ts";
 import type { Operation } from "./operation.ts";
 import {
@@ -7,46 +7,54 @@ import {
   accessRequestApprove,
   accessRequestDeny,
   accessRequestList,
-} from "./operations/access-requests.ts";
-import { keyCreate, keyRevoke, userData } from "./operations/account.ts";
-import { attemptList } from "./operations/attempts.ts";
-import { deliveryList, redeliver } from "./operations/deliveries.ts";
-import { devAccounts } from "./operations/dev-accounts.ts";
-import { devClock } from "./operations/dev-clock.ts";
-import { devFaults } from "./operations/dev-faults.ts";
+  keyCreate,
+  keyRevoke,
+  userData,
+} from "./operations/account.ts";
+import { accountChanges, accountCreate, accountList } from "./operations/accounts.ts";
+import { attemptList, deliveryList, redeliver, redeliveries } from "./operations/deliveries.ts";
+import {
+  devAccounts,
+  devReset,
+  devSecrets,
+  devSignInLink,
+  devWebhooks,
+} from "./operations/dev-accounts.ts";
+import { devClock, devWait } from "./operations/dev-clock.ts";
 import { devInbox } from "./operations/dev-inbox.ts";
-import { devReset } from "./operations/dev-reset.ts";
-import { devResults } from "./operations/dev-results.ts";
-import { devSecrets } from "./operations/dev-secrets.ts";
-import { devSignInLink } from "./operations/dev-session.ts";
-import { devWait } from "./operations/dev-wait.ts";
-import { devWebhooks } from "./operations/dev-webhooks.ts";
-import { events } from "./operations/events.ts";
-import { livez, readyz } from "./operations/health.ts";
-import { metrics } from "./operations/metrics.ts";
-import { accountChanges, accountCreate, accountList } from "./operations/operator-accounts.ts";
-import { auditList } from "./operations/operator-audit.ts";
-import { pauseCreate, pauseList, pauseEnd } from "./operations/operator-delivery-pauses.ts";
-import { nodeList } from "./operations/operator-nodes.ts";
-import { runnerList } from "./operations/operator-runners.ts";
-import { systemShow } from "./operations/operator-system.ts";
-import { redeliveries } from "./operations/redeliveries.ts";
-import { marketplaces, serviceStatus, statusCodes, taskTypes } from "./operations/reference.ts";
+import { devFaults, devResults } from "./operations/dev-results.ts";
+import {
+  auditList,
+  nodeList,
+  pauseCreate,
+  pauseEnd,
+  pauseList,
+  systemShow,
+} from "./operations/operator.ts";
+import { runnerList } from "./operations/runners.ts";
+import {
+  events,
+  livez,
+  marketplaces,
+  metrics,
+  readyz,
+  serviceStatus,
+  statusCodes,
+  taskTypes,
+} from "./operations/service.ts";
 import { sessionGet, signIn, signInByLink, signOut } from "./operations/session.ts";
 import { statsHosts, statsOverview, statsSeries } from "./operations/stats.ts";
 import { taskCancel, taskCancelMany } from "./operations/task-cancel.ts";
-import { taskGet } from "./operations/task-get.ts";
-import { taskList, tasksReady } from "./operations/task-lists.ts";
 import { taskPost } from "./operations/task-post.ts";
-import { taskSearch } from "./operations/task-search.ts";
-import { timeline } from "./operations/timeline.ts";
-import { workerClaim } from "./operations/worker-claim.ts";
+import { taskSearch, timeline } from "./operations/task-search.ts";
+import { taskGet, taskList, tasksReady } from "./operations/tasks.ts";
 import {
+  workerClaim,
   workerComplete,
   workerFail,
   workerHeartbeat,
   workerRelease,
-} from "./operations/worker-leases.ts";
+} from "./operations/workers.ts";
 
 /** The API on one screen: all operations. What each does, takes and answers stands in its `doc`. */
 export function operations(deps: OperationDeps): readonly Operation[] {

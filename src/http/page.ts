@@ -5,12 +5,11 @@ import { FastResponse } from "srvx";
 
 import type { DashboardFile } from "../assets.ts";
 import { StatusError, type ResponseHeaders } from "../domain/status.ts";
-import { acceptsCoding } from "./content-coding.ts";
-import { hostFault, type BrowserPolicy } from "./guard/browser-guard.ts";
+import { hostFault, type BrowserPolicy } from "./guard/browser.ts";
+import { headerValues } from "./guard/client.ts";
 import { requireHttps, type GateDeps } from "./guard/gate.ts";
-import { REFERENCE_PATH } from "./reference/reference-files.ts";
-import { addLines, type Reply } from "./respond.ts";
-import { headerValues } from "./server/raw-headers.ts";
+import { REFERENCE_PATH } from "./reference/files.ts";
+import { type Reply, acceptsCoding, addLines } from "./respond.ts";
 
 export const DASHBOARD_PATH = "/dashboard/";
 const ASSETS = `${DASHBOARD_PATH}assets/`;

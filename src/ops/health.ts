@@ -8,7 +8,7 @@ import { newSignInToken } from "../domain/account/credentials.ts";
 import { toLoopback } from "../domain/address/address.ts";
 import { type Clock, wait, withDeadline } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
-import { REFERENCE_PATH } from "../http/reference/reference-files.ts";
+import { REFERENCE_PATH } from "../http/reference/files.ts";
 import type { AuditEntry, Store } from "../store/store.ts";
 import { databaseOf } from "./database-of.ts";
 

@@ -14,8 +14,8 @@ import {
   type Observer,
   WAITING_COUNTED_MAX,
 } from "../domain/observer.ts";
+import { Counter, type Family, Histogram, TypeNames } from "../http/metrics/metrics.ts";
 import { HISTOGRAM_TYPES_MAX, TYPES_MAX } from "../http/metrics/series.ts";
-import { Counter, type Family, Histogram, TypeNames } from "../http/metrics/values.ts";
 import type { Engine } from "../run/engine.ts";
 import type { Store } from "../store/store.ts";
 

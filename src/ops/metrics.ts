@@ -6,10 +6,16 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { dateNow } from "../domain/clock/timers.ts";
 import type { Logger } from "../domain/log.ts";
 import type { WorkCounts } from "../domain/stats/work-counts.ts";
-import { type MetricsFormat, exposition } from "../http/metrics/exposition.ts";
+import {
+  type Family,
+  type MetricsFormat,
+  type Sample,
+  TypeNames,
+  exposition,
+  gauge,
+} from "../http/metrics/metrics.ts";
 import { TYPES_MAX } from "../http/metrics/series.ts";
-import { type Family, type Sample, TypeNames, gauge } from "../http/metrics/values.ts";
-import type { lookAtTypes } from "../http/operations/operator-runners.ts";
+import type { lookAtTypes } from "../http/operations/runners.ts";
 import type { Engine } from "../run/engine.ts";
 import { NODE_ROLES } from "../store/cluster.ts";
 import { sqliteVersion } from "../store/sqlite/machine/version.ts";

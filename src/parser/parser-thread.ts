@@ -2,7 +2,7 @@ import { parentPort } from "node:worker_threads";
 
 import { messageOf } from "../domain/error.ts";
 import { StatusError } from "../domain/status.ts";
-import { BODY_PARSES } from "../http/long-parses.ts";
+import { BODY_PARSES } from "../http/long-bodies.ts";
 import { RESULT_PARSES } from "../run/service-result.ts";
 
 /** The entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */

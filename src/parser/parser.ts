@@ -5,7 +5,7 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
 import type { WorkOrder } from "../domain/offload.ts";
 import { StatusError } from "../domain/status.ts";
-import type { BodyParser } from "../http/long-parses.ts";
+import type { BodyParser } from "../http/long-bodies.ts";
 import type { ResultParser } from "../run/service-result.ts";
 import type { ParseOrder, ParseOutcome } from "./parser-thread.ts";
 

@@ -3,8 +3,7 @@ import { test } from "node:test";
 
 import { type BodyOf, INPUTS, type OperationKey, type QueryOf } from "../../src/api/operations.ts";
 import { StatusError } from "../../src/domain/status.ts";
-import { parseFields } from "../../src/http/fields.ts";
-import { parseQuery } from "../../src/http/query.ts";
+import { parseFields, parseQuery } from "../../src/http/inputs.ts";
 
 /**
  * What compiles as a request is what the parser takes, for both come from one declaration. The compiler judges the

@@ -11,8 +11,7 @@ import type { Rule } from "../../src/domain/rule.ts";
 import { StatusError } from "../../src/domain/status.ts";
 import { parseTaskSearch, type TaskSearch } from "../../src/domain/task/task-search.ts";
 import { TAG, TASK_ID } from "../../src/domain/task/task.ts";
-import { parseFields } from "../../src/http/fields.ts";
-import { parseQuery } from "../../src/http/query.ts";
+import { parseFields, parseQuery } from "../../src/http/inputs.ts";
 import { load, type Setup } from "../helpers/config.ts";
 
 /** Every place where a host is written: the host that is read there, or a refusal that says what a host is. */

@@ -8,7 +8,7 @@ import { DeliveryDispatcher } from "../../src/deliver/delivery-dispatcher.ts";
 import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
 import { systemClock, type Clock, type Timer } from "../../src/domain/clock/clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
-import { LiveFeed } from "../../src/http/live/live-feed.ts";
+import { LiveFeed } from "../../src/http/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
 import { FileWatch, StorageWatch } from "../../src/ops/storage.ts";
 import { Engine } from "../../src/run/engine.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { AccountTurns } from "../../src/http/server/account-turns.ts";
+import { AccountTurns } from "../../src/http/admission/turns.ts";
 
 /** Work that ends when the test says so. */
 function heldWork() {

@@ -7,7 +7,7 @@ import {
   ROOM_WAIT_MS_MAX,
   ROOM_WAITS_MAX,
   ROOM_WAITS_PER_HOLDER_MAX,
-} from "../../src/http/server/byte-budget.ts";
+} from "../../src/http/admission/room.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const never = (): AbortSignal => new AbortController().signal;

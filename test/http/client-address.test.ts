@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { addressKey, clientFacts, toProxyPolicy } from "../../src/http/guard/client-address.ts";
+import { addressKey, clientFacts, toProxyPolicy } from "../../src/http/guard/client.ts";
 import { cpuMsOf } from "../helpers/cpu-time.ts";
 
 const PROXY = "10.0.0.1";

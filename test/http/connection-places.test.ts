@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  ConnectionPlaces,
-  RESERVE_PLACES,
   type ConnectionActivity,
+  ConnectionPlaces,
   type Occupant,
-} from "../../src/http/server/connection-places.ts";
-import type { ShortageOutcome } from "../../src/http/server/place-shortage.ts";
+  RESERVE_PLACES,
+  type ShortageOutcome,
+} from "../../src/http/admission/connections.ts";
 
 const NOW = 100_000;
 

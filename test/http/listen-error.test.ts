@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { toListenError } from "../../src/http/server/listen-error.ts";
+import { toListenError } from "../../src/http/server/listen.ts";
 
 const FAULTS = [
   [

@@ -8,7 +8,7 @@ import {
   STREAMS_PER_ACCOUNT_MAX,
   STREAMS_PER_CREDENTIAL_MAX,
   type Listener,
-} from "../../src/http/live/live-feed.ts";
+} from "../../src/http/live-feed.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import {
   StoreError,

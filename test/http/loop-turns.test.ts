@@ -3,9 +3,7 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
 
-import { Arrivals, type EventLoop } from "../../src/http/server/arrivals.ts";
-import { shareTurns } from "../../src/http/server/loop-turns.ts";
-import { TurnQueue } from "../../src/http/server/turn-queue.ts";
+import { Arrivals, type EventLoop, TurnQueue, shareTurns } from "../../src/http/admission/turns.ts";
 
 /** A loop that goes round when it is told to. */
 class HandLoop implements EventLoop {

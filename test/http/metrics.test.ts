@@ -7,8 +7,15 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
-import { guardNetwork, toBrowserPolicy } from "../../src/http/guard/browser-guard.ts";
-import { CONTENT_TYPES, exposition, formatOf } from "../../src/http/metrics/exposition.ts";
+import { guardNetwork, toBrowserPolicy } from "../../src/http/guard/browser.ts";
+import {
+  CONTENT_TYPES,
+  Counter,
+  Histogram,
+  exposition,
+  formatOf,
+  gauge,
+} from "../../src/http/metrics/metrics.ts";
 import {
   HISTOGRAM_TYPES_MAX,
   SERIES,
@@ -16,7 +23,6 @@ import {
   type SeriesKind,
   type SeriesName,
 } from "../../src/http/metrics/series.ts";
-import { Counter, gauge, Histogram } from "../../src/http/metrics/values.ts";
 import { Meter } from "../../src/ops/meter.ts";
 import { NODE_ROLES } from "../../src/store/cluster.ts";
 import { startTestDaemon, testConfig, type TestDaemon } from "../helpers/daemon.ts";

@@ -5,7 +5,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
-import { EXAMPLE_TYPE } from "../../src/http/openapi/worker-example.ts";
+import { EXAMPLE_TYPE } from "../../src/http/openapi/examples.ts";
 import type { OperationDeps } from "../../src/http/operation-deps.ts";
 import { operations } from "../../src/http/operations.ts";
 import { openAdminStore, startTestDaemon } from "../helpers/daemon.ts";

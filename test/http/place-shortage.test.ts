@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { PlaceShortage } from "../../src/http/server/place-shortage.ts";
+import { PlaceShortage } from "../../src/http/admission/connections.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 test("that places run out is told at once, then once a minute with how often it was since", () => {

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
-import { toProxyPolicy } from "../../src/http/guard/client-address.ts";
-import { ProxyWatch } from "../../src/http/guard/proxy-watch.ts";
+import { ProxyWatch, toProxyPolicy } from "../../src/http/guard/client.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const POLICY = toProxyPolicy({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { referencePieces } from "../../src/http/reference/reference-page.ts";
+import { referencePieces } from "../../src/http/reference/page.ts";
 import type { ShownDocument } from "../../src/http/reference/shown-document.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";

@@ -6,7 +6,7 @@ import { createEngine } from "../../src/daemon/engine.ts";
 import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { STATUS_TABLE } from "../../src/domain/status.ts";
-import { BODY_PARSES } from "../../src/http/long-parses.ts";
+import { BODY_PARSES } from "../../src/http/long-bodies.ts";
 import { openServer } from "../../src/http/server/server.ts";
 import { TaskWaiters } from "../../src/http/task-waiters.ts";
 import { databaseOf } from "../../src/ops/database-of.ts";

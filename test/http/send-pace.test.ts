@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BYTES_PER_SECOND_MIN, SendPace } from "../../src/http/server/send-pace.ts";
+import { BYTES_PER_SECOND_MIN, SendPace } from "../../src/http/server/closing.ts";
 
 const TIMEOUT_MS = 30_000;
 const LOOK_MS = 500;

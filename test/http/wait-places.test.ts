@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { WaitPlaces } from "../../src/http/wait-places.ts";
+import { WaitPlaces } from "../../src/http/admission/room.ts";
 
 /** Takes places for a holder until it gets no more; returns how many. */
 function takeAll(places: WaitPlaces, holder: string, address = holder): (() => void)[] {

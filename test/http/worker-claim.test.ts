@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { WorkerDesk } from "../../src/http/worker-desk.ts";
+import type { WorkerDesk } from "../../src/http/operation-deps.ts";
 import { StoreError, type LeasedTask, type WorkerHolder } from "../../src/store/store.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import { toAnswer } from "./answer.ts";

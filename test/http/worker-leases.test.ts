@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import fc from "fast-check";
 
 import type { LeaseOutcome } from "../../src/domain/lease/lease.ts";
-import type { WorkerDesk } from "../../src/http/worker-desk.ts";
+import type { WorkerDesk } from "../../src/http/operation-deps.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { ask } from "./answer.ts";

@@ -14,7 +14,7 @@ import type {
   ObservedStart,
   Observer,
 } from "../../src/domain/observer.ts";
-import { requestHooks } from "../../src/http/observed-requests.ts";
+import { requestHooks } from "../../src/http/access-log.ts";
 import type { BatchReply } from "../../src/store/common/batch.ts";
 import { observedTransport } from "../../src/store/common/observed-transport.ts";
 import { startWithWorker } from "../flow/worker-client.ts";

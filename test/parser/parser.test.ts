@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
 import { StatusError } from "../../src/domain/status.ts";
-import { BODY_PARSES } from "../../src/http/long-parses.ts";
+import { BODY_PARSES } from "../../src/http/long-bodies.ts";
 import { newParser } from "../../src/parser/parser.ts";
 import { RESULT_PARSES } from "../../src/run/service-result.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

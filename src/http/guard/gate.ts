@@ -1,34 +1,48 @@
 import type { IncomingMessage } from "node:http";
 
-import { hasMetricsToken } from "../../domain/account/credentials.ts";
-import { limitsOf, type AccountLimits, type OwnLimits } from "../../domain/account/quota.ts";
-import { StatusError, type ResponseHeaders } from "../../domain/status.ts";
+import {
+  type Authentication,
+  type Credentials,
+  type KeyHolder,
+  decideAuthentication,
+  hasMetricsToken,
+  parseAuthorization,
+} from "../../domain/account/credentials.ts";
+import { hashKey, isWellFormedKey, isWellFormedWorkerToken } from "../../domain/account/key.ts";
+import { type AccountLimits, type OwnLimits, limitsOf } from "../../domain/account/quota.ts";
+import { type ResponseHeaders, StatusError } from "../../domain/status.ts";
 import type { Actor, Store, WorkerHolder } from "../../store/store.ts";
 import { noteCaller } from "../access-log.ts";
+import type {
+  FloodWatch,
+  RateLimiter,
+  RatePolicy,
+  RefusedCredentials,
+} from "../admission/rates.ts";
 import type { AccountRef, Call, Caller, Operation } from "../operation.ts";
-import { headerValues } from "../server/raw-headers.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import {
-  authenticate,
-  authenticateWorker,
-  BEARER_CHALLENGE,
-  withoutBasic,
-} from "./authenticate.ts";
-import {
+  type BrowserPolicy,
+  type SessionLookup,
+  cookieValues,
+  findLiveSession,
   guardBrowser,
   guardDeveloper,
   guardNetwork,
   guardSession,
   isFromPage,
-  type BrowserPolicy,
-} from "./browser-guard.ts";
-import { addressKey, arrivalOf, clientFacts, type ProxyPolicy } from "./client-address.ts";
-import type { FloodWatch } from "./flood-watch.ts";
-import type { ProxyWatch } from "./proxy-watch.ts";
-import type { RateLimiter, RatePolicy } from "./rate-limiter.ts";
-import type { RefusedCredentials } from "./refused-credentials.ts";
-import { cookieValues, sessionCookie, takenCookie } from "./session-cookie.ts";
-import { findLiveSession, noteActivity, type SessionLookup } from "./session-lookup.ts";
+  noteActivity,
+  sessionCookie,
+  takenCookie,
+} from "./browser.ts";
+import {
+  type ProxyPolicy,
+  type ProxyWatch,
+  addressKey,
+  arrivalOf,
+  clientFacts,
+  headerValues,
+} from "./client.ts";
 
 export interface GateDeps extends SessionLookup {
   readonly store: Pick<Store, "findKeyHolder" | "findWorkerHolder" | "findSession" | "findAccount">;
@@ -296,4 +310,70 @@ function countRequest(
 
 function forbidden(detail: string): StatusError {
   return new StatusError(40301, { detail });
+}
+
+type KeyStore = Pick<Store, "findKeyHolder">;
+
+const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
+/** For people who sign in at a page, where a browser's own dialog must not open. */
+export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
+const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
+
+/**
+ * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The
+ * key is looked up on every request: a revocation by any process counts at once.
+ */
+export async function authenticate(
+  headers: readonly string[],
+  store: KeyStore,
+): Promise<KeyHolder> {
+  const credentials = parseAuthorization(headers);
+  if (credentials === null) throw challenge(40100, [BASIC_CHALLENGE, BEARER_CHALLENGE]);
+  const verdict = await judgeCredentials(credentials, store);
+  if (verdict.kind === "authenticated") return verdict.holder;
+  const bearer = credentials.kind === "bearer" ? INVALID_TOKEN : BEARER_CHALLENGE;
+  throw challenge(verdict.code, [BASIC_CHALLENGE, bearer]);
+}
+
+/** Judges credentials, however they came, by the present state of their key (contract §2). */
+export async function judgeCredentials(
+  credentials: Credentials,
+  store: KeyStore,
+): Promise<Authentication> {
+  // A key with a wrong checksum was never made: no look-up is needed to know that.
+  const { key } = credentials;
+  const holder = isWellFormedKey(key) ? await store.findKeyHolder(hashKey(key)) : null;
+  return decideAuthentication(credentials, holder);
+}
+
+/**
+ * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). It accepts
+ * only a worker's token, as Bearer, and looks it up on every request, as keys are. No Basic: a worker has no login.
+ */
+export async function authenticateWorker(
+  headers: readonly string[],
+  store: Pick<Store, "findWorkerHolder">,
+): Promise<WorkerHolder> {
+  const credentials = parseAuthorization(headers);
+  if (credentials?.kind !== "bearer") throw challenge(40100, [BEARER_CHALLENGE]);
+  const { key } = credentials;
+  const worker = isWellFormedWorkerToken(key) ? await store.findWorkerHolder(hashKey(key)) : null;
+  if (worker === null) throw challenge(40100, [INVALID_TOKEN]);
+  if (worker.isRevoked) throw challenge(40101, [INVALID_TOKEN]);
+  return worker;
+}
+
+/** The same refusal without Basic in its challenges. */
+export function withoutBasic(error: StatusError): StatusError {
+  const challenges = error.headers["www-authenticate"];
+  if (typeof challenges !== "object") return error;
+  const left = challenges.filter((line) => line !== BASIC_CHALLENGE);
+  return new StatusError(error.code, {
+    details: error.details,
+    headers: { ...error.headers, "www-authenticate": left },
+  });
+}
+
+function challenge(code: 40100 | 40101 | 40102, lines: readonly string[]): StatusError {
+  return new StatusError(code, { headers: { "www-authenticate": lines } });
 }

@@ -2,9 +2,9 @@ import type { H3 } from "h3";
 
 import { systemClock } from "../../domain/clock/clock.ts";
 import { createApp, type AppDeps } from "../app.ts";
-import { toBrowserPolicy } from "../guard/browser-guard.ts";
+import { toBrowserPolicy } from "../guard/browser.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { metrics } from "../operations/metrics.ts";
+import { metrics } from "../operations/service.ts";
 import type { ConnectionLimits } from "../server/server.ts";
 
 /** The bounds of connections to `metrics.listen`: a Prometheus server keeps one, and few other clients connect. */

@@ -1,8 +1,12 @@
+import { secretsDocument } from "../../admin/account.ts";
+import { newWebhookSecret } from "../../domain/account/key.ts";
 import { StatusError } from "../../domain/status.ts";
+import { attemptDocument } from "../../domain/webhook/delivery.ts";
 import { inboxUrl } from "../../domain/webhook/inbox.ts";
 import type { DevDesk } from "../dev-desk.ts";
+import { invalidField } from "../inputs.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { defineOperation, type Operation } from "../operation.ts";
+import { type Operation, defineOperation } from "../operation.ts";
 
 /** An account for each test. */
 export function devAccounts({ url }: Pick<OperationDeps, "url">, { accounts }: DevDesk): Operation {
@@ -23,6 +27,118 @@ export function devAccounts({ url }: Pick<OperationDeps, "url">, { accounts }: D
       const { webhookSecret, ...shown } = made;
       const inbox_url = inboxUrl(url(), made.login);
       return { fields: { ...shown, webhook_secret: webhookSecret, inbox_url } };
+    },
+  });
+}
+
+type Deps = Pick<OperationDeps, "store">;
+
+/** Beginning and ending the rotation of a webhook secret. */
+export function devSecrets(deps: Deps): readonly Operation[] {
+  return [
+    defineOperation("POST /dev/secrets/rotate", {
+      access: "developer",
+      doc: {
+        id: "rotateTestSecret",
+        group: "Development",
+        summary: "Begin to replace a webhook secret",
+        description:
+          "From now on webhooks of the account are signed with both secrets: `X-Signature` with the current one, " +
+          "`X-Signature-Next` with the next one.",
+        examples: { standard: {} },
+      },
+      async handle({ body: { login } }) {
+        const outcome = await deps.store.rotateSecret({ login, next: newWebhookSecret() });
+        if (outcome !== "already rotating") return { fields: await secretsOf(login, deps) };
+        const detail =
+          "The secret is rotating already: finish that with POST /dev/secrets/finish first.";
+        throw new StatusError(40000, { detail });
+      },
+    }),
+    defineOperation("POST /dev/secrets/finish", {
+      access: "developer",
+      doc: {
+        id: "finishTestRotation",
+        group: "Development",
+        summary: "End the replacing of a webhook secret",
+        description: "The next secret signs alone from now on, and the one before it is forgotten.",
+        examples: { standard: {} },
+      },
+      async handle({ body: { login } }) {
+        const outcome = await deps.store.finishRotation({ login });
+        if (outcome !== "not rotating") return { fields: await secretsOf(login, deps) };
+        const detail = "The secret is not rotating: begin that with POST /dev/secrets/rotate.";
+        throw new StatusError(40000, { detail });
+      },
+    }),
+  ];
+}
+
+async function secretsOf(login: string, { store }: Deps) {
+  const account = await store.findAccount(login);
+  const data = account && (await store.findAccountData({ ...account, revokedMax: 0 }));
+  if (data === null) {
+    throw invalidField("login", "There is no such account: make it with POST /dev/accounts.");
+  }
+  return secretsDocument(login, data);
+}
+
+/** Makes a link as the command line does, for whoever reaches the daemon: it is theirs anyway. */
+export function devSignInLink({ makeSignInToken }: DevDesk): Operation {
+  return defineOperation("POST /dev/sign_in_link", {
+    access: "developer",
+    doc: {
+      id: "makeSignInLink",
+      group: "Development",
+      summary: "Make a link to sign in with",
+      description:
+        "For the dashboard, whose session is over as soon as the clock is advanced beyond its end.",
+    },
+    async handle(call) {
+      return { fields: { token: await makeSignInToken(call.audit("session.link_made", null)) } };
+    },
+  });
+}
+
+/** Webhooks without a task. */
+export function devWebhooks({ samples }: DevDesk): Operation {
+  return defineOperation("POST /dev/webhooks", {
+    access: "developer",
+    doc: {
+      id: "sendSample",
+      group: "Development",
+      summary: "Send a sample webhook",
+      description:
+        "Sends one now, signed by an account's secret, and answers what became of it. The task in it never was, nothing is " +
+        "recorded, nothing is sent again, and faults that are ordered leave it alone. A URL that a task could not have is 40501.",
+      examples: { postback: { url: "http://127.0.0.1:8080/done", kind: "postback" } },
+    },
+    async handle({ body }) {
+      const sent = await samples.send(body);
+      if (sent.kind === "no account") {
+        throw invalidField("login", "There is no such account: make it with POST /dev/accounts.");
+      }
+      if (sent.kind === "refused") throw invalidField("url", sent.reason);
+      return { fields: { task_id: sent.taskId, attempt: attemptDocument(sent.attempt) } };
+    },
+  });
+}
+
+/** Beginning again, between two tests. */
+export function devReset({ reset }: DevDesk): Operation {
+  return defineOperation("POST /dev/reset", {
+    access: "developer",
+    doc: {
+      id: "reset",
+      group: "Development",
+      summary: "Begin again",
+      description:
+        "Erases tasks, whatever they are at, with their webhooks and kept answers, and takes back rules and faults. Attempts " +
+        "under way are broken off. Accounts stay, and the clock stays as it is.",
+      examples: { all: {} },
+    },
+    async handle() {
+      return { fields: { tasks_erased: await reset() } };
     },
   });
 }

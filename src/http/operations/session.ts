@@ -10,16 +10,17 @@ import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";
-import { BEARER_CHALLENGE, judgeCredentials } from "../guard/authenticate.ts";
-import { RateLimiter, type RatePolicy } from "../guard/rate-limiter.ts";
+import { RateLimiter, type RatePolicy } from "../admission/rates.ts";
 import {
-  cookieValues,
-  givenCookie,
   SET_COOKIE,
+  cookieValues,
+  findLiveSession,
+  givenCookie,
+  noteActivity,
   sessionCookie,
   takenCookie,
-} from "../guard/session-cookie.ts";
-import { findLiveSession, noteActivity } from "../guard/session-lookup.ts";
+} from "../guard/browser.ts";
+import { BEARER_CHALLENGE, judgeCredentials } from "../guard/gate.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Call, type Operation } from "../operation.ts";
 

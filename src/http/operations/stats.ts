@@ -1,9 +1,10 @@
 import { workDocument } from "../../admin/account.ts";
 import type { DayCounts, HostOverview, SeriesBucket as BucketShown } from "../../api/stats.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
+import type { Clock } from "../../domain/clock/clock.ts";
 import { DAY_MS, HOUR_MS } from "../../domain/clock/duration.ts";
 import { parseTime, timeText } from "../../domain/clock/time.ts";
-import { decideAttention, WAIT_MS_MAX, type AttentionFacts } from "../../domain/stats/attention.ts";
+import { type AttentionFacts, WAIT_MS_MAX, decideAttention } from "../../domain/stats/attention.ts";
 import {
   SERIES_BUCKETS_MAX,
   type SeriesBucket,
@@ -19,10 +20,9 @@ import { StatusError } from "../../domain/status.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
-import { RecentValues } from "../guard/recent-values.ts";
 import type { OperationDeps } from "../operation-deps.ts";
-import { type AccountRef, defineOperation, type Operation } from "../operation.ts";
-import { waitsByType } from "./operator-runners.ts";
+import { type AccountRef, type Operation, defineOperation } from "../operation.ts";
+import { waitsByType } from "./runners.ts";
 
 const AGE_MS_MAX = 1000;
 const HOSTS_READ_MAX = 200;
@@ -315,4 +315,56 @@ function hostDocument(host: HostTraffic, isPaused: boolean): HostOverview {
 
 function failureDocument({ endedAt, error, httpStatus, taskId }: HostFailure) {
   return { at: timeText(endedAt), error, http_status: httpStatus, task_id: taskId };
+}
+
+export interface RecentValuesOptions<Key> {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly ageMsMax: number;
+  /** A number that changes with the value's source: after a change the value is too old, whatever its age. */
+  readonly versionOf: (key: Key) => number;
+}
+
+interface Recent<Value> {
+  readonly at: number;
+  readonly version: number;
+  readonly value: Promise<Value>;
+}
+
+/**
+ * Values that are computed anew when they are too old, and shared by everybody who asks meanwhile, so that many
+ * requests for one cost no more than a single request. A failure is shared by those who wait for it and then
+ * forgotten.
+ */
+export class RecentValues<Key, Value> {
+  readonly #options: RecentValuesOptions<Key>;
+  // In the order in which they were computed.
+  readonly #recent = new Map<Key, Recent<Value>>();
+
+  constructor(options: RecentValuesOptions<Key>) {
+    this.#options = options;
+  }
+
+  /** The value of a key, from `decide` where no recent one exists. */
+  get(key: Key, decide: () => Promise<Value>): Promise<Value> {
+    const now = this.#options.clock.monotonic();
+    this.#forgetOld(now);
+    const version = this.#options.versionOf(key);
+    const known = this.#recent.get(key);
+    if (known?.version === version) return known.value;
+    const recent = { at: now, version, value: decide() };
+    // It goes behind the older ones.
+    this.#recent.delete(key);
+    this.#recent.set(key, recent);
+    recent.value.catch(() => {
+      if (this.#recent.get(key) === recent) this.#recent.delete(key);
+    });
+    return recent.value;
+  }
+
+  #forgetOld(now: number): void {
+    for (const [key, { at }] of this.#recent) {
+      if (now - at < this.#options.ageMsMax) return;
+      this.#recent.delete(key);
+    }
+  }
 }

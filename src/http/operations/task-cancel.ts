@@ -6,12 +6,12 @@ import { StatusError } from "../../domain/status.ts";
 import { ANY_TASK } from "../../domain/task/task-search.ts";
 import { OPEN_STATES, type OpenState } from "../../domain/task/task.ts";
 import { cancelStep, type BulkFilter, type OpenTaskPlace } from "../../store/store.ts";
+import { AccountTurns } from "../admission/turns.ts";
 import { openCursor, type ListCursors } from "../list-cursor.ts";
-import { CANCEL_EXAMPLES } from "../openapi/task-example.ts";
+import { CANCEL_EXAMPLES } from "../openapi/examples.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Operation } from "../operation.ts";
-import { AccountTurns } from "../server/account-turns.ts";
-import { envelopeAnswer, TASK_ID_PARAM, taskNotFound } from "./task-get.ts";
+import { envelopeAnswer, TASK_ID_PARAM, taskNotFound } from "./tasks.ts";
 
 export function taskCancel(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/task_cancel/:id", {

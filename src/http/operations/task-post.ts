@@ -7,13 +7,12 @@ import { IDEMPOTENCY_KEY, type ParsedTask } from "../../domain/task/task-post.ts
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import { parseTrace, traceText } from "../../domain/task/trace.ts";
 import type { Idempotency, KeptAnswer } from "../../store/store.ts";
-import { isLong } from "../long-parses.ts";
-import { webhookCallbacks } from "../openapi/openapi-callback.ts";
-import { POST_EXAMPLES } from "../openapi/task-example.ts";
+import { countPosted, overQuota, quotaOf } from "../admission/post-quota.ts";
+import { type PostedTasks, isLong, parsePostedTasks } from "../long-bodies.ts";
+import { POST_EXAMPLES } from "../openapi/examples.ts";
+import { webhookCallbacks } from "../openapi/webhooks.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Call, type Operation, type WholeAnswer } from "../operation.ts";
-import { countPosted, overQuota, quotaOf } from "../post-quota.ts";
-import { parsePostedTasks, type PostedTasks } from "../posted-tasks.ts";
 
 export function taskPost(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/task_post", {

@@ -1,3 +1,11 @@
+import {
+  type ShownBody,
+  type ShownOperation,
+  type ShownParameter,
+  type ShownSchema,
+  nameOf,
+} from "./shown-document.ts";
+
 const TEXT = Symbol("markup");
 
 /** HTML that is safe to send: every text in it was escaped. No JSON can pass for it, because its key is a symbol. */
@@ -62,4 +70,136 @@ export function prose(text: string): Piece {
       ? null
       : markup`<ul>${items.map((each) => markup`<li>${line(each.slice(2))}</li>`)}</ul>\n`,
   ];
+}
+
+/** The place of a named schema on the page. */
+export function schemaAnchor(name: string): string {
+  return `schema-${name}`;
+}
+
+/** A schema in a few words; a named one is a link. */
+export function typeMarkup(schema: ShownSchema): Piece {
+  const { $ref, enum: values, anyOf, allOf, items, type, format } = schema;
+  if ($ref !== undefined) {
+    return markup`<a href="#${schemaAnchor(nameOf($ref))}">${nameOf($ref)}</a>`;
+  }
+  if (schema.const !== undefined) return markup`<code>${JSON.stringify(schema.const)}</code>`;
+  if (values !== undefined) {
+    return joined(
+      values.map((value) => markup`<code>${JSON.stringify(value)}</code>`),
+      markup` <i>or</i> `,
+    );
+  }
+  if (anyOf !== undefined) return joined(anyOf.map(typeMarkup), markup` <i>or</i> `);
+  if (allOf !== undefined) return joined(allOf.map(typeMarkup), markup` <i>and</i> `);
+  if (items !== undefined) return ["array of ", typeMarkup(items)];
+  const names = typeof type === "string" ? [type] : (type ?? ["any JSON"]);
+  return `${names.join(" or ")}${format === undefined ? "" : ` (${format})`}`;
+}
+
+/** A table of the fields of a schema; null where it has none of its own. */
+export function fieldsMarkup(schema: ShownSchema): Markup | null {
+  const rows = fieldsOf(schema, "");
+  if (rows.length === 0) return null;
+  return markup`<table><thead><tr><th>Field</th><th>Type</th><th>Meaning</th></tr></thead><tbody>
+${rows.map(fieldRow)}</tbody></table>\n`;
+}
+
+/** The bounds that a value has to keep to, beside its type. */
+export function boundsMarkup(schema: ShownSchema): Piece {
+  const bounds: readonly Piece[] = [
+    range(schema.minimum, schema.maximum, ""),
+    range(schema.minLength, schema.maxLength, "characters"),
+    range(schema.minItems, schema.maxItems, "items"),
+    shown("pattern", schema.pattern),
+    shown("default", schema.default),
+    shown("for example", schema.examples?.[0]),
+  ].filter((bound) => bound !== null);
+  if (bounds.length === 0) return null;
+  return markup` <span class="bounds">${joined(bounds, "; ")}</span>`;
+}
+
+interface Field {
+  readonly name: string;
+  readonly schema: ShownSchema;
+  readonly isRequired: boolean;
+}
+
+// Of its own alone: a schema with a name has a table elsewhere.
+function fieldsOf(schema: ShownSchema, prefix: string): readonly Field[] {
+  const { properties = {}, required = [], items, anyOf = [], allOf = [] } = schema;
+  const own = Object.entries(properties).flatMap(([key, value]) => {
+    const name = `${prefix}${key}`;
+    const field = { name, schema: value, isRequired: required.includes(key) };
+    return [field, ...fieldsOf(value, `${name}.`)];
+  });
+  const inItems = items === undefined ? [] : fieldsOf(items, `${prefix.replace(/\.$/, "")}[].`);
+  return [...own, ...inItems, ...[...anyOf, ...allOf].flatMap((each) => fieldsOf(each, prefix))];
+}
+
+function fieldRow({ name, schema, isRequired }: Field): Markup {
+  const presence = isRequired ? null : markup` <span class="bounds">optional</span>`;
+  return markup`<tr><td><code>${name}</code>${presence}</td><td>${typeMarkup(schema)}</td><td>${line(
+    schema.description ?? "",
+  )}${boundsMarkup(schema)}</td></tr>\n`;
+}
+
+function range(least: number | undefined, most: number | undefined, unit: string): string | null {
+  if (least === undefined && most === undefined) return null;
+  return `${rangeText(least, most)} ${unit}`.trimEnd();
+}
+
+function rangeText(least: number | undefined, most: number | undefined): string {
+  if (least === undefined) return `at most ${most}`;
+  return most === undefined ? `at least ${least}` : `${least} to ${most}`;
+}
+
+function shown(what: string, value: unknown): Markup | null {
+  if (value === undefined) return null;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return markup`${what} <code>${text}</code>`;
+}
+
+/** The command that asks for an operation, with the document's own examples. */
+export function curlOf(method: string, path: string, operation: ShownOperation): string {
+  const { parameters = [], requestBody } = operation;
+  const verb = method.toUpperCase();
+  const body = exampleBody(Object.values(requestBody?.content ?? {})[0]);
+  const isImplied = verb === "GET" || (verb === "POST" && body !== null);
+  return [
+    `curl ${isImplied ? "" : `-X ${verb} `}"$URL${doubleQuoted(filledPath(path, parameters))}"`,
+    ...credentials(operation),
+    ...(body === null ? [] : ["-H 'Content-Type: application/json'", `-d ${singleQuoted(body)}`]),
+  ].join(" \\\n  ");
+}
+
+function filledPath(path: string, parameters: readonly ShownParameter[]): string {
+  const inPath = parameters.filter((parameter) => parameter.in === "path");
+  return inPath.reduce((filled, { name, example = name.toUpperCase() }) => {
+    return filled.replace(`{${name}}`, () => encodeURIComponent(String(example)));
+  }, path);
+}
+
+function exampleBody(body: ShownBody | undefined): string | null {
+  if (body === undefined) return null;
+  const [example] = Object.values(body.examples ?? {});
+  if (example === undefined || !("value" in example)) return "{}";
+  return JSON.stringify(example.value);
+}
+
+function credentials({ security }: ShownOperation): readonly string[] {
+  const schemes = new Set(security.flatMap((each) => Object.keys(each)));
+  if (schemes.has("bearer")) return ['-H "Authorization: Bearer $KEY"'];
+  if (schemes.has("metrics")) return ['-H "Authorization: Bearer $METRICS_TOKEN"'];
+  if (schemes.has("worker")) return ['-H "Authorization: Bearer $TOKEN"'];
+  if (!schemes.has("session")) return [];
+  return ['-b "$COOKIE"', "-H 'X-Requested-With: postbackd'", '-H "Origin: $URL"'];
+}
+
+function doubleQuoted(text: string): string {
+  return text.replaceAll(/["$`\\]/g, String.raw`\$&`);
+}
+
+function singleQuoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

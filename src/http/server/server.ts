@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { RequestListener, Server } from "node:http";
-import type { Server as TlsServer } from "node:https";
+import { createServer, type Server as TlsServer } from "node:https";
 
 import type { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
@@ -8,17 +8,21 @@ import { listen } from "listhen";
 
 import { systemClock } from "../../domain/clock/clock.ts";
 import type { ResponseHeaders } from "../../domain/status.ts";
-import { Arrivals } from "./arrivals.ts";
-import { placeConnections, type ClientConnection } from "./client-connection.ts";
-import { followConnections, type Connections } from "./connection-drain.ts";
-import { ConnectionPlaces } from "./connection-places.ts";
-import { refuseGarbage } from "./garbage.ts";
-import { lingerAfterRefusals } from "./lingering-close.ts";
-import { toListenError } from "./listen-error.ts";
-import type { ShortageOutcome } from "./place-shortage.ts";
-import { takeTurns } from "./request-turns.ts";
-import { cutOffSlow } from "./send-pace.ts";
-import { contextOptions, createTlsServer, type TlsPair } from "./tls-server.ts";
+import {
+  type ClientConnection,
+  ConnectionPlaces,
+  type ShortageOutcome,
+  placeConnections,
+} from "../admission/connections.ts";
+import { Arrivals, takeTurns } from "../admission/turns.ts";
+import {
+  type Connections,
+  cutOffSlow,
+  followConnections,
+  lingerAfterRefusals,
+  refuseGarbage,
+} from "./closing.ts";
+import { toListenError } from "./listen.ts";
 
 export interface HttpServer extends Connections {
   readonly url: string;
@@ -114,7 +118,7 @@ async function openTls(
 ): Promise<HttpServer> {
   const { host, port, tls, limits } = options;
   const handshakeTimeoutMs = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
-  const server: TlsServer = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
+  const server = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
   harden(server, options);
   try {
     const listening = once(server, "listening");
@@ -239,4 +243,49 @@ function harden(server: Server, options: Opening): void {
   const places = new ConnectionPlaces<ClientConnection>({ connections, now, onShortage });
   placeConnections(server, { places, isProxy, now });
   cutOffSlow(server, { places, sendTimeoutMs });
+}
+
+/** A certificate chain and its private key, as PEM texts. */
+export interface TlsPair {
+  /** The server's own certificate first, then the chain to its root. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/**
+ * Makes an HTTPS server that does not listen yet: TLS 1.2 or newer, HTTP/1.1 only. A handshake that fails, or takes
+ * longer than `handshakeTimeoutMs`, whatever trickles in, ends its connection without an answer. Throws where the
+ * pair cannot be served.
+ */
+export function createTlsServer(
+  listener: RequestListener,
+  { pair, handshakeTimeoutMs }: { readonly pair: TlsPair; readonly handshakeTimeoutMs: number },
+): TlsServer {
+  const server = createServer(
+    {
+      ...contextOptions(pair),
+      ALPNProtocols: ["http/1.1"],
+      handshakeTimeout: handshakeTimeoutMs,
+    },
+    listener,
+  );
+  // Node makes a clientError of a failed handshake. There is no key to send an answer with.
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
+}
+
+/**
+ * Throws OpenSSL's reason why a pair cannot be served: the key belongs to another certificate, or one of them is too
+ * weak or invalid.
+ */
+export function checkPair(pair: TlsPair): void {
+  // This server never listens: it only loads the pair.
+  createServer(contextOptions(pair));
+}
+
+// Node takes an empty text as not given: it would serve a certificate with no key, or none. The version is set here
+// because NODE_OPTIONS can lower Node's own minimum.
+export function contextOptions({ cert, key }: TlsPair) {
+  if (cert === "" || key === "") throw new Error("the certificate or its key is empty");
+  return { cert, key, minVersion: "TLSv1.2" as const };
 }

@@ -1,0 +1,207 @@
+import {
+  type RateMoment,
+  type RateRule,
+  type RateVerdict,
+  type RateWindow,
+  countEvents,
+} from "../../domain/account/quota.ts";
+import type { Clock, Timer } from "../../domain/clock/clock.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
+import type { Logger } from "../../domain/log.ts";
+import { type ResponseHeaders, type StatusCode, StatusError } from "../../domain/status.ts";
+
+export interface RateLimiterOptions extends RateRule {
+  readonly clock: Pick<Clock, "monotonic">;
+  /** How many nodes share the limit, 1 unless given; each allows its part, so together they allow about the limit. */
+  readonly nodes?: () => number;
+  /** How many keys are remembered at once, 10,000 unless given. */
+  readonly entriesMax?: number;
+}
+
+const ENTRIES_MAX = 10_000;
+
+/** A limit as clients are told of it. */
+export interface RatePolicy {
+  /** Consists of letters, digits and `-`. */
+  readonly name: string;
+  /** Why so many events are too many now. */
+  readonly detail: (verdict: RateVerdict, events: number) => string;
+}
+
+/** How events are counted: one event, and everybody's limit unless given; a limit is that of all nodes together. */
+interface Counted {
+  readonly limit?: number;
+  readonly events?: number;
+  /** Called when they are too many. */
+  readonly refused?: () => void;
+}
+
+/**
+ * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is bounded: one key
+ * too many displaces the key whose window began first, which is also the first to end. If it has not ended yet, that
+ * key begins anew. So a client that sends from more than `entriesMax` addresses at once is not held back; everybody
+ * else still is.
+ *
+ * Where nodes share a limit each allows its part of it, rounded up: a shared count would cost a write for each request.
+ * So a client that stays with one node is allowed less than the limit, and one that asks all of them a little more.
+ */
+export class RateLimiter {
+  /** Of all nodes together; 0: everything is allowed and nothing is remembered. */
+  readonly limit: number;
+  readonly #rule: RateRule;
+  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #nodes: () => number;
+  readonly #entriesMax: number;
+  // In the order in which they began, which is also the order in which they end.
+  readonly #windows = new Map<string, RateWindow>();
+
+  constructor(options: RateLimiterOptions) {
+    const { limit, windowMs, clock, nodes = () => 1, entriesMax = ENTRIES_MAX } = options;
+    this.limit = limit;
+    this.#nodes = nodes;
+    this.#rule = { limit, windowMs };
+    this.#clock = clock;
+    this.#entriesMax = entriesMax;
+  }
+
+  /** Counts as {@link count}, and returns the headers about the limit. Throws 42900 where the events are too many. */
+  admit(key: string, { name, detail }: RatePolicy, counted: Counted = {}): ResponseHeaders {
+    const verdict = this.count(key, counted);
+    const headers = rateLimitHeaders(name, verdict);
+    if (verdict.isAllowed) return headers;
+    counted.refused?.();
+    const reason = detail(verdict, counted.events ?? 1);
+    throw tooManyRequests(verdict.resetSeconds, { detail: reason, headers });
+  }
+
+  /** Counts events of this key against its present limit. A refused event does not count. */
+  count(key: string, { limit = this.limit, events = 1 }: Counted = {}): RateVerdict {
+    // Events that come at once and are within the limit must not be refused for ever, however many nodes there are.
+    const part = Math.max(Math.ceil(limit / this.#nodes()), Math.min(limit, events));
+    const rule = { ...this.#rule, limit: part };
+    const moment: RateMoment = { now: this.#clock.monotonic(), rule };
+    const known = this.#windows.get(key) ?? null;
+    const { window, verdict } = countEvents(known, moment, events);
+    if (limit === 0) return verdict;
+    if (known === null) this.#makeRoom();
+    else if (known.startedAt !== window.startedAt) this.#windows.delete(key);
+    this.#windows.set(key, window);
+    return verdict;
+  }
+
+  #makeRoom(): void {
+    if (this.#windows.size < this.#entriesMax) return;
+    const [oldest] = this.#windows.keys();
+    if (oldest !== undefined) this.#windows.delete(oldest);
+  }
+}
+
+/**
+ * The headers that inform a client of a limit (draft-ietf-httpapi-ratelimit-headers-10): its policy and the rest of
+ * it. Empty where there is no limit. `policyName` consists of letters, digits and `-`.
+ */
+export function rateLimitHeaders(policyName: string, verdict: RateVerdict): ResponseHeaders {
+  const { limit, windowSeconds, remaining, resetSeconds } = verdict;
+  if (limit === 0) return {};
+  return {
+    "ratelimit-policy": `"${policyName}";q=${limit};w=${windowSeconds}`,
+    ratelimit: `"${policyName}";r=${remaining};t=${resetSeconds}`,
+  };
+}
+
+/** 42900, with the time after which it is worth another try. */
+export function tooManyRequests(
+  resetSeconds: number,
+  { detail, headers }: { readonly detail: string; readonly headers?: ResponseHeaders },
+): StatusError {
+  const retry = { ...headers, "retry-after": String(resetSeconds) };
+  return new StatusError(42900, { detail, headers: retry });
+}
+
+// So many lines a minute are enough to see an attack; what comes from further addresses is counted together.
+const ADDRESSES_MAX = 100;
+
+export interface RefusedCredentialsDeps {
+  readonly clock: Clock;
+  readonly log: Pick<Logger, "info">;
+  /** The limit of failed authentications, by client address. */
+  readonly limiter: RateLimiter;
+}
+
+/** Counts refused credentials, and logs one line with their number for each address and minute. */
+export class RefusedCredentials {
+  readonly #deps: RefusedCredentialsDeps;
+  readonly #counts = new Map<string, number>();
+  #others = 0;
+  #timer: Timer | null = null;
+
+  constructor(deps: RefusedCredentialsDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Notes that credentials of an address are refused with that code. Throws 42900 instead if the address has failed too
+   * often. Only 40100 counts: a known key always gets its 40101 or 40102 (contract §2).
+   */
+  refuse(code: StatusCode, address: string): void {
+    this.#note(address);
+    if (code !== 40100) return;
+    const verdict = this.#deps.limiter.count(address);
+    if (verdict.isAllowed) return;
+    const detail = "Too many refused credentials came from this address.";
+    throw tooManyRequests(verdict.resetSeconds, { detail });
+  }
+
+  #note(address: string): void {
+    const known = this.#counts.get(address);
+    if (known === undefined && this.#counts.size >= ADDRESSES_MAX) this.#others++;
+    else this.#counts.set(address, (known ?? 0) + 1);
+    this.#timer ??= this.#deps.clock.setTimer(MINUTE_MS, () => this.write());
+  }
+
+  /** Logs what was noted since the last time. */
+  write(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    const { log } = this.#deps;
+    for (const [address, refused] of this.#counts) {
+      log.info({ address, refused }, "credentials were refused");
+    }
+    if (this.#others > 0) {
+      log.info({ refused: this.#others }, "credentials from further addresses were refused");
+    }
+    this.#counts.clear();
+    this.#others = 0;
+  }
+}
+
+// A client that heeds Retry-After is refused once a minute or less; fifty of them behind one account are no flood.
+const REFUSALS_PER_MINUTE = 60;
+
+/** Finds the accounts that go on however often they are refused for their limits. */
+export class FloodWatch {
+  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #refusals: RateLimiter;
+  /** By login: when it was beyond that rate last. */
+  readonly #beyondAt = new Map<string, number>();
+
+  constructor(clock: Pick<Clock, "monotonic">) {
+    this.#clock = clock;
+    this.#refusals = new RateLimiter({ limit: REFUSALS_PER_MINUTE, windowMs: MINUTE_MS, clock });
+  }
+
+  /** Notes that a request of this account is refused for a limit of the account. */
+  note(login: string): void {
+    if (this.#refusals.count(login).isAllowed) return;
+    this.#beyondAt.set(login, this.#clock.monotonic());
+  }
+
+  /** The logins of the accounts that were refused so often lately. */
+  accounts(): readonly string[] {
+    const now = this.#clock.monotonic();
+    for (const [login, beyondAt] of this.#beyondAt) {
+      if (now - beyondAt > MINUTE_MS) this.#beyondAt.delete(login);
+    }
+    return [...this.#beyondAt.keys()];
+  }
+}

@@ -1,0 +1,194 @@
+import { bodySchema } from "../../api/input.ts";
+import { type JsonSchema, namedSchemas } from "../../api/schema.ts";
+import { version } from "../../assets.ts";
+import { inTurns } from "../in-turns.ts";
+import { type Access, type Operation, type OperationDoc, defineOperation } from "../operation.ts";
+import { CACHED_HEADERS, constantAnswer } from "../respond.ts";
+import { ANSWER_HEADERS, answers, errorCodes, errorExamples, isConditional } from "./answers.ts";
+
+/** The OpenAPI 3.1 document of these operations, made from their rules and docs in steps of some milliseconds. */
+export function* openApiDocument(
+  operations: readonly Operation[],
+  version: string,
+): Generator<void, JsonSchema> {
+  const shown = paths(operations);
+  yield;
+  const schemas = namedSchemas(shown);
+  yield;
+  return {
+    openapi: "3.1.0",
+    info: { title: "postbackd", version, license: LICENSE, description: DESCRIPTION },
+    servers: [{ url: "/", description: "The daemon that serves this document." }],
+    tags: tags(operations),
+    paths: shown,
+    components: {
+      securitySchemes: SECURITY_SCHEMES,
+      schemas,
+      headers: ANSWER_HEADERS,
+      examples: errorExamples(operations.flatMap(errorCodes)),
+    },
+  };
+}
+
+/** A path as OpenAPI writes it: `{name}` where h3 has `:name`. */
+export function documentPath({ path }: Pick<Operation, "path">): string {
+  return path.replaceAll(/:(\w+)/g, "{$1}");
+}
+
+function tags(operations: readonly Operation[]) {
+  const used = new Set<string>(operations.map(({ doc }) => doc.group));
+  const groups = Object.entries(GROUPS).filter(([name]) => used.has(name));
+  return groups.map(([name, description]) => ({ name, description }));
+}
+
+const LICENSE = { name: "MIT", identifier: "MIT" };
+
+const DESCRIPTION = [
+  "Runs tasks for accounts and reports finished tasks by signed webhooks.",
+  "Post tasks, then poll `tasks_ready` and `task_get`, or let a postback or a pingback come.",
+  "JSON is UTF-8 both ways, times are RFC 3339 in UTC, ids are lower-case UUIDv7.",
+  "Every answer below `/v1` has a `status_code` and a `status_message`; the codes stand in the schema `StatusCode`.",
+  "Every GET may be a HEAD too. A method that a path does not have is answered with 40500 and `Allow`,",
+  "a path that does not exist with 40400, a query parameter that is not listed with 40000.",
+].join("\n");
+
+const GROUPS = {
+  Tasks: "Post tasks, read their results, cancel them.",
+  Account: "The account that calls, and its API keys.",
+  Reference: "What is the same for everybody. Needs no key.",
+  Access: "How to come by an account. Needs no key.",
+  Workers: "For the operator's own processes that run tasks. Needs a worker's token.",
+  Dashboard: "What the dashboard shows and does. An account sees its own, the operator everything.",
+  Operator: "For the operator, who signs in at the dashboard.",
+  Health: "For load balancers and supervisors. Needs no key.",
+  Development: "For tests and a developer's desk: served by `postbackd dev` alone. Needs no key.",
+} as const satisfies Record<OperationDoc["group"], string>;
+
+const SECURITY_SCHEMES = {
+  basic: {
+    type: "http",
+    scheme: "basic",
+    description: "Login and API key. A key of another account than the login's is refused.",
+  },
+  bearer: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "pbd_live_…",
+    description: "The API key alone, which names the account too.",
+  },
+  worker: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "pbd_work_…",
+    description: "A worker's token. Accounts' keys are not taken here, nor tokens elsewhere.",
+  },
+  metrics: {
+    type: "http",
+    scheme: "bearer",
+    description:
+      "The token of `metrics.token`, which the operator sets. It is taken for metrics alone.",
+  },
+  session: {
+    type: "apiKey",
+    in: "cookie",
+    name: "postbackd-8787",
+    description:
+      "A session of the dashboard. The daemon's port stands in the name, and `__Host-` before it over HTTPS. " +
+      "Where it is used, the request must come from the dashboard's own origin, and carry `X-Requested-With: postbackd`. " +
+      "Without `X-Account` the operator's acts for no account.",
+  },
+};
+
+const SECURITY = {
+  public: [],
+  account: [{ basic: [] }, { bearer: [] }, { session: [] }],
+  viewer: [{ basic: [] }, { bearer: [] }, { session: [] }],
+  operator: [{ session: [] }],
+  scraper: [{ metrics: [] }, { session: [] }],
+  worker: [{ worker: [] }],
+  developer: [],
+  network: [],
+} as const satisfies Record<Access, readonly Partial<Record<keyof typeof SECURITY_SCHEMES, []>>[]>;
+
+function paths(operations: readonly Operation[]): JsonSchema {
+  const byPath = Map.groupBy(operations, documentPath);
+  return Object.fromEntries(
+    [...byPath].map(([path, methods]) => [path, Object.fromEntries(methods.map(toMethod))]),
+  );
+}
+
+function toMethod(operation: Operation): [string, JsonSchema] {
+  const { method, access, doc } = operation;
+  const parameters = parametersOf(operation);
+  const body = requestBody(operation);
+  const document = {
+    operationId: doc.id,
+    tags: [doc.group],
+    summary: doc.summary,
+    description: doc.description,
+    security: SECURITY[access],
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === null ? {} : { requestBody: body }),
+    responses: answers(operation),
+    ...(doc.callbacks === undefined ? {} : { callbacks: doc.callbacks }),
+  };
+  return [method.toLowerCase(), document];
+}
+
+function parametersOf(operation: Operation): JsonSchema[] {
+  const { takes, doc } = operation;
+  const inPath = Object.entries(doc.params ?? {}).map(([name, param]) => {
+    return { name, in: "path", required: true, ...param };
+  });
+  const inQuery = Object.entries(takes.query ?? {}).map(([name, { description, schema }]) => {
+    return { name, in: "query", description, schema };
+  });
+  const headers = { ...doc.headers, ...(isConditional(operation) ? IF_NONE_MATCH : {}) };
+  const inHeader = Object.entries(headers).map(([name, header]) => {
+    return { name, in: "header", ...header };
+  });
+  return [...inPath, ...inQuery, ...inHeader];
+}
+
+const IF_NONE_MATCH = {
+  "If-None-Match": {
+    description: "The ETag of an earlier answer: 304 while it still stands.",
+    schema: { type: "string", examples: ['"0KQ2f5zH7m3Yx1bTtWc9sVdJgRk"'] },
+  },
+};
+
+function requestBody({ takes, tasksMax = 0, doc: { examples } }: Operation): JsonSchema | null {
+  const { body, json, isBodyOptional = false } = takes;
+  const schema = json?.(tasksMax) ?? (body && bodySchema(body));
+  if (schema === undefined) return null;
+  const named = Object.entries(examples ?? {}).map(([name, value]) => [name, { value }]);
+  return {
+    required: !isBodyOptional,
+    content: {
+      "application/json": {
+        schema,
+        ...(named.length === 0 ? {} : { examples: Object.fromEntries(named) }),
+      },
+    },
+  };
+}
+
+const HEADERS = { "cache-control": "public, max-age=300" };
+
+export function openApi(others: readonly Operation[]): Operation {
+  // Made at the first request: most daemons never serve it.
+  const text = async (): Promise<string> =>
+    JSON.stringify(await inTurns(openApiDocument([...others, self], version)));
+  const self = defineOperation("GET /openapi.json", {
+    access: "public",
+    doc: {
+      id: "getOpenApi",
+      group: "Reference",
+      summary: "Get this document",
+      description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
+      answerHeaders: CACHED_HEADERS,
+    },
+    handle: constantAnswer(text, HEADERS),
+  });
+  return self;
+}

@@ -1,0 +1,214 @@
+import {
+  accountDocument,
+  createAccount,
+  disableAccount,
+  enableAccount,
+  findHeldAccount,
+  finishRotation,
+  limitsDocument,
+  rotateSecret,
+  usageDocument,
+  workDocument,
+} from "../../admin/account.ts";
+import type { AdminContext } from "../../admin/context.ts";
+import { Login } from "../../api/envelope.ts";
+import { CURSOR_RULE } from "../../api/input.ts";
+import type { AccountOverview as AccountOverviewShown, NewAccount } from "../../api/operator.ts";
+import { LOGIN } from "../../domain/account/account.ts";
+import type { MintedAccount } from "../../domain/account/key.ts";
+import { limitsOf, openTasksOf, type AccountLimits } from "../../domain/account/quota.ts";
+import { timeOrNull } from "../../domain/clock/time.ts";
+import { StatusError } from "../../domain/status.ts";
+import type { AccountOverview } from "../../store/store.ts";
+import { invalidField, refusedValue } from "../inputs.ts";
+import type { OperationDeps } from "../operation-deps.ts";
+import { defineOperation, type Operation, type OperationDoc } from "../operation.ts";
+
+/** Shows a new account with both its secrets, only this once. */
+export function newAccount({ account, first }: MintedAccount): NewAccount {
+  const { login, webhookSecret } = account;
+  return { login, key: first.key, webhook_secret: webhookSecret };
+}
+
+/** 40501 for a login that another account has. */
+export function loginTaken() {
+  return invalidField("login", "Another account has this login: choose another one.");
+}
+
+export function accountList({ store, limits }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/accounts", {
+    access: "operator",
+    doc: {
+      id: "listAccounts",
+      group: "Operator",
+      summary: "List accounts",
+      description: "All accounts, by login.",
+    },
+    async handle({ query: { q, cursor, limit: max }, now }) {
+      const { accounts, next } = await store.listAccountOverviews({
+        part: q === "" ? null : q,
+        after: cursor === null ? null : fromCursor(cursor),
+        now,
+        limit: max,
+      });
+      const shown = accounts.map((account) => overviewDocument(account, limits.account));
+      const cursorOfNext = next === null ? null : toCursor(next);
+      return { fields: { accounts: shown, next_cursor: cursorOfNext } };
+    },
+  });
+}
+
+export function accountCreate({ store, ids }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/accounts", {
+    access: "operator",
+    doc: {
+      id: "createAccount",
+      group: "Operator",
+      summary: "Make an account",
+      description: "The key is shown this once. A login that is taken is 40501.",
+      codes: [50700],
+      examples: { alice: { login: "alice" } },
+    },
+    async handle({ body: { login }, audit, now }) {
+      const minted = await createAccount(login, { store, ids, audit, now });
+      if (minted === null) throw loginTaken();
+      return { fields: newAccount(minted) };
+    },
+  });
+}
+
+function overviewDocument(account: AccountOverview, standard: AccountLimits): AccountOverviewShown {
+  const { counts, day } = account;
+  const ended = day.delivered + day.givenUp + day.refused;
+  return {
+    ...accountDocument(account),
+    keys_active: account.keysActive,
+    is_rotating: account.isRotating,
+    held: account.held,
+    tasks: workDocument(counts),
+    limits: limitsDocument(limitsOf(account.ownLimits, standard)),
+    usage: usageDocument({ bytes: counts.bytes, openTasks: openTasksOf(counts) }),
+    day: {
+      posted: day.posted,
+      delivered: day.delivered,
+      given_up: day.givenUp,
+      refused: day.refused,
+      success: ended === 0 ? null : day.delivered / ended,
+    },
+  };
+}
+
+// Escaped, because a + in a query is a space.
+function toCursor(login: string): string {
+  return Buffer.from(`accounts-${login}`).toString("base64url");
+}
+
+function fromCursor(cursor: string): string {
+  const login = Buffer.from(cursor, "base64url")
+    .toString("latin1")
+    .replace(/^accounts-/, "");
+  const isLogin = LOGIN.parse(login).kind === "value";
+  if (isLogin && toCursor(login) === cursor) return login;
+  throw refusedValue("cursor", CURSOR_RULE);
+}
+
+/** A change that the operator makes to one account; the response is the account's new state. */
+interface Change {
+  readonly name: "disable" | "enable" | "rotate" | "finish";
+  readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
+  /** True if the change suspends or resumes the account's work. */
+  readonly isOfHold?: true;
+  readonly make: (
+    login: string,
+    context: AdminContext<"setAccountDisabled" | "rotateSecret" | "finishRotation">,
+  ) => Promise<unknown>;
+  /** The outcome of `make` that is 40000, with the detail of the response. */
+  readonly refusal?: { readonly outcome: string; readonly detail: string };
+}
+
+export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
+  return CHANGES.map(({ name, doc, isOfHold, make, refusal }) =>
+    defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
+      access: "operator",
+      doc: {
+        ...doc,
+        group: "Operator",
+        params: {
+          login: { description: "Login of the account.", schema: Login, example: "alice" },
+        },
+        codes: [40400, 50700],
+      },
+      async handle({ params, audit, now }) {
+        const login = params["login"] ?? "";
+        const outcome = await make(login, { store, audit, now });
+        if (refusal !== undefined && outcome === refusal.outcome) {
+          throw new StatusError(40000, { detail: refusal.detail });
+        }
+        // Read before the daemon stops the account's runs: then they would be queued.
+        const account = await findHeldAccount(login, store);
+        if (account === null) throw new StatusError(40400);
+        if (isOfHold === true) accountsChanged();
+        const { disabledAt, isRotating: is_rotating, held } = account;
+        const disabled_at = timeOrNull(disabledAt);
+        return { fields: { account: { login, disabled_at, is_rotating, held } } };
+      },
+    }),
+  );
+}
+
+const CHANGES: readonly Change[] = [
+  {
+    name: "disable",
+    doc: {
+      id: "disableAccount",
+      summary: "Disable an account",
+      description:
+        "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
+        "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
+        "it had not been started. `held` says how much that is. A second time changes nothing.",
+    },
+    isOfHold: true,
+    make: disableAccount,
+  },
+  {
+    name: "enable",
+    doc: {
+      id: "enableAccount",
+      summary: "Enable an account",
+      description:
+        "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
+    },
+    isOfHold: true,
+    make: enableAccount,
+  },
+  {
+    name: "rotate",
+    doc: {
+      id: "rotateSecret",
+      summary: "Begin to replace an account's webhook secret",
+      description:
+        "Its webhooks are signed with both secrets until the rotation is finished: `X-Signature` with the current one, " +
+        "`X-Signature-Next` with the next one. The account sees both in its user data.",
+    },
+    make: rotateSecret,
+    refusal: {
+      outcome: "already rotating",
+      detail: "The secret of this account is rotating already: finish that rotation first.",
+    },
+  },
+  {
+    name: "finish",
+    doc: {
+      id: "finishRotation",
+      summary: "End the rotation of an account's webhook secret",
+      description:
+        "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
+        "the next one.",
+    },
+    make: finishRotation,
+    refusal: {
+      outcome: "not rotating",
+      detail: "The secret of this account is not rotating: begin a rotation first.",
+    },
+  },
+];

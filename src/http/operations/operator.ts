@@ -1,0 +1,230 @@
+import { entryDocument, readAudit } from "../../admin/audit.ts";
+import {
+  listPauses,
+  pauseDeliveries,
+  pauseDocument,
+  resumeDeliveries,
+} from "../../admin/delivery-pause.ts";
+import { nodeDocument } from "../../admin/node.ts";
+import { COUNTED_PAUSES_MAX } from "../../api/delivery.ts";
+import type { DatabaseOverview, NodeOverview } from "../../api/node.ts";
+import {
+  type DatabaseHealth,
+  type HeldSnapshot,
+  databaseWarnings,
+} from "../../domain/stats/health.ts";
+import { StatusError } from "../../domain/status.ts";
+import { PAUSES_MAX, scopeKey, scopeText } from "../../domain/webhook/delivery-pause.ts";
+import type {
+  DeliveryPause,
+  ListedAuditEntry,
+  NodeSummary,
+  PauseScope,
+} from "../../store/store.ts";
+import { invalidField } from "../inputs.ts";
+import { openCursor } from "../list-cursor.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
+import { type Operation, defineOperation } from "../operation.ts";
+
+export function nodeList({ store, nodeId }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/nodes", {
+    access: "operator",
+    doc: {
+      id: "listNodes",
+      group: "Operator",
+      summary: "List nodes",
+      description:
+        "The daemons that share the database, and those that ended within the last day, newest first; what each says of " +
+        "itself is some seconds old. A daemon with a database file of its own is the one node. With them the health of " +
+        "the server of their database, as far as the daemons may see it.",
+    },
+    async handle() {
+      const [nodes, health] = await Promise.all([store.listNodes(), store.findDatabaseHealth()]);
+      return {
+        fields: {
+          nodes: nodes.map((node) => toShown(node, nodeId())),
+          database: health && toShownDatabase(health),
+        },
+      };
+    },
+  });
+}
+
+function toShown(node: NodeSummary, self: string): NodeOverview {
+  const { id, name, version, url, ...rest } = nodeDocument(node);
+  return { id, name, version, url, answers: id === self, ...rest };
+}
+
+function toShownDatabase(health: DatabaseHealth): DatabaseOverview {
+  const { version, bytes, connections, oldestSnapshot, standbys, deadRows } = health;
+  return {
+    version,
+    bytes,
+    connections,
+    oldest_snapshot: oldestSnapshot && toShownSnapshot(oldestSnapshot),
+    standbys: standbys.map(({ syncState, lagBytes, lagMs, ...standby }) => ({
+      ...standby,
+      sync_state: syncState,
+      lag_bytes: lagBytes,
+      lag_ms: lagMs,
+    })),
+    commits_wait: health.commitsWait,
+    dead_rows: deadRows,
+    warnings: databaseWarnings(health).map(({ text }) => text),
+  };
+}
+
+function toShownSnapshot({
+  ageMs,
+  ...snapshot
+}: HeldSnapshot): DatabaseOverview["oldest_snapshot"] {
+  return { ...snapshot, age_ms: ageMs };
+}
+
+// As others pause by commands: which session it was is in the audit.
+const PAUSED_BY = "operator";
+
+const EXAMPLE = { host: "hooks.example.com" };
+
+export function pauseList({ store }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/delivery_pauses", {
+    access: "operator",
+    doc: {
+      id: "listDeliveryPauses",
+      group: "Operator",
+      summary: "List paused webhooks",
+      description:
+        "Which webhooks are paused, since when, why, and how many wait; the oldest pause first. A webhook goes out when no pause " +
+        "covers it any more, so one that two pauses cover is counted by both.",
+    },
+    async handle() {
+      return { fields: { pauses: await listPauses({ store }, COUNTED_PAUSES_MAX) } };
+    },
+  });
+}
+
+export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/delivery_pauses", {
+    access: "operator",
+    doc: {
+      id: "pauseDeliveries",
+      group: "Operator",
+      summary: "Pause webhooks",
+      description:
+        "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
+        "two seconds, and what is under way goes to its end. No retry is lost: what became due meanwhile goes out after the " +
+        "resume. A second pause of the same scope changes nothing.",
+      codes: [50700],
+      examples: { host: { ...EXAMPLE, reason: "maintenance" }, all: {} },
+    },
+    async handle({ body: { login, host, reason }, audit, now }) {
+      const scope = await scopeOf({ login, host }, store);
+      const by = { reason, pausedBy: PAUSED_BY };
+      const { outcome, waiting } = await pauseDeliveries({ scope, login }, by, {
+        store,
+        now,
+        audit,
+      });
+      if (outcome === "too many") throw tooMany();
+      if (outcome === "paused") pausesChanged();
+      const kept = (await findPause(scope, store)) ?? { ...scope, ...by, login, since: now };
+      return { fields: { pause: { ...pauseDocument(kept), waiting } } };
+    },
+  });
+}
+
+export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
+  return defineOperation("POST /v1/operator/delivery_pauses/resume", {
+    access: "operator",
+    doc: {
+      id: "resumeDeliveries",
+      group: "Operator",
+      summary: "Resume paused webhooks",
+      description:
+        "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent in their turn, " +
+        "unless another pause covers them.",
+      codes: [40400, 50700],
+      examples: { host: EXAMPLE, all: {} },
+    },
+    async handle({ body: { login, host }, audit, now }) {
+      const scope = await scopeOf({ login, host }, store);
+      const resumed = await resumeDeliveries({ scope, login }, { store, now, audit });
+      if (resumed === null) {
+        const detail = `No pause is of exactly ${scopeText({ login, host })}: the list of all shows which there are.`;
+        throw new StatusError(40400, { detail });
+      }
+      pausesChanged();
+      const { left, waiting } = resumed;
+      return { fields: { login, host, waiting, pauses_left: left.length } };
+    },
+  });
+}
+
+interface NamedScope {
+  readonly login: string | null;
+  readonly host: string | null;
+}
+
+async function scopeOf({ login, host }: NamedScope, store: ApiStore): Promise<PauseScope> {
+  if (login === null) return { accountId: null, host };
+  const account = await store.findAccount(login);
+  if (account === null) throw invalidField("login", "There is no account with this login.");
+  return { accountId: account.accountId, host };
+}
+
+/** The pause of exactly this scope; null if it was resumed meanwhile. */
+async function findPause(scope: PauseScope, store: ApiStore): Promise<DeliveryPause | null> {
+  const pauses = await store.listDeliveryPauses();
+  return pauses.find((each) => scopeKey(each) === scopeKey(scope)) ?? null;
+}
+
+function tooMany(): StatusError {
+  const detail = `There are ${PAUSES_MAX} pauses: resume some, or pause more at once.`;
+  return new StatusError(40000, { detail });
+}
+
+// Some dozens of milliseconds of the reader, in parts that others come between.
+const EXAMINED_MAX = 10_000;
+
+const VIEW = { list: "audit", scope: null } as const;
+
+export function auditList({ store, cursors }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/audit", {
+    access: "operator",
+    doc: {
+      id: "listAudit",
+      group: "Operator",
+      summary: "List who did what",
+      description:
+        "What was done of consequence, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
+        "workers, redeliveries, erasures, pauses. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
+        "and the last million of them.",
+    },
+    async handle({ query: { action, account: login, since, cursor, limit } }) {
+      const before = openCursor(cursor, { cursors, ...VIEW })?.seq ?? null;
+      const order = { login, action, since, before, limit, examinedMax: EXAMINED_MAX };
+      const { entries, next } = await readAudit(order, store);
+      const cursorOf = ({ at, seq }: ListedAuditEntry): string =>
+        cursors.seal({ timeMs: at, seq }, VIEW);
+      const next_cursor = next && cursorOf(next);
+      return { fields: { entries: entries.map(entryDocument), next_cursor } };
+    },
+  });
+}
+
+export function systemShow({ systemFacts, serviceStatus }: OperationDeps): Operation {
+  return defineOperation("GET /v1/operator/system", {
+    access: "operator",
+    doc: {
+      id: "getSystem",
+      group: "Operator",
+      summary: "Get the system",
+      description:
+        "The process, its database, its configuration with the source of each value, and the last lines of its log.",
+    },
+    async handle() {
+      const [facts, status] = await Promise.all([systemFacts(), serviceStatus()]);
+      return { fields: { ...facts, status } };
+    },
+  });
+}

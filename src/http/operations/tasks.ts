@@ -1,0 +1,227 @@
+import { Id } from "../../api/envelope.ts";
+import { isExpiredId } from "../../domain/clock/service-clock.ts";
+import { isId } from "../../domain/id.ts";
+import { StatusError } from "../../domain/status.ts";
+import { summaryJson, taskEnvelope, tasksEnvelope } from "../../domain/task/envelope.ts";
+import type { TaskProgress } from "../../domain/task/run.ts";
+import { ANY_TASK } from "../../domain/task/task-search.ts";
+import {
+  type Task,
+  type TaskKey,
+  type TaskSummary,
+  WAIT_SECONDS,
+  WAIT_SECONDS_MAX,
+  isFinished,
+} from "../../domain/task/task.ts";
+import { type FoundTask, StoreError } from "../../store/store.ts";
+import { ClientGoneError } from "../body.ts";
+import { openCursor } from "../list-cursor.ts";
+import { GET_EXAMPLES } from "../openapi/examples.ts";
+import type { ApiStore, OperationDeps } from "../operation-deps.ts";
+import { type Call, type Operation, type WholeAnswer, defineOperation } from "../operation.ts";
+import { withEntityTag } from "../respond.ts";
+
+export function taskGet(deps: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/task_get/:id", {
+    access: "account",
+    doc: {
+      id: "getTask",
+      group: "Tasks",
+      summary: "Get a task",
+      description:
+        "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
+        "to be read until it expires. A malformed id is answered like an unknown one.",
+      params: { id: TASK_ID_PARAM },
+      headers: {
+        Prefer: {
+          description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
+          schema: { type: "string", examples: ["wait=30"] },
+        },
+      },
+      answerHeaders: {
+        ETag: {
+          description:
+            "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
+        },
+        "Preference-Applied": {
+          description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
+          schema: { type: "string", pattern: "^wait=\\d+$" },
+        },
+      },
+      answerExamples: GET_EXAMPLES,
+      codes: [40401, 40403],
+    },
+    async handle(call) {
+      const key = { accountId: call.holder.accountId, id: call.params["id"] ?? "" };
+      const wait = preferredWaitSeconds(call);
+      const found = await findOrWait(key, { deps, call, waitMs: (wait ?? 0) * 1000 });
+      if (found === null) throw taskNotFound(key.id, { ...deps, now: call.now });
+      const applied = wait === null ? {} : { "preference-applied": `wait=${wait}` };
+      const running = runningIds([found.task]);
+      const progressOf = running.length === 0 ? deps.progressOf : await deps.findProgress(running);
+      const whole = { ...envelopeAnswer(found, progressOf(key.id)), headers: applied };
+      if (!isFinished(found.task.state)) return whole;
+      const answer = withEntityTag(call, whole, found.envelope?.tag);
+      const isCollecting = answer.status === 200 && !call.isHead && call.query.collect;
+      if (found.isReady && isCollecting) await collectIfPossible(deps.store, key);
+      return answer;
+    },
+  });
+}
+
+/** The tasks whose runs may have reported progress. */
+export function runningIds(tasks: readonly Pick<Task, "id" | "state">[]): readonly string[] {
+  return tasks.flatMap(({ id, state }) => (state === "running" ? id : []));
+}
+
+/** How the document shows a task's id in a path. */
+export const TASK_ID_PARAM = {
+  description: "Id of a task of this account.",
+  schema: Id,
+  example: "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6",
+} as const;
+
+/** The envelope of a task, as it was found. */
+export function envelopeAnswer(
+  { task, envelope }: FoundTask,
+  progress: TaskProgress | null = null,
+): WholeAnswer {
+  if (envelope !== undefined) return { status: 200, text: "", bytes: envelope.bytes };
+  return { status: 200, text: taskEnvelope(task, progress) };
+}
+
+/** 40403 for an id from before the retention period, else 40401, for another account's task too. */
+export function taskNotFound(
+  id: string,
+  facts: { readonly now: number; readonly retentionMs: number },
+): StatusError {
+  return new StatusError(isExpiredId(id, facts) ? 40403 : 40401);
+}
+
+async function findOrWait(
+  key: TaskKey,
+  { deps, call, waitMs }: { deps: OperationDeps; call: Call; waitMs: number },
+): Promise<FoundTask | null> {
+  if (!isId(key.id)) return null;
+  const find = (): Promise<FoundTask | null> =>
+    deps.store.findTask({ ...key, progress: deps.progressOf(key.id) });
+  if (waitMs === 0) return find();
+  const stopped = new AbortController();
+  const gone = AbortSignal.any([call.gone(), stopped.signal]);
+  // Called before the look, so that an end in between is not missed.
+  const ended = deps.waiters.wait(key, { ms: waitMs, gone });
+  try {
+    const found = await find();
+    if (found === null || isFinished(found.task.state)) return found;
+    await call.room.whileWaiting(() => ended);
+    // A client that has disconnected gets no 200: a task that ends at this moment must not be collected for nobody.
+    if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
+    await call.admitAgain();
+    await call.room.forAnswer();
+    return await find();
+  } finally {
+    stopped.abort();
+  }
+}
+
+// A result that has been read is given out even when the disk is full or locked: the task then stays ready, and the
+// next answer collects it.
+async function collectIfPossible(store: ApiStore, key: TaskKey): Promise<void> {
+  try {
+    await store.collectTask(key);
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+  }
+}
+
+export function tasksReady({ store, cursors }: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks/tasks_ready", {
+    access: "account",
+    doc: {
+      id: "listReadyTasks",
+      group: "Tasks",
+      summary: "List ready tasks",
+      description:
+        "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
+    },
+    async handle({ holder, query }) {
+      const { limit, cursor, ...asked } = query;
+      const view = { list: "ready", scope: holder.accountId } as const;
+      const { tasks, next } = await store.listReady({
+        scope: view.scope,
+        search: { ...ANY_TASK, ...asked },
+        limit,
+        after: openCursor(cursor, { cursors, ...view }),
+      });
+      return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view) });
+    },
+  });
+}
+
+export function taskList({ store, cursors, findProgress }: OperationDeps): Operation {
+  return defineOperation("GET /v1/tasks", {
+    access: "account",
+    doc: {
+      id: "listTasks",
+      group: "Tasks",
+      summary: "List tasks",
+      description: "All tasks of the account, newest first, refused and cancelled ones included.",
+    },
+    async handle({ holder, query }) {
+      const { limit, cursor, state, created_after, created_before, ...asked } = query;
+      const view = { list: "tasks", scope: holder.accountId } as const;
+      const times = { createdAfter: created_after, createdBefore: created_before };
+      const { tasks, next } = await store.listTasks({
+        scope: view.scope,
+        search: { ...ANY_TASK, ...asked, ...times, states: state && [state] },
+        limit,
+        after: openCursor(cursor, { cursors, ...view }),
+      });
+      const progressOf = await findProgress(runningIds(tasks));
+      return listAnswer({ tasks, nextCursor: next && cursors.seal(next, view), progressOf });
+    },
+  });
+}
+
+interface ListPage {
+  readonly tasks: readonly TaskSummary[];
+  readonly nextCursor: string | null;
+  /** For a list that includes running tasks. */
+  readonly progressOf?: (id: string) => TaskProgress | null;
+}
+
+function listAnswer({ tasks, nextCursor, progressOf }: ListPage): WholeAnswer {
+  const items = tasks.map((task) => {
+    const progress = progressOf?.(task.id) ?? null;
+    return { code: task.statusCode, text: summaryJson(task, { progress }) };
+  });
+  const fieldText = `"next_cursor":${JSON.stringify(nextCursor)}`;
+  return { status: 200, text: tasksEnvelope(items, fieldText) };
+}
+
+/**
+ * How long the client prefers to wait for a finished task: the N of `Prefer: wait=N`, in seconds. Null when it does not
+ * say. Other preferences are ignored, as they should be; an N that is out of range is 40000, because an answer that
+ * comes too early looks like one that came late.
+ */
+export function preferredWaitSeconds(call: Pick<Call, "headers">): number | null {
+  const [wait] = call.headers("prefer").flatMap(waitsOf);
+  if (wait === undefined) return null;
+  // The first one counts when there are several (RFC 7240 §2).
+  const parsed = WAIT_SECONDS.parse(wait);
+  if (parsed.kind === "value") return parsed.value;
+  throw new StatusError(40000, { detail: `Prefer: wait takes ${WAIT_SECONDS.takes}.` });
+}
+
+/** The values of `wait` in a line of preferences, each of which may have parameters: `name=value; parameter`. */
+function waitsOf(line: string): readonly string[] {
+  // Quoted text of other preferences may look like a preference of its own.
+  const unquoted = line.replaceAll(/"([^"]*)"/g, (_all, text: string) =>
+    text.replaceAll(/[,;=]/g, "_"),
+  );
+  return unquoted.split(",").flatMap((each) => {
+    const [preference = ""] = each.split(";");
+    const [name = "", ...value] = preference.split("=");
+    return name.trim().toLowerCase() === "wait" ? [value.join("=").trim()] : [];
+  });
+}
