@@ -6,7 +6,7 @@
 -- Times are milliseconds since the epoch, UTC, by the database's clock; `erase_at` as in schema.sql. Columns named *_text
 -- hold JSON text exactly as clients see it, never jsonb, which orders keys anew. Text that is compared or paged by has
 -- the collation "C". `seq` rises with time across all nodes, is known before the insert, and is never given again
--- (src/store/postgres/machine/seq.ts). There are no foreign keys on what every task touches: each insert would lock a row
+-- (src/store/postgres/machine/sql.ts). There are no foreign keys on what every task touches: each insert would lock a row
 -- of its account. There are no triggers, and no now(): every rule is given its time.
 --
 -- The tables are made in the first schema of the search_path.

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { nodesAnswer } from "../../src/cli/admin-worker.ts";
-import { SCHEMA } from "../../src/store/postgres/machine/schema-steps.ts";
+import { SCHEMA } from "../../src/store/postgres/machine/schema.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, temporaryFolder, type Finished } from "../helpers/program.ts";
 

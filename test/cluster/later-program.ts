@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 import type { Plugin } from "esbuild";
 
 import type { Program } from "../../scripts/kit/program.ts";
-import type { SchemaStep } from "../../src/store/postgres/machine/schema-steps.ts";
+import type { SchemaStep } from "../../src/store/postgres/machine/schema.ts";
 import { newChangedProgram } from "./changed-program.ts";
 
 /** A copy of the program that knows more steps of the schema than there are, and so is of a later version. */

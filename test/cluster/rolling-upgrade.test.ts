@@ -5,7 +5,7 @@ import type { Cluster } from "../../scripts/kit/cluster.ts";
 import { runProgram, type ProgramEnd } from "../../scripts/kit/daemon-process.ts";
 import type { Program } from "../../scripts/kit/program.ts";
 import { until } from "../../scripts/kit/until.ts";
-import { SCHEMA, type SchemaStep } from "../../src/store/postgres/machine/schema-steps.ts";
+import { SCHEMA, type SchemaStep } from "../../src/store/postgres/machine/schema.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { newLaterProgram } from "./later-program.ts";
 import { keepPosting, notBroken } from "./posting.ts";

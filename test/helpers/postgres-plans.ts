@@ -3,8 +3,8 @@ import type { TestContext } from "node:test";
 import { z } from "zod";
 
 import { Connection } from "../../src/store/postgres/machine/connection.ts";
+import { setUp } from "../../src/store/postgres/machine/dialer.ts";
 import { parseServerAddress } from "../../src/store/postgres/machine/server-address.ts";
-import { setUp } from "../../src/store/postgres/machine/server-state.ts";
 
 const DEADLINE_MS = 60_000;
 

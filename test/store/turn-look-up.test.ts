@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { turnLookUp } from "../../src/store/postgres/turn-look-up.ts";
+import { turnLookUp } from "../../src/store/postgres/turn-reads.ts";
 
 test("look-ups of one turn share a statement, each key once, and each gets its own row or none", async () => {
   const asked: (readonly string[])[] = [];

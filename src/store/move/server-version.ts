@@ -1,5 +1,5 @@
 import type { Connection as Server } from "../postgres/machine/connection.ts";
-import { SCHEMA } from "../postgres/machine/schema-steps.ts";
+import { SCHEMA } from "../postgres/machine/schema.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { MoveError } from "./report.ts";
 

@@ -3,8 +3,8 @@ import { dirname } from "node:path";
 
 import type { TellProgress } from "../../domain/log.ts";
 import type { Connection as Server } from "../postgres/machine/connection.ts";
+import { reachServer } from "../postgres/machine/dialer.ts";
 import { endSilent } from "../postgres/machine/heartbeat.ts";
-import { reachServer } from "../postgres/machine/reach-server.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machine/connection.ts";
 import { makeSchema } from "../sqlite/machine/schema.ts";

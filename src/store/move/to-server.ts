@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { postgresSchemaSql } from "../../assets.ts";
 import type { TellProgress } from "../../domain/log.ts";
 import { ConnectionLost, type Connection as Server } from "../postgres/machine/connection.ts";
-import { reachServer } from "../postgres/machine/reach-server.ts";
+import { reachServer } from "../postgres/machine/dialer.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, type Connection as File } from "../sqlite/machine/connection.ts";
 import { InstanceLock } from "../sqlite/machine/instance-lock.ts";

@@ -3,11 +3,11 @@ import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
 import { StoreError } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
+import { ALL_ACCOUNTS } from "./counts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
 import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { ATTEMPT_BYTES, END_BYTES, eraseTasks, POST_BYTES } from "./task-erasure.ts";
-import { ALL_ACCOUNTS } from "./traffic-tally.ts";
 
 // Whoever disables or enables an account locks this table before the account's row: so does this, which has to write to
 // both in the end.

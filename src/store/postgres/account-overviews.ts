@@ -3,9 +3,9 @@ import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { toOwnLimits } from "../common/account-row.ts";
 import type { AccountOverview, Store } from "../store.ts";
 import { ACCOUNT_COLUMNS, LIMIT_COLUMNS } from "./accounts.ts";
+import { readWorkCounts } from "./counts.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Sql } from "./machine/sql.ts";
-import { readWorkCounts } from "./task-counts.ts";
 
 const LIST_OVERVIEWS = `
   SELECT seq AS "accountId", ${ACCOUNT_COLUMNS}, webhook_secret_next IS NOT NULL AS "isRotating", ${LIMIT_COLUMNS},

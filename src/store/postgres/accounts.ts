@@ -3,10 +3,10 @@ import { hasRoomBeside, openTasksOf, type OwnLimits } from "../../domain/account
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
 import { toKeyHolder, toOwnLimits, type KeyHolderRow } from "../common/account-row.ts";
 import type { AccountState, Key, NewAccount, NewKey, Store, WebhookSecrets } from "../store.ts";
+import { readWorkCounts } from "./counts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
-import { readWorkCounts } from "./task-counts.ts";
-import { turnLookUp, type Keyed } from "./turn-look-up.ts";
+import { turnLookUp, type Keyed } from "./turn-reads.ts";
 
 const INSERT_ACCOUNT = `
   INSERT INTO accounts (login, webhook_secret, created_at) VALUES ($1, $2, $3)

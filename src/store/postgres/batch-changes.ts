@@ -2,14 +2,11 @@ import type { AccountUsage } from "../../domain/account/quota.ts";
 import { TrafficTally } from "../../domain/stats/traffic-tally.ts";
 import { CountTally, HostTally, type WorkChanges } from "../../domain/stats/work-counts.ts";
 import type { LaneRef } from "../store.ts";
-import { sendHostCounts } from "./host-counts.ts";
-import type { LaneLook } from "./lane-floors.ts";
+import { readUsage, sendCounts, sendHostCounts } from "./counts.ts";
 import type { GatheredWork } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import type { NodeMemory } from "./node-memory.ts";
-import type { QueueLook } from "./queue-floors.ts";
-import { readUsage, sendCounts } from "./task-counts.ts";
-import { sendTraffic } from "./traffic-tally.ts";
+import type { LaneLook, NodeMemory, QueueLook } from "./scan-starts.ts";
+import { sendTraffic } from "./traffic.ts";
 
 /** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {

@@ -1,6 +1,5 @@
 import { type DeliveryFilter } from "../../domain/webhook/delivery.ts";
-import type { NamedValues } from "./machine/named.ts";
-import type { Sql } from "./machine/sql.ts";
+import type { NamedValues, Sql } from "./machine/sql.ts";
 import { toUuid } from "./task-columns.ts";
 
 /**

@@ -17,8 +17,7 @@ import {
   readFilter,
   type AttemptRange,
 } from "./delivery-filter.ts";
-import { named, type NamedStatement } from "./machine/named.ts";
-import type { Sql } from "./machine/sql.ts";
+import { type NamedStatement, type Sql, named } from "./machine/sql.ts";
 
 /** The lists of deliveries that the operator is shown, of any account. */
 

@@ -2,10 +2,10 @@ import type { Account } from "../../domain/account/key.ts";
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
+import { readWorkCounts } from "./counts.ts";
 import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
-import type { NodeMemory } from "./node-memory.ts";
+import type { NodeMemory } from "./scan-starts.ts";
 import { each, type SetSteps } from "./steps.ts";
-import { readWorkCounts } from "./task-counts.ts";
 
 // Whoever takes the next number waits until this one is visible: so nobody who has read a change overlooks an earlier
 // one. Comes before the lock of an account's row, so that two of them do not wait for each other.

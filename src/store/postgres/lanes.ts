@@ -1,8 +1,8 @@
+import { HOUR_MS } from "../../domain/clock/duration.ts";
 import type { Lane, LaneRef, Store } from "../store.ts";
-import { isHeld } from "./held-accounts.ts";
-import { floorColumns, type LaneLook } from "./lane-floors.ts";
-import type { Sql } from "./machine/sql.ts";
-import type { NodeMemory } from "./node-memory.ts";
+import type { ReadSql, Sql } from "./machine/sql.ts";
+import { type LaneLook, type NodeMemory, floorColumns, COMMIT_MS_MAX } from "./scan-starts.ts";
+import { isHeld } from "./task-columns.ts";
 
 /**
  * The lanes with something scheduled. `outbox_due` orders the scheduled attempts by account, host, retry count and due
@@ -109,6 +109,27 @@ export function laneOf({ accountId, host }: LaneRef, queues: readonly QueueRow[]
   };
 }
 
+// Reads what became due in the interval: with a scan each second, about what one second brings. What waits has no node:
+// said this way, `outbox_by_time` is the only index that serves.
+export const LIST_DUE_LANES = `
+  SELECT account_seq AS "accountId", host, min(due_at) FILTER (WHERE retry = 0) AS "freshDueAt",
+    min(due_at) FILTER (WHERE retry > 0) AS "retryDueAt"
+  FROM outbox AS o
+  WHERE node_seq IS NULL AND due_at > $1 AND due_at <= $2
+    AND NOT EXISTS (SELECT 1 FROM accounts AS a WHERE a.seq = o.account_seq AND a.disabled_at IS NOT NULL)
+  GROUP BY account_seq, host`;
+
+/** Lanes with due attempts that other nodes left, looked for once a second. */
+export function dueLaneReads(sql: ReadSql, { laneFloors }: NodeMemory) {
+  return {
+    async listDueLanes({ since, until }) {
+      const lanes = await sql.all<Lane>(LIST_DUE_LANES, [since, until]);
+      laneFloors.found(lanes, until - COMMIT_MS_MAX);
+      return lanes;
+    },
+  } satisfies Partial<Store>;
+}
+
 export function laneReads(sql: Sql, { laneFloors }: NodeMemory) {
   return {
     async listLanes({ accountId }) {
@@ -117,6 +138,49 @@ export function laneReads(sql: Sql, { laneFloors }: NodeMemory) {
         : sql.all<Lane>(LIST_OWN_LANES, [accountId]));
       laneFloors.found(lanes);
       return lanes;
+    },
+  } satisfies Partial<Store>;
+}
+
+const COUNT_SENDING_ACCOUNTS = `SELECT count(*) AS accounts FROM accounts WHERE disabled_at IS NULL`;
+
+/**
+ * Hosts that delivered something for an account and have been answered since, in the sense of src/store/sqlite: an
+ * attempt without an answer in the hour of the last delivery may have come after it. Reads $3 of the newest sums of each
+ * account; the most used hosts come first, up to $2.
+ */
+const LIST_PROVEN = `
+  SELECT c.seq AS "accountId", p.host
+  FROM accounts AS c CROSS JOIN LATERAL (
+    SELECT t.host, sum(t.succeeded) AS succeeded
+    FROM (
+      SELECT host, at, succeeded FROM host_traffic
+      WHERE account_seq = c.seq AND at >= $1
+      ORDER BY at DESC
+      LIMIT $3
+    ) AS t
+    WHERE t.succeeded > 0 AND NOT coalesce((
+      SELECT f.http_status IS NULL AND f.ended_at >= t.at FROM host_failures AS f
+      WHERE f.account_seq = c.seq AND f.host = t.host
+      ORDER BY f.ended_at DESC LIMIT 1
+    ), false)
+    GROUP BY t.host
+    ORDER BY succeeded DESC, t.host
+    LIMIT $2
+  ) AS p
+  WHERE c.disabled_at IS NULL
+  ORDER BY c.seq, p.succeeded DESC, p.host`;
+
+// The sums that are read for each requested host: most hosts have one in several hours, of each connection that writes.
+const EXAMINED_PER_HOST = 8;
+
+export function provenLaneReads(sql: Sql) {
+  return {
+    async listProvenLanes({ since, max }) {
+      const counted = await sql.get<{ accounts: number }>(COUNT_SENDING_ACCOUNTS);
+      const each = Math.ceil(max / Math.max(1, counted?.accounts ?? 0));
+      const from = since - (since % HOUR_MS);
+      return await sql.all<LaneRef>(LIST_PROVEN, [from, each, EXAMINED_PER_HOST * each]);
     },
   } satisfies Partial<Store>;
 }

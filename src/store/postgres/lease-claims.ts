@@ -4,7 +4,7 @@ import type { LeaseClaim, LeasedTask, LeaseType } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { RunAgain } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import type { NodeMemory } from "./node-memory.ts";
+import type { NodeMemory } from "./scan-starts.ts";
 import { leaseClaims, TypeTurns } from "./task-claims.ts";
 
 // A row that there is already is not locked by this.

@@ -1,9 +1,17 @@
 import {
+  type LeaseEnding,
+  type LeaseRef,
+  type LeaseTimes,
   decideBeat,
   decideLeaseEnd,
+  leaseExpiry,
+  lossesAfter,
   resumedLease,
-  type LeaseTimes,
+  runsRevived,
 } from "../../domain/lease/lease.ts";
+import { countFinished } from "../../domain/stats/work-counts.ts";
+import type { StoredState } from "../../domain/task/task.ts";
+import { textBytes } from "../common/byte-sizes.ts";
 import type {
   BeatOutcome,
   LaneRef,
@@ -11,15 +19,17 @@ import type {
   LeaseEnd,
   LeaseEndResult,
   LeaseEnds,
+  LeaseSequel,
+  RunEnd,
   Store,
   WorkerLeases,
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { LeaseClaims } from "./lease-claims.ts";
-import { LeaseRows } from "./lease-rows.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
-import { each, type ArgsOf, type SetSteps } from "./steps.ts";
-import { toUuid } from "./task-columns.ts";
+import { type ArgsOf, type SetSteps, each } from "./steps.ts";
+import { isHeld, toUuid } from "./task-columns.ts";
+import { MARK, type TaskEnd, endTasks, lanesOf } from "./task-runs.ts";
 
 const IS_HELD = `q.lease_id IS NOT NULL AND q.lease_ending IS NULL`;
 
@@ -81,7 +91,12 @@ export function leaseWrites(sql: BatchSql, changes: BatchChanges) {
       await rows.lock(list.flatMap(({ ends }) => ends));
       const ended = list.map(({ ends, ...by }) => ends.map((order) => end(rows, order, by)));
       const lanes = await rows.write();
-      return ended.map((ends) => ends.map((each) => toResult(each, lanes)));
+      return ended.map((ends) =>
+        ends.map(({ lease, ...result }) => ({
+          ...result,
+          lanes: lanes.get(lease?.seq ?? 0) ?? [],
+        })),
+      );
     },
 
     resumeLeases: each((left) => resume(sql, left)),
@@ -98,28 +113,22 @@ function beat(
     if (lease === undefined || decision === "lost") return "lost";
     if (decision === "cancelled") return "cancelled";
     if (decision === "stop") {
-      lease.setEnding("cancelled");
-      lease.follow({ kind: "requeue", isRunCounted: false });
+      rows.setEnding(lease, "cancelled");
+      rows.follow(lease, { kind: "requeue", isRunCounted: false });
       return "held";
     }
     if (decision === "revive") {
-      lease.revive();
-      lease.setEnding(null);
+      rows.revive(lease);
+      rows.setEnding(lease, null);
     }
-    lease.extend(now);
+    lease.isChanged = true;
+    lease.expiresAt = leaseExpiry(lease, now);
     return "ok";
   });
 }
 
-/** A result whose lanes are known once it is written. */
-type Ended = Omit<LeaseEndResult, "lanes"> & {
-  /** The task that ended with it. */
-  readonly ended: number | null;
-};
-
-const LOST: Ended = { outcome: "lost", isNew: false, ended: null };
-const CANCELLED: Ended = { outcome: "cancelled", isNew: false, ended: null };
-const ENDED_BEFORE: Ended = { outcome: "ok", isNew: false, ended: null };
+/** A result whose lanes are known once it is written, and the lease whose end was recorded. */
+type Ended = Omit<LeaseEndResult, "lanes"> & { readonly lease?: LeaseRow };
 
 function end(
   rows: LeaseRows,
@@ -129,20 +138,13 @@ function end(
   const { how, sequel } = order;
   const lease = rows.find(order, workerId);
   const decision = decideLeaseEnd(lease, { how, now });
-  if (lease === undefined || decision === "lost") return LOST;
-  if (decision === "cancelled") return CANCELLED;
-  if (decision === "ended before") return ENDED_BEFORE;
-  if (decision === "revive") lease.revive();
-  lease.setEnding(how);
-  if (decision !== "end in place") lease.follow(sequel);
-  return { outcome: "ok", isNew: true, ended: lease.end === null ? null : lease.seq };
-}
-
-function toResult(
-  { outcome, isNew, ended }: Ended,
-  lanes: ReadonlyMap<number, readonly LaneRef[]>,
-): LeaseEndResult {
-  return { outcome, isNew, lanes: ended === null ? [] : (lanes.get(ended) ?? []) };
+  if (lease === undefined || decision === "lost") return { outcome: "lost", isNew: false };
+  if (decision === "cancelled") return { outcome: "cancelled", isNew: false };
+  if (decision === "ended before") return { outcome: "ok", isNew: false };
+  if (decision === "revive") rows.revive(lease);
+  rows.setEnding(lease, how);
+  if (decision !== "end in place") rows.follow(lease, sequel);
+  return { outcome: "ok", isNew: true, lease };
 }
 
 async function resume(
@@ -183,4 +185,185 @@ export function leaseReads(sql: Sql) {
 
     listDueLeases: ({ now, max }) => sql.all<Lease>(DUE_LEASES, [now, max]),
   } satisfies Partial<Store>;
+}
+
+/**
+ * The newest leases of tasks: locked, decided on one after the other in memory, and written as a set.
+ */
+
+function columnsOf(row: string): string {
+  return `
+    t.id, ${row}.task_seq AS seq, ${row}.account_seq AS "accountSeq", ${row}.state, ${row}.runs, ${row}.failures,
+    ${row}.started_at AS "startedAt", ${row}.start_at AS "startAt", ${row}.lease_id AS "leaseId",
+    ${row}.worker_seq AS "workerSeq", ${row}.lease_ending AS ending, ${row}.losses, ${row}.lease_ms AS "leaseMs",
+    ${row}.claimed_at AS "claimedAt", ${row}.deadline_at AS "deadlineAt", ${row}.lease_until AS "expiresAt",
+    ${isHeld(`${row}.account_seq`)} AS "isAccountHeld"`;
+}
+
+// For `+ 0` see "Rows by their numbers" in machine/sql.ts.
+const LOCK_LEASES = `
+  SELECT ${columnsOf("q")}
+  FROM tasks AS t JOIN queue AS q ON t.seq = q.task_seq + 0
+  WHERE t.id = ANY($1::uuid[]) AND q.task_seq = ANY (ARRAY (SELECT seq FROM tasks WHERE id = ANY($1::uuid[])))
+    AND q.lease_id IS NOT NULL
+  ORDER BY q.task_seq + 0 FOR UPDATE OF q`;
+
+// Asked for together with the locks, it is run after them: so a task that has ended meanwhile is found here.
+const ENDED_LEASES = `
+  SELECT ${columnsOf("e")}
+  FROM tasks AS t JOIN ends AS e ON e.task_seq = t.seq
+  WHERE t.id = ANY($1::uuid[]) AND e.lease_id IS NOT NULL`;
+
+// The rows are locked, so nothing of them has changed.
+const WRITE_LEASES = `
+  UPDATE queue AS q
+  SET state = a.state, runs = a.runs, failures = a.failures, started_at = a.started_at, start_at = a.start_at,
+    lease_ending = a.ending, losses = a.losses, lease_until = a.lease_until,
+    queued_mark = CASE WHEN a.is_queued_anew THEN ${MARK} ELSE q.queued_mark END
+  FROM unnest(
+    $1::bigint[], $2::task_state[], $3::int[], $4::int[], $5::bigint[], $6::bigint[], $7::lease_ending[], $8::int[],
+    $9::bigint[], $10::boolean[]
+  ) AS a (seq, state, runs, failures, started_at, start_at, ending, losses, lease_until, is_queued_anew)
+  WHERE q.task_seq = ANY ($1::bigint[]) AND a.seq = q.task_seq + 0`;
+
+/** A task with its newest lease: as it is found, and as the operations of a batch change it. */
+interface FoundLease extends LeaseTimes {
+  readonly id: string;
+  readonly seq: number;
+  readonly accountSeq: number;
+  readonly leaseId: string;
+  readonly workerSeq: number;
+  readonly isAccountHeld: boolean;
+  state: StoredState;
+  ending: LeaseEnding | null;
+  losses: number;
+  expiresAt: number;
+  runs: number;
+  failures: number;
+  startedAt: number | null;
+  startAt: number | null;
+}
+
+interface LeaseRow extends FoundLease {
+  /** How its task ended in this batch. */
+  end: RunEnd | null;
+  isChanged: boolean;
+  isRevived: boolean;
+  isQueuedAnew: boolean;
+}
+
+/** The leases that the operations of a batch name. */
+class LeaseRows {
+  readonly #sql: BatchSql;
+  readonly #changes: BatchChanges;
+  #byTask: ReadonlyMap<string, LeaseRow> = new Map();
+
+  constructor(sql: BatchSql, changes: BatchChanges) {
+    this.#sql = sql;
+    this.#changes = changes;
+  }
+
+  /** Locks the tasks of these leases. */
+  async lock(refs: readonly LeaseRef[]): Promise<void> {
+    const ids = [...new Set(refs.map(({ id }) => toUuid(id)))];
+    if (ids.length === 0) return;
+    const [open, ended] = await Promise.all([
+      this.#sql.all<FoundLease>(LOCK_LEASES, [ids]),
+      this.#sql.all<FoundLease>(ENDED_LEASES, [ids]),
+    ]);
+    const unchanged = { end: null, isChanged: false, isRevived: false, isQueuedAnew: false };
+    this.#byTask = new Map(
+      [...open, ...ended].map((found) => [found.id, { ...found, ...unchanged }]),
+    );
+  }
+
+  /**
+   * The newest lease of a task, if it is this one; a null worker stands for any holder. Another worker's lease and a lease
+   * that never existed get the same answer, even for somebody who knows its id.
+   */
+  find({ id, leaseId }: LeaseRef, workerId: number | null): LeaseRow | undefined {
+    const row = this.#byTask.get(id);
+    const isNamed = row?.leaseId === leaseId && (workerId === null || workerId === row.workerSeq);
+    return isNamed ? row : undefined;
+  }
+
+  /** Gives the task back to the lease. */
+  revive(row: LeaseRow): void {
+    row.isChanged = true;
+    row.isRevived = true;
+    row.runs += runsRevived(row);
+    row.state = "running";
+    row.startedAt = row.claimedAt;
+    row.isQueuedAnew = false;
+    this.#changes.counts.move(row.accountSeq, "queued", "running");
+  }
+
+  /** A null ending means that it is held again. Comes after {@link revive}, which reads how it had ended. */
+  setEnding(row: LeaseRow, ending: LeaseEnding | null): void {
+    row.isChanged = true;
+    row.losses = lossesAfter(row, ending);
+    row.ending = ending;
+  }
+
+  /** Ends the run. */
+  follow(row: LeaseRow, sequel: LeaseSequel): void {
+    if (sequel.kind === "finish") {
+      row.end = sequel;
+      row.state = sequel.state;
+      return;
+    }
+    row.state = sequel.kind === "retry" ? "delayed" : "queued";
+    row.startedAt = null;
+    this.#changes.counts.move(row.accountSeq, "running", row.state);
+    if (sequel.kind === "retry") {
+      row.startAt = sequel.startAt;
+      row.failures++;
+    } else {
+      row.isQueuedAnew = true;
+      if (!sequel.isRunCounted) row.runs--;
+    }
+  }
+
+  /** Writes what has become of them. Returns the lanes that now have an attempt due, by the rows of their tasks. */
+  async write(): Promise<ReadonlyMap<number, readonly LaneRef[]>> {
+    const rows = [...this.#byTask.values()];
+    // The end of a task writes its lease with it; but it ends only tasks that run.
+    this.#writeChanged(
+      rows.filter(({ end, isChanged, isRevived }) => (end === null ? isChanged : isRevived)),
+    );
+    const ended = await endTasks(
+      this.#sql,
+      rows.flatMap((row) => toTaskEnd(row) ?? []),
+    );
+    for (const { end, accountSeq } of rows) {
+      if (end === null) continue;
+      const { state, endedAt } = end;
+      const bytes = textBytes(end.resultText, end.errorText);
+      countFinished(this.#changes, { accountSeq, from: "running", state, endedAt, bytes });
+    }
+    return new Map(ended.map((task) => [task.seq, lanesOf(task)]));
+  }
+
+  #writeChanged(rows: readonly LeaseRow[]): void {
+    if (rows.length === 0) return;
+    this.#sql.send(WRITE_LEASES, [
+      rows.map(({ seq }) => seq),
+      // A task that was revived and ended runs until its end, which comes next.
+      rows.map(({ state, end }) => (end === null ? state : "running")),
+      rows.map(({ runs }) => runs),
+      rows.map(({ failures }) => failures),
+      rows.map(({ startedAt }) => startedAt),
+      rows.map(({ startAt }) => startAt),
+      rows.map(({ ending }) => ending),
+      rows.map(({ losses }) => losses),
+      rows.map(({ expiresAt }) => expiresAt),
+      rows.map(({ isQueuedAnew }) => isQueuedAnew),
+    ]);
+  }
+}
+
+function toTaskEnd({ seq, end, ending, losses }: LeaseRow): TaskEnd | null {
+  if (end === null || ending === null) return null;
+  const lease = { ending, losses };
+  return { ...end, seq, from: ["running"], lease };
 }

@@ -2,8 +2,8 @@ import { performanceNow } from "../../domain/clock/timers.ts";
 import { listByTurns } from "../common/list-turns.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import type { Store } from "../store.ts";
+import { TransactionTimes } from "./database-health.ts";
 import type { ServerAccess } from "./server-access.ts";
-import { TransactionTimes } from "./transaction-times.ts";
 import type { Writes } from "./writes.ts";
 
 /** The limits of a page of a list. */

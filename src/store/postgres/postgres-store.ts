@@ -1,4 +1,4 @@
-import { systemClock, wait } from "../../domain/clock/clock.ts";
+import { systemClock } from "../../domain/clock/clock.ts";
 import { everyStep } from "../../domain/error.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
@@ -6,19 +6,19 @@ import { GroupCommit } from "../common/group-commit.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
-import { ClientWaits } from "./machine/client-waits.ts";
 import { Dialer } from "./machine/dialer.ts";
 import { BEAT_MS, type NodeName } from "./machine/heartbeat.ts";
-import { Hints } from "./machine/hints.ts";
+import { settlesWithin } from "./machine/life.ts";
 import { makeSchema } from "./machine/migrate.ts";
 import { ServerNode, WRITERS } from "./machine/node.ts";
+import { Hints } from "./machine/notifications.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
-import { SCHEMA } from "./machine/schema-steps.ts";
+import { SCHEMA } from "./machine/schema.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
-import { Writer, Writers, type NewWork } from "./machine/writer.ts";
+import { ClientWaits, type NewWork, Writer, Writers } from "./machine/writer.ts";
 import { otherMethods, writeMethods } from "./methods.ts";
 import { tellingTransport } from "./news.ts";
-import { NodeMemory } from "./node-memory.ts";
+import { NodeMemory } from "./scan-starts.ts";
 import { ServerAccess } from "./server-access.ts";
 import { newBatchWork, type Writes } from "./writes.ts";
 
@@ -135,7 +135,7 @@ const LOOK_MS = 500;
 
 async function close({ access, node, commit, hints, readers }: OpenParts): Promise<void> {
   const done = Promise.all([access.close(), commit.stop()]);
-  while (!(await isDone(done, LOOK_MS))) {
+  while (!(await settlesWithin(done, LOOK_MS, systemClock))) {
     if (node.isMember() && (await node.isReached())) continue;
     node.shut();
     break;
@@ -147,18 +147,6 @@ async function close({ access, node, commit, hints, readers }: OpenParts): Promi
     () => hints.close(),
     () => node.leave(),
   ]);
-}
-
-async function isDone(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const timeout = new AbortController();
-  const signal = timeout.signal;
-  const done = work.then(() => true);
-  const isDone = await Promise.race([
-    done,
-    wait(ms, { clock: systemClock, signal }).then(() => false),
-  ]);
-  timeout.abort();
-  return isDone;
 }
 
 function newNode(options: PostgresStoreOptions): { dialer: Dialer; node: ServerNode } {

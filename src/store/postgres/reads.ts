@@ -2,35 +2,29 @@ import { accessRequestReads } from "./access-requests.ts";
 import { accountErasureReads } from "./account-erasure.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads } from "./accounts.ts";
-import { attemptClaimReads, type ReadingNode } from "./attempt-claims.ts";
-import { attemptListReads } from "./attempt-list.ts";
+import { type ReadingNode, attemptClaimReads, attemptListReads } from "./attempts.ts";
 import { auditReads } from "./audit.ts";
 import { clockReads } from "./clock-readings.ts";
+import { taskCountReads } from "./counts.ts";
 import { databaseHealthReads } from "./database-health.ts";
 import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { deliveryPauseReads, scheduledCountReads } from "./delivery-pauses.ts";
 import { holdReads, heldWorkReads } from "./holds.ts";
-import { hostTrafficReads } from "./host-traffic.ts";
-import { idempotencyReads } from "./idempotency-keys.ts";
-import { laneReads } from "./lanes.ts";
+import { laneReads, provenLaneReads, dueLaneReads } from "./lanes.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
-import type { NodeMemory } from "./node-memory.ts";
-import { progressReads } from "./progress.ts";
-import { provenLaneReads } from "./proven-lanes.ts";
-import { taskQueueReads, typeWorkReads } from "./queue-reads.ts";
-import { waitingReads } from "./queue-sample.ts";
+import { taskQueueReads, typeWorkReads, waitingReads, waitingTypeReads } from "./queue.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
+import type { NodeMemory } from "./scan-starts.ts";
 import { sessionReads } from "./sessions.ts";
-import { taskCountReads } from "./task-counts.ts";
 import { taskListReads } from "./task-list.ts";
-import { largeTaskReads, taskReads } from "./tasks.ts";
+import { idempotencyReads } from "./task-posts.ts";
+import { largeTaskReads, progressReads, taskReads } from "./tasks.ts";
 import { timelineReads } from "./timeline.ts";
-import { trafficReads } from "./traffic.ts";
-import { turnStatement } from "./turn-statement.ts";
+import { hostTrafficReads, trafficReads } from "./traffic.ts";
+import { turnStatement } from "./turn-reads.ts";
 import { upkeepReads } from "./upkeep.ts";
-import { waitingWorkReads } from "./waiting-work.ts";
 import { workerReads } from "./workers.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
@@ -40,7 +34,8 @@ export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
   return {
     ...accessRequestReads(sql),
     ...progressReads(sql),
-    ...waitingWorkReads(look, memory),
+    ...waitingTypeReads(look, memory),
+    ...dueLaneReads(look, memory),
     ...accountReads(sql),
     ...accountErasureReads(sql),
     ...attemptClaimReads(sql, node),

@@ -12,15 +12,14 @@ import {
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
 import type { LaneRef, RedeliveryStep, Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
+import { beginSeries } from "./deliveries.ts";
 import {
   ENDED_DELIVERIES,
   PASSES_ENDED,
   readFilter,
   type AttemptRange,
 } from "./delivery-filter.ts";
-import { beginSeries } from "./delivery-series.ts";
-import { named } from "./machine/named.ts";
-import type { BatchSql, Sql } from "./machine/sql.ts";
+import { type BatchSql, type Sql, named } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps, type ValueOf } from "./steps.ts";
 import { toUuid } from "./task-columns.ts";
 

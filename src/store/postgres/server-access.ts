@@ -2,12 +2,12 @@ import type { GroupCommit } from "../common/group-commit.ts";
 import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
 import { submitOptionsOf } from "../common/write-weight.ts";
 import { StoreError, type Store } from "../store.ts";
-import type { ReadingNode } from "./attempt-claims.ts";
-import type { ClientWaits } from "./machine/client-waits.ts";
+import type { ReadingNode } from "./attempts.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";
-import type { NodeMemory } from "./node-memory.ts";
+import type { ClientWaits } from "./machine/writer.ts";
 import type { LongReads } from "./reads.ts";
 import { longReads, shortReads } from "./reads.ts";
+import type { NodeMemory } from "./scan-starts.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import type { Writes } from "./writes.ts";
 

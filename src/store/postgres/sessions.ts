@@ -4,7 +4,7 @@ import type { NewSession, Store } from "../store.ts";
 import { LIMIT_COLUMNS } from "./accounts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
-import { turnLookUp, type Keyed } from "./turn-look-up.ts";
+import { turnLookUp, type Keyed } from "./turn-reads.ts";
 
 // The operator's sessions have no row of their own to lock, and are few: whoever else opens a session meanwhile waits.
 const LOCK_SESSIONS = `LOCK TABLE sessions IN SHARE ROW EXCLUSIVE MODE`;

@@ -10,9 +10,9 @@ import {
 } from "../../domain/task/run.ts";
 import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
-import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { BatchSql, SqlValue } from "./machine/sql.ts";
-import { partColumns, waitsAboveFloor, type QueueLook, type QueuePart } from "./queue-floors.ts";
+import { partColumns, waitsAboveFloor, type QueueLook, type QueuePart } from "./scan-starts.ts";
+import { isHeld, nextEnabled } from "./task-columns.ts";
 
 /** The first account of a part `s` that waits for the type, after a place in it. */
 function firstWaiting(place: string): string {

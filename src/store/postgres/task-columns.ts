@@ -58,3 +58,18 @@ export function toUuid(id: string): string {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NOBODY = "00000000-0000-0000-0000-000000000000";
+
+/** In a statement: true when the account with this seq is disabled. A look-up in an index that is mostly empty. */
+export function isHeld(seq: string): string {
+  return `EXISTS (SELECT 1 FROM accounts AS h WHERE h.disabled_at IS NOT NULL AND h.seq = ${seq})`;
+}
+
+/** In a statement: the next enabled account after a seq; passes over the disabled ones in between. */
+export function nextEnabled(seq: string): string {
+  return `(SELECT h.seq FROM accounts AS h WHERE h.disabled_at IS NULL AND h.seq > ${seq} ORDER BY h.seq LIMIT 1)`;
+}
+
+/** In a statement: true when the node with this seq has ended, so that others may take up what it had under way. */
+export function hasEnded(nodeSeq: string): string {
+  return `NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.seq = ${nodeSeq} AND n.ended_at IS NULL)`;
+}

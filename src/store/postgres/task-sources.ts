@@ -1,19 +1,105 @@
+import type { TaskSearch } from "../../domain/task/task-search.ts";
+import { STATE_CODES } from "../../domain/task/task.ts";
 import {
-  isOnlyReady,
+  ACCOUNTS_MAX,
+  type FewOrder,
+  type FewSet,
+  fewMax,
+  fewOrders,
+  isByAccount,
+  toListed,
+} from "../common/few-tasks.ts";
+import {
+  type AccountSearch,
+  EARLIEST,
+  LATEST,
   OWN_MAX,
+  type PageQuery,
+  type SourceKind,
+  type SourceQuery,
+  isOnlyReady,
   placeOf,
   readyKinds,
   timeKinds,
   walkOf,
-  type SourceKind,
-  type SourceQuery,
 } from "../common/list-source.ts";
 import { STORED_STATES, storedStates } from "../common/stored-states.ts";
-import { listFewTasks } from "./few-tasks.ts";
-import { named, type NamedStatement } from "./machine/named.ts";
-import type { Sql } from "./machine/sql.ts";
-import { IN_QUEUE_LISTED } from "./task-columns.ts";
-import { searchParams } from "./task-filter.ts";
+import type { TaskPlace } from "../store.ts";
+import { type NamedStatement, type Sql, named } from "./machine/sql.ts";
+import { IN_QUEUE_LISTED, toUuid } from "./task-columns.ts";
+
+/**
+ * A search in SQL: conditions on a task in `tasks AS t`. Whatever lies in another table is looked up by a subquery with
+ * one value: the server runs it only for a task that it comes to, and never makes a join of it that reads a whole table.
+ */
+
+/** A delivery with the attempt that is scheduled or in flight, if there is one. */
+export const DELIVERIES = `
+  deliveries AS d LEFT JOIN outbox AS o ON o.task_seq = d.task_seq AND o.kind = d.kind`;
+
+/** The state of a delivery of {@link DELIVERIES} as it is shown. */
+export const SHOWN_STATE = `
+  CASE WHEN d.ended IS NOT NULL THEN d.ended::text WHEN o.seq IS NULL THEN 'waiting'
+    WHEN o.started_at IS NULL THEN 'scheduled' ELSE 'in_flight' END`;
+
+// One of the task's webhooks goes to the host and is in the requested state.
+const HAS_DELIVERY = `
+  (SELECT true FROM ${DELIVERIES}
+    WHERE d.task_seq = t.seq AND (@host::text IS NULL OR d.host = @host)
+      AND (@deliveries::text[] IS NULL
+        OR ${SHOWN_STATE} = ANY(@deliveries)
+        OR (@retrying::boolean AND o.started_at IS NULL AND o.retry > 0))
+    LIMIT 1)`;
+
+const IS_READY = `(SELECT true FROM ready AS r WHERE r.task_seq = t.seq)`;
+
+const STATE = `
+  coalesce((SELECT q.state FROM queue AS q WHERE q.task_seq = t.seq), (SELECT e.state FROM ends AS e WHERE e.task_seq = t.seq))`;
+
+const CODE = `
+  coalesce((SELECT e.status_code FROM ends AS e WHERE e.task_seq = t.seq), (
+    SELECT CASE q.state WHEN 'running' THEN ${STATE_CODES.running} ELSE ${STATE_CODES.queued} END
+    FROM queue AS q WHERE q.task_seq = t.seq))`;
+
+/**
+ * The condition for each part of a search, where that is given. {@link searchParams} has the parameters that they name.
+ */
+const CONDITIONS: Readonly<Record<Exclude<keyof TaskSearch, "host">, string>> = {
+  login: "(@accountSeq::bigint IS NULL OR t.account_seq = @accountSeq)",
+  id: "(@id::uuid IS NULL OR t.id = @id)",
+  type: "(@type::text IS NULL OR t.type = @type)",
+  tag: "(@tag::text IS NULL OR t.tag = @tag)",
+  createdAfter: "t.created_at >= @createdAfter::bigint",
+  createdBefore: "t.created_at < @createdBefore::bigint",
+  code: `(@code::int IS NULL OR ${CODE} = @code)`,
+  states: `(@states::task_state[] IS NULL OR (@ready::boolean AND ${IS_READY}) OR ${STATE} = ANY(@states))`,
+  // The webhook to the host must itself be in that state.
+  deliveries: `(NOT @delivers::boolean OR ${HAS_DELIVERY})`,
+};
+
+/** The whole search holds. */
+export const PASSES = Object.values(CONDITIONS).join("\n  AND ");
+
+/** The parameters of a search. */
+export function searchParams({ accountSeq, search }: AccountSearch) {
+  const { id, type, tag, host, code, states, deliveries, createdAfter, createdBefore } = search;
+  const shown = states?.filter((state) => state !== "ready");
+  return {
+    accountSeq,
+    id: id === null ? null : toUuid(id),
+    type,
+    tag,
+    host,
+    code,
+    createdAfter: createdAfter ?? EARLIEST,
+    createdBefore: createdBefore ?? LATEST,
+    states: shown?.flatMap(storedStates) ?? null,
+    ready: states?.includes("ready") === true,
+    deliveries,
+    retrying: deliveries?.includes("retrying") === true,
+    delivers: host !== null || deliveries !== null,
+  };
+}
 
 /** The sources of lists. Each has an index, so that a turn begins with a seek and reads in order. */
 
@@ -208,4 +294,71 @@ export function sourceParams({ kind, listed: seqs = [] }: TaskSource, of: Source
     placeSeq,
     listed: seqs,
   };
+}
+
+/** Searches sets of few tasks as a whole, instead of along an index that it would soon leave. */
+
+const OPEN = `SELECT created_at AS "timeMs", task_seq AS seq FROM queue`;
+
+function fewReady(filter = ""): string {
+  return `
+  SELECT t.created_at AS "timeMs", r.task_seq AS seq
+  FROM (SELECT task_seq FROM ready ${filter} LIMIT @max) AS r
+  CROSS JOIN LATERAL (SELECT created_at FROM tasks WHERE seq = r.task_seq LIMIT 1) AS t`;
+}
+
+/** A seek in a table for each account. */
+function inTime(table: string, seq: string, filter: string): string {
+  return `
+    SELECT created_at AS "timeMs", ${seq} AS seq FROM ${table}
+    WHERE account_seq = a.seq AND ${filter}
+      AND created_at >= @createdAfter::bigint AND created_at < @createdBefore::bigint
+    LIMIT @max`;
+}
+
+const LISTED_BY = {
+  // Nobody may learn that another account has such a task.
+  id: named(`
+    SELECT created_at AS "timeMs", seq FROM tasks
+    WHERE id = @id::uuid AND (@accountSeq::bigint IS NULL OR account_seq = @accountSeq)`),
+  ready: named(fewReady()),
+  readyOfAccount: named(fewReady("WHERE account_seq = @accountSeq::bigint")),
+  waiting: named(`${OPEN} WHERE state = 'queued' LIMIT @max`),
+  delayed: named(`${OPEN} WHERE state = 'delayed' LIMIT @max`),
+  // A node runs them, or a worker holds them: each has an index.
+  running: named(`
+    (${OPEN} WHERE state = 'running' AND node_seq IS NOT NULL LIMIT @max) UNION ALL
+    (${OPEN} WHERE state = 'running' AND node_seq IS NULL AND lease_id IS NOT NULL AND lease_ending IS NULL LIMIT @max)
+    LIMIT @max`),
+  tag: named(`
+    SELECT t.* FROM accounts AS a CROSS JOIN LATERAL (${inTime("tasks", "seq", "tag = @tag::text")}) AS t
+    LIMIT @max`),
+  states: named(`
+    SELECT t.*
+    FROM accounts AS a CROSS JOIN unnest(@few::task_state[]) AS s (state) CROSS JOIN LATERAL (
+      (${inTime("queue", "task_seq", `state = s.state AND ${IN_QUEUE_LISTED}`)})
+      UNION ALL (${inTime("ends", "task_seq", "state = s.state")})
+    ) AS t
+    LIMIT @max`),
+} as const satisfies Readonly<Record<FewSet, unknown>>;
+
+const COUNT_ACCOUNTS = `SELECT count(*) AS count FROM (SELECT 1 FROM accounts LIMIT $1) AS a`;
+
+/**
+ * Lists a small set: the seqs beyond the place, in the order of the answer; null when the set is not small, or when no
+ * index can tell.
+ */
+export async function listFewTasks(sql: Sql, of: PageQuery): Promise<readonly number[] | null> {
+  const orders = fewOrders(of);
+  if (orders === null || (orders.some(isByAccount) && (await hasManyAccounts(sql)))) return null;
+  const listMax = fewMax(of);
+  const list = ({ name, states = [] }: FewOrder): Promise<readonly TaskPlace[]> =>
+    LISTED_BY[name].all(sql, { ...searchParams(of), few: states, max: listMax + 1 });
+  const rows = (await Promise.all(orders.map(list))).flat();
+  return rows.length > listMax ? null : toListed(rows, of);
+}
+
+async function hasManyAccounts(sql: Sql): Promise<boolean> {
+  const found = await sql.get<{ count: number }>(COUNT_ACCOUNTS, [ACCOUNTS_MAX]);
+  return found?.count === ACCOUNTS_MAX;
 }

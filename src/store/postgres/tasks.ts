@@ -1,5 +1,6 @@
 import { entityTag } from "../../domain/id.ts";
 import { countCancelled, countCollected } from "../../domain/stats/work-counts.ts";
+import { type TaskProgress, parseProgress } from "../../domain/task/run.ts";
 import {
   type OpenState,
   STATE_CODES,
@@ -10,12 +11,11 @@ import {
 } from "../../domain/task/task.ts";
 import { READ_BYTES_MAX } from "../common/byte-sizes.ts";
 import { envelopeBytes } from "../common/large-task.ts";
-import { toSummary, toTask, type TaskRow } from "../common/task-row.ts";
-import type { FoundTask, TaskCancel, TaskLook } from "../store.ts";
+import { type TaskRow, toSummary, toTask } from "../common/task-row.ts";
+import type { FoundTask, RunProgress, Store, TaskCancel, TaskLook } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
-import { toProgress } from "./progress.ts";
-import { each, type SetSteps } from "./steps.ts";
+import { type SetSteps, each } from "./steps.ts";
 import {
   HEAD_COLUMNS,
   STATE_JOINS,
@@ -23,8 +23,8 @@ import {
   TASK_TEXT_BYTES,
   toUuid,
 } from "./task-columns.ts";
-import { endTasks, type TaskEnd } from "./task-ends.ts";
 import { PostStep } from "./task-posts.ts";
+import { type TaskEnd, endTasks } from "./task-runs.ts";
 
 // In the order of their numbers, as every batch locks them.
 const COLLECT_TASKS = `
@@ -139,9 +139,6 @@ async function cancel(
     seqs.map((seq): TaskEnd => ({
       seq,
       from: ["delayed", "queued", "running"],
-      nodeSeq: null,
-      run: null,
-      id: null,
       state: "cancelled",
       code: STATE_CODES.cancelled,
       resultText: null,
@@ -190,3 +187,58 @@ export function largeTaskReads(sql: Sql) {
 }
 
 const NO_TEXTS = { inputText: null, resultText: null, errorText: null };
+
+// Whoever changes several tasks locks them in this order.
+const NOTE_PROGRESS = `
+  WITH told AS MATERIALIZED (
+    SELECT q.task_seq, a.progress_text
+    FROM unnest($2::uuid[], $3::text[], $4::int[], $5::text[]) AS a (id, progress_text, of_run, of_lease)
+      JOIN tasks AS t ON t.id = a.id JOIN queue AS q ON q.task_seq = t.seq
+    WHERE q.state = 'running'
+      AND (q.node_seq = $1 AND q.runs = a.of_run OR q.node_seq IS NULL AND q.lease_id = a.of_lease)
+    ORDER BY q.task_seq FOR UPDATE OF q
+  )
+  UPDATE queue AS q SET progress_text = told.progress_text FROM told WHERE q.task_seq = told.task_seq`;
+
+const FIND_PROGRESS = `
+  SELECT t.id, q.progress_text AS "progressText"
+  FROM tasks AS t JOIN queue AS q ON q.task_seq = t.seq
+  WHERE t.id = ANY($1::uuid[]) AND q.state = 'running' AND q.progress_text IS NOT NULL`;
+
+export function progressWrites(sql: BatchSql) {
+  return {
+    async noteProgress(lists) {
+      const byRun = new Map(lists.flat().map((each) => [JSON.stringify([each.id, each.by]), each]));
+      const newest = [...byRun.values()];
+      if (newest.length > 0) {
+        sql.send(NOTE_PROGRESS, [
+          sql.nodeSeq,
+          newest.map(({ id }) => toUuid(id)),
+          newest.map(({ progress }) => JSON.stringify(progress)),
+          newest.map(({ by }) => ("run" in by ? by.run : null)),
+          newest.map(({ by }) => ("run" in by ? null : by.leaseId)),
+        ]);
+      }
+      return lists.map(() => {});
+    },
+  } satisfies SetSteps;
+}
+
+export function progressReads(sql: Sql) {
+  return {
+    async findProgress({ ids }) {
+      const rows = await sql.all<{ id: string; progressText: string }>(FIND_PROGRESS, [
+        ids.map(toUuid),
+      ]);
+      return rows.flatMap(({ id, progressText }): readonly RunProgress[] => {
+        const progress = toProgress(progressText);
+        return progress === null ? [] : [{ id, progress }];
+      });
+    },
+  } satisfies Partial<Store>;
+}
+
+/** Reads the column that noteProgress writes; null where a run has told nothing. */
+export function toProgress(progressText: string | null): TaskProgress | null {
+  return progressText === null ? null : parseProgress(JSON.parse(progressText));
+}

@@ -5,10 +5,10 @@ import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-withi
 import type { Store } from "../store.ts";
 import { eraseAudit } from "./audit.ts";
 import type { BatchChanges } from "./batch-changes.ts";
+import { SUM_BYTES } from "./counts.ts";
 import type { BatchSql, Sql, SqlValue } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps } from "./steps.ts";
 import { TASK_TEXT_BYTES } from "./task-columns.ts";
-import { SUM_BYTES } from "./task-counts.ts";
 import { eraseTasks, lockDeliveries } from "./task-erasure.ts";
 
 const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`;

@@ -2,7 +2,7 @@ import { withTypes } from "../common/worker-row.ts";
 import type { Store, Worker, WorkerHolder } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { each, type SetSteps } from "./steps.ts";
-import { turnLookUp, type Keyed } from "./turn-look-up.ts";
+import { turnLookUp, type Keyed } from "./turn-reads.ts";
 
 const INSERT_WORKER = `
   INSERT INTO workers (name, hash, last_four, types_text, created_at) VALUES ($1, $2, $3, $4, $5)

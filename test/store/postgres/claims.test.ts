@@ -3,12 +3,11 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { SELECT_DUE } from "../../../src/store/postgres/attempt-claims.ts";
-import { READ_LANES } from "../../../src/store/postgres/lanes.ts";
-import { DELAYED_TYPES } from "../../../src/store/postgres/queue-reads.ts";
+import { SELECT_DUE } from "../../../src/store/postgres/attempts.ts";
+import { LIST_DUE_LANES, READ_LANES } from "../../../src/store/postgres/lanes.ts";
+import { DELAYED_TYPES, FIND_WAITING_TYPES } from "../../../src/store/postgres/queue.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
-import { FIND_WAITING_TYPES, LIST_DUE_LANES } from "../../../src/store/postgres/waiting-work.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";

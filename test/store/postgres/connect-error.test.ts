@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { connectError, settingsError } from "../../../src/store/postgres/machine/connect-error.ts";
+import { connectError, settingsError } from "../../../src/store/postgres/machine/server-address.ts";
 import { StoreError } from "../../../src/store/store.ts";
 
 const PLACE = {

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from "node:test";
 
 import pg from "pg";
 
-import { firstSeqOf } from "../../../src/store/postgres/machine/seq.ts";
+import { firstSeqOf } from "../../../src/store/postgres/machine/sql.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";

@@ -5,7 +5,7 @@ import {
   GatheredHint,
   PAYLOAD_BYTES_MAX,
   readHint,
-} from "../../../src/store/postgres/machine/hint-payload.ts";
+} from "../../../src/store/postgres/machine/notifications.ts";
 import { tellingTransport, type News } from "../../../src/store/postgres/news.ts";
 import type { Changes, Store } from "../../../src/store/store.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";

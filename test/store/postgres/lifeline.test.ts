@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import type { Clock } from "../../../src/domain/clock/clock.ts";
 import { createVirtualClock } from "../../../src/domain/clock/virtual-clock.ts";
-import { Lifeline } from "../../../src/store/postgres/machine/lifeline.ts";
+import { Lifeline } from "../../../src/store/postgres/machine/life.ts";
 
 test("is cut 8 s after the last good heartbeat was begun, not after it was answered", () => {
   const clock = createVirtualClock();

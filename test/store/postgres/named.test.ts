@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { named } from "../../../src/store/postgres/machine/named.ts";
-import type { Sql, SqlValue } from "../../../src/store/postgres/machine/sql.ts";
+import { type Sql, type SqlValue, named } from "../../../src/store/postgres/machine/sql.ts";
 
 /** A server that remembers what it was asked. */
 function newSql() {

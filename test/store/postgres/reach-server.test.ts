@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
 
-import { reachServer } from "../../../src/store/postgres/machine/reach-server.ts";
+import { reachServer } from "../../../src/store/postgres/machine/dialer.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import {

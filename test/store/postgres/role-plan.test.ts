@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { NODE_ROLES } from "../../../src/store/cluster.ts";
-import { planRoles, type RoleView } from "../../../src/store/postgres/machine/role-plan.ts";
-import type { RoleRow } from "../../../src/store/postgres/machine/role-rows.ts";
+import {
+  type RoleRow,
+  type RoleView,
+  planRoles,
+} from "../../../src/store/postgres/machine/roles.ts";
 
 const NOW = 1_000_000;
 const PATIENCE_MS = 5000;

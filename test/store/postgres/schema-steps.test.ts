@@ -9,8 +9,8 @@ import {
   type SchemaPlan,
   type SchemaStep,
   type StepPart,
-} from "../../../src/store/postgres/machine/schema-steps.ts";
-import { schemaError } from "../../../src/store/postgres/machine/schema-version.ts";
+  schemaError,
+} from "../../../src/store/postgres/machine/schema.ts";
 import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";

@@ -6,9 +6,11 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { createSecureContext, TLSSocket } from "node:tls";
 
-import { connectError } from "../../../src/store/postgres/machine/connect-error.ts";
 import { Connection } from "../../../src/store/postgres/machine/connection.ts";
-import { parseServerAddress } from "../../../src/store/postgres/machine/server-address.ts";
+import {
+  connectError,
+  parseServerAddress,
+} from "../../../src/store/postgres/machine/server-address.ts";
 import { makeCertificate, type Certificate } from "../../deliver/certificate.ts";
 import { temporaryFolder } from "../../helpers/program.ts";
 

@@ -6,7 +6,7 @@ import {
   SHIFT_ATTEMPTS,
   SHIFT_QUEUE,
 } from "../../../src/store/postgres/clock-readings.ts";
-import { ERASE_EMPTY_HOSTS } from "../../../src/store/postgres/host-counts.ts";
+import { ERASE_EMPTY_HOSTS } from "../../../src/store/postgres/counts.ts";
 import { Connection } from "../../../src/store/postgres/machine/connection.ts";
 import { fillDatabase, LARGE_TABLES } from "../../helpers/postgres-filling.ts";
 import { askDatabase } from "../../helpers/postgres-nodes.ts";

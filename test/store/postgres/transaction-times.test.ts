@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { TransactionTimes } from "../../../src/store/postgres/transaction-times.ts";
+import { TransactionTimes } from "../../../src/store/postgres/database-health.ts";
 
 function looked(looks: readonly (readonly [atMs: number, next: number])[], nowMs: number) {
   let now = 0;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 
 import { Connection } from "../../../src/store/postgres/machine/connection.ts";
-import { turnStatement } from "../../../src/store/postgres/turn-statement.ts";
+import { turnStatement } from "../../../src/store/postgres/turn-reads.ts";
 import { afterwards } from "../../helpers/afterwards.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 

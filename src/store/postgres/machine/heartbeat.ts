@@ -1,11 +1,12 @@
 import { systemClock, wait } from "../../../domain/clock/clock.ts";
-import { NODE_ROLES } from "../../cluster.ts";
+import { DAY_MS } from "../../../domain/clock/duration.ts";
+import { NODE_ROLES, type NodeFacts, type NodeRole, type NodeSummary } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import type { ClockSample } from "./database-clock.ts";
-import { addRoles, findRoles, type RoleRow } from "./role-rows.ts";
-import { SCHEMA } from "./schema-steps.ts";
-import { SERVER_NOW } from "./sql.ts";
+import { type RoleRow, addRoles, findRoles } from "./roles.ts";
+import { SCHEMA } from "./schema.ts";
+import { SERVER_NOW, type Sql } from "./sql.ts";
 
 /** The rows that nodes write of themselves, and see of one another. All of it goes by the database's clock. */
 
@@ -260,4 +261,69 @@ export async function beat(
   ]);
   const { isAlive = false, shown = 0 } = answer ?? {};
   return { isAlive, sample: { shown, sentAt, heardAt }, nodes, roles };
+}
+
+/** The nodes as a heartbeat's answer tells of them. */
+
+/** Those among which work is divided, in the same order at each of them. Where all are leaving, all of them. */
+export function membersOf({ nodes }: Pick<BeatAnswer, "nodes">): readonly string[] {
+  const daemons = nodes.filter(({ isTool }) => !isTool);
+  const staying = daemons.filter(({ isLeaving }) => !isLeaving);
+  return (staying.length > 0 ? staying : daemons).map(({ seq }) => String(seq));
+}
+
+/** In what time the next of them will be taken for dead unless it is heard. */
+export function nextExpiryMs({
+  nodes,
+  sample: { shown },
+}: Pick<BeatAnswer, "nodes" | "sample">): number {
+  const inMs = nodes.map(({ expiresAt }) => expiresAt - shown).filter((ms) => ms >= 0);
+  // It has to be over by then.
+  return Math.min(Infinity, ...inMs) + 20;
+}
+
+export function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((each, i) => each === b[i]);
+}
+
+const LIST = `
+  SELECT seq, name, version, joined_at AS "joinedAt", expires_at AS "expiresAt", ended_at AS "endedAt",
+    facts_text AS "factsText",
+    ARRAY(
+      SELECT r.name FROM duties AS r
+      WHERE r.node_seq = nodes.seq AND nodes.ended_at IS NULL AND r.until > $2 ORDER BY r.name
+    ) AS roles
+  FROM nodes
+  WHERE (ended_at IS NULL OR ended_at > $1) AND NOT is_tool
+  ORDER BY seq DESC`;
+
+interface Row extends Pick<NodeSummary, "name" | "version" | "joinedAt" | "endedAt"> {
+  readonly seq: number;
+  readonly expiresAt: number;
+  readonly factsText: string | null;
+  readonly roles: readonly NodeRole[];
+}
+
+/** Lists the nodes that are alive and those that ended within the last day. */
+export async function listNodes(
+  sql: Sql,
+  { now, liveMs }: { readonly now: number; readonly liveMs: number },
+): Promise<readonly NodeSummary[]> {
+  const rows = await sql.all<Row>(LIST, [now - DAY_MS, now]);
+  return rows.map(({ seq, expiresAt, endedAt, factsText, ...row }) => ({
+    ...row,
+    id: String(seq),
+    lastSeenAt: expiresAt - liveMs,
+    endedAt,
+    // A node that leaves ends before its time is over.
+    isLost: endedAt !== null && endedAt > expiresAt,
+    facts: toFacts(factsText),
+  }));
+}
+
+// Only nodes write this column: beside their facts whether they are leaving, which those that tell nothing write too.
+function toFacts(factsText: string | null): NodeFacts | null {
+  if (factsText === null) return null;
+  const { isLeaving: _, ...facts } = JSON.parse(factsText) as NodeFacts & { isLeaving?: boolean };
+  return "sending" in facts ? facts : null;
 }

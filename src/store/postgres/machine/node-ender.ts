@@ -1,8 +1,7 @@
 import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
-import type { Dialer } from "./dialer.ts";
+import type { Dialer, Session } from "./dialer.ts";
 import { endExpired, type BeatAnswer } from "./heartbeat.ts";
-import type { Session } from "./server-state.ts";
 
 /**
  * Joins, leaves and ends nodes. To take a dead node's stripes away waits for its batch under way, which the server ends

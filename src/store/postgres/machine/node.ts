@@ -5,19 +5,24 @@ import type { Cluster, NodeFacts, NodeRole, NodeSummary } from "../../cluster.ts
 import { StoreError } from "../../store-error.ts";
 import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
-import type { Dialer } from "./dialer.ts";
-import { BEATS_TO_LIVE, beat, endExpired, join, leave } from "./heartbeat.ts";
-import type { BeatAnswer, NodeName } from "./heartbeat.ts";
-import { hasLostCommits } from "./last-commits.ts";
-import { Lifeline } from "./lifeline.ts";
-import { newAwaitedLife, Rejoin } from "./lives.ts";
-import { isSame, membersOf, nextExpiryMs } from "./members.ts";
+import { type Dialer, type Session, findTimeline } from "./dialer.ts";
+import {
+  BEATS_TO_LIVE,
+  type BeatAnswer,
+  type NodeName,
+  beat,
+  endExpired,
+  isSame,
+  join,
+  leave,
+  listNodes,
+  membersOf,
+  nextExpiryMs,
+} from "./heartbeat.ts";
+import { Lifeline, Rejoin, hasLostCommits, newAwaitedLife, settlesWithin } from "./life.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
-import { listNodes } from "./node-list.ts";
-import { RoleHolder } from "./role-holder.ts";
-import { SeqSource } from "./seq.ts";
-import { findTimeline, type Session } from "./server-state.ts";
-import type { Sql } from "./sql.ts";
+import { RoleHolder } from "./roles.ts";
+import { SeqSource, type Sql } from "./sql.ts";
 import type { NodeLife, WriterNode } from "./writer.ts";
 
 /** How many connections of a node write. */
@@ -182,18 +187,11 @@ export class ServerNode implements WriterNode, Cluster {
     return this.#lifeline.silentMs > this.patienceMs;
   }
 
-  /** Asks the server whether it is there. */
-  async isReached(): Promise<boolean> {
+  /** True if the server accepts a connection soon. */
+  isReached(): Promise<boolean> {
     const { clock, dialer } = this.#parts;
-    const found = dialer.dial(WRITER).then(
-      (connection) => connection.close().then(() => true),
-      () => false,
-    );
-    const timeout = new AbortController();
-    const waited = wait(REACH_MS_MAX, { clock, signal: timeout.signal }).then(() => false);
-    const isReached = await Promise.race([found, waited]);
-    timeout.abort();
-    return isReached;
+    const found = dialer.dial(WRITER).then((connection) => connection.close());
+    return settlesWithin(found, REACH_MS_MAX, clock).catch(() => false);
   }
 
   /** Gives up whoever waits for the server, or for a life: none of it is written any more. */
@@ -209,15 +207,12 @@ export class ServerNode implements WriterNode, Cluster {
     this.#closing.abort();
     this.#fenceTimer?.cancel();
     this.#wake();
-    const { clock } = this.#parts;
     // After its last heartbeat, which might claim roles again, or begin another life.
     const left = this.#loop.then(() => {
       const { begun } = this.#life;
       return begun === null ? null : this.#leave(begun).catch(() => {});
     });
-    const timeout = new AbortController();
-    await Promise.race([left, wait(LEAVE_MS_MAX, { clock, signal: timeout.signal })]);
-    timeout.abort();
+    await settlesWithin(left, LEAVE_MS_MAX, this.#parts.clock);
     this.shut();
   }
 

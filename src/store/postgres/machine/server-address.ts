@@ -1,11 +1,15 @@
 import { readFileSync } from "node:fs";
-import { checkServerIdentity, type ConnectionOptions } from "node:tls";
+import { type ConnectionOptions, checkServerIdentity } from "node:tls";
 
 import type { ClientConfig } from "pg";
 
-import { parseServerUrl } from "../../../domain/address/server-url.ts";
-import type { ServerHost, ServerUrl, TlsMode } from "../../../domain/address/server-url.ts";
-import { codeOf } from "../../../domain/error.ts";
+import {
+  type ServerHost,
+  type ServerUrl,
+  type TlsMode,
+  parseServerUrl,
+} from "../../../domain/address/server-url.ts";
+import { codeOf, messageOf } from "../../../domain/error.ts";
 import { StoreError } from "../../store-error.ts";
 
 /** Where a database is, and how to sign in there. Frozen. */
@@ -115,4 +119,237 @@ function readPem(parameter: string, file: string): string {
     const message = `${parameter} names ${file}, which cannot be read (${code})`;
     throw new StoreError("failed", message, { cause: error });
   }
+}
+
+/** The place that was asked, as messages name it. */
+export type AskedPlace = Pick<
+  ServerHostConfig,
+  "shown" | "user" | "database" | "tlsMode" | "hasPassword"
+>;
+
+/**
+ * Tells why a server was not reached or did not let this program in, and what to do about it. The kind is `unreachable`
+ * where the same attempt may succeed later, and `failed` where somebody must change something first. What pg says is
+ * repeated only where nothing better is known; it never holds a password.
+ */
+export function connectError(error: unknown, at: AskedPlace): StoreError {
+  if (error instanceof StoreError) return error;
+  const code = codeOf(error) ?? "";
+  const message = messageOf(error);
+  const { kind, text } =
+    ofSystem(code, at) ??
+    ofTls(code, message, at) ??
+    ofServer(code, message, at) ??
+    ofClient(message, at);
+  return new StoreError(kind, text, { cause: error });
+}
+
+interface Explained {
+  readonly kind: "unreachable" | "failed";
+  readonly text: string;
+}
+
+const passing = (text: string): Explained => ({ kind: "unreachable", text });
+const lasting = (text: string): Explained => ({ kind: "failed", text });
+
+/** Errors of the machine and of the network. */
+function ofSystem(code: string, { shown }: AskedPlace): Explained | null {
+  switch (code) {
+    case "ECONNREFUSED":
+      return passing(
+        `nothing listens at ${shown}: start the server, or correct host and port (--db)`,
+      );
+    case "ENOENT":
+      return passing(
+        `there is no socket ${shown}: start the server, or correct ?host= and port (--db)`,
+      );
+    case "EACCES":
+    case "EPERM":
+      return lasting(`this user may not open ${shown} (${code}): let it, or connect over TCP`);
+    case "ENOTFOUND":
+      return passing(
+        `the host of ${shown} is not known here: correct its name (--db), or the name server`,
+      );
+    case "EAI_AGAIN":
+      return passing(`no name server answered for the host of ${shown}: is the network up?`);
+    case "ETIMEDOUT":
+    case "EHOSTUNREACH":
+    case "ENETUNREACH":
+    case "EHOSTDOWN":
+      return passing(
+        `${shown} cannot be reached (${code}): is a firewall or a network in between?`,
+      );
+    case "ECONNRESET":
+    case "EPIPE":
+      return passing(
+        `${shown} broke the connection off (${code}): it restarts, or is not PostgreSQL`,
+      );
+    default:
+      return null;
+  }
+}
+
+const UNTRUSTED: ReadonlySet<string> = new Set([
+  ...[
+    "SELF_SIGNED_CERT_IN_CHAIN",
+    "DEPTH_ZERO_SELF_SIGNED_CERT",
+    "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  ],
+  ...["UNABLE_TO_GET_ISSUER_CERT", "UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "CERT_UNTRUSTED"],
+]);
+
+function ofTls(code: string, message: string, { shown }: AskedPlace): Explained | null {
+  if (UNTRUSTED.has(code)) {
+    return lasting(
+      `the certificate of ${shown} is of no authority known here (${code}): name its authority's ` +
+        "with sslrootcert=/path/to/ca.pem in the URL",
+    );
+  }
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
+    return lasting(
+      `the certificate of ${shown} is for another name: use a name that it holds, or write sslmode=verify-ca`,
+    );
+  }
+  if (code === "CERT_HAS_EXPIRED" || code === "CERT_NOT_YET_VALID") {
+    return lasting(
+      `the certificate of ${shown} is not valid now (${code}): renew it, or correct this clock`,
+    );
+  }
+  if (message === "The server does not support SSL connections") {
+    return lasting(
+      `${shown} speaks no TLS: switch it on there (ssl = on), or write sslmode=disable in the URL ` +
+        "where the network is trusted",
+    );
+  }
+  if (!/^(ERR_SSL|ERR_OSSL|ERR_TLS)/.test(code)) return null;
+  return lasting(
+    `${shown} and this program agree on no TLS (${code}): check sslcert, sslkey and its ssl settings`,
+  );
+}
+
+/** Errors that the server answers, by their SQLSTATE. */
+function ofServer(code: string, message: string, at: AskedPlace): Explained | null {
+  const { shown, user, database } = at;
+  switch (code) {
+    case "28P01":
+      if (!at.hasPassword) return noPassword(at);
+      // By the same code the server answers for a role that does not exist, so that nobody can find roles out.
+      return lasting(
+        `${shown} refuses ${user} with this password: correct one of them in the URL (--db)`,
+      );
+    case "28000":
+      return lasting(signInText(message, at));
+    case "3D000":
+      return lasting(
+        `there is no database ${database} at ${shown}: make it with 'createdb -O ${user} ${database}', or name ` +
+          "another (--db)",
+      );
+    case "3F000":
+      return lasting(
+        `the schema in options= does not exist in ${database}: make it, or correct the URL (--db)`,
+      );
+    case "42501":
+      return lasting(
+        `${user} may not do this in ${database} at ${shown} (${message}): make it the owner of the database, or ` +
+          "grant it CREATE and USAGE on the schema",
+      );
+    case "53300":
+      return passing(
+        `${shown} has no connection left: raise max_connections there, or start fewer nodes (each takes nine)`,
+      );
+    case "25006":
+      return passing(readOnlyText(shown));
+    case "57P03":
+    case "57P01":
+    case "57P02":
+      return passing(`${shown} starts, stops or recovers (${message})`);
+    case "08P01":
+      return lasting(startupText(message, at));
+    default:
+      return /^[0-9A-Z]{5}$/.test(code) ? lasting(`${shown} answered: ${message} (${code})`) : null;
+  }
+}
+
+/** Tells that none of the servers that were asked takes writes. */
+export function readOnlyText(shown: string): string {
+  return (
+    `${shown} takes no writes: it is a standby, or default_transaction_read_only is on; name the primary, or all ` +
+    "servers as HOST,HOST (--db)"
+  );
+}
+
+function signInText(message: string, { shown, user, tlsMode }: AskedPlace): string {
+  if (message.includes("does not exist")) {
+    return `there is no role ${user} at ${shown}: make it with 'createuser --pwprompt ${user}', or name another (--db)`;
+  }
+  if (message.startsWith("no pg_hba.conf entry")) {
+    const hint = tlsMode === "disable" ? ", or write sslmode=verify-full if it demands TLS" : "";
+    return `${shown} lets ${user} in from no such address: add a line for it to pg_hba.conf${hint}`;
+  }
+  return `${shown} does not let ${user} in (${message}): see its pg_hba.conf`;
+}
+
+function startupText(message: string, { shown }: AskedPlace): string {
+  if (!message.includes("startup parameter")) return `${shown} answered: ${message} (08P01)`;
+  return (
+    `${shown} is a PgBouncer that refuses a setting of the URL (${message}): set ` +
+    "ignore_startup_parameters there, or take options= out"
+  );
+}
+
+function noPassword({ shown, user }: AskedPlace): Explained {
+  return lasting(
+    `${shown} asks for the password of ${user}, and the URL has none: write it there (--db), or the URL into a file ` +
+      "that POSTBACKD_DB_FILE names",
+  );
+}
+
+/** Errors that pg makes itself have no code. */
+function ofClient(message: string, at: AskedPlace): Explained {
+  const { shown } = at;
+  if (/^SASL.*client password must be/.test(message)) {
+    return noPassword(at);
+  }
+  if (/timeout/.test(message)) {
+    return passing(`${shown} did not answer in time: is it overloaded, or a firewall in between?`);
+  }
+  if (message.startsWith("Connection terminated")) {
+    return passing(`${shown} broke the connection off: it restarts, or is not PostgreSQL`);
+  }
+  if (/SSL/.test(message)) return lasting(`${shown} refuses TLS (${message})`);
+  return passing(`${shown} cannot be reached: ${message}`);
+}
+
+/** The settings of a server that this program depends on and cannot set, as `SHOW` answers them. */
+export interface ServerSettings {
+  readonly server_encoding: string;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+  readonly synchronous_commit: string;
+}
+
+/** Refuses a server that may lose acknowledged commits or cannot store every text; null for any other. */
+export function settingsError(
+  { server_encoding: encoding, ...settings }: ServerSettings,
+  { shown, user, database }: Pick<AskedPlace, "shown" | "user" | "database">,
+): StoreError | null {
+  if (encoding !== "UTF8") {
+    const command = `createdb --encoding=UTF8 --template=template0 -O ${user} NAME`;
+    return new StoreError(
+      "failed",
+      `the database ${database} at ${shown} has the encoding ${encoding}, which cannot store every text: create ` +
+        `another one with '${command}', and name it (--db)`,
+    );
+  }
+  const off = Object.entries(settings).find(([, value]) => value === "off");
+  if (off === undefined) return null;
+  const [name] = off;
+  const where =
+    name === "synchronous_commit"
+      ? `for this role or database (ALTER ROLE … SET ${name} = on)`
+      : "there";
+  return new StoreError(
+    "failed",
+    `${shown} would lose acknowledged tasks, because ${name} is off: switch it on ${where}`,
+  );
 }

@@ -1,3 +1,5 @@
+import { rewriteParameters } from "../../common/parameters.ts";
+
 /** A value of a statement: a scalar, or a column of them for `unnest`. */
 export type SqlValue = Scalar | readonly Scalar[];
 export type Scalar = string | number | boolean | null;
@@ -42,4 +44,76 @@ export interface BatchSql extends Sql {
    * whole batch does.
    */
   send(text: string, values?: readonly SqlValue[]): void;
+}
+
+/** Numbers of rows, known before the insert: they rise with time across all nodes, and none is ever given again. */
+
+// Milliseconds since then are the upper part of a number: so numbers stay below 2^53 until 2094.
+const EPOCH = Date.UTC(2025, 0, 1);
+const PER_MS = 4096;
+/** How many nodes may share a database: each has a slot of its own in every millisecond. */
+export const SLOTS = 32;
+const PER_SLOT = PER_MS / SLOTS;
+
+/** Makes the numbers of one node. Where a millisecond has no more, the next one's are taken in advance. */
+export class SeqSource {
+  readonly #now: () => number;
+  readonly #slot: number;
+  #ms = 0;
+  #count = 0;
+
+  /** `last` is the greatest number that any row has. */
+  constructor(now: () => number, slot: number, last: number) {
+    this.#now = now;
+    this.#slot = slot;
+    this.#ms = Math.floor(last / PER_MS);
+    // The next one is of the next millisecond.
+    this.#count = PER_SLOT - 1;
+  }
+
+  next(): number {
+    const ms = this.#now() - EPOCH;
+    if (ms > this.#ms) {
+      this.#ms = ms;
+      this.#count = 0;
+    } else if (++this.#count === PER_SLOT) {
+      this.#ms++;
+      this.#count = 0;
+    }
+    return this.#ms * PER_MS + this.#slot * PER_SLOT + this.#count;
+  }
+}
+
+/** The smallest number that a row of this time can have. */
+export function firstSeqOf(time: number): number {
+  return Math.max(0, time - EPOCH) * PER_MS;
+}
+
+/** Values by the names of parameters; a statement takes those that it names. */
+export type NamedValues = Readonly<Record<string, SqlValue | undefined>>;
+
+/** A statement whose parameters have names: `@name`. */
+export interface NamedStatement {
+  all<Row>(sql: Sql, values: NamedValues): Promise<readonly Row[]>;
+  get<Row>(sql: Sql, values: NamedValues): Promise<Row | undefined>;
+}
+
+/** Makes a statement of a text with `@name` for each parameter, which may stand in several places. */
+export function named(text: string): NamedStatement {
+  const names: string[] = [];
+  const numbered = rewriteParameters(text, /@\w+/, (parameter) => {
+    const name = parameter.slice(1);
+    const known = names.indexOf(name) + 1;
+    return `$${known === 0 ? names.push(name) : known}`;
+  });
+  const valuesOf = (values: NamedValues): readonly SqlValue[] =>
+    names.map((name) => {
+      const value = values[name];
+      if (value === undefined) throw new Error(`the parameter ${name} has no value`);
+      return value;
+    });
+  return {
+    all: (sql, values) => sql.all(numbered, valuesOf(values)),
+    get: (sql, values) => sql.get(numbered, valuesOf(values)),
+  };
 }

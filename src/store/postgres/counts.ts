@@ -2,13 +2,16 @@ import type { AccountUsage } from "../../domain/account/quota.ts";
 import {
   type CountTally,
   type CountedWord,
+  type HostTally,
   type KeptCount,
   type WorkCounts,
   toWorkCounts,
 } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
-import { ALL_ACCOUNTS } from "./traffic-tally.ts";
+
+/** Stands for all accounts together in the tables. */
+export const ALL_ACCOUNTS = 0;
 
 export const ADD_TO_COUNTS = `
   INSERT INTO task_counts AS c (account_seq, word, stripe, count)
@@ -85,4 +88,50 @@ export function taskCountReads(sql: Sql) {
   return {
     countWork: async (scope) => toWorkCounts(await read(scope)),
   } satisfies Partial<Store>;
+}
+
+const ADD_TO_HOSTS = `
+  INSERT INTO host_counts AS c (account_seq, host, stripe, given_up, refused, retrying)
+  SELECT account_seq, host, $1, given_up, refused, retrying
+  FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS a (account_seq, host, given_up, refused, retrying)
+  ON CONFLICT (account_seq, host, stripe) DO UPDATE
+  SET given_up = c.given_up + excluded.given_up, refused = c.refused + excluded.refused,
+      retrying = c.retrying + excluded.retrying`;
+
+const IS_EMPTY = `sum(given_up) = 0 AND sum(refused) = 0 AND sum(retrying) = 0`;
+
+/**
+ * Erases the rows of hosts of which nothing is left to count: they may never be sent to again. The stripes' rows are
+ * negative and positive, and only together nothing. A row that another batch is just changing is left out: where the
+ * others together are nothing, they may go without it.
+ */
+export const ERASE_EMPTY_HOSTS = `
+  WITH empty AS (
+    SELECT account_seq, host FROM host_counts GROUP BY account_seq, host HAVING ${IS_EMPTY} LIMIT 1000
+  ), locked AS MATERIALIZED (
+    SELECT c.* FROM host_counts AS c JOIN empty AS e ON e.account_seq = c.account_seq AND e.host = c.host
+    FOR UPDATE OF c SKIP LOCKED
+  )
+  DELETE FROM host_counts AS c
+  USING (SELECT account_seq, host FROM locked GROUP BY account_seq, host HAVING ${IS_EMPTY}) AS e, locked AS l
+  WHERE l.account_seq = e.account_seq AND l.host = e.host
+    AND c.account_seq = l.account_seq AND c.host = l.host AND c.stripe = l.stripe`;
+
+/** Sends what a batch changes. */
+export function sendHostCounts(sql: BatchSql, tally: HostTally): void {
+  const accounts: number[] = [];
+  const hosts: string[] = [];
+  const givenUp: number[] = [];
+  const refused: number[] = [];
+  const retrying: number[] = [];
+  tally.write((accountSeq, host, sums) => {
+    accounts.push(accountSeq);
+    hosts.push(host);
+    givenUp.push(sums.given_up);
+    refused.push(sums.refused);
+    retrying.push(sums.retrying);
+  });
+  if (accounts.length === 0) return;
+  sql.send(ADD_TO_HOSTS, [sql.stripe, accounts, hosts, givenUp, refused, retrying]);
 }

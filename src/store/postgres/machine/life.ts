@@ -1,0 +1,194 @@
+import { type Clock, wait } from "../../../domain/clock/clock.ts";
+import { MINUTE_MS } from "../../../domain/clock/duration.ts";
+import { messageOf } from "../../../domain/error.ts";
+import type { Logger } from "../../../domain/log.ts";
+import { isPassing } from "./batch.ts";
+import { ConnectionLost } from "./connection.ts";
+import type { Sql } from "./sql.ts";
+import type { NodeLife } from "./writer.ts";
+
+/** The readings of the machine's clocks at one moment. */
+export interface Moment {
+  readonly monotonic: number;
+  readonly wall: number;
+  readonly uptime: number;
+}
+
+/**
+ * Tells whether the other nodes may take this one for dead: they may once its last good heartbeat was begun too long
+ * ago. It is decided at the moment of asking, so a process that was stopped is told the truth by its first question.
+ */
+export class Lifeline {
+  readonly #clock: Clock;
+  readonly #msMax: number;
+  #heard: Moment | null = null;
+
+  constructor(clock: Clock, msMax: number) {
+    this.#clock = clock;
+    this.#msMax = msMax;
+  }
+
+  /** The beginning of a heartbeat, to be given to {@link hold} when it was answered. */
+  begin(): Moment {
+    const clock = this.#clock;
+    return { monotonic: clock.monotonic(), wall: clock.now(), uptime: clock.uptime() };
+  }
+
+  hold(begun: Moment): void {
+    this.#heard = begun;
+  }
+
+  /** From now on it is cut, until it is held again. */
+  cut(): void {
+    this.#heard = null;
+  }
+
+  get isCut(): boolean {
+    return this.leftMs <= 0;
+  }
+
+  /** How long it holds yet if nothing is heard. */
+  get leftMs(): number {
+    return this.#heard === null ? 0 : this.#msMax - this.#passedMs(this.#heard);
+  }
+
+  /** How long nothing has been heard. */
+  get silentMs(): number {
+    return this.#heard === null ? Infinity : this.#passedMs(this.#heard);
+  }
+
+  #passedMs({ monotonic, wall, uptime }: Moment): number {
+    const passedMs = this.#clock.monotonic() - monotonic;
+    // The monotonic clock stands still while a machine sleeps. The uptime, which does not, costs 10 µs: it is read when
+    // the wall clock says that it may matter.
+    if (passedMs > this.#msMax || this.#clock.now() - wall <= this.#msMax) return passedMs;
+    return Math.max(passedMs, this.#clock.uptime() - uptime);
+  }
+}
+
+/** A life that is awaited, or has begun. */
+export interface AwaitedLife extends PromiseWithResolvers<NodeLife> {
+  begun: NodeLife | null;
+}
+
+export function newAwaitedLife(): AwaitedLife {
+  return { ...Promise.withResolvers<NodeLife>(), begun: null };
+}
+
+const PAUSE_MS_MIN = 250;
+const PAUSE_MS_MAX = 30_000;
+// A node that has gone on for this long begins with a short pause again.
+const FORGET_MS = 5 * MINUTE_MS;
+
+interface RejoinParts {
+  readonly clock: Clock;
+  readonly log: Logger | undefined;
+}
+
+/** How a node joins again: after a pause that doubles with each failure soon after another. */
+export class Rejoin {
+  readonly #parts: RejoinParts;
+  /** Aborted when the node leaves. */
+  readonly #closing: AbortSignal;
+  #pauseMs = 0;
+  /** Monotonic. */
+  #failedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: RejoinParts, closing: AbortSignal) {
+    this.#parts = parts;
+    this.#closing = closing;
+  }
+
+  /** A life, or an attempt to join, failed now. */
+  noteFailure(): void {
+    const now = this.#parts.clock.monotonic();
+    if (now - this.#failedAt > FORGET_MS) this.#pauseMs = 0;
+    this.#pauseMs = Math.min(Math.max(2 * this.#pauseMs, PAUSE_MS_MIN), PAUSE_MS_MAX);
+    this.#failedAt = now;
+  }
+
+  /** Joins after the pause, and rejects as `join` does. Returns without joining once the node leaves. */
+  async try(join: () => Promise<void>): Promise<void> {
+    const { clock, log } = this.#parts;
+    const signal = this.#closing;
+    const leftMs = Math.max(0, this.#failedAt + this.#pauseMs - clock.monotonic());
+    await wait(leftMs, { clock, signal });
+    if (signal.aborted) return;
+    try {
+      await join();
+    } catch (error) {
+      // A database that restarts is back soon. Any other reason concerns the operator.
+      if (signal.aborted || error instanceof ConnectionLost || isPassing(error)) throw error;
+      this.noteFailure();
+      log?.warn({ reason: messageOf(error) }, "this node cannot join again yet; it tries on");
+      throw error;
+    }
+    log?.info({}, "this node joined again");
+  }
+}
+
+/** The last transactions of a node's life that it was told are committed. */
+export interface LastCommits {
+  readonly nodeSeq: number;
+  /** Their ids, by stripe. */
+  readonly lastCommits: ReadonlyMap<number, string>;
+}
+
+interface FoundCommit {
+  readonly xid: string;
+  /** Null where the server has not come to this id yet. */
+  readonly status: string | null;
+  /** Who locked the stripe last: the lower half of its id. */
+  readonly locker: string;
+}
+
+const FIND_NODE = `SELECT 1 FROM nodes WHERE seq = $1`;
+
+// The status of a transaction from long ago is not kept.
+const FIND_COMMITS = `
+  SELECT a.xid, s.xmax::text AS locker, CASE WHEN a.xid::xid8 < pg_snapshot_xmax(pg_current_snapshot())
+    THEN coalesce(pg_xact_status(a.xid::xid8), 'committed') END AS status
+  FROM unnest($2::int[], $3::text[]) AS a (stripe, xid)
+    JOIN stripes AS s ON s.stripe = a.stripe AND s.node_seq = $1`;
+
+/**
+ * True when the server lacks something of this: a standby was promoted that had not got it yet. Nothing is known of
+ * stripes that were taken away, which ends the life as well.
+ */
+export async function hasLostCommits(
+  sql: Sql,
+  { nodeSeq, lastCommits }: LastCommits,
+): Promise<boolean> {
+  const [node, commits] = await Promise.all([
+    sql.get(FIND_NODE, [nodeSeq]),
+    sql.all<FoundCommit>(FIND_COMMITS, [
+      nodeSeq,
+      [...lastCommits.keys()],
+      [...lastCommits.values()],
+    ]),
+  ]);
+  return node === undefined || commits.some(isLost);
+}
+
+// A server that has lost a transaction gives its id to another one, which may have committed. But it has then lost, too,
+// that the stripe was locked so late.
+function isLost({ xid, status, locker }: FoundCommit): boolean {
+  if (status !== "committed") return true;
+  const isCleanedUp = locker === "0";
+  return !isCleanedUp && BigInt.asIntN(32, BigInt(locker) - BigInt(xid)) < 0n;
+}
+
+/** True if the work settles within the time. Rejects as the work does. */
+export async function settlesWithin(
+  work: Promise<unknown>,
+  ms: number,
+  clock: Clock,
+): Promise<boolean> {
+  const timeout = new AbortController();
+  const late = wait(ms, { clock, signal: timeout.signal }).then(() => false);
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    timeout.abort();
+  }
+}
