@@ -8,8 +8,13 @@ import {
 } from "../api/lease.ts";
 import { type JsonSchema, memberNames } from "../api/schema.ts";
 import { isId } from "../domain/id.ts";
-import { isDeeperThan } from "../domain/json/json-build.ts";
-import { JSON_DEPTH_MAX, type JsonObject, isJsonObject, toJsonText } from "../domain/json/json.ts";
+import {
+  JSON_DEPTH_MAX,
+  type JsonObject,
+  isDeeperThan,
+  isJsonObject,
+  toJsonText,
+} from "../domain/json/json.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
 import type { Offload } from "../domain/offload.ts";
 import type { StatusDetail } from "../domain/status.ts";

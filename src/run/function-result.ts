@@ -1,5 +1,4 @@
-import { isDeeperThan } from "../domain/json/json-build.ts";
-import { JSON_DEPTH_MAX } from "../domain/json/json.ts";
+import { JSON_DEPTH_MAX, isDeeperThan } from "../domain/json/json.ts";
 import { type RunResult, toRunResult } from "./run-result.ts";
 
 /**

@@ -4,15 +4,15 @@ import { describe, test } from "node:test";
 
 import fc from "fast-check";
 
-import { isDeeperThan } from "../../src/domain/json/json-build.ts";
 import {
-  compactJson,
-  isJsonObject,
   JSON_DEPTH_MAX,
+  type JsonReading,
+  compactJson,
+  isDeeperThan,
+  isJsonObject,
   parseJsonBytes,
   toJsonText,
   toPlainNumber,
-  type JsonReading,
 } from "../../src/domain/json/json.ts";
 import { cpuMsOf } from "../helpers/cpu-time.ts";
 
