@@ -14,38 +14,6 @@ export type SearchedState = TaskState | "ready" | "waiting" | "delayed";
 /** The state of a webhook in a search. `retrying` failed and is being retried. */
 export type SearchedDelivery = DeliveryState | "waiting" | "retrying";
 
-/** The conditions of a search; null is any, and all must hold. */
-export interface TaskSearch {
-  readonly id: string | null;
-  readonly login: string | null;
-  readonly states: readonly SearchedState[] | null;
-  /** One of its webhooks is in one of these states; with a host, the webhook to that host is. */
-  readonly deliveries: readonly SearchedDelivery[] | null;
-  readonly type: string | null;
-  readonly tag: string | null;
-  /** A host that one of its webhooks goes to, as deliveries are stored. */
-  readonly host: string | null;
-  readonly code: number | null;
-  /** Inclusive. */
-  readonly createdAfter: number | null;
-  /** Exclusive. */
-  readonly createdBefore: number | null;
-}
-
-/** Finds everything. */
-export const ANY_TASK: TaskSearch = {
-  id: null,
-  login: null,
-  states: null,
-  deliveries: null,
-  type: null,
-  tag: null,
-  host: null,
-  code: null,
-  createdAfter: null,
-  createdBefore: null,
-};
-
 /** Every state that can be searched for, in the order in which {@link formatTaskSearch} writes them. */
 export const SEARCHED_STATES: readonly SearchedState[] = [
   ...TASK_STATES,
@@ -63,29 +31,102 @@ export const SEARCHED_DELIVERIES: readonly SearchedDelivery[] = [
   "refused",
 ];
 
+/** A condition that a search may have. */
+interface Filter<Value> {
+  /** The name before the colon. */
+  readonly word: string;
+  readonly ruleAt: (now: number) => Rule<Value>;
+  /** Writes a value as the rule reads it. */
+  readonly write: (value: Value) => string;
+}
+
+/** What tasks can be searched by. The conditions of the stores have the same names. */
+const FILTERS = {
+  id: filter("id", TASK_ID),
+  login: filter("account", LOGIN),
+  states: someOf("state", SEARCHED_STATES),
+  /** One of its webhooks is in one of these states; with a host, the webhook to that host is. */
+  deliveries: someOf("delivery", SEARCHED_DELIVERIES),
+  // A refused task keeps what was posted as its type.
+  type: filter(
+    "type",
+    wordRule("the name of a type", (text) => (text === "" ? null : text)),
+  ),
+  tag: filter("tag", TAG),
+  /** A host that one of its webhooks goes to, as deliveries are stored. */
+  host: filter("host", HOST),
+  code: filter(
+    "code",
+    wordRule("a status code of five digits, such as 50010", (text) =>
+      /^[1-9]\d{4}$/.test(text) ? Number(text) : null,
+    ),
+  ),
+  /** Inclusive. */
+  createdAfter: time("after"),
+  /** Exclusive. */
+  createdBefore: time("before"),
+};
+
+type Field = keyof typeof FILTERS;
+
+/** The conditions of a search; null is any, and all must hold. */
+export type TaskSearch = {
+  readonly [Name in Field]: Parameters<(typeof FILTERS)[Name]["write"]>[0] | null;
+};
+
+const FIELDS = Object.keys(FILTERS) as readonly Field[];
+
+/** Finds everything. */
+export const ANY_TASK = Object.fromEntries(FIELDS.map((field) => [field, null])) as TaskSearch;
+
+function filter<Value extends string | number>(word: string, rule: Rule<Value>): Filter<Value> {
+  return { word, ruleAt: () => rule, write: String };
+}
+
+function time(word: string): Filter<number> {
+  return { word, ruleAt: instantSeenFrom, write: timeText };
+}
+
+/** Some of these words, each once and in their order; upper and lower case are the same. */
+function someOf<Item extends string>(
+  word: string,
+  known: readonly Item[],
+): Filter<readonly Item[]> {
+  const inOrder = (given: readonly string[]): readonly Item[] =>
+    known.filter((each) => given.includes(each));
+  const takes = `${known.join(", ")}, or several of them with commas between`;
+  const rule = wordRule(takes, (text) => {
+    const given = text.toLowerCase().split(",");
+    return given.every((each) => known.some((item) => item === each)) ? inOrder(given) : null;
+  });
+  return { word, ruleAt: () => rule, write: (value) => inOrder(value).join(",") };
+}
+
+function wordRule<T>(takes: string, read: (text: string) => T | null): Rule<T> {
+  return textRule({ takes, hint: "TEXT", schema: { type: "string" }, read });
+}
+
 /** The result of {@link parseTaskSearch}; `problem` is a sentence that tells how to fix the text. */
 export type ParsedTaskSearch = { readonly search: TaskSearch } | { readonly problem: string };
 
 /**
- * Reads a search: words between spaces, all of which must hold. `NAME:VALUE` is one of {@link FIELDS}; a bare UUID is
+ * Reads a search: words between spaces, all of which must hold. `NAME:VALUE` is one of {@link FILTERS}; a bare UUID is
  * an id, any other bare word a tag. Text in double quotes is one value, with \" and \\ inside. Times are RFC 3339, a
  * day, or an age before `now`: 30m, 2h, 7d.
  */
 export function parseTaskSearch(text: string, now: number): ParsedTaskSearch {
   const words = splitWords(text);
   if ("problem" in words) return words;
-  const rules = rulesAt(now);
   let search = ANY_TASK;
-  const given = new Set<keyof TaskSearch>();
+  const given = new Set<Field>();
   for (const word of words.words) {
     const { value, shown } = word;
     const name = word.name ?? (TASK_ID.parse(value).kind === "value" ? "id" : "tag");
-    if (!isSearchName(name)) return { problem: unreadable(shown, unknownName(name, value)) };
-    const parsed = parseText<unknown>(rules[name], value);
-    if (parsed.kind === "fault") {
-      return { problem: unreadable(shown, `it takes ${rules[name].takes}`) };
-    }
-    const field = FIELDS[name];
+    const field = FIELDS.find((each) => FILTERS[each].word === name);
+    if (field === undefined) return { problem: unreadable(shown, unknownName(name, value)) };
+    const rule: Rule<unknown> = FILTERS[field].ruleAt(now);
+    const parsed = parseText(rule, value);
+    if (parsed.kind === "fault") return { problem: unreadable(shown, `it takes ${rule.takes}`) };
     if (given.has(field)) return { problem: twice(shown, field) };
     given.add(field);
     search = { ...search, [field]: parsed.value };
@@ -98,80 +139,13 @@ export function parseTaskSearch(text: string, now: number): ParsedTaskSearch {
  * Each search has one text.
  */
 export function formatTaskSearch(search: TaskSearch): string {
-  const { id, login, states, deliveries, type, tag, host, code } = search;
-  const parts: readonly (readonly [name: SearchName, value: string | null])[] = [
-    ["id", id],
-    ["account", login],
-    ["state", states === null ? null : inOrder(SEARCHED_STATES, states).join(",")],
-    ["delivery", deliveries === null ? null : inOrder(SEARCHED_DELIVERIES, deliveries).join(",")],
-    ["type", type],
-    ["tag", tag],
-    ["host", host],
-    ["code", code === null ? null : String(code)],
-    ["after", timeWord(search.createdAfter)],
-    ["before", timeWord(search.createdBefore)],
-  ];
-  const words = parts.flatMap(([name, value]) =>
-    value === null ? [] : [`${name}:${quotedWhereNeeded(value)}`],
-  );
-  return words.join(" ");
-}
-
-/** The meaning of the words of each name, in the order in which they are written. */
-const FIELDS = {
-  id: "id",
-  account: "login",
-  state: "states",
-  delivery: "deliveries",
-  type: "type",
-  tag: "tag",
-  host: "host",
-  code: "code",
-  after: "createdAfter",
-  before: "createdBefore",
-} as const satisfies Readonly<Record<string, keyof TaskSearch>>;
-
-type SearchName = keyof typeof FIELDS;
-
-function isSearchName(name: string): name is SearchName {
-  return Object.hasOwn(FIELDS, name);
-}
-
-type SearchRules = {
-  readonly [Name in SearchName]: Rule<NonNullable<TaskSearch[(typeof FIELDS)[Name]]>>;
-};
-
-function rulesAt(now: number): SearchRules {
-  const time = instantSeenFrom(now);
-  return { ...RULES, after: time, before: time };
-}
-
-const RULES = {
-  id: TASK_ID,
-  account: LOGIN,
-  state: someOf(SEARCHED_STATES),
-  delivery: someOf(SEARCHED_DELIVERIES),
-  // A refused task keeps what was posted as its type.
-  type: word("the name of a type", (text) => (text === "" ? null : text)),
-  tag: TAG,
-  host: HOST,
-  code: word("a status code of five digits, such as 50010", (text) =>
-    /^[1-9]\d{4}$/.test(text) ? Number(text) : null,
-  ),
-};
-
-function word<T>(takes: string, read: (text: string) => T | null): Rule<T> {
-  return textRule({ takes, hint: "TEXT", schema: { type: "string" }, read });
-}
-
-/** Some of these words, each once and in their order; upper and lower case are the same. */
-function someOf<Item extends string>(known: readonly Item[]): Rule<readonly Item[]> {
-  return word(`${known.join(", ")}, or several of them with commas between`, (text) => {
-    const given = text.toLowerCase().split(",");
-    return given.every((each) => known.some((item) => item === each))
-      ? inOrder(known, given)
-      : null;
+  const words = FIELDS.flatMap((field) => {
+    // Each filter writes the values of its own field.
+    const { word, write } = FILTERS[field] as Filter<unknown>;
+    const value = search[field];
+    return value === null ? [] : [`${word}:${quotedWhereNeeded(write(value))}`];
   });
+  return words.join(" ");
 }
 
 interface Word {
@@ -246,23 +220,12 @@ function quotedWhereNeeded(value: string): string {
   return `"${value.replaceAll(/["\\]/gu, String.raw`\$&`)}"`;
 }
 
-function inOrder<Item extends string>(
-  order: readonly Item[],
-  given: readonly string[],
-): readonly Item[] {
-  return order.filter((each) => given.includes(each));
-}
-
 function unknownName(name: string, value: string): string {
   const tag = quotedWhereNeeded(`${name}:${value}`);
-  return `'${name}' is not known; known are ${Object.keys(FIELDS).join(", ")}, and a tag with a colon is written tag:${tag}`;
+  return `'${name}' is not known; known are ${FIELDS.map((field) => FILTERS[field].word).join(", ")}, and a tag with a colon is written tag:${tag}`;
 }
 
-function timeWord(time: number | null): string | null {
-  return time === null ? null : timeText(time);
-}
-
-function twice(shown: string, field: keyof TaskSearch): string {
+function twice(shown: string, field: Field): string {
   const mend =
     field === "tag"
       ? 'a task has one tag; write a tag with spaces in quotes, such as tag:"a b"'
