@@ -1,9 +1,16 @@
-import { Agent as HttpAgent, request as requestHttp } from "node:http";
-import type { AgentOptions, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import {
+  Agent as HttpAgent,
+  type AgentOptions,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as requestHttp,
+} from "node:http";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 
+import { codeOf } from "../domain/error.ts";
 import { GrowingBytes, boundChunks, dropRest } from "../domain/json/chunks.ts";
-import { serviceFailure } from "./service-failure.ts";
+import { CLOSED, answerFailure, connectFailure, isTlsFailure, tlsFailure } from "./failure.ts";
 import { trustContext } from "./trust.ts";
 
 /** The result of one request. Every `error` is one of a few fixed phrases and names no address. */
@@ -61,6 +68,8 @@ export interface ServiceClientOptions {
   readonly socketsMax: number;
   /** Authorities to trust as well, as PEM. */
   readonly authorities?: readonly string[];
+  /** False accepts any certificate. */
+  readonly isCertificateChecked?: boolean;
 }
 
 /** How much is read of an answer other than 2xx: its status decides, its body is for people. */
@@ -75,26 +84,22 @@ const INFORMATIONAL_MAX = 10;
 /**
  * Makes a client for services that the operator configured: no rule for webhooks applies. The system resolves the
  * names; no redirect is followed, nothing is decompressed, proxy variables are ignored. Certificates are checked,
- * whatever NODE_TLS_REJECT_UNAUTHORIZED says, against the authorities of {@link trustContext}. Idle connections are kept for 4 s and keep no process alive. Beyond `socketsMax` requests at
- * once the next one waits.
+ * whatever NODE_TLS_REJECT_UNAUTHORIZED says, against the authorities of {@link trustContext}. Idle connections are kept
+ * for 4 s and keep no process alive. Beyond `socketsMax` requests in progress the next one waits.
  */
 export function createServiceClient(options: ServiceClientOptions): ServiceClient {
-  const { authorities = [] } = options;
   const turns = new Turns(options.socketsMax);
   const agents = new Map<string, Agent>();
   let isClosed = false;
   const ask = async (url: URL, asked: ServiceRequest): Promise<ServiceAnswer> => {
-    const agent = agents.get(url.protocol) ?? newAgent(url, POOL, authorities);
+    const agent = agents.get(url.protocol) ?? newAgent(url, POOL, options);
     agents.set(url.protocol, agent);
     if (!(await turns.take(asked.signal))) return { kind: "aborted" };
     try {
-      const first = await askOnce(url, { asked, agent });
+      const first = await askOnce(url, asked, agent);
       if (!first.isStale || isClosed) return first.answer;
-      // The server closed an idle connection just as it was used again. Nobody is to blame, so nobody sees it.
-      const second = await askOnce(url, {
-        asked,
-        agent: newAgent(url, { keepAlive: false }, authorities),
-      });
+      // The server closed an idle connection just as it was used again, which is not a failure.
+      const second = await askOnce(url, asked, newAgent(url, { keepAlive: false }, options));
       return second.answer;
     } finally {
       turns.give();
@@ -114,8 +119,13 @@ const POOL: AgentOptions = { keepAlive: true, timeout: IDLE_MS_MAX };
 
 type Agent = HttpAgent | HttpsAgent;
 
-function newAgent({ protocol }: URL, options: AgentOptions, authorities: readonly string[]): Agent {
+function newAgent(
+  { protocol }: URL,
+  options: AgentOptions,
+  { authorities, isCertificateChecked = true }: ServiceClientOptions,
+): Agent {
   if (protocol !== "https:") return new HttpAgent(options);
+  if (!isCertificateChecked) return new HttpsAgent({ ...options, rejectUnauthorized: false });
   const secureContext = trustContext(authorities);
   return new HttpsAgent({ ...options, rejectUnauthorized: true, secureContext });
 }
@@ -126,18 +136,9 @@ interface Ended {
   readonly isStale: boolean;
 }
 
-interface AskOptions {
-  readonly asked: ServiceRequest;
-  readonly agent: Agent;
-}
-
-function askOnce(url: URL, options: AskOptions): Promise<Ended> {
-  if (options.asked.signal.aborted) {
-    return Promise.resolve({ answer: { kind: "aborted" }, isStale: false });
-  }
-  return new Promise((resolve) => {
-    new OpenRequest(options.asked, resolve).start(url, options.agent);
-  });
+async function askOnce(url: URL, asked: ServiceRequest, agent: Agent): Promise<Ended> {
+  if (asked.signal.aborted) return { answer: { kind: "aborted" }, isStale: false };
+  return new Promise((resolve) => new OpenRequest(asked, resolve).start(url, agent));
 }
 
 /** request written → status read → body read → closed; the first decision counts. */
@@ -320,4 +321,63 @@ class Turns {
     if (next === undefined) this.#left += 1;
     else next();
   }
+}
+
+// Codes of the system's own look-up of a name, which webhooks never use.
+const LOOKUP_FAILURES: ReadonlyMap<string, string> = new Map([
+  ["ENOTFOUND", "name not found"],
+  ["EAI_AGAIN", "name server did not answer"],
+]);
+
+/**
+ * Why a service brought no whole answer; a null error is a connection that closed without one. `hasBegun` is true
+ * when the status had come. Bytes that are not HTTP are `malformed`, everything else is `unreachable`.
+ */
+export function serviceFailure(
+  error: unknown,
+  { hasBegun }: { readonly hasBegun: boolean },
+): { readonly kind: "malformed" | "unreachable"; readonly error: string } {
+  const code = codeOf(error) ?? "";
+  if (code.startsWith("HPE_")) return { kind: "malformed", error: answerFailure(error) };
+  if (hasBegun) return { kind: "unreachable", error: "answer broke off" };
+  return { kind: "unreachable", error: LOOKUP_FAILURES.get(code) ?? connectionFailure(error) };
+}
+
+function connectionFailure(error: unknown): string {
+  const code = codeOf(error) ?? "";
+  if (code === "" || code === "ECONNRESET" || code === "EPIPE") return CLOSED;
+  if (isTlsFailure(error)) return tlsFailure(error);
+  return code.startsWith("ERR_SSL_") ? "TLS failed" : connectFailure(error);
+}
+
+/** The result of a GET. A failure is one of a few fixed phrases. */
+export type Probe =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly body: string;
+      /** `dev` of a daemon for development. */
+      readonly mode: string | null;
+    }
+  | { readonly kind: "failed"; readonly error: string };
+
+// Our own responses are one line; a longer one comes from some other program.
+const PROBE_BYTES_MAX = 4096;
+
+/** Sends one GET on a connection of its own, until `signal`. Of a longer 2xx response the body is not read. */
+export async function probe(
+  url: URL,
+  options: { readonly isCertificateChecked: boolean; readonly signal: AbortSignal },
+): Promise<Probe> {
+  const { isCertificateChecked, signal } = options;
+  const client = createServiceClient({ socketsMax: 1, isCertificateChecked });
+  const headers = { accept: "application/json" };
+  const answer = await client.get(url, { headers, bytesMax: PROBE_BYTES_MAX, signal });
+  client.close();
+  if (answer.kind === "aborted") return { kind: "failed", error: "no answer in time" };
+  if (answer.kind === "too_long") return { ...answer, kind: "answered", body: "", mode: null };
+  if (answer.kind !== "answered") return { kind: "failed", error: answer.error };
+  const mode = answer.headers["x-postbackd-mode"]?.toString() ?? null;
+  const body = answer.body.toString("utf8", 0, PROBE_BYTES_MAX);
+  return { kind: "answered", status: answer.status, body, mode };
 }

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 
 import type { Config } from "../config/config.ts";
 import { CONNECTION_REFUSED } from "../deliver/failure.ts";
-import { type Probe, probe } from "../deliver/health-probe.ts";
+import { type Probe, probe } from "../deliver/service-client.ts";
 import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/account.ts";
 import { newSignInToken } from "../domain/account/credentials.ts";
 import { toLoopback } from "../domain/address/address.ts";
