@@ -157,7 +157,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "listen/*",
     imports: [
-      ...["api/*", "domain/*", "deliver/pem-file.ts", "deliver/resolver.ts", "deliver/send.ts"],
+      ...["api/*", "domain/*", "deliver/resolver.ts", "deliver/send.ts"],
       ...["deliver/service-client.ts", "deliver/service-retry.ts", "deliver/trust.ts"],
     ],
     packages: [],

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-import { TAKEN_BACK } from "../../src/deliver/unsent-result.ts";
+import { TAKEN_BACK } from "../../src/deliver/attempt.ts";
 import { DatabaseView } from "../kit/database-view.ts";
 import type { Arrival } from "./ledger.ts";
 

@@ -30,7 +30,7 @@ import { type ConfigInForce, type SetLevel, reloader } from "./reload.ts";
 export { DatabaseError } from "../ops/database-of.ts";
 export type { DaemonOptions } from "./compose.ts";
 export { NOT_RELOADED } from "./reload.ts";
-export { TlsFileError } from "../deliver/pem-file.ts";
+export { TlsFileError } from "../deliver/trust.ts";
 export { ListenError } from "../http/server/listen.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 

@@ -9,10 +9,9 @@ import {
   type Store,
 } from "../store/store.ts";
 import type { FairQueue } from "./fair-queue.ts";
-import type { LoopDeps } from "./loop.ts";
+import type { LoopDeps, Steps } from "./loop.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 import { LoadSum, type Load } from "./slots.ts";
-import type { Steps } from "./steps.ts";
 import type { TimeShifts } from "./time-shifts.ts";
 
 /** An attempt that this node has claimed: it is in flight on disk, and is sent as soon as its lane gets a slot. */
@@ -32,7 +31,7 @@ export function loadOf(attempts: readonly ClaimedAttempt[]): Load {
   return sum;
 }
 
-export interface ClaimsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface ClaimsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly cluster: Pick<Cluster, "self" | "isMember">;
   readonly store: Pick<Store, "claimAttempts">;
   readonly queue: FairQueue;

@@ -23,16 +23,15 @@ import {
   type LeftWork,
   type Store,
 } from "../store/store.ts";
+import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./attempt.ts";
 import { Claims, loadOf, type OwnAttempt } from "./claims.ts";
 import { FailureLines } from "./failure-lines.ts";
 import { FairQueue, HEALTHY_MAX, type Pace } from "./fair-queue.ts";
 import type { HealthRecord } from "./health-record.ts";
-import type { LoopDeps, Part } from "./loop.ts";
+import { type LoopDeps, type Part, Steps } from "./loop.ts";
 import { isRejected, persist, type PersistDeps } from "./persist.ts";
 import type { AttemptClass, SlotLimits } from "./slots.ts";
-import { Steps } from "./steps.ts";
 import { TimeShifts } from "./time-shifts.ts";
-import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./unsent-result.ts";
 
 /** The part of the store that this dispatcher uses. */
 export type DeliveryQueue = Pick<

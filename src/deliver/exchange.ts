@@ -2,9 +2,8 @@ import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
-import { AnswerReader, type AnswerFault } from "./answer-reader.ts";
-import { answerFailure, CLOSED } from "./failure.ts";
-import { requestHead } from "./request-head.ts";
+import { type AnswerFault, AnswerReader } from "./answer-reader.ts";
+import { CLOSED, answerFailure } from "./failure.ts";
 
 /** The result of one request on one connection. */
 export type Exchange =
@@ -34,7 +33,7 @@ export type Exchange =
   | { readonly kind: "cut" };
 
 /** Whoever may cut an exchange off. */
-export interface ExchangeLimit {
+interface ExchangeLimit {
   readonly isCut: boolean;
   /** Calls back at most once, when it is cut; null forgets who was to be called. */
   whenCut(listener: (() => void) | null): void;
@@ -192,4 +191,26 @@ class OpenExchange {
     if (end.kind !== "answered" || !end.isReusable) socket.destroy();
     this.#resolve(end);
   }
+}
+
+const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+// Whatever could end a line, or be read in two ways, is in no value; the target of a request has no spaces either.
+const VALUE = /^[\t\x20-\x7e]*$/;
+const TARGET = /^[\x21-\x7e]+$/;
+
+/**
+ * The head of a request as text of ASCII characters, with the empty line behind it. Null when it cannot be written:
+ * nothing in it may begin another line. Host, Content-Length and Connection are written here and nowhere else.
+ */
+function requestHead(request: SendRequest): string | null {
+  const { method, target, headers, body } = request;
+  const { hostHeader, requestTarget } = target;
+  if (!TARGET.test(requestTarget) || !TARGET.test(hostHeader)) return null;
+  let head = `${method} ${requestTarget} HTTP/1.1\r\nHost: ${hostHeader}\r\n`;
+  for (const [name, value] of Object.entries(headers)) {
+    if (!NAME.test(name) || !VALUE.test(value)) return null;
+    head += `${name}: ${value}\r\n`;
+  }
+  if (method === "POST") head += `Content-Length: ${Buffer.byteLength(body ?? "")}\r\n`;
+  return `${head}Connection: keep-alive\r\n\r\n`;
 }

@@ -207,7 +207,7 @@ export class LaneState implements Standing {
 }
 
 /** Due queues that get slots by the same rule. */
-export interface DueGroup extends Standing {
+interface DueGroup extends Standing {
   readonly class: AttemptClass;
   /**
    * Those that hold least come first, then by turn: if the first has no room, no other has. So each account has as many

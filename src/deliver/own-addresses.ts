@@ -16,7 +16,7 @@ export interface AddressList {
   read(): readonly string[];
 }
 
-export interface OwnAddressesOptions {
+interface OwnAddressesOptions {
   readonly log: Pick<Logger, "warn">;
   /** The system's lists unless given. */
   readonly lists?: readonly AddressList[];

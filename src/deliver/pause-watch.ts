@@ -3,7 +3,7 @@ import type { DeliveryPause, Store } from "../store/store.ts";
 import { Loop, type LoopDeps } from "./loop.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
-export interface PauseWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface PauseWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "listDeliveryPauses">;
   readonly deliveries: {
     /** Pauses these webhooks and no others. Settles when the lanes that were resumed are known again. */

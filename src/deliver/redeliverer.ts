@@ -2,7 +2,7 @@ import type { LaneRef, RedeliveryOrder, Store } from "../store/store.ts";
 import { Loop, type LoopDeps } from "./loop.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
-export interface RedelivererDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface RedelivererDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   /** These lanes have an attempt due, and that is on disk. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   readonly store: Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;

@@ -1,10 +1,9 @@
 import { Resolver as DnsResolver } from "node:dns/promises";
+import { readFileSync, statSync } from "node:fs";
+import { isIP } from "node:net";
 
 import type { Clock } from "../domain/clock/clock.ts";
 import { codeOf } from "../domain/error.ts";
-import { toDialOrder } from "./dial-order.ts";
-import { openHostsFile, watchFile } from "./hosts-file.ts";
-import { LookUpTurns } from "./look-up-turns.ts";
 
 /** The addresses of a name. A failure is one of a few fixed phrases, safe to show. */
 export type Resolution =
@@ -230,4 +229,168 @@ function untilAborted(pending: Promise<Resolution>, signal: AbortSignal): Promis
       resolve(resolution);
     });
   });
+}
+
+/**
+ * Makes a function that answers the addresses that the hosts file lists for a host (lower case), in the file's order;
+ * none when it lists none, or cannot be read. It reads the file at its first call, and again within 100 ms of a change.
+ */
+function openHostsFile(path: string, clock: Clock): (host: string) => readonly string[] {
+  const hasChanged = watchFile(path, clock);
+  let names: ReadonlyMap<string, readonly string[]> = new Map();
+  return (host) => {
+    if (hasChanged()) names = readNames(path);
+    return names.get(host) ?? [];
+  };
+}
+
+// A look at the file costs 8 µs: looking every time would take a twelfth of a core at 10,000 attempts/s.
+const LOOK_MS = 100;
+
+/**
+ * Makes a function that says whether a file has changed since the function last said so. The first call says true. It
+ * looks at the file every 100 ms at most, so a change may go unnoticed for that long.
+ */
+function watchFile(path: string, clock: Clock): () => boolean {
+  let seen: string | null = null;
+  let lookAt = -Infinity;
+  return () => {
+    const now = clock.monotonic();
+    if (now < lookAt) return false;
+    lookAt = now + LOOK_MS;
+    const stamp = stampOf(path);
+    if (stamp === seen) return false;
+    seen = stamp;
+    return true;
+  };
+}
+
+// Compares size and inode too: a tool that renames a new file into place may keep the old time.
+function stampOf(path: string): string {
+  try {
+    const { mtimeNs, size, ino } = statSync(path, { bigint: true });
+    return `${mtimeNs} ${size} ${ino}`;
+  } catch {
+    // A file that is missing or out of reach counts as empty until it appears.
+    return "";
+  }
+}
+
+function readNames(path: string): ReadonlyMap<string, readonly string[]> {
+  const names = new Map<string, readonly string[]>();
+  for (const line of readLines(path)) {
+    const [address = "", ...hosts] = (line.split("#", 1)[0] ?? "").trim().split(/\s+/);
+    // macOS has the line "fe80::1%lo0 localhost": an address with a zone is never dialled.
+    if (isIP(address) === 0 || address.includes("%")) continue;
+    for (const host of hosts.map((name) => name.toLowerCase())) {
+      const others = names.get(host) ?? [];
+      if (!others.includes(address)) names.set(host, [...others, address]);
+    }
+  }
+  return names;
+}
+
+function readLines(path: string): readonly string[] {
+  try {
+    return readFileSync(path, "utf8").split("\n");
+  } catch {
+    // The file is missing, a folder or not readable: only the name servers know names then.
+    return [];
+  }
+}
+
+/** The owner of look-ups, which are counted together; null is the daemon's own. */
+type LookUpOwner = number | null;
+
+/** An owner's look-ups, under way and waiting. */
+interface Line {
+  underWay: number;
+  readonly waiting: Set<() => void>;
+}
+
+// A name server that does not answer holds each look-up for 6 s. More at once would be lost on their way to a server
+// that does answer.
+const UNDER_WAY_MAX = 128;
+// An owner may take up to so many times the places that it leaves free: 96 of 128 while it is alone. So a newcomer
+// finds a place at once.
+const TIMES_LEFT = 3;
+
+/**
+ * Limits the look-ups under way and lets owners take turns. The owner with the fewest under way is next; among
+ * equals, the one that has waited longest. An account with a thousand names that nobody answers for delays its own
+ * look-ups only.
+ */
+export class LookUpTurns {
+  /** The owners with look-ups under way or waiting, in the order of their last turns. */
+  readonly #lines = new Map<LookUpOwner, Line>();
+  #underWay = 0;
+
+  /**
+   * Settles when it is this owner's turn, with a function that ends it, to be called once. Settles with null when the
+   * signal is aborted first.
+   */
+  take(owner: LookUpOwner, signal: AbortSignal): Promise<(() => void) | null> {
+    if (signal.aborted) return Promise.resolve(null);
+    const line = this.#lines.get(owner) ?? { underWay: 0, waiting: new Set() };
+    this.#lines.set(owner, line);
+    return new Promise((resolve) => {
+      const begin = (): void => {
+        signal.removeEventListener("abort", cut);
+        resolve(() => this.#end(owner, line));
+      };
+      const cut = (): void => {
+        line.waiting.delete(begin);
+        this.#dropEmpty(owner, line);
+        resolve(null);
+      };
+      signal.addEventListener("abort", cut, { once: true });
+      line.waiting.add(begin);
+      this.#beginNext();
+    });
+  }
+
+  #end(owner: LookUpOwner, line: Line): void {
+    this.#underWay--;
+    line.underWay--;
+    this.#dropEmpty(owner, line);
+    this.#beginNext();
+  }
+
+  // Where the owner with the fewest has no room, no owner has.
+  #beginNext(): void {
+    for (;;) {
+      const waiting = [...this.#lines].filter(([, line]) => line.waiting.size > 0);
+      const least = Math.min(...waiting.map(([, line]) => line.underWay));
+      const [owner, line] = waiting.find(([, each]) => each.underWay === least) ?? [];
+      const [begin] = line?.waiting ?? [];
+      if (owner === undefined || line === undefined || begin === undefined) return;
+      if (line.underWay >= TIMES_LEFT * (UNDER_WAY_MAX - this.#underWay)) return;
+      line.waiting.delete(begin);
+      line.underWay++;
+      this.#underWay++;
+      this.#lines.delete(owner);
+      this.#lines.set(owner, line);
+      begin();
+    }
+  }
+
+  #dropEmpty(owner: LookUpOwner, line: Line): void {
+    if (line.underWay === 0 && line.waiting.size === 0) this.#lines.delete(owner);
+  }
+}
+
+/**
+ * Puts the addresses of a host into the order to dial them. The families take turns (RFC 8305 §4), so that the first
+ * few hold one of each. IPv4 begins: where only one family works, it is IPv4. The order within a family stays. Each
+ * address is in canonical text, with an IPv4-mapped one written as IPv4.
+ */
+export function toDialOrder(addresses: readonly string[]): readonly string[] {
+  const ipv4 = addresses.filter((address) => !isIpv6(address));
+  const ipv6 = addresses.filter(isIpv6);
+  const turns = Array.from({ length: Math.max(ipv4.length, ipv6.length) }, (_, turn) => turn);
+  return turns.flatMap((turn) => [...ipv4.slice(turn, turn + 1), ...ipv6.slice(turn, turn + 1)]);
+}
+
+function isIpv6(address: string): boolean {
+  return address.includes(":");
 }

@@ -7,14 +7,17 @@ import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import { judgeAddresses } from "../domain/webhook/webhook-url.ts";
 import type { AddressesVerdict, UrlPolicy, WebhookTarget } from "../domain/webhook/webhook-url.ts";
 import { AttemptsInFlight, OpenAttempt } from "./attempt.ts";
-import { ConnectionPool, connectionKey } from "./connection-pool.ts";
-import type { Connection } from "./connection-pool.ts";
-import { toDialOrder } from "./dial-order.ts";
-import { dialTcp, dialTls } from "./dial.ts";
-import type { Dialed } from "./dial.ts";
+import {
+  type Connection,
+  ConnectionPool,
+  type Dialed,
+  connectionKey,
+  dialTcp,
+  dialTls,
+} from "./connections.ts";
 import { exchange } from "./exchange.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Resolver } from "./resolver.ts";
+import { type Resolver, toDialOrder } from "./resolver.ts";
 import { trustContext } from "./trust.ts";
 
 export interface SenderOptions {

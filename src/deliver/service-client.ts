@@ -33,7 +33,7 @@ export type ServiceAnswer =
   | { readonly kind: "aborted" };
 
 /** One GET. */
-export interface ServiceGet {
+interface ServiceGet {
   /** By lower-case name. The client adds Host, Content-Length, Connection and Accept-Encoding itself. */
   readonly headers: Readonly<Record<string, string>>;
   /** The most bytes that a 2xx answer may hold; exactly so many are accepted. */
@@ -64,7 +64,7 @@ export interface ServiceClient {
   close(): void;
 }
 
-export interface ServiceClientOptions {
+interface ServiceClientOptions {
   readonly socketsMax: number;
   /** Authorities to trust as well, as PEM. */
   readonly authorities?: readonly string[];

@@ -2,7 +2,7 @@ const FIRST_WAIT_MS = 250;
 const WAIT_MS_MAX = 30_000;
 
 /** The facts that decide the wait before the next request to a service. */
-export interface ServiceFailure {
+interface ServiceFailure {
   /** How many requests have failed so far, this one included. */
   readonly failures: number;
   /** The answer's `Retry-After`; null or undefined where it had none, or where no answer came. */

@@ -3,7 +3,7 @@ import type { Cluster, Store } from "../store/store.ts";
 import type { LoopDeps } from "./loop.ts";
 import { persist, type PersistDeps } from "./persist.ts";
 
-export interface TimeShiftsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface TimeShiftsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "shiftTimes" | "hastenAttempts">;
   readonly cluster: Pick<Cluster, "holds">;
   /** Waits before each retry, counted from the failure. */

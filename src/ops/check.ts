@@ -8,9 +8,9 @@ import {
   TlsFileError,
   certificatesIn,
   pemFault,
+  readAuthorities,
   readPem,
-} from "../deliver/pem-file.ts";
-import { readAuthorities } from "../deliver/trust.ts";
+} from "../deliver/trust.ts";
 import { isLoopbackHost } from "../domain/address/address.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
 import type { Clock } from "../domain/clock/clock.ts";

@@ -2,7 +2,7 @@ import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
 import type { Store } from "../store/store.ts";
 
-export interface AccountWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface AccountWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "listHoldChanges">;
   /**
    * Runs of these accounts must stop, and waits for them must end. Called again for an account that was already

@@ -2,7 +2,7 @@ import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
 import type { Store } from "../store/store.ts";
 
-export interface DelayedTasksDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface DelayedTasksDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "releaseDelayed">;
   /** Tasks of any types were let into the queue. */
   readonly released: () => void;

@@ -2,7 +2,7 @@ import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
 import type { Store } from "../store/store.ts";
 
-export interface EndWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface EndWatchDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "findEndedTasks">;
   /** The tasks that the daemon itself runs now, and those that clients wait for: their ids. */
   readonly watched: () => readonly string[];

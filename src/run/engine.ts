@@ -1,10 +1,9 @@
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "../deliver/delivery-dispatcher.ts";
 import { FailureLines } from "../deliver/failure-lines.ts";
 import { HealthRecord } from "../deliver/health-record.ts";
-import { HeldUpSteps } from "../deliver/held-up-steps.ts";
 import type { Loop, Part } from "../deliver/loop.ts";
 import { PauseWatch } from "../deliver/pause-watch.ts";
-import { persist, type PersistDeps } from "../deliver/persist.ts";
+import { HeldUpSteps, type PersistDeps, persist } from "../deliver/persist.ts";
 import { createRedeliverer } from "../deliver/redeliverer.ts";
 import { everyStep } from "../domain/error.ts";
 import type { LaneGauge } from "../domain/observer.ts";
@@ -30,7 +29,7 @@ import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
 
 type OwnParts = "store" | "cluster" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
 
-export interface EngineDeps
+interface EngineDeps
   extends
     Omit<DeliveryDispatcherDeps, OwnParts>,
     Pick<RunDeps, "clock" | "retentionMs" | "taskEnded"> {

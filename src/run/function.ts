@@ -16,7 +16,7 @@ import type {
 } from "./runner.ts";
 
 /** A function of the program that embeds the daemon, and the bounds of its runs. */
-export interface FunctionRunnerOptions extends RunBounds {
+interface FunctionRunnerOptions extends RunBounds {
   readonly run: TaskFunction;
   /** Called with everything that a function throws while its run lasts, stack and all: for a log, never for clients. */
   readonly threw?: (thrown: unknown, request: RunRequest) => void;

@@ -15,7 +15,7 @@ export interface AnswerFacts {
 }
 
 /** The consequence of an answer for a run: its end, or another request. */
-export type AnswerVerdict =
+type AnswerVerdict =
   | { readonly kind: "decided"; readonly outcome: RunOutcome }
   | { readonly kind: "ask_again"; readonly retryAfter: string | undefined };
 

@@ -14,10 +14,7 @@ import type {
 import { toFailedEnd, type RunDeps, type RunFailure } from "./run-end.ts";
 import type { WorkerType } from "./worker-queues.ts";
 
-export interface LeaseReaperDeps extends Pick<
-  RunDeps,
-  keyof PersistDeps | "retentionMs" | "failed"
-> {
+interface LeaseReaperDeps extends Pick<RunDeps, keyof PersistDeps | "retentionMs" | "failed"> {
   readonly store: Pick<Store, "listDueLeases">;
   /** A type that is no longer a worker type is unknown, but its held leases end all the same. */
   readonly types: ReadonlyMap<string, WorkerType>;

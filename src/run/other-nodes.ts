@@ -3,7 +3,7 @@ import { persist, type PersistDeps } from "../deliver/persist.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { LeftWork, Store } from "../store/store.ts";
 
-export interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly clock: Clock;
   readonly store: Pick<Store, "cluster" | "findWaitingTypes" | "requeueTasks">;
   /** All types of tasks. */

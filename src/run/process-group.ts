@@ -13,7 +13,7 @@ export type ProcessExit =
   | { readonly code: null; readonly signal: string };
 
 /** A started group, or the system's name for the error that kept it from starting (`ENOENT`, `EMFILE`, …). */
-export type ProcessGroupStart =
+type ProcessGroupStart =
   | { readonly kind: "started"; readonly group: ProcessGroup }
   | { readonly kind: "not_started"; readonly errorCode: string };
 

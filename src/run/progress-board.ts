@@ -2,7 +2,7 @@ import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { type TaskProgress } from "../domain/task/run.ts";
 import { StoreError, type ReportedProgress, type Store } from "../store/store.ts";
 
-export interface ProgressBoardDeps extends Pick<LoopDeps, "failed"> {
+interface ProgressBoardDeps extends Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "cluster" | "noteProgress" | "findProgress">;
   /** The number of the run of a task that this node runs itself, now; null for any other. */
   readonly runOf: (id: string) => number | null;

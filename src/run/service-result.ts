@@ -3,14 +3,14 @@ import type { Offload } from "../domain/offload.ts";
 import { parseCommandOutput } from "./command-output.ts";
 import type { RunResult } from "./run-result.ts";
 
-export interface ServiceResult {
+interface ServiceResult {
   readonly result: RunResult;
   /** The body is not JSON and was taken as text. */
   readonly isText: boolean;
 }
 
 /** Reads the body of a service's answer by the rule for a command's stdout, see {@link parseCommandOutput}. */
-export function parseServiceBody({
+function parseServiceBody({
   body,
   bytesMax,
 }: {

@@ -1,7 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
 
-export interface ServiceWatchOptions {
+interface ServiceWatchOptions {
   /** The type whose tasks the service computes. */
   readonly type: string;
   readonly clock: Clock;

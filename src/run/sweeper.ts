@@ -6,7 +6,7 @@ import { readClocks } from "../domain/clock/service-clock.ts";
 import { StoreError, type Cluster, type StaleBefore, type Store } from "../store/store.ts";
 import { QueueExpirer, type QueueExpirerDeps } from "./queue-expirer.ts";
 
-export interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> {
+interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> {
   readonly store: QueueExpirerDeps["store"] &
     Pick<Store, "keepClockReading" | "eraseExpired" | "eraseStale" | "reclaimSpace">;
   readonly cluster: Pick<Cluster, "holds">;

@@ -1,7 +1,6 @@
 import { FailureLines } from "../deliver/failure-lines.ts";
-import type { Part } from "../deliver/loop.ts";
+import { type Part, Steps } from "../deliver/loop.ts";
 import { isRejected, persist } from "../deliver/persist.ts";
-import { Steps } from "../deliver/steps.ts";
 import { decideRun } from "../domain/task/run.ts";
 import { readTrace } from "../domain/task/trace.ts";
 import { isLifeOver, requireMember, type ClaimedTask, type Store } from "../store/store.ts";
@@ -15,7 +14,7 @@ export interface TaskType {
   readonly retries: number;
 }
 
-export interface TaskDispatcherDeps extends RunDeps {
+interface TaskDispatcherDeps extends RunDeps {
   readonly store: Pick<
     Store,
     "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"

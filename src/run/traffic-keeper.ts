@@ -4,7 +4,7 @@ import { HOUR_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Cluster, type Store } from "../store/store.ts";
 
-export interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
+interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "sampleQueues" | "foldTraffic">;
   readonly cluster: Pick<Cluster, "holds">;
   readonly clock: Clock;

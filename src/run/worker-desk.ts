@@ -1,6 +1,5 @@
-import type { Part } from "../deliver/loop.ts";
+import { type Part, Steps } from "../deliver/loop.ts";
 import { persist } from "../deliver/persist.ts";
-import { Steps } from "../deliver/steps.ts";
 import type {
   LeaseBeat,
   LeaseCompletion,
@@ -29,7 +28,7 @@ import { WorkerQueues, type WorkerType } from "./worker-queues.ts";
 export type { ClaimOrder } from "./lease-waiters.ts";
 export type { WorkerType } from "./worker-queues.ts";
 
-export interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"> {
+interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"> {
   readonly store: LeaseStore;
   /** By name. */
   readonly types: ReadonlyMap<string, WorkerType>;

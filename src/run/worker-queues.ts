@@ -20,7 +20,7 @@ interface Queue extends WorkerType {
 }
 
 /** A claim that was begun: what to ask of the store, and what {@link WorkerQueues} must know at its end. */
-export interface QueueClaims {
+interface QueueClaims {
   readonly types: readonly LeaseType[];
   readonly shares: readonly { readonly queue: Queue; readonly claim: Claim }[];
   /** For all types. */

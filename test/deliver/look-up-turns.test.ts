@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LookUpTurns } from "../../src/deliver/look-up-turns.ts";
+import { LookUpTurns } from "../../src/deliver/resolver.ts";
 
 const never = new AbortController().signal;
 

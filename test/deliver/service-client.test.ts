@@ -5,7 +5,11 @@ import type { Socket } from "node:net";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
-import { OTHER_BODY_BYTES_MAX, type ServiceAnswer, serviceFailure } from "../../src/deliver/service-client.ts";
+import {
+  OTHER_BODY_BYTES_MAX,
+  type ServiceAnswer,
+  serviceFailure,
+} from "../../src/deliver/service-client.ts";
 import { TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/deliver/delivery-dispatcher.ts";
-import { HeldUpSteps } from "../../src/deliver/held-up-steps.ts";
-import { persist } from "../../src/deliver/persist.ts";
+import { HeldUpSteps, persist } from "../../src/deliver/persist.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";

@@ -261,8 +261,8 @@ function phrasesIn(path: string): readonly string[] {
 }
 
 const ERROR_SOURCES = [
-  ...["attempt", "dial", "exchange", "failure", "resolver", "send"],
-  ...["delivery-dispatcher", "unsent-result"],
+  ...["attempt", "connections", "exchange", "failure", "resolver", "send"],
+  "delivery-dispatcher",
 ].map((name) => `deliver/${name}.ts`);
 
 // Words to the log and to the store, which no attempt ends with.

@@ -5,7 +5,7 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { TlsFileError } from "../../src/deliver/pem-file.ts";
+import { TlsFileError } from "../../src/deliver/trust.ts";
 import { DAY_MS } from "../../src/domain/clock/duration.ts";
 import { createLogger } from "../../src/log.ts";
 import { readTlsFiles, warnOfValidity } from "../../src/ops/check.ts";

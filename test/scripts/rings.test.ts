@@ -75,7 +75,11 @@ const REFUSED = [
     'import { createHash } from "node:crypto";',
     "what workers and browsers do not have",
   ],
-  ["client/b.ts", 'import { connect } from "../deliver/dial.ts";', "the daemon's own connections"],
+  [
+    "client/b.ts",
+    'import { connect } from "../deliver/connections.ts";',
+    "the daemon's own connections",
+  ],
   ["dashboard/b.ts", 'import { createHash } from "node:crypto";', "what no browser has"],
   ["dashboard/part/a.tsx", 'import { H3 } from "h3";', "another ring's package"],
   ["dashboard/task/a.tsx", 'import { ask } from "../../http/app.ts";', "the server, from below"],
