@@ -91,7 +91,7 @@ export const RINGS: readonly Ring[] = [
   // Webhooks, and what every connection that the program opens is made with: it knows no task.
   {
     files: "deliver/*",
-    imports: ["domain/*", "store/store.ts"],
+    imports: ["domain/*", "store/store.ts", "node-internals.ts"],
     packages: [],
     // fs and os for what the machine says of names and addresses: the hosts file, its interfaces.
     node: ["crypto", "fs", "os", "zlib", ...NETWORK, ...PLUMBING],
@@ -99,7 +99,7 @@ export const RINGS: readonly Ring[] = [
   // Tasks, and the engine that joins them with their webhooks.
   {
     files: "run/*",
-    imports: ["domain/*", "store/store.ts", "deliver/*"],
+    imports: ["domain/*", "store/store.ts", "deliver/*", "node-internals.ts"],
     packages: ["croner"],
     node: ["child_process", "crypto", ...MACHINE, ...PLUMBING],
   },
@@ -107,7 +107,7 @@ export const RINGS: readonly Ring[] = [
   { files: "admin/*", imports: ["api/*", "domain/*", "store/store.ts"], packages: [], node: [] },
   {
     files: "http/*",
-    imports: ["admin/*", "api/*", "domain/*", "store/store.ts", "assets.ts"],
+    imports: ["admin/*", "api/*", "domain/*", "store/store.ts", "assets.ts", "node-internals.ts"],
     packages: ["h3", "listhen", "srvx"],
     node: ["crypto", "http", "https", "zlib", ...PLUMBING],
   },
@@ -238,6 +238,13 @@ export const RINGS: readonly Ring[] = [
     imports: ["domain/*"],
     packages: ["pino"],
     node: ["fs", "process", ...PLUMBING],
+  },
+  // What of Node is not documented.
+  {
+    files: "node-internals.ts",
+    imports: ["domain/*"],
+    packages: [],
+    node: ["child_process", "http", "net", "util"],
   },
   { files: "assets.ts", imports: [], packages: [], node: ["fs", ...PLUMBING] },
   {

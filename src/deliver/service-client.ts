@@ -9,7 +9,8 @@ import {
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 
 import { codeOf } from "../domain/error.ts";
-import { GrowingBytes, boundChunks, dropRest } from "../domain/json/chunks.ts";
+import { GrowingBytes, boundChunks } from "../domain/json/chunks.ts";
+import { dropRest } from "../node-internals.ts";
 import { CLOSED, answerFailure, connectFailure, isTlsFailure, tlsFailure } from "./failure.ts";
 import { trustContext } from "./trust.ts";
 
@@ -199,7 +200,11 @@ class OpenRequest {
     this.#response = response;
     const isResult = isSuccess(response);
     this.#body = new GrowingBytes(isResult ? this.#asked.bytesMax : OTHER_BODY_BYTES_MAX);
-    boundChunks(response, { sender, onTooMany: () => this.#onTooFine(response) });
+    const onTooMany = (): void => {
+      dropRest(response.socket);
+      this.#onTooFine(response);
+    };
+    boundChunks(response, { sender, onTooMany });
     response.on("data", (chunk: Buffer) => this.#onData(chunk));
     response.on("end", () => this.#onEnd());
     // A body that broke off, with the request's own error; "close" follows.

@@ -18,7 +18,7 @@ import {
 import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
 import { commandEnvironment, toEnvPairs } from "./program.ts";
 import type { RunOptions, RunOutcome, Runner, RunRequest } from "./runner.ts";
-import { spawnInto } from "./spawn.ts";
+import { spawnInto } from "../node-internals.ts";
 
 export interface CommandHostOptions {
   /** The command line that starts `command-host-main.ts`. */

@@ -2,7 +2,7 @@ import { ChildProcess, type StdioOptions } from "node:child_process";
 
 import type { CommandLine } from "../domain/task/run.ts";
 import { type Environment, toEnvPairs } from "./program.ts";
-import { spawnInto } from "./spawn.ts";
+import { spawnInto } from "../node-internals.ts";
 
 /** How a program ended, or why it could not be started. */
 export type ProgramEnd =

@@ -97,13 +97,12 @@ const shares = new ChunkShares();
 
 /** A message that Node reads. */
 export interface ReadMessage {
-  readonly socket: ParsedSocket;
   push(chunk: Buffer | null): boolean;
 }
 
 /**
- * Calls back at the first chunk of a message that is too many, see {@link ChunkShares}, before its reader gets it. Only the
- * end comes after that chunk, and not of a body that never ends.
+ * Calls back at the first chunk of a message that is too many, see {@link ChunkShares}, before its reader gets it.
+ * The callback has to drop the rest.
  */
 export function boundChunks(
   message: ReadMessage,
@@ -112,34 +111,7 @@ export function boundChunks(
   const isTaken = shares.open(sender);
   const push = message.push.bind(message);
   message.push = (chunk) => {
-    const isTooMany = chunk !== null && !isTaken(chunk);
-    if (isTooMany) {
-      dropRest(message.socket);
-      onTooMany();
-    }
+    if (chunk !== null && !isTaken(chunk)) onTooMany();
     return push(chunk);
   };
-}
-
-/** The socket of a message, with fields that Node does not document. */
-export interface ParsedSocket {
-  readonly parser?: Record<number, unknown> | null;
-  once(event: "close", listener: () => void): unknown;
-}
-
-// The place where Node's HTTP parser keeps the function that it calls with each chunk (HTTPParser.kOnBody).
-const ON_BODY = 3;
-
-/**
- * Makes Node read on without handing on anything of a body, until the connection is closed. Otherwise everything that
- * follows the chunk that was too many in the same read would cost a call for each chunk; now it takes a fiftieth of
- * that. Node does not document this: where the function is not found, each chunk costs what it costs.
- */
-export function dropRest(socket: ParsedSocket): void {
-  const { parser } = socket;
-  const onBody = parser?.[ON_BODY];
-  if (!parser || typeof onBody !== "function" || onBody.name !== "parserOnBody") return;
-  parser[ON_BODY] = null;
-  // Node uses the parser again for another connection.
-  socket.once("close", () => (parser[ON_BODY] = onBody));
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { FINE_CHUNKS_MAX, boundChunks } from "../../domain/json/chunks.ts";
+import { dropRest } from "../../node-internals.ts";
 import { addressKey } from "../guard/client.ts";
 import { connectionOf } from "./connections.ts";
 
@@ -29,5 +30,9 @@ export function boundFineChunks(request: IncomingMessage): void {
     socket.destroy();
     return false;
   };
-  boundChunks(request, { sender, onTooMany: () => tooFine.add(request) });
+  const onTooMany = (): void => {
+    dropRest(socket);
+    tooFine.add(request);
+  };
+  boundChunks(request, { sender, onTooMany });
 }

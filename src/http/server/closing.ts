@@ -4,6 +4,7 @@ import { systemClock } from "../../domain/clock/clock.ts";
 import { setImmediate } from "../../domain/clock/timers.ts";
 import { IdGenerator } from "../../domain/id.ts";
 import { type ResponseHeaders, StatusError } from "../../domain/status.ts";
+import { type Sending, sendingOf } from "../../node-internals.ts";
 import {
   type ClientConnection,
   type FollowOptions,
@@ -183,13 +184,6 @@ const GARBAGE: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: "The request took too long to arrive.",
 };
 
-export interface Sending {
-  /** Bytes that the kernel took. */
-  readonly taken: number;
-  /** Bytes that the kernel has not taken yet. */
-  readonly unsent: number;
-}
-
 /** A client that takes less of an answer counts as one that takes nothing. */
 export const BYTES_PER_SECOND_MIN = 1024;
 
@@ -236,22 +230,6 @@ export class SendPace<Client extends object> {
     Object.assign(from, { at: now, taken });
     return false;
   }
-}
-
-/**
- * How far a TCP connection has sent. Node reports a write only when all of it is done, so this asks the socket's
- * handle, as Node does itself for its timeouts. A socket without a handle sends nothing.
- */
-export function sendingOf(socket: Socket): Sending {
-  const handle: unknown = Reflect.get(socket, "_handle");
-  const unsent = numberOf(handle, "writeQueueSize");
-  return { taken: numberOf(handle, "bytesWritten") - unsent, unsent };
-}
-
-function numberOf(handle: unknown, name: string): number {
-  if (typeof handle !== "object" || handle === null) return 0;
-  const value: unknown = Reflect.get(handle, name);
-  return typeof value === "number" ? value : 0;
 }
 
 /**

@@ -8,6 +8,7 @@ import { listen } from "listhen";
 
 import { systemClock } from "../../domain/clock/clock.ts";
 import type { ResponseHeaders } from "../../domain/status.ts";
+import { checkInternals, lengthenQueue } from "../../node-internals.ts";
 import {
   type ClientConnection,
   ConnectionPlaces,
@@ -95,7 +96,7 @@ type Opening = ServerOptions & { readonly arrivals: Arrivals };
 
 async function openPlain(listener: RequestListener, options: Opening): Promise<HttpServer> {
   const server = await listenPlain(listener, options);
-  lengthenQueue(server);
+  lengthenQueue(server, QUEUE_LENGTH);
   harden(server, options);
   // Node reads the interval of its checks when listening begins, so it is told again.
   server.emit("listening");
@@ -124,7 +125,7 @@ async function openTls(
     const listening = once(server, "listening");
     server.listen(port, host);
     await listening;
-    lengthenQueue(server);
+    lengthenQueue(server, QUEUE_LENGTH);
   } catch (error) {
     throw toListenError(error, { host, port });
   }
@@ -134,18 +135,11 @@ async function openTls(
   });
 }
 
-// Node takes the length as an option of listen, which listhen calls without it; a listening socket can be told again.
-function lengthenQueue(server: Server): void {
-  const handle: unknown = Reflect.get(server, "_handle");
-  if (typeof handle !== "object" || handle === null) return;
-  const listenAgain: unknown = Reflect.get(handle, "listen");
-  if (typeof listenAgain === "function") Reflect.apply(listenAgain, handle, [QUEUE_LENGTH]);
-}
-
 function toHttpServer(
   server: Server,
   { origin, reloadTls }: { readonly origin: string } & Pick<HttpServer, "reloadTls">,
 ): HttpServer {
+  checkInternals(server);
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("it listens on no port");
   const { port } = address;
