@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { build, type BuildOptions, type Plugin } from "esbuild";
 
 import { dashboardFiles, type BuildFacts } from "../src/assets.ts";
-import { sqliteVersion } from "../src/store/sqlite/machine/version.ts";
+import { sqliteVersion } from "../src/store/sqlite/machine/connection.ts";
 import { ROOT, version } from "./manifest.ts";
 import type { Platform } from "./platform.ts";
 import { MAIN_PROGRAM, type ProgramAssets } from "./program-assets.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { sqliteVersion } from "../../src/store/sqlite/machine/version.ts";
+import { sqliteVersion } from "../../src/store/sqlite/machine/connection.ts";
 import { nodeVersion } from "../manifest.ts";
 import { nodeLicence, npmComponents, type Component } from "./components.ts";
 

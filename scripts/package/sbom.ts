@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 import { z } from "zod";
 
-import { sqliteVersion } from "../../src/store/sqlite/machine/version.ts";
+import { sqliteVersion } from "../../src/store/sqlite/machine/connection.ts";
 import { nodeVersion, version } from "../manifest.ts";
 import { npmComponents } from "./components.ts";
 import { runTool } from "./staging.ts";

@@ -8,11 +8,16 @@ import { codeOf, messageOf } from "../domain/error.ts";
 import { randomBytes } from "../domain/id.ts";
 import type { Logger, TellProgress } from "../domain/log.ts";
 import { Scheduler } from "../run/scheduler.ts";
-import type { BackupRun } from "../store/sqlite/backup-run.ts";
-import { removeUnfinished } from "../store/sqlite/backup.ts";
-import { CopyError, type SoundCopy, checkCopy } from "../store/sqlite/copy-check.ts";
-import { type CopyDocument, documentPath, readDocument } from "../store/sqlite/copy-facts.ts";
-import { removeGradually } from "../store/sqlite/machine/gradual-removal.ts";
+import { type BackupRun, removeUnfinished } from "../store/sqlite/backup.ts";
+import {
+  type CopyDocument,
+  CopyError,
+  type SoundCopy,
+  checkCopy,
+  documentPath,
+  readDocument,
+} from "../store/sqlite/copy-check.ts";
+import { removeGradually } from "../store/sqlite/machine/snapshot-copy.ts";
 import type { Store } from "../store/store.ts";
 import type { Database } from "./database.ts";
 
@@ -249,10 +254,10 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-export { giveWay } from "../store/sqlite/machine/priority.ts";
+export { giveWay } from "../store/sqlite/machine/connection.ts";
 export type { SoundCopy } from "../store/sqlite/copy-check.ts";
 export type { RestoredDeliveries, Restored } from "../store/sqlite/restore.ts";
-export type { CopyDocument, CopyFacts } from "../store/sqlite/copy-facts.ts";
+export type { CopyDocument, CopyFacts } from "../store/sqlite/copy-check.ts";
 
 /** Whether a copy is whole, and if not, why: a sentence without a full stop. */
 export type CopyVerdict =

@@ -5,13 +5,20 @@ import { prepareNativeAddon } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import { isError, messageOf } from "../domain/error.ts";
 import { databaseWarnings, type DatabaseHealth } from "../domain/stats/health.ts";
-import { isDamage, openReader, type Connection } from "../store/sqlite/machine/connection.ts";
-import { DamageError, refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
-import { readFileHeader } from "../store/sqlite/machine/file-header.ts";
+import { rowFault } from "../store/sqlite/copy-check.ts";
+import {
+  type Connection,
+  isDamage,
+  openReader,
+  sqliteVersion,
+} from "../store/sqlite/machine/connection.ts";
+import {
+  DamageError,
+  readFileHeader,
+  refuseDamagedFile,
+  tableCheckReads,
+} from "../store/sqlite/machine/file-check.ts";
 import { SCHEMA_VERSION } from "../store/sqlite/machine/schema.ts";
-import { tableCheckReads } from "../store/sqlite/machine/table-check.ts";
-import { sqliteVersion } from "../store/sqlite/machine/version.ts";
-import { rowFault } from "../store/sqlite/row-check.ts";
 import { StoreError } from "../store/store.ts";
 import { failure, skipped, sound, warning, type Finding } from "./check.ts";
 import { DatabaseError, databaseOf } from "./database-of.ts";

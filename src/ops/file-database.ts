@@ -6,19 +6,21 @@ import { dirname } from "node:path";
 import type { Config } from "../config/config.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import type { TellProgress } from "../domain/log.ts";
-import { type BackupRun, startBackup } from "../store/sqlite/backup-run.ts";
-import type { BackupOrder } from "../store/sqlite/backup.ts";
+import { type BackupOrder, type BackupRun, startBackup } from "../store/sqlite/backup.ts";
 import { sqliteCodeOf } from "../store/sqlite/machine/connection.ts";
 import { refuseDamagedFile } from "../store/sqlite/machine/file-check.ts";
-import { followLinks } from "../store/sqlite/machine/file-owner.ts";
 import {
   InstanceLock,
   InstanceLockError,
   type LockHolder,
   readHolder,
 } from "../store/sqlite/machine/instance-lock.ts";
-import { refuseOpenElsewhere, refuseSecondName } from "../store/sqlite/machine/open-files.ts";
-import { clearWal } from "../store/sqlite/machine/wal-clearing.ts";
+import {
+  followLinks,
+  refuseOpenElsewhere,
+  refuseSecondName,
+} from "../store/sqlite/machine/open-files.ts";
+import { clearWal } from "../store/sqlite/machine/wal-file.ts";
 import { type Restoration, type Restored, restoreCopy } from "../store/sqlite/restore.ts";
 import { type SqliteStoreOptions, openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { type Store, StoreError } from "../store/store.ts";

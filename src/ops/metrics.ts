@@ -18,7 +18,7 @@ import { TYPES_MAX } from "../http/metrics/series.ts";
 import type { lookAtTypes } from "../http/operations/runners.ts";
 import type { Engine } from "../run/engine.ts";
 import { NODE_ROLES } from "../store/cluster.ts";
-import { sqliteVersion } from "../store/sqlite/machine/version.ts";
+import { sqliteVersion } from "../store/sqlite/machine/connection.ts";
 import { type Store, StoreError } from "../store/store.ts";
 import type { BackupKeeper, BackupState } from "./backup.ts";
 import { openFilesMax } from "./check.ts";

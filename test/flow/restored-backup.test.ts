@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { startBackup } from "../../src/store/sqlite/backup-run.ts";
+import { startBackup } from "../../src/store/sqlite/backup.ts";
 import { restoreCopy } from "../../src/store/sqlite/restore.ts";
 import { startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 

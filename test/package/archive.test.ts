@@ -12,7 +12,7 @@ import { makeDeb } from "../../scripts/package/deb.ts";
 import { PINNED_PACKAGES } from "../../scripts/package/node-elsewhere.ts";
 import { billOfMaterials } from "../../scripts/package/sbom.ts";
 import { writeSums } from "../../scripts/package/sums.ts";
-import { sqliteVersion } from "../../src/store/sqlite/machine/version.ts";
+import { sqliteVersion } from "../../src/store/sqlite/machine/connection.ts";
 import { runBinary, emptyPlace } from "../dist/binary.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 import { areAtHand } from "../peers/peer-process.ts";

@@ -12,7 +12,7 @@ import type { BatchRunner } from "../../src/store/sqlite/machine/batch.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import { OpenFiles } from "../../src/store/sqlite/machine/open-files.ts";
 import { makeSchema } from "../../src/store/sqlite/machine/schema.ts";
-import { toPostRow } from "../../src/store/sqlite/post-row.ts";
+import { toPostRow } from "../../src/store/sqlite/posts.ts";
 import { newBatchRunner } from "../../src/store/sqlite/writes.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
 import { NEW_TASK_BYTES, newAccount, newDatabaseFile, newPost, newTask } from "../helpers/store.ts";

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { removeGradually } from "../../src/store/sqlite/machine/gradual-removal.ts";
+import { removeGradually } from "../../src/store/sqlite/machine/snapshot-copy.ts";
 import { tempFolder } from "../helpers/daemon.ts";
 
 const BYTES = 20 * 1024 ** 2;

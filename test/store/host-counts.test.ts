@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
-import { hostTrafficReads } from "../../src/store/sqlite/host-traffic.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
+import { hostTrafficReads } from "../../src/store/sqlite/traffic.ts";
 import {
   claimAttempt,
   newAttemptRecord,

@@ -7,8 +7,8 @@ import { test, type TestContext } from "node:test";
 
 import { makeBackup } from "../../src/store/sqlite/backup.ts";
 import { checkCopy } from "../../src/store/sqlite/copy-check.ts";
-import { CopyPace, newStopFlag } from "../../src/store/sqlite/machine/copy-pace.ts";
 import { refuseDamagedFile } from "../../src/store/sqlite/machine/file-check.ts";
+import { CopyPace, newStopFlag } from "../../src/store/sqlite/machine/snapshot-copy.ts";
 import { restoreCopy } from "../../src/store/sqlite/restore.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { newAccount, newDatabaseFile } from "../helpers/store.ts";

@@ -31,7 +31,7 @@ syncBuiltinESMExports();
 const now = Date.parse("2030-01-31T09:00:00.000Z");
 if (step === "create") {
   const { makeBackup } = await import("../../src/store/sqlite/backup.ts");
-  const { CopyPace, newStopFlag } = await import("../../src/store/sqlite/machine/copy-pace.ts");
+  const { CopyPace, newStopFlag } = await import("../../src/store/sqlite/machine/snapshot-copy.ts");
   const order = { database, file: copy, mayReplace: true, isServedHere: false, now };
   await makeBackup(order, new CopyPace(newStopFlag()));
 } else {

@@ -6,31 +6,21 @@ import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
 import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
 import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
 import * as accounts from "../../src/store/sqlite/accounts.ts";
-import * as attemptClaims from "../../src/store/sqlite/attempt-claims.ts";
-import * as attemptList from "../../src/store/sqlite/attempt-list.ts";
+import * as attempts from "../../src/store/sqlite/attempts.ts";
 import * as audit from "../../src/store/sqlite/audit.ts";
-import * as clockReadings from "../../src/store/sqlite/clock-readings.ts";
+import * as counts from "../../src/store/sqlite/counts.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
 import * as holds from "../../src/store/sqlite/holds.ts";
-import * as hostCounts from "../../src/store/sqlite/host-counts.ts";
-import * as hostTraffic from "../../src/store/sqlite/host-traffic.ts";
-import * as idempotencyKeys from "../../src/store/sqlite/idempotency-keys.ts";
-import * as largeTasks from "../../src/store/sqlite/large-tasks.ts";
 import * as leases from "../../src/store/sqlite/leases.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
-import * as provenLanes from "../../src/store/sqlite/proven-lanes.ts";
-import * as queueExpiry from "../../src/store/sqlite/queue-expiry.ts";
-import * as queueSample from "../../src/store/sqlite/queue-sample.ts";
+import * as posts from "../../src/store/sqlite/posts.ts";
+import * as queue from "../../src/store/sqlite/queue.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
 import * as sessions from "../../src/store/sqlite/sessions.ts";
-import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
-import * as taskCounts from "../../src/store/sqlite/task-counts.ts";
-import * as taskErasure from "../../src/store/sqlite/task-erasure.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
-import * as trafficTally from "../../src/store/sqlite/traffic-tally.ts";
 import * as traffic from "../../src/store/sqlite/traffic.ts";
 import * as upkeep from "../../src/store/sqlite/upkeep.ts";
 import * as workers from "../../src/store/sqlite/workers.ts";
@@ -54,30 +44,11 @@ import {
 
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
-  ...statementsOf({ ...tasks, ...largeTasks, ...taskRuns, ...taskCounts, ...idempotencyKeys }),
-  ...statementsOf({
-    ...traffic,
-    ...trafficTally,
-    ...queueSample,
-    ...hostCounts,
-    ...hostTraffic,
-    ...provenLanes,
-    ...accountOverviews,
-  }),
-  ...statementsOf({ ...taskClaims, ...leases, ...workers, ...sessions }),
-  ...statementsOf({
-    ...{ ...attemptClaims, ...deliveries, ...accounts, ...holds, ...upkeep },
-    ...queueExpiry,
-  }),
-  ...statementsOf({
-    ...clockReadings,
-    ...deliveryFilters,
-    ...deliveryLog,
-    ...attemptList,
-    ...redeliveryOrders,
-  }),
-  ...statementsOf({ ...taskErasure, ...accountErasure }),
-  ...statementsOf({ ...accessRequests }),
+  ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...accountOverviews }),
+  ...statementsOf({ ...queue, ...leases, ...workers, ...sessions }),
+  ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...holds, ...upkeep }),
+  ...statementsOf({ ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
+  ...statementsOf({ ...accountErasure, ...accessRequests }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
   ...statementsOf(prefixed("LIST_ENTRIES", audit.LIST_ENTRIES)),
 };

@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
-import * as fewTasks from "../../src/store/sqlite/few-tasks.ts";
-import * as foundDeliveries from "../../src/store/sqlite/found-deliveries.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
+import {
+  ATTEMPTS_FOUND,
+  DELIVERIES_FOUND,
+  LAST_ATTEMPTS,
+} from "../../src/store/sqlite/task-filter.ts";
 import * as lists from "../../src/store/sqlite/task-list.ts";
-import * as sources from "../../src/store/sqlite/task-sources.ts";
 import * as timeline from "../../src/store/sqlite/timeline.ts";
 import {
   claimLanes,
@@ -148,12 +150,12 @@ function assertPlans(connection: Connection): void {
     const taken = [...source, ...(name in JOINED_ON ? [] : ["SCAN p"]), ...FILTER];
     assert.deepEqual(plan(lists.LIST_BY), taken, name);
     assert.deepEqual(plan(lists.SEARCH_BY), [...taken, WITH_LOGIN], name);
-    assert.deepEqual(plan(sources.COUNT_CANDIDATES_BY).slice(0, source.length), source, name);
+    assert.deepEqual(plan(lists.COUNT_CANDIDATES_BY).slice(0, source.length), source, name);
     assert.deepEqual(plan(lists.LAST_CANDIDATE_BY).slice(0, source.length), source, name);
   }
   const others = [
-    ...texts(fewTasks.LISTED_BY),
-    ...[fewTasks, sources, lists, foundDeliveries, timeline].flatMap(texts),
+    ...texts(lists.LISTED_BY),
+    ...[lists, { ATTEMPTS_FOUND, DELIVERIES_FOUND, LAST_ATTEMPTS }, timeline].flatMap(texts),
   ].map(([name, sql]) => [name, planOf(connection, sql)] as const);
   assert.deepEqual(Object.fromEntries(others), OTHERS);
 }

@@ -26,7 +26,7 @@ export interface WorkChanges {
 interface PostedTasks {
   readonly accountId: number;
   readonly createdAt: number;
-  readonly accepted: readonly NewTask[];
+  readonly accepted: readonly Pick<NewTask, "startAt">[];
   readonly refused: readonly unknown[];
 }
 

@@ -8,8 +8,14 @@ import { reachServer } from "../postgres/machine/dialer.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
 import { openWriter, type Connection as File } from "../sqlite/machine/connection.ts";
 import { InstanceLock } from "../sqlite/machine/instance-lock.ts";
-import { findMoveMark, markMoved, unmarkMoved } from "../sqlite/machine/moved.ts";
-import { SCHEMA_VERSION, schemaVersionOf, unreleasedVersion } from "../sqlite/machine/schema.ts";
+import {
+  SCHEMA_VERSION,
+  findMoveMark,
+  markMoved,
+  schemaVersionOf,
+  unmarkMoved,
+  unreleasedVersion,
+} from "../sqlite/machine/schema.ts";
 import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
 import { continueOnServer } from "./clock-reading.ts";
 import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";

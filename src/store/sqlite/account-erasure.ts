@@ -1,13 +1,11 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type SizedRow } from "../common/take-within.ts";
-import type { BatchChanges } from "./batch-changes.ts";
-import { eraseSome } from "./erase-some.ts";
-import type { Connection } from "./machine/connection.ts";
+import { ALL_ACCOUNTS, type BatchChanges } from "./counts.ts";
+import { type Connection, eraseSome } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
-import { taskEraser } from "./task-erasure.ts";
-import { ALL_ACCOUNTS } from "./traffic-tally.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./tasks.ts";
+import { taskEraser } from "./upkeep.ts";
 
 const FIND_ACCOUNT = `
   SELECT seq, disabled_at IS NOT NULL AS isDisabled FROM accounts WHERE login = ?`;

@@ -3,10 +3,10 @@ import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { toOwnLimits } from "../common/account-row.ts";
 import type { AccountOverview } from "../store.ts";
 import { ACCOUNT_COLUMNS, LIMIT_COLUMNS } from "./accounts.ts";
+import { taskCountReads } from "./counts.ts";
 import { heldWorkReads } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { taskCountReads } from "./task-counts.ts";
 
 export const LIST_OVERVIEWS = `
   SELECT seq AS accountId, ${ACCOUNT_COLUMNS}, webhook_secret_next IS NOT NULL AS isRotating,

@@ -2,9 +2,9 @@ import type { Account } from "../../domain/account/key.ts";
 import { hasRoomBeside, type OwnLimits } from "../../domain/account/quota.ts";
 import { toKeyHolder, toOwnLimits, type KeyHolderRow } from "../common/account-row.ts";
 import type { AccountState, Key, KeyUse, WebhookSecrets } from "../store.ts";
+import { taskCountReads } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { taskCountReads } from "./task-counts.ts";
 
 // A daemon remembers things of an erased account, which must not come to another one: no seq is given twice.
 const FRESH_SEQ = `

@@ -7,8 +7,7 @@ import {
   type AuditRow,
 } from "../common/audited.ts";
 import type { AuditEntry, AuditQuery } from "../store.ts";
-import type { Connection } from "./machine/connection.ts";
-import { prepareEach } from "./prepare-each.ts";
+import { type Connection, prepareEach } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
 const INSERT_ENTRY = `

@@ -2,10 +2,10 @@ import { parentPort, workerData } from "node:worker_threads";
 
 import { messageOf } from "../../domain/error.ts";
 import type { WorkProgress } from "../../domain/log.ts";
-import { makeBackup, type BackupOrder } from "./backup.ts";
-import type { CopyDocument } from "./copy-facts.ts";
-import { CopyPace } from "./machine/copy-pace.ts";
-import { giveWay } from "./machine/priority.ts";
+import { type BackupOrder, makeBackup } from "./backup.ts";
+import type { CopyDocument } from "./copy-check.ts";
+import { giveWay } from "./machine/connection.ts";
+import { CopyPace } from "./machine/snapshot-copy.ts";
 
 /** The entry of the thread that makes one backup and ends: it waits, reads and computes for as long as that takes. */
 

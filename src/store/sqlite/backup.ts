@@ -8,22 +8,33 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { Worker } from "node:worker_threads";
 
-import { version } from "../../assets.ts";
-import { checkContent } from "./copy-check.ts";
-import { documentPath, documentText, sha256Of, type CopyDocument } from "./copy-facts.ts";
-import { syncToDisk } from "./machine/connection.ts";
-import type { CopyPace } from "./machine/copy-pace.ts";
-import { refuseDamagedFile } from "./machine/file-check.ts";
+import { backupThreadEntry, threadOptions, version } from "../../assets.ts";
+import { messageOf } from "../../domain/error.ts";
+import type { TellProgress } from "../../domain/log.ts";
+import type { BackupMessage, BackupOutcome, BackupThreadData } from "./backup-thread.ts";
 import {
-  freeGradually,
-  openToRemove,
-  removeGradually,
-  type IsHurried,
-} from "./machine/gradual-removal.ts";
+  checkContent,
+  type CopyDocument,
+  documentPath,
+  documentText,
+  sha256Of,
+} from "./copy-check.ts";
+import { syncToDisk } from "./machine/connection.ts";
+import { refuseDamagedFile } from "./machine/file-check.ts";
 import { InstanceLock, InstanceLockError } from "./machine/instance-lock.ts";
 import { refuseSecondName } from "./machine/open-files.ts";
-import { copySnapshot } from "./machine/snapshot-copy.ts";
+import {
+  type CopyPace,
+  type IsHurried,
+  copySnapshot,
+  freeGradually,
+  newStopFlag,
+  openToRemove,
+  removeGradually,
+  stopCopy,
+} from "./machine/snapshot-copy.ts";
 import { forgetInstallation } from "./served-file.ts";
 
 /** An order to copy a database. */
@@ -146,4 +157,34 @@ export async function removeUnfinished(file: string, isHurried: IsHurried): Prom
 
 function partOf(path: string): string {
   return `${path}.part`;
+}
+
+/** A backup that is being made. */
+export interface BackupRun {
+  /** Its document. Rejects with the reason when there is none. */
+  readonly ended: Promise<CopyDocument>;
+  /** Breaks it off at its next step. */
+  stop(): void;
+}
+
+/** Makes a backup in a thread of its own, and tells how far it is. */
+export function startBackup(order: BackupOrder, tell: TellProgress = () => {}): BackupRun {
+  const stop = newStopFlag();
+  const workerData: BackupThreadData = { role: "backup", order, stop };
+  const worker = new Worker(backupThreadEntry, { ...threadOptions, workerData });
+  return { ended: endOf(worker, tell), stop: () => stopCopy(stop) };
+}
+
+async function endOf(worker: Worker, tell: TellProgress): Promise<CopyDocument> {
+  const outcome = await new Promise<BackupOutcome>((resolve) => {
+    const fail = (message: string): void => resolve({ kind: "failed", message });
+    worker.on("message", (message: BackupMessage) => {
+      if (message.kind === "progress") tell(message.progress);
+      else resolve(message);
+    });
+    worker.once("error", (error) => fail(messageOf(error)));
+    worker.once("exit", () => fail("the backup's thread was lost"));
+  });
+  if (outcome.kind === "done") return outcome.document;
+  throw new Error(outcome.message);
 }

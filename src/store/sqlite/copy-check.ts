@@ -1,26 +1,50 @@
-import { constants, copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fstatSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { schemaSql } from "../../assets.ts";
-import { messageOf } from "../../domain/error.ts";
-import { countFacts, documentPath, readDocument, sha256Of } from "./copy-facts.ts";
-import type { CopyDocument, CopyFacts } from "./copy-facts.ts";
-import { isDamage, type Connection } from "./machine/connection.ts";
-import { UNWATCHED, type CopyWatch } from "./machine/copy-pace.ts";
-import { schemaFault } from "./machine/file-check.ts";
-import { headerFault, isDatabase, isOurs, isWalHeader } from "./machine/file-header.ts";
+import { timeText } from "../../domain/clock/time.ts";
+import { messageOf, codeOf } from "../../domain/error.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { type Connection, isDamage } from "./machine/connection.ts";
 import {
-  pagesCounted,
-  pageSizeOf,
-  readFileHeader,
   type FileHeader,
-} from "./machine/file-header.ts";
-import { findMoveMark } from "./machine/moved.ts";
-import { SCHEMA_VERSION, schemaVersionOf, unreleasedVersion } from "./machine/schema.ts";
-import { leaveWal, openCopy } from "./machine/snapshot-copy.ts";
-import { tableCheckReads } from "./machine/table-check.ts";
-import { rowFault } from "./row-check.ts";
+  headerFault,
+  isDatabase,
+  isOurs,
+  isWalHeader,
+  pageSizeOf,
+  pagesCounted,
+  readFileHeader,
+  schemaFault,
+  tableCheckReads,
+} from "./machine/file-check.ts";
+import {
+  SCHEMA_VERSION,
+  findMoveMark,
+  schemaVersionOf,
+  unreleasedVersion,
+} from "./machine/schema.ts";
+import {
+  type CopyWatch,
+  UNWATCHED,
+  leaveWal,
+  openCopy,
+  MIB_BYTES,
+} from "./machine/snapshot-copy.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./tasks.ts";
 
 /** Why a file is no copy that a daemon can be started with: a sentence without a full stop that names the file. */
 export class CopyError extends Error {
@@ -176,4 +200,191 @@ function requireSoundTables(file: string, copy: Connection, { check, tell }: Cop
 function requireRows(file: string, copy: Connection, watch: CopyWatch): void {
   const fault = rowFault(copy, watch);
   if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
+}
+
+/** Checks that find missing rows. To SQLite itself a table without some of its rows is sound. */
+
+/**
+ * Describes the first fault of a database of this version; null if it has none. All of it must be read in one
+ * transaction if another process may write.
+ */
+export function rowFault(connection: Connection, watch: CopyWatch = UNWATCHED): string | null {
+  return referenceFault(connection, watch) ?? sizeFault(connection, watch);
+}
+
+interface Violation {
+  /** Null in a table without row ids. */
+  readonly rowid: number | null;
+  readonly parent: string;
+}
+
+function referenceFault(connection: Connection, { check }: CopyWatch): string | null {
+  for (const table of tableCheckReads(connection).listTables()) {
+    const name = table.replaceAll("'", "''");
+    const [first] = connection.pragma(`foreign_key_check('${name}')`) as Violation[];
+    if (first !== undefined) {
+      return `row ${first.rowid ?? "?"} of ${table} refers to a missing row of ${first.parent}`;
+    }
+    check();
+  }
+  return null;
+}
+
+// 0.1 s for each step.
+const STEP_TASKS = 10_000;
+
+const STEP_END = `
+  SELECT max(seq) FROM (SELECT seq FROM tasks WHERE seq > ? ORDER BY seq LIMIT ${STEP_TASKS})`;
+
+const TASK_SIZES = `
+  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS bytes
+  FROM tasks AS t
+  ${TEXT_JOINS}
+  WHERE t.seq > ? AND t.seq <= ?
+  GROUP BY t.account_seq`;
+
+const ANSWER_SIZES = `
+  SELECT account_seq AS accountSeq, sum(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text)) AS bytes
+  FROM idempotency_keys
+  GROUP BY account_seq`;
+
+const COUNTED_SIZES = `
+  SELECT c.account_seq AS accountSeq, a.login, c.count AS bytes
+  FROM task_counts AS c JOIN accounts AS a ON a.seq = c.account_seq
+  WHERE c.state = 'bytes'`;
+
+interface Size {
+  readonly accountSeq: number;
+  readonly bytes: number;
+}
+
+/**
+ * Compares the size of each account's rows with the size that was counted as they were written. An input, a result and
+ * an attempt are optional for a task, so nothing else shows that one is missing. A larger size than counted is accepted.
+ */
+function sizeFault(connection: Connection, { check }: CopyWatch): string | null {
+  const found = new Map<number, number>();
+  const add = ({ accountSeq, bytes }: Size): void => {
+    found.set(accountSeq, (found.get(accountSeq) ?? 0) + bytes);
+  };
+  const stepEnd = connection.prepare<[number], number | null>(STEP_END).pluck();
+  const tasks = connection.prepare<[number, number], Size>(TASK_SIZES);
+  let after = 0;
+  for (let end = stepEnd.get(after); typeof end === "number"; end = stepEnd.get(after)) {
+    tasks.all(after, end).forEach(add);
+    after = end;
+    check();
+  }
+  connection.prepare<[], Size>(ANSWER_SIZES).all().forEach(add);
+  const counted = connection.prepare<[], Size & { login: string }>(COUNTED_SIZES).all();
+  const short = counted.find(({ accountSeq, bytes }) => (found.get(accountSeq) ?? 0) < bytes);
+  if (short === undefined) return null;
+  const missing = short.bytes - (found.get(short.accountSeq) ?? 0);
+  return `the rows of account ${short.login} have ${missing} bytes less than were counted: an input, a result or an attempt is missing`;
+}
+
+/** Facts about the content of a copy. */
+export interface CopyFacts {
+  readonly bytes: number;
+  readonly schemaVersion: number;
+  readonly tasks: number;
+  readonly deliveries: number;
+  /** Webhooks that a daemon would send by itself: an attempt of theirs is scheduled or was under way. */
+  readonly openDeliveries: number;
+}
+
+/** The content of `FILE.json`, about the copy beside it. */
+export interface CopyDocument extends CopyFacts {
+  readonly createdAt: number;
+  /** The version of the program that made it. */
+  readonly program: string;
+  /** In hexadecimal digits. */
+  readonly sha256: string;
+}
+
+/** Where the document of a copy lies. */
+export function documentPath(file: string): string {
+  return `${file}.json`;
+}
+
+/** Counts what is in a copy. */
+export function countFacts(copy: Connection): Omit<CopyFacts, "bytes" | "schemaVersion"> {
+  const count = (sql: string): number => copy.prepare<[], number>(sql).pluck().get() ?? 0;
+  return {
+    tasks: count("SELECT count(*) FROM tasks"),
+    deliveries: count("SELECT count(*) FROM deliveries"),
+    openDeliveries: count("SELECT count(*) FROM deliveries WHERE state = 'open'"),
+  };
+}
+
+/** The SHA-256 of a file; looks at its watch after each MiB. The file must not be open in this process otherwise. */
+export function sha256Of(file: string, { check, tell }: CopyWatch = UNWATCHED): string {
+  const hash = createHash("sha256");
+  const chunk = Buffer.alloc(MIB_BYTES);
+  const descriptor = openSync(file, "r");
+  try {
+    const of = Math.ceil(fstatSync(descriptor).size / MIB_BYTES);
+    for (let done = 1; ; done++) {
+      const length = readSync(descriptor, chunk);
+      if (length === 0) return hash.digest("hex");
+      hash.update(chunk.subarray(0, length));
+      check();
+      tell({ part: "MiB read", done, of });
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** The text of `FILE.json`. */
+export function documentText(document: CopyDocument): string {
+  const { createdAt, program, schemaVersion, bytes, tasks, deliveries, openDeliveries, sha256 } =
+    document;
+  const shown = {
+    created_at: timeText(createdAt),
+    postbackd: program,
+    schema_version: schemaVersion,
+    bytes,
+    tasks,
+    deliveries,
+    open_deliveries: openDeliveries,
+    sha256,
+  };
+  return `${JSON.stringify(shown, null, 2)}\n`;
+}
+
+/** Reads the document of a copy; null where there is none, `unreadable` where the file is no such document. */
+export function readDocument(file: string): CopyDocument | "unreadable" | null {
+  let text;
+  try {
+    // Without O_NONBLOCK the open of a FIFO waits for a writer.
+    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
+    text = readFileSync(documentPath(file), { encoding: "utf8", flag });
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return null;
+    throw error;
+  }
+  try {
+    return parseDocument(JSON.parse(text)) ?? "unreadable";
+  } catch {
+    return "unreadable";
+  }
+}
+
+function parseDocument(value: unknown): CopyDocument | null {
+  if (typeof value !== "object" || value === null) return null;
+  const given = new Map<string, unknown>(Object.entries(value));
+  const number = (name: string): number => Number(given.get(name) ?? Number.NaN);
+  const document = {
+    createdAt: Date.parse(String(given.get("created_at"))),
+    program: String(given.get("postbackd")),
+    schemaVersion: number("schema_version"),
+    bytes: number("bytes"),
+    tasks: number("tasks"),
+    deliveries: number("deliveries"),
+    openDeliveries: number("open_deliveries"),
+    sha256: String(given.get("sha256")),
+  };
+  const isSound = Object.values(document).every((each) => !Number.isNaN(each));
+  return isSound && /^[0-9a-f]{64}$/.test(document.sha256) ? document : null;
 }

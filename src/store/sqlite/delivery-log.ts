@@ -19,8 +19,7 @@ import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-f
 import type { AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { TEXT_JOINS } from "./task-bytes.ts";
-import { TASK_COLUMNS } from "./tasks.ts";
+import { TASK_COLUMNS, TEXT_JOINS } from "./tasks.ts";
 
 /** The lists of deliveries that the operator is shown, of any account. */
 

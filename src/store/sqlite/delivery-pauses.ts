@@ -1,5 +1,5 @@
 import { PAUSES_MAX, type DeliveryPause } from "../../domain/webhook/delivery-pause.ts";
-import { LIST_WAITING_ACCOUNTS } from "./attempt-claims.ts";
+import { LIST_WAITING_ACCOUNTS } from "./attempts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 

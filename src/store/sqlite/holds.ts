@@ -1,8 +1,8 @@
 import type { Account } from "../../domain/account/key.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
+import { taskCountReads } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { taskCountReads } from "./task-counts.ts";
 
 /** Leaves an account that is already as wished: then nobody need hear of it. */
 const DISABLE_ACCOUNT = `

@@ -23,7 +23,7 @@ import type {
   LeaseEnds,
   LeaseType,
 } from "../store.ts";
-import type { BatchChanges } from "./batch-changes.ts";
+import type { BatchChanges } from "./counts.ts";
 import { isHeld as isAccountHeld } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

@@ -16,9 +16,9 @@ import {
 } from "../common/write-weight.ts";
 import { StoreError } from "../store.ts";
 import type { DeliveryCountStep, DeliveryStore, Scope, Store } from "../store.ts";
-import { onlyRef } from "./attempt-claims.ts";
+import { onlyRef } from "./attempts.ts";
 import type { FileAccess } from "./file-access.ts";
-import { toPostRow } from "./post-row.ts";
+import { toPostRow } from "./posts.ts";
 import { isShortRead } from "./task-list.ts";
 import { sortTraffic } from "./traffic.ts";
 

@@ -10,7 +10,7 @@ import {
 } from "../../domain/webhook/delivery.ts";
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
 import type { LaneRef } from "../store.ts";
-import type { BatchChanges } from "./batch-changes.ts";
+import type { BatchChanges } from "./counts.ts";
 import { seriesStarter, type EndedDelivery } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, type AttemptRange } from "./delivery-filter.ts";
 import type { Connection } from "./machine/connection.ts";

@@ -11,15 +11,12 @@ import { dirname } from "node:path";
 
 import type { TellProgress } from "../../domain/log.ts";
 import { auditWrites } from "./audit.ts";
-import { CopyError, checkCopy, type SoundCopy } from "./copy-check.ts";
-import { sha256Of, type CopyFacts } from "./copy-facts.ts";
-import { stampOf } from "./file-stamp.ts";
+import { CopyError, type SoundCopy, checkCopy, type CopyFacts, sha256Of } from "./copy-check.ts";
 import { openDatabase, syncToDisk } from "./machine/connection.ts";
-import type { CopyWatch } from "./machine/copy-pace.ts";
 import { placeOf, restorePart } from "./machine/file-check.ts";
-import { giveToOwner } from "./machine/file-owner.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
-import { refuseOpenElsewhere, refuseSecondName } from "./machine/open-files.ts";
+import { giveToOwner, refuseOpenElsewhere, refuseSecondName } from "./machine/open-files.ts";
+import type { CopyWatch } from "./machine/snapshot-copy.ts";
 
 /** The fate of the webhooks that wait in a copy: they are paused until the operator resumes them, or sent. */
 export type RestoredDeliveries = "pause" | "resume";
@@ -144,4 +141,9 @@ function freeName(wanted: string): string {
     const name = number === 1 ? wanted : `${wanted}.${number}`;
     if (!existsSync(name) && !existsSync(`${name}-wal`)) return name;
   }
+}
+
+/** A time for names of files: `20300131T090000Z`. */
+export function stampOf(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
 }

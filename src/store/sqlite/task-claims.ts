@@ -1,8 +1,8 @@
 import { countClaimed } from "../../domain/stats/work-counts.ts";
-import { inTurn, isClaimFull, newTurn, shareOf, type Turn } from "../../domain/task/run.ts";
+import { type Turn, inTurn, isClaimFull, newTurn, shareOf } from "../../domain/task/run.ts";
 import { STATE_CODES } from "../../domain/task/task.ts";
 import type { ClaimedTask, TaskClaim } from "../store.ts";
-import type { BatchChanges } from "./batch-changes.ts";
+import { type BatchChanges } from "./counts.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
 

@@ -3,12 +3,12 @@ import { STATE_CODES, type StoredState, isFinished } from "../../domain/task/tas
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import { textBytes } from "../common/byte-sizes.ts";
 import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";
-import type { BatchChanges } from "./batch-changes.ts";
+import type { BatchChanges } from "./counts.ts";
 import { isHeld, nextEnabled } from "./holds.ts";
 import type { Connection } from "./machine/connection.ts";
+import { INSERT_RESULT } from "./posts.ts";
 import type { Steps } from "./steps.ts";
 import { taskClaims } from "./task-claims.ts";
-import { INSERT_RESULT } from "./tasks.ts";
 
 // Statements that run once for each task read first and write then: RETURNING keeps its rows in a table of its own,
 // which SQLite makes and drops at each run of the statement (measured: 3 of the 10 µs of FINISH_TASK). They take values

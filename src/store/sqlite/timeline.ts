@@ -5,8 +5,7 @@ import { SECRET_COLUMNS } from "./accounts.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { TEXT_JOINS } from "./task-bytes.ts";
-import { SUMMARY_COLUMNS } from "./tasks.ts";
+import { SUMMARY_COLUMNS, TEXT_JOINS } from "./tasks.ts";
 
 /**
  * Lengths are read without their texts: octet_length looks only at a row's header. Measured with a result of 4 MiB:

@@ -1,13 +1,13 @@
-import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
-import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
+import { type ClockReading, OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
+import { type HostChange, countErased } from "../../domain/stats/work-counts.ts";
+import { type StoredState, decideErasure } from "../../domain/task/task.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { type ExpiredRow, type SizedRow, takeWithin } from "../common/take-within.ts";
 import { auditEraser } from "./audit.ts";
-import type { BatchChanges } from "./batch-changes.ts";
-import { eraseSome } from "./erase-some.ts";
-import type { Connection } from "./machine/connection.ts";
+import type { BatchChanges } from "./counts.ts";
+import { type Connection, eraseSome } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./task-bytes.ts";
-import { taskEraser } from "./task-erasure.ts";
+import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./tasks.ts";
 import { trafficErasure } from "./traffic.ts";
 
 /** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
@@ -169,4 +169,199 @@ export function upkeepReads(connection: Connection) {
 
 function pragmaReader(connection: Connection): (name: string) => number {
   return (name) => Number(connection.pragma(name, { simple: true }));
+}
+
+const SEQS = `(SELECT value FROM json_each(@seqs))`;
+
+export const ERASE_TASKS = `
+  DELETE FROM tasks WHERE seq IN ${SEQS} RETURNING account_seq AS accountSeq, state, ready`;
+
+/** The erased deliveries that were given up or refused. */
+export const COUNT_UNDELIVERED = `
+  SELECT t.account_seq AS accountSeq, d.host, d.state AS word, count(*) AS count
+  FROM json_each(@seqs) AS erased
+  CROSS JOIN tasks AS t ON t.seq = erased.value
+  CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = t.seq
+  WHERE d.state IN ('given_up', 'refused')
+  GROUP BY t.account_seq, d.host, d.state`;
+
+/** The erased retries. */
+export const COUNT_RETRYING = `
+  SELECT t.account_seq AS accountSeq, a.host, 'retrying' AS word, count(*) AS count
+  FROM json_each(@seqs) AS erased
+  CROSS JOIN tasks AS t ON t.seq = erased.value
+  CROSS JOIN attempts AS a INDEXED BY attempts_by_delivery ON a.task_seq = t.seq
+  WHERE a.ended_at IS NULL AND a.retry > 0
+  GROUP BY t.account_seq, a.host`;
+
+/** The erased bytes of each account. */
+export const COUNT_BYTES = `
+  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS count
+  FROM json_each(@seqs) AS erased
+  CROSS JOIN tasks AS t ON t.seq = erased.value
+  ${TEXT_JOINS}
+  GROUP BY t.account_seq`;
+
+/** When the newest task is erased, its seq goes to the next task, which is younger than every mark. */
+export const LOWER_MARKS = `
+  UPDATE queue_marks SET task_seq = (SELECT coalesce(max(seq), 0) FROM tasks)
+  WHERE task_seq > (SELECT coalesce(max(seq), 0) FROM tasks)`;
+
+const FIND_TO_ERASE = `
+  SELECT seq, state,
+    EXISTS (SELECT 1 FROM deliveries WHERE task_seq = tasks.seq AND state = 'open') AS isOpen
+  FROM tasks WHERE id = ?`;
+
+interface ErasedRow {
+  readonly accountSeq: number;
+  readonly state: StoredState;
+  readonly ready: 0 | 1;
+}
+
+/**
+ * Erases tasks, for any caller. Inputs, results, leases, deliveries and attempts go with them, by ON DELETE CASCADE,
+ * and so does what is counted of them. Answers how many there were.
+ */
+export function taskEraser(
+  connection: Connection,
+  changes: BatchChanges,
+): (seqs: readonly number[], open?: "has retries") => number {
+  const { counts, hosts } = changes;
+  const erase = connection.prepare<[object], ErasedRow>(ERASE_TASKS);
+  const countUndelivered = connection.prepare<[object], HostChange>(COUNT_UNDELIVERED);
+  const countBytes = connection.prepare<[object], { accountSeq: number; count: number }>(
+    COUNT_BYTES,
+  );
+  const countRetrying = connection.prepare<[object], HostChange>(COUNT_RETRYING);
+  const lowerMarks = connection.prepare(LOWER_MARKS);
+
+  return (list, open) => {
+    if (list.length === 0) return 0;
+    const seqs = { seqs: JSON.stringify(list) };
+    const retried = open === undefined ? [] : countRetrying.all(seqs);
+    for (const change of [...countUndelivered.all(seqs), ...retried]) {
+      hosts.add({ ...change, count: -change.count });
+    }
+    for (const { accountSeq, count } of countBytes.all(seqs)) {
+      counts.add(accountSeq, "bytes", -count);
+    }
+    const erased = erase.all(seqs);
+    for (const { accountSeq, state, ready } of erased) {
+      countErased(changes, { accountSeq, state, isReady: ready === 1 });
+    }
+    lowerMarks.run();
+    return erased.length;
+  };
+}
+
+export function taskErasureWrites(connection: Connection, changes: BatchChanges) {
+  const find = connection.prepare<[string], { seq: number; state: StoredState; isOpen: 0 | 1 }>(
+    FIND_TO_ERASE,
+  );
+  const erase = taskEraser(connection, changes);
+
+  return {
+    eraseTask({ id, hasWebhooks }) {
+      const task = find.get(id);
+      const isToBeSent = task?.isOpen === 1;
+      const outcome = decideErasure(task?.state, { isToBeSent, hasWebhooks });
+      if (task !== undefined && outcome === "erased") erase([task.seq], "has retries");
+      return outcome;
+    },
+  } satisfies Steps;
+}
+
+const FIND_READING = `
+  SELECT wall_at AS wallAt, steady_at AS steadyAt, uptime_ms AS uptimeMs, boot_id AS bootId
+  FROM clock_readings`;
+
+const KEEP_READING = `
+  INSERT INTO clock_readings (one, wall_at, steady_at, uptime_ms, boot_id)
+  VALUES (1, @wallAt, @steadyAt, @uptimeMs, @bootId)
+  ON CONFLICT (one) DO UPDATE
+  SET wall_at = excluded.wall_at, steady_at = excluded.steady_at,
+      uptime_ms = excluded.uptime_ms, boot_id = excluded.boot_id`;
+
+/**
+ * Moves the reading too: once a step of the clock has moved what waits, the next start must not find that step again.
+ */
+const SHIFT_READING = `UPDATE clock_readings SET wall_at = wall_at + @by`;
+
+export const SHIFT_LINKS = `UPDATE sign_in_links SET expires_at = expires_at + @by`;
+
+/**
+ * Reads the whole partial index, which holds what is scheduled and nothing else (measured: 170 ms for 104,000
+ * scheduled attempts among 1,100,000).
+ */
+export const SHIFT_ATTEMPTS = `
+  UPDATE attempts INDEXED BY attempts_due
+  SET due_at = due_at + @by
+  WHERE started_at IS NULL AND +due_at > @after`;
+
+/** A task that has failed before waits for its next run; any other waits for the time that its poster asked for. */
+export const SHIFT_RUNS = `
+  UPDATE tasks INDEXED BY tasks_delayed
+  SET start_at = start_at + @by
+  WHERE state = 'delayed' AND start_at > @after AND failures > 0`;
+
+/** Moves all times of a lease, because the spans between them are durations. */
+export const SHIFT_LEASES = `
+  UPDATE leases INDEXED BY leases_held
+  SET claimed_at = claimed_at + @by, deadline_at = deadline_at + @by, expires_at = expires_at + @by
+  WHERE ending IS NULL`;
+
+/** Reads as much as {@link SHIFT_ATTEMPTS}, but only once, at a start. */
+export const HASTEN_ATTEMPTS = `
+  UPDATE attempts INDEXED BY attempts_due
+  SET due_at = iif(retry = 0, @now, @latest)
+  WHERE started_at IS NULL AND due_at > iif(retry = 0, @now, @latest)`;
+
+const END_SESSIONS = `DELETE FROM sessions`;
+const END_LINKS = `DELETE FROM sign_in_links`;
+
+export function clockWrites(connection: Connection) {
+  const keep = connection.prepare(KEEP_READING);
+  const shiftReading = connection.prepare(SHIFT_READING);
+  const shiftLinks = connection.prepare(SHIFT_LINKS);
+  const endSessions = connection.prepare(END_SESSIONS);
+  const endLinks = connection.prepare(END_LINKS);
+  const shiftAttempts = connection.prepare(SHIFT_ATTEMPTS);
+  const shiftRuns = connection.prepare(SHIFT_RUNS);
+  const shiftLeases = connection.prepare(SHIFT_LEASES);
+  const hasten = connection.prepare(HASTEN_ATTEMPTS);
+
+  function shiftTimes({ after, by }: { after: number; by: number }): number {
+    // The columns hold whole milliseconds.
+    const step = { after, by: Math.round(by) };
+    shiftReading.run(step);
+    shiftLinks.run(step);
+    shiftRuns.run(step);
+    shiftLeases.run(step);
+    return shiftAttempts.run(step).changes;
+  }
+
+  return {
+    shiftTimes,
+    hastenAttempts: (bounds) => hasten.run(bounds).changes,
+    keepClockReading: (reading) => void keep.run(reading),
+
+    resumeClock({ reading, stepMs, isElapsedKnown }) {
+      // Overdue times move back with the clock too: otherwise they would lie ahead, and move further when the clock is
+      // corrected.
+      const after = Math.min(reading.wallAt, reading.wallAt - stepMs);
+      const moved = stepMs === 0 ? 0 : shiftTimes({ after, by: stepMs });
+      if (!isElapsedKnown) {
+        endSessions.run();
+        endLinks.run();
+      }
+      keep.run(reading);
+      return moved;
+    },
+  } satisfies Steps;
+}
+
+export function clockReads(connection: Connection) {
+  const find = connection.prepare<[], ClockReading>(FIND_READING);
+
+  return { findClockReading: () => find.get() ?? null } satisfies Steps;
 }

@@ -1,25 +1,23 @@
 import { accessRequestWrites } from "./access-requests.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
 import { accountWrites } from "./accounts.ts";
-import { attemptClaimWrites } from "./attempt-claims.ts";
+import { attemptClaimWrites } from "./attempts.ts";
 import { auditing, auditWrites } from "./audit.ts";
-import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
-import { clockWrites } from "./clock-readings.ts";
+import { GatheredChanges, type BatchChanges } from "./counts.ts";
 import { deliveryWrites } from "./deliveries.ts";
 import { deliveryPauseWrites } from "./delivery-pauses.ts";
 import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
-import { queueExpiryWrites } from "./queue-expiry.ts";
-import { queueSampleWrites } from "./queue-sample.ts";
+import { postWrites } from "./posts.ts";
+import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { sessionWrites } from "./sessions.ts";
-import { taskErasureWrites } from "./task-erasure.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
-import { upkeepWrites } from "./upkeep.ts";
+import { clockWrites, taskErasureWrites, upkeepWrites } from "./upkeep.ts";
 import { workerWrites } from "./workers.ts";
 
 /** All writes, by name: an operation names one of them. Each runs inside the transaction of its batch. */
@@ -32,6 +30,7 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...accountErasureWrites(connection, changes),
     ...holdWrites(connection),
     ...accessRequestWrites(connection),
+    ...postWrites(connection, changes),
     ...taskWrites(connection, changes),
     ...taskRunWrites(connection, changes),
     ...taskErasureWrites(connection, changes),

@@ -18,7 +18,7 @@ import { parseServerAddress } from "../../../src/store/postgres/machine/server-a
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { openReader, openWriter } from "../../../src/store/sqlite/machine/connection.ts";
 import { InstanceLock } from "../../../src/store/sqlite/machine/instance-lock.ts";
-import { markMoved } from "../../../src/store/sqlite/machine/moved.ts";
+import { markMoved } from "../../../src/store/sqlite/machine/schema.ts";
 import { askDatabase, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
 import { runProgram, startProgram } from "../../helpers/program.ts";

@@ -7,14 +7,16 @@ import {
   realpathSync,
   statSync,
 } from "node:fs";
+import { constants, setPriority } from "node:os";
 import { dirname } from "node:path";
+import { isMainThread } from "node:worker_threads";
 
 import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../../assets.ts";
 import { codeOf, isError, messageOf } from "../../../domain/error.ts";
 import { rewriteParameters } from "../../common/parameters.ts";
-import { damage, FileFault } from "../../file-fault.ts";
+import { FileFault, damage } from "../../file-fault.ts";
 import { StoreError } from "../../store-error.ts";
 import { refuseSecondName } from "./open-files.ts";
 
@@ -206,4 +208,47 @@ function verify(connection: Connection, wanted: Readonly<Record<string, string |
       `SQLite runs with ${name} = ${String(actual)} instead of ${value}; the file system may not support it`,
     );
   }
+}
+
+/** The version of SQLite that is compiled in. To be called once a database is open in this thread. */
+export function sqliteVersion(): string {
+  const connection = new Database(":memory:");
+  try {
+    return String(connection.prepare("SELECT sqlite_version()").pluck().get());
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Lets all others use the processor first, for good. For a process, or a thread of one, that does nothing else: on Linux
+ * each thread has a priority of its own; elsewhere a thread keeps that of its process, which others need.
+ */
+export function giveWay(): void {
+  if (!isMainThread && process.platform !== "linux") return;
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // A sandbox may forbid it, as systemd's `SystemCallFilter=~@resources` does. The work has to be done all the same.
+  }
+}
+
+/** Prepares those of the statements that are used, when they first are: most never are. */
+export function prepareEach<Row, Name extends string>(
+  connection: Connection,
+  statements: Readonly<Record<Name, string>>,
+) {
+  const prepared = new Map<Name, ReturnType<typeof prepare>>();
+  const prepare = (name: Name) => connection.prepare<[object], Row>(statements[name]);
+  return (name: Name): ReturnType<typeof prepare> => {
+    const known = prepared.get(name) ?? prepare(name);
+    prepared.set(name, known);
+    return known;
+  };
+}
+
+/** Deletes up to @max of the rows that `selected` selects and orders. */
+export function eraseSome(table: string, selected: string, key = "seq"): string {
+  const found = `SELECT ${key} FROM ${table} ${selected} LIMIT @max`;
+  return `DELETE FROM ${table} WHERE (${key}) IN (${found})`;
 }

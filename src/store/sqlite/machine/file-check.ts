@@ -1,18 +1,19 @@
-import { existsSync, realpathSync, statSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readSync,
+  realpathSync,
+  statSync,
+} from "node:fs";
+import { isMainThread } from "node:worker_threads";
 
 import Database from "better-sqlite3";
 
-import type { Connection } from "./connection.ts";
-import {
-  headerFault,
-  isOurs,
-  isWalHeader,
-  pageSizeOf,
-  readFileHeader,
-  type FileHeader,
-} from "./file-header.ts";
-import { followLinks } from "./file-owner.ts";
-import { COUNTER_OFFSET, readWal, type Commits, type WalContent } from "./wal-file.ts";
+import { APPLICATION_ID, type Connection, giveWay } from "./connection.ts";
+import { followLinks } from "./open-files.ts";
+import { COUNTER_OFFSET, type Commits, type WalContent, isPageSize, readWal } from "./wal-file.ts";
 
 /** Checks of a database file that need no full read: whether it is damaged, or has a -wal that is not its own. */
 
@@ -202,4 +203,84 @@ function normalOf(sql: string | null): string | null {
     .replace(/--.*$/gm, "")
     .replace(/\s+/g, " ")
     .replace(/ ?([(),]) ?/g, "$1");
+}
+
+const MAGIC = "SQLite format 3\0";
+const HEADER_BYTES = 100;
+
+/** The header of a database file, and the size of the file. */
+export interface FileHeader {
+  readonly bytes: Buffer;
+  readonly fileBytes: number;
+}
+
+/** Reads as much of the header as there is. To be called before this process has the file open. */
+export function readFileHeader(path: string): FileHeader {
+  const descriptor = openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(HEADER_BYTES);
+    readSync(descriptor, bytes, 0, HEADER_BYTES, 0);
+    return { bytes, fileBytes: fstatSync(descriptor).size };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** True for a file that SQLite made. */
+export function isDatabase({ bytes }: FileHeader): boolean {
+  return bytes.toString("latin1", 0, 16) === MAGIC;
+}
+
+/** True for a database that postbackd made. A foreign file is refused by its opener, in other words. */
+export function isOurs(header: FileHeader): boolean {
+  return isDatabase(header) && header.bytes.readUInt32BE(68) === APPLICATION_ID;
+}
+
+/** Checks the values that SQLite documents as fixed. */
+export function headerFault(header: FileHeader): string | null {
+  const { bytes } = header;
+  if (!isPageSize(pageSizeOf(header))) return "its header names no page size";
+  const versions = [bytes.readUInt8(18), bytes.readUInt8(19)];
+  const isKnown = versions.every((version) => version === 1 || version === 2);
+  const fractions = [bytes.readUInt8(21), bytes.readUInt8(22), bytes.readUInt8(23)];
+  // UTF-8; 0 before the first table.
+  const isEncoded = bytes.readUInt32BE(56) <= 1;
+  const isFixed = fractions.join() === "64,32,32" && bytes.readUInt8(20) === 0;
+  return isKnown && isFixed && isEncoded ? null : "its header holds what no file has";
+}
+
+/** The size of the pages in bytes. */
+export function pageSizeOf({ bytes }: FileHeader): number {
+  const written = bytes.readUInt16BE(16);
+  return written === 1 ? 65_536 : written;
+}
+
+/** True for a file that SQLite opens with a -wal and a -shm beside it. */
+export function isWalHeader({ bytes }: FileHeader): boolean {
+  return bytes.readUInt8(19) === 2;
+}
+
+/** How many pages the header counts; null when it does not say, as files of very old versions. */
+export function pagesCounted({ bytes }: FileHeader): number | null {
+  // Only when this counter is the file's own is the number of pages up to date.
+  return bytes.readUInt32BE(24) === bytes.readUInt32BE(92) ? bytes.readUInt32BE(28) : null;
+}
+
+/** Reads that look for damage, table by table; see {@link FileGuard.check}. */
+export function tableCheckReads(connection: Connection) {
+  const list = connection
+    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    .pluck();
+  return {
+    /** The tables that {@link checkTable} accepts. */
+    listTables: (): readonly string[] => ["sqlite_schema", ...list.all()],
+    /** Describes a fault of a table and its indexes, in SQLite's words; null when there is none. */
+    checkTable(table: string): string | null {
+      // Where a thread checks tables it does nothing else.
+      if (!isMainThread) giveWay();
+      const name = table.replaceAll("'", "''");
+      const found = connection.pragma(`quick_check('${name}')`, { simple: true });
+      return found === "ok" ? null : String(found);
+    },
+  };
 }

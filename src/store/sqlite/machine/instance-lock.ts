@@ -2,7 +2,7 @@ import { chmodSync, existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import { isBusy, openDatabase, type Connection } from "./connection.ts";
-import { makeForOwner } from "./file-owner.ts";
+import { makeForOwner } from "./open-files.ts";
 
 /** The process that serves a database file. */
 export interface LockHolder {

@@ -1,6 +1,9 @@
+import { HOUR_MS } from "../../domain/stats/time-series.ts";
 import { StartedAttempts } from "../../domain/webhook/delivery.ts";
-import { toClaimedAttempt, type StartedRow } from "../common/attempt-row.ts";
+import { type StartedRow, toClaimedAttempt } from "../common/attempt-row.ts";
 import type {
+  AttemptPage,
+  AttemptQuery,
   AttemptRef,
   ClaimedAttempt,
   Lane,
@@ -8,9 +11,11 @@ import type {
   LaneRef,
   LaneShare,
   LeftWork,
+  ListedAttempt,
 } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
+import type { Steps } from "./steps.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES } from "./tasks.ts";
 
 // A lane is read retry count by retry count, with fresh attempts first. Each is a seek into attempts_due. The bound is
@@ -299,4 +304,94 @@ function laneReader(connection: Connection) {
 export function onlyRef(attempt: AttemptRef): AttemptRef {
   const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;
   return { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt };
+}
+
+// The most attempts of a page, of all accounts.
+const EXAMINED_MAX = 5000;
+
+const COLUMNS = `
+  a.seq, t.id AS taskId, t.type, t.tag, a.kind, a.number, a.due_at AS dueAt, a.started_at AS startedAt`;
+
+/** Walks through the attempts of all accounts, within bounds: an index by account would cost every attempt a write. */
+export const LIST_ATTEMPTS = `
+  SELECT ${COLUMNS}
+  FROM attempts AS a CROSS JOIN tasks AS t ON t.seq = a.task_seq
+  WHERE a.seq > @after AND a.seq <= @to AND a.account_seq = @accountId
+  ORDER BY a.seq
+  LIMIT @limit`;
+
+export const LIST_SCHEDULED = `
+  SELECT ${COLUMNS}
+  FROM (
+    SELECT * FROM attempts INDEXED BY attempts_due WHERE account_seq = @accountId AND started_at IS NULL
+    LIMIT ${EXAMINED_MAX}
+  ) AS a CROSS JOIN tasks AS t ON t.seq = a.task_seq
+  ORDER BY a.due_at, a.seq
+  LIMIT @limit`;
+
+const NEWEST_SEQ = `SELECT max(seq) FROM attempts`;
+
+export function attemptListReads(connection: Connection) {
+  const list = connection.prepare<[object], ListedAttempt>(LIST_ATTEMPTS);
+  const listScheduled = connection.prepare<[object], ListedAttempt>(LIST_SCHEDULED);
+  const newestSeq = connection.prepare<[], number | null>(NEWEST_SEQ).pluck();
+
+  return {
+    // One snapshot: an attempt that is scheduled in between belongs to the next page, and to no other.
+    listAttempts: connection.transaction((query: AttemptQuery): AttemptPage => {
+      const { accountId, after, limit } = query;
+      const newest = newestSeq.get() ?? 0;
+      if (after === null) {
+        return { attempts: listScheduled.all({ accountId, limit }), next: newest, hasMore: false };
+      }
+      const to = Math.min(after + EXAMINED_MAX, newest);
+      const attempts = list.all({ accountId, after, to, limit });
+      const next = attempts.length === limit ? (attempts.at(-1)?.seq ?? to) : to;
+      return { attempts, next, hasMore: next < newest };
+    }),
+  } satisfies Steps;
+}
+
+export const LIST_SENDING_ACCOUNTS = `
+  SELECT seq FROM accounts INDEXED BY accounts_enabled WHERE disabled_at IS NULL`;
+
+/**
+ * Hosts that delivered something for an account and have been answered since: an attempt without an answer in the hour
+ * of the last delivery may have come after it. Reads so many of the newest hourly sums; the most used hosts come first.
+ */
+export const PROVEN_HOSTS = `
+  SELECT host
+  FROM (
+    SELECT host, at, succeeded FROM host_traffic
+    WHERE account_seq = @accountId AND at >= @from
+    ORDER BY at DESC
+    LIMIT @examined
+  ) AS t
+  WHERE succeeded > 0 AND NOT EXISTS (
+    SELECT 1 FROM host_failures AS f
+    WHERE f.account_seq = @accountId AND f.host = t.host
+      AND f.http_status IS NULL AND f.ended_at >= t.at
+  )
+  GROUP BY host
+  ORDER BY sum(succeeded) DESC, host
+  LIMIT @max`;
+
+// The sums that are read for each requested host: most hosts have one in several hours.
+const EXAMINED_PER_HOST = 4;
+
+export function provenLaneReads(connection: Connection) {
+  const listAccounts = connection.prepare<[], number>(LIST_SENDING_ACCOUNTS).pluck();
+  const provenHosts = connection.prepare<[object], string>(PROVEN_HOSTS).pluck();
+
+  return {
+    listProvenLanes({ since, max }) {
+      const accounts = listAccounts.all();
+      const each = Math.ceil(max / Math.max(1, accounts.length));
+      const from = since - (since % HOUR_MS);
+      const bounds = { from, max: each, examined: EXAMINED_PER_HOST * each };
+      return accounts.flatMap((accountId) =>
+        provenHosts.all({ accountId, ...bounds }).map((host) => ({ accountId, host })),
+      );
+    },
+  } satisfies Steps;
 }
