@@ -31,7 +31,7 @@ if (port === null) throw new Error("backup-thread.ts runs as a worker thread onl
 
 giveWay();
 
-// backup-run.ts sets this; nothing else starts this thread.
+// backup.ts sets this; nothing else starts this thread.
 const { order, stop } = workerData as BackupThreadData;
 const say = (message: BackupMessage): void => port.postMessage(message);
 void outcomeOf().then(say);

@@ -53,7 +53,7 @@ export interface BatchRunnerOptions {
 /**
  * Runs batches of operations, one transaction for each batch. When an operation fails, the batch is undone and run
  * again without it. So a write may run more than once, and must leave nothing behind outside the database. After an
- * error that may have lost something, everything is refused for good; write-failure.ts tells which errors those are.
+ * error that may have lost something, everything is refused for good; see `isBatchError` and `toWriteFailure`.
  */
 export class BatchRunner {
   readonly #connection: Connection;
@@ -280,7 +280,7 @@ export class BatchRunner {
 }
 
 const PAGE_BYTES = 4096;
-// 8 MiB, as where old backups are removed: see gradual-removal.ts.
+// 8 MiB, as where old backups are removed: see `removeGradually`.
 const CUT_PAGES = 2048;
 
 /**
