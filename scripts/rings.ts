@@ -176,7 +176,7 @@ export const RINGS: readonly Ring[] = [
       "domain/*",
       "ops/*",
       "store/store.ts",
-      ...["store/move/move.ts", "store/move/report.ts"],
+      ...["store/move/move.ts", "store/move/sides.ts"],
       "store/sqlite/machine/schema.ts",
       "assets.ts",
       "log.ts",

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { messageOf } from "../domain/error.ts";
 import type { Migrated } from "../ops/database.ts";
-import type { MoveReport } from "../store/move/report.ts";
+import type { MoveReport } from "../store/move/sides.ts";
 import { TEXT, flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { CommandFailure, UsageError } from "./failure.ts";

@@ -49,7 +49,7 @@ import { StorageWatch } from "../ops/storage.ts";
 import { policySource } from "../ops/url.ts";
 import { newParser, type Parser } from "../parser/parser.ts";
 import type { Engine } from "../run/engine.ts";
-import { openDueList } from "../store/sqlite/due-list.ts";
+import { openDueList } from "../store/sqlite/deliveries.ts";
 import type { DeliveryPause, LaneRef, Store } from "../store/store.ts";
 import { createEngine, type EngineParts, type MadeEngine } from "./engine.ts";
 import type { ConfigInForce } from "./reload.ts";

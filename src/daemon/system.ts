@@ -16,7 +16,7 @@ import type { ConditionBoard } from "../ops/conditions.ts";
 import type { Database } from "../ops/database.ts";
 import type { LoopDelay } from "../ops/meter.ts";
 import type { Parser } from "../parser/parser.ts";
-import { sqliteVersion } from "../store/sqlite/machine/version.ts";
+import { sqliteVersion } from "../store/sqlite/machine/connection.ts";
 import type { Store } from "../store/store.ts";
 import type { ConfigInForce } from "./reload.ts";
 

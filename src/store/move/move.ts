@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { isUrlLike } from "../../domain/address/server-url.ts";
 import type { TellProgress } from "../../domain/log.ts";
 import { parseServerAddress } from "../postgres/machine/server-address.ts";
-import { MoveError, type MoveReport } from "./report.ts";
+import { MoveError, type MoveReport } from "./sides.ts";
 import { moveToFile } from "./to-file.ts";
 import { moveToServer } from "./to-server.ts";
 

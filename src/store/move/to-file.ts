@@ -1,4 +1,4 @@
-import { existsSync, renameSync, rmSync } from "node:fs";
+import { existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 import type { TellProgress } from "../../domain/log.ts";
@@ -6,14 +6,24 @@ import type { Connection as Server } from "../postgres/machine/connection.ts";
 import { reachServer } from "../postgres/machine/dialer.ts";
 import { endSilent } from "../postgres/machine/heartbeat.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
-import { openWriter, syncToDisk, type Connection as File } from "../sqlite/machine/connection.ts";
+import {
+  type Connection,
+  type Connection as File,
+  openWriter,
+  syncToDisk,
+} from "../sqlite/machine/connection.ts";
 import { makeSchema } from "../sqlite/machine/schema.ts";
-import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
-import { continueInFile } from "./clock-reading.ts";
-import { TO_FILE, type CopyToFile } from "./copies-to-file.ts";
-import { FileWriter } from "./file-writer.ts";
-import { MoveError, type MoveReport } from "./report.ts";
-import { requireOwnVersion } from "./server-version.ts";
+import { type CopyToFile, TO_FILE } from "./copies.ts";
+import {
+  type ComparedTask,
+  MoveError,
+  type MoveReport,
+  TASKS_OF_FILE,
+  TASKS_OF_SERVER,
+  checksumOf,
+  continueInFile,
+  requireOwnVersion,
+} from "./sides.ts";
 
 const DEADLINE_MS = 600_000;
 const PAGE_ROWS = 1000;
@@ -161,4 +171,48 @@ async function compare(server: Server, connection: File): Promise<void> {
 
 function removeFile(file: string): void {
   for (const each of [file, `${file}-wal`, `${file}-shm`]) rmSync(each, { force: true });
+}
+
+/** A value as both databases have it. */
+export type Scalar = string | number | null;
+
+// A commit costs an fsync; what is not committed lies in memory, or in the -wal.
+const CHARACTERS_MAX = 4 * 1024 * 1024;
+const ROWS_MAX = 10_000;
+const WAL_BYTES_MAX = 64 * 1024 * 1024;
+
+/** Fills the tables of a new file, in transactions of some megabytes; its `-wal` stays small too. */
+export class FileWriter {
+  readonly #file: Connection;
+  #rows = 0;
+  #characters = 0;
+
+  constructor(file: Connection) {
+    this.#file = file;
+  }
+
+  /** Answers what adds a row to a table: the values of these columns. */
+  into(table: string, columns: readonly string[]): (row: readonly Scalar[]) => void {
+    const places = columns.map(() => "?").join(", ");
+    const insert = this.#file.prepare<Scalar[]>(
+      `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`,
+    );
+    return (row) => {
+      if (!this.#file.inTransaction) this.#file.exec("BEGIN IMMEDIATE");
+      insert.run(...row);
+      this.#rows++;
+      for (const value of row) if (typeof value === "string") this.#characters += value.length;
+      if (this.#rows >= ROWS_MAX || this.#characters >= CHARACTERS_MAX) this.commit();
+    };
+  }
+
+  /** To be called after the last row. */
+  commit(): void {
+    this.#rows = 0;
+    this.#characters = 0;
+    if (this.#file.inTransaction) this.#file.exec("COMMIT");
+    const wal = statSync(`${this.#file.name}-wal`, { throwIfNoEntry: false });
+    // Nobody else reads the file, so all of it goes over.
+    if ((wal?.size ?? 0) > WAL_BYTES_MAX) this.#file.pragma("wal_checkpoint(TRUNCATE)");
+  }
 }

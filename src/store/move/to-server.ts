@@ -2,11 +2,16 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 
 import { postgresSchemaSql } from "../../assets.ts";
+import { messageOf } from "../../domain/error.ts";
 import type { TellProgress } from "../../domain/log.ts";
-import { ConnectionLost, type Connection as Server } from "../postgres/machine/connection.ts";
+import {
+  ConnectionLost,
+  sqlStateOf,
+  type Connection as Server,
+} from "../postgres/machine/connection.ts";
 import { reachServer } from "../postgres/machine/dialer.ts";
 import type { ServerAddress } from "../postgres/machine/server-address.ts";
-import { openWriter, type Connection as File } from "../sqlite/machine/connection.ts";
+import { type Connection as File, openWriter } from "../sqlite/machine/connection.ts";
 import { InstanceLock } from "../sqlite/machine/instance-lock.ts";
 import {
   SCHEMA_VERSION,
@@ -16,13 +21,18 @@ import {
   unmarkMoved,
   unreleasedVersion,
 } from "../sqlite/machine/schema.ts";
-import { checksumOf, TASKS_OF_FILE, TASKS_OF_SERVER, type ComparedTask } from "./checksum.ts";
-import { continueOnServer } from "./clock-reading.ts";
-import { TO_SERVER, type CopyToServer } from "./copies-to-server.ts";
-import type { Scalar } from "./file-writer.ts";
-import { MoveError, type MoveReport } from "./report.ts";
-import { ServerTable } from "./server-table.ts";
-import { requireOwnVersion } from "./server-version.ts";
+import { type CopyToServer, TO_SERVER } from "./copies.ts";
+import {
+  type ComparedTask,
+  MoveError,
+  type MoveReport,
+  TASKS_OF_FILE,
+  TASKS_OF_SERVER,
+  checksumOf,
+  continueOnServer,
+  requireOwnVersion,
+} from "./sides.ts";
+import type { Scalar } from "./to-file.ts";
 
 // A statement of a move takes as long as its index.
 const DEADLINE_MS = 600_000;
@@ -251,4 +261,81 @@ function* pages(rows: Iterable<Scalar[]>): Iterable<Scalar[][]> {
     characters = 0;
   }
   if (page.length > 0) yield page;
+}
+
+// Data exceptions and violated constraints.
+const IS_OF_A_VALUE = /^2[23]/;
+
+/** Fills a table on the server, inside the transaction of a move. */
+export class ServerTable {
+  readonly #server: Server;
+  readonly #table: string;
+  readonly #columns: readonly string[];
+  readonly #insert: string;
+  #rows = 0;
+
+  constructor(server: Server, { table, columns }: Omit<CopyToServer, "from">) {
+    this.#server = server;
+    this.#table = table;
+    this.#columns = Object.keys(columns);
+    this.#insert = insertOf(table, columns);
+  }
+
+  /** How many rows were added. */
+  get rows(): number {
+    return this.#rows;
+  }
+
+  /** Adds rows. Rejects with a {@link MoveError} that names the first row that the server refuses. */
+  async add(page: readonly Scalar[][]): Promise<void> {
+    await this.#server.command("SAVEPOINT page");
+    try {
+      await this.#run(page);
+    } catch (error) {
+      throw IS_OF_A_VALUE.test(sqlStateOf(error)) ? await this.#refusal(page, error) : error;
+    }
+    await this.#server.command("RELEASE SAVEPOINT page");
+    this.#rows += page.length;
+  }
+
+  #run(rows: readonly Scalar[][]): Promise<number> {
+    return this.#server.run(
+      this.#insert,
+      this.#columns.map((_, i) => rows.map((row) => row[i] ?? null)),
+    );
+  }
+
+  // PostgreSQL reports which value it refused, but not of which row of the page.
+  async #refusal(page: readonly Scalar[][], error: unknown): Promise<MoveError> {
+    await this.#server.command("ROLLBACK TO SAVEPOINT page");
+    for (const [i, row] of page.entries()) {
+      try {
+        await this.#run([row]);
+      } catch (cause) {
+        // Only the first column's number: a text may be a secret.
+        const key = typeof row[0] === "number" ? ` (${this.#columns[0]} ${row[0]})` : "";
+        return this.#refused(`row ${this.#rows + i + 1}${key}`, cause);
+      }
+    }
+    return this.#refused("rows", error);
+  }
+
+  #refused(what: string, cause: unknown): MoveError {
+    const message = `table ${this.#table}, ${what}: ${messageOf(cause)}; correct it in the file and move again, nothing was moved`;
+    return new MoveError(message, { cause });
+  }
+}
+
+// `unnest` takes nested arrays apart: those go as text.
+function insertOf(table: string, columns: CopyToServer["columns"]): string {
+  const entries = Object.entries(columns);
+  const isNested = (type: string): boolean => type.endsWith("[]");
+  const parameters = entries.map(([, type], i) => `$${i + 1}::${isNested(type) ? "text" : type}[]`);
+  const values = entries.map(([name, type]) =>
+    isNested(type) ? `a.${name}::${type}` : `a.${name}`,
+  );
+  const names = entries.map(([name]) => name).join(", ");
+  return `
+    INSERT INTO ${table} (${names}) SELECT ${values.join(", ")}
+    FROM unnest(${parameters.join(", ")}) AS a (${names})`;
 }

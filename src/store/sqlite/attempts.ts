@@ -1,4 +1,4 @@
-import { HOUR_MS } from "../../domain/stats/time-series.ts";
+import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { StartedAttempts } from "../../domain/webhook/delivery.ts";
 import { type StartedRow, toClaimedAttempt } from "../common/attempt-row.ts";
 import type {

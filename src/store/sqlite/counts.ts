@@ -1,5 +1,6 @@
 import { type AccountUsage, openTasksOf } from "../../domain/account/quota.ts";
-import { type Durations, MINUTE_MS, addDurations } from "../../domain/stats/time-series.ts";
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
+import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
 import {
   type AccountTally,
   type EndedAttempt,

@@ -1,5 +1,5 @@
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import {
-  MINUTE_MS,
   type QueuedTimes,
   earlier,
   isMarkDue,

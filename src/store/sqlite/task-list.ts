@@ -36,6 +36,79 @@ import { HEAD_COLUMNS, SUMMARY_COLUMNS } from "./tasks.ts";
 
 /** All lists of tasks: a list looks in turns at the candidates that an index finds, and shows those that pass. */
 
+// COLLATE BINARY changes no comparison of numbers; without it SQLite seeks by created_at alone and reads past all
+// the rows of that time (the rowid has no collation of its own, so it is left out of the range).
+function ofAccount(index: string, filter: string): string {
+  return `
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index}
+    WHERE ${filter} AND t.account_seq = @accountSeq
+      AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@placeTime, @placeSeq COLLATE BINARY)`;
+}
+
+const NEWEST_FIRST = "ORDER BY timeMs DESC, seq DESC LIMIT @max";
+
+function ofReady(index: string, filter = ""): string {
+  return `
+    SELECT t.completed_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index}
+    WHERE t.account_seq = @accountSeq AND t.ready = 1 ${filter}
+      AND (t.completed_at, t.seq) > (@placeTime, @placeSeq)
+    ORDER BY t.completed_at, t.seq LIMIT @max`;
+}
+
+/** Selects one webhook of each; CROSS JOIN keeps their order. */
+function ofWebhooks(table: string, filter: string): string {
+  return `
+    SELECT t.created_at AS timeMs, t.seq
+    FROM (
+      SELECT DISTINCT task_seq FROM ${table}
+      WHERE ${filter} AND task_seq < @placeSeq
+      ORDER BY task_seq DESC LIMIT @max
+    ) AS f
+    CROSS JOIN tasks AS t ON t.seq = f.task_seq`;
+}
+
+/**
+ * The statement of each source: up to @max places beyond @placeTime and @placeSeq. Within an account they are read by
+ * time, of all accounts by seq alone: no index orders all of them by time, and a row's seq is as old as its time.
+ */
+export const CANDIDATES_BY: Readonly<Record<SourceKind, string>> = {
+  // Each state is a range of the index, and SQLite merges them as it reads; one range over all of them would be sorted.
+  // So a list of all tasks needs no index of its own, for which every insert would pay. States that are not asked for
+  // cost nothing.
+  states: `${STORED_STATES.map((state) =>
+    ofAccount("tasks_by_state", `@${state} AND t.state = '${state}'`),
+  ).join(" UNION ALL ")} ${NEWEST_FIRST}`,
+  state: `${ofAccount("tasks_by_state", "t.state = @state")} ${NEWEST_FIRST}`,
+  type: `${ofAccount("tasks_by_type", "t.type = @type")} ${NEWEST_FIRST}`,
+  tag: `${ofAccount("tasks_by_tag", "t.tag IS NOT NULL AND t.tag = @tag")} ${NEWEST_FIRST}`,
+  ready: ofReady("tasks_ready"),
+  readyByType: ofReady("tasks_ready_by_type", "AND t.type = @type"),
+  readyByTag: ofReady("tasks_ready_by_tag", "AND t.tag IS NOT NULL AND t.tag = @tag"),
+  failed: ofWebhooks("deliveries INDEXED BY deliveries_failed", "state IN ('given_up', 'refused')"),
+  retrying: ofWebhooks("attempts INDEXED BY attempts_retrying", "started_at IS NULL AND retry > 0"),
+  all: `
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t
+    WHERE t.seq < @placeSeq
+    ORDER BY t.seq DESC LIMIT @max`,
+  // The list is in the order of the answer, and has been cut at the place.
+  listed: `
+    SELECT t.created_at AS timeMs, t.seq
+    FROM json_each(@listText) AS l
+    CROSS JOIN tasks AS t ON t.seq = l.value`,
+};
+
+/** Makes a statement for each source from its candidates. */
+function eachSource(sql: (candidates: string) => string): Readonly<Record<SourceKind, string>> {
+  const made = Object.entries(CANDIDATES_BY).map(([kind, candidates]) => [kind, sql(candidates)]);
+  // It has the same kinds.
+  return Object.fromEntries(made) as Record<SourceKind, string>;
+}
+
+/** How many candidates there are up to @max, and when the newest of them was made. */
+export const COUNT_CANDIDATES_BY = eachSource(
+  (candidates) => `SELECT count(*) AS count, max(timeMs) AS newest FROM (${candidates})`,
+);
+
 const FOUND_COLUMNS = `
   ${HEAD_COLUMNS}, t.tag, t.priority, t.start_at AS startAt, t.ready, c.login, '' AS dataText`;
 
@@ -65,6 +138,46 @@ export const SEARCH_BY = listSql(
 export const LAST_CANDIDATE_BY = eachSource(
   (candidates) => `SELECT timeMs, seq FROM (${candidates}) LIMIT 1 OFFSET @skip`,
 );
+
+/** The statement of a set that is small in most files: in no order, because {@link toListed} sorts it. */
+function fewOf(index: string, filter: string): string {
+  return `SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index} WHERE ${filter} LIMIT @max`;
+}
+
+const CREATED = "t.created_at >= @createdAfter AND t.created_at < @createdBefore";
+
+// A small set is read as a whole, so what is asked for is among its rows.
+export const LISTED_BY = {
+  // Nobody may learn that another account has such a task.
+  id: `
+    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t
+    WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) LIMIT @max`,
+  ready: fewOf("tasks_ready", "t.ready = 1"),
+  readyOfAccount: fewOf("tasks_ready", "t.account_seq = @accountSeq AND t.ready = 1"),
+  waiting: fewOf("tasks_queued", "t.state = 'queued'"),
+  delayed: fewOf("tasks_delayed", "t.state = 'delayed'"),
+  running: fewOf("tasks_running", "t.state = 'running'"),
+  // A seek for each account.
+  tag: `
+    SELECT t.created_at AS timeMs, t.seq
+    FROM accounts AS a
+    CROSS JOIN tasks AS t INDEXED BY tasks_by_tag
+    WHERE t.account_seq = a.seq AND t.tag IS NOT NULL AND t.tag = @tag AND ${CREATED}
+    LIMIT @max`,
+  states: `
+    SELECT t.created_at AS timeMs, t.seq
+    FROM accounts AS a
+    CROSS JOIN json_each(@statesText) AS s
+    CROSS JOIN tasks AS t INDEXED BY tasks_by_state
+    WHERE t.account_seq = a.seq AND t.state = s.value AND ${CREATED}
+    LIMIT @max`,
+} as const satisfies Readonly<Record<FewSet, string>>;
+
+export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
+
+export const MANY_OF_ACCOUNT = `
+  SELECT count(*)
+  FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
 
 type ListedRow = SummaryRow & TaskPlace;
 
@@ -164,74 +277,8 @@ export function isShortRead({ search: { tag, type, ...others }, limit }: ReadyQu
   return isAny && (tag === null || type === null) && limit <= SHORT_MAX;
 }
 
-// These sets are small in most files. A small one is read as a whole, so what is asked for is among its rows, which are
-// sorted here.
-export const LISTED_BY = {
-  // Nobody may learn that another account has such a task.
-  id: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t
-    WHERE t.id = @id AND (@accountSeq IS NULL OR t.account_seq = @accountSeq) LIMIT @max`,
-  ready: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_ready WHERE t.ready = 1 LIMIT @max`,
-  readyOfAccount: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_ready
-    WHERE t.account_seq = @accountSeq AND t.ready = 1 LIMIT @max`,
-  waiting: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_queued WHERE t.state = 'queued'
-    LIMIT @max`,
-  delayed: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_delayed WHERE t.state = 'delayed'
-    LIMIT @max`,
-  running: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY tasks_running WHERE t.state = 'running'
-    LIMIT @max`,
-  // A seek for each account.
-  tag: `
-    SELECT t.created_at AS timeMs, t.seq
-    FROM accounts AS a
-    CROSS JOIN tasks AS t INDEXED BY tasks_by_tag
-    WHERE t.account_seq = a.seq AND t.tag IS NOT NULL AND t.tag = @tag
-      AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
-    LIMIT @max`,
-  states: `
-    SELECT t.created_at AS timeMs, t.seq
-    FROM accounts AS a
-    CROSS JOIN json_each(@statesText) AS s
-    CROSS JOIN tasks AS t INDEXED BY tasks_by_state
-    WHERE t.account_seq = a.seq AND t.state = s.value
-      AND t.created_at >= @createdAfter AND t.created_at < @createdBefore
-    LIMIT @max`,
-} as const satisfies Readonly<Record<FewSet, string>>;
-
-export const MANY_ACCOUNTS = `SELECT count(*) FROM (SELECT 1 FROM accounts LIMIT @max)`;
-
-/**
- * Lists a small set, as a JSON array of seqs beyond the place, in the order of the answer; null when the set is not
- * small, or when no index can tell.
- */
-export function fewTaskLister(connection: Connection): (of: PageQuery) => string | null {
-  const by = prepareEach<TaskPlace, FewSet>(connection, LISTED_BY);
-  const manyAccounts = connection.prepare<[object], number>(MANY_ACCOUNTS).pluck();
-  const hasMany = (): boolean => (manyAccounts.get({ max: ACCOUNTS_MAX }) ?? 0) === ACCOUNTS_MAX;
-
-  return (of) => {
-    const orders = fewOrders(of);
-    if (orders === null || (orders.some(isByAccount) && hasMany())) return null;
-    const listMax = fewMax(of);
-    const rows: TaskPlace[] = [];
-    for (const { name, states = [] } of orders) {
-      const max = listMax + 1 - rows.length;
-      const statesText = JSON.stringify(states);
-      rows.push(...by(name).all({ ...searchParams(of), statesText, max }));
-    }
-    return rows.length > listMax ? null : JSON.stringify(toListed(rows, of));
-  };
-}
-
-/** The sources of lists. Each names its index, so that a turn begins with a seek and reads in order. */
-
 /** The place where the tasks that may pass are found, in the order of the list. */
-export interface TaskSource {
+interface TaskSource {
   readonly kind: SourceKind;
   /** For `listed`: a JSON array of seqs. */
   readonly listText?: string;
@@ -239,87 +286,8 @@ export interface TaskSource {
   readonly isShared?: true;
 }
 
-// COLLATE BINARY changes no comparison of numbers; without it SQLite seeks by created_at alone and reads past all
-// the rows of that time (the rowid has no collation of its own, so it is left out of the range).
-function ofAccount(index: string, filter: string): string {
-  return `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index}
-    WHERE ${filter} AND t.account_seq = @accountSeq
-      AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@placeTime, @placeSeq COLLATE BINARY)`;
-}
-
-const NEWEST_FIRST = "ORDER BY timeMs DESC, seq DESC LIMIT @max";
-
-function ofReady(index: string, filter = ""): string {
-  return `
-    SELECT t.completed_at AS timeMs, t.seq FROM tasks AS t INDEXED BY ${index}
-    WHERE t.account_seq = @accountSeq AND t.ready = 1 ${filter}
-      AND (t.completed_at, t.seq) > (@placeTime, @placeSeq)
-    ORDER BY t.completed_at, t.seq LIMIT @max`;
-}
-
-/** Selects one webhook of each; CROSS JOIN keeps their order. */
-function ofWebhooks(table: string, filter: string): string {
-  return `
-    SELECT t.created_at AS timeMs, t.seq
-    FROM (
-      SELECT DISTINCT task_seq FROM ${table}
-      WHERE ${filter} AND task_seq < @placeSeq
-      ORDER BY task_seq DESC LIMIT @max
-    ) AS f
-    CROSS JOIN tasks AS t ON t.seq = f.task_seq`;
-}
-
-/**
- * The statement of each source: up to @max places beyond @placeTime and @placeSeq. Within an account they are read by
- * time, of all accounts by seq alone: no index orders all of them by time, and a row's seq is as old as its time.
- */
-export const CANDIDATES_BY: Readonly<Record<SourceKind, string>> = {
-  // Each state is a range of the index, and SQLite merges them as it reads; one range over all of them would be sorted.
-  // So a list of all tasks needs no index of its own, for which every insert would pay. States that are not asked for
-  // cost nothing.
-  states: `${STORED_STATES.map((state) =>
-    ofAccount("tasks_by_state", `@${state} AND t.state = '${state}'`),
-  ).join(" UNION ALL ")} ${NEWEST_FIRST}`,
-  state: `${ofAccount("tasks_by_state", "t.state = @state")} ${NEWEST_FIRST}`,
-  type: `${ofAccount("tasks_by_type", "t.type = @type")} ${NEWEST_FIRST}`,
-  tag: `${ofAccount("tasks_by_tag", "t.tag IS NOT NULL AND t.tag = @tag")} ${NEWEST_FIRST}`,
-  ready: ofReady("tasks_ready"),
-  readyByType: ofReady("tasks_ready_by_type", "AND t.type = @type"),
-  readyByTag: ofReady("tasks_ready_by_tag", "AND t.tag IS NOT NULL AND t.tag = @tag"),
-  failed: ofWebhooks("deliveries INDEXED BY deliveries_failed", "state IN ('given_up', 'refused')"),
-  retrying: ofWebhooks("attempts INDEXED BY attempts_retrying", "started_at IS NULL AND retry > 0"),
-  all: `
-    SELECT t.created_at AS timeMs, t.seq FROM tasks AS t
-    WHERE t.seq < @placeSeq
-    ORDER BY t.seq DESC LIMIT @max`,
-  // The list is in the order of the answer, and has been cut at the place.
-  listed: `
-    SELECT t.created_at AS timeMs, t.seq
-    FROM json_each(@listText) AS l
-    CROSS JOIN tasks AS t ON t.seq = l.value`,
-};
-
-/** How many candidates there are up to @max, and when the newest of them was made. */
-export const COUNT_CANDIDATES_BY = eachSource(
-  (candidates) => `SELECT count(*) AS count, max(timeMs) AS newest FROM (${candidates})`,
-);
-
-/** Makes a statement for each source from its candidates. */
-export function eachSource(
-  sql: (candidates: string) => string,
-): Readonly<Record<SourceKind, string>> {
-  const made = Object.entries(CANDIDATES_BY).map(([kind, candidates]) => [kind, sql(candidates)]);
-  // It has the same kinds.
-  return Object.fromEntries(made) as Record<SourceKind, string>;
-}
-
-export const MANY_OF_ACCOUNT = `
-  SELECT count(*)
-  FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_state WHERE account_seq = @accountSeq LIMIT @max)`;
-
 /** Chooses the source of a turn. */
-export function sourceChooser(connection: Connection): (of: SourceQuery) => TaskSource {
+function sourceChooser(connection: Connection): (of: SourceQuery) => TaskSource {
   const listFew = fewTaskLister(connection);
   const manyOwn = connection.prepare<[object], number>(MANY_OF_ACCOUNT).pluck();
   const count = prepareEach<{ count: number }, SourceKind>(connection, COUNT_CANDIDATES_BY);
@@ -364,7 +332,7 @@ export function sourceChooser(connection: Connection): (of: SourceQuery) => Task
 }
 
 /** The parameters of a source's statements, except the number of rows. */
-export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQuery) {
+function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQuery) {
   const wanted = of.search.states?.flatMap(storedStates) ?? STORED_STATES;
   const flags = STORED_STATES.map((state) => [state, wanted.includes(state) ? 1 : 0] as const);
   const { timeMs: placeTime, seq: placeSeq } = placeOf(kind, of);
@@ -376,5 +344,28 @@ export function sourceParams({ kind, listText = "[]" }: TaskSource, of: SourceQu
     placeTime,
     placeSeq,
     listText,
+  };
+}
+
+/**
+ * Lists a small set, as a JSON array of seqs beyond the place, in the order of the answer; null when the set is not
+ * small, or when no index can tell.
+ */
+function fewTaskLister(connection: Connection): (of: PageQuery) => string | null {
+  const by = prepareEach<TaskPlace, FewSet>(connection, LISTED_BY);
+  const manyAccounts = connection.prepare<[object], number>(MANY_ACCOUNTS).pluck();
+  const hasMany = (): boolean => (manyAccounts.get({ max: ACCOUNTS_MAX }) ?? 0) === ACCOUNTS_MAX;
+
+  return (of) => {
+    const orders = fewOrders(of);
+    if (orders === null || (orders.some(isByAccount) && hasMany())) return null;
+    const listMax = fewMax(of);
+    const rows: TaskPlace[] = [];
+    for (const { name, states = [] } of orders) {
+      const max = listMax + 1 - rows.length;
+      const statesText = JSON.stringify(states);
+      rows.push(...by(name).all({ ...searchParams(of), statesText, max }));
+    }
+    return rows.length > listMax ? null : JSON.stringify(toListed(rows, of));
   };
 }

@@ -9,7 +9,7 @@ import pg from "pg";
 import { findFaults } from "../../../scripts/kit/postgres-faults.ts";
 import { messageOf } from "../../../src/domain/error.ts";
 import type { TellProgress } from "../../../src/domain/log.ts";
-import { MoveError } from "../../../src/store/move/report.ts";
+import { MoveError } from "../../../src/store/move/sides.ts";
 import { moveToFile } from "../../../src/store/move/to-file.ts";
 import { moveToServer } from "../../../src/store/move/to-server.ts";
 import { reachServer } from "../../../src/store/postgres/machine/dialer.ts";
