@@ -19,6 +19,7 @@ import * as posts from "../../src/store/sqlite/posts.ts";
 import * as queue from "../../src/store/sqlite/queue.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
 import * as sessions from "../../src/store/sqlite/sessions.ts";
+import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as traffic from "../../src/store/sqlite/traffic.ts";
@@ -45,7 +46,7 @@ import {
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...accountOverviews }),
-  ...statementsOf({ ...queue, ...leases, ...workers, ...sessions }),
+  ...statementsOf({ ...queue, ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...holds, ...upkeep }),
   ...statementsOf({ ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
   ...statementsOf({ ...accountErasure, ...accessRequests }),
