@@ -197,7 +197,7 @@ export const RINGS: readonly Ring[] = [
         "http/guard/*",
         "http/reference/*",
       ],
-      ...["http/operations/runners.ts", "dev/dev-mode.ts"],
+      ...["http/operations/operator.ts", "dev/dev-mode.ts"],
     ],
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],

@@ -1,54 +1,55 @@
 import type { IncomingMessage } from "node:http";
 
-import { H3, HTTPError, type H3Event } from "h3";
+import { H3, type H3Event, HTTPError } from "h3";
 
 import type { OperationInputs } from "../api/input.ts";
 import { version } from "../assets.ts";
-import type { Clock } from "../domain/clock/clock.ts";
+import { type Clock, systemClock } from "../domain/clock/clock.ts";
 import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
-import { StatusError, type ResponseHeaders } from "../domain/status.ts";
+import { type ResponseHeaders, StatusError } from "../domain/status.ts";
 import { accessLogHooks, joinedHooks, requestHooks } from "./access-log.ts";
 import { connectionOf, whenAnswered } from "./admission/connections.ts";
 import { ByteBudget, RequestRoom, type SharedRoom, WaitPlaces } from "./admission/room.ts";
 import {
-  bodyBytesMax,
-  ClientGoneError,
-  largestBody,
-  parseBody,
-  PLAIN_READING,
-  readBodyBytes,
   type BodyLimits,
   type BodyRoom,
+  ClientGoneError,
+  PLAIN_READING,
+  bodyBytesMax,
+  largestBody,
+  parseBody,
+  readBodyBytes,
 } from "./body.ts";
 import type { DevInboxDesk } from "./dev-desk.ts";
-import { guardDeveloper, isFromPage } from "./guard/browser.ts";
+import { guardDeveloper, isFromPage, toBrowserPolicy } from "./guard/browser.ts";
 import { arrivalOf, headerValues, strictTransport } from "./guard/client.ts";
-import { admit, clientKey, requireHttps, type GateDeps } from "./guard/gate.ts";
-import { inTurns } from "./in-turns.ts";
+import { type GateDeps, admit, clientKey, requireHttps } from "./guard/gate.ts";
 import { checkEscapes, parseFields, parseQuery } from "./inputs.ts";
-import { openApiDocument } from "./openapi/document.ts";
+import { inTurns, openApiDocument } from "./openapi/document.ts";
+import type { OperationDeps } from "./operation-deps.ts";
 import {
-  isForHttpsAlone,
-  isKeptByNobody,
-  isParsedByOperation,
-  takesBody,
-  type WholeAnswer,
   type AnyFields,
   type Call,
   type FieldsAnswer,
   type GivenBody,
   type Operation,
+  type WholeAnswer,
+  isForHttpsAlone,
+  isKeptByNobody,
+  isParsedByOperation,
+  takesBody,
 } from "./operation.ts";
 import { addInbox, answerMessage } from "./operations/dev-inbox.ts";
+import { metrics } from "./operations/service.ts";
 import {
-  addPages,
   DASHBOARD_PATH,
+  type PageFiles,
+  addPages,
   servePage,
   serveReference,
   serveRoot,
-  type PageFiles,
 } from "./page.ts";
 import { REFERENCE_PATH, referenceFiles } from "./reference/files.ts";
 import {
@@ -60,6 +61,7 @@ import {
   toResponse,
   toStatusError,
 } from "./respond.ts";
+import type { ConnectionLimits } from "./server/server.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];
@@ -361,4 +363,39 @@ function toRoutingError(error: unknown): StatusError | null {
   if (error.status < 400 || error.status >= 500) return null;
   const detail = "A percent escape in the path is malformed, or not UTF-8.";
   return new StatusError(40000, { detail });
+}
+
+/** The bounds of connections to `metrics.listen`: a Prometheus server keeps one, and few other clients connect. */
+export const METRICS_LIMITS: ConnectionLimits = {
+  connections: 32,
+  headerTimeoutMs: 10_000,
+  requestTimeoutMs: 10_000,
+  sendTimeoutMs: 10_000,
+};
+
+interface MetricsAppDeps
+  extends
+    Pick<AppDeps, "gate" | "ids" | "log" | "limits" | "headers">,
+    Pick<OperationDeps, "metricsText"> {
+  /** Of the listener. */
+  readonly host: string;
+  readonly publicUrl: string | null;
+}
+
+/**
+ * The app of `metrics.listen`: `/metrics` alone, without credentials. It counts no requests, and scrapes are served
+ * when connections run out.
+ */
+export function createMetricsApp({ host, publicUrl, ...deps }: MetricsAppDeps): H3 {
+  const operation = { ...metrics(deps), access: "network", isHealthCheck: true } as const;
+  return createApp({
+    ...deps,
+    clock: systemClock,
+    operations: [operation],
+    gate: {
+      ...deps.gate,
+      browsers: toBrowserPolicy({ host, publicUrl }),
+      proxies: { trusted: [], servesTls: false, insecureHttp: true },
+    },
+  });
 }

@@ -1,11 +1,17 @@
 import type { IncomingMessage } from "node:http";
 
 import type { OperationInputs } from "../api/input.ts";
-import { FINE_CHUNKS_MAX, GrowingBytes, TURN_CHUNKS_MAX } from "../domain/json/chunks.ts";
-import { JSON_DEPTH_MAX, parseJsonBytes, type JsonReading } from "../domain/json/json.ts";
+import {
+  FINE_CHUNKS_MAX,
+  GrowingBytes,
+  TURN_CHUNKS_MAX,
+  boundChunks,
+} from "../domain/json/chunks.ts";
+import { JSON_DEPTH_MAX, type JsonReading, parseJsonBytes } from "../domain/json/json.ts";
 import { StatusError } from "../domain/status.ts";
-import { isTooFine } from "./admission/fine-chunks.ts";
-import { headerValues } from "./guard/client.ts";
+import { dropRest } from "../node-internals.ts";
+import { connectionOf } from "./admission/connections.ts";
+import { addressKey, headerValues } from "./guard/client.ts";
 
 /** Limits that the operator sets; config/setting.ts has the defaults. */
 export interface BodyLimits {
@@ -222,4 +228,36 @@ async function orClosing(taking: Promise<void>): Promise<void> {
     const { code, details, headers } = error;
     throw new StatusError(code, { details, headers: { ...headers, connection: "close" } });
   }
+}
+
+const cutShort = new WeakSet<IncomingMessage>();
+
+/** True when a body came in too many small chunks at once and its rest is missing. */
+export function isTooFine(request: IncomingMessage): boolean {
+  return cutShort.has(request);
+}
+
+/**
+ * Takes as much of a body in small chunks as a turn of the event loop has room for. Of a body with more nothing
+ * further is handed on, and its reader has to ask {@link isTooFine}. Cuts off a client whose body comes in many
+ * chunks while nobody reads it: Node keeps 64 KiB of a body, which are 65,536 buffers where each chunk is one byte.
+ */
+export function boundFineChunks(request: IncomingMessage): void {
+  if (request.headers["transfer-encoding"] === undefined) return;
+  const { socket } = request;
+  const sender = connectionOf(request)?.address ?? addressKey(socket.remoteAddress ?? "");
+  const push = request.push.bind(request);
+  let unread = 0;
+  request.push = (chunk: Buffer | null) => {
+    unread = request.readableLength === 0 ? 0 : unread + 1;
+    // The end, which is no chunk, lets its reader answer: it has all that is kept.
+    if (chunk === null || unread <= FINE_CHUNKS_MAX) return push(chunk);
+    socket.destroy();
+    return false;
+  };
+  const onTooMany = (): void => {
+    dropRest(socket);
+    cutShort.add(request);
+  };
+  boundChunks(request, { sender, onTooMany });
 }

@@ -6,7 +6,7 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Scope, type Store } from "../store/store.ts";
-import { tooManyRequests } from "./admission/rates.ts";
+import { tooManyRequests } from "./admission/quota.ts";
 import { LiveStream } from "./live-stream.ts";
 
 export interface LiveFeedDeps {

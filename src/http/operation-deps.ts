@@ -17,7 +17,7 @@ import type { ServiceStatus } from "../domain/stats/health.ts";
 import type { TaskProgress } from "../domain/task/run.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
 import type { LaneRef, LeasedTask, Store } from "../store/store.ts";
-import type { FloodWatch, RateLimiter, RefusedCredentials } from "./admission/rates.ts";
+import type { FloodWatch, RateLimiter, RefusedCredentials } from "./admission/quota.ts";
 import type { DevDesk } from "./dev-desk.ts";
 import type { ListCursors } from "./list-cursor.ts";
 import type { LiveFeed } from "./live-feed.ts";

@@ -29,9 +29,9 @@ import {
   pauseCreate,
   pauseEnd,
   pauseList,
+  runnerList,
   systemShow,
 } from "./operations/operator.ts";
-import { runnerList } from "./operations/runners.ts";
 import {
   events,
   livez,
@@ -44,10 +44,9 @@ import {
 } from "./operations/service.ts";
 import { sessionGet, signIn, signInByLink, signOut } from "./operations/session.ts";
 import { statsHosts, statsOverview, statsSeries } from "./operations/stats.ts";
-import { taskCancel, taskCancelMany } from "./operations/task-cancel.ts";
 import { taskPost } from "./operations/task-post.ts";
 import { taskSearch, timeline } from "./operations/task-search.ts";
-import { taskGet, taskList, tasksReady } from "./operations/tasks.ts";
+import { taskCancel, taskCancelMany, taskGet, taskList, tasksReady } from "./operations/tasks.ts";
 import {
   workerClaim,
   workerComplete,

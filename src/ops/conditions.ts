@@ -12,7 +12,7 @@ import {
   decideConditions,
 } from "../domain/stats/condition.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
-import type { FloodWatch } from "../http/admission/rates.ts";
+import type { FloodWatch } from "../http/admission/quota.ts";
 import type { ProxyWatch } from "../http/guard/client.ts";
 import type { Engine } from "../run/engine.ts";
 import { FileFault, type Cluster, type Store } from "../store/store.ts";

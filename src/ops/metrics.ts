@@ -15,7 +15,7 @@ import {
   gauge,
 } from "../http/metrics/metrics.ts";
 import { TYPES_MAX } from "../http/metrics/series.ts";
-import type { lookAtTypes } from "../http/operations/runners.ts";
+import type { lookAtTypes } from "../http/operations/operator.ts";
 import type { Engine } from "../run/engine.ts";
 import { NODE_ROLES } from "../store/cluster.ts";
 import { sqliteVersion } from "../store/sqlite/machine/connection.ts";

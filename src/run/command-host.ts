@@ -7,6 +7,7 @@ import { nextTick } from "../domain/clock/timers.ts";
 import { codeOf } from "../domain/error.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import type { CommandLine } from "../domain/task/run.ts";
+import { spawnInto } from "../node-internals.ts";
 import {
   type CommandPlan,
   isMessage,
@@ -18,7 +19,6 @@ import {
 import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
 import { commandEnvironment, toEnvPairs } from "./program.ts";
 import type { RunOptions, RunOutcome, Runner, RunRequest } from "./runner.ts";
-import { spawnInto } from "../node-internals.ts";
 
 export interface CommandHostOptions {
   /** The command line that starts `command-host-main.ts`. */

@@ -1,8 +1,8 @@
 import { ChildProcess, type StdioOptions } from "node:child_process";
 
 import type { CommandLine } from "../domain/task/run.ts";
-import { type Environment, toEnvPairs } from "./program.ts";
 import { spawnInto } from "../node-internals.ts";
+import { type Environment, toEnvPairs } from "./program.ts";
 
 /** How a program ended, or why it could not be started. */
 export type ProgramEnd =

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { RateLimiter, RefusedCredentials } from "../../src/http/admission/rates.ts";
+import { RateLimiter, RefusedCredentials } from "../../src/http/admission/quota.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { inTurns } from "../../src/http/in-turns.ts";
-import { openApiDocument } from "../../src/http/openapi/document.ts";
+import { inTurns, openApiDocument } from "../../src/http/openapi/document.ts";
+import type { ShownDocument } from "../../src/http/reference/markup.ts";
 import { referencePieces } from "../../src/http/reference/page.ts";
-import type { ShownDocument } from "../../src/http/reference/shown-document.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange } from "../helpers/raw-http.ts";
 import { apiOperations } from "./operation-cases.ts";

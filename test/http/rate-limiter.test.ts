@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { RateLimiter, rateLimitHeaders } from "../../src/http/admission/rates.ts";
+import { RateLimiter, rateLimitHeaders } from "../../src/http/admission/quota.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 function setUp(options: { readonly limit?: number; readonly entriesMax?: number } = {}) {

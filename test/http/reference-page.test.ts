@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { ShownDocument } from "../../src/http/reference/markup.ts";
 import { referencePieces } from "../../src/http/reference/page.ts";
-import type { ShownDocument } from "../../src/http/reference/shown-document.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { exchange, headerOf } from "../helpers/raw-http.ts";

@@ -8,7 +8,7 @@ import { systemClock } from "../../src/domain/clock/clock.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
 import type { Task } from "../../src/domain/task/task.ts";
-import { RateLimiter } from "../../src/http/admission/rates.ts";
+import { RateLimiter } from "../../src/http/admission/quota.ts";
 import { createApp } from "../../src/http/app.ts";
 import { toBrowserPolicy } from "../../src/http/guard/browser.ts";
 import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";

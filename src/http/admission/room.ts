@@ -5,7 +5,7 @@ import { StatusError } from "../../domain/status.ts";
 import type { BodyRoom } from "../body.ts";
 import type { CallRoom, WholeAnswer } from "../operation.ts";
 import { connectionOf, placesOfAddress } from "./connections.ts";
-import { tooManyRequests } from "./rates.ts";
+import { tooManyRequests } from "./quota.ts";
 
 export interface SharedRoom {
   readonly budget: ByteBudget;

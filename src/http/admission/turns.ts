@@ -2,9 +2,9 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from "n
 import type { Duplex } from "node:stream";
 
 import { performanceNow, queueMicrotask, setImmediate } from "../../domain/clock/timers.ts";
+import { boundFineChunks } from "../body.ts";
 import { addressKey } from "../guard/client.ts";
 import { connectionOf, whenAnswered } from "./connections.ts";
-import { boundFineChunks } from "./fine-chunks.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
 

@@ -18,7 +18,7 @@ import type {
   RateLimiter,
   RatePolicy,
   RefusedCredentials,
-} from "../admission/rates.ts";
+} from "../admission/quota.ts";
 import type { AccountRef, Call, Caller, Operation } from "../operation.ts";
 import type { UsageNotes } from "../usage-notes.ts";
 import {

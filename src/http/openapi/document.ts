@@ -1,7 +1,6 @@
 import { bodySchema } from "../../api/input.ts";
 import { type JsonSchema, namedSchemas } from "../../api/schema.ts";
 import { version } from "../../assets.ts";
-import { inTurns } from "../in-turns.ts";
 import { type Access, type Operation, type OperationDoc, defineOperation } from "../operation.ts";
 import { CACHED_HEADERS, constantAnswer } from "../respond.ts";
 import { ANSWER_HEADERS, answers, errorCodes, errorExamples, isConditional } from "./answers.ts";
@@ -191,4 +190,14 @@ export function openApi(others: readonly Operation[]): Operation {
     handle: constantAnswer(text, HEADERS),
   });
   return self;
+}
+
+/** Does work that is too much for one turn of the event loop: each of its steps has a turn of its own. */
+import { setImmediate } from "../../domain/clock/timers.ts";
+export async function inTurns<Value>(work: Iterator<void, Value>): Promise<Value> {
+  for (;;) {
+    const step = work.next();
+    if (step.done === true) return step.value;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }

@@ -12,7 +12,7 @@ import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { Key, Undecidable } from "../../store/store.ts";
-import { type RatePolicy, tooManyRequests } from "../admission/rates.ts";
+import { type RatePolicy, tooManyRequests } from "../admission/quota.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { type Operation, defineOperation } from "../operation.ts";
 import type { LastUses } from "../usage-notes.ts";

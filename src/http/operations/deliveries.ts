@@ -20,8 +20,7 @@ import {
   deliveryDocument,
 } from "../../domain/webhook/delivery.ts";
 import type { AuditEntry, Audited, Delivery, RedeliveryOrder } from "../../store/store.ts";
-import { refuseBeyondBytes } from "../admission/post-quota.ts";
-import type { RatePolicy } from "../admission/rates.ts";
+import { type RatePolicy, refuseBeyondBytes } from "../admission/quota.ts";
 import { invalidField } from "../inputs.ts";
 import { openCursor } from "../list-cursor.ts";
 import type { ApiStore, OperationDeps } from "../operation-deps.ts";

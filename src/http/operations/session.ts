@@ -10,7 +10,7 @@ import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";
 import { StoreError, type Actor, type AuditEntry } from "../../store/store.ts";
-import { RateLimiter, type RatePolicy } from "../admission/rates.ts";
+import { RateLimiter, type RatePolicy } from "../admission/quota.ts";
 import {
   SET_COOKIE,
   cookieValues,

@@ -22,7 +22,7 @@ import { pauseOf } from "../../domain/webhook/delivery-pause.ts";
 import type { HostFailure, HostTraffic, Scope } from "../../store/store.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import { type AccountRef, type Operation, defineOperation } from "../operation.ts";
-import { waitsByType } from "./runners.ts";
+import { waitsByType } from "./operator.ts";
 
 const AGE_MS_MAX = 1000;
 const HOSTS_READ_MAX = 200;

@@ -7,7 +7,7 @@ import { IDEMPOTENCY_KEY, type ParsedTask } from "../../domain/task/task-post.ts
 import type { NewTask, RefusedTask, Task } from "../../domain/task/task.ts";
 import { parseTrace, traceText } from "../../domain/task/trace.ts";
 import type { Idempotency, KeptAnswer } from "../../store/store.ts";
-import { countPosted, overQuota, quotaOf } from "../admission/post-quota.ts";
+import { countPosted, overQuota, quotaOf } from "../admission/quota.ts";
 import { type PostedTasks, isLong, parsePostedTasks } from "../long-bodies.ts";
 import { POST_EXAMPLES } from "../openapi/examples.ts";
 import { webhookCallbacks } from "../openapi/webhooks.ts";

@@ -4,9 +4,9 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 
 import type { JsonSchema } from "../../api/schema.ts";
 import type { DashboardFile } from "../../assets.ts";
-import { inTurns } from "../in-turns.ts";
+import { inTurns } from "../openapi/document.ts";
+import type { ShownDocument } from "./markup.ts";
 import { referencePieces } from "./page.ts";
-import type { ShownDocument } from "./shown-document.ts";
 
 /** Where the reference is. */
 export const REFERENCE_PATH = "/docs";

@@ -1,18 +1,6 @@
 import {
   type Markup,
   type Piece,
-  boundsMarkup,
-  curlOf,
-  fieldsMarkup,
-  joined,
-  line,
-  markup,
-  prose,
-  schemaAnchor,
-  textOf,
-  typeMarkup,
-} from "./markup.ts";
-import {
   type ShownAnswer,
   type ShownContent,
   type ShownDocument,
@@ -21,8 +9,18 @@ import {
   type ShownOperation,
   type ShownParameter,
   type ShownSchema,
+  boundsMarkup,
+  curlOf,
+  fieldsMarkup,
+  joined,
+  line,
+  markup,
   nameOf,
-} from "./shown-document.ts";
+  prose,
+  schemaAnchor,
+  textOf,
+  typeMarkup,
+} from "./markup.ts";
 
 /**
  * The document as a page for people: HTML without scripts and without styles of its own, in pieces of an operation or a
