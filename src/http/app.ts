@@ -11,6 +11,7 @@ import type { Observer } from "../domain/observer.ts";
 import { type ResponseHeaders, StatusError } from "../domain/status.ts";
 import { accessLogHooks, joinedHooks, requestHooks } from "./access-log.ts";
 import { connectionOf, whenAnswered } from "./admission/connections.ts";
+import { ROOM_BYTES_MIN, LARGEST_BODIES, UNCHECKED_MS_MAX } from "./admission/limits.ts";
 import { ByteBudget, RequestRoom, type SharedRoom, WaitPlaces } from "./admission/room.ts";
 import {
   type BodyLimits,
@@ -61,7 +62,6 @@ import {
   toResponse,
   toStatusError,
 } from "./respond.ts";
-import type { ConnectionLimits } from "./server/server.ts";
 
 export interface AppDeps {
   readonly operations: readonly Operation[];
@@ -109,12 +109,8 @@ interface ServingDeps extends AppDeps {
   readonly shared: SharedRoom;
 }
 
-// The bytes of unfinished bodies and unread answers, in all; room for some of the largest in any case.
-const BYTES_MIN = 64 * 1024 ** 2;
-const LARGEST_AT_ONCE = 4;
-
 function sharedRoom({ limits, clock }: AppDeps): SharedRoom {
-  const bytes = Math.max(BYTES_MIN, LARGEST_AT_ONCE * largestBody(limits));
+  const bytes = Math.max(ROOM_BYTES_MIN, LARGEST_BODIES * largestBody(limits));
   return {
     budget: new ByteBudget({ bytes, clock }),
     waits: new WaitPlaces(limits.connections),
@@ -237,9 +233,6 @@ function openRoom(
   else whenAnswered(request, response, () => room.end());
   return room;
 }
-
-// From the look at a request's credentials to the end of its body.
-const UNCHECKED_MS_MAX = 1000;
 
 function servePages(app: H3, deps: AppDeps): void {
   const { gate, operations, pages } = deps;
@@ -364,14 +357,6 @@ function toRoutingError(error: unknown): StatusError | null {
   const detail = "A percent escape in the path is malformed, or not UTF-8.";
   return new StatusError(40000, { detail });
 }
-
-/** The bounds of connections to `metrics.listen`: a Prometheus server keeps one, and few other clients connect. */
-export const METRICS_LIMITS: ConnectionLimits = {
-  connections: 32,
-  headerTimeoutMs: 10_000,
-  requestTimeoutMs: 10_000,
-  sendTimeoutMs: 10_000,
-};
 
 interface MetricsAppDeps
   extends

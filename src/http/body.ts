@@ -11,6 +11,13 @@ import { JSON_DEPTH_MAX, type JsonReading, parseJsonBytes } from "../domain/json
 import { StatusError } from "../domain/status.ts";
 import { dropRest } from "../node-internals.ts";
 import { connectionOf } from "./admission/connections.ts";
+import {
+  UNASKED_BYTES,
+  SMALL_BODY_BYTES,
+  MESSAGE_BODY_BYTES,
+  BYTES_PER_RESULT_BYTE,
+  RESULT_BODY_DEPTH_MAX,
+} from "./admission/limits.ts";
 import { addressKey, headerValues } from "./guard/client.ts";
 
 /** Limits that the operator sets; config/setting.ts has the defaults. */
@@ -37,15 +44,6 @@ interface BodyReading {
 
 // An input is inside its task and the array of tasks.
 const BODY_DEPTH_MAX = JSON_DEPTH_MAX + 2;
-// Text that is escaped to ASCII, as some JSON writers do unasked, takes up to three times its bytes in UTF-8.
-const BYTES_PER_RESULT_BYTE = 4;
-// A result that is too deep must fail only its own run, so its neighbours have to be read too.
-const RESULT_BODY_DEPTH_MAX = 1000;
-
-// Ten times the size of the fields in such a body. Anybody may send one without a key, so it must cost nearly nothing.
-const SMALL_BODY_BYTES = 8 * 1024;
-// The longest message of an access request in any script, escaped to ASCII.
-const MESSAGE_BODY_BYTES = 32 * 1024;
 
 /** How bodies with tasks are parsed; the content of their fields is only given back. */
 export const TASKS_READING = { depthMax: BODY_DEPTH_MAX, opens: 1 } as const;
@@ -153,9 +151,6 @@ function tooFine(): StatusError {
   const detail = `The body comes in too many small chunks: ${most}. Send Content-Length, or larger ones.`;
   return new StatusError(40000, { detail, headers: { connection: "close" } });
 }
-
-// Node keeps so much of an unread body for its connection in any case: it is taken without asking for room.
-const UNASKED_BYTES = 64 * 1024;
 
 /**
  * Reads the bytes of a body of any media type; none where there is no body. Throws 41300 as soon as it is too large, and

@@ -6,6 +6,11 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Scope, type Store } from "../store/store.ts";
+import {
+  STREAMS_PER_CREDENTIAL_MAX,
+  STREAMS_PER_ACCOUNT_MAX,
+  STREAMS_MAX,
+} from "./admission/limits.ts";
 import { tooManyRequests } from "./admission/quota.ts";
 import { LiveStream } from "./live-stream.ts";
 
@@ -27,11 +32,6 @@ export interface Listener {
   /** The last event of the client's previous stream. */
   readonly lastEventId: string | null;
 }
-
-/** The most streams at once: of one session or key, of one account, which may have many of those, and of all. */
-export const STREAMS_PER_CREDENTIAL_MAX = 10;
-export const STREAMS_PER_ACCOUNT_MAX = 50;
-export const STREAMS_MAX = 200;
 
 /** The least time between two changes that a stream is sent; changes in between are sent as one. */
 export const CHANGE_INTERVAL_MS = 250;

@@ -20,6 +20,7 @@ import type { Offload } from "../domain/offload.ts";
 import type { StatusDetail } from "../domain/status.ts";
 import { PROGRESS, parseProgress } from "../domain/task/run.ts";
 import { type ParsedTask, type TaskRules, parseTask } from "../domain/task/task-post.ts";
+import { SHORT_BODY_BYTES } from "./admission/limits.ts";
 import { PLAIN_READING, RESULTS_READING, TASKS_READING, parseBody } from "./body.ts";
 import { parseFields } from "./inputs.ts";
 
@@ -44,12 +45,9 @@ type BodyParses = typeof BODY_PARSES;
 /** Parses bodies that may take long, elsewhere. */
 export type BodyParser = Offload<BodyParses>;
 
-// The worst of so many bytes, names that are all different, takes some 4 ms (2026-11).
-const SHORT_BYTES_MAX = 64 * 1024;
-
 /** True for a body that would hold up the event loop. */
 export function isLong(bytes: Uint8Array): boolean {
-  return bytes.length > SHORT_BYTES_MAX;
+  return bytes.length > SHORT_BODY_BYTES;
 }
 
 /** Parses a body here if it is short, else where it holds up nobody. */

@@ -4,7 +4,7 @@ import { Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 
 import { FINE_CHUNKS_MAX, TURN_CHUNKS_MAX } from "../../src/domain/json/chunks.ts";
-import { ROOM_WAIT_MS_MAX } from "../../src/http/admission/room.ts";
+import { ROOM_WAIT_MS_MAX } from "../../src/http/admission/limits.ts";
 import { type BodyRoom, boundFineChunks, readBodyBytes } from "../../src/http/body.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

@@ -3,11 +3,11 @@ import { test } from "node:test";
 
 import { StatusError } from "../../src/domain/status.ts";
 import {
-  ByteBudget,
-  ROOM_WAIT_MS_MAX,
   ROOM_WAITS_MAX,
   ROOM_WAITS_PER_HOLDER_MAX,
-} from "../../src/http/admission/room.ts";
+  ROOM_WAIT_MS_MAX,
+} from "../../src/http/admission/limits.ts";
+import { ByteBudget } from "../../src/http/admission/room.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const never = (): AbortSignal => new AbortController().signal;

@@ -5,9 +5,9 @@ import {
   type ConnectionActivity,
   ConnectionPlaces,
   type Occupant,
-  RESERVE_PLACES,
   type ShortageOutcome,
 } from "../../src/http/admission/connections.ts";
+import { RESERVE_PLACES } from "../../src/http/admission/limits.ts";
 
 const NOW = 100_000;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { RESERVE_PLACES } from "../../src/http/admission/connections.ts";
+import { RESERVE_PLACES } from "../../src/http/admission/limits.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { SOURCES, startProgram } from "../helpers/program.ts";

@@ -3,12 +3,11 @@ import { test } from "node:test";
 
 import { StatusError } from "../../src/domain/status.ts";
 import {
-  LiveFeed,
   STREAMS_MAX,
   STREAMS_PER_ACCOUNT_MAX,
   STREAMS_PER_CREDENTIAL_MAX,
-  type Listener,
-} from "../../src/http/live-feed.ts";
+} from "../../src/http/admission/limits.ts";
+import { LiveFeed, type Listener } from "../../src/http/live-feed.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import {
   StoreError,

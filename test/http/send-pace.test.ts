@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BYTES_PER_SECOND_MIN, SendPace } from "../../src/http/server/closing.ts";
+import { BYTES_PER_SECOND_MIN } from "../../src/http/admission/limits.ts";
+import { SendPace } from "../../src/http/server/closing.ts";
 
 const TIMEOUT_MS = 30_000;
 const LOOK_MS = 500;

@@ -6,17 +6,7 @@ import type { Clock } from "../../domain/clock/clock.ts";
 import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import type { Logger } from "../../domain/log.ts";
 import { addressKey } from "../guard/client.ts";
-
-/** Places beyond the limit that only health checks and the operator get. */
-export const RESERVE_PLACES = 16;
-
-// One address gets a quarter of the places, but never so few that one client could not work. For unread answers the
-// kernel holds up to some 650 KiB per connection, whatever this process does.
-const SHARE_OF_ADDRESS = 1 / 4;
-const ADDRESS_PLACES_MIN = 256;
-// A request that has been arriving, or an answer that has been going out, for so long may lose its place to another
-// one.
-const SLOW_FROM_MS = 1000;
+import { SHARE_OF_ADDRESS, ADDRESS_PLACES_MIN, RESERVE_PLACES, SLOW_FROM_MS } from "./limits.ts";
 
 /** The most connections of one address, of so many in all. */
 export function placesOfAddress(connections: number): number {

@@ -14,6 +14,7 @@ import type { Logger } from "../../domain/log.ts";
 import { type ResponseHeaders, type StatusCode, StatusError } from "../../domain/status.ts";
 import type { OperationDeps } from "../operation-deps.ts";
 import type { AccountRef } from "../operation.ts";
+import { RATE_KEYS_MAX, REFUSALS_PER_MINUTE, LOGGED_ADDRESSES_MAX } from "./limits.ts";
 
 export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
@@ -22,8 +23,6 @@ export interface RateLimiterOptions extends RateRule {
   /** How many keys are remembered at once, 10,000 unless given. */
   readonly entriesMax?: number;
 }
-
-const ENTRIES_MAX = 10_000;
 
 /** A limit as clients are told of it. */
 export interface RatePolicy {
@@ -61,7 +60,7 @@ export class RateLimiter {
   readonly #windows = new Map<string, RateWindow>();
 
   constructor(options: RateLimiterOptions) {
-    const { limit, windowMs, clock, nodes = () => 1, entriesMax = ENTRIES_MAX } = options;
+    const { limit, windowMs, clock, nodes = () => 1, entriesMax = RATE_KEYS_MAX } = options;
     this.limit = limit;
     this.#nodes = nodes;
     this.#rule = { limit, windowMs };
@@ -123,9 +122,6 @@ export function tooManyRequests(
   return new StatusError(42900, { detail, headers: retry });
 }
 
-// So many lines a minute are enough to see an attack; what comes from further addresses is counted together.
-const ADDRESSES_MAX = 100;
-
 export interface RefusedCredentialsDeps {
   readonly clock: Clock;
   readonly log: Pick<Logger, "info">;
@@ -159,7 +155,7 @@ export class RefusedCredentials {
 
   #note(address: string): void {
     const known = this.#counts.get(address);
-    if (known === undefined && this.#counts.size >= ADDRESSES_MAX) this.#others++;
+    if (known === undefined && this.#counts.size >= LOGGED_ADDRESSES_MAX) this.#others++;
     else this.#counts.set(address, (known ?? 0) + 1);
     this.#timer ??= this.#deps.clock.setTimer(MINUTE_MS, () => this.write());
   }
@@ -179,9 +175,6 @@ export class RefusedCredentials {
     this.#others = 0;
   }
 }
-
-// A client that heeds Retry-After is refused once a minute or less; fifty of them behind one account are no flood.
-const REFUSALS_PER_MINUTE = 60;
 
 /** Finds the accounts that go on however often they are refused for their limits. */
 export class FloodWatch {

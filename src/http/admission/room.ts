@@ -5,6 +5,16 @@ import { StatusError } from "../../domain/status.ts";
 import type { BodyRoom } from "../body.ts";
 import type { CallRoom, WholeAnswer } from "../operation.ts";
 import { connectionOf, placesOfAddress } from "./connections.ts";
+import {
+  LARGEST_PART,
+  NEWCOMER_FACTOR,
+  ROOM_WAIT_MS_MAX,
+  ROOM_WAITS_PER_HOLDER_MAX,
+  ROOM_WAITS_MAX,
+  ANSWER_BYTES_GUESS,
+  TEXT_COPIES,
+  WAITING_SHARE,
+} from "./limits.ts";
 import { tooManyRequests } from "./quota.ts";
 
 export interface SharedRoom {
@@ -18,14 +28,6 @@ export interface Roomed {
   readonly holder: string;
   readonly gone: () => AbortSignal;
 }
-
-/**
- * The size that an answer counts as until it exists: most are far smaller, and lists of a thousand tasks are about
- * this.
- */
-export const ANSWER_BYTES_GUESS = 1024 ** 2;
-// A text is in memory twice while it is sent: as it was made, and as the bytes that the kernel has not taken yet.
-const TEXT_COPIES = 2;
 
 /** The part of the common room that one request takes, from the first byte of its body to the last of its answer. */
 export class RequestRoom implements BodyRoom, CallRoom {
@@ -104,16 +106,6 @@ export interface ByteBudgetOptions {
   readonly bytes: number;
   readonly clock: Clock;
 }
-
-export const ROOM_WAIT_MS_MAX = 5000;
-/** The most requests that wait for room at once, of one holder and of all. */
-export const ROOM_WAITS_PER_HOLDER_MAX = 1024;
-export const ROOM_WAITS_MAX = 4096;
-
-// Nothing counts as more than this part of the budget: a larger thing would never get room.
-const LARGEST_PART = 1 / 4;
-// A holder of nothing gets room until all together hold so many times the budget.
-const NEWCOMER_FACTOR = 4;
 
 interface Holder {
   readonly name: string;
@@ -295,8 +287,6 @@ export class ByteHold {
   }
 }
 
-// Of all connections: each waiting request holds one.
-const SHARE_OF_ALL = 1 / 2;
 const RETRY_AFTER_SECONDS = 5;
 
 /** The client of a request that waits. */
@@ -318,7 +308,7 @@ export class WaitPlaces {
   readonly #byAddress = new Map<string, Places>();
 
   constructor(connections: number) {
-    this.#ofAll = new Places(Math.max(1, Math.floor(connections * SHARE_OF_ALL)));
+    this.#ofAll = new Places(Math.max(1, Math.floor(connections * WAITING_SHARE)));
     this.#ofAddressMax = placesOfAddress(connections);
   }
 

@@ -5,6 +5,15 @@ import { performanceNow, queueMicrotask, setImmediate } from "../../domain/clock
 import { boundFineChunks } from "../body.ts";
 import { addressKey } from "../guard/client.ts";
 import { connectionOf, whenAnswered } from "./connections.ts";
+import {
+  WAITING_MAX,
+  IN_LINE_OF_ADDRESS_MAX,
+  IN_LINE_MAX,
+  TURN_MS,
+  TURN_REQUESTS_MAX,
+  ARRIVALS_MS,
+  OTHERS_MS,
+} from "./limits.ts";
 
 type Exchange = readonly [request: IncomingMessage, response: ServerResponse];
 
@@ -14,12 +23,6 @@ interface Line {
   readonly address: string;
   readonly waiting: Exchange[];
 }
-
-// A client that sends ahead sends a few; one read from a connection may bring some more.
-const WAITING_MAX = 10;
-/** The most requests in line, over all connections of an address and over all addresses: each takes some KiB. */
-export const IN_LINE_OF_ADDRESS_MAX = 2_000;
-export const IN_LINE_MAX = 10_000;
 
 /**
  * Wraps a listener: it gets the requests of one connection one after the other, each when the one before is answered.
@@ -95,15 +98,6 @@ class InLine {
   }
 }
 
-/**
- * How long requests are begun in one turn of the event loop. A request takes a tenth of a millisecond, so a few busy
- * clients never wait. Many requests sent at once wait here, so that nobody else waits for them.
- */
-const TURN_MS = 5;
-
-// Each request begins in a call of its own, so that the work which follows it at once counts too.
-const CALLS_MAX = 64;
-
 export interface TurnOptions {
   readonly arrivals: Arrivals;
   readonly loop?: EventLoop;
@@ -144,7 +138,8 @@ export function shareTurns(
       plan();
       return;
     }
-    for (let left = Math.min(queue.size, CALLS_MAX); left > 0; left--) loop.goRound(beginNext);
+    for (let left = Math.min(queue.size, TURN_REQUESTS_MAX); left > 0; left--)
+      loop.goRound(beginNext);
   }
 
   function beginNext(): void {
@@ -185,16 +180,6 @@ export const EVENT_LOOP: EventLoop = {
   now: () => performanceNow(),
   goRound: (callback) => void setImmediate(callback),
 };
-
-/**
- * How long connections are let in before everything else has its turn, and how long that turn takes. Node lets in one
- * connection per turn of the event loop: behind every piece of work of some milliseconds, one of thousands gets in.
- * With 8 and 5, requests had too little time where connections never ceased to come (p50 of everybody 1.9 s instead
- * of 0.6, measured with all attacks of `npm run bench -- siege` at once), and the rows of connections alone are no
- * worse with these.
- */
-const ARRIVALS_MS = 3;
-const OTHERS_MS = 10;
 
 /**
  * Counts the connections that come in, by turns of the event loop. While they come in one after the other, work that

@@ -11,6 +11,13 @@ import {
   type Socket,
   connectionOf,
 } from "../admission/connections.ts";
+import {
+  BYTES_PER_SECOND_MIN,
+  LINGER_BYTES_MAX,
+  LINGER_MS_MAX,
+  LINGER_SILENT_MS_MAX,
+  LINGERING_MAX,
+} from "../admission/limits.ts";
 import { toRawResponse } from "../respond.ts";
 
 export interface Connections {
@@ -80,14 +87,6 @@ export function followConnections(server: Server): Connections {
   };
 }
 
-/** The most bytes that are dropped after a response. */
-const BYTES_MAX = 64 * 1024 ** 2;
-const MS_MAX = 30_000;
-// Without a byte from the client.
-const SILENT_MS_MAX = 5000;
-/** The most connections that linger; the oldest one gives way. */
-const LINGERING_MAX = 64;
-
 /** The oldest one comes first. */
 const lingering = new Set<Socket>();
 
@@ -118,8 +117,8 @@ export function closeLingering(socket: Socket): void {
     lingering.delete(oldest);
     oldest.destroy();
   }
-  socket.setTimeout(SILENT_MS_MAX, () => socket.destroy());
-  const timer = systemClock.setTimer(MS_MAX, () => socket.destroy());
+  socket.setTimeout(LINGER_SILENT_MS_MAX, () => socket.destroy());
+  const timer = systemClock.setTimer(LINGER_MS_MAX, () => socket.destroy());
   socket.once("close", () => {
     lingering.delete(socket);
     timer.cancel();
@@ -131,7 +130,7 @@ export function closeLingering(socket: Socket): void {
 }
 
 function dropAll(socket: Socket): void {
-  let bytesLeft = BYTES_MAX;
+  let bytesLeft = LINGER_BYTES_MAX;
   // Otherwise Node's parser would go on to the next request.
   socket.removeAllListeners("data");
   socket.on("data", ({ length }) => {
@@ -183,9 +182,6 @@ const GARBAGE: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: "The request's headers are too large.",
   ERR_HTTP_REQUEST_TIMEOUT: "The request took too long to arrive.",
 };
-
-/** A client that takes less of an answer counts as one that takes nothing. */
-export const BYTES_PER_SECOND_MIN = 1024;
 
 // Twice a second, so that a client is cut off within a second of its time.
 const LOOK_INTERVAL_MS = 500;

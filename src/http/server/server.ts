@@ -15,6 +15,12 @@ import {
   type ShortageOutcome,
   placeConnections,
 } from "../admission/connections.ts";
+import {
+  ACCEPT_QUEUE_MAX,
+  KEEP_ALIVE_TIMEOUT_MS,
+  HEADERS_COUNT_MAX,
+  TIMEOUT_CHECK_MS_MAX,
+} from "../admission/limits.ts";
 import { Arrivals, takeTurns } from "../admission/turns.ts";
 import {
   type Connections,
@@ -64,19 +70,8 @@ export interface ConnectionLimits {
   readonly sendTimeoutMs: number;
 }
 
-// Longer than the idle time of common proxies and clients, which would otherwise meet a connection that is being
-// closed.
-const KEEP_ALIVE_TIMEOUT_MS = 65_000;
-const HEADERS_COUNT_MAX = 100;
 // Node takes a longer timeout modulo 32 bits.
 const TIMEOUT_MS_MAX = 2_147_483_647;
-// Node looks for requests that take too long at this interval, and sooner where less time is given.
-const TIMEOUT_CHECK_MS_MAX = 5_000;
-/**
- * How many connections the kernel holds until they are let in, where it allows so many (Linux: net.core.somaxconn). A
- * connection without room tries again a second later, and two seconds after that.
- */
-const QUEUE_LENGTH = 4096;
 // The search finds a free port, and then listens on it: in between some other program may take it.
 const RANDOM_PORT_TRIES = 5;
 
@@ -96,7 +91,7 @@ type Opening = ServerOptions & { readonly arrivals: Arrivals };
 
 async function openPlain(listener: RequestListener, options: Opening): Promise<HttpServer> {
   const server = await listenPlain(listener, options);
-  lengthenQueue(server, QUEUE_LENGTH);
+  lengthenQueue(server, ACCEPT_QUEUE_MAX);
   harden(server, options);
   // Node reads the interval of its checks when listening begins, so it is told again.
   server.emit("listening");
@@ -125,7 +120,7 @@ async function openTls(
     const listening = once(server, "listening");
     server.listen(port, host);
     await listening;
-    lengthenQueue(server, QUEUE_LENGTH);
+    lengthenQueue(server, ACCEPT_QUEUE_MAX);
   } catch (error) {
     throw toListenError(error, { host, port });
   }
