@@ -1,5 +1,5 @@
 import type { JsonSchema } from "../src/api/schema.ts";
-import type { Setting } from "../src/config/setting-row.ts";
+import type { Setting } from "../src/config/setting-rule.ts";
 import { SETTING_LIST } from "../src/config/setting.ts";
 import { OTHERWISE } from "../src/embedded/settings.ts";
 import { typeOf } from "./api-types.ts";

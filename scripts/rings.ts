@@ -114,7 +114,10 @@ export const RINGS: readonly Ring[] = [
   // What `postbackd dev` adds: it stands between the parts of the daemon.
   {
     files: "dev/*",
-    imports: [...["domain/*", "store/store.ts", "run/runner.ts", "http/dev-desk.ts", "verify.ts"]],
+    imports: [
+      ...["domain/*", "store/store.ts", "run/runner.ts", "http/dev-desk.ts", "verify.ts"],
+      "admin/sign-in-link.ts",
+    ],
     packages: [],
     // child_process and net for what outlives a process that is killed.
     node: ["crypto", "child_process", "net", ...PLUMBING],

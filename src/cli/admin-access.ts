@@ -1,4 +1,5 @@
 import { approveRequest, denyRequest, denyRequests, requestRecord } from "../admin/access.ts";
+import { createSignInLink } from "../admin/sign-in-link.ts";
 import { PENDING_REQUESTS_MAX } from "../domain/account/access-request.ts";
 import { NEW_LOGIN, SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
@@ -139,7 +140,7 @@ export const linkCommand = defineAdminCommand({
   mayCreate: true,
   async run(_given, { store, config, audit }) {
     // Loaded here, because the help needs none of it.
-    const { createSignInLink, findDashboard } = await import("../ops/health.ts");
+    const { findDashboard } = await import("../ops/health.ts");
     if (!config.dashboard) {
       throw new CommandFailure(
         "the dashboard is switched off; take dashboard = false out of the configuration, or POSTBACKD_DASHBOARD out of the environment",
@@ -151,12 +152,13 @@ export const linkCommand = defineAdminCommand({
         `nobody serves ${config.database}, and with port 0 it is not known where it would be; start the daemon first, or give --public-url`,
       );
     }
-    const { url, expiresAt } = await createSignInLink(place.url, {
+    const { path, expiresAt } = await createSignInLink({
       store,
       clock: systemClock,
       audit: audit("session.link_made", null),
     });
     const minutes = SIGN_IN_LINK_MS / MINUTE_MS;
+    const url = place.url + path;
     const start = "No daemon answers there yet: start it with 'postbackd start' first.";
     return {
       document: { link: { url, expires_at: timeText(expiresAt) } },

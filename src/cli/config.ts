@@ -2,8 +2,13 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { SETTING_LIST, problemText } from "../config/config.ts";
-import { sampleFile, tomlText } from "../config/sample.ts";
-import { type ShownSetting, shownRows, shownConfig } from "../config/shown-setting.ts";
+import {
+  type ShownSetting,
+  sampleFile,
+  shownConfig,
+  shownRows,
+  tomlText,
+} from "../config/shown-setting.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import { TEXT, optionalWord } from "./arguments.ts";

@@ -1,3 +1,4 @@
+import { createSignInLink } from "../admin/sign-in-link.ts";
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Daemon } from "../daemon/daemon.ts";
@@ -11,7 +12,7 @@ import { STANDARD_DEV_LOGIN } from "../domain/account/account.ts";
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox.ts";
 import { createLogger } from "../log.ts";
-import { createSignInLink, dashboardUrl } from "../ops/health.ts";
+import { dashboardUrl } from "../ops/health.ts";
 import { CommandFailure, EXIT } from "./failure.ts";
 import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";
@@ -35,7 +36,7 @@ const DRAIN = { ms: 1000, clock: systemClock };
  * Throws a {@link CommandFailure} when it cannot start.
  */
 export async function serveForDevelopment(given: Config, order: DevOrder): Promise<void> {
-  const config = order.isStrict ? given : openedTo(given);
+  const config = order.isStrict ? given : withOwnTargets(given);
   const log = createLogger(config.log);
   endOnFault(log);
   const signals = watchSignals({ log, reload: null });
@@ -53,11 +54,6 @@ export async function serveForDevelopment(given: Config, order: DevOrder): Promi
   if (order.isKept) log.info({ db: config.database }, "stopped; the database is kept");
   else log.info({}, "stopped");
   process.exit(EXIT.done);
-}
-
-function openedTo(config: Config): Config {
-  const allowList = withOwnTargets(config.webhooks.allow, config.host);
-  return { ...config, webhooks: { ...config.webhooks, allowList } };
 }
 
 function stdinEnds(): Promise<void> {
@@ -83,7 +79,7 @@ async function announce(
   }
   const audit = byCommand("session.link_made", null);
   const place = dashboardUrl(config, url);
-  const link = config.dashboard ? await createSignInLink(place, { store, clock, audit }) : null;
+  const link = config.dashboard ? await createSignInLink({ store, clock, audit }) : null;
   const ready = {
     event: "ready",
     mode: "dev",
@@ -97,7 +93,7 @@ async function announce(
     webhook_secret: made.webhookSecret,
     worker_token: await workerToken(maker, config),
     inbox_url: inboxUrl(url, made.login),
-    dashboard_url: link?.url ?? null,
+    dashboard_url: link && place + link.path,
   };
   printReady(ready, config.readyFile);
   if (process.stderr.isTTY) process.stderr.write(greeting(ready, config));

@@ -1,5 +1,5 @@
 import { buildFacts, version } from "../assets.ts";
-import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
+import { SERVICE_CONFIG_FILE } from "../config/setting.ts";
 import type { Argument, ArgumentTable } from "./arguments.ts";
 import { type Command, defineCommand, subCommandsOf } from "./command.ts";
 import { JSON_ARG, printAnswer, tableLines } from "./print.ts";

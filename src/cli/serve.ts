@@ -1,5 +1,6 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 
+import { createSignInLink } from "../admin/sign-in-link.ts";
 import { commandHost, version } from "../assets.ts";
 import { problemText, type Config, type ConfigVerdict } from "../config/config.ts";
 import {
@@ -19,7 +20,7 @@ import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { isError, messageOf } from "../domain/error.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { warnOfRisks } from "../ops/check.ts";
-import { createSignInLink, dashboardUrl, referenceUrl } from "../ops/health.ts";
+import { dashboardUrl, referenceUrl } from "../ops/health.ts";
 import { LoopWatch, type LoopDelay } from "../ops/meter.ts";
 import { ServiceManager } from "../ops/service.ts";
 import { StoreError } from "../store/store.ts";
@@ -173,10 +174,10 @@ async function greetOperator(
   try {
     const audit = byCommand("session.link_made", null);
     const place = dashboardUrl(config, servedAt);
-    const { url } = await createSignInLink(place, { store, clock: systemClock, audit });
+    const { path } = await createSignInLink({ store, clock: systemClock, audit });
     const minutes = SIGN_IN_LINK_MS / MINUTE_MS;
     process.stderr.write(
-      `\nSign in as the operator, once, within ${minutes} minutes:\n\n  ${url}\n\n`,
+      `\nSign in as the operator, once, within ${minutes} minutes:\n\n  ${place + path}\n\n`,
     );
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

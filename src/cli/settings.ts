@@ -9,7 +9,7 @@ import {
   SETTING_LIST,
 } from "../config/config.ts";
 import type { Config, ConfigVerdict, Setting } from "../config/config.ts";
-import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
+import { SERVICE_CONFIG_FILE } from "../config/setting.ts";
 import { flags as repeated, textOf, toggle, type Argument } from "./arguments.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
 import { printError } from "./print.ts";

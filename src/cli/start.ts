@@ -1,5 +1,5 @@
 import type { ConfigVerdict } from "../config/config.ts";
-import { unknownNameMessage } from "../config/setting-name.ts";
+import { unknownNameMessage } from "../config/layer.ts";
 import { toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { configOf, judgeServingConfig, settingArgs } from "./settings.ts";

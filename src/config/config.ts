@@ -11,7 +11,7 @@ import { readConfigFile, readConfigTable, type ConfigFile, type FileTable } from
 import { envLayer, flagLayer, takeValue } from "./layer.ts";
 import type { ConfigProblem, Findings, Layer } from "./layer.ts";
 import { parseMarketplaces, type Marketplace } from "./marketplace.ts";
-import type { Setting } from "./setting-row.ts";
+import type { Setting } from "./setting-rule.ts";
 import { CONFIG_FILE, readSettings, SETTINGS } from "./setting.ts";
 import type { SettingValues } from "./setting.ts";
 import { parseTypes, type TypeConfig } from "./type.ts";
@@ -21,7 +21,7 @@ export type { Marketplace } from "./marketplace.ts";
 export { readFileText } from "./file.ts";
 export { flagFault } from "./layer.ts";
 export { SETTING_LIST } from "./setting.ts";
-export type { Setting } from "./setting-row.ts";
+export type { Setting } from "./setting-rule.ts";
 export type { TypeConfig } from "./type.ts";
 export { closeName, nearestName };
 

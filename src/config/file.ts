@@ -5,8 +5,7 @@ import { parse, TomlError } from "smol-toml";
 
 import { codeOf } from "../domain/error.ts";
 import { quote } from "../domain/rule.ts";
-import type { Findings, Given, Layer } from "./layer.ts";
-import { unknownNameMessage } from "./setting-name.ts";
+import { type Findings, type Given, type Layer, unknownNameMessage } from "./layer.ts";
 import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 
 /** The content of the configuration file. */

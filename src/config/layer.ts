@@ -1,10 +1,9 @@
 import { resolve } from "node:path";
 
 import { codeOf } from "../domain/error.ts";
-import { rawOf } from "../domain/rule.ts";
-import { unknownNameMessage } from "./setting-name.ts";
-import type { Setting } from "./setting-row.ts";
-import type { SettingRule } from "./setting-rule.ts";
+import { quote, rawOf } from "../domain/rule.ts";
+import { nearestName } from "../domain/text.ts";
+import { type Setting, type SettingRule, envName } from "./setting-rule.ts";
 import { SETTING_LIST } from "./setting.ts";
 
 /** One thing that is wrong; `message` is a sentence that tells how to fix it. */
@@ -201,4 +200,38 @@ function badVariableMessage(name: string, text: string): string {
 /** Kubernetes gives every pod POSTBACKD_PORT=tcp://… where a Service has that name. */
 function isServiceLink(text: string): boolean {
   return /^(tcp|udp|sctp):\/\//.test(text);
+}
+
+/** The three ways to name a setting. */
+type Spelling = "key" | "flag" | "variable";
+
+/**
+ * Tells what is wrong with an unknown name of a setting, and names the nearest one that exists; `others` are names that
+ * exist beside the settings. For `db` in the file it suggests `database`.
+ */
+export function unknownNameMessage(
+  name: string,
+  { what, others = [] }: { readonly what: Spelling; readonly others?: readonly string[] },
+): string {
+  const unknown = `unknown ${what} ${quote(name)}`;
+  const meant = SETTING_LIST.find(({ key, flag }) =>
+    [key, flag].some((known) => isSame(known, name)),
+  );
+  if (meant?.inFile === true && spelled(meant, what) === null) {
+    return `${unknown}; ${meant.key} in the file and ${meant.env} set this`;
+  }
+  const names = SETTING_LIST.flatMap((known) => spelled(known, what) ?? []);
+  const nearest = (meant && spelled(meant, what)) ?? nearestName(name, [...names, ...others]);
+  return `${unknown}; the nearest known one is ${nearest}`;
+}
+
+function spelled(setting: Setting, what: Spelling): string | null {
+  if (what === "variable") return setting.env;
+  if (what === "key") return setting.inFile ? setting.key : null;
+  return setting.flag === null ? null : `--${setting.flag}`;
+}
+
+/** True for one name in two spellings: `webhooks.timeout`, POSTBACKD_WEBHOOKS_TIMEOUT. */
+function isSame(known: string | null, name: string): boolean {
+  return known !== null && envName(known) === envName(name.replace(/^(--|POSTBACKD_)/, ""));
 }

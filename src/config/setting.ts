@@ -1,20 +1,31 @@
 import { NODE_NAME, TYPE_NAME } from "../domain/lease/lease.ts";
 import {
   DURATION,
+  PLAIN_TEXT,
+  TRUTH,
   integerBetween,
   listOf,
   oneOf,
-  PLAIN_TEXT,
   sizeBetween,
-  TRUTH,
 } from "../domain/rule.ts";
-import { EVENTS_SECRET, EVENTS_URL } from "./events.ts";
-import { SHOWN_METRICS_TOKEN } from "./metrics.ts";
-import { LISTEN_ADDRESS, LISTEN_HOST, NAME_SERVER, NETWORK, ORIGIN } from "./network.ts";
-import { SCHEDULE } from "./schedule.ts";
-import { SERVICE_CONFIG_FILE } from "./service-file.ts";
-import { setting, type Setting } from "./setting-row.ts";
-import { DATABASE, PATH } from "./setting-rule.ts";
+import {
+  DATABASE,
+  EVENTS_SECRET,
+  EVENTS_URL,
+  LISTEN_ADDRESS,
+  LISTEN_HOST,
+  NAME_SERVER,
+  NETWORK,
+  ORIGIN,
+  PATH,
+  SCHEDULE,
+  SHOWN_METRICS_TOKEN,
+  type Setting,
+  setting,
+} from "./setting-rule.ts";
+
+/** Where the packages and `postbackd service install` put the configuration of this machine's service. */
+export const SERVICE_CONFIG_FILE = "/etc/postbackd/postbackd.toml";
 
 /** The place of the file. */
 export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {

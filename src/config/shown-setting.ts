@@ -1,6 +1,7 @@
 import type { Config } from "./config.ts";
 import { keyPart } from "./file.ts";
-import { SETTING_LIST } from "./setting.ts";
+import type { Setting } from "./setting-rule.ts";
+import { SETTING_LIST, SETTING_SECTIONS, sectionOf } from "./setting.ts";
 import type { TypeConfig } from "./type.ts";
 
 /** An effective value; `source` is `flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`. */
@@ -65,4 +66,90 @@ export function shownConfig(config: ShownConfig) {
     })),
     marketplaces: config.marketplaces.map(({ details, ...head }) => ({ ...head, ...details })),
   };
+}
+
+/**
+ * The text of a first postbackd.toml: every setting with its default, commented out, so that it changes nothing until a
+ * line is uncommented; then examples of task types and marketplaces.
+ */
+export function sampleFile(): string {
+  const settings = SETTING_LIST.filter(({ inFile }) => inFile);
+  // In TOML, keys without a section must come before the first section, or they would belong to it.
+  const plain = settings.filter((setting) => sectionOf(setting) === "");
+  const sections = SETTING_SECTIONS.map((section) => {
+    const own = settings.filter((setting) => sectionOf(setting) === section);
+    return [`[${section}]`, "", ...own.map(settingText)].join("\n");
+  });
+  return [HEAD, ...plain.map(settingText), ...sections, EXAMPLES].join("\n");
+}
+
+/** A value as TOML writes it. */
+export function tomlText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(tomlText).join(", ")}]`;
+  // TOML and JSON escape the same characters of a text in the same way; numbers and truth values are alike.
+  return JSON.stringify(value);
+}
+
+/** Where {@link sampleFile} ends the settings. */
+export const EXAMPLES_TITLE = "# Task types";
+
+const HEAD = `\
+# Configuration of postbackd.
+#
+# Each line that begins with # and a key states a default; take the # away to change it. Flags and
+# POSTBACKD_* variables count before this file: 'postbackd config print' shows what counts and why,
+# 'postbackd config check' what is wrong. Relative paths are relative to this file's folder.
+`;
+
+const EXAMPLES = `\
+${EXAMPLES_TITLE}
+#
+# Each [types.NAME] says how tasks of one type are run. Where none is defined there is one, echo, whose
+# result is its input.
+#
+# A command runs once per task, without a shell: the task is one line of JSON on its standard input, and
+# what it prints is the result.
+
+#[types.resize]
+#command = ["/usr/local/bin/resize", "--json"]
+#timeout = "10m"
+#concurrency = 4
+#retries = 0
+#cwd = "."
+#env = { LANG = "C.UTF-8" }
+
+# A url is a service of yours: the same JSON is posted to it, and the body of its answer is the result. It
+# may be on this machine or in a private network. Every type has timeout, concurrency and retries.
+
+#[types.caption]
+#url = "http://127.0.0.1:9000/caption"
+#headers = { Authorization = "Bearer secret" }
+#concurrency = 16
+
+# A worker type is run by programs of their own, here or elsewhere: 'postbackd worker' is one. They claim
+# its tasks; one that is silent for longer than the lease loses them to another.
+
+#[types.transcode]
+#runner = "worker"
+#lease = "30s"
+
+# Marketplaces
+#
+# What clients may name in a task's "marketplace". Keys beside code and name are shown as they are.
+
+#[[marketplaces]]
+#code = "us"
+#name = "United States"
+#currency = "USD"
+`;
+
+function settingText(setting: Setting): string {
+  const { key, default: standard, description, flag, env } = setting;
+  const name = key.slice(key.lastIndexOf(".") + 1);
+  const names = flag === null ? env : `--${flag}, ${env}`;
+  const line =
+    standard === null
+      ? `# None unless given: ${name} = ${tomlText(setting.rule.hint)}`
+      : `#${name} = ${tomlText(standard)}`;
+  return `# ${description}. (${names})\n${line}\n`;
 }

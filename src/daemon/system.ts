@@ -3,8 +3,7 @@ import { basename } from "node:path";
 
 import { version } from "../assets.ts";
 import type { Config, TypeConfig } from "../config/config.ts";
-import { tomlText } from "../config/sample.ts";
-import { shownRows, typeKey } from "../config/shown-setting.ts";
+import { shownRows, tomlText, typeKey } from "../config/shown-setting.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { timeText } from "../domain/clock/time.ts";
 import type { LogLine } from "../domain/log.ts";

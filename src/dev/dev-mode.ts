@@ -1,5 +1,4 @@
-import { SIGN_IN_LINK_MS } from "../domain/account/account.ts";
-import { newSignInToken } from "../domain/account/credentials.ts";
+import { createSignInLink } from "../admin/sign-in-link.ts";
 import { systemClock, type Clock, type SteadyClock } from "../domain/clock/clock.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { DevDesk, DevEvent } from "../http/dev-desk.ts";
@@ -125,11 +124,7 @@ export class DevMode {
       results: this.#results,
       faults: this.#faults,
       reset: () => reset.run(),
-      async makeSignInToken(audit) {
-        const { secret, hash } = newSignInToken();
-        await store.createSignInLink({ hash, expiresAt: clock.now() + SIGN_IN_LINK_MS, audit });
-        return secret;
-      },
+      makeSignInToken: async (audit) => (await createSignInLink({ store, clock, audit })).token,
     };
   }
 }

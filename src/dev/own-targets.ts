@@ -6,14 +6,18 @@ const OWN_TARGETS = [
   ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"],
 ];
 
-/**
- * The targets that a configuration allows, and the receivers of tests. `host` is the address or the name on which the
- * daemon listens, for its inbox.
- */
-export function withOwnTargets(allow: readonly string[], host: string): AllowList {
+interface Opened {
+  /** The address or the name on which the daemon listens, for its inbox. */
+  readonly host: string;
+  readonly webhooks: { readonly allow: readonly string[]; readonly allowList: AllowList };
+}
+
+/** The configuration of a daemon that may also send webhooks to the receivers of tests. */
+export function withOwnTargets<Config extends Opened>(config: Config): Config {
+  const { host, webhooks } = config;
   // An address with a zone cannot be a target.
   const own = parseAllowList([host]).kind === "fault" ? [] : [host];
-  const verdict = parseAllowList([...allow, ...OWN_TARGETS, ...own]);
+  const verdict = parseAllowList([...webhooks.allow, ...OWN_TARGETS, ...own]);
   if (verdict.kind === "fault") throw new Error("these targets can be read");
-  return verdict.list;
+  return { ...config, webhooks: { ...webhooks, allowList: verdict.list } };
 }

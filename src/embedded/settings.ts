@@ -1,7 +1,8 @@
-import { loadConfig, nearestName, type Config } from "../config/config.ts";
-import { isTable, keyPart, type FileTable } from "../config/file.ts";
-import { systemClock, type Clock } from "../domain/clock/clock.ts";
-import { isLogger } from "../domain/log.ts";
+import { type Config, loadConfig, nearestName } from "../config/config.ts";
+import { type FileTable, isTable, keyPart } from "../config/file.ts";
+import { type Clock, systemClock } from "../domain/clock/clock.ts";
+import { type Logger, SILENT, guarded, isLogger } from "../domain/log.ts";
+import { createLogger } from "../log.ts";
 import type { DaemonSettings } from "./options.ts";
 
 /** A program's settings, checked. */
@@ -109,4 +110,10 @@ function isLog(value: unknown): value is EmbeddedSettings["log"] {
 
 function settingsError(caller: string, problems: readonly string[]): Error {
   return new Error(`${caller} cannot start:\n${problems.map((text) => `- ${text}`).join("\n")}`);
+}
+
+/** Writes nothing unless asked; a program's own logger cannot bring the daemon down. */
+export function toLogger(given: EmbeddedSettings["log"], { log }: Pick<Config, "log">): Logger {
+  if (given === false) return guarded(SILENT);
+  return guarded(given === true ? createLogger(log) : given);
 }

@@ -3,13 +3,10 @@ import { existsSync } from "node:fs";
 import type { Config } from "../config/config.ts";
 import { CONNECTION_REFUSED } from "../deliver/failure.ts";
 import { type Probe, probe } from "../deliver/service-client.ts";
-import { SIGN_IN_LINK_MS, signInPath } from "../domain/account/account.ts";
-import { newSignInToken } from "../domain/account/credentials.ts";
 import { toLoopback } from "../domain/address/address.ts";
 import { type Clock, wait, withDeadline } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import { REFERENCE_PATH } from "../http/reference/files.ts";
-import type { AuditEntry, Store } from "../store/store.ts";
 import { databaseOf } from "./database-of.ts";
 
 /** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
@@ -220,25 +217,6 @@ function parseObject(body: string): object {
     // It is not JSON, so it is not our daemon.
     return {};
   }
-}
-
-/** Makes a link to the dashboard at a base URL, shown only this once. */
-export async function createSignInLink(
-  baseUrl: string,
-  {
-    store,
-    clock,
-    audit,
-  }: {
-    readonly store: Pick<Store, "createSignInLink">;
-    readonly clock: Clock;
-    readonly audit: AuditEntry;
-  },
-): Promise<{ readonly url: string; readonly expiresAt: number }> {
-  const { secret, hash } = newSignInToken();
-  const expiresAt = clock.now() + SIGN_IN_LINK_MS;
-  await store.createSignInLink({ hash, expiresAt, audit });
-  return { url: baseUrl + signInPath(secret), expiresAt };
 }
 
 /** The address of the dashboard in a browser, for a daemon that serves at this URL. */

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 import { serviceUnit } from "../assets.ts";
-import { SERVICE_CONFIG_FILE } from "../config/service-file.ts";
+import { SERVICE_CONFIG_FILE } from "../config/setting.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { hrtimeNow } from "../domain/clock/timers.ts";
 import { messageOf } from "../domain/error.ts";

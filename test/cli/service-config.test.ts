@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { SERVICE_CONFIG_FILE } from "../../src/config/service-file.ts";
+import { SERVICE_CONFIG_FILE } from "../../src/config/setting.ts";
 import {
   runProgram,
   SOURCES,

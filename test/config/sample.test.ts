@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { SETTING_LIST } from "../../src/config/config.ts";
 import type { Config } from "../../src/config/config.ts";
-import { EXAMPLES_TITLE, sampleFile, tomlText } from "../../src/config/sample.ts";
+import { EXAMPLES_TITLE, sampleFile, tomlText } from "../../src/config/shown-setting.ts";
 import { loaded } from "../helpers/config.ts";
 
 const SETTING_LINE = /^#(?=[a-z_]+ = )/gm;

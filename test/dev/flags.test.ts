@@ -6,6 +6,7 @@ import { test } from "node:test";
 
 import { withOwnTargets } from "../../src/dev/own-targets.ts";
 import { mintKey, newWebhookSecret } from "../../src/domain/account/key.ts";
+import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { IdGenerator } from "../../src/domain/id.ts";
 import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { isThere, untilGone } from "../helpers/process.ts";
@@ -93,11 +94,13 @@ for (const [host, skip] of [
 }
 
 test("the address on which dev listens is a target", () => {
-  const policy = { allow: withOwnTargets([], "203.0.113.7"), ownNames: [], ownAddresses: [] };
+  const webhooks = { allow: [], allowList: EMPTY_ALLOW_LIST };
+  const { allowList: allow } = withOwnTargets({ host: "203.0.113.7", webhooks }).webhooks;
+  const policy = { allow, ownNames: [], ownAddresses: [] };
 
   assert.equal(judgeWebhookUrl("http://203.0.113.7:8787/inbox/dev", policy).kind, "allowed");
   assert.equal(judgeWebhookUrl("http://203.0.113.8:8787/inbox/dev", policy).kind, "refused");
-  assert.doesNotThrow(() => withOwnTargets([], "fe80::1%eth0"));
+  assert.doesNotThrow(() => withOwnTargets({ host: "fe80::1%eth0", webhooks }));
 });
 
 test("with --strict-targets a task with a receiver on this machine or a private network is refused, unless allowed", async (t) => {

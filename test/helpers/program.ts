@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { SERVICE_CONFIG_FILE } from "../../src/config/service-file.ts";
+import { SERVICE_CONFIG_FILE } from "../../src/config/setting.ts";
 
 /** The ready line, parsed. */
 export interface Ready {
