@@ -81,32 +81,7 @@ const Attempts = envelope({
   more: s.flag("True where the next page can be asked for at once."),
 });
 
-export const DELIVERY_ANSWERS = {
-  "GET /v1/tasks/attempts": Attempts,
-  "GET /v1/tasks/deliveries/:id": Deliveries,
-  "POST /v1/tasks/redeliver/:id": Deliveries,
-};
-
 const LIMIT = { min: 1, max: 1000, standard: 100 };
-
-export const DELIVERY_INPUTS = {
-  "GET /v1/tasks/attempts": {
-    query: {
-      cursor: optional(CURSOR_RULE, "The place to begin at; without it, what is scheduled now."),
-      limit: wholeNumber(LIMIT, "Most attempts on a page."),
-    },
-  },
-  "POST /v1/tasks/redeliver/:id": {
-    body: {
-      kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),
-      states: optional(
-        ENDED_STATES,
-        "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
-      ),
-    },
-    isBodyOptional: true,
-  },
-} satisfies InputsFor<typeof DELIVERY_ANSWERS>;
 
 /** Which webhooks the operator pauses. */
 
@@ -133,7 +108,18 @@ const DeliveryPause = s.named(
 );
 export type DeliveryPause = s.Static<typeof DeliveryPause>;
 
-export const DELIVERY_PAUSE_ANSWERS = {
+const SCOPE_FIELDS = {
+  login: optional(LOGIN, "Only webhooks of this account; else of all.", { examples: ["alice"] }),
+  host: optional(
+    HOST,
+    "Only webhooks to this host, a name or an address without port; else to all.",
+  ),
+};
+
+export const DELIVERY_ANSWERS = {
+  "GET /v1/tasks/attempts": Attempts,
+  "GET /v1/tasks/deliveries/:id": Deliveries,
+  "POST /v1/tasks/redeliver/:id": Deliveries,
   "GET /v1/operator/delivery_pauses": envelope({ pauses: s.list(DeliveryPause) }),
   "POST /v1/operator/delivery_pauses": envelope({ pause: DeliveryPause }),
   "POST /v1/operator/delivery_pauses/resume": envelope({
@@ -145,17 +131,25 @@ export const DELIVERY_PAUSE_ANSWERS = {
   }),
 };
 
-const SCOPE_FIELDS = {
-  login: optional(LOGIN, "Only webhooks of this account; else of all.", { examples: ["alice"] }),
-  host: optional(
-    HOST,
-    "Only webhooks to this host, a name or an address without port; else to all.",
-  ),
-};
-
-export const DELIVERY_PAUSE_INPUTS = {
+export const DELIVERY_INPUTS = {
+  "GET /v1/tasks/attempts": {
+    query: {
+      cursor: optional(CURSOR_RULE, "The place to begin at; without it, what is scheduled now."),
+      limit: wholeNumber(LIMIT, "Most attempts on a page."),
+    },
+  },
+  "POST /v1/tasks/redeliver/:id": {
+    body: {
+      kind: optional(oneOf(DELIVERY_KINDS), "Only this one; else every webhook of the task."),
+      states: optional(
+        ENDED_STATES,
+        "Only what has ended so; what is scheduled then stays as it is. Else whatever has ended, also what arrived.",
+      ),
+    },
+    isBodyOptional: true,
+  },
   "POST /v1/operator/delivery_pauses": {
     body: { ...SCOPE_FIELDS, reason: optional(PAUSE_REASON, "Reason, for other operators.") },
   },
   "POST /v1/operator/delivery_pauses/resume": { body: SCOPE_FIELDS },
-} satisfies InputsFor<typeof DELIVERY_PAUSE_ANSWERS>;
+} satisfies InputsFor<typeof DELIVERY_ANSWERS>;

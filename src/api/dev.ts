@@ -85,23 +85,6 @@ const DevEvent = s.named(
 );
 export type DevEvent = s.Static<typeof DevEvent>;
 
-export const DEV_CLOCK_ANSWERS = {
-  "GET /dev/clock": envelope(Clock),
-  "PUT /dev/clock": envelope(Clock),
-  "POST /dev/clock/advance": envelope({ now: Time, events: s.list(DevEvent, "In their order.") }),
-};
-
-export const DEV_CLOCK_INPUTS = {
-  "PUT /dev/clock": { body: { mode: required(oneOf(CLOCK_MODES)) } },
-  "POST /dev/clock/advance": {
-    body: {
-      by: optional(DURATION, "So much later."),
-      to: optional(INSTANT, "At this time. RFC 3339."),
-      until: optional(oneOf(["idle"]), "When nothing is scheduled any more, in 60 days at most."),
-    },
-  },
-} satisfies InputsFor<typeof DEV_CLOCK_ANSWERS>;
-
 /** The inboxes of a daemon for development (contract §9). */
 
 const InboxMessage = s.named(
@@ -145,59 +128,10 @@ export type InboxBox = s.Static<typeof InboxBox>;
 
 const Nothing = envelope({});
 
-export const DEV_INBOX_ANSWERS = {
-  "GET /dev/inbox": envelope({ boxes: s.list(InboxBox, "By name.") }),
-  "GET /dev/inbox/:box": envelope({
-    messages: s.list(InboxMessage, "The oldest first."),
-    next_after: s.nullable(
-      s.integer(),
-      "Where there are more than one answer holds: the `after` that asks for them.",
-    ),
-  }),
-  "DELETE /dev/inbox/:box": Nothing,
-  "PUT /dev/inbox/:box/answers": Nothing,
-};
-
 /** How long a look into a box may be held. */
 export const INBOX_WAIT_SECONDS_MAX = 60;
 
-export const DEV_INBOX_INPUTS = {
-  "GET /dev/inbox/:box": {
-    query: {
-      task: textUpTo(64, "Only messages about the task with this id."),
-      kind: optional(oneOf(DELIVERY_KINDS), "Only these."),
-      after: wholeNumber(
-        { min: 0, max: Number.MAX_SAFE_INTEGER, standard: 0 },
-        "Only messages with a greater `seq`.",
-      ),
-      last: wholeNumber(
-        { min: 1, max: 1000, standard: 1000 },
-        "Only the newest so many of the messages asked for.",
-      ),
-      count: wholeNumber(
-        { min: 1, max: 1000, standard: 1 },
-        "With `wait`: for so many of the messages asked for.",
-      ),
-      wait: wholeNumber(
-        { min: 0, max: INBOX_WAIT_SECONDS_MAX, standard: 0 },
-        "Holds the answer until `count` messages are there, for so many seconds of the machine's time; then it is the list as far " +
-          "as it is.",
-      ),
-    },
-  },
-  "PUT /dev/inbox/:box/answers": {
-    holds: "message",
-    body: {
-      answers: optional(SCRIPTED_ANSWERS, "For the next messages, one by one."),
-      then: optional(SCRIPTED_ANSWER, "For all that come after them; 200 unless given."),
-    },
-  },
-} satisfies InputsFor<typeof DEV_INBOX_ANSWERS>;
-
 /** Signing in at a daemon for development, whose clock may be advanced beyond the end of any session. */
-export const DEV_SESSION_ANSWERS = {
-  "POST /dev/sign_in_link": envelope({ token: s.text("For `POST /v1/session/link`, once.") }),
-};
 
 /** Replacing the webhook secret of an account for tests, as the operator does elsewhere. */
 
@@ -207,35 +141,9 @@ const Secrets = envelope({
   webhook_secret_next: s.nullable(WebhookSecret, "Signs as well, while the secret is replaced."),
 });
 
-export const DEV_SECRET_ANSWERS = {
-  "POST /dev/secrets/rotate": Secrets,
-  "POST /dev/secrets/finish": Secrets,
-};
-
 const ACCOUNT = { login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "Of the account.") };
 
-export const DEV_SECRET_INPUTS = {
-  "POST /dev/secrets/rotate": { body: ACCOUNT, isBodyOptional: true },
-  "POST /dev/secrets/finish": { body: ACCOUNT, isBodyOptional: true },
-} satisfies InputsFor<typeof DEV_SECRET_ANSWERS>;
-
 /** Accounts for tests (contract §9). */
-
-export const DEV_ACCOUNT_ANSWERS = {
-  "POST /dev/accounts": envelope({
-    login: Login,
-    key: WholeKey,
-    webhook_secret: WebhookSecret,
-    inbox_url: s.text("A receiver of this daemon, with the login as its box."),
-  }),
-};
-
-export const DEV_ACCOUNT_INPUTS = {
-  "POST /dev/accounts": {
-    body: { login: optional(NEW_LOGIN, "One of its own unless given.") },
-    isBodyOptional: true,
-  },
-} satisfies InputsFor<typeof DEV_ACCOUNT_ANSWERS>;
 
 /** Webhooks without a task (contract §9). */
 
@@ -247,47 +155,10 @@ const URL_TEXT = textRule({
   read: (text) => text,
 });
 
-export const DEV_WEBHOOK_ANSWERS = {
-  "POST /dev/webhooks": envelope({
-    task_id: { ...Id, description: "Of the task in the sample; the daemon has none of that id." },
-    attempt: Attempt,
-  }),
-};
-
-export const DEV_WEBHOOK_INPUTS = {
-  "POST /dev/webhooks": {
-    body: {
-      url: required(URL_TEXT),
-      kind: required(oneOf(DELIVERY_KINDS)),
-      login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "Whose secret signs it."),
-    },
-  },
-} satisfies InputsFor<typeof DEV_WEBHOOK_ANSWERS>;
-
 /** Waiting for a task and its webhooks (contract §9). */
 
 export const TASK_STAGES = ["ended", "delivered", "settled"] as const;
 export type TaskStage = (typeof TASK_STAGES)[number];
-
-export const DEV_WAIT_ANSWERS = {
-  "GET /dev/wait/:task_id": TIMELINE_ANSWERS["GET /v1/tasks/timeline/:id"],
-};
-
-export const DEV_WAIT_INPUTS = {
-  "GET /dev/wait/:task_id": {
-    query: {
-      for: withDefault(
-        oneOf(TASK_STAGES),
-        "settled",
-        "`ended`: the task has; `delivered`: and every webhook of it has arrived; `settled`: and none is still to be sent.",
-      ),
-      timeout: wholeNumber(
-        { min: 0, max: WAIT_SECONDS_MAX, standard: 30 },
-        "Seconds of the machine's time, whatever the daemon's clock shows.",
-      ),
-    },
-  },
-} satisfies InputsFor<typeof DEV_WAIT_ANSWERS>;
 
 /** Results that are ordered instead of computed (contract §9). */
 
@@ -343,25 +214,7 @@ function shown(
   );
 }
 
-export const DEV_RESULT_ANSWERS = {
-  "PUT /dev/results": envelope({ rules_count: s.count() }),
-  "POST /dev/tasks/:id/finish": envelope({ id: Id }),
-};
-
-export const DEV_RESULT_INPUTS = {
-  "PUT /dev/results": { json: () => s.list(Rule, "The first that fits a task counts.") },
-  "POST /dev/tasks/:id/finish": { json: () => End },
-} satisfies InputsFor<typeof DEV_RESULT_ANSWERS>;
-
 /** Beginning again (contract §9). */
-
-export const DEV_RESET_ANSWERS = {
-  "POST /dev/reset": envelope({ tasks_erased: s.count() }),
-};
-
-export const DEV_RESET_INPUTS = {
-  "POST /dev/reset": { body: {}, isBodyOptional: true },
-} satisfies InputsFor<typeof DEV_RESET_ANSWERS>;
 
 /** Faults of deliveries that are ordered (contract §9). */
 
@@ -373,11 +226,111 @@ const Faults = envelope({
   crash_during_attempt: Share,
 });
 
-export const DEV_FAULT_ANSWERS = { "GET /dev/faults": Faults, "PUT /dev/faults": Faults };
+export const DEV_ANSWERS = {
+  "GET /dev/clock": envelope(Clock),
+  "PUT /dev/clock": envelope(Clock),
+  "POST /dev/clock/advance": envelope({ now: Time, events: s.list(DevEvent, "In their order.") }),
+  "GET /dev/inbox": envelope({ boxes: s.list(InboxBox, "By name.") }),
+  "GET /dev/inbox/:box": envelope({
+    messages: s.list(InboxMessage, "The oldest first."),
+    next_after: s.nullable(
+      s.integer(),
+      "Where there are more than one answer holds: the `after` that asks for them.",
+    ),
+  }),
+  "DELETE /dev/inbox/:box": Nothing,
+  "PUT /dev/inbox/:box/answers": Nothing,
+  "POST /dev/sign_in_link": envelope({ token: s.text("For `POST /v1/session/link`, once.") }),
+  "POST /dev/secrets/rotate": Secrets,
+  "POST /dev/secrets/finish": Secrets,
+  "POST /dev/accounts": envelope({
+    login: Login,
+    key: WholeKey,
+    webhook_secret: WebhookSecret,
+    inbox_url: s.text("A receiver of this daemon, with the login as its box."),
+  }),
+  "POST /dev/webhooks": envelope({
+    task_id: { ...Id, description: "Of the task in the sample; the daemon has none of that id." },
+    attempt: Attempt,
+  }),
+  "GET /dev/wait/:task_id": TIMELINE_ANSWERS["GET /v1/tasks/timeline/:id"],
+  "PUT /dev/results": envelope({ rules_count: s.count() }),
+  "POST /dev/tasks/:id/finish": envelope({ id: Id }),
+  "POST /dev/reset": envelope({ tasks_erased: s.count() }),
+  "GET /dev/faults": Faults,
+  "PUT /dev/faults": Faults,
+};
 
 const share = (description: string) => withDefault(numberBetween(0, 1), 0, description);
 
-export const DEV_FAULT_INPUTS = {
+export const DEV_INPUTS = {
+  "PUT /dev/clock": { body: { mode: required(oneOf(CLOCK_MODES)) } },
+  "POST /dev/clock/advance": {
+    body: {
+      by: optional(DURATION, "So much later."),
+      to: optional(INSTANT, "At this time. RFC 3339."),
+      until: optional(oneOf(["idle"]), "When nothing is scheduled any more, in 60 days at most."),
+    },
+  },
+  "GET /dev/inbox/:box": {
+    query: {
+      task: textUpTo(64, "Only messages about the task with this id."),
+      kind: optional(oneOf(DELIVERY_KINDS), "Only these."),
+      after: wholeNumber(
+        { min: 0, max: Number.MAX_SAFE_INTEGER, standard: 0 },
+        "Only messages with a greater `seq`.",
+      ),
+      last: wholeNumber(
+        { min: 1, max: 1000, standard: 1000 },
+        "Only the newest so many of the messages asked for.",
+      ),
+      count: wholeNumber(
+        { min: 1, max: 1000, standard: 1 },
+        "With `wait`: for so many of the messages asked for.",
+      ),
+      wait: wholeNumber(
+        { min: 0, max: INBOX_WAIT_SECONDS_MAX, standard: 0 },
+        "Holds the answer until `count` messages are there, for so many seconds of the machine's time; then it is the list as far " +
+          "as it is.",
+      ),
+    },
+  },
+  "PUT /dev/inbox/:box/answers": {
+    holds: "message",
+    body: {
+      answers: optional(SCRIPTED_ANSWERS, "For the next messages, one by one."),
+      then: optional(SCRIPTED_ANSWER, "For all that come after them; 200 unless given."),
+    },
+  },
+  "POST /dev/secrets/rotate": { body: ACCOUNT, isBodyOptional: true },
+  "POST /dev/secrets/finish": { body: ACCOUNT, isBodyOptional: true },
+  "POST /dev/accounts": {
+    body: { login: optional(NEW_LOGIN, "One of its own unless given.") },
+    isBodyOptional: true,
+  },
+  "POST /dev/webhooks": {
+    body: {
+      url: required(URL_TEXT),
+      kind: required(oneOf(DELIVERY_KINDS)),
+      login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "Whose secret signs it."),
+    },
+  },
+  "GET /dev/wait/:task_id": {
+    query: {
+      for: withDefault(
+        oneOf(TASK_STAGES),
+        "settled",
+        "`ended`: the task has; `delivered`: and every webhook of it has arrived; `settled`: and none is still to be sent.",
+      ),
+      timeout: wholeNumber(
+        { min: 0, max: WAIT_SECONDS_MAX, standard: 30 },
+        "Seconds of the machine's time, whatever the daemon's clock shows.",
+      ),
+    },
+  },
+  "PUT /dev/results": { json: () => s.list(Rule, "The first that fits a task counts.") },
+  "POST /dev/tasks/:id/finish": { json: () => End },
+  "POST /dev/reset": { body: {}, isBodyOptional: true },
   "PUT /dev/faults": {
     body: {
       duplicate: share("Of attempts that are sent twice, with the same X-Attempt."),
@@ -395,4 +348,4 @@ export const DEV_FAULT_INPUTS = {
       ),
     },
   },
-} satisfies InputsFor<typeof DEV_FAULT_ANSWERS>;
+} satisfies InputsFor<typeof DEV_ANSWERS>;

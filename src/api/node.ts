@@ -62,16 +62,6 @@ const DatabaseOverview = s.named(
 );
 export type DatabaseOverview = s.Static<typeof DatabaseOverview>;
 
-export const NODE_ANSWERS = {
-  "GET /v1/operator/nodes": envelope({
-    nodes: s.list(NodeOverview),
-    database: s.nullable(
-      DatabaseOverview,
-      "The server that the nodes share; null for a database file.",
-    ),
-  }),
-};
-
 export const RunnerKind = s.word(["echo", "command", "http", "worker", "function"]);
 export type RunnerKind = s.Static<typeof RunnerKind>;
 
@@ -115,9 +105,16 @@ const WorkerOverview = s.named(
 );
 export type WorkerOverview = s.Static<typeof WorkerOverview>;
 
-export const RUNNER_ANSWERS = {
+export const NODE_ANSWERS = {
   "GET /v1/operator/runners": envelope({
     types: s.list(RunnerType),
     workers: s.list(WorkerOverview),
+  }),
+  "GET /v1/operator/nodes": envelope({
+    nodes: s.list(NodeOverview),
+    database: s.nullable(
+      DatabaseOverview,
+      "The server that the nodes share; null for a database file.",
+    ),
   }),
 };

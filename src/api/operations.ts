@@ -1,39 +1,14 @@
 import { ACCOUNT_ANSWERS, ACCOUNT_INPUTS } from "./account.ts";
 import { AUDIT_ANSWERS, AUDIT_INPUTS } from "./audit.ts";
-import {
-  DELIVERY_ANSWERS,
-  DELIVERY_INPUTS,
-  DELIVERY_PAUSE_ANSWERS,
-  DELIVERY_PAUSE_INPUTS,
-} from "./delivery.ts";
-import {
-  DEV_ACCOUNT_ANSWERS,
-  DEV_ACCOUNT_INPUTS,
-  DEV_CLOCK_ANSWERS,
-  DEV_CLOCK_INPUTS,
-  DEV_FAULT_ANSWERS,
-  DEV_FAULT_INPUTS,
-  DEV_INBOX_ANSWERS,
-  DEV_INBOX_INPUTS,
-  DEV_RESET_ANSWERS,
-  DEV_RESET_INPUTS,
-  DEV_RESULT_ANSWERS,
-  DEV_RESULT_INPUTS,
-  DEV_SECRET_ANSWERS,
-  DEV_SECRET_INPUTS,
-  DEV_SESSION_ANSWERS,
-  DEV_WAIT_ANSWERS,
-  DEV_WAIT_INPUTS,
-  DEV_WEBHOOK_ANSWERS,
-  DEV_WEBHOOK_INPUTS,
-} from "./dev.ts";
+import { DELIVERY_ANSWERS, DELIVERY_INPUTS } from "./delivery.ts";
+import { DEV_ANSWERS, DEV_INPUTS } from "./dev.ts";
 import type { OwnFields } from "./envelope.ts";
 import type { Inputs, Nothing, WrittenInputs } from "./input.ts";
 import { LEASE_ANSWERS, LEASE_INPUTS } from "./lease.ts";
-import { NODE_ANSWERS, RUNNER_ANSWERS } from "./node.ts";
-import { OPERATOR_ANSWERS, OPERATOR_INPUTS, SESSION_ANSWERS, SESSION_INPUTS } from "./operator.ts";
+import { NODE_ANSWERS } from "./node.ts";
+import { OPERATOR_ANSWERS, OPERATOR_INPUTS } from "./operator.ts";
 import { type Schema, type Static, constant, list, object, text } from "./schema.ts";
-import { REDELIVERY_ANSWERS, REDELIVERY_INPUTS, SEARCH_ANSWERS, SEARCH_INPUTS } from "./search.ts";
+import { SEARCH_ANSWERS, SEARCH_INPUTS } from "./search.ts";
 import { STATS_ANSWERS, STATS_INPUTS } from "./stats.ts";
 import { REFERENCE_ANSWERS } from "./status.ts";
 import { TASK_ANSWERS, TASK_INPUTS } from "./task.ts";
@@ -55,24 +30,11 @@ export const ANSWERS = {
   ...STATS_ANSWERS,
   ...SEARCH_ANSWERS,
   ...TIMELINE_ANSWERS,
-  ...REDELIVERY_ANSWERS,
   "GET /v1/events": text(),
   ...OPERATOR_ANSWERS,
-  ...RUNNER_ANSWERS,
   ...NODE_ANSWERS,
-  ...DELIVERY_PAUSE_ANSWERS,
   ...AUDIT_ANSWERS,
-  ...SESSION_ANSWERS,
-  ...DEV_CLOCK_ANSWERS,
-  ...DEV_INBOX_ANSWERS,
-  ...DEV_SESSION_ANSWERS,
-  ...DEV_SECRET_ANSWERS,
-  ...DEV_ACCOUNT_ANSWERS,
-  ...DEV_WEBHOOK_ANSWERS,
-  ...DEV_WAIT_ANSWERS,
-  ...DEV_RESULT_ANSWERS,
-  ...DEV_RESET_ANSWERS,
-  ...DEV_FAULT_ANSWERS,
+  ...DEV_ANSWERS,
   "GET /metrics": text(),
   "GET /livez": Ok,
   "GET /readyz": Ready,
@@ -101,20 +63,9 @@ export const INPUTS = {
   ...STATS_INPUTS,
   ...SEARCH_INPUTS,
   ...TIMELINE_INPUTS,
-  ...REDELIVERY_INPUTS,
   ...OPERATOR_INPUTS,
-  ...DELIVERY_PAUSE_INPUTS,
   ...AUDIT_INPUTS,
-  ...SESSION_INPUTS,
-  ...DEV_CLOCK_INPUTS,
-  ...DEV_INBOX_INPUTS,
-  ...DEV_ACCOUNT_INPUTS,
-  ...DEV_WEBHOOK_INPUTS,
-  ...DEV_WAIT_INPUTS,
-  ...DEV_RESULT_INPUTS,
-  ...DEV_SECRET_INPUTS,
-  ...DEV_RESET_INPUTS,
-  ...DEV_FAULT_INPUTS,
+  ...DEV_INPUTS,
 };
 
 /** The inputs of an operation; `{}` where it takes nothing. */

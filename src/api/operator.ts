@@ -153,6 +153,32 @@ export type System = OwnFields<typeof System>;
 
 const OneAccount = envelope({ account: AccountState });
 
+const LOGIN_BODY = { login: required(NEW_LOGIN, "", { examples: ["alice"] }) };
+
+const LIST_LIMIT = { min: 1, max: 200, standard: 50 };
+
+const Session = s.named(
+  "Session",
+  s.object({
+    role: s.word(["account", "operator"]),
+    login: s.nullable(s.text("Null is the operator.")),
+    expires_at: { ...Time, description: "When it is over at the latest." },
+    idle_seconds: s.integer({
+      const: SESSION_IDLE_MS / 1000,
+      description: "After so long without use it is over.",
+    }),
+    version: s.text("Of the daemon."),
+    time: { ...Time, description: "The daemon's, now." },
+  }),
+);
+export type Session = s.Static<typeof Session>;
+
+const Opened = envelope({ session: Session });
+const None: s.Schema<null> = { type: "null" };
+
+// Whatever is shown that can be no credential is refused as one that is not known.
+const CREDENTIAL = plainText(200);
+
 export const OPERATOR_ANSWERS = {
   "GET /v1/operator/accounts": envelope({
     accounts: s.list(AccountOverview),
@@ -171,11 +197,11 @@ export const OPERATOR_ANSWERS = {
     decided_at: Time,
   }),
   "GET /v1/operator/system": System,
+  "POST /v1/session": Opened,
+  "POST /v1/session/link": Opened,
+  "GET /v1/session": envelope({ session: s.nullable(Session) }),
+  "DELETE /v1/session": envelope({ session: None }),
 };
-
-const LOGIN_BODY = { login: required(NEW_LOGIN, "", { examples: ["alice"] }) };
-
-const LIST_LIMIT = { min: 1, max: 200, standard: 50 };
 
 export const OPERATOR_INPUTS = {
   "GET /v1/operator/accounts": {
@@ -198,38 +224,6 @@ export const OPERATOR_INPUTS = {
     },
   },
   "POST /v1/operator/access_requests/approve/:request_id": { body: LOGIN_BODY },
-} satisfies InputsFor<typeof OPERATOR_ANSWERS>;
-
-const Session = s.named(
-  "Session",
-  s.object({
-    role: s.word(["account", "operator"]),
-    login: s.nullable(s.text("Null is the operator.")),
-    expires_at: { ...Time, description: "When it is over at the latest." },
-    idle_seconds: s.integer({
-      const: SESSION_IDLE_MS / 1000,
-      description: "After so long without use it is over.",
-    }),
-    version: s.text("Of the daemon."),
-    time: { ...Time, description: "The daemon's, now." },
-  }),
-);
-export type Session = s.Static<typeof Session>;
-
-const Opened = envelope({ session: Session });
-const None: s.Schema<null> = { type: "null" };
-
-export const SESSION_ANSWERS = {
-  "POST /v1/session": Opened,
-  "POST /v1/session/link": Opened,
-  "GET /v1/session": envelope({ session: s.nullable(Session) }),
-  "DELETE /v1/session": envelope({ session: None }),
-};
-
-// Whatever is shown that can be no credential is refused as one that is not known.
-const CREDENTIAL = plainText(200);
-
-export const SESSION_INPUTS = {
   "POST /v1/session": {
     body: {
       login: required(CREDENTIAL, "", { examples: ["alice"] }),
@@ -239,4 +233,4 @@ export const SESSION_INPUTS = {
   "POST /v1/session/link": {
     body: { token: required(CREDENTIAL, "What stands behind `#link=` in the link.") },
   },
-} satisfies InputsFor<typeof SESSION_ANSWERS>;
+} satisfies InputsFor<typeof OPERATOR_ANSWERS>;

@@ -73,14 +73,6 @@ const FoundTask = s.named(
 );
 export type FoundTask = s.Static<typeof FoundTask>;
 
-export const SEARCH_ANSWERS = {
-  "GET /v1/tasks/search": envelope({
-    tasks: s.list(FoundTask),
-    next_cursor: NextCursor,
-    examined_until: ExaminedUntil,
-  }),
-};
-
 const LIMIT = { min: 1, max: 200, standard: 50 };
 const SEARCH_LENGTH_MAX = 1000;
 
@@ -91,16 +83,6 @@ const Q_DESCRIPTION =
   '`type:T`, `tag:T` (`tag:"a b"`), `host:H`, `account:LOGIN`, `code:50010`, `after:TIME`, `before:TIME` (RFC 3339, a ' +
   "day of UTC, or 30m, 2h, 7d for how long ago), `id:UUID`. A bare UUID is an id, any other bare word a tag. With a host, " +
   "`delivery` is about the webhooks that go there. All tasks where it is empty.";
-
-export const SEARCH_INPUTS = {
-  "GET /v1/tasks/search": {
-    query: {
-      q: textUpTo(SEARCH_LENGTH_MAX, Q_DESCRIPTION),
-      cursor: CURSOR,
-      limit: wholeNumber(LIMIT, "Most tasks on a page."),
-    },
-  },
-} satisfies InputsFor<typeof SEARCH_ANSWERS>;
 
 export const PREVIEW_HOSTS_MAX = 20;
 
@@ -132,25 +114,6 @@ export type RedeliveryOrder = s.Static<typeof RedeliveryOrder>;
 
 const OneOrder = envelope({ redelivery: RedeliveryOrder });
 
-export const REDELIVERY_ANSWERS = {
-  "POST /v1/redeliveries/preview": envelope({
-    deliveries: s.count(),
-    hosts: s.list(HostCount, {
-      maxItems: PREVIEW_HOSTS_MAX,
-      description: "The most numerous first.",
-    }),
-    next_cursor: NextCursor,
-    examined_until: {
-      ...ExaminedUntil,
-      description:
-        "How far back it has looked; null where nothing was looked at, and for an account.",
-    },
-  }),
-  "POST /v1/redeliveries": OneOrder,
-  "GET /v1/redeliveries": envelope({ redeliveries: s.list(RedeliveryOrder) }),
-  "DELETE /v1/redeliveries/:order_id": OneOrder,
-};
-
 // Deliveries are chosen by these; one that is left out is any.
 const FILTER_FIELDS = {
   since: required(INSTANT, "Only what ended at this time or later. RFC 3339."),
@@ -174,7 +137,38 @@ const RATE_STANDARD = 20;
 /** So many deliveries a second an account may order at most. */
 export const RATE_OF_ACCOUNT_MAX = 50;
 
-export const REDELIVERY_INPUTS = {
+export const SEARCH_ANSWERS = {
+  "GET /v1/tasks/search": envelope({
+    tasks: s.list(FoundTask),
+    next_cursor: NextCursor,
+    examined_until: ExaminedUntil,
+  }),
+  "POST /v1/redeliveries/preview": envelope({
+    deliveries: s.count(),
+    hosts: s.list(HostCount, {
+      maxItems: PREVIEW_HOSTS_MAX,
+      description: "The most numerous first.",
+    }),
+    next_cursor: NextCursor,
+    examined_until: {
+      ...ExaminedUntil,
+      description:
+        "How far back it has looked; null where nothing was looked at, and for an account.",
+    },
+  }),
+  "POST /v1/redeliveries": OneOrder,
+  "GET /v1/redeliveries": envelope({ redeliveries: s.list(RedeliveryOrder) }),
+  "DELETE /v1/redeliveries/:order_id": OneOrder,
+};
+
+export const SEARCH_INPUTS = {
+  "GET /v1/tasks/search": {
+    query: {
+      q: textUpTo(SEARCH_LENGTH_MAX, Q_DESCRIPTION),
+      cursor: CURSOR,
+      limit: wholeNumber(LIMIT, "Most tasks on a page."),
+    },
+  },
   "POST /v1/redeliveries/preview": { body: { ...FILTER_FIELDS, cursor: CURSOR } },
   "POST /v1/redeliveries": {
     body: {
@@ -186,4 +180,4 @@ export const REDELIVERY_INPUTS = {
       ),
     },
   },
-} satisfies InputsFor<typeof REDELIVERY_ANSWERS>;
+} satisfies InputsFor<typeof SEARCH_ANSWERS>;
