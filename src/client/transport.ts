@@ -262,7 +262,7 @@ function factsOf({ status, headers }: Response) {
 const { setTimeout, clearTimeout } = globalThis;
 
 /** Milliseconds since the epoch. */
-export const { now: dateNow } = globalThis.Date;
+export const dateNow: () => number = globalThis.Date.now;
 
 /** Resolves after so many milliseconds; rejects with the signal's reason as soon as that is aborted. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -130,7 +130,7 @@ export function inTurn<Row>(turns: readonly Turn<Row>[]): readonly Row[] {
  * A claim of tasks ends with the one whose input makes all of them together this long, in characters. So much takes 5
  * ms of the main thread's time on its way from the writer's thread to a worker; 16 MiB took 75 ms (measured).
  */
-export const CLAIM_INPUT_MAX = 1024 * 1024;
+export const CLAIM_INPUT_MAX: number = 1024 * 1024;
 
 /** True for a claim that ends with the tasks that it has. */
 export function isClaimFull({ inputLength }: { readonly inputLength: number }): boolean {
