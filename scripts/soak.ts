@@ -1,10 +1,11 @@
 import { runCommands } from "./kit/command.ts";
 
 /**
- * What a daemon must live through without losing anything: faults of every kind of runner for a long time; kill -9
- * under the load that it can take.
+ * What daemons must survive without losing anything: faults of every kind of runner for a long time, kill -9 under load,
+ * and faults of a cluster.
  */
 await runCommands("node --import tsx scripts/soak.ts", {
-  runners: async () => ({ command: (await import("./soak/commands.ts")).runners }),
-  crash: async () => ({ command: (await import("./soak/commands.ts")).crash }),
+  runners: async () => (await import("./soak/profiles.ts")).runners,
+  crash: async () => (await import("./soak/profiles.ts")).crash,
+  cluster: async () => (await import("./soak/profiles.ts")).cluster,
 });

@@ -4,19 +4,15 @@ import { H3 } from "h3";
 import { toNodeHandler } from "h3/node";
 
 import { helperProcess } from "../kit/helper-process.ts";
-import { listen } from "../kit/message-server.ts";
+import { listen } from "../kit/receiver.ts";
 
-/**
- * What every ratio of the bench is to: an h3 handler on node:http, as postbackd's is, that parses the body of
- * a task_post and answers what task_post answered once. It checks no key, keeps nothing and waits for no disk.
- */
 class Handler {
-  /** `answer` is what it always answers. Answers its port. */
+  /** Responds `answer` to every task_post. Returns its port. */
   serve(answer: string): Promise<number> {
     const app = new H3();
     app.post("/v1/tasks/task_post", async (event) => {
       await event.req.json();
-      // The headers that task_post answers with.
+      // The headers of task_post's responses.
       event.res.headers.set("content-type", "application/json");
       event.res.headers.set("x-request-id", "01983c5e-7d5c-7000-8000-000000000000");
       event.res.headers.set("x-content-type-options", "nosniff");
@@ -26,5 +22,8 @@ class Handler {
   }
 }
 
-/** The handler in a process of its own. */
+/**
+ * The base of every ratio: an h3 handler on node:http, as postbackd's is, that parses the body of a task_post and sends
+ * a response of task_post. It checks no key, stores nothing and waits for no disk. In a process of its own.
+ */
 export class BareHandler extends helperProcess(import.meta, Handler) {}

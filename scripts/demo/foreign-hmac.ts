@@ -1,5 +1,8 @@
 import { spawnSync } from "node:child_process";
 
+import { headerOf } from "../kit/http.ts";
+import type { ReceivedWebhook } from "../kit/receiver.ts";
+
 /** The message to sign, and the key. */
 export interface HmacJob {
   readonly key: Buffer;
@@ -73,4 +76,30 @@ function run(program: string, args: readonly string[], input: Buffer): string {
   const { status, stdout, stderr, error } = spawnSync(program, args, { input, encoding: "utf8" });
   if (status === 0) return stdout;
   throw new Error(`${program} failed: ${error?.message ?? stderr}`);
+}
+
+/**
+ * The ids of the tasks whose webhook does not carry, in `X-Signature` and in Standard Webhooks' `webhook-signature`, what
+ * the foreign program makes of the received bytes.
+ */
+export function wronglySigned(
+  webhooks: readonly ReceivedWebhook[],
+  { hmac, secret }: { readonly hmac: ForeignHmac; readonly secret: string },
+): readonly string[] {
+  const plainKey = Buffer.from(secret, "utf8");
+  const plain = hmac.sign(webhooks.map(({ signed }) => ({ key: plainKey, message: signed })));
+  // `id.timestamp.body`, signed with the bytes of the secret's Base64; a pingback's body is empty.
+  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+  const standard = hmac.sign(
+    webhooks.map(({ head, body }) => {
+      const start = `${headerOf(head, "webhook-id")}.${headerOf(head, "webhook-timestamp")}.`;
+      return { key, message: Buffer.concat([Buffer.from(start), body]) };
+    }),
+  );
+  const isRight = ({ head, signature }: ReceivedWebhook, i: number): boolean => {
+    const base64 = Buffer.from(standard[i] ?? "", "hex").toString("base64");
+    const isStandard = headerOf(head, "webhook-signature") === `v1,${base64}`;
+    return isStandard && signature === `sha256=${plain[i]}`;
+  };
+  return webhooks.filter((webhook, i) => !isRight(webhook, i)).map(({ taskId }) => taskId);
 }

@@ -1,16 +1,28 @@
+import { once } from "node:events";
 import { mkdtempSync } from "node:fs";
+import {
+  createServer,
+  request as ask,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { connect, type Socket } from "node:net";
 import { basename, join } from "node:path";
 
-import { Balancer } from "./balancer.ts";
-import { configureFolder, type DaemonPlace, type DaemonSettings } from "./daemon-file.ts";
 import {
+  type AdminPlace,
+  type DaemonPlace,
+  DaemonProcess,
+  type DaemonSettings,
+  type DaemonStart,
+  type NewAccount,
+  type Program,
+  configureFolder,
   createAccount,
   createWorker,
-  DaemonProcess,
-  type AdminPlace,
-  type NewAccount,
-} from "./daemon-process.ts";
-import type { Program } from "./program.ts";
+} from "./daemon.ts";
+import { listen } from "./receiver.ts";
 
 /** How to make a cluster. */
 export interface ClusterOptions extends DaemonSettings {
@@ -29,40 +41,35 @@ export interface ClusterOptions extends DaemonSettings {
   readonly programOf?: (index: number) => Program;
 }
 
-interface ClusterParts {
-  readonly options: ClusterOptions;
-  readonly folder: string;
-  readonly account: NewAccount;
-  readonly balancer: Balancer;
-}
-
 /**
- * Daemons as processes on one PostgreSQL database, each with its own folder, and a balancer before them. All are gone
- * when it is disposed of or this process ends.
+ * Daemons as processes on one PostgreSQL database, each with its own folder, and a balancer before them. All end when it
+ * is disposed of or this process ends.
  */
 export class Cluster {
-  /** Made with the database. */
   readonly account: NewAccount;
   readonly balancer: Balancer;
-  /** Every daemon there ever was, in the order of their making. */
+  /** Every daemon that was started, in order. */
   readonly nodes: ClusterNode[] = [];
+  /** Where the command line works on the database. */
+  readonly admin: AdminPlace;
   readonly #options: ClusterOptions;
-  readonly #folder: string;
 
-  private constructor({ options, folder, account, balancer }: ClusterParts) {
-    this.account = account;
-    this.balancer = balancer;
+  private constructor(
+    options: ClusterOptions,
+    parts: Pick<Cluster, "admin" | "account" | "balancer">,
+  ) {
+    this.account = parts.account;
+    this.balancer = parts.balancer;
+    this.admin = parts.admin;
     this.#options = options;
-    this.#folder = folder;
   }
 
   /** Settles when all of them are ready. */
   static async start(options: ClusterOptions): Promise<Cluster> {
     const folder = mkdtempSync(join(options.place.folder, "cluster-"));
-    const { program } = options.place;
-    const account = await createAccount("bench", { program, folder, database: options.url });
-    const balancer = await Balancer.open();
-    const cluster = new Cluster({ options, folder, account, balancer });
+    const admin = { program: options.place.program, folder, database: options.url };
+    const account = await createAccount("bench", admin);
+    const cluster = new Cluster(options, { admin, account, balancer: await Balancer.open() });
     try {
       await cluster.grow(options.nodes);
       return cluster;
@@ -75,12 +82,6 @@ export class Cluster {
   /** Where all of them are reached, each request another. */
   get url(): string {
     return this.balancer.url;
-  }
-
-  /** Makes the command line work on the database. */
-  get admin(): AdminPlace {
-    const { place, url } = this.#options;
-    return { program: place.program, folder: this.#folder, database: url };
   }
 
   /** The node of that place, from 0. Throws where there is none. */
@@ -104,14 +105,14 @@ export class Cluster {
     const made = Array.from({ length: count }, (_, i) => {
       const index = this.nodes.length + i;
       const name = `node-${index + 1}`;
-      const folder = configureFolder({ ...place, folder: this.#folder }, withState(settings));
+      const folder = configureFolder({ ...place, folder: this.admin.folder }, withState(settings));
       const own = ["--db", urlOf(index), "--port", "0", "--node-name", name, ...target];
       const start = {
-        program: programOf(index),
         folder,
+        program: programOf(index),
         flags: [...own, ...flags, ...flagsOf(index)],
       };
-      return new ClusterNode({ name, start, onChange: () => this.#direct() });
+      return new ClusterNode(name, start, () => this.#direct());
     });
     this.nodes.push(...made);
     await Promise.all(made.map((node) => node.start()));
@@ -139,28 +140,24 @@ function withState(settings: DaemonSettings): DaemonSettings {
   return { ...settings, more: `${settings.more ?? ""}\n[node]\nstate_folder = "state"\n` };
 }
 
-interface NodeParts {
-  readonly name: string;
-  readonly start: Parameters<typeof DaemonProcess.start>[0];
-  /** Called when it is reached from now on, or no longer. */
-  readonly onChange: () => void;
-}
-
-/** One daemon of a cluster, in all its lives. */
+/** One daemon of a cluster; it may end and start again. */
 export class ClusterNode {
   readonly name: string;
   /** With its configuration, in which its commands run. */
   readonly folder: string;
-  readonly #parts: NodeParts;
+  readonly #flags: readonly string[];
+  /** Called when its port changes. */
+  readonly #onChange: () => void;
   #program: Program;
   #daemon: DaemonProcess | null = null;
   #isPaused = false;
 
-  constructor(parts: NodeParts) {
-    this.name = parts.name;
-    this.folder = parts.start.folder;
-    this.#parts = parts;
-    this.#program = parts.start.program;
+  constructor(name: string, start: DaemonStart, onChange: () => void) {
+    this.name = name;
+    this.folder = start.folder;
+    this.#flags = start.flags;
+    this.#program = start.program;
+    this.#onChange = onChange;
   }
 
   /** Its process. Throws when there is none. */
@@ -191,9 +188,9 @@ export class ClusterNode {
   /** Starts it, for the first time or again; as another program from now on, if one is given. Settles when it is ready. */
   async start(program = this.#program): Promise<void> {
     this.#program = program;
-    const { folder, flags } = this.#parts.start;
-    this.#daemon = await DaemonProcess.start({ program, folder, flags });
-    this.#parts.onChange();
+    const start = { program, folder: this.folder, flags: this.#flags };
+    this.#daemon = await DaemonProcess.start(start);
+    this.#onChange();
   }
 
   /** SIGTERM; until it listens no more it is given requests. Rejects when it does not end by exit code 0. */
@@ -212,19 +209,167 @@ export class ClusterNode {
   pause(): void {
     process.kill(this.daemon.pid, "SIGSTOP");
     this.#isPaused = true;
-    this.#parts.onChange();
+    this.#onChange();
   }
 
   /** SIGCONT. */
   resume(): void {
     process.kill(this.daemon.pid, "SIGCONT");
     this.#isPaused = false;
-    this.#parts.onChange();
+    this.#onChange();
   }
 
   #forget(): void {
     this.#daemon = null;
     this.#isPaused = false;
-    this.#parts.onChange();
+    this.#onChange();
   }
+}
+
+// Of one connection each.
+const HOP_BY_HOP = new Set(["connection", "keep-alive", "proxy-connection", "upgrade"]);
+
+// As in deploy/haproxy.cfg, without its second check.
+const CHECK_MS = 1000;
+
+/** Where a daemon is reached. */
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+/**
+ * The load balancer of a cluster, on a port of 127.0.0.1: each request goes to the next daemon. A daemon that is not ready
+ * gets no request unless all are not ready, and a daemon that refuses the connection is passed over. A request that a
+ * daemon has accepted is never sent to a second one, and a connection that breaks there breaks here too.
+ */
+export class Balancer {
+  readonly port: number;
+  /** Requests that no daemon accepted. */
+  refused = 0;
+  readonly #server;
+  #targets: readonly Target[] = [];
+  /** The addresses of daemons whose last check said that they are not ready. */
+  readonly #unready = new Set<string>();
+  #next = 0;
+  readonly #checks: NodeJS.Timeout;
+
+  private constructor(server: Server, port: number) {
+    this.#server = server;
+    this.port = port;
+    this.#checks = setInterval(() => {
+      for (const target of this.#targets) void this.#check(target);
+    }, CHECK_MS);
+    this.#checks.unref();
+  }
+
+  static async open(): Promise<Balancer> {
+    // Only the daemons decide how long a request may take.
+    const server = createServer({ requestTimeout: 0, headersTimeout: 0 });
+    const balancer = new Balancer(server, await listen(server));
+    server.on("request", (request, response) => void balancer.#serve(request, response));
+    // A client that disconnects in the middle of a request.
+    server.on("clientError", (_error, socket) => socket.destroy());
+    return balancer;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** From now on requests go to these. */
+  direct(targets: readonly Target[]): void {
+    this.#targets = targets;
+    const known = new Set(targets.map(placeOf));
+    for (const place of this.#unready) if (!known.has(place)) this.#unready.delete(place);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#checks);
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  /** A daemon that responds late keeps its state: on a busy machine that means nothing. */
+  async #check(target: Target): Promise<void> {
+    const place = placeOf(target);
+    const signal = AbortSignal.timeout(CHECK_MS);
+    const isReady = await fetch(`http://${place}/readyz`, { signal })
+      .then(async (response) => {
+        await response.text();
+        return response.status === 200;
+      })
+      .catch(() => (signal.aborted ? null : false));
+    if (isReady === true) this.#unready.delete(place);
+    const isKnown = this.#targets.some((each) => placeOf(each) === place);
+    if (isReady === false && isKnown) this.#unready.add(place);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const socket = await this.#reach();
+    if (socket !== null) return forward(request, response, socket);
+    this.refused++;
+    response.destroy();
+  }
+
+  /** A connection to the next daemon that accepts one, or null. */
+  async #reach(): Promise<Socket | null> {
+    const ready = this.#targets.filter((target) => !this.#unready.has(placeOf(target)));
+    const targets = ready.length > 0 ? ready : this.#targets;
+    for (const _ of targets) {
+      const target = targets[this.#next++ % targets.length];
+      if (target === undefined) break;
+      const socket = connect({ host: target.host, port: target.port, noDelay: true });
+      try {
+        await once(socket, "connect");
+        return socket;
+      } catch {
+        socket.destroy();
+      }
+    }
+    return null;
+  }
+}
+
+function placeOf({ host, port }: Target): string {
+  return `${host}:${port}`;
+}
+
+function forward(request: IncomingMessage, response: ServerResponse, socket: Socket): void {
+  const { method, url: path } = request;
+  const headers = [...ownHeaders(request.rawHeaders), ...(hasBody(request) ? [] : NO_BODY)];
+  const asked = ask({ method, path, headers, createConnection: () => socket });
+  const breakOff = (): void => {
+    asked.destroy();
+    response.destroy();
+  };
+  asked.once("response", (answer) => {
+    response.writeHead(answer.statusCode ?? 0, answer.statusMessage, ownHeaders(answer.rawHeaders));
+    // The first bytes of a stream may come late.
+    response.flushHeaders();
+    answer.once("error", breakOff);
+    answer.pipe(response);
+  });
+  asked.once("error", breakOff);
+  request.once("error", breakOff);
+  response.once("close", () => {
+    if (!response.writableFinished) breakOff();
+  });
+  request.pipe(asked);
+}
+
+// Without it a request without a body would be sent on with an empty body in chunks.
+const NO_BODY = ["content-length", "0"];
+
+function hasBody({ method = "GET", headers }: IncomingMessage): boolean {
+  const isSaid =
+    headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
+  return isSaid || method === "GET" || method === "HEAD";
+}
+
+/** Names and values in turn, without those of one connection. */
+function ownHeaders(raw: readonly string[]): string[] {
+  return raw.filter((_, i) => !HOP_BY_HOP.has((raw[i - (i % 2)] ?? "").toLowerCase()));
 }

@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from "node:child_process";
 
-import { cleanAtExit } from "./exit-cleanup.ts";
+import { cleanAtExit } from "./scratch.ts";
 
 /** A part of a script whose methods can be asked from another process: each takes one plain value at most. */
 type Answering<Part> = { readonly [Name in keyof Part]: (question: never) => unknown };

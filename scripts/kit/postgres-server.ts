@@ -15,16 +15,16 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import pg from "pg";
-
+import type { DaemonPlace } from "./daemon.ts";
+import { queryOnce } from "./database.ts";
 import { findFreePort } from "./free-port.ts";
 import {
   findPostgres,
   HOW_TO_GET_POSTGRES,
+  PostgresGuard,
   serverUser,
   type PostgresBinaries,
 } from "./postgres-binaries.ts";
-import { PostgresGuard } from "./postgres-guard.ts";
 import { listProcesses } from "./processes.ts";
 import { until } from "./until.ts";
 
@@ -158,13 +158,7 @@ export class PostgresServer {
 
   /** Makes a primary of a standby. Settles when it takes writes. */
   async promote(): Promise<void> {
-    const client = new pg.Client(this.url);
-    await client.connect();
-    try {
-      await client.query("SELECT pg_promote()");
-    } finally {
-      await client.end();
-    }
+    await queryOnce(this.url, "SELECT pg_promote()");
   }
 
   /** kill -9 of all its processes. The data stays, as after a crash of the machine whose disk lost nothing. */
@@ -349,4 +343,25 @@ function defaultParent(): string {
     // Not every system has it.
     return tmpdir();
   }
+}
+
+/** A server to measure on, with its data in a folder of `parent`: on the disk on which a file would be. */
+export function startBenchServer(parent: string): Promise<PostgresServer> {
+  return PostgresServer.start({
+    parent,
+    settings: { shared_buffers: "512MB", max_wal_size: "4GB" },
+  });
+}
+
+/** Makes empty databases on a server. */
+export function newDatabases({ url }: PostgresServer): Required<Pick<DaemonPlace, "newDatabase">> {
+  let count = 0;
+  return {
+    async newDatabase() {
+      const own = new URL(url);
+      own.pathname = `/bench_${++count}`;
+      await queryOnce(url, `CREATE DATABASE bench_${count}`);
+      return own.href;
+    },
+  };
 }

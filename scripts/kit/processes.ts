@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from "node:fs";
 
-import { sumOf } from "./durations.ts";
+import { sumOf } from "./measure.ts";
 
 /** A process of this machine, as Linux tells of it. */
 export interface ListedProcess {

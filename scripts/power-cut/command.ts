@@ -2,8 +2,15 @@ import { randomInt } from "node:crypto";
 import { mkdirSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-import { defineCommand, type Bench } from "../kit/command.ts";
-import { number, optional, text, toggle, whole } from "../kit/flags.ts";
+import {
+  type Bench,
+  defineCommand,
+  number,
+  optional,
+  text,
+  toggle,
+  whole,
+} from "../kit/command.ts";
 import { cutPower, type JudgedImage } from "./power-cut-run.ts";
 import { hasRecording, loadRecording, record, type Recording } from "./recording.ts";
 import { powerCutTable } from "./report.ts";

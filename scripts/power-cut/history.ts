@@ -1,4 +1,4 @@
-import type { ReceivedWebhook } from "../kit/webhook-receiver.ts";
+import type { ReceivedWebhook } from "../kit/receiver.ts";
 import type { Post } from "../soak/client.ts";
 
 /** Every answer of the daemon has an X-Request-Id, which says when it came. */

@@ -1,16 +1,12 @@
 import { z } from "zod";
 
-import { carefulCall } from "../kit/careful-call.ts";
-import { DaemonAddress } from "../kit/daemon-address.ts";
-import { startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
-import type { DaemonProcess } from "../kit/daemon-process.ts";
-import type { MessageServer } from "../kit/message-server.ts";
+import { DaemonAddress, carefulCall } from "../kit/client.ts";
+import { type DaemonFile, type DaemonProcess, startDaemon } from "../kit/daemon.ts";
 import { Random } from "../kit/random.ts";
-import { webhookUrls } from "../kit/webhook-receiver.ts";
+import { type MessageServer, webhookUrls } from "../kit/receiver.ts";
 import { Client } from "../soak/client.ts";
-import { finish } from "../soak/finish.ts";
 import { faultOf, inspectAnytime } from "../soak/inspection.ts";
-import { judgeFinished } from "../soak/verdict.ts";
+import { finish, judgeFinished } from "../soak/verdict.ts";
 import type { PromisesAt } from "./promises-at.ts";
 import { HABIT } from "./recording.ts";
 

@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
-import type { Program } from "../kit/program.ts";
+import type { Program } from "../kit/daemon.ts";
 import type { TracedLife } from "./disk-record.ts";
 import { traceEnd, tracedProgram } from "./strace.ts";
 

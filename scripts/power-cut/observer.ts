@@ -2,8 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { z } from "zod";
 
-import type { CarefulAnswer, CarefulRequest } from "../kit/careful-call.ts";
-import type { DaemonAddress } from "../kit/daemon-address.ts";
+import type { Answer, CarefulRequest, DaemonAddress } from "../kit/client.ts";
 import type { HistoryEntry } from "./history.ts";
 
 const finishedTask = z.object({ tasks: z.tuple([z.object({ state: z.string() })]) });
@@ -102,10 +101,7 @@ export class Observer {
   }
 
   /** Null when the connection broke. */
-  async #call(
-    path: string,
-    request: Omit<CarefulRequest, "secret">,
-  ): Promise<CarefulAnswer | null> {
+  async #call(path: string, request: Omit<CarefulRequest, "secret">): Promise<Answer | null> {
     const answer = await this.#address.try(path, { ...request, secret: this.#apiKey });
     if (answer === null || answer.status === 200) return answer;
     throw new Error(`${path} answered ${answer.status}: ${answer.text}`);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
 import { Random } from "../kit/random.ts";
-import { openReceiver } from "../kit/webhook-receiver.ts";
+import { openReceiver } from "../kit/receiver.ts";
 import type { Ledger } from "../soak/ledger.ts";
 import { CutChoice, type Occasion } from "./cut-choice.ts";
 import { imageAt, writeImage, type PowerCut } from "./disk-image.ts";

@@ -3,21 +3,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { deserialize, serialize } from "node:v8";
 
-import { DaemonAddress } from "../kit/daemon-address.ts";
-import { createDaemonFile, startDaemon, type DaemonFile } from "../kit/daemon-file.ts";
-import type { Program } from "../kit/program.ts";
+import { DaemonAddress } from "../kit/client.ts";
+import { type DaemonFile, type Program, createDaemonFile, startDaemon } from "../kit/daemon.ts";
 import { Random } from "../kit/random.ts";
-import {
-  failingAtFirst,
-  openReceiver,
-  webhookUrls,
-  type WebhookUrls,
-} from "../kit/webhook-receiver.ts";
-import { Client, EAGER } from "../soak/client.ts";
-import { finish } from "../soak/finish.ts";
+import { failingAtFirst, openReceiver, webhookUrls, type WebhookUrls } from "../kit/receiver.ts";
+import { Client, EAGER, lightTasks } from "../soak/client.ts";
 import { Ledger } from "../soak/ledger.ts";
-import { lightTasks } from "../soak/task-plan.ts";
-import { judgeFinished } from "../soak/verdict.ts";
+import { finish, judgeFinished } from "../soak/verdict.ts";
 import type { HistoryEntry } from "./history.ts";
 import { LifeRecorder, type RecordedLife } from "./life-recorder.ts";
 import { Observer } from "./observer.ts";

@@ -1,5 +1,4 @@
-import { median } from "../kit/durations.ts";
-import { factTable } from "../kit/text-table.ts";
+import { factTable, median } from "../kit/measure.ts";
 import type { PowerCutReport, PromiseCount } from "./power-cut-run.ts";
 
 /** The recording and the power cuts as a Markdown table. */

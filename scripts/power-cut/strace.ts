@@ -1,7 +1,7 @@
 import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-import type { Program } from "../kit/program.ts";
+import type { Program } from "../kit/daemon.ts";
 import { until } from "../kit/until.ts";
 
 /** A system call that strace saw. */

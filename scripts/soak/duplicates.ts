@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 import { TAKEN_BACK } from "../../src/deliver/attempt.ts";
-import { DatabaseView } from "../kit/database-view.ts";
+import { DatabaseView } from "../kit/database.ts";
 import type { Arrival } from "./ledger.ts";
 
 /** An attempt as the daemon recorded it; times in epoch milliseconds. */

@@ -10,7 +10,7 @@ import {
   type SeenCancel,
   type TaskHistory,
 } from "./lease-judge.ts";
-import type { LostClaim } from "./lease-ledger.ts";
+import type { LostClaim } from "./ledger.ts";
 
 /**
  * A task as it stands in the database when all is over. Times are epoch milliseconds, results and errors JSON texts.

@@ -1,4 +1,4 @@
-import type { AskItem, AskKind, Outcome } from "./worker-event.ts";
+import type { AskItem, AskKind, Outcome } from "./fleet.ts";
 
 /** A claim's answer, as the worker saw it. Times are epoch milliseconds, all of one machine's clock. */
 export interface SeenClaim {

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 
-import { isSignedWith, type ReceivedWebhook } from "../kit/webhook-receiver.ts";
+import { type ReceivedWebhook, isSignedWith } from "../kit/receiver.ts";
 import type { Expectation } from "./ending-judge.ts";
-import type { SeenCancel } from "./lease-judge.ts";
+import type { WorkerEvent } from "./fleet.ts";
+import type { SeenAsk, SeenCancel, SeenClaim, TaskHistory } from "./lease-judge.ts";
 
 /** A webhook that arrived, and the receiver's answer. */
 export interface Arrival extends Pick<
@@ -110,5 +111,150 @@ export class Ledger {
     if (first === undefined) this.#signed.set(delivery, hash);
     else if (first !== hash && !this.#mayForget)
       this.faults.push(`${delivery} came again with another content`);
+  }
+}
+
+// A daemon may still finish work for a connection that it lost.
+const LINGER_MS = 1000;
+
+/** A claim whose answer nobody saw: the daemon may have handed out tasks of these types in that time. */
+export interface LostClaim {
+  readonly types: readonly string[];
+  readonly from: number;
+  readonly to: number;
+}
+
+interface OpenHistory {
+  readonly id: string;
+  type: string;
+  readonly claims: SeenClaim[];
+  readonly asks: SeenAsk[];
+  changedAt: number;
+  isJudged: boolean;
+}
+
+type EventOf<Kind extends WorkerEvent["kind"]> = Extract<WorkerEvent, { kind: Kind }>;
+
+/** The record that outlives workers and daemons: every lease, with the requests and answers for it. */
+export class LeaseLedger {
+  readonly lostClaims: LostClaim[] = [];
+  /** Everything that must never happen and is seen at once. */
+  readonly faults: string[] = [];
+  /**
+   * Leases that were handed out, answers by outcome with those to heartbeats, and requests that were none, each
+   * refused.
+   */
+  readonly count = { claims: 0, ok: 0, lost: 0, cancelled: 0, refused: 0 };
+  readonly #ledger: Ledger;
+  readonly #histories = new Map<string, OpenHistory>();
+  /** By process and number. */
+  readonly #openClaims = new Map<string, EventOf<"claiming">>();
+  readonly #openAsks = new Map<string, readonly { taskId: string; ask: SeenAsk }[]>();
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  /** Takes what a worker process tells; `worker` names the process. */
+  take(worker: string, event: WorkerEvent): void {
+    switch (event.kind) {
+      case "claiming":
+        this.#openClaims.set(`${worker} ${event.number}`, event);
+        return;
+      case "claimed":
+        this.#takeClaimed(`${worker} ${event.number}`, event);
+        return;
+      case "unclaimed":
+        this.#loseClaim(`${worker} ${event.number}`, event.at);
+        return;
+      case "asking":
+        this.#takeAsking(`${worker} ${event.number}`, event);
+        return;
+      case "answered":
+        this.#takeAnswer(`${worker} ${event.number}`, event);
+        return;
+      case "fault":
+        this.faults.push(event.text);
+        return;
+      case "refused":
+        this.count.refused++;
+    }
+  }
+
+  /** A worker process is gone: nobody will see the answers that it waited for. */
+  gone(worker: string, at: number): void {
+    const own = [...this.#openClaims.keys()].filter((key) => key.startsWith(`${worker} `));
+    for (const key of own) this.#loseClaim(key, at);
+  }
+
+  /** All that was seen of a task. */
+  history(id: string): TaskHistory {
+    const { claims, asks } = this.#histories.get(id) ?? { claims: [], asks: [] };
+    return { id, claims, asks, cancel: this.#ledger.cancels.get(id) ?? null };
+  }
+
+  /** Histories that have changed since the last call and not after `before`, each with its type. */
+  *settled(before: number): Generator<{ readonly type: string; readonly history: TaskHistory }> {
+    for (const open of this.#histories.values()) {
+      if (open.isJudged || open.changedAt > before) continue;
+      open.isJudged = true;
+      yield { type: open.type, history: this.history(open.id) };
+    }
+  }
+
+  #takeClaimed(key: string, { at, tasks }: EventOf<"claimed">): void {
+    const claim = this.#openClaims.get(key);
+    if (claim === undefined) throw new Error("a claim was answered that was not made");
+    this.#openClaims.delete(key);
+    for (const { id, type, leaseId, expiresAt } of tasks) {
+      this.count.claims++;
+      if (!claim.types.includes(type)) this.faults.push(`${id} is of another type than asked for`);
+      const open = this.#changed(id, at);
+      open.type = type;
+      open.claims.push({ leaseId, sentAt: claim.at, answeredAt: at, expiresAt });
+    }
+  }
+
+  #loseClaim(key: string, at: number): void {
+    const claim = this.#openClaims.get(key);
+    if (claim === undefined) return;
+    this.#openClaims.delete(key);
+    this.lostClaims.push({ types: claim.types, from: claim.at, to: at + LINGER_MS });
+  }
+
+  #takeAsking(key: string, { what, at, items }: EventOf<"asking">): void {
+    const asks = items.map(({ id, ...item }) => {
+      const ask = { what, ...item, sentAt: at, answeredAt: null, outcome: null };
+      this.#changed(id, at).asks.push(ask);
+      return { taskId: id, ask };
+    });
+    this.#openAsks.set(key, asks);
+  }
+
+  #takeAnswer(key: string, { at, outcomes }: EventOf<"answered">): void {
+    const asks = this.#openAsks.get(key) ?? [];
+    this.#openAsks.delete(key);
+    for (const [i, { taskId, ask }] of asks.entries()) {
+      const outcome = outcomes[i];
+      if (outcome === undefined) throw new Error("an outcome is missing");
+      ask.answeredAt = at;
+      ask.outcome = outcome;
+      this.count[outcome]++;
+      this.#changed(taskId, at);
+      if (ask.what === "complete" && outcome === "ok")
+        this.#ledger.finished.set(taskId, ask.result ?? "null");
+    }
+  }
+
+  /** The task's history, changed now. Asks for a task that nobody claimed have no type to judge by. */
+  #changed(id: string, at: number): OpenHistory {
+    let open = this.#histories.get(id);
+    if (open === undefined) {
+      open = { id, type: "", claims: [], asks: [], changedAt: at, isJudged: false };
+      this.#histories.set(id, open);
+    }
+    open.changedAt = at;
+    open.isJudged = false;
+    return open;
   }
 }

@@ -1,21 +1,24 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { ApiClient } from "../kit/api-client.ts";
-import { DatabaseView } from "../kit/database-view.ts";
-import { benchInput } from "../kit/request.ts";
-import { explainArrivals, recordedAttempts, type Explanation } from "./duplicates.ts";
+import { z } from "zod";
+
+import { Caller } from "../kit/client.ts";
+import type { DaemonProcess } from "../kit/daemon.ts";
+import { DatabaseView } from "../kit/database.ts";
+import { benchInput } from "../kit/http.ts";
+import { until } from "../kit/until.ts";
+import { type Explanation, explainArrivals, recordedAttempts } from "./duplicates.ts";
 import {
+  SHOWN_TASKS,
+  type ShownTask,
   judgeLeasedRun,
   judgeOwnRun,
   shownTask,
-  SHOWN_TASKS,
-  type ShownTask,
 } from "./ending-judge.ts";
 import { inspectFinished } from "./inspection.ts";
 import { judgeLeases } from "./lease-judge.ts";
-import type { LeaseLedger } from "./lease-ledger.ts";
-import type { Ledger } from "./ledger.ts";
-import { COMMAND_RETRIES, LEASE_TYPES } from "./setup.ts";
+import type { LeaseLedger, Ledger } from "./ledger.ts";
+import { COMMAND_RETRIES, LEASE_TYPES } from "./services.ts";
 
 /** All that was seen and promised of a database. */
 export interface Evidence {
@@ -112,6 +115,9 @@ function judgeTask(task: ShownTask, evidence: Evidence): readonly string[] {
 }
 
 const SHOWN = 200;
+const shownTasks = z.object({
+  tasks: z.array(z.object({ state: z.string(), result: z.unknown() })),
+});
 
 /** Asks task_get for some tasks whose completion was answered ok; it must show the result that was brought. */
 export async function judgeShown(ledger: Ledger, url: string): Promise<readonly string[]> {
@@ -120,9 +126,33 @@ export async function judgeShown(ledger: Ledger, url: string): Promise<readonly 
   for (const [i, [id, result]] of [...ledger.finished].entries()) {
     const key = ledger.tasks.get(id)?.key;
     if (i % every > 0 || key === undefined) continue;
-    const [task] = (await new ApiClient({ url, key }).get(id)).tasks;
+    const caller = Caller.withKey(url, key);
+    const text = await caller.done(caller.get(`/v1/tasks/task_get/${id}`));
+    const [task] = shownTasks.parse(JSON.parse(text)).tasks;
     const isSame = isDeepStrictEqual(task?.result, JSON.parse(result));
     if (task?.state !== "completed" || !isSame) faults.push(`task_get shows ${id} otherwise`);
   }
   return faults;
+}
+
+/**
+ * Lets a daemon finish everything that it has, promised or not. Rejects when it ends instead, and when it stands still
+ * for longer.
+ */
+export async function finish(
+  daemon: DaemonProcess,
+  of: { readonly database: string; readonly ledger: Ledger; readonly stallMsMax: number },
+): Promise<void> {
+  const { database, ledger, stallMsMax } = of;
+  using view = new DatabaseView(database);
+  const isQuiet = (): boolean => {
+    daemon.requireRunning();
+    return view.isQuiet();
+  };
+  await until(isQuiet, {
+    msMax: stallMsMax,
+    progress: () => ledger.arrivals.length,
+    fault: () =>
+      `not everything is done, and ${ledger.missing} webhooks are missing: ${daemon.log}`,
+  });
 }

@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 
 import { build, type Plugin } from "esbuild";
 
-import type { Program } from "../../scripts/kit/program.ts";
+import type { Program } from "../../scripts/kit/daemon.ts";
 import { ROOT } from "../../scripts/manifest.ts";
 import { TEST_BUNDLE } from "../../scripts/test-bundle.ts";
 import { withoutUnusedCode } from "../../scripts/unused-code.ts";

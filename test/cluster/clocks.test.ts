@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { clockAhead, forgetFakeTime, SettableClock } from "../../scripts/kit/fake-time.ts";
-import type { Program } from "../../scripts/kit/program.ts";
+import type { Program } from "../../scripts/kit/daemon.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { reasonToSkipFakeTime } from "../helpers/fake-time.ts";
+import { clockAhead, forgetFakeTime, SettableClock } from "../helpers/libfaketime.ts";
 import { askDatabase, eventually } from "../helpers/postgres-nodes.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startReceiver } from "../helpers/receiver.ts";

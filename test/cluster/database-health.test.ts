@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { pageHeaders, signInOperator } from "../../scripts/kit/sign-in.ts";
+import { pageHeaders, signInOperator } from "../../scripts/kit/daemon.ts";
 import { askDatabase, eventually } from "../helpers/postgres-nodes.ts";
 import { reasonToSkipStandby, startPostgres } from "../helpers/postgres.ts";
 import { startCluster } from "./start.ts";

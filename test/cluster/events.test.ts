@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import type { Cluster, ClusterNode } from "../../scripts/kit/cluster.ts";
-import { pageHeaders, signInOperator } from "../../scripts/kit/sign-in.ts";
+import { pageHeaders, signInOperator } from "../../scripts/kit/daemon.ts";
 import { until } from "../../scripts/kit/until.ts";
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { NODE_ROLES } from "../../src/store/cluster.ts";

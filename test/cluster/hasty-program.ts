@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 
 import type { Plugin } from "esbuild";
 
-import type { Program } from "../../scripts/kit/program.ts";
+import type { Program } from "../../scripts/kit/daemon.ts";
 import { ROOT } from "../../scripts/manifest.ts";
 import { newChangedProgram } from "./changed-program.ts";
 

@@ -3,7 +3,7 @@ import type { TestContext } from "node:test";
 
 import type { Plugin } from "esbuild";
 
-import type { Program } from "../../scripts/kit/program.ts";
+import type { Program } from "../../scripts/kit/daemon.ts";
 import type { SchemaStep } from "../../src/store/postgres/machine/schema.ts";
 import { newChangedProgram } from "./changed-program.ts";
 

@@ -4,8 +4,8 @@ import { test, type TestContext } from "node:test";
 
 import fc from "fast-check";
 
-import { openWork } from "../../scripts/cluster/verdict.ts";
 import { findFaults } from "../../scripts/kit/postgres-faults.ts";
+import { openWork } from "../../scripts/soak/cluster-verdict.ts";
 import type { Store } from "../../src/store/store.ts";
 import { eventually, openNode } from "../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countConnections } from "../../scripts/cluster/measures.ts";
 import type { Cluster } from "../../scripts/kit/cluster.ts";
 import { until } from "../../scripts/kit/until.ts";
+import { countConnections } from "../../scripts/soak/cluster.ts";
 import { reasonToSkipPostgres, startPostgres } from "../helpers/postgres.ts";
 import type { TaskClient } from "../helpers/task-client.ts";
 import { keepPosting, notBroken } from "./posting.ts";

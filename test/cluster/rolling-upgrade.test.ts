@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Cluster } from "../../scripts/kit/cluster.ts";
-import { runProgram, type ProgramEnd } from "../../scripts/kit/daemon-process.ts";
-import type { Program } from "../../scripts/kit/program.ts";
+import { type Program, type ProgramEnd, runProgram } from "../../scripts/kit/daemon.ts";
 import { until } from "../../scripts/kit/until.ts";
 import { SCHEMA, type SchemaStep } from "../../src/store/postgres/machine/schema.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { runProgram } from "../../scripts/kit/daemon-process.ts";
-import { spreadOf } from "../../scripts/kit/durations.ts";
+import { runProgram } from "../../scripts/kit/daemon.ts";
+import { spreadOf } from "../../scripts/kit/measure.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { openEvents } from "../http/event-stream.ts";
 import { claim, outcomesOf, type ShownOutcome } from "../http/worker-requests.ts";

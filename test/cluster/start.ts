@@ -5,8 +5,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 
 import { Cluster, type ClusterNode, type ClusterOptions } from "../../scripts/kit/cluster.ts";
-import { runProgram } from "../../scripts/kit/daemon-process.ts";
-import { sourceProgram, type Program } from "../../scripts/kit/program.ts";
+import { type Program, runProgram, sourceProgram } from "../../scripts/kit/daemon.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { newDatabaseUrl } from "../helpers/postgres.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";

@@ -3,18 +3,18 @@ import { test } from "node:test";
 
 import { z } from "zod";
 
-import { median } from "../../scripts/kit/durations.ts";
-import { chooseProgram } from "../../scripts/kit/program.ts";
-import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
 import {
   BOUNDS,
   UNEXPLAINED_MS_MAX,
   type Bound,
   type BoundName,
-} from "../../scripts/main-thread/bounds.ts";
-import { prepareCases } from "../../scripts/main-thread/cases.ts";
-import { measure } from "../../scripts/main-thread/measure.ts";
-import { withWorld, type World } from "../../scripts/main-thread/world.ts";
+} from "../../scripts/bench/main-thread/bounds.ts";
+import { prepareCases } from "../../scripts/bench/main-thread/cases.ts";
+import { measure } from "../../scripts/bench/main-thread/main-thread.ts";
+import { withWorld, type World } from "../../scripts/bench/main-thread/world.ts";
+import { chooseProgram } from "../../scripts/kit/daemon.ts";
+import { median } from "../../scripts/kit/measure.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 
 // What other processes take of a core is in no thread's time, but a busy machine has cold caches and a slow one is
 // slow.
@@ -40,7 +40,7 @@ test(
         if (each.pace === "very slow") continue;
         const often =
           each.pace === "slow" ? { uncounted: 0, counted: 1 } : { uncounted: 1, counted: 3 };
-        const { costsMs } = await measure(each, { caller, pid: daemon.pid, ...often });
+        const costsMs = await measure(each, { caller, pid: daemon.pid, ...often });
         const most = Math.max(LEAST_MS, SLOW_MACHINE * bound.ms);
         const cost = median(costsMs);
         assert(cost <= most, `${bound.what} (${bound.worst}) cost ${cost} ms, of ${bound.ms}`);

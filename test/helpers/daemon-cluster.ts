@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-import { Balancer } from "../../scripts/kit/balancer.ts";
+import { Balancer } from "../../scripts/kit/cluster.ts";
 import type { Config } from "../../src/config/config.ts";
 import type { Daemon } from "../../src/daemon/daemon.ts";
 import { sessionScope } from "../../src/daemon/system.ts";

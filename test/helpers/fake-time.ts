@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-import { findFakeTime, HOW_TO_GET_FAKE_TIME } from "../../scripts/kit/fake-time.ts";
+import { findFakeTime, HOW_TO_GET_FAKE_TIME } from "./libfaketime.ts";
 import { reasonToSkipPostgres } from "./postgres.ts";
 
 /** Why no process of a cluster can be given a wrong clock here, or false. */

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
 import { hexOf } from "../../scripts/power-cut/strace.ts";
 

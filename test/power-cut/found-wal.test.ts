@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { realpathSync } from "node:fs";
 import { test } from "node:test";
 
-import { carefulCall } from "../../scripts/kit/careful-call.ts";
-import { createDaemonFile, startDaemon } from "../../scripts/kit/daemon-file.ts";
-import { sourceProgram } from "../../scripts/kit/program.ts";
-import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
+import { carefulCall } from "../../scripts/kit/client.ts";
+import { createDaemonFile, sourceProgram, startDaemon } from "../../scripts/kit/daemon.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
 import { LifeRecorder } from "../../scripts/power-cut/life-recorder.ts";
 import { farStart } from "../helpers/far-start.ts";

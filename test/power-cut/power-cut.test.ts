@@ -3,8 +3,8 @@ import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { sourceProgram } from "../../scripts/kit/program.ts";
-import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
+import { sourceProgram } from "../../scripts/kit/daemon.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 import {
   cutPower,
   type JudgedImage,

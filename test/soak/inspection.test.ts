@@ -5,8 +5,8 @@ import { test, type TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { benchInput } from "../../scripts/kit/request.ts";
-import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
+import { benchInput } from "../../scripts/kit/http.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 import { inspectAnytime, inspectFinished } from "../../scripts/soak/inspection.ts";
 import { Ledger } from "../../scripts/soak/ledger.ts";
 import { judgeFinished } from "../../scripts/soak/verdict.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LeaseLedger } from "../../scripts/soak/lease-ledger.ts";
-import { Ledger } from "../../scripts/soak/ledger.ts";
+import { LeaseLedger, Ledger } from "../../scripts/soak/ledger.ts";
 
 const TASK = { id: "task", type: "work", leaseId: "a", expiresAt: 3000 };
 

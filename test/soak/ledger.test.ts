@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
 
-import type { ReceivedWebhook } from "../../scripts/kit/webhook-receiver.ts";
+import type { ReceivedWebhook } from "../../scripts/kit/receiver.ts";
 import { Ledger } from "../../scripts/soak/ledger.ts";
 
 const SECRET = "whsec_c2VjcmV0";

@@ -5,9 +5,8 @@ import { test } from "node:test";
 
 import { childrenOf } from "../../scripts/kit/processes.ts";
 import { Random } from "../../scripts/kit/random.ts";
-import { markedProcesses } from "../../scripts/soak/marked-processes.ts";
-import { judgeFlat, trendOf, type Sample } from "../../scripts/soak/samples.ts";
-import { MARK } from "../../scripts/soak/setup.ts";
+import { judgeFlat, trendOf, type Sample } from "../../scripts/soak/report.ts";
+import { MARK, markedProcesses } from "../../scripts/soak/services.ts";
 
 const STEP_MS = 5000;
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { sourceProgram } from "../../scripts/kit/program.ts";
-import { ScratchFolder } from "../../scripts/kit/scratch-folder.ts";
-import { crashes, everyFault, type Profile } from "../../scripts/soak/commands.ts";
+import { sourceProgram } from "../../scripts/kit/daemon.ts";
+import { ScratchFolder } from "../../scripts/kit/scratch.ts";
+import { runSoak, type SoakReport } from "../../scripts/soak/crash.ts";
+import { crashes, everyFault, type Profile } from "../../scripts/soak/profiles.ts";
 import { soakTable } from "../../scripts/soak/report.ts";
-import { runSoak, type SoakReport } from "../../scripts/soak/soak-run.ts";
 
 // The long versions: scripts/soak.ts.
 function soak(t: TestContext, profile: Profile): Promise<SoakReport> {

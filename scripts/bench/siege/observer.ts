@@ -1,0 +1,183 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { requestText } from "../../kit/http.ts";
+import { pace, Sender } from "../../kit/load.ts";
+import { spreadOf, type Spread } from "../../kit/measure.ts";
+import { descriptorCount, processUsage } from "../../kit/processes.ts";
+import { codeOf, countUp, type Tally } from "./attacker.ts";
+
+/** Durations; a request without response counts with the time that it waited. */
+export interface Figures extends Spread {
+  /** How often there was no good response, by the outcome. */
+  readonly bad: Tally;
+}
+
+type Question = "get" | "post" | "livez";
+export type OtherFigures = Readonly<Record<Question, Figures>>;
+
+/** One request. Times are of `performance.now()`. */
+interface Sample {
+  readonly question: Question;
+  /** When it was due: the wait for a connection counts. */
+  readonly at: number;
+  /** Null until it has a response. */
+  ms: number | null;
+  /** `ok`, a status code or `closed`; `unanswered` until then. */
+  outcome: string;
+}
+
+const PER_SECOND = { get: 50, post: 1, livez: 10 } as const;
+const ANEW_EVERY = 25;
+const KEPT = 4;
+// More than there ever are concurrently: no request waits for another.
+const ANEW = 500;
+const LOOK_MS = 100;
+const SETTLED_GETS = 50;
+const SLOW_GETS_MAX = 2;
+
+/**
+ * The account that attacks must not affect. It reads one of its tasks 50 times per second, posts one per second, and
+ * requests /livez. Requests are sent on time over kept connections, every 25th read over a new one.
+ */
+export class OtherAccount {
+  readonly #samples: Sample[] = [];
+  readonly #kept: Sender<Sample>;
+  readonly #anew: Sender<Sample>;
+  readonly #timers: readonly NodeJS.Timeout[];
+
+  constructor(
+    { key: secret, taskId }: { readonly key: string; readonly taskId: string },
+    port: number,
+  ) {
+    const body = '[{"type":"echo","input":{"from":"the other"}}]';
+    const requests = {
+      get: requestText(`GET /v1/tasks/task_get/${taskId}`, { secret }),
+      post: requestText("POST /v1/tasks/task_post", { secret, body }),
+      livez: requestText("GET /livez"),
+    };
+    const sending = {
+      port,
+      requestOf: ({ question }: Sample) => requests[question],
+      onEnd: (sample: Sample, response: Parameters<typeof codeOf>[0] | null) => {
+        sample.ms = performance.now() - sample.at;
+        const isOk = response?.head.startsWith("HTTP/1.1 200") === true;
+        sample.outcome = isOk ? "ok" : response === null ? "closed" : codeOf(response);
+      },
+    };
+    this.#kept = new Sender({ ...sending, connections: KEPT });
+    this.#anew = new Sender({ ...sending, connections: ANEW, isAnew: true });
+    this.#timers = (["get", "post", "livez"] as const).map((question) =>
+      pace(PER_SECOND[question], (at, index) => {
+        const sample = { question, at, ms: null, outcome: "unanswered" };
+        this.#samples.push(sample);
+        const isAnew = question === "get" && index % ANEW_EVERY === 0;
+        (isAnew ? this.#anew : this.#kept).send(sample);
+      }),
+    );
+  }
+
+  /** A daemon that was started again has another port. */
+  moveTo(port: number): void {
+    this.#kept.port = port;
+    this.#anew.port = port;
+  }
+
+  /** Of the requests that were due from `from` on and before `to`. */
+  figures(from: number, to: number): OtherFigures {
+    const now = performance.now();
+    const of = (question: Question): Figures => {
+      const isWanted = (each: Sample): boolean => each.question === question;
+      const samples = this.#samples.filter(
+        (each) => isWanted(each) && each.at >= from && each.at < to,
+      );
+      const bad: Tally = {};
+      for (const { outcome } of samples) if (outcome !== "ok") countUp(bad, outcome);
+      // A refusal may be quick: it does not count as a response.
+      const answered = samples.filter(({ outcome, ms }) => outcome === "ok" || ms === null);
+      return { ...spreadOf(answered.map(({ ms, at }) => ms ?? now - at)), bad };
+    };
+    return { get: of("get"), post: of("post"), livez: of("livez") };
+  }
+
+  /**
+   * Waits until all is as before: 50 reads in a row, two of them over new connections, all ok and all but two within
+   * `msMax`. Returns how many milliseconds after `from` the first of them was due; null if not within `waitMs`.
+   */
+  async settled(
+    from: number,
+    { msMax, waitMs }: { readonly msMax: number; readonly waitMs: number },
+  ): Promise<number | null> {
+    while (performance.now() < from + waitMs) {
+      await sleep(LOOK_MS);
+      const gets = this.#samples.filter(({ at, question }) => at >= from && question === "get");
+      for (let index = 0; index + SETTLED_GETS <= gets.length; index++) {
+        const some = gets.slice(index, index + SETTLED_GETS);
+        const slow = some.filter(({ ms }) => ms === null || ms > msMax).length;
+        if (some.every(({ outcome }) => outcome === "ok") && slow <= SLOW_GETS_MAX)
+          return (some[0]?.at ?? from) - from;
+      }
+    }
+    return null;
+  }
+
+  [Symbol.dispose](): void {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#kept[Symbol.dispose]();
+    this.#anew[Symbol.dispose]();
+  }
+}
+
+const EVERY_MS = 100;
+const RSS_BYTES_MAX = 4e9;
+const AVAILABLE_BYTES_MIN = 1.5e9;
+const PAGE_BYTES = 4096;
+
+/** The highest values since the last reset, and the present memory. */
+const NOTHING_SEEN = { rssBytesMax: 0, kernelBytesMax: 0, descriptorsMax: 0, rssBytes: 0 };
+
+/** Measures a daemon ten times per second, and the memory of all TCP sockets of the machine. */
+export class VitalsWatch {
+  /** A daemon that was started again is another process. */
+  pid: number;
+  seen = NOTHING_SEEN;
+  readonly #timer: NodeJS.Timeout;
+  readonly #onDanger: (why: string) => void;
+
+  /** `onDanger` is called while more than 4 GB are resident or less than 1.5 GB available. */
+  constructor(pid: number, onDanger: (why: string) => void) {
+    this.pid = pid;
+    this.#onDanger = onDanger;
+    this.#timer = setInterval(() => this.#look(), EVERY_MS);
+  }
+
+  reset(): void {
+    this.seen = NOTHING_SEEN;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    // 0 if the daemon has ended, which others report.
+    let [rssBytes, descriptors] = [0, 0];
+    try {
+      rssBytes = processUsage(this.pid).rssBytes;
+      descriptors = descriptorCount(this.pid);
+    } catch {}
+    const sockets = readFileSync("/proc/net/sockstat", "latin1");
+    const tcpBytes = Number(/^TCP:.* mem (\d+)$/m.exec(sockets)?.[1] ?? 0) * PAGE_BYTES;
+    const { rssBytesMax, kernelBytesMax, descriptorsMax } = this.seen;
+    this.seen = {
+      rssBytes,
+      rssBytesMax: Math.max(rssBytesMax, rssBytes),
+      kernelBytesMax: Math.max(kernelBytesMax, tcpBytes),
+      descriptorsMax: Math.max(descriptorsMax, descriptors),
+    };
+    const memory = readFileSync("/proc/meminfo", "latin1");
+    const available = Number(/^MemAvailable:\s+(\d+) kB$/m.exec(memory)?.[1] ?? Infinity) * 1024;
+    if (rssBytes > RSS_BYTES_MAX) this.#onDanger("4 GB resident");
+    else if (available < AVAILABLE_BYTES_MIN) this.#onDanger("1.5 GB available");
+  }
+}
