@@ -4,14 +4,11 @@ import { parseArgs } from "node:util";
 
 import { buildExecutable } from "./executable.ts";
 import { ROOT, requirePinnedNode, version } from "./manifest.ts";
-import { makeArchive } from "./package/archive.ts";
+import { makeArchive, packageParts, sourceDate, writeSums } from "./package/archive.ts";
+import { billOfMaterials } from "./package/contents.ts";
 import { givenMaintainer, makeDeb } from "./package/deb.ts";
-import { fetchNode } from "./package/node-elsewhere.ts";
+import { fetchNode } from "./package/node.ts";
 import { makeNpmPackage } from "./package/npm.ts";
-import { packageParts } from "./package/parts.ts";
-import { billOfMaterials } from "./package/sbom.ts";
-import { sourceDate } from "./package/staging.ts";
-import { writeSums } from "./package/sums.ts";
 import { hostPlatform, PLATFORMS, type Platform } from "./platform.ts";
 
 /**

@@ -6,9 +6,13 @@ import { gzipSync } from "node:zlib";
 
 import { ROOT, version } from "../manifest.ts";
 import type { Platform } from "../platform.ts";
-import type { PackageOrder } from "./archive.ts";
-import type { PackageParts } from "./parts.ts";
-import { runTool, stage, type PackageFile } from "./staging.ts";
+import {
+  type PackageFile,
+  type PackageOrder,
+  type PackageParts,
+  runTool,
+  stage,
+} from "./archive.ts";
 
 const DEBIAN = join(ROOT, "deploy", "debian");
 const DOC = "usr/share/doc/postbackd";

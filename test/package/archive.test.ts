@@ -6,12 +6,10 @@ import { test, type TestContext } from "node:test";
 import { z } from "zod";
 
 import { nodeVersion, version } from "../../scripts/manifest.ts";
-import { makeArchive } from "../../scripts/package/archive.ts";
-import { npmComponents } from "../../scripts/package/components.ts";
+import { makeArchive, writeSums } from "../../scripts/package/archive.ts";
+import { billOfMaterials, npmComponents } from "../../scripts/package/contents.ts";
 import { makeDeb } from "../../scripts/package/deb.ts";
-import { PINNED_PACKAGES } from "../../scripts/package/node-elsewhere.ts";
-import { billOfMaterials } from "../../scripts/package/sbom.ts";
-import { writeSums } from "../../scripts/package/sums.ts";
+import { PINNED_PACKAGES } from "../../scripts/package/node.ts";
 import { sqliteVersion } from "../../src/store/sqlite/machine/connection.ts";
 import { runBinary, emptyPlace } from "../dist/binary.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
 
+import { packageParts } from "../../scripts/package/archive.ts";
 import type { DebOrder } from "../../scripts/package/deb.ts";
-import { packageParts } from "../../scripts/package/parts.ts";
 import { hostPlatform } from "../../scripts/platform.ts";
 import { BINARY } from "../dist/binary.ts";
 

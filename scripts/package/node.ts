@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { nodeVersion, ROOT } from "../manifest.ts";
 import type { Platform } from "../platform.ts";
-import { runTool } from "./staging.ts";
+import { runTool } from "./archive.ts";
 
 /**
  * What the packages of npm that hold the pinned Node for each platform must be. npm installs only the one of the machine
