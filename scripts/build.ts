@@ -3,8 +3,7 @@ import { join, relative } from "node:path";
 
 import { buildExecutable } from "./executable.ts";
 import { buildLibrary } from "./library.ts";
-import { ROOT, requirePinnedNode } from "./manifest.ts";
-import { hostPlatform } from "./platform.ts";
+import { ROOT, hostPlatform, requirePinnedNode } from "./manifest.ts";
 
 /**
  * Builds `dist/postbackd`, one executable for the platform this runs on. Beside it come the modules that other programs

@@ -6,8 +6,7 @@ import { build, type BuildOptions, type Plugin } from "esbuild";
 
 import { dashboardFiles, type BuildFacts } from "../src/assets.ts";
 import { sqliteVersion } from "../src/store/sqlite/machine/connection.ts";
-import { ROOT, version } from "./manifest.ts";
-import type { Platform } from "./platform.ts";
+import { type Platform, ROOT, version } from "./manifest.ts";
 import { MAIN_PROGRAM, type ProgramAssets } from "./program-assets.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 

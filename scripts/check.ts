@@ -5,8 +5,7 @@ import { join, sep } from "node:path";
 import { findTestPostgres, HOW_TO_GET_POSTGRES } from "./kit/postgres-binaries.ts";
 import { PostgresServer } from "./kit/postgres-server.ts";
 import { ROOT, requirePinnedNode } from "./manifest.ts";
-import { isPureTest } from "./pure-tests.ts";
-import { groupClusterTests, groupTests } from "./test-groups.ts";
+import { groupClusterTests, groupTests, isPureTest } from "./test-groups.ts";
 
 /**
  * Runs the named steps in order, without arguments those of `npm run check`, and ends with the first

@@ -12,8 +12,7 @@ import {
 import { dirname, join } from "node:path";
 
 import { bundle, bundleLoader } from "./bundle.ts";
-import { nodeVersion, ROOT } from "./manifest.ts";
-import { hostPlatform, type Platform } from "./platform.ts";
+import { type Platform, ROOT, hostPlatform, nodeVersion } from "./manifest.ts";
 import {
   ADDON_ASSET,
   LOADER_ASSET,

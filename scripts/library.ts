@@ -4,10 +4,9 @@ import { dirname, join, relative } from "node:path";
 
 import type { Plugin } from "esbuild";
 
-import { apiTypes } from "./api-types.ts";
 import { assetsFrom, assetTexts, buildSound, packedDashboard } from "./bundle.ts";
-import { configTypes } from "./config-types.ts";
 import { ROOT } from "./manifest.ts";
+import { apiTypes, configTypes } from "./package-types.ts";
 import { withoutUnusedCode } from "./unused-code.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.

@@ -3,13 +3,19 @@ import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 
 import { buildExecutable } from "./executable.ts";
-import { ROOT, requirePinnedNode, version } from "./manifest.ts";
+import {
+  PLATFORMS,
+  type Platform,
+  ROOT,
+  hostPlatform,
+  requirePinnedNode,
+  version,
+} from "./manifest.ts";
 import { makeArchive, packageParts, sourceDate, writeSums } from "./package/archive.ts";
 import { billOfMaterials } from "./package/contents.ts";
 import { givenMaintainer, makeDeb } from "./package/deb.ts";
 import { fetchNode } from "./package/node.ts";
 import { makeNpmPackage } from "./package/npm.ts";
-import { hostPlatform, PLATFORMS, type Platform } from "./platform.ts";
 
 /**
  * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, npm's package, what

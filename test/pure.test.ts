@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-import { isPureTest } from "../scripts/pure-tests.ts";
+import { isPureTest } from "../scripts/test-groups.ts";
 
 const files = readdirSync(import.meta.dirname, { recursive: true, encoding: "utf8" })
   .map((file) => join("test", file))

@@ -18,8 +18,7 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 
-import { ROOT, version } from "../manifest.ts";
-import type { Platform } from "../platform.ts";
+import { type Platform, ROOT, version } from "../manifest.ts";
 import { thirdPartyNotices } from "./contents.ts";
 
 /** What a package is made of, and how. */

@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { ROOT, version } from "../manifest.ts";
-import type { Platform } from "../platform.ts";
+import { type Platform, ROOT, version } from "../manifest.ts";
 import {
   type PackageFile,
   type PackageOrder,

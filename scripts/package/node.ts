@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
-import { nodeVersion, ROOT } from "../manifest.ts";
-import type { Platform } from "../platform.ts";
+import { type Platform, ROOT, nodeVersion } from "../manifest.ts";
 import { runTool } from "./archive.ts";
 
 /**

@@ -1,6 +1,6 @@
 /**
  * The API's requests and answers, by method and path, as far as an account's holder may use it. The package's types of
- * this file are written from the same schemas, with their descriptions (scripts/api-types.ts).
+ * this file are written from the same schemas, with their descriptions (scripts/package-types.ts).
  */
 import type { AnswerOf, BodyOf, OperationKey, QueryOf } from "../api/operations.ts";
 

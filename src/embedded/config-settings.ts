@@ -1,5 +1,5 @@
 /**
  * The keys of a `postbackd.toml` with their sections. Any key here: in the package this is an interface with the type of
- * each, which `scripts/config-types.ts` writes from the settings.
+ * each, which `scripts/package-types.ts` writes from the settings.
  */
 export type ConfigSettings = Readonly<Record<string, unknown>>;

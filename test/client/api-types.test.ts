@@ -4,8 +4,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { apiTypes } from "../../scripts/api-types.ts";
 import { ROOT } from "../../scripts/manifest.ts";
+import { apiTypes } from "../../scripts/package-types.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 
 const SAME = `

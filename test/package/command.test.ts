@@ -3,8 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { ROOT, version } from "../../scripts/manifest.ts";
-import { hostPlatform, PLATFORMS, type Platform } from "../../scripts/platform.ts";
+import { PLATFORMS, type Platform, ROOT, hostPlatform, version } from "../../scripts/manifest.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 import { runHere } from "../systemd/machine.ts";

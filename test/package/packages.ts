@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
 
+import { hostPlatform } from "../../scripts/manifest.ts";
 import { packageParts } from "../../scripts/package/archive.ts";
 import type { DebOrder } from "../../scripts/package/deb.ts";
-import { hostPlatform } from "../../scripts/platform.ts";
 import { BINARY } from "../dist/binary.ts";
 
 /** Packages for the platform of the tests, in a folder that is removed after the file's tests. */
