@@ -1,5 +1,5 @@
 import type { AccessRequest as AccessRequestShown } from "../api/operator.ts";
-import type { AccessRequest } from "../domain/account/access-request.ts";
+import type { AccessRequest } from "../domain/account/account.ts";
 import { mintAccount, type MintedAccount } from "../domain/account/key.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { Undecidable } from "../store/store.ts";

@@ -1,12 +1,8 @@
 import type { AccountLimits as LimitsShown, Usage, UserData } from "../api/account.ts";
 import type { AccountOverview } from "../api/operator.ts";
 import type { WorkCounts as WorkCountsShown } from "../api/stats.ts";
-import {
-  mintAccount,
-  newWebhookSecret,
-  type Account,
-  type MintedAccount,
-} from "../domain/account/key.ts";
+import type { Account } from "../domain/account/account.ts";
+import { mintAccount, newWebhookSecret, type MintedAccount } from "../domain/account/key.ts";
 import {
   openTasksOf,
   type AccountLimits,

@@ -1,5 +1,10 @@
-import { EMAIL, REQUEST_MESSAGE, REQUEST_NAME } from "../domain/account/access-request.ts";
-import { KEY_ID, KEY_LABEL } from "../domain/account/account.ts";
+import {
+  EMAIL,
+  KEY_ID,
+  KEY_LABEL,
+  REQUEST_MESSAGE,
+  REQUEST_NAME,
+} from "../domain/account/account.ts";
 import type { TaskState } from "../domain/task/task.ts";
 import { Id, Login, type OwnFields, Time, envelope } from "./envelope.ts";
 import { optional, required, type InputsFor } from "./input.ts";

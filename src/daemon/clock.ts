@@ -1,6 +1,5 @@
-import { ClockWatch } from "../domain/clock/clock-watch.ts";
 import { type Clock, wait } from "../domain/clock/clock.ts";
-import { decideResumption, readClocks } from "../domain/clock/service-clock.ts";
+import { ClockWatch, decideResumption, readClocks } from "../domain/clock/service-clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
 

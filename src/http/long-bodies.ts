@@ -11,12 +11,12 @@ import { isId } from "../domain/id.ts";
 import {
   JSON_DEPTH_MAX,
   type JsonObject,
+  type Offload,
   isDeeperThan,
   isJsonObject,
   toJsonText,
 } from "../domain/json/json.ts";
 import type { LeaseBeat, LeaseCompletion, LeaseFailure, LeaseRef } from "../domain/lease/lease.ts";
-import type { Offload } from "../domain/offload.ts";
 import type { StatusDetail } from "../domain/status.ts";
 import { PROGRESS, parseProgress } from "../domain/task/run.ts";
 import { type ParsedTask, type TaskRules, parseTask } from "../domain/task/task-post.ts";

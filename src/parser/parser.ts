@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import { parserThreadEntry, threadOptions } from "../assets.ts";
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
-import type { WorkOrder } from "../domain/offload.ts";
+import type { WorkOrder } from "../domain/json/json.ts";
 import { StatusError } from "../domain/status.ts";
 import type { BodyParser } from "../http/long-bodies.ts";
 import type { ResultParser } from "../run/service-result.ts";

@@ -1,7 +1,6 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
-import type { Trace } from "../domain/task/trace.ts";
+import type { TaskProgress, Trace } from "../domain/task/run.ts";
 
 /**
  * The input of one run. `inputText` is the posted input as JSON text (`null` when the client posted none): it is

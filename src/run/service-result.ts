@@ -1,5 +1,4 @@
-import { compactJson } from "../domain/json/json.ts";
-import type { Offload } from "../domain/offload.ts";
+import { type Offload, compactJson } from "../domain/json/json.ts";
 import { parseCommandOutput } from "./command-output.ts";
 import type { RunResult } from "./run-result.ts";
 

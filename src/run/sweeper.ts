@@ -1,6 +1,5 @@
 import { Loop, type LoopDeps } from "../deliver/loop.ts";
-import { PENDING_REQUEST_MS } from "../domain/account/access-request.ts";
-import { SESSION_AGE_MS } from "../domain/account/account.ts";
+import { PENDING_REQUEST_MS, SESSION_AGE_MS } from "../domain/account/account.ts";
 import { AUDIT_KEPT_MS } from "../domain/audit/audit-entry.ts";
 import { readClocks } from "../domain/clock/service-clock.ts";
 import { StoreError, type Cluster, type StaleBefore, type Store } from "../store/store.ts";

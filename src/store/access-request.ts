@@ -1,4 +1,4 @@
-import type { AccessRequest, AccessRequestFields } from "../domain/account/access-request.ts";
+import type { AccessRequest, AccessRequestFields } from "../domain/account/account.ts";
 import type { NewAccount } from "./account.ts";
 import type { Audited } from "./audit.ts";
 

@@ -1,6 +1,5 @@
-import type { HeldWork } from "../domain/account/account.ts";
+import type { HeldWork, Account } from "../domain/account/account.ts";
 import type { KeyHolder } from "../domain/account/credentials.ts";
-import type { Account } from "../domain/account/key.ts";
 import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import type { TaskState } from "../domain/task/task.ts";
 import type { Audited } from "./audit.ts";

@@ -1,4 +1,5 @@
 import type { Audited } from "./audit.ts";
+
 /** Remembers workers and their tokens. */
 export interface WorkerStore {
   /** Keeps a worker's token; `exists` while an active one has the name. */

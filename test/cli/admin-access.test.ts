@@ -5,7 +5,7 @@ import type { TestContext } from "node:test";
 
 import Database from "better-sqlite3";
 
-import { PENDING_REQUESTS_MAX } from "../../src/domain/account/access-request.ts";
+import { PENDING_REQUESTS_MAX } from "../../src/domain/account/account.ts";
 import { hashKey, isWellFormedKey } from "../../src/domain/account/key.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NewAccessRequest, Store } from "../../src/store/store.ts";

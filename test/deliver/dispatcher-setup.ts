@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/deliver/delivery-dispatcher.ts";
 import { parseAllowList } from "../../src/domain/address/allow-list.ts";
-import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
+import { ClockWatch } from "../../src/domain/clock/service-clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";

@@ -3,11 +3,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import {
-  EMAIL_LENGTH_MAX,
-  EMAIL,
-  whyUndecidable,
-} from "../../src/domain/account/access-request.ts";
+import { EMAIL_LENGTH_MAX, EMAIL, whyUndecidable } from "../../src/domain/account/account.ts";
 
 const isEmail = (text: string): boolean => EMAIL.parse(text).kind === "value";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
 import type { Clock } from "../../src/domain/clock/clock.ts";
+import { ClockWatch } from "../../src/domain/clock/service-clock.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");

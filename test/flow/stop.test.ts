@@ -5,8 +5,8 @@ import { test, type TestContext } from "node:test";
 
 import { startDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { DeliveryDispatcher } from "../../src/deliver/delivery-dispatcher.ts";
-import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
 import { systemClock, type Clock, type Timer } from "../../src/domain/clock/clock.ts";
+import { ClockWatch } from "../../src/domain/clock/service-clock.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { LiveFeed } from "../../src/http/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";

@@ -1,4 +1,4 @@
-import type { Offload, WorkTable } from "../../src/domain/offload.ts";
+import type { Offload, WorkTable } from "../../src/domain/json/json.ts";
 
 /** Does all work at once, where it is asked for. */
 export function inlineOffload<Table extends WorkTable>(table: Table): Offload<Table> {

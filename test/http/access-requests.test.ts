@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import type { AccessRequest } from "../../src/domain/account/access-request.ts";
+import type { AccessRequest } from "../../src/domain/account/account.ts";
 import { HOUR_MS } from "../../src/domain/clock/duration.ts";
 import { openBeside, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";

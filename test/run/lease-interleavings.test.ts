@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { ClockWatch } from "../../src/domain/clock/clock-watch.ts";
+import { ClockWatch } from "../../src/domain/clock/service-clock.ts";
 import type { LeaseOutcome, LeaseRef } from "../../src/domain/lease/lease.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import type { TaskProgress } from "../../src/domain/task/run.ts";

@@ -1,4 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
+
 /** Formats numbers, sizes and times for people. */
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });

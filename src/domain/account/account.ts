@@ -1,6 +1,13 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../clock/duration.ts";
 import { type Rule, plainLines, plainText, textRule } from "../rule.ts";
 
+/** An account as the operator sees it. */
+export interface Account {
+  readonly login: string;
+  readonly createdAt: number;
+  readonly disabledAt: number | null;
+}
+
 /** The login of an account (contract §2), wherever it is written. Logins are compared exactly. */
 export const LOGIN: Rule<string, string> = textRule({
   takes: "1 to 64 characters of A-Z a-z 0-9 . _ @ + -",
@@ -35,8 +42,6 @@ export const KEY_LABEL_MAX = 100;
 
 /** The label of a key. */
 export const KEY_LABEL = plainText(KEY_LABEL_MAX);
-
-/** The form of keys and tokens, which needs nothing of Node. */
 
 /** The beginning of every API key; listings show it with the last four characters. */
 export const KEY_PREFIX = "pbd_live_";

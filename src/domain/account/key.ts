@@ -126,13 +126,6 @@ function checksum(secret: string): string {
   return text;
 }
 
-/** An account as the operator sees it. */
-export interface Account {
-  readonly login: string;
-  readonly createdAt: number;
-  readonly disabledAt: number | null;
-}
-
 /** A newly made account: only now is its first key known in full. */
 export interface MintedAccount {
   /** The stored part of it. */

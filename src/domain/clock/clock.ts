@@ -1,7 +1,15 @@
 import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
 
-import { clearTimeout, dateNow, hrtimeNow, performanceNow, setTimeout } from "./timers.ts";
+import {
+  clearInterval,
+  clearTimeout,
+  dateNow,
+  hrtimeNow,
+  performanceNow,
+  setInterval,
+  setTimeout,
+} from "./timers.ts";
 
 /** A wait that was asked for and can be cancelled. */
 export interface Timer {
@@ -76,7 +84,6 @@ function readBootId(): string | null {
 }
 
 /** Does work that asks again and again: timers of the clock do not keep a process alive between two questions. */
-import { clearInterval, setInterval } from "./timers.ts";
 export async function aliveDuring<T>(work: () => Promise<T>): Promise<T> {
   const alive = setInterval(() => {}, 1_000_000);
   try {

@@ -1,3 +1,5 @@
+import { setImmediate } from "../clock/timers.ts";
+
 /**
  * More chunks than this, beyond one for each 64 bytes, are too many: each costs as much as some hundred bytes, and 32
  * bodies of 1 MiB in chunks of one byte held up everything for 16 s (measured).
@@ -56,7 +58,6 @@ export class GrowingBytes {
  * can postpone it.
  */
 
-import { setImmediate } from "../clock/timers.ts";
 // Larger chunks are paid for by their bytes.
 const SMALL_BYTES = 512;
 /** So many chunks of a message are always taken: others may have used up its sender's share. */

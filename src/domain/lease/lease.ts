@@ -244,11 +244,7 @@ export const WORKER_NAME: Rule<string> = textRule({
 });
 
 /** The name of a node, for people and for what it leaves on its machine: as the name of a type. */
-export const NODE_NAME: Rule<string> = textRule({
-  ...TYPE_NAME,
-  hint: "NAME",
-  read: (text) => (TYPE_NAME.parse(text).kind === "value" ? text : null),
-});
+export const NODE_NAME: Rule<string> = { ...TYPE_NAME, hint: "NAME" };
 
 /** The name of a node that was given none: its machine's, as far as that can be one. */
 export function nodeNameOf(machine: string): string {

@@ -1,4 +1,5 @@
 import { MINUTE_MS } from "../clock/duration.ts";
+
 /** The state of a part of the service, in the words of status pages. */
 export type StatusWord = (typeof STATUS_WORDS)[number];
 

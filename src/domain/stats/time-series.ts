@@ -1,4 +1,5 @@
 import { HOUR_MS, MINUTE_MS } from "../clock/duration.ts";
+
 /** The counts that are added up when steps of time are joined. A first attempt counts when it has ended. */
 const SUMMED = [
   ...(["posted", "completed", "failed", "cancelled"] as const),
@@ -41,8 +42,6 @@ export interface SeriesRange {
   readonly to: number;
   readonly stepMs: number;
 }
-
-/** The length of the steps in which traffic is counted at first, and of those that it is folded into. */
 
 /** How long minutes are kept apart; older traffic is kept by the hour. */
 export const MINUTES_KEPT_MS = 25 * HOUR_MS;

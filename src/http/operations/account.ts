@@ -3,11 +3,11 @@ import { limitsDocument, secretsDocument, usageDocument } from "../../admin/acco
 import { createKey, keyDocument, revokeKey } from "../../admin/key.ts";
 import { type Key as KeyShown, KeyId, type UserData } from "../../api/account.ts";
 import {
+  KEY_ID,
   NETWORK_FACTOR,
   PENDING_REQUESTS_MAX,
   lettersOf,
-} from "../../domain/account/access-request.ts";
-import { KEY_ID } from "../../domain/account/account.ts";
+} from "../../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX } from "../../domain/account/key.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { StatusError } from "../../domain/status.ts";

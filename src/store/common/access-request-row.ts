@@ -2,7 +2,7 @@ import {
   lettersOf,
   type AccessDecision,
   type AccessRequest,
-} from "../../domain/account/access-request.ts";
+} from "../../domain/account/account.ts";
 
 /** A request for access, as both stores select it. */
 export interface AccessRequestRow extends Omit<AccessRequest, "decision"> {

@@ -1,4 +1,4 @@
-import type { Account } from "../../domain/account/key.ts";
+import type { Account } from "../../domain/account/account.ts";
 import { hasRoomBeside, openTasksOf, type OwnLimits } from "../../domain/account/quota.ts";
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
 import { toKeyHolder, toOwnLimits, type KeyHolderRow } from "../common/account-row.ts";

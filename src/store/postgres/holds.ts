@@ -1,4 +1,4 @@
-import type { Account } from "../../domain/account/key.ts";
+import type { Account } from "../../domain/account/account.ts";
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";

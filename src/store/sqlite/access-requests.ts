@@ -2,7 +2,7 @@ import {
   SAFE_REQUEST_MS,
   whyUndecidable,
   type AccessDecision,
-} from "../../domain/account/access-request.ts";
+} from "../../domain/account/account.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
 import {
   takeRequests,

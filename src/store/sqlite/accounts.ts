@@ -1,4 +1,4 @@
-import type { Account } from "../../domain/account/key.ts";
+import type { Account } from "../../domain/account/account.ts";
 import { hasRoomBeside, type OwnLimits } from "../../domain/account/quota.ts";
 import { toKeyHolder, toOwnLimits, type KeyHolderRow } from "../common/account-row.ts";
 import type { AccountState, Key, KeyUse, WebhookSecrets } from "../store.ts";

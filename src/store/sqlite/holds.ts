@@ -1,4 +1,4 @@
-import type { Account } from "../../domain/account/key.ts";
+import type { Account } from "../../domain/account/account.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
 import { taskCountReads } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";

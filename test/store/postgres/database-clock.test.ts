@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ClockWatch } from "../../../src/domain/clock/clock-watch.ts";
+import { ClockWatch } from "../../../src/domain/clock/service-clock.ts";
 import { createVirtualClock, type VirtualClock } from "../../../src/domain/clock/virtual-clock.ts";
 import { DatabaseClock } from "../../../src/store/postgres/machine/database-clock.ts";
 
