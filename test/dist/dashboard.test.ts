@@ -15,10 +15,10 @@ test("the executable has the dashboard in it, compressed, and its assets may be 
   // The style, the icon, the first script and those that it needs.
   const needed = assets.filter((at) => at.includes("/chunk-"));
   assert.equal(assets.length - needed.length, 3);
-  // The page does not name the operator's script: the first one does.
-  const app = assets.find((at) => at.includes("/app-")) ?? "";
-  const { body: script } = await exchange(url, { target: app });
-  const [operators = ""] = /screens-\w{8}\.js/.exec(script.toString()) ?? [];
+  // The page does not name the operator's script: one of its own scripts does.
+  const scripts = assets.filter((at) => at.endsWith(".js"));
+  const bodies = await Promise.all(scripts.map((target) => exchange(url, { target })));
+  const [operators = ""] = /screens-\w{8}\.js/.exec(bodies.map(({ body }) => body).join("")) ?? [];
   for (const target of [...assets, `/dashboard/assets/${operators}`]) {
     assert.match(target, /^\/dashboard\/assets\/[a-z]+-[\dA-Za-z]{8,}\.(js|css|svg)$/);
     const headers = ["Accept-Encoding: br"];
