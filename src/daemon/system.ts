@@ -67,8 +67,8 @@ export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
   };
 }
 
-function shownCondition({ since, ...condition }: StandingCondition) {
-  return { ...condition, since: timeText(since) };
+function shownCondition({ name, subject, text, remedy, since }: StandingCondition) {
+  return { name, subject, text, remedy, since: timeText(since) };
 }
 
 function shownBackups(state: BackupState | null): SystemFacts["backups"] {

@@ -16,6 +16,11 @@ import type { ServerUrl } from "../domain/address/server-url.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
+import {
+  type CertificateValidity,
+  type ConditionFacts,
+  decideConditions,
+} from "../domain/stats/condition.ts";
 import { type HttpServer, type TlsPair, checkPair } from "../http/server/server.ts";
 import { type Environment, commandEnvironment, commandProblem } from "../run/program.ts";
 import { readServerAddress } from "../store/postgres/machine/server-address.ts";
@@ -26,27 +31,24 @@ export async function inspectConfig(
   config: Config,
   { now, env }: { readonly now: number; readonly env: Environment },
 ): Promise<{ readonly problems: readonly ConfigProblem[]; readonly warnings: readonly string[] }> {
-  const { problems, warnings } = checkCertificate(config, now);
+  const { problems, material } = checkCertificate(config);
   const retention = retentionWarning(config);
   return {
     problems: [...checkServerFiles(config), ...problems, ...checkAuthorities(config)],
     warnings: [
-      ...warnings,
+      ...(material === null ? [] : validityFaults(material, now)),
       ...(await missingPrograms(config, env)),
       ...(retention === null ? [] : [`${retention.text}; ${retention.remedy}`]),
     ],
   };
 }
 
-/**
- * Reads the certificate and its key as a start does. Tells the reasons why they cannot be served, and those why clients
- * refuse them `now`.
- */
-export function checkCertificate(
-  { tls, sources }: Config,
-  now: number,
-): { readonly problems: readonly ConfigProblem[]; readonly warnings: readonly string[] } {
-  if (tls === null) return { problems: [], warnings: [] };
+/** Reads the certificate and its key as a start does; its problems are the reasons why they cannot be served. */
+export function checkCertificate({ tls, sources }: Pick<Config, "tls" | "sources">): {
+  readonly problems: readonly ConfigProblem[];
+  readonly material: TlsMaterial | null;
+} {
+  if (tls === null) return { problems: [], material: null };
   const toProblem = (key: string, message: string): ConfigProblem => {
     return { key, source: sources.get(key) ?? "default", message };
   };
@@ -58,12 +60,12 @@ export function checkCertificate(
       return fault === null ? [] : [toProblem(key, message)];
     },
   );
-  if (unreadable.length > 0) return { problems: unreadable, warnings: [] };
+  if (unreadable.length > 0) return { problems: unreadable, material: null };
   try {
-    return { problems: [], warnings: validityFaults(readTlsFiles(tls), now) };
+    return { problems: [], material: readTlsFiles(tls) };
   } catch (error) {
     if (!(error instanceof TlsFileError)) throw error;
-    return { problems: [toProblem("tls_cert", error.message)], warnings: [] };
+    return { problems: [toProblem("tls_cert", error.message)], material: null };
   }
 }
 
@@ -199,19 +201,18 @@ export function warnOfValidity(
 }
 
 /** The reasons why clients refuse a certificate at this moment. */
-export function validityFaults(
-  { validFrom, validTo }: Pick<TlsMaterial, "validFrom" | "validTo">,
-  now: number,
-): readonly string[] {
-  if (now > validTo.getTime()) {
-    return [
-      "the certificate has expired: clients refuse it; put a new one into its file and send SIGHUP",
-    ];
-  }
-  if (now < validFrom.getTime()) {
-    return ["the certificate is not valid yet: clients refuse it; is the clock right?"];
-  }
-  return [];
+function validityFaults(material: Dated, now: number): readonly string[] {
+  return decideConditions({ now, certificate: validityOf(material) }).flatMap(
+    ({ severity, text, remedy }) => (severity === "failed" ? `${text}; ${remedy}` : []),
+  );
+}
+
+type Dated = Pick<TlsMaterial, "validFrom" | "validTo">;
+
+/** From when to when a certificate is valid; null if its dates cannot be read. */
+export function validityOf({ validFrom, validTo }: Dated): CertificateValidity | null {
+  const [from, to] = [validFrom.getTime(), validTo.getTime()];
+  return Number.isNaN(from) || Number.isNaN(to) ? null : { from, to };
 }
 
 /**
@@ -369,6 +370,13 @@ export function sound(check: string, detail: string): Finding {
 
 export function skipped(check: string, detail: string): Finding {
   return { check, verdict: "skipped", detail, remedy: null };
+}
+
+/** The conditions that these facts lead to, as findings of a check. */
+export function conditionsOf(check: string, facts: ConditionFacts): readonly Finding[] {
+  return decideConditions(facts).map(({ severity, text, remedy }) => {
+    return { check, verdict: severity, detail: text, remedy };
+  });
 }
 
 /** The daemon works, but somebody should look. */

@@ -4,11 +4,10 @@ import { HOUR_MS, MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
 import {
   type Condition,
-  type ConditionFacts,
   type ConditionName,
-  LOGGED_ELSEWHERE,
-  SEEN_BY_ALL,
   type StandingCondition,
+  type WaitingType,
+  conditionRule,
   decideConditions,
 } from "../domain/stats/condition.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
@@ -17,8 +16,8 @@ import type { ProxyWatch } from "../http/guard/client.ts";
 import type { Engine } from "../run/engine.ts";
 import { FileFault, type Cluster, type Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup.ts";
-import { type TlsMaterial, retentionWarning } from "./check.ts";
-import type { Database, DatabaseSizes, Watch } from "./database.ts";
+import { type TlsMaterial, retentionWarning, validityOf } from "./check.ts";
+import type { Database, Watch } from "./database.ts";
 import type { GivenUp, ReceiverWatch } from "./events.ts";
 import { type TypeSample, unlessUnreadable } from "./metrics.ts";
 import { absence, lostNodes } from "./nodes.ts";
@@ -172,7 +171,8 @@ export class ConditionBoard {
     if (!this.#mayTell(entry)) return;
     const { name, text, remedy } = entry.condition;
     if (!entry.isTold) {
-      if (!LOGGED_ELSEWHERE.has(name)) this.#deps.log.warn({ ...factsOf(entry), remedy }, text);
+      if (!conditionRule(name).isLoggedElsewhere)
+        this.#deps.log.warn({ ...factsOf(entry), remedy }, text);
       this.#tellBegan(entry);
     } else if (entry.lostAt !== null && now - entry.lostAt >= LOST_AGAIN_MS) {
       this.#tellBegan(entry);
@@ -190,13 +190,13 @@ export class ConditionBoard {
     this.#entries.delete(key);
     const { log, clock, tell } = this.#deps;
     const { name, text } = entry.condition;
-    if (!LOGGED_ELSEWHERE.has(name)) log.info(factsOf(entry), `no longer so: ${text}`);
+    if (!conditionRule(name).isLoggedElsewhere) log.info(factsOf(entry), `no longer so: ${text}`);
     // Nobody has heard of its beginning otherwise.
     if (entry.lostAt === null) tell(toEvent(entry, "ended", clock.now()));
   }
 
   #mayTell({ condition }: Entry): boolean {
-    return !SEEN_BY_ALL.has(condition.name) || this.#deps.cluster.holds("sweep");
+    return !conditionRule(condition.name).isSeenByAll || this.#deps.cluster.holds("sweep");
   }
 
   #tellGivenUp(when: "in time" | "at once"): void {
@@ -221,7 +221,8 @@ function keyOf({ name, subject }: Condition): string {
 /** Stands for those that have no place. */
 function toRest(name: ConditionName, count: number): Condition {
   const text = `${name}: and ${count} more, besides the ${OF_A_NAME_MAX} that were told of`;
-  return { name, subject: null, text, remedy: "mend those: then the others are told of" };
+  const remedy = "fix those: then the others are reported";
+  return { name, subject: null, severity: "warning", text, remedy };
 }
 
 function factsOf({ condition: { name, subject }, since }: Entry) {
@@ -278,7 +279,7 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
   const retention = retentionWarning(config);
   const missing = new MissingWorkers(clock);
   return async () => {
-    const [types, nodes, sizes] = await Promise.all([
+    const [types, nodes, { diskFreeBytes: freeBytes }] = await Promise.all([
       unlessUnreadable(parts.workerTypes()),
       unlessUnreadable(parts.store.listNodes()),
       parts.database.sizes(),
@@ -288,17 +289,18 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
     const withoutWorker = types === null ? [] : missing.among(types);
     const areWorkersHeard = clock.monotonic() - startedAt >= WORKERS_HEARD_MS;
     const isAlone = parts.nodes() === 1;
+    const certificate = parts.certificate();
     const unknown = new Set<ConditionName>();
     if (types === null) unknown.add("worker.missing");
     if (nodes === null) unknown.add("node.lost");
-    if (sizes.diskFreeBytes === null) unknown.add("disk.low");
+    if (freeBytes === null) unknown.add("disk.low");
     const conditions = decideConditions({
       now: clock.now(),
       fault: parts.fault(),
       shortage,
-      disk: diskOf(sizes, config),
+      disk: freeBytes === null ? null : { freeBytes, freeBytesMin: config.limits.diskFreeBytes },
       backupFailure: parts.backups.state()?.failure ?? null,
-      certificate: validityOf(parts.certificate()),
+      certificate: certificate && validityOf(certificate),
       typesWithoutWorker: areWorkersHeard ? withoutWorker : [],
       failingHosts: parts.receivers.failing({ isAlone }),
       isAlone,
@@ -322,7 +324,7 @@ class MissingWorkers {
     this.#clock = clock;
   }
 
-  among(types: readonly TypeSample[]): ConditionFacts["typesWithoutWorker"] {
+  among(types: readonly TypeSample[]): readonly WaitingType[] {
     const now = this.#clock.monotonic();
     const without = types.filter(({ hasWorker }) => hasWorker === false);
     const since = new Map(without.map(({ name }) => [name, this.#since.get(name) ?? now]));
@@ -331,20 +333,6 @@ class MissingWorkers {
       .filter(({ name }) => now - (since.get(name) ?? now) >= MISSING_MS)
       .map(({ name: type, ...work }) => ({ type, ...work }));
   }
-}
-
-function diskOf(
-  { diskFreeBytes: freeBytes }: DatabaseSizes,
-  { limits }: Config,
-): ConditionFacts["disk"] {
-  return freeBytes === null ? null : { freeBytes, freeBytesMin: limits.diskFreeBytes };
-}
-
-function validityOf(certificate: ReturnType<ConditionParts["certificate"]>) {
-  if (certificate === null) return null;
-  const [from, to] = [certificate.validFrom.getTime(), certificate.validTo.getTime()];
-  // A date that cannot be read tells nothing.
-  return Number.isNaN(from) || Number.isNaN(to) ? null : { from, to };
 }
 
 interface Served {

@@ -20,13 +20,13 @@ import {
 } from "../store/sqlite/machine/file-check.ts";
 import { SCHEMA_VERSION } from "../store/sqlite/machine/schema.ts";
 import { StoreError } from "../store/store.ts";
-import { failure, skipped, sound, warning, type Finding } from "./check.ts";
+import { failure, conditionsOf, skipped, sound, warning, type Finding } from "./check.ts";
 import { DatabaseError, databaseOf } from "./database-of.ts";
 import { fileSystemOf, type FileSystem } from "./storage.ts";
 
 /** Examines the place of the database and its owner; of a database on a server all that the server says of itself. */
-export async function checkDatabase(config: Config): Promise<readonly Finding[]> {
-  if (config.server !== null) return checkServer(config);
+export async function checkDatabase(config: Config, now: number): Promise<readonly Finding[]> {
+  if (config.server !== null) return checkServer(config, now);
   const file = config.database;
   const stats = statSync(file, { throwIfNoEntry: false });
   if (stats === undefined) {
@@ -170,10 +170,14 @@ function schemaVersionOf(file: string): number {
 // The writer keeps it at some megabytes, unless somebody reads for long.
 const WAL_BYTES_MAX = 256 * 1024 ** 2;
 
-export async function checkRoom(config: Config): Promise<readonly Finding[]> {
+export async function checkRoom(config: Config, now: number): Promise<readonly Finding[]> {
   if (!isFile(config)) return [];
-  const { walBytes, diskFreeBytes: free } = await databaseOf(config).sizes();
-  return [checkWal(config.database, walBytes ?? 0), checkDisk(config, free)];
+  const { walBytes, diskFreeBytes: freeBytes } = await databaseOf(config).sizes();
+  const wal = checkWal(config.database, walBytes ?? 0);
+  if (freeBytes === null) return [wal, skipped("disk", "the free space is not known")];
+  const disk = { freeBytes, freeBytesMin: config.limits.diskFreeBytes };
+  const found = conditionsOf("disk", { now, disk });
+  return [wal, ...(found.length > 0 ? found : [sound("disk", `${sizeText(freeBytes)} are free`)])];
 }
 
 function checkWal(file: string, bytes: number): Finding {
@@ -185,31 +189,11 @@ function checkWal(file: string, bytes: number): Finding {
   );
 }
 
-function checkDisk({ limits }: Config, free: number | null): Finding {
-  const least = limits.diskFreeBytes;
-  if (free === null) return skipped("disk", "the free space is not known");
-  if (free < least) {
-    return failure(
-      "disk",
-      `${sizeText(free)} are free, less than limits.disk_free (${sizeText(least)}): new tasks are refused (50700)`,
-      "make room, shorten retention_days, or lower limits.disk_free",
-    );
-  }
-  if (free < 2 * least) {
-    return warning(
-      "disk",
-      `${sizeText(free)} are free, and at ${sizeText(least)} new tasks are refused (50700)`,
-      "make room soon",
-    );
-  }
-  return sound("disk", `${sizeText(free)} are free`);
-}
-
-async function checkServer(config: Config): Promise<readonly Finding[]> {
+async function checkServer(config: Config, now: number): Promise<readonly Finding[]> {
   try {
     const { store } = await databaseOf(config).openAdminStore({ mayCreate: false });
     try {
-      return healthFindings(await store.findDatabaseHealth());
+      return healthFindings(await store.findDatabaseHealth(), now);
     } finally {
       await store.close();
     }
@@ -219,13 +203,12 @@ async function checkServer(config: Config): Promise<readonly Finding[]> {
   }
 }
 
-function healthFindings(health: DatabaseHealth | null): readonly Finding[] {
+function healthFindings(health: DatabaseHealth | null, now: number): readonly Finding[] {
   if (health === null) return [skipped("database", "the server tells nothing of itself")];
   const { used, max } = health.connections;
-  const found = databaseWarnings(health).map(({ text }) =>
-    warning("database", text, 'docs/scaling.md, "What a failure looks like"'),
-  );
+  const warnings = databaseWarnings(health).map(({ text }) => text);
   const summary = `PostgreSQL ${health.version}, ${used} of ${max} connections used`;
+  const found = conditionsOf("database", { now, databaseWarnings: warnings });
   return [sound("database", summary), ...found];
 }
 

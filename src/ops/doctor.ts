@@ -13,6 +13,8 @@ import {
   checkAuthorities,
   checkCertificate,
   failure,
+  conditionsOf,
+  validityOf,
   filesWanted,
   missingPrograms,
   retentionWarning,
@@ -40,9 +42,9 @@ type Check = (patient: Patient) => Promise<readonly Finding[]> | readonly Findin
 const CHECKS: Readonly<Record<string, Check>> = {
   configuration: checkConfiguration,
   addon: ({ config }) => checkAddon(config),
-  database: ({ config }) => checkDatabase(config),
+  database: ({ config, clock }) => checkDatabase(config, clock.now()),
   content: ({ config }) => checkContent(config),
-  room: ({ config }) => checkRoom(config),
+  room: ({ config, clock }) => checkRoom(config, clock.now()),
   backups: ({ config, clock }) => checkBackups(config, clock.now()),
   daemon: async ({ config, clock }) => [await checkDaemon(config, clock)],
   certificate: ({ config, clock }) => checkTls(config, clock),
@@ -115,7 +117,7 @@ function obstacleOf(
   return AFTER[name]?.find(hasFailed) ?? null;
 }
 
-function checkConfiguration({ config, problems }: Patient): readonly Finding[] {
+function checkConfiguration({ config, problems, clock }: Patient): readonly Finding[] {
   if (problems.length > 0) {
     return problems.map((problem) =>
       failure(
@@ -125,11 +127,11 @@ function checkConfiguration({ config, problems }: Patient): readonly Finding[] {
       ),
     );
   }
-  const retention = retentionWarning(config);
-  if (retention !== null) {
-    return [warning("configuration", retention.text, retention.remedy)];
-  }
-  return [sound("configuration", config.file === null ? "no file; all defaults" : config.file)];
+  const facts = { now: clock.now(), retention: retentionWarning(config) };
+  const found = conditionsOf("configuration", facts);
+  return found.length > 0
+    ? found
+    : [sound("configuration", config.file ?? "no file; all defaults")];
 }
 
 // A weekly schedule is the rarest that somebody would still call one.
@@ -169,21 +171,16 @@ async function checkDaemon(config: Config, clock: Clock): Promise<Finding> {
   return warning("daemon", detail, "start it, or read its log: journalctl -u postbackd");
 }
 
-const EXPIRES_SOON_MS = 14 * DAY_MS;
-
 function checkTls(config: Config, clock: Clock): readonly Finding[] {
   if (config.tls === null) return [];
-  const { problems, warnings } = checkCertificate(config, clock.now());
-  const soon = checkCertificate(config, clock.now() + EXPIRES_SOON_MS).warnings;
-  const renew = "put a new one into its file and send SIGHUP";
-  if (problems.length > 0) {
-    return problems.map(({ message }) => failure("certificate", message, renew));
+  const { problems, material } = checkCertificate(config);
+  if (material === null) {
+    const remedy = "put a new one into its file and send SIGHUP";
+    return problems.map(({ message }) => failure("certificate", message, remedy));
   }
-  if (warnings.length > 0) return warnings.map((text) => failure("certificate", text, renew));
-  if (soon.length > 0) {
-    return [warning("certificate", "it runs out within 14 days", renew)];
-  }
-  return [sound("certificate", `${config.tls.cert} is valid`)];
+  const facts = { now: clock.now(), certificate: validityOf(material) };
+  const found = conditionsOf("certificate", facts);
+  return found.length > 0 ? found : [sound("certificate", `${config.tls.cert} is valid`)];
 }
 
 async function checkCommands({ config, env }: Patient): Promise<readonly Finding[]> {

@@ -13,7 +13,7 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 const LOOK_MS = 15_000;
 
 function condition(name: ConditionName, subject: string | null = null): Condition {
-  return { name, subject, text: `${name} holds`, remedy: "end it" };
+  return { name, subject, severity: "warning", text: `${name} holds`, remedy: "end it" };
 }
 
 /** How the daemon of a board is. */
