@@ -19,7 +19,7 @@ import {
 import { DatabaseError, databaseOf } from "../ops/database-of.ts";
 import { keepServedMode, modeOf } from "../ops/database.ts";
 import { ReceiverWatch } from "../ops/events.ts";
-import { Meter, bothObservers, guardObserver, readGauges } from "../ops/meter.ts";
+import { Meter, joinObservers, readGauges } from "../ops/meter.ts";
 import { hasOthers } from "../ops/nodes.ts";
 import type { GiveWay } from "../store/common/read-turns.ts";
 import type { DeliveryPause, Store } from "../store/store.ts";
@@ -188,9 +188,8 @@ function forDevelopment(options: DaemonOptions): DaemonOptions {
 /** Everybody who is told what the daemon does, as one. */
 function observersOf({ observer, clock, log }: DaemonOptions) {
   const [meter, receivers] = [new Meter(), new ReceiverWatch(clock)];
-  const own = bothObservers(guardObserver(meter, log), guardObserver(receivers, log));
-  const all = bothObservers(own, observer && guardObserver(observer, log));
-  return { meter, receivers, observer: all };
+  const all = [meter, receivers, ...(observer === undefined ? [] : [observer])];
+  return { meter, receivers, observer: joinObservers(all, log) };
 }
 
 async function pauseEverything(

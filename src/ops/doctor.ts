@@ -37,49 +37,48 @@ export interface Patient {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-type Check = (patient: Patient) => Promise<readonly Finding[]> | readonly Finding[] | Finding;
+type Found = Finding | readonly Finding[];
+
+interface Check {
+  readonly run: (patient: Patient) => Found | Promise<Found>;
+  /** The checks whose failure would make its result misleading. */
+  readonly after?: readonly string[];
+  /** The settings without which it would examine something else. All checks need the file (`config`). */
+  readonly settings?: readonly string[];
+}
+
+const [ofDatabase, needsAddon] = [{ settings: ["database"] }, { after: ["addon"] }];
 
 const CHECKS: Readonly<Record<string, Check>> = {
-  configuration: checkConfiguration,
-  addon: ({ config }) => checkAddon(config),
-  database: ({ config, clock }) => checkDatabase(config, clock.now()),
-  content: ({ config }) => checkContent(config),
-  room: ({ config, clock }) => checkRoom(config, clock.now()),
-  backups: ({ config, clock }) => checkBackups(config, clock.now()),
-  daemon: async ({ config, clock }) => [await checkDaemon(config, clock)],
-  certificate: ({ config, clock }) => checkTls(config, clock),
-  commands: checkCommands,
-  authorities: ({ config }) =>
-    checkAuthorities(config).map(({ message }) =>
-      failure("authorities", message, "correct the file"),
-    ),
-  targets: ({ config }) => checkTargets(config),
-  resolver: async ({ config, clock }) => [await checkResolver(config, clock)],
-  events: ({ config, clock }) => checkEvents(config, clock),
-  clock: ({ clock }) => checkClock(clock.now()),
-  limits: ({ config }) => checkLimits(config, limitedProcess(config)),
-};
-
-/** By check: the checks whose failure would make its result misleading. */
-const AFTER: Readonly<Record<string, readonly string[]>> = {
-  content: ["addon"],
-  backups: ["addon", "content"],
-  daemon: ["addon"],
-  limits: ["addon"],
-};
-
-/** The settings without which a check would examine something else. All of them need the file (`config`). */
-const BY_SETTING: Readonly<Record<string, readonly string[]>> = {
-  addon: ["database"],
-  database: ["database"],
-  content: ["database"],
-  room: ["database"],
-  backups: ["database", "backup.folder", "backup.schedule"],
-  daemon: ["database"],
-  limits: ["database"],
-  targets: ["webhooks.allow"],
-  resolver: ["webhooks.dns_servers"],
-  events: ["webhooks.allow", "webhooks.dns_servers"],
+  configuration: { run: checkConfiguration },
+  addon: { run: ({ config }) => checkAddon(config), ...ofDatabase },
+  database: { run: ({ config, clock }) => checkDatabase(config, clock.now()), ...ofDatabase },
+  content: { run: ({ config }) => checkContent(config), ...ofDatabase, ...needsAddon },
+  room: { run: ({ config, clock }) => checkRoom(config, clock.now()), ...ofDatabase },
+  backups: {
+    run: ({ config, clock }) => checkBackups(config, clock.now()),
+    settings: ["database", "backup.folder", "backup.schedule"],
+    after: ["addon", "content"],
+  },
+  daemon: { run: ({ config, clock }) => checkDaemon(config, clock), ...ofDatabase, ...needsAddon },
+  certificate: { run: ({ config, clock }) => checkTls(config, clock) },
+  commands: { run: checkCommands },
+  authorities: { run: ({ config }) => checkTrust(config) },
+  targets: { run: ({ config }) => checkTargets(config), settings: ["webhooks.allow"] },
+  resolver: {
+    run: ({ config, clock }) => checkResolver(config, clock),
+    settings: ["webhooks.dns_servers"],
+  },
+  events: {
+    run: ({ config, clock }) => checkEvents(config, clock),
+    settings: ["webhooks.allow", "webhooks.dns_servers"],
+  },
+  clock: { run: ({ clock }) => checkClock(clock.now()) },
+  limits: {
+    run: ({ config }) => checkLimits(config, limitedProcess(config)),
+    ...ofDatabase,
+    ...needsAddon,
+  },
 };
 
 /**
@@ -89,13 +88,13 @@ const BY_SETTING: Readonly<Record<string, readonly string[]>> = {
 export async function examine(patient: Patient): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   for (const [name, check] of Object.entries(CHECKS)) {
-    const obstacle = obstacleOf(name, { findings, patient });
+    const obstacle = obstacleOf(name, { check, findings, patient });
     if (obstacle !== null) {
       findings.push(skipped(name, `not checked, because ${obstacle} failed`));
       continue;
     }
     try {
-      findings.push(...[await check(patient)].flat());
+      findings.push(...[await check.run(patient)].flat());
     } catch (error) {
       const detail = `it could not be looked at: ${messageOf(error)}`;
       findings.push(failure(name, detail, "mend that first, then ask again"));
@@ -107,14 +106,23 @@ export async function examine(patient: Patient): Promise<readonly Finding[]> {
 /** The failed check without which this one would mislead; null if it can be done. */
 function obstacleOf(
   name: string,
-  { findings, patient }: { readonly findings: readonly Finding[]; readonly patient: Patient },
+  {
+    check: { settings = [], after = [] },
+    findings,
+    patient,
+  }: {
+    readonly check: Check;
+    readonly findings: readonly Finding[];
+    readonly patient: Patient;
+  },
 ): string | null {
-  const settings = ["config", ...(BY_SETTING[name] ?? [])];
-  const isSettingWrong = patient.problems.some(({ key }) => settings.includes(key));
+  const isSettingWrong = patient.problems.some(
+    ({ key }) => key === "config" || settings.includes(key),
+  );
   if (isSettingWrong && name !== "configuration" && name !== "clock") return "configuration";
-  const hasFailed = (check: string): boolean =>
-    findings.some((each) => each.check === check && each.verdict === "failed");
-  return AFTER[name]?.find(hasFailed) ?? null;
+  const hasFailed = (other: string): boolean =>
+    findings.some((each) => each.check === other && each.verdict === "failed");
+  return after.find(hasFailed) ?? null;
 }
 
 function checkConfiguration({ config, problems, clock }: Patient): readonly Finding[] {
@@ -183,6 +191,12 @@ function checkTls(config: Config, clock: Clock): readonly Finding[] {
   return found.length > 0 ? found : [sound("certificate", `${config.tls.cert} is valid`)];
 }
 
+function checkTrust(config: Config): readonly Finding[] {
+  return checkAuthorities(config).map(({ message }) =>
+    failure("authorities", message, "correct the file"),
+  );
+}
+
 async function checkCommands({ config, env }: Patient): Promise<readonly Finding[]> {
   const missing = await missingPrograms(config, env);
   if (missing.length > 0) {
@@ -207,8 +221,6 @@ function limitedProcess(config: Config): LimitedProcess {
     return own;
   }
 }
-
-/** Looks at the clock of the machine, and at the limits that the system sets to the daemon. */
 
 /** Files whose presence says that somebody keeps the clock right. */
 const SYNCHRONIZED = ["/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid"];

@@ -1,3 +1,5 @@
+import { isPromise } from "node:util/types";
+
 import { MINUTE_MS } from "../domain/clock/duration.ts";
 import { setInterval } from "../domain/clock/timers.ts";
 import type { Logger } from "../domain/log.ts";
@@ -95,56 +97,52 @@ export class Meter implements Required<Observer> {
   }
 }
 
-/** One observer that tells both, neither of which may throw. */
-export function bothObservers(one: Observer, other: Observer | undefined): Observer {
-  if (other === undefined) return one;
-  return {
-    request: both(one.request, other.request),
-    commit: both(one.commit, other.commit),
-    refusal: both(one.refusal, other.refusal),
-    post: both(one.post, other.post),
-    start: both(one.start, other.start),
-    run: both(one.run, other.run),
-    end: both(one.end, other.end),
-    attempt: both(one.attempt, other.attempt),
+const EVENTS = [
+  ...(["request", "commit", "refusal", "post"] as const),
+  ...(["start", "run", "end", "attempt"] as const),
+] satisfies readonly (keyof Observer)[];
+
+/**
+ * One observer for the rings that tells several, in this order. What one of them throws or rejects with ends here; its
+ * first error is logged.
+ */
+export function joinObservers(observers: readonly Observer[], log: Logger): Observer {
+  const guards = observers.map((observer) => ({ observer, note: firstError(log) }));
+  const joined: Record<string, (event: unknown) => void> = {};
+  for (const name of EVENTS) {
+    const tells = guards.flatMap(({ observer, note }) => {
+      const tell = observer[name] as ((event: unknown) => unknown) | undefined;
+      return tell === undefined ? [] : [guarded(tell.bind(observer), note)];
+    });
+    if (tells.length === 0) continue;
+    joined[name] = (event) => {
+      for (const tell of tells) tell(event);
+    };
+  }
+  return joined;
+}
+
+// Events come several times per task: no promise is made for an observer that is not asynchronous.
+function guarded(tell: (event: unknown) => unknown, note: (err: unknown) => void) {
+  return (event: unknown): void => {
+    try {
+      const told = tell(event);
+      if (isPromise(told)) told.catch(note);
+    } catch (err) {
+      note(err);
+    }
   };
 }
 
-function both<Event>(
-  one: ((event: Event) => void) | undefined,
-  other: ((event: Event) => void) | undefined,
-) {
-  if (one === undefined || other === undefined) return one ?? other;
-  return (event: Event): void => {
-    one(event);
-    other(event);
-  };
-}
-
-/** The same observer for the rings: what it throws, at once or later, ends here, and the first of it is logged. */
-export function guardObserver(observer: Observer, log: Logger): Observer {
+function firstError(log: Logger): (err: unknown) => void {
   let hasFailed = false;
-  const note = (err: unknown): void => {
+  return (err) => {
     if (hasFailed) return;
     hasFailed = true;
     log.error(
       { err },
       "the observer threw; it is told of what follows, and this is not logged again",
     );
-  };
-  function guarded<Event>(tell: ((event: Event) => void) | undefined) {
-    if (tell === undefined) return undefined;
-    return (event: Event): void => void Promise.try(tell, event).catch(note);
-  }
-  return {
-    request: guarded(observer.request?.bind(observer)),
-    commit: guarded(observer.commit?.bind(observer)),
-    refusal: guarded(observer.refusal?.bind(observer)),
-    post: guarded(observer.post?.bind(observer)),
-    start: guarded(observer.start?.bind(observer)),
-    run: guarded(observer.run?.bind(observer)),
-    end: guarded(observer.end?.bind(observer)),
-    attempt: guarded(observer.attempt?.bind(observer)),
   };
 }
 
