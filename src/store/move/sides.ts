@@ -43,7 +43,7 @@ export interface ComparedTask {
 }
 
 /** Reads up to so many tasks above a seq, in the order of their seqs. */
-export type ReadTasks = (after: number, max: number) => Promise<readonly ComparedTask[]>;
+type ReadTasks = (after: number, max: number) => Promise<readonly ComparedTask[]>;
 
 const PAGE = 10_000;
 

@@ -34,7 +34,7 @@ const LIVING = `SELECT name FROM nodes WHERE ended_at IS NULL`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_to = $1`;
 
 /** The source of a move, and where it goes. */
-export interface MoveToFile {
+interface MoveToFile {
   readonly server: ServerAddress;
   readonly file: string;
   readonly tell: TellProgress;
@@ -182,7 +182,7 @@ const ROWS_MAX = 10_000;
 const WAL_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Fills the tables of a new file, in transactions of some megabytes; its `-wal` stays small too. */
-export class FileWriter {
+class FileWriter {
   readonly #file: Connection;
   #rows = 0;
   #characters = 0;

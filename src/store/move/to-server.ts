@@ -68,7 +68,7 @@ const NUMBERED = [
 ];
 
 /** The source of a move, and where it goes. */
-export interface MoveToServer {
+interface MoveToServer {
   readonly file: string;
   readonly server: ServerAddress;
   readonly tell: TellProgress;
@@ -267,7 +267,7 @@ function* pages(rows: Iterable<Scalar[]>): Iterable<Scalar[][]> {
 const IS_OF_A_VALUE = /^2[23]/;
 
 /** Fills a table on the server, inside the transaction of a move. */
-export class ServerTable {
+class ServerTable {
   readonly #server: Server;
   readonly #table: string;
   readonly #columns: readonly string[];

@@ -132,7 +132,7 @@ interface DueOrder extends LaneRef {
 }
 
 /** The attempts that a claim started, which {@link attemptClaimReads} reads once they are committed. */
-export interface CommittedClaim {
+interface CommittedClaim {
   readonly started: readonly number[];
   /** The work that is left in each requested lane. */
   readonly lanes: readonly Lane[];

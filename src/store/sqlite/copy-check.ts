@@ -308,7 +308,7 @@ export function documentPath(file: string): string {
 }
 
 /** Counts what is in a copy. */
-export function countFacts(copy: Connection): Omit<CopyFacts, "bytes" | "schemaVersion"> {
+function countFacts(copy: Connection): Omit<CopyFacts, "bytes" | "schemaVersion"> {
   const count = (sql: string): number => copy.prepare<[], number>(sql).pluck().get() ?? 0;
   return {
     tasks: count("SELECT count(*) FROM tasks"),

@@ -26,6 +26,33 @@ import {
 import type { GatheredWork } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
 
+export const ADD_TO_COUNT = `
+  INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, ?)
+  ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count`;
+
+export const SELECT_COUNTS = `SELECT state AS word, count FROM task_counts WHERE account_seq = ?`;
+
+// Runs once in a batch for each account that posts: one row, so it costs little more than the look-ups.
+export const SELECT_USAGE = `
+  SELECT coalesce(sum(count) FILTER (WHERE state = 'bytes'), 0) AS bytes,
+    coalesce(sum(count) FILTER (WHERE state <> 'bytes'), 0) AS openTasks
+  FROM task_counts
+  WHERE account_seq = ? AND state IN ('queued', 'delayed', 'running', 'bytes')`;
+
+// Some rows for each account that ever posted.
+export const SUM_COUNTS = `SELECT state AS word, sum(count) AS count FROM task_counts GROUP BY state`;
+
+export const ADD_TO_HOST = `
+  INSERT INTO host_counts (account_seq, host, ${HOST_WORDS.join(", ")}) VALUES (?, ?, ?, ?, ?)
+  ON CONFLICT (account_seq, host) DO UPDATE SET ${additions(HOST_WORDS)}`;
+
+/** The host may never be sent to again. */
+export const ERASE_EMPTY_HOST = `
+  DELETE FROM host_counts
+  WHERE account_seq = ? AND host = ? AND ${HOST_WORDS.map((word) => `${word} = 0`).join(" AND ")}`;
+
+const NO_USAGE: AccountUsage = { bytes: 0, openTasks: 0 };
+
 /** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
   /**
@@ -43,22 +70,31 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   readonly hosts = new HostTally(this.counts);
   readonly traffic = new TrafficTally();
   readonly changed = new Set<number>();
-  readonly #writeCounts;
-  readonly #writeHosts;
+  readonly #writeCounts: CountWriter;
+  readonly #writeHosts: HostWriter;
   readonly #writeTraffic;
   readonly #readUsage;
   /** The usage at the beginning of the batch, of the accounts that somebody asked for. */
   readonly #usageBefore = new Map<number, AccountUsage>();
 
   constructor(connection: Connection) {
-    this.#writeCounts = countWriter(connection);
-    this.#writeHosts = hostCountWriter(connection);
+    const addToCount = connection.prepare<[number, CountedWord, number]>(ADD_TO_COUNT);
+    const addToHost = connection.prepare<[number, string, number, number, number]>(ADD_TO_HOST);
+    const eraseEmpty = connection.prepare<[number, string]>(ERASE_EMPTY_HOST);
+    this.#writeCounts = {
+      add: (accountSeq, word, count) => void addToCount.run(accountSeq, word, count),
+    };
+    this.#writeHosts = (accountSeq, host, { given_up, refused, retrying }) => {
+      addToHost.run(accountSeq, host, given_up, refused, retrying);
+      if (Math.min(given_up, refused, retrying) < 0) eraseEmpty.run(accountSeq, host);
+    };
     this.#writeTraffic = trafficWriter(connection);
-    this.#readUsage = usageReader(connection);
+    this.#readUsage = connection.prepare<[number], AccountUsage>(SELECT_USAGE);
   }
 
   usageOf(accountSeq: number): AccountUsage {
-    const before = this.#usageBefore.get(accountSeq) ?? this.#readUsage(accountSeq);
+    const before =
+      this.#usageBefore.get(accountSeq) ?? this.#readUsage.get(accountSeq) ?? NO_USAGE;
     this.#usageBefore.set(accountSeq, before);
     return this.counts.usageAfter(accountSeq, before);
   }
@@ -78,37 +114,6 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
     this.traffic.take();
     this.#writeTraffic.forget();
   }
-}
-
-export const ADD_TO_COUNT = `
-  INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, ?)
-  ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count`;
-
-export const SELECT_COUNTS = `SELECT state AS word, count FROM task_counts WHERE account_seq = ?`;
-
-// Runs once in a batch for each account that posts: one row, so it costs little more than the look-ups.
-export const SELECT_USAGE = `
-  SELECT coalesce(sum(count) FILTER (WHERE state = 'bytes'), 0) AS bytes,
-    coalesce(sum(count) FILTER (WHERE state <> 'bytes'), 0) AS openTasks
-  FROM task_counts
-  WHERE account_seq = ? AND state IN ('queued', 'delayed', 'running', 'bytes')`;
-
-// Some rows for each account that ever posted.
-export const SUM_COUNTS = `SELECT state AS word, sum(count) AS count FROM task_counts GROUP BY state`;
-
-/** Writes what a batch changes, in its transaction. */
-export function countWriter(connection: Connection): CountWriter {
-  const addToCount = connection.prepare<[number, CountedWord, number]>(ADD_TO_COUNT);
-
-  return {
-    add: (accountSeq, word, count) => void addToCount.run(accountSeq, word, count),
-  };
-}
-
-/** Reads the usage of an account as the batch found it. */
-export function usageReader(connection: Connection): (accountSeq: number) => AccountUsage {
-  const select = connection.prepare<[number], AccountUsage>(SELECT_USAGE);
-  return (accountSeq) => select.get(accountSeq) ?? { bytes: 0, openTasks: 0 };
 }
 
 export function taskCountReads(connection: Connection) {
@@ -133,26 +138,6 @@ export function allCountReads(connection: Connection) {
 
   return {
     countAllWork: (_scope: null) => toWorkCounts(sum.all()),
-  };
-}
-
-export const ADD_TO_HOST = `
-  INSERT INTO host_counts (account_seq, host, ${HOST_WORDS.join(", ")}) VALUES (?, ?, ?, ?, ?)
-  ON CONFLICT (account_seq, host) DO UPDATE SET ${additions(HOST_WORDS)}`;
-
-/** The host may never be sent to again. */
-export const ERASE_EMPTY_HOST = `
-  DELETE FROM host_counts
-  WHERE account_seq = ? AND host = ? AND ${HOST_WORDS.map((word) => `${word} = 0`).join(" AND ")}`;
-
-/** Writes what a batch changes, in its transaction. */
-export function hostCountWriter(connection: Connection): HostWriter {
-  const add = connection.prepare<[number, string, number, number, number]>(ADD_TO_HOST);
-  const eraseEmpty = connection.prepare<[number, string]>(ERASE_EMPTY_HOST);
-
-  return (accountSeq, host, { given_up, refused, retrying }) => {
-    add.run(accountSeq, host, given_up, refused, retrying);
-    if (Math.min(given_up, refused, retrying) < 0) eraseEmpty.run(accountSeq, host);
   };
 }
 
@@ -195,7 +180,7 @@ export function additions(columns: readonly string[]): string {
 }
 
 /** Writes what a batch adds to the traffic, in its transaction: for each account and for all together. */
-export function trafficWriter(connection: Connection) {
+function trafficWriter(connection: Connection) {
   const stored = new StoredDurations(connection);
   const findDurations = connection.prepare<[number, number], string>(FIND_DURATIONS).pluck();
   const addTraffic = connection.prepare<(number | string)[]>(ADD_TRAFFIC);
@@ -251,7 +236,7 @@ export function trafficWriter(connection: Connection) {
  * Remembers the durations of the rows that this connection wrote last, so that they need not be read and parsed again
  * for each batch (measured: 10 of the 48 µs that eight attempts cost beside their own rows).
  */
-export class StoredDurations {
+class StoredDurations {
   readonly #findVersion;
   /** Changes once another connection has committed. */
   #version: unknown = null;

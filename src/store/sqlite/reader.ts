@@ -44,7 +44,7 @@ export function newInlineReader(connection: Connection): LongReader {
   };
 }
 
-export interface ThreadReaderOptions {
+interface ThreadReaderOptions {
   readonly file: string;
   /** Called between two reads. */
   readonly giveWay?: GiveWay;

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { openDatabase, sqliteCodeOf, type Connection } from "./machine/connection.ts";
 
 /** The facts in a file about its use by daemons. */
-export interface ServedFile {
+interface ServedFile {
   /** Null if no daemon has served the file yet, or only one that did not mark it. */
   readonly mode: string | null;
   /** The id of the installation, which its scheduled backups carry in their names; null until the first of them. */

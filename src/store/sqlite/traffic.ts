@@ -127,7 +127,7 @@ export function trafficErasure(connection: Connection): (due: ErasedSpan) => num
 }
 
 /** The records that one step erases: those between two times, excluding both. */
-export interface ErasedSpan {
+interface ErasedSpan {
   readonly from: number;
   readonly to: number;
   readonly max: number;

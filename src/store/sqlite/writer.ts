@@ -22,7 +22,7 @@ export async function startWriterThread(file: string): Promise<BatchTransport> {
 }
 
 /** The part of a worker thread that a {@link WriterThread} needs. */
-export interface WriterWorker {
+interface WriterWorker {
   on(event: "message", listener: (message: WriterMessage) => void): unknown;
   on(event: "messageerror" | "error", listener: (error: unknown) => void): unknown;
   once(event: "exit", listener: () => void): unknown;

@@ -287,7 +287,7 @@ const CUT_PAGES = 2048;
  * Cuts a WAL that has grown back to its size in steps, one each time that it begins again. SQLite cuts it in the commit
  * that restarts it, and all the batches wait for that: after a backup of 890 MB, in memory, 10 to 19 ms for 80 MB.
  */
-export class WalCut {
+class WalCut {
   readonly #connection: Connection;
   readonly #pagesMin: number;
   /** The pages that the file has room for, and those that its next restart leaves. */
@@ -314,7 +314,7 @@ export class WalCut {
 }
 
 /** Why SQLite could not write: the write has not happened; and what may be tried next. */
-export interface WriteFailure {
+interface WriteFailure {
   /** After `full` and `busy` the same write may succeed later; after `failed` nothing may be written any more. */
   readonly kind: "full" | "busy" | "failed";
   readonly message: string;
@@ -343,13 +343,13 @@ const BUSY = /^SQLITE_(BUSY|LOCKED)/;
 const FATAL = /^SQLITE_(IOERR|CORRUPT|NOTADB|CANTOPEN|READONLY|NOMEM|PROTOCOL|AUTH|PERM)/;
 
 /** True for an error that concerns the whole batch, not the one operation that met it. */
-export function isBatchError(error: unknown): boolean {
+function isBatchError(error: unknown): boolean {
   const code = sqliteCodeOf(error);
   return NOT_TAKEN.test(code) || BUSY.test(code) || FATAL.test(code);
 }
 
 /** Tells what an error means that occurred before a COMMIT, or in a checkpoint. */
-export function toWriteFailure(error: unknown): WriteFailure {
+function toWriteFailure(error: unknown): WriteFailure {
   const code = sqliteCodeOf(error);
   const message = `${code} ${messageOf(error)}`.trim();
   if (NOT_TAKEN.test(code)) return { kind: "full", message: `${message}${HINTS[code] ?? ""}` };
@@ -367,7 +367,7 @@ const HINTS: Readonly<Record<string, string>> = {
  * A failed COMMIT has left behind, by its error: `nothing`; a whole batch `on disk`, which this process has undone and
  * the next start would find; or `unknown`.
  */
-export function leftByCommit(error: unknown): "nothing" | "on disk" | "unknown" {
+function leftByCommit(error: unknown): "nothing" | "on disk" | "unknown" {
   const code = sqliteCodeOf(error);
   if (code === "SQLITE_IOERR_SHMSIZE") return "on disk";
   // A COMMIT that is busy is refused before it writes.

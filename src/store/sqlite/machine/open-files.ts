@@ -220,7 +220,7 @@ export function makeForOwner(file: string, database: string): void {
  * Refuses, as root, a database whose file, `-wal`, `-shm` or journal is behind a link of another user. That user may aim
  * the link at any file of the system.
  */
-export function refuseForeignLinks(database: string): void {
+function refuseForeignLinks(database: string): void {
   if (process.geteuid?.() !== 0) return;
   const { end, foreign } = followLinks(database);
   const beside = ["-wal", "-shm", "-journal"].map(

@@ -56,7 +56,7 @@ export function unreleasedVersion(version: number): string {
 }
 
 /** Where a file was moved to. */
-export interface MoveMark {
+interface MoveMark {
   /** Names the move, on both sides. */
   readonly id: string;
   /** The database that has everything now, without its password. */

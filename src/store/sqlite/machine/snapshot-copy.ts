@@ -10,7 +10,7 @@ const STEP_PAGES = 64;
 const REST_MS_MIN = 1;
 const BUSY_TIMEOUT_MS = 5000;
 
-export interface SnapshotCopy {
+interface SnapshotCopy {
   /** The database, whether or not a daemon serves it. */
   readonly from: string;
   /** Made new, readable and writable by its owner only. */
@@ -121,7 +121,7 @@ export const UNWATCHED: CopyWatch = { check() {}, tell() {} };
 export const MIB_BYTES = 1024 ** 2;
 
 /** Thrown where a copy is broken off. */
-export class CopyStopped extends Error {
+class CopyStopped extends Error {
   override readonly name = "CopyStopped" as const;
   constructor() {
     super("the backup was broken off");
