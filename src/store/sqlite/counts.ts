@@ -93,8 +93,7 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   }
 
   usageOf(accountSeq: number): AccountUsage {
-    const before =
-      this.#usageBefore.get(accountSeq) ?? this.#readUsage.get(accountSeq) ?? NO_USAGE;
+    const before = this.#usageBefore.get(accountSeq) ?? this.#readUsage.get(accountSeq) ?? NO_USAGE;
     this.#usageBefore.set(accountSeq, before);
     return this.counts.usageAfter(accountSeq, before);
   }

@@ -3,8 +3,7 @@ import type { GroupCommit, SubmitOptions } from "../common/group-commit.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
-import type { FileGuard } from "./machine/file-guard.ts";
-import type { LongReader } from "./reader.ts";
+import type { FileGuard, LongReader } from "./reader.ts";
 import { shortReads, type LongReads } from "./reads.ts";
 import type { Writes } from "./writes.ts";
 

@@ -2,9 +2,9 @@ import { Worker } from "node:worker_threads";
 
 import { readerThreadEntry, threadOptions } from "../../assets.ts";
 import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts";
-import { FileFault, StoreError } from "../store.ts";
+import { damage, FileFault, StoreError, type FileTrouble } from "../store.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
-import type { TableReader } from "./machine/file-guard.ts";
+import { OpenFiles } from "./machine/open-files.ts";
 import type { ReadOutcome, ReaderAnswer, ReaderOrder } from "./reader-thread.ts";
 import { longReads, type LongReads } from "./reads.ts";
 
@@ -73,16 +73,6 @@ export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongRea
       await turns.idle();
       await thread?.close();
     },
-  };
-}
-
-/** Reads tables for damage in a thread of their own. */
-export function newTableReader(file: string): TableReader {
-  const reader = newThreadReader({ file });
-  return {
-    listTables: () => reader.read("listTables", undefined),
-    checkTable: (table) => reader.read("checkTable", table),
-    close: () => reader.close(),
   };
 }
 
@@ -155,4 +145,74 @@ function toError(outcome: Extract<ReadOutcome, { kind: "error" }>): Error {
   const { storeError, trouble, message } = outcome;
   if (trouble !== null) return new FileFault(trouble);
   return storeError === null ? new Error(message) : new StoreError(storeError, message);
+}
+
+/** Ends all writing when the file cannot be written to, or no longer. */
+export class FileGuard {
+  readonly #file: string;
+  readonly #commit: { condemn(trouble: FileTrouble): void };
+  readonly #files: OpenFiles;
+  #reader: LongReader | null = null;
+  #tablesLeft: readonly string[] = [];
+
+  /** To be made once the file is open. */
+  constructor(file: string, commit: { condemn(trouble: FileTrouble): void }) {
+    this.#file = file;
+    this.#commit = commit;
+    this.#files = new OpenFiles(file);
+  }
+
+  /** Checks that the files are still the ones that were opened. */
+  look(): void {
+    const trouble = this.#files.trouble();
+    if (trouble !== null) this.#commit.condemn(trouble);
+  }
+
+  /**
+   * Looks for damage in the next table; after the last one it begins with the first again. It reads in a thread that
+   * lives from the first table to the last, and one table at a time, because a read holds back the WAL, which cannot
+   * restart meanwhile; reading the whole file in one would hold it back for as long as that takes. Measured with a
+   * million tasks in 0.92 GB on two busy cores: 1.6 s of processor time; from memory 4 s in all and 1.3 s for the
+   * longest table; from the disk 17 s and 5.8 s. Ten times as many tasks hold it back for a minute: the WAL then grows
+   * beyond its limit, and the writer waits 2 s for the reader each time that it has doubled.
+   */
+  async check(): Promise<"more" | "done"> {
+    const detail = await this.reading(this.#checkTable());
+    if (detail !== null) this.#commit.condemn(damage(detail));
+    else if (this.#tablesLeft.length > 0) return "more";
+    else await this.close();
+    return "done";
+  }
+
+  async #checkTable(): Promise<string | null> {
+    if (this.#reader === null) {
+      this.#reader = newThreadReader({ file: this.#file });
+      this.#tablesLeft = await this.#reader.read("listTables", undefined);
+    }
+    const [table, ...left] = this.#tablesLeft;
+    this.#tablesLeft = left;
+    return table === undefined ? null : this.#reader.read("checkTable", table);
+  }
+
+  /** Waits for a read that may meet damage. */
+  async reading<Value>(read: Promise<Value>): Promise<Value> {
+    try {
+      return await read;
+    } catch (error) {
+      throw this.noted(error);
+    }
+  }
+
+  /** Makes of an error of a read what it says about the file. */
+  noted(error: unknown): unknown {
+    if (error instanceof FileFault) this.#commit.condemn(error.trouble);
+    return error;
+  }
+
+  /** Waits for the table that is being read, then lets go of the file. */
+  async close(): Promise<void> {
+    const reader = this.#reader;
+    this.#reader = null;
+    await reader?.close();
+  }
 }

@@ -8,7 +8,6 @@ import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
-import { FileGuard } from "./machine/file-guard.ts";
 import {
   accountMethods,
   clusterMethods,
@@ -20,7 +19,7 @@ import {
   taskMethods,
   upkeepMethods,
 } from "./methods.ts";
-import { newInlineReader, newTableReader, newThreadReader } from "./reader.ts";
+import { FileGuard, newInlineReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 import type { Writes } from "./writes.ts";
 
@@ -54,7 +53,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const longReader = writer === "thread" ? newThreadReader(options) : newInlineReader(reader);
     const observed = observedTransport(transport, { observer, clock });
     const commit = new GroupCommit<Writes>(observed, limits);
-    const guard = new FileGuard(file, { commit, newReader: () => newTableReader(file) });
+    const guard = new FileGuard(file, commit);
     const access = new FileAccess({ reader, longReader, commit, guard });
     // Then the engine will list lanes: the thread starts while the daemon loads what serves HTTP.
     if (await access.reads.hasScheduled()) longReader.start();
