@@ -1,12 +1,4 @@
-import {
-  chmodSync,
-  existsSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, existsSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { Worker } from "node:worker_threads";
 
@@ -116,13 +108,9 @@ async function makeParts(
   forgetInstallation(part);
   const facts = checkContent(part, pace, "pages");
   const document: CopyDocument = {
+    ...facts,
     createdAt: now,
     program: version,
-    schemaVersion: facts.schemaVersion,
-    bytes: statSync(part).size,
-    tasks: facts.tasks,
-    deliveries: facts.deliveries,
-    openDeliveries: facts.openDeliveries,
     sha256: sha256Of(part, pace),
   };
   writeFileSync(partOf(documentPath(file)), documentText(document), { mode: 0o600 });

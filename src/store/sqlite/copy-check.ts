@@ -76,15 +76,7 @@ export function checkCopy(file: string, watch: CopyWatch = UNWATCHED): SoundCopy
       `${file} is not the copy that ${documentPath(file)} describes: its SHA-256 is ${sha256}, not ${document.sha256}`,
     );
   }
-  return {
-    bytes: facts.bytes,
-    schemaVersion: facts.schemaVersion,
-    tasks: facts.tasks,
-    deliveries: facts.deliveries,
-    openDeliveries: facts.openDeliveries,
-    sha256,
-    document,
-  };
+  return { ...facts, sha256, document };
 }
 
 /** `rows too` also looks for missing rows ({@link rowFault}), which takes as long again. */
@@ -125,9 +117,7 @@ function checkOpened({ file, path, watch, depth }: Opened): CopyFacts {
       const fault = schemaFault(copy, schemaSql);
       if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
       if (depth === "rows too") requireRows(file, copy, watch);
-      const { tasks, deliveries, openDeliveries } = countFacts(copy);
-      const bytes = statSync(file).size;
-      return { bytes, schemaVersion, tasks, deliveries, openDeliveries };
+      return { bytes: statSync(file).size, schemaVersion, ...countFacts(copy) };
     } finally {
       copy.close();
     }

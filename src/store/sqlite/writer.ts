@@ -3,8 +3,7 @@ import { Worker } from "node:worker_threads";
 import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
 import type { BatchReply, BatchTransport } from "../common/batch.ts";
-import type { BatchRunner } from "./machine/batch.ts";
-import { openWriter, type Connection } from "./machine/connection.ts";
+import { openWriter } from "./machine/connection.ts";
 import { refuseOtherSchema } from "./machine/file-check.ts";
 import { makeSchema } from "./machine/schema.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
@@ -115,21 +114,17 @@ export class WriterThread implements BatchTransport {
  */
 export function openInlineWriter(file: string): BatchTransport {
   const connection = openWriter(file);
-  const runner = startRunner(connection);
-  return {
-    send: (batch) => Promise.resolve(runner.run(batch)),
-    close: () => {
-      connection.close();
-      return Promise.resolve();
-    },
-  };
-}
-
-function startRunner(connection: Connection): BatchRunner {
   try {
     makeSchema(connection);
     refuseOtherSchema(connection, schemaSql);
-    return newBatchRunner(connection);
+    const runner = newBatchRunner(connection);
+    return {
+      send: (batch) => Promise.resolve(runner.run(batch)),
+      close: () => {
+        connection.close();
+        return Promise.resolve();
+      },
+    };
   } catch (error) {
     connection.close();
     throw error;
