@@ -16,12 +16,9 @@ import type {
   TaskDeliveries,
   TaskPlace,
 } from "../store/store.ts";
-import { requestRecord } from "./access.ts";
-import { accountDocument, limitsDocument } from "./account.ts";
-import { entryDocument } from "./audit.ts";
-import { pauseDocument } from "./delivery-pause.ts";
-import { keyDocument } from "./key.ts";
-import { orderRecord } from "./redelivery.ts";
+import { accountDocument, keyDocument, limitsDocument, requestRecord } from "./account.ts";
+import { entryDocument } from "./context.ts";
+import { orderRecord, pauseDocument } from "./delivery.ts";
 
 /** Everything that belongs to one account, as lines of JSON. */
 

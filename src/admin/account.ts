@@ -1,16 +1,46 @@
-import type { AccountLimits as LimitsShown, Usage, UserData } from "../api/account.ts";
-import type { AccountOverview } from "../api/operator.ts";
+import type {
+  AccountLimits as LimitsShown,
+  Key as KeyShown,
+  NewKey,
+  Usage,
+  UserData,
+} from "../api/account.ts";
+import type { AccessRequest as AccessRequestShown, AccountOverview } from "../api/operator.ts";
 import type { WorkCounts as WorkCountsShown } from "../api/stats.ts";
-import type { Account } from "../domain/account/account.ts";
-import { mintAccount, newWebhookSecret, type MintedAccount } from "../domain/account/key.ts";
 import {
-  openTasksOf,
+  type AccessRequest,
+  type Account,
+  KEY_PREFIX,
+  SIGN_IN_LINK_MS,
+  signInPath,
+} from "../domain/account/account.ts";
+import { newSignInToken } from "../domain/account/credentials.ts";
+import {
+  ACTIVE_KEYS_MAX,
+  type CreatedKey,
+  type MintedAccount,
+  mintAccount,
+  mintKey,
+  newWebhookSecret,
+} from "../domain/account/key.ts";
+import {
   type AccountLimits,
   type AccountUsage,
   type OwnLimits,
+  openTasksOf,
 } from "../domain/account/quota.ts";
+import type { Clock } from "../domain/clock/clock.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
-import type { AccountState, HeldWork, Store, WebhookSecrets, WorkCounts } from "../store/store.ts";
+import type {
+  AccountState,
+  AuditEntry,
+  HeldWork,
+  Key,
+  Store,
+  Undecidable,
+  WebhookSecrets,
+  WorkCounts,
+} from "../store/store.ts";
 import type { AdminContext, KeyContext } from "./context.ts";
 
 /** Makes an account with its first key. Returns null if the login is taken. */
@@ -123,4 +153,134 @@ export function usageDocument({ bytes, openTasks }: AccountUsage): Usage {
 export function workDocument(counts: WorkCounts): WorkCountsShown {
   const { queued, delayed, running, ready, retrying, undelivered } = counts;
   return { waiting: queued, delayed, running, ready, retrying, undelivered };
+}
+
+/** Makes a key of an account. The whole key is known only now. */
+export async function createKey(
+  { login, label }: { readonly login: string; readonly label: string | null },
+  { store, now, audit, ids }: KeyContext<"createKey">,
+): Promise<NewKey | "no account" | "limit reached"> {
+  const created = mintKey({ label, createdAt: now }, ids);
+  const outcome = await store.createKey({
+    ...created.toStore,
+    login,
+    createdAt: now,
+    activeMax: ACTIVE_KEYS_MAX,
+    audit: audit("key.created", login, { key: created.toStore.keyId }),
+  });
+  return outcome === "created" ? newKeyDocument(created) : outcome;
+}
+
+/** Revokes a key. Returns null if it does not exist, or does not belong to `accountId`; null is any account. */
+export async function revokeKey(
+  key: { readonly keyId: string; readonly accountId: number | null },
+  { store, now, audit }: AdminContext<"revokeKey">,
+): Promise<Key | null> {
+  return store.revokeKey({ ...key, revokedAt: now, audit: audit("key.revoked", key.keyId) });
+}
+
+/** With the whole key. */
+export function newKeyDocument({ key, createdAt, toStore }: CreatedKey): NewKey {
+  return {
+    key_id: toStore.keyId,
+    key,
+    prefix: KEY_PREFIX,
+    last_four: toStore.lastFour,
+    label: toStore.label,
+    created_at: timeText(createdAt),
+  };
+}
+
+/** Without the key itself. */
+export function keyDocument(key: Key): KeyShown {
+  return {
+    key_id: key.keyId,
+    prefix: KEY_PREFIX,
+    last_four: key.lastFour,
+    label: key.label,
+    created_at: timeText(key.createdAt),
+    last_used_at: timeOrNull(key.lastUsedAt),
+    revoked_at: timeOrNull(key.revokedAt),
+  };
+}
+
+/** Makes the account of a request. Returns `exists` if the login is taken: the request then still waits. */
+export async function approveRequest(
+  { id, login }: { readonly id: string; readonly login: string },
+  { store, now, audit, ids }: KeyContext<"approveAccessRequest">,
+): Promise<MintedAccount | "exists" | Undecidable> {
+  const minted = mintAccount(login, { createdAt: now, ids });
+  const outcome = await store.approveAccessRequest({
+    id,
+    decidedAt: now,
+    account: minted.account,
+    audit: audit("access.approved", login, { request: id }),
+  });
+  return outcome === "approved" ? minted : outcome;
+}
+
+export async function denyRequest(
+  id: string,
+  { store, now, audit }: AdminContext<"denyAccessRequest">,
+): Promise<"denied" | Undecidable> {
+  return store.denyAccessRequest({ id, decidedAt: now, audit: audit("access.denied", id) });
+}
+
+/** Denies all waiting requests that are older than `ageMs`, or all if it is null. Returns how many. */
+export async function denyRequests(
+  ageMs: number | null,
+  { store, now, audit }: AdminContext<"denyAccessRequests">,
+): Promise<number> {
+  const before = ageMs === null ? null : now - ageMs;
+  return store.denyAccessRequests({
+    // Without an age also requests from a clock that was ahead.
+    madeBefore: before ?? Number.MAX_SAFE_INTEGER,
+    decidedAt: now,
+    audit: audit("access.denied", null, { made_before: timeOrNull(before) }),
+  });
+}
+
+export function requestDocument(request: AccessRequest): AccessRequestShown {
+  const { id, email, name, company, message, createdAt, decision } = request;
+  return {
+    id,
+    email,
+    name,
+    company,
+    message,
+    created_at: timeText(createdAt),
+    decision: decision?.kind ?? null,
+    decided_at: timeOrNull(decision?.decidedAt ?? null),
+  };
+}
+
+/** As commands and exports show a request: with the login of its account. */
+export function requestRecord(
+  request: AccessRequest,
+): Omit<AccessRequestShown, "id"> & { readonly request_id: string; readonly login: string | null } {
+  const { id, ...fields } = requestDocument(request);
+  return { request_id: id, ...fields, login: request.decision?.login ?? null };
+}
+
+/** A link that signs the operator in, once. It cannot be shown again. */
+export interface SignInLink {
+  readonly token: string;
+  /** Its path below the address of the dashboard. */
+  readonly path: string;
+  readonly expiresAt: number;
+}
+
+export async function createSignInLink({
+  store,
+  clock,
+  audit,
+}: {
+  readonly store: Pick<Store, "createSignInLink">;
+  readonly clock: Pick<Clock, "now">;
+  readonly audit: AuditEntry;
+}): Promise<SignInLink> {
+  const { secret: token, hash } = newSignInToken();
+  const expiresAt = clock.now() + SIGN_IN_LINK_MS;
+  await store.createSignInLink({ hash, expiresAt, audit });
+  return { token, path: signInPath(token), expiresAt };
 }

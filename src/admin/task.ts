@@ -7,9 +7,6 @@ import {
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type { WorkProgress } from "../domain/log.ts";
 import { statusMessage } from "../domain/status.ts";
-import type { OpenState } from "../domain/task/task.ts";
-import { COMMAND_LINE_READER, explainDelivery } from "../domain/webhook/delivery-explanation.ts";
-import { pauseOf } from "../domain/webhook/delivery-pause.ts";
 import {
   cancelStep,
   type BulkFilter,
@@ -20,7 +17,7 @@ import {
   type TaskQuery,
   type TaskTimeline,
 } from "../store/store.ts";
-import { hostOf } from "./delivery-report.ts";
+import { explained, hostOf } from "./delivery.ts";
 
 /** Finds the newest tasks that pass a search. */
 export async function findTasks(
@@ -52,27 +49,11 @@ export function taskRecord({ id, login, state, statusCode, type, tag, ...task }:
   return { id, login, state, status_code: statusCode, type, tag, ...times, deliveries };
 }
 
-async function deliveriesOf(
-  { login, deliveries }: TaskTimeline,
-  store: Pick<Store, "listDeliveryPauses">,
-) {
-  const pauses = await store.listDeliveryPauses();
-  const now = systemClock.now();
-  return deliveries.map((delivery) => {
-    const host = hostOf(delivery.url);
-    const circumstances = {
-      now,
-      reader: COMMAND_LINE_READER,
-      pause: pauseOf(pauses, { login, host }),
-    };
-    const { kind, state } = delivery;
-    return { kind, host, state, explanation: explainDelivery(delivery, circumstances) };
-  });
-}
-
 /** A task with the explanations of its webhooks, without input, result and the paths of its URLs. */
 export async function taskDocument(found: TaskTimeline, store: Pick<Store, "listDeliveryPauses">) {
   const { task, login, lease, isReady } = found;
+  const pauses = await store.listDeliveryPauses();
+  const now = systemClock.now();
   const { id, state, statusCode, type, runs, createdAt, startedAt, completedAt } = task;
   const ranMs = startedAt === null || completedAt === null ? null : completedAt - startedAt;
   return {
@@ -92,36 +73,44 @@ export async function taskDocument(found: TaskTimeline, store: Pick<Store, "list
     worker: lease?.worker ?? null,
     input_bytes: found.inputBytes,
     result_bytes: found.resultBytes,
-    deliveries: await deliveriesOf(found, store),
+    deliveries: found.deliveries.map((each) => ({
+      kind: each.kind,
+      host: hostOf(each.url),
+      state: each.state,
+      explanation: explained(each, { now, pauses, login }),
+    })),
   };
 }
 
-export type OpenCounts = Readonly<Record<OpenState, number>>;
-
 interface OpenWalk {
-  readonly store: Store;
+  readonly store: Pick<Store, "cancelTasks" | "listTasks">;
   readonly filter: BulkFilter;
+  /** The place where an earlier walk stopped; the beginning unless given. */
+  readonly begin?: OpenTaskPlace | null;
   /** The retention of tasks that are cancelled now; null only counts. */
   readonly end: () => Promise<BulkStep["end"]>;
-  /** Runs steps until one returns false, and shows the progress. */
+  /** Runs steps until one returns false, or until it stops by itself. */
   readonly bySteps: (step: () => Promise<boolean>, progress: () => WorkProgress) => Promise<void>;
+  /** Called with each task that was cancelled. */
+  readonly cancelled?: (id: string) => void;
 }
 
-/** Cancels, or counts, the open tasks that a filter selects. */
-export async function walkOpen({ store, filter, end, bySteps }: OpenWalk): Promise<OpenCounts> {
+/** Cancels, or counts, the open tasks that a filter selects. `next` is null when none is left. */
+export async function walkOpen({ store, filter, end, bySteps, cancelled, begin }: OpenWalk) {
   const total = { queued: 0, running: 0 };
-  let after: OpenTaskPlace | null = null;
+  let next = begin ?? null;
   await bySteps(
     async () => {
-      const page = await cancelStep(store, { filter, after, end: await end() });
+      const page = await cancelStep(store, { filter, after: next, end: await end() });
+      if (cancelled !== undefined) page.ids.forEach(cancelled);
       total.queued += page.queued;
       total.running += page.running;
-      after = page.next;
-      return after !== null;
+      next = page.next;
+      return next !== null;
     },
     () => ({ part: "tasks", done: total.queued + total.running, of: null }),
   );
-  return total;
+  return { total, next };
 }
 
 /** The retention of a task that ends now, by the service clock of the daemon at its last reading. */

@@ -1,8 +1,8 @@
-import type { WorkerOverview } from "../api/node.ts";
+import type { NodeOverview, WorkerOverview } from "../api/node.ts";
 import { WORKER_TOKEN_PREFIX } from "../domain/account/account.ts";
 import { newWorkerToken } from "../domain/account/key.ts";
 import { timeOrNull, timeText } from "../domain/clock/time.ts";
-import type { Worker } from "../store/store.ts";
+import type { NodeSummary, Worker } from "../store/store.ts";
 import type { AdminContext } from "./context.ts";
 
 /** Makes a worker's token, which is known only now. Returns null if an active worker has the name. */
@@ -35,5 +35,22 @@ export function workerDocument(worker: Worker): WorkerOverview {
     last_seen_at: timeOrNull(worker.lastSeenAt),
     revoked_at: timeOrNull(worker.revokedAt),
     leases: worker.leases,
+  };
+}
+
+/** A daemon of a cluster; its own reports are some seconds old. */
+export function nodeDocument({ facts, ...node }: NodeSummary): Omit<NodeOverview, "answers"> {
+  return {
+    id: node.id,
+    name: node.name,
+    version: node.version,
+    url: facts?.url ?? null,
+    joined_at: timeText(node.joinedAt),
+    last_seen_at: timeText(node.lastSeenAt),
+    ended_at: timeOrNull(node.endedAt),
+    is_lost: node.isLost,
+    roles: node.roles,
+    running: facts?.running ?? null,
+    sending: facts?.sending ?? null,
   };
 }

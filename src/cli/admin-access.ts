@@ -1,5 +1,10 @@
-import { approveRequest, denyRequest, denyRequests, requestRecord } from "../admin/access.ts";
-import { createSignInLink } from "../admin/sign-in-link.ts";
+import {
+  approveRequest,
+  createSignInLink,
+  denyRequest,
+  denyRequests,
+  requestRecord,
+} from "../admin/account.ts";
 import { NEW_LOGIN, PENDING_REQUESTS_MAX, SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { MINUTE_MS, durationText } from "../domain/clock/duration.ts";

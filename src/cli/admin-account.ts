@@ -10,8 +10,8 @@ import {
   enableAccount,
   findHeldAccount,
   limitAccount,
+  newKeyDocument,
 } from "../admin/account.ts";
-import { newKeyDocument } from "../admin/key.ts";
 import { SETTINGS } from "../config/setting.ts";
 import { NEW_LOGIN, heldText, stoppedText } from "../domain/account/account.ts";
 import type { MintedAccount } from "../domain/account/key.ts";

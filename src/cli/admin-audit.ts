@@ -1,4 +1,4 @@
-import { entryDocument, readAudit } from "../admin/audit.ts";
+import { entryDocument, readAudit } from "../admin/context.ts";
 import { LOGIN } from "../domain/account/account.ts";
 import { AUDIT_ACTION, AUDIT_MAX } from "../domain/audit/audit-entry.ts";
 import { systemClock } from "../domain/clock/clock.ts";

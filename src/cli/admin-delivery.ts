@@ -1,12 +1,14 @@
-import { listPauses, pauseDeliveries, resumeDeliveries } from "../admin/delivery-pause.ts";
 import {
   type AttemptReport,
   type DeliveryReport,
-  reportDelivery,
-  reportDocument,
   deliveryRecord,
   lateMs,
-} from "../admin/delivery-report.ts";
+  listPauses,
+  pauseDeliveries,
+  reportDelivery,
+  reportDocument,
+  resumeDeliveries,
+} from "../admin/delivery.ts";
 import type { DeliveryPause as PauseShown } from "../api/delivery.ts";
 import { LOGIN } from "../domain/account/account.ts";
 import { HOST } from "../domain/address/host-name.ts";

@@ -1,5 +1,11 @@
-import { finishRotation, rotateSecret, secretsDocument } from "../admin/account.ts";
-import { createKey, keyDocument, revokeKey } from "../admin/key.ts";
+import {
+  createKey,
+  finishRotation,
+  keyDocument,
+  revokeKey,
+  rotateSecret,
+  secretsDocument,
+} from "../admin/account.ts";
 import { KEY_LABEL, KEY_LABEL_MAX, KEY_PREFIX } from "../domain/account/account.ts";
 import { ACTIVE_KEYS_MAX } from "../domain/account/key.ts";
 import {

@@ -5,7 +5,7 @@ import {
   stateOf,
   withScheduled,
   orderObstacles,
-} from "../admin/redelivery.ts";
+} from "../admin/delivery.ts";
 import type { Config } from "../config/config.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { durationText } from "../domain/clock/duration.ts";

@@ -1,11 +1,4 @@
-import {
-  findTasks,
-  taskDocument,
-  taskRecord,
-  type OpenCounts,
-  endNow,
-  walkOpen,
-} from "../admin/task.ts";
+import { findTasks, taskDocument, taskRecord, endNow, walkOpen } from "../admin/task.ts";
 import { LOGIN } from "../domain/account/account.ts";
 import { durationText } from "../domain/clock/duration.ts";
 import { isId } from "../domain/id.ts";
@@ -185,17 +178,18 @@ function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_AR
     const { accountId } = await accountNamed(login, store);
     const states = OPEN_STATES.filter((state) => hasRunning || state !== "running");
     const filter = { accountId, states, search: { ...ANY_TASK, type, tag } };
-    const openText = ({ queued, running }: OpenCounts): string =>
+    const openText = ({ queued, running }: { queued: number; running: number }): string =>
       `${countText(queued, "task")} in the queue${hasRunning ? `, and ${countText(running, "task")} that ran` : ""}`;
-    const count = (): Promise<OpenCounts> =>
-      walkOpen({ store, filter, bySteps, end: async () => null });
+    const count = async () =>
+      (await walkOpen({ store, filter, bySteps, end: async () => null })).total;
     if (isDry) {
       const total = await count();
       const lines = [`Would be cancelled: ${openText(total)}. Nothing was done.`];
       return { document: { login, dry_run: true, ...total }, lines };
     }
     await confirm({ yes }, async () => `this cancels for good: ${openText(await count())}.`);
-    const total = await walkOpen({ store, filter, bySteps, end: () => endNow(store, config) });
+    const end = () => endNow(store, config);
+    const { total } = await walkOpen({ store, filter, bySteps, end });
     const lines = [`Cancelled: ${openText(total)}.`];
     return { document: { login, dry_run: false, ...total }, lines };
   };

@@ -1,5 +1,4 @@
-import { nodeDocument } from "../admin/node.ts";
-import { createWorker, revokeWorker, workerDocument } from "../admin/worker.ts";
+import { createWorker, nodeDocument, revokeWorker, workerDocument } from "../admin/worker.ts";
 import type { Config } from "../config/config.ts";
 import { keyPart } from "../config/file.ts";
 import { WORKER_TOKEN_PREFIX } from "../domain/account/account.ts";

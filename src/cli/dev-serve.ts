@@ -1,4 +1,4 @@
-import { createSignInLink } from "../admin/sign-in-link.ts";
+import { createSignInLink } from "../admin/account.ts";
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Daemon } from "../daemon/daemon.ts";

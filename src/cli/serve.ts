@@ -1,6 +1,6 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 
-import { createSignInLink } from "../admin/sign-in-link.ts";
+import { createSignInLink } from "../admin/account.ts";
 import { commandHost, version } from "../assets.ts";
 import { problemText, type Config, type ConfigVerdict } from "../config/config.ts";
 import {

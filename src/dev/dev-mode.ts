@@ -1,4 +1,4 @@
-import { createSignInLink } from "../admin/sign-in-link.ts";
+import { createSignInLink } from "../admin/account.ts";
 import { systemClock, type Clock, type SteadyClock } from "../domain/clock/clock.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { DevDesk, DevEvent } from "../http/dev-desk.ts";

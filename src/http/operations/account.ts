@@ -1,6 +1,14 @@
-import { approveRequest, denyRequest, requestDocument } from "../../admin/access.ts";
-import { limitsDocument, secretsDocument, usageDocument } from "../../admin/account.ts";
-import { createKey, keyDocument, revokeKey } from "../../admin/key.ts";
+import {
+  approveRequest,
+  createKey,
+  denyRequest,
+  keyDocument,
+  limitsDocument,
+  requestDocument,
+  revokeKey,
+  secretsDocument,
+  usageDocument,
+} from "../../admin/account.ts";
 import { type Key as KeyShown, KeyId, type UserData } from "../../api/account.ts";
 import {
   KEY_ID,

@@ -1,12 +1,11 @@
-import { entryDocument, readAudit } from "../../admin/audit.ts";
+import { entryDocument, readAudit } from "../../admin/context.ts";
 import {
   listPauses,
   pauseDeliveries,
   pauseDocument,
   resumeDeliveries,
-} from "../../admin/delivery-pause.ts";
-import { nodeDocument } from "../../admin/node.ts";
-import { workerDocument } from "../../admin/worker.ts";
+} from "../../admin/delivery.ts";
+import { nodeDocument, workerDocument } from "../../admin/worker.ts";
 import { COUNTED_PAUSES_MAX } from "../../api/delivery.ts";
 import type { DatabaseOverview, NodeOverview, RunnerType } from "../../api/node.ts";
 import { MINUTE_MS } from "../../domain/clock/duration.ts";

@@ -1,3 +1,4 @@
+import { walkOpen } from "../../admin/task.ts";
 import { Id } from "../../api/envelope.ts";
 import type { InputValues } from "../../api/input.ts";
 import type { TASK_INPUTS } from "../../api/task.ts";
@@ -22,7 +23,6 @@ import {
   type FoundTask,
   type OpenTaskPlace,
   StoreError,
-  cancelStep,
 } from "../../store/store.ts";
 import { AccountTurns } from "../admission/turns.ts";
 import { ClientGoneError } from "../body.ts";
@@ -297,39 +297,26 @@ export function taskCancelMany(deps: OperationDeps): Operation {
     async handle({ holder: { accountId }, body, gone }) {
       const filter = toFilter(body, accountId);
       const begin = openPlace(body, { accountId, cursors: deps.cursors });
-      const walk = { filter, begin, isDry: body.dry_run, gone: gone() };
-      const { next, ...counts } = await turns.take(accountId, () => cancelMany(deps, walk));
+      const { store, clock, retentionMs, cancelled } = deps;
+      const walk: Parameters<typeof walkOpen>[0] = {
+        ...{ store, filter, begin, cancelled },
+        async end() {
+          const moment = { at: clock.now(), steadyAt: clock.steady() };
+          const end = { cancelledAt: moment.at, ...retentionEnd(moment, retentionMs) };
+          return body.dry_run ? null : end;
+        },
+        async bySteps(step) {
+          for (let left = STEPS_MAX; left > 0 && !gone().aborted; left--) {
+            if (!(await step())) return;
+          }
+        },
+      };
+      const { total, next } = await turns.take(accountId, () => walkOpen(walk));
       const view = next && ({ list: next.state, scope: accountId } as const);
       const cursor = view && deps.cursors.seal(next, view);
-      return { fields: { ...counts, dry_run: body.dry_run, next_cursor: cursor } };
+      return { fields: { ...total, dry_run: body.dry_run, next_cursor: cursor } };
     },
   });
-}
-
-interface BulkWalk {
-  readonly filter: BulkFilter;
-  readonly begin: OpenTaskPlace | null;
-  readonly isDry: boolean;
-  readonly gone: AbortSignal;
-}
-
-async function cancelMany(
-  { store, clock, retentionMs, cancelled }: OperationDeps,
-  { filter, begin, isDry, gone }: BulkWalk,
-) {
-  const total = { queued: 0, running: 0 };
-  let next = begin;
-  for (let steps = 0; steps < STEPS_MAX && !gone.aborted; steps++) {
-    const moment = { at: clock.now(), steadyAt: clock.steady() };
-    const end = { cancelledAt: moment.at, ...retentionEnd(moment, retentionMs) };
-    const page = await cancelStep(store, { filter, after: next, end: isDry ? null : end });
-    for (const id of page.ids) cancelled(id);
-    total.queued += page.queued;
-    total.running += page.running;
-    next = page.next;
-    if (next === null) break;
-  }
-  return { ...total, next };
 }
 
 function toFilter(body: Fields, accountId: number): BulkFilter {
