@@ -150,7 +150,7 @@ export const RINGS: readonly Ring[] = [
     files: "worker/*",
     imports: [
       ...["api/*", "domain/*", "deliver/service-client.ts", "deliver/service-retry.ts"],
-      ...["run/command.ts", "run/function.ts", "run/orphan.ts", "run/process-table.ts"],
+      ...["run/command.ts", "run/function.ts", "run/processes.ts"],
       ...["run/program.ts", "run/runner.ts"],
     ],
     packages: [],

@@ -43,6 +43,11 @@ export class Loop implements Part {
     this.#begin();
   }
 
+  /** Does one round before anything wakes the loop. Rejects if it fails. */
+  first(): Promise<void> {
+    return this.#deps.round(this);
+  }
+
   get isDraining(): boolean {
     return this.#isDraining;
   }

@@ -9,7 +9,7 @@ import { withPasswordOf, type ServerUrl } from "../domain/address/server-url.ts"
 import { codeOf, messageOf } from "../domain/error.ts";
 import { nodeNameOf } from "../domain/lease/lease.ts";
 import { missingStandby } from "../domain/stats/health.ts";
-import { pidNamespace } from "../run/process-table.ts";
+import { pidNamespace } from "../run/processes.ts";
 import { readServerAddress, type ServerAddress } from "../store/postgres/machine/server-address.ts";
 import type { PostgresStoreOptions } from "../store/postgres/postgres-store.ts";
 import {

@@ -8,8 +8,7 @@ import { hrtimeNow } from "../domain/clock/timers.ts";
 import { messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
 import type { CommandLine } from "../domain/task/run.ts";
-import { type ProgramEnd, runToExit } from "../run/program-run.ts";
-import type { Environment } from "../run/program.ts";
+import { type Environment, type ProgramEnd, runToExit } from "../run/program.ts";
 
 const USER = "postbackd";
 const UNIT = "/etc/systemd/system/postbackd.service";

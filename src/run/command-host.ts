@@ -16,7 +16,7 @@ import {
   type MessageToHost,
   toLine,
 } from "./command-host-message.ts";
-import { endOrphans, RUN_OF, runMark } from "./orphan.ts";
+import { endOrphans, RUN_OF, runMark } from "./processes.ts";
 import { commandEnvironment, toEnvPairs } from "./program.ts";
 import type { RunOptions, RunOutcome, Runner, RunRequest } from "./runner.ts";
 

@@ -1,15 +1,14 @@
 import { constants } from "node:os";
 
 import type { CommandLine } from "../domain/task/run.ts";
-import { parseCommandOutput, readBounded, readTail } from "./command-output.ts";
-import { readProgress } from "./command-progress.ts";
-import { RUN_OF, runMark } from "./orphan.ts";
+import { parseCommandOutput, readBounded, readProgress, readTail } from "./command-output.ts";
 import {
   type ProcessExit,
   type ProcessGroup,
   PROGRESS_FD,
   startProcessGroup,
 } from "./process-group.ts";
+import { RUN_OF, runMark } from "./processes.ts";
 import {
   commandEnvironment,
   type CommandPlace,
@@ -17,8 +16,14 @@ import {
   type Environment,
   toEnvPairs,
 } from "./program.ts";
-import { toRunInput } from "./run-input.ts";
-import type { Runner, RunOptions, RunOutcome, RunRequest, RunBounds } from "./runner.ts";
+import {
+  type RunBounds,
+  type RunOptions,
+  type RunOutcome,
+  type RunRequest,
+  type Runner,
+  toRunInput,
+} from "./runner.ts";
 
 /** The operator's configuration of a command type, and the clock. */
 export interface CommandRunnerOptions extends RunBounds {

@@ -2,7 +2,6 @@ import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "../deliver/deli
 import { FailureLines } from "../deliver/failure-lines.ts";
 import { HealthRecord } from "../deliver/health-record.ts";
 import type { Loop, Part } from "../deliver/loop.ts";
-import { PauseWatch } from "../deliver/pause-watch.ts";
 import { HeldUpSteps, type PersistDeps, persist } from "../deliver/persist.ts";
 import { createRedeliverer } from "../deliver/redeliverer.ts";
 import { everyStep } from "../domain/error.ts";
@@ -15,16 +14,17 @@ import {
   type NodeFacts,
   type Store,
 } from "../store/store.ts";
-import { AccountWatch } from "./account-watch.ts";
-import { createDelayedTasks } from "./delayed-tasks.ts";
-import { createEndWatch } from "./end-watch.ts";
-import { OtherNodes } from "./other-nodes.ts";
-import { ProgressBoard } from "./progress-board.ts";
+import { OtherNodes, ProgressBoard } from "./nodes.ts";
 import type { RunDeps } from "./run-end.ts";
 import { Scheduler } from "./scheduler.ts";
-import { Sweeper } from "./sweeper.ts";
 import { TaskDispatcher, type TaskType } from "./task-dispatcher.ts";
-import { createTrafficKeeper } from "./traffic-keeper.ts";
+import { Sweeper, createTrafficKeeper } from "./upkeep.ts";
+import {
+  createAccountWatch,
+  createDelayedTasks,
+  createEndWatch,
+  createPauseWatch,
+} from "./watches.ts";
 import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
 
 type OwnParts = "store" | "cluster" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
@@ -62,8 +62,8 @@ export class Engine {
   readonly #deps: EngineDeps;
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
-  readonly #accounts: AccountWatch;
-  readonly #pauses: PauseWatch;
+  readonly #accounts: Loop;
+  readonly #pauses: Loop;
   readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
@@ -117,12 +117,15 @@ export class Engine {
       deliveries: this.#deliveries,
       outOfReach: () => this.desk.resume(),
     });
-    this.#accounts = new AccountWatch({
+    this.#accounts = createAccountWatch({
       ...deps,
       disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
-    this.#pauses = new PauseWatch({ ...deps, deliveries: this.#deliveries });
+    this.#pauses = createPauseWatch({
+      ...deps,
+      pauseOnly: (pauses) => this.#deliveries.pauseOnly(pauses),
+    });
     this.#ends = createEndWatch({
       ...deps,
       watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
@@ -133,8 +136,8 @@ export class Engine {
     this.#sweeper = new Sweeper({ ...deps, deliveriesDue });
     this.#traffic = createTrafficKeeper(deps);
     this.#parts = [
-      this.#accounts.loop,
-      this.#pauses.loop,
+      this.#accounts,
+      this.#pauses,
       this.#ends,
       this.#others.look,
       this.#others.change,
@@ -151,8 +154,9 @@ export class Engine {
 
   /** Resumes the work of an earlier process, then begins to work. */
   async start(): Promise<void> {
-    await this.#accounts.start();
-    await this.#pauses.start();
+    // Before anything is claimed or sent.
+    await this.#accounts.first();
+    await this.#pauses.first();
     const left = { of: "earlier life" } as const;
     const { store, clock, log } = this.#deps;
     const means: PersistDeps = { clock, log, giveUp: this.#giveUp.signal };
@@ -193,12 +197,12 @@ export class Engine {
    * Tells that this process disabled or enabled an account; the engine learns of other processes' changes by itself.
    */
   accountsChanged(): void {
-    this.#accounts.loop.wake();
+    this.#accounts.wake();
   }
 
   /** To be called after this process paused or resumed deliveries; changes by other processes are polled. */
   pausesChanged(): void {
-    this.#pauses.loop.wake();
+    this.#pauses.wake();
   }
 
   /** The progress of a task that is running, as it was reported here; null when it is not, or nothing was. */
@@ -332,8 +336,8 @@ export class Engine {
     const cluster = this.#cluster;
     // A process that was stopped learns so here that what it was running is somebody else's.
     if (!cluster.isMember()) this.#abandon();
-    this.#accounts.loop.wake();
-    this.#pauses.loop.wake();
+    this.#accounts.wake();
+    this.#pauses.wake();
     this.#ends.wake();
     this.#others.look.wake();
     this.#progress.tell.wake();

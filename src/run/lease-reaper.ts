@@ -1,7 +1,6 @@
 import { Loop } from "../deliver/loop.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
 import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
-import type { Logger } from "../domain/log.ts";
 import { decideRun } from "../domain/task/run.ts";
 import type {
   Lease,
@@ -34,7 +33,8 @@ export class LeaseReaper {
   /** Ends the leases that have run out when it is woken. At a drain it leaves the rest to the next start. */
   readonly loop: Loop;
   readonly #deps: LeaseReaperDeps;
-  readonly #reaped = new ReapedLeases();
+  /** Leases that were ended in this round, with what the log says of them. */
+  #ended: { readonly id: string; readonly type: string; readonly message: string }[] = [];
   #pauses = 0;
   /** How often the clock was set: reads from before and after are not comparable. */
   #steps = 0;
@@ -66,7 +66,7 @@ export class LeaseReaper {
         mayHaveMore = await this.#endDue(this.#steps);
       }
     } finally {
-      this.#reaped.tell(this.#deps.log);
+      this.#logEnded();
     }
   }
 
@@ -90,7 +90,18 @@ export class LeaseReaper {
   }
 
   #note(lease: Lease, end: LeaseEnd | undefined, result: LeaseEndResult | undefined): void {
-    if (end !== undefined && result?.isNew === true) this.#reaped.note(lease, end);
+    if (end === undefined || result?.isNew !== true) return;
+    this.#ended.push({ id: lease.id, type: lease.type, message: messageOf(end) });
+  }
+
+  /** One line for each type and kind of end, with the number of leases and the first ten tasks. */
+  #logEnded(): void {
+    const ended = Map.groupBy(this.#ended.splice(0), ({ type, message }) => `${type} ${message}`);
+    for (const group of ended.values()) {
+      const [{ type, message } = { type: "", message: "" }] = group;
+      const tasks = group.slice(0, IDS_MAX).map(({ id }) => id);
+      this.#deps.log.warn({ type, leases: group.length, tasks }, message);
+    }
   }
 
   /** Does a step in the store, with a time that is read at every try; null when the clock was set meanwhile. */
@@ -138,39 +149,8 @@ const VANISHED =
   `${LEASE_LOSSES_MAX} workers in a row vanished while they ran the task: ` +
   "neither a heartbeat nor a result came within the lease.";
 
-interface Group {
-  readonly type: string;
-  readonly message: string;
-  readonly ids: string[];
-}
-
 // A worker may vanish with thousands of leases: the line must stay readable.
 const IDS_MAX = 10;
-
-/**
- * Leases that the daemon ended by itself, for the operator's log: one line for each type and kind of end, with the
- * number of leases and the first ten tasks.
- */
-class ReapedLeases {
-  readonly #groups = new Map<string, Group>();
-
-  /** Notes that a lease was ended so. */
-  note({ id, type }: Pick<Lease, "id" | "type">, end: Pick<LeaseEnd, "how" | "sequel">): void {
-    const message = messageOf(end);
-    const key = `${type} ${message}`;
-    const group = this.#groups.get(key) ?? { type, message, ids: [] };
-    group.ids.push(id);
-    this.#groups.set(key, group);
-  }
-
-  /** Logs what was noted since the last time. */
-  tell(log: Logger): void {
-    for (const { type, message, ids } of this.#groups.values()) {
-      log.warn({ type, leases: ids.length, tasks: ids.slice(0, IDS_MAX) }, message);
-    }
-    this.#groups.clear();
-  }
-}
 
 function messageOf({ how, sequel }: Pick<LeaseEnd, "how" | "sequel">): string {
   if (how === "timed_out") return "runs of workers went on past their type's timeout";

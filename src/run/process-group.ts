@@ -5,7 +5,7 @@ import { type Clock, type Timer, wait } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
 import { codeOf } from "../domain/error.ts";
 import { spawnInto, type SpawnOptions } from "../node-internals.ts";
-import { hasRunningMember } from "./process-table.ts";
+import { hasRunningMember } from "./processes.ts";
 
 /** How the first process of a group ended: by itself with a code, or by a signal. */
 export type ProcessExit =

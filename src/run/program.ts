@@ -1,8 +1,10 @@
+import { ChildProcess, type StdioOptions } from "node:child_process";
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, resolve } from "node:path";
 
 import type { CommandLine } from "../domain/task/run.ts";
+import { spawnInto } from "../node-internals.ts";
 
 /** Environment variables by name, as `process.env` holds them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -98,4 +100,28 @@ async function isFolder(path: string): Promise<boolean> {
     (stats) => stats.isDirectory(),
     () => false,
   );
+}
+
+/** How a program ended, or why it could not be started. */
+export type ProgramEnd =
+  | { readonly kind: "exited"; readonly code: number | null }
+  | { readonly kind: "not_started"; readonly errorCode: string };
+
+/**
+ * Runs a program of the system to its end, with this environment alone. What it prints is dropped, or goes where this
+ * process prints its own errors. Never rejects.
+ */
+export function runToExit(
+  command: CommandLine,
+  env: Environment,
+  output: "dropped" | "shown" = "dropped",
+): Promise<ProgramEnd> {
+  const child = new ChildProcess();
+  return new Promise((resolve) => {
+    child.once("error", () => resolve({ kind: "not_started", errorCode: "ENOENT" }));
+    child.once("exit", (code) => resolve({ kind: "exited", code }));
+    const stdio: StdioOptions = output === "dropped" ? "ignore" : ["ignore", 2, 2];
+    const errorCode = spawnInto(child, { cwd: "/", envPairs: toEnvPairs(env), stdio, command });
+    if (errorCode !== null) resolve({ kind: "not_started", errorCode });
+  });
 }

@@ -87,3 +87,35 @@ export interface RunOptions {
   /** May be called with the progress of the run as often as it likes; nothing is written for it. */
   readonly report: (progress: TaskProgress) => void;
 }
+
+/**
+ * The text that a command reads and a service is posted (contract §6): the task as one line of JSON, without a line
+ * break. The input is spliced in as text, so that numbers keep every digit.
+ */
+export function toRunInput({ id, type, tag, marketplace, inputText }: RunRequest): string {
+  const head = JSON.stringify({ id, type, tag, marketplace }).slice(0, -1);
+  // A line break in JSON text can only be white space between tokens: inside a string it would be an escape.
+  return `${head},"input":${inputText.replace(/[\r\n]+/g, " ")}}`;
+}
+
+/** The result of a run as JSON text, or why it has none; `reason` completes "its output …", "its result …". */
+export type RunResult =
+  | { readonly kind: "result"; readonly resultText: string }
+  | { readonly kind: "fault"; readonly reason: string };
+
+/** Accepts JSON text as the result unless it is over `bytesMax` bytes. */
+export function toRunResult(resultText: string, bytesMax: number): RunResult {
+  // A character takes at least one byte, so a text this long need not be counted.
+  const isTooLong = resultText.length > bytesMax || Buffer.byteLength(resultText) > bytesMax;
+  if (!isTooLong) return { kind: "result", resultText };
+  return { kind: "fault", reason: `is over ${bytesMax} bytes, the limit of a result` };
+}
+
+/** The built-in runner whose result is the input, character by character (contract §6). */
+export function createEchoRunner(options: { readonly concurrency: number }): Runner {
+  return {
+    concurrency: options.concurrency,
+    run: async (request, { signal }) =>
+      signal.aborted ? { kind: "aborted" } : { kind: "completed", resultText: request.inputText },
+  };
+}

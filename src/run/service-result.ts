@@ -1,6 +1,6 @@
 import { type Offload, compactJson } from "../domain/json/json.ts";
 import { parseCommandOutput } from "./command-output.ts";
-import type { RunResult } from "./run-result.ts";
+import type { RunResult } from "./runner.ts";
 
 interface ServiceResult {
   readonly result: RunResult;

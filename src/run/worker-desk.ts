@@ -17,15 +17,19 @@ import {
   type LeaseStore,
   type WorkerLeases,
 } from "../store/store.ts";
-import { HeldLeases, type EndWatch } from "./held-leases.ts";
-import { LeaseEnder, type LeaseEnderDeps } from "./lease-ender.ts";
 import { LeaseReaper } from "./lease-reaper.ts";
-import { LeaseWaiters, type ClaimOrder, type Poll } from "./lease-waiters.ts";
+import { type EndWatch, HeldLeases, LeaseEnder, type LeaseEnderDeps } from "./leases.ts";
 import { runMoment, tellStart, toCompletedEnd, toFailedEnd, type RunMoment } from "./run-end.ts";
-import { inTime } from "./worker-patience.ts";
-import { WorkerQueues, type WorkerType } from "./worker-queues.ts";
+import {
+  type ClaimOrder,
+  LeaseWaiters,
+  type Poll,
+  WorkerQueues,
+  type WorkerType,
+  inTime,
+} from "./worker-queues.ts";
 
-export type { ClaimOrder } from "./lease-waiters.ts";
+export type { ClaimOrder } from "./worker-queues.ts";
 export type { WorkerType } from "./worker-queues.ts";
 
 interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"> {

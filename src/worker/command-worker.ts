@@ -1,7 +1,6 @@
 import { hashKey } from "../domain/account/key.ts";
 import { createCommandRunner, type CommandRunnerOptions } from "../run/command.ts";
-import { endOrphans } from "../run/orphan.ts";
-import { pidNamespace } from "../run/process-table.ts";
+import { endOrphans, pidNamespace } from "../run/processes.ts";
 import { commandEnvironment, commandProblem } from "../run/program.ts";
 import type { Pool } from "./held-run.ts";
 import { openWorker, type OpenWorkerOptions, type WorkerEnd } from "./worker.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
-import { readProcess } from "../../src/run/process-table.ts";
+import { readProcess } from "../../src/run/processes.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { isThere } from "../helpers/process.ts";
 import { node } from "../run/command-run.ts";

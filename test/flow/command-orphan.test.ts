@@ -7,8 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { fileOwner } from "../../src/ops/file-database.ts";
-import { RUN_OF } from "../../src/run/orphan.ts";
-import { readProcess } from "../../src/run/process-table.ts";
+import { RUN_OF, readProcess } from "../../src/run/processes.ts";
 import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";
 import { isThere } from "../helpers/process.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";

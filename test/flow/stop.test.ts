@@ -12,7 +12,7 @@ import { LiveFeed } from "../../src/http/live-feed.ts";
 import { UsageNotes } from "../../src/http/usage-notes.ts";
 import { FileWatch, StorageWatch } from "../../src/ops/storage.ts";
 import { Engine } from "../../src/run/engine.ts";
-import { Sweeper } from "../../src/run/sweeper.ts";
+import { Sweeper } from "../../src/run/upkeep.ts";
 import { InstanceLock } from "../../src/store/sqlite/machine/instance-lock.ts";
 import { tempFolder, testConfig } from "../helpers/daemon.ts";
 

@@ -1,5 +1,5 @@
 import { until } from "../../scripts/kit/until.ts";
-import { isRunning, readProcess } from "../../src/run/process-table.ts";
+import { isRunning, readProcess } from "../../src/run/processes.ts";
 
 /** True while a process of this number runs; one that has ended and waits for its parent to notice does not. */
 export function isThere(pid: number): boolean {

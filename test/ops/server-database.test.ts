@@ -8,7 +8,7 @@ import { systemClock } from "../../src/domain/clock/clock.ts";
 import { nodeNameOf } from "../../src/domain/lease/lease.ts";
 import { DatabaseError, databaseOf } from "../../src/ops/database-of.ts";
 import { askHealth } from "../../src/ops/health.ts";
-import { pidNamespace } from "../../src/run/process-table.ts";
+import { pidNamespace } from "../../src/run/processes.ts";
 import { loaded } from "../helpers/config.ts";
 import { afterwards, tempFolder } from "../helpers/daemon.ts";
 import { askDatabase, eventually } from "../helpers/postgres-nodes.ts";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
 import { ServiceManager } from "../../src/ops/service.ts";
-import type { ProgramEnd } from "../../src/run/program-run.ts";
+import type { ProgramEnd } from "../../src/run/program.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const DONE: ProgramEnd = { kind: "exited", code: 0 };

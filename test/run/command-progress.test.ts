@@ -4,7 +4,7 @@ import { finished } from "node:stream/promises";
 import { test } from "node:test";
 
 import type { TaskProgress } from "../../src/domain/task/run.ts";
-import { readProgress } from "../../src/run/command-progress.ts";
+import { readProgress } from "../../src/run/command-output.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { completed, node, run, sh } from "./command-run.ts";
 import { openHeldProcesses } from "./held-process.ts";

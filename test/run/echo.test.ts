@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { createEchoRunner } from "../../src/run/echo.ts";
+import { createEchoRunner } from "../../src/run/runner.ts";
 
 const inputText = '{"n":12345678901234567890,"x":1.50,"s":"\\u0000é"}';
 const none = { tag: null, marketplace: null, trace: null };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { excerptWithout } from "../../src/run/excerpt.ts";
+import { excerptWithout } from "../../src/run/http.ts";
 
 const SECRET = "s3cret-".repeat(40);
 

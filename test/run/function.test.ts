@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import type { TaskFunction, TaskProgress } from "../../src/domain/task/run.ts";
-import { MESSAGE_LENGTH_MAX } from "../../src/run/function-result.ts";
-import { createFunctionRunner } from "../../src/run/function.ts";
+import type { TaskFunction } from "../../src/domain/task/run.ts";
+import type { TaskProgress } from "../../src/domain/task/run.ts";
+import { MESSAGE_LENGTH_MAX, createFunctionRunner } from "../../src/run/function.ts";
 import type { RunOutcome } from "../../src/run/runner.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 

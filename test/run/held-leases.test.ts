@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { HeldLeases } from "../../src/run/held-leases.ts";
+import { HeldLeases } from "../../src/run/leases.ts";
 
 function lease(n: number) {
   return { id: `task-${n}`, leaseId: `lease-${n}`, type: "print" };

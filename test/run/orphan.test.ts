@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 
-import { endOrphans, RUN_OF, runMark } from "../../src/run/orphan.ts";
+import { endOrphans, RUN_OF, runMark } from "../../src/run/processes.ts";
 import { isThere } from "../helpers/process.ts";
 import { node, sh } from "./command-run.ts";
 import { openHeldProcesses } from "./held-process.ts";
@@ -119,7 +119,7 @@ test(
   { skip },
   async (t) => {
     const owner = newOwner();
-    const module = import.meta.resolve("../../src/run/orphan.ts");
+    const module = import.meta.resolve("../../src/run/processes.ts");
     const script = `import { endOrphans } from ${JSON.stringify(module)};
     console.log(JSON.stringify(await endOrphans({ owner: ${JSON.stringify(owner)} })));`;
     // The shell waits for it, so it is its parent.

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { hasRunningMember } from "../../src/run/process-table.ts";
+import { hasRunningMember } from "../../src/run/processes.ts";
 
 const skip = existsSync("/proc/self/stat") ? false : "this system has no /proc";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { TaskProgress } from "../../src/domain/task/run.ts";
-import { ProgressBoard } from "../../src/run/progress-board.ts";
+import { ProgressBoard } from "../../src/run/nodes.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
 import { StoreError, type RunProgress } from "../../src/store/store.ts";
 import { FakeCluster } from "../helpers/cluster.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { LogFacts, Logger } from "../../src/domain/log.ts";
-import { ServiceWatch } from "../../src/run/service-watch.ts";
+import { ServiceWatch } from "../../src/run/http.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { NOW, passWait, runOnce, startService, TIMEOUT_MS } from "./http-run.ts";
 

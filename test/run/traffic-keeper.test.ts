@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Logger } from "../../src/domain/log.ts";
-import { createTrafficKeeper } from "../../src/run/traffic-keeper.ts";
+import { createTrafficKeeper } from "../../src/run/upkeep.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 

@@ -7,8 +7,7 @@ import { test, type TestContext } from "node:test";
 import { hashKey, newWorkerToken } from "../../src/domain/account/key.ts";
 import { systemClock } from "../../src/domain/clock/clock.ts";
 import { createLogger } from "../../src/log.ts";
-import { RUN_OF } from "../../src/run/orphan.ts";
-import { pidNamespace } from "../../src/run/process-table.ts";
+import { RUN_OF, pidNamespace } from "../../src/run/processes.ts";
 import { workWithCommand } from "../../src/worker/command-worker.ts";
 
 const skip = existsSync("/proc/self/environ") ? false : "this system has no /proc";
