@@ -122,10 +122,7 @@ export class Engine {
       disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
-    this.#pauses = createPauseWatch({
-      ...deps,
-      pauseOnly: (pauses) => this.#deliveries.pauseOnly(pauses),
-    });
+    this.#pauses = createPauseWatch({ ...deps, deliveries: this.#deliveries });
     this.#ends = createEndWatch({
       ...deps,
       watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],

@@ -1,7 +1,8 @@
+import type { DeliveryDispatcher } from "../deliver/delivery-dispatcher.ts";
 import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { type PersistDeps, persist } from "../deliver/persist.ts";
 import { scopeKey } from "../domain/webhook/delivery-pause.ts";
-import type { DeliveryPause, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 
 /** What other processes may have changed in the store; each watch is woken once a second. */
 
@@ -40,15 +41,14 @@ export function createAccountWatch(
 }
 
 /**
- * Notices which webhooks any process pauses or resumes: each round reads a table of few rows. `pauseOnly` pauses these
- * webhooks and no others, and settles when the lanes that were resumed are known again.
+ * Notices which webhooks any process pauses or resumes: each round reads a table of few rows.
  */
 export function createPauseWatch(
   deps: WatchDeps<"listDeliveryPauses"> & {
-    readonly pauseOnly: (pauses: readonly DeliveryPause[]) => Promise<void>;
+    readonly deliveries: Pick<DeliveryDispatcher, "pauseOnly">;
   },
 ): Loop {
-  const { store, pauseOnly, failed } = deps;
+  const { store, deliveries, failed } = deps;
   let known = "";
   return new Loop({
     failed,
@@ -56,7 +56,7 @@ export function createPauseWatch(
       const pauses = await persist(() => store.listDeliveryPauses(), deps);
       const found = pauses.map(scopeKey).join("\n");
       if (found === known) return;
-      await pauseOnly(pauses);
+      await deliveries.pauseOnly(pauses);
       known = found;
     },
   });
