@@ -1,32 +1,31 @@
 /**
- * The life of whatever works by itself. Each word may be said twice, in any order and before the first piece of work;
- * none of them throws.
+ * The life of a part that works by itself. Each method may be called twice, in any order and before the first piece of
+ * work; none of them throws.
  *
- *     works → drain → quiet → (what it used can be let go of)
+ *     works → drain → quiet → (its resources can be closed)
  *               └→ abort ┘
  */
 export interface Part {
-  /** Begins nothing from now on; what is under way goes on to its end. */
+  /** Begins nothing from now on; what is in progress goes on to its end. */
   drain(): void;
-  /** Settles at the next moment when nothing is under way. It begins nothing for that, and ends nothing. */
+  /** Settles at the next moment when nothing is in progress. It begins nothing for that, and ends nothing. */
   quiet(): Promise<void>;
-  /** Drains, and breaks off what can be broken off: {@link quiet} settles soon. */
+  /** Drains, and aborts what can be aborted: {@link quiet} settles soon. */
   abort(): void;
-  /** True when nothing is under way, and nothing is left that it would begin by itself. */
+  /** True if nothing is in progress, and nothing is left that it would begin by itself. */
   isIdle(): boolean;
 }
 
 export interface LoopDeps {
-  /** Does the work that there is. It looks at `isDraining` between its steps, and wakes the loop for what it leaves. */
+  /** Does the work. It checks `isDraining` between its steps, and wakes the loop for what it leaves. */
   readonly round: (loop: Loop) => Promise<void>;
   /**
-   * The error that ended a round, such as of a store that can write no more. The next wake begins another one all the
-   * same.
+   * Called with the error that ended a round, such as a fault of the store. The next wake begins another round.
    */
   readonly failed: (error: unknown) => void;
 }
 
-/** Work that is done when it is woken: one round at a time, and once more when it was woken meanwhile. */
+/** Work that is done when it is woken: one round at a time, and another if it was woken meanwhile. */
 export class Loop implements Part {
   readonly #deps: LoopDeps;
   #round: Promise<void> | null = null;
@@ -37,7 +36,7 @@ export class Loop implements Part {
     this.#deps = deps;
   }
 
-  /** Tells that there may be something to do. */
+  /** Notes that there may be something to do. */
   wake(): void {
     this.#isDue = true;
     this.#begin();
@@ -52,7 +51,7 @@ export class Loop implements Part {
     return this.#isDraining;
   }
 
-  /** Begins no round after this; the one under way ends after its current step. */
+  /** Begins no round after this; the current round ends after its current step. */
   drain(): void {
     this.#isDraining = true;
   }
@@ -78,18 +77,18 @@ export class Loop implements Part {
       .catch(this.#deps.failed)
       .finally(() => {
         this.#round = null;
-        // It may have been woken after its last look.
+        // It may have been woken after its last step.
         this.#begin();
       });
   }
 }
 
-/** Counts the steps of a part that are under way, and knows when there are none. */
+/** Counts the steps of a part that are in progress. */
 export class Steps {
   #underWay = 0;
   #waiters: (() => void)[] = [];
 
-  /** Counts the step until it settles in any way. Answers the step. */
+  /** Counts the step until it settles in any way. Returns the step. */
   track<Value>(step: Promise<Value>): Promise<Value> {
     this.#underWay++;
     const ended = (): void => this.#ended();
@@ -97,18 +96,17 @@ export class Steps {
     return step;
   }
 
-  /** True when none is under way. */
   get isNone(): boolean {
     return this.#underWay === 0;
   }
 
-  /** Settles at the next moment when none is under way. */
+  /** Settles at the next moment when no step is in progress. */
   async quiet(): Promise<void> {
     while (!this.isNone) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
   #ended(): void {
     if (--this.#underWay > 0) return;
-    for (const tell of this.#waiters.splice(0)) tell();
+    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }

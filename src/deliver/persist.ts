@@ -9,7 +9,7 @@ export interface PersistDeps {
   readonly clock: Clock;
   readonly log: Logger;
   /**
-   * Gets the steps that wait for the store. The parts of the engine share one; without it each step logs for itself.
+   * Counts the steps that wait for the store, for the log. The parts of the engine share it; without it each step logs.
    */
   readonly heldUp?: HeldUpSteps;
   /** Aborted when the process must end: a step that cannot be recorded now is left to the next start. */
@@ -17,12 +17,11 @@ export interface PersistDeps {
 }
 
 /**
- * Does a step of the engine's own work in the store, and repeats it while the store answers that the step has not
- * happened and a later try may succeed (disk full, file locked by another process, server unreachable). What a runner
- * or a receiver did cannot be undone, so its record must not be given up while the process lives. Rejects when the
- * store has failed for good or was closed, and when nobody knows whether the step has happened (`unknown`: another try
- * might do it twice). Rejects with kind `closed` after `giveUp`: then the task is still running, or the attempt in
- * flight, on disk, and the next start resumes it.
+ * Does a step of the engine's own work in the store, and repeats it while it has not happened and a later try may
+ * succeed (disk full, file locked by another process, PostgreSQL unreachable). What a runner or a receiver did cannot be
+ * undone, so its record must not be given up while the process lives. Rejects if the store has failed permanently or was
+ * closed, and if the step may have happened (`unknown`: another try might do it twice). Rejects with kind `closed` after
+ * `giveUp`: then the task is still running, or the attempt in flight, on disk, and the next start resumes it.
  */
 export async function persist<Value>(
   step: () => Promise<Value>,
@@ -77,8 +76,8 @@ function passing(error: unknown): StoreError {
 const EVERY_MS = MINUTE_MS;
 
 /**
- * Logs that steps wait for the store: one line when the first of them begins to wait, one a minute with their number
- * while any waits, and one when the last has been done. A wait that begins again within the minute is not logged anew.
+ * Logs that steps wait for the store: one line when the first begins to wait, one a minute with their number while any
+ * waits, and one when the last is done. A wait that begins again within the minute is not logged.
  */
 export class HeldUpSteps {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };

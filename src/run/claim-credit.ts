@@ -43,23 +43,23 @@ export class ClaimCredit {
     this.#concurrency = concurrency;
   }
 
-  /** From now on so many may be held; more that are held already stay. */
+  /** Changes the limit; tasks held beyond it stay. */
   setConcurrency(concurrency: number): void {
     this.#concurrency = concurrency;
   }
 
-  /** Tells that there may be queued tasks. */
+  /** Notes that tasks may be queued. */
   wake(): void {
     this.#wakes++;
     this.#allow(1, CLAIMS_MAX);
   }
 
-  /** True while there may be tasks that nobody has claimed. */
+  /** True while tasks may be queued. */
   get isLeft(): boolean {
     return this.#tasks > 0;
   }
 
-  /** True when it will soon be better known whether there are tasks. */
+  /** True while a claim is in progress that will show whether tasks are queued. */
   get isClaiming(): boolean {
     return this.#claims > 0;
   }
@@ -92,7 +92,7 @@ export class ClaimCredit {
   }
 }
 
-/** True when the store ended a claim because of the length of its inputs, whatever was left. */
+/** True if the store ended a claim because of the length of its inputs, whatever was left. */
 export function isInputFull(tasks: readonly { readonly inputText: string | null }[]): boolean {
   const inputLength = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
   return isClaimFull({ inputLength });

@@ -42,9 +42,9 @@ interface EngineDeps
   readonly workerTypes: ReadonlyMap<string, WorkerType>;
   /** How long a task may wait to be started while the daemon runs. */
   readonly queueDays: number;
-  /** The ids of the tasks whose end somebody waits for. */
+  /** The ids of the tasks whose end clients wait for. */
   readonly awaited: () => Iterable<string>;
-  /** These accounts are disabled: what waits for their tasks has to be let in again. */
+  /** Called with accounts that were disabled, so that their clients' waits end. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
 }
 
@@ -76,11 +76,11 @@ export class Engine {
   readonly #parts: readonly Part[];
   readonly #health = new HealthRecord();
   readonly #others: OtherNodes;
-  /** Ends what the engine hears of other nodes. */
-  readonly #stopHearing: (() => void)[] = [];
+  /** End the notifications of other nodes. */
+  readonly #unsubscribe: (() => void)[] = [];
   /**
-   * Until the start has recovered, it would take newly begun work for an earlier process's; it finds by itself what
-   * there is to do.
+   * False until the work of an earlier process is taken up, which could not be told from new work. Wakes are ignored
+   * until then.
    */
   #isRecovered = false;
   #isHalted = false;
@@ -165,7 +165,7 @@ export class Engine {
       const facts = { requeued, interrupted, held };
       log.warn(facts, "resumed the work that was in flight at the last stop");
     }
-    this.#hearOthers();
+    this.#subscribe();
     this.#scheduler.every(EVERY_SECOND, () => this.#tick());
     this.#scheduler.every(EVERY_MINUTE, () => this.#tickMinute());
     this.#wakeType();
@@ -178,21 +178,19 @@ export class Engine {
     this.#tasks.takeTypes(types);
   }
 
-  /** Tells that tasks of these types are queued. */
+  /** Notes that tasks of these types are queued. */
   wake(types: ReadonlySet<string>): void {
     for (const type of types) this.#wakeType(type);
   }
 
-  /** Stops the run of a task whose cancellation is on disk; a worker learns of it at its next heartbeat. */
+  /** Stops the run of a task whose cancellation is on disk; a worker is notified at its next heartbeat. */
   cancel(id: string): void {
     this.#tasks.cancel(id);
     this.desk.cancel(id);
     this.#progress.known.delete(id);
   }
 
-  /**
-   * Tells that this process disabled or enabled an account; the engine learns of other processes' changes by itself.
-   */
+  /** To be called after this process disabled or enabled an account; changes by other processes are polled. */
   accountsChanged(): void {
     this.#accounts.wake();
   }
@@ -202,22 +200,22 @@ export class Engine {
     this.#pauses.wake();
   }
 
-  /** The progress of a task that is running, as it was reported here; null when it is not, or nothing was. */
+  /** The progress of a running task, as it was reported here; null if it does not run or nothing was reported. */
   progressOf(id: string): TaskProgress | null {
     return this.#progress.of(id);
   }
 
-  /** Answers what tells the progress of these running tasks, at whatever node it was reported. */
+  /** Returns a function with the progress of these running tasks, at whatever node it was reported. */
   findProgress(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
     return this.#progress.find(ids);
   }
 
-  /** Tells that these lanes have an attempt due now, a first one or a retry. */
+  /** Notes that these lanes have an attempt due now, a first one or a retry. */
   wakeDeliveries(lanes: readonly LaneRef[]): void {
     if (this.#isRecovered) this.#deliveries.wakeAny(lanes);
   }
 
-  /** Tells that the wall clock was set forward (or back) by so many milliseconds. */
+  /** Notes that the wall clock was set forward (or back) by so many milliseconds. */
   clockWasSet(byMs: number): void {
     if (!this.#isHalted) this.desk.clockWasSet(this.#deliveries.clockWasSet(byMs));
   }
@@ -227,17 +225,17 @@ export class Engine {
     return this.#health.counts(this.#deps.clock.monotonic());
   }
 
-  /** The facts that this node tells the others of itself. */
+  /** The facts that this node shares with the others. */
   facts(): Omit<NodeFacts, "url"> {
     return { ...this.health(), running: this.#tasks.running(), sending: this.lanes.underWay };
   }
 
-  /** How much of deliveries is scheduled and under way now. */
+  /** How many deliveries are scheduled and in flight now. */
   get lanes(): LaneGauge {
     return this.#deliveries.gauge;
   }
 
-  /** True when nothing is worked on any more, after a fault of the store. */
+  /** True after a fault of the store, which stops all work. */
   get isHalted(): boolean {
     return this.#isHalted;
   }
@@ -251,31 +249,31 @@ export class Engine {
     } while (!this.#isHalted && !this.#parts.every((part) => part.isIdle()));
   }
 
-  /** Begins nothing new, and tells workers so; work under way goes on. */
+  /** Begins nothing new, and reports so to workers; work in progress goes on. */
   drain(): void {
     this.desk.announceStop();
     this.#drain();
   }
 
-  /** Settles when work under way has ended. */
+  /** Settles when no work is in progress. */
   async quiet(): Promise<void> {
     await Promise.all(this.#parts.map((part) => part.quiet()));
   }
 
   /**
-   * Breaks off work under way: tasks go back to the queue, attempts are recorded as interrupted. Anything that cannot
-   * be recorded now is left to the next start.
+   * Aborts work in progress: tasks go back to the queue, attempts are recorded as interrupted. Anything that cannot be
+   * recorded now is left to the next start.
    */
   abort(): void {
     this.#scheduler.drain();
     this.#giveUp.abort();
     for (const part of this.#parts) part.abort();
-    for (const stop of this.#stopHearing.splice(0)) stop();
+    for (const stop of this.#unsubscribe.splice(0)) stop();
   }
 
-  /** Keeps what the clocks show, closes connections, and ends helper processes. To be called when it is quiet. */
+  /** Stores the clock readings, closes connections, and ends helper processes. To be called when it is quiet. */
   async close(): Promise<void> {
-    // A failed start has no time to keep: the file may already be another process's.
+    // After a failed start the file may already be another process's.
     const keepers = this.#isRecovered ? [this.#sweeper] : [];
     await everyStep([...keepers, ...this.#deps.resources].map((each) => () => each.close()));
   }
@@ -297,17 +295,16 @@ export class Engine {
     this.desk.wake(type);
   }
 
-  /** Of what workers hold this process may be about to hear by itself that it has ended. */
   #endedElsewhere(id: string): void {
     this.#tasks.cancel(id);
     this.#progress.known.delete(id);
     this.#deps.taskEnded(id);
   }
 
-  #hearOthers(): void {
+  #subscribe(): void {
     if (!this.#cluster.isShared) return;
     const { store } = this.#deps;
-    this.#stopHearing.push(
+    this.#unsubscribe.push(
       this.#cluster.onChange(() => this.#nodesChanged()),
       store.watch(({ types, lanes, ended }) => {
         for (const type of types) this.#wakeType(type);
@@ -331,7 +328,7 @@ export class Engine {
 
   #tick(): void {
     const cluster = this.#cluster;
-    // A process that was stopped learns so here that what it was running is somebody else's.
+    // After a suspend of this process, other nodes may have taken over its work.
     if (!cluster.isMember()) this.#abandon();
     this.#accounts.wake();
     this.#pauses.wake();
@@ -358,7 +355,7 @@ export class Engine {
   }
 
   #failed(error: unknown): void {
-    // A record that a stop left undone is no fault: the next start resumes it.
+    // A record that a stop left undone is not a fault: the next start resumes it.
     if (this.#isHalted || this.#giveUp.signal.aborted) return;
     if (error instanceof StoreError && !error.isPassing) this.#halt(error);
     else this.#failures.note("step", { err: error });

@@ -7,21 +7,20 @@ import { type RunDeps, runMoment, toUnstoredEnd } from "./run-end.ts";
 /** A lease and the type of its task. */
 interface HeldLease extends LeaseRef {
   readonly type: string;
-  /** When it was claimed, monotonic; null where nobody wants to know, or nobody knows. */
+  /** When it was claimed, monotonic; null if not observed or not known. */
   readonly since?: number | null;
 }
 
-/** Sees which leases end while a step of the store is under way. */
+/** Collects the leases that end while a step of the store is in progress. */
 export interface EndWatch {
-  /** True when this lease ended, or its task was cancelled, since the watch began. */
+  /** True if this lease ended, or its task was cancelled, since the watch began. */
   saw(lease: LeaseRef): boolean;
   close(): void;
 }
 
 /**
- * The leases that workers hold, and so the number of each type. A step of the store that brings a lease and another
- * step that ends it may become known in either order. So everyone who adds leases watches what ends meanwhile, or those
- * leases would be held for ever.
+ * The leases that workers hold, and their number by type. The results of a step that adds a lease and of one that ends
+ * it may arrive in either order. So each step that adds leases watches which end meanwhile, or they would be held forever.
  */
 export class HeldLeases {
   readonly #byTask = new Map<string, HeldLease>();
@@ -30,8 +29,8 @@ export class HeldLeases {
   readonly #max: number;
 
   /**
-   * Holds all leases unless given how many. Where other nodes hear of ends too, the oldest ones are hardly held any
-   * more, and a heartbeat brings back one that is.
+   * Holds at most `max` leases: in a cluster other nodes end leases too, so the oldest ones are mostly over. A heartbeat
+   * brings back one that is not.
    */
   constructor(max = Infinity) {
     this.#max = max;
@@ -57,7 +56,7 @@ export class HeldLeases {
     if (oldest !== undefined) this.#remove(oldest);
   }
 
-  /** The lease of a task; null when none is held. */
+  /** The lease of a task; null if it has none. */
   leaseOf(id: string): string | null {
     return this.#byTask.get(id)?.leaseId ?? null;
   }
@@ -66,18 +65,18 @@ export class HeldLeases {
     return this.#byTask.get(id)?.leaseId === leaseId;
   }
 
-  /** A lease has ended. Answers it; null when it was not held, such as one that ran out before. */
+  /** Notes that a lease has ended. Returns it; null if it was not held, such as one that expired before. */
   free(lease: LeaseRef): HeldLease | null {
     for (const ended of this.#watches) ended.add(lease.leaseId);
     return this.lapse(lease);
   }
 
-  /** A lease has run out. A heartbeat may revive it, so no watch sees it. Answers as {@link free}. */
+  /** Notes that a lease has expired. A heartbeat may revive it, so no watch sees it. Returns as {@link free}. */
   lapse(lease: LeaseRef): HeldLease | null {
     return this.isHeld(lease) ? this.#remove(lease.id) : null;
   }
 
-  /** A task was cancelled, and with it whatever lease it had. Answers the type of one that was held. */
+  /** Notes that a task was cancelled. Returns the type of its lease; null if it had none. */
   cancel(id: string): string | null {
     for (const ended of this.#watches) ended.add(id);
     return this.#remove(id)?.type ?? null;
@@ -106,7 +105,7 @@ export interface LeaseEnderDeps extends RunDeps {
   readonly freed: (type: string) => void;
 }
 
-/** Ends leases in the store, and tells everybody concerned. */
+/** Ends leases in the store, and notifies the other parts. */
 export class LeaseEnder {
   readonly #deps: LeaseEnderDeps;
 
@@ -146,31 +145,31 @@ export class LeaseEnder {
     const results = await this.#deps.store.endLeases(ends);
     const news = ends.ends.filter((_, i) => results[i]?.isNew === true);
     const lanes = results.flatMap((result) => (result.isNew ? result.lanes : []));
-    for (const end of news) this.tell(end);
+    for (const end of news) this.noteEnd(end);
     if (lanes.length > 0) this.#deps.deliveriesDue(lanes);
     return results;
   }
 
-  /** Tells everybody concerned of a lease that has ended in the store. */
-  tell(end: LeaseEnd): void {
+  /** Notifies the other parts of a lease that has ended in the store. */
+  noteEnd(end: LeaseEnd): void {
     const { held, progress, taskEnded, wake, freed } = this.#deps;
     const lease = end.how === "expired" ? held.lapse(end) : held.free(end);
     const type = lease?.type ?? null;
     progress.delete(end.id);
     this.#deps.log.debug({ task: end.id, how: end.how, next: end.sequel.kind }, "a lease ended");
-    if (end.how !== "released") this.#tellOfRun(end.how, lease);
+    if (end.how !== "released") this.#noteRun(end.how, lease);
     if (end.sequel.kind === "finish") {
       taskEnded(end.id);
       this.#deps.observer?.end?.({ type, state: end.sequel.state });
     }
-    // The type of a lease that had run out before is not known here.
+    // The type of a lease that had expired before is not known here.
     if (end.sequel.kind === "requeue") wake(type ?? undefined);
     else if (type !== null) freed(type);
-    // Another node gave the lease out: whichever type it was of has a place more.
+    // Another node gave the lease out, so its type, which has a free slot now, is not known here.
     else if (this.#deps.cluster.isShared) wake();
   }
 
-  #tellOfRun(outcome: ObservedRun["outcome"], lease: HeldLease | null): void {
+  #noteRun(outcome: ObservedRun["outcome"], lease: HeldLease | null): void {
     const { clock, health, observer } = this.#deps;
     const now = clock.monotonic();
     health.noteRun(outcome === "completed", now);

@@ -22,7 +22,7 @@ interface TaskDispatcherDeps extends RunDeps {
   readonly types: ReadonlyMap<string, TaskType>;
 }
 
-/** The tasks and accounts to which something happened since a claim began, which may have claimed them just before. */
+/** The tasks and accounts that changed since a claim began, which may have claimed them just before. */
 interface ClaimUnderWay {
   /** Ids of tasks. */
   readonly cancelled: Set<string>;
@@ -36,9 +36,9 @@ interface RunUnderWay {
   readonly stopped: AbortController;
   /** The life of this node that claimed it. */
   readonly life: string;
-  /** Monotonic; 0 where nobody wants to know. */
+  /** Monotonic; 0 if not observed. */
   readonly startedAt: number;
-  /** True when it goes back to the queue as if it had not been started: by its account's hold, or because it never was. */
+  /** True if it goes back to the queue as if it had not been started: its account is disabled, or it never was. */
   isUncounted: boolean;
 }
 
@@ -57,8 +57,8 @@ interface TypeQueue {
 }
 
 /**
- * Claims queued tasks, within each type's concurrency, and gives them to their runners. It never polls: a
- * claim follows a wake, or a claim that came back full.
+ * Claims queued tasks, within each type's concurrency, and gives them to their runners. It never polls: a claim follows
+ * a wake, or a claim that came back full.
  *
  *     wake → claim (committed) → run → finish (committed, with its deliveries)
  *                                    → claim (the same commit) → run …
@@ -84,7 +84,7 @@ export class TaskDispatcher implements Part {
     });
   }
 
-  /** Tells that there may be queued tasks, of one type or of any. */
+  /** Notes that tasks may be queued, of one type or of any. */
   wake(type?: string): void {
     for (const queue of this.#queues) {
       if (type !== undefined && queue.type !== type) continue;
@@ -93,12 +93,12 @@ export class TaskDispatcher implements Part {
     }
   }
 
-  /** Tries again what the store could not do. To be called once a second. */
+  /** Retries what the store could not do. To be called once a second. */
   tick(): void {
     for (const queue of this.#queues) this.#pump(queue);
   }
 
-  /** Runs these types in another way from now on; runs under way end as they were begun. Types that it has not stay out. */
+  /** Runs these types in another way from now on; runs in progress end as they began. Ignores types that it does not have. */
   takeTypes(types: ReadonlyMap<string, TaskType>): void {
     for (const queue of this.#queues) {
       const { runner, retries } = types.get(queue.type) ?? queue;
@@ -115,7 +115,7 @@ export class TaskDispatcher implements Part {
     for (const { claims } of this.#queues) for (const { cancelled } of claims) cancelled.add(id);
   }
 
-  /** The number of a task's run that is under way here; null when there is none. */
+  /** The number of a task's run that is in progress here; null if none is. */
   runOf(id: string): number | null {
     return this.#runs.get(id)?.task.runs ?? null;
   }
@@ -140,13 +140,13 @@ export class TaskDispatcher implements Part {
     }
   }
 
-  /** Stops the runs that are not this node's any more, after it was lost as a member; the store has given them away. */
+  /** Stops the runs of an earlier life of this node, which other nodes have taken over. */
   abandon(): void {
     const { cluster, progress } = this.#deps;
     for (const [id, { life, stopped }] of this.#runs) {
       if (!isLifeOver(life, cluster)) continue;
       stopped.abort();
-      // It would be told of the run that another node begins.
+      // It would be reported for the run that another node begins.
       progress.delete(id);
     }
   }
@@ -156,7 +156,7 @@ export class TaskDispatcher implements Part {
     return this.#queues.flatMap(({ type, running: runs }) => (runs > 0 ? { type, runs } : []));
   }
 
-  /** True when nothing runs and nothing is left that it would claim. */
+  /** True if nothing runs and nothing is left that it would claim. */
   isIdle(): boolean {
     const isLeft = !this.#isDraining && this.#queues.some(({ credit }) => credit.isLeft);
     return this.#steps.isNone && !isLeft;
@@ -181,7 +181,7 @@ export class TaskDispatcher implements Part {
   #pump(queue: TypeQueue): void {
     const free = queue.credit.room(queue.running);
     if (this.#isDraining || free === 0 || !this.#deps.cluster.isMember()) return;
-    // When nothing can be written, results must not pile up.
+    // While nothing can be written, results must not pile up.
     if (queue.recording > queue.runner.concurrency) return;
     void this.#steps.track(this.#claim(queue, free).catch(this.#deps.failed));
   }
@@ -214,8 +214,8 @@ export class TaskDispatcher implements Part {
     this.#pump(queue);
   }
 
-  // Whoever told that it was cancelled may have been wrong: nobody else would ever look for a task that a living node
-  // has claimed. The store does nothing to one that was.
+  // The reported cancellation may be wrong, and no other node looks for a task claimed by a live node. The store does
+  // nothing to a task that was cancelled.
   #giveBack(queue: TypeQueue, task: ClaimedTask): void {
     void this.#steps.track(
       this.#putBack({ queue, task, isUncounted: false }).catch(this.#deps.failed),
@@ -252,7 +252,7 @@ export class TaskDispatcher implements Part {
     queue.running++;
     const { signal } = stopped;
     const { progress } = this.#deps;
-    // A runner may go on reporting what nobody asks for any more.
+    // A stopped runner may go on reporting.
     const report: RunOptions["report"] = (said) => {
       if (!signal.aborted && this.#runs.get(id) === run) progress.set(id, said);
     };
@@ -269,8 +269,7 @@ export class TaskDispatcher implements Part {
     }
   }
 
-  // The place is free while the end is written, and the next task for it is claimed in the same commit: a run pays for
-  // one.
+  // The slot is free while the end is written, and the next task for it is claimed in the same commit.
   async #end(run: RunUnderWay, outcome: RunOutcome): Promise<void> {
     const isLost = await isEndedBySupervisor(outcome, () => this.#isDraining);
     if (outcome.kind === "aborted" && outcome.isUnstarted === true) run.isUncounted = true;

@@ -40,17 +40,17 @@ interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"
   readonly mayReap: () => boolean;
 }
 
-// Where nodes share the store: 2 MB.
+// In a cluster: 2 MB.
 const HELD_MAX = 10_000;
 
 /**
- * Where external workers get tasks and bring results (contract §7).
+ * Gives tasks to external workers and takes their results (contract §7).
  *
  *     wake → claim for the first that waits (committed) → heartbeats … → end (committed, with its deliveries)
  *                                                       → run out: the reaper ends it
  *
- * While nothing is queued nothing is asked of the store, however many workers wait. What a worker asks for is rejected
- * with a StoreError when it cannot be done now: it asks again.
+ * While nothing is queued nothing is read from the store, however many workers wait. A request that cannot be done now is
+ * rejected with a StoreError, and the worker sends it again.
  */
 export class WorkerDesk implements Part {
   readonly #deps: WorkerDeskDeps;
@@ -68,7 +68,7 @@ export class WorkerDesk implements Part {
     this.#deps = deps;
     const { isShared } = deps.cluster;
     this.#held = new HeldLeases(isShared ? HELD_MAX : Infinity);
-    // Other nodes give out leases of the same types and hear of ends, so the store counts them.
+    // Other nodes give out leases of the same types too, so the store counts them.
     const countHeld = isShared ? () => 0 : (type: string) => this.#held.countOf(type);
     this.#queues = new WorkerQueues(deps.types, countHeld);
     this.#waiters = new LeaseWaiters(deps.clock);
@@ -81,7 +81,7 @@ export class WorkerDesk implements Part {
     this.#reaper = new LeaseReaper({ ...deps, end: (ends) => this.#ender.end(ends) });
   }
 
-  /** Gives the leases of an earlier process their full time, and learns who holds which. */
+  /** Gives the leases of an earlier process their full time, and reads which task has which. */
   async recover(): Promise<{ readonly held: number }> {
     const { store, clock } = this.#deps;
     // Workers may already bring results.
@@ -96,10 +96,7 @@ export class WorkerDesk implements Part {
     return { held: leases.length };
   }
 
-  /**
-   * Nobody could reach the store for a while, so that leases may have run out unheard: gives them their full time before
-   * the next of them is ended.
-   */
+  /** Gives all leases their full time again: no worker could extend them while the store was out of reach. */
   resume(): void {
     const { store, clock, failed } = this.#deps;
     const step = (): Promise<unknown> =>
@@ -108,28 +105,26 @@ export class WorkerDesk implements Part {
     this.#reaper.pause(this.#steps.track(resumed));
   }
 
-  /** Tells that there may be queued tasks, of one type or of any. */
+  /** Notes that tasks may be queued, of one type or of any. */
   wake(type?: string): void {
     const types = type === undefined ? [...this.#queues.types] : [type];
     for (const each of types) this.#queues.wake(each);
     this.#pump(types);
   }
 
-  /** A task was cancelled: the lease that it had has ended with it. */
+  /** Notes that a task was cancelled, and with it its lease. */
   cancel(id: string): void {
     const type = this.#held.cancel(id);
     if (type !== null) this.#pump([type]);
   }
 
-  /** Ends the leases that have run out, and tries again what the store could not do. To be called once a second. */
+  /** Ends expired leases, and retries claims that the store could not do. To be called once a second. */
   tick(): void {
     this.#reaper.loop.wake();
     this.#pump(this.#queues.types);
   }
 
-  /**
-   * The clock was set; nothing is handed out or taken back until `moved` settles, when the leases have moved with it.
-   */
+  /** Gives out and ends no lease until `moved` settles: the clock was set, and the leases move with it. */
   clockWasSet(moved: Promise<void>): void {
     this.#reaper.pause(moved);
     void moved.finally(() => this.#pump(this.#queues.types));
@@ -140,12 +135,12 @@ export class WorkerDesk implements Part {
     await this.#steps.quiet();
   }
 
-  /** True when no step is under way. Waiting workers and held leases do not count. */
+  /** True if no step is in progress. Waiting workers and held leases do not count. */
   isIdle(): boolean {
     return this.#steps.isNone && this.#reaper.loop.isIdle();
   }
 
-  /** Hands out nothing more and answers all waiting requests; what workers bring is still accepted. */
+  /** Gives out nothing more and ends all waits; results are still accepted. */
   drain(): void {
     this.#isOpen = false;
     this.#reaper.loop.drain();
@@ -157,7 +152,7 @@ export class WorkerDesk implements Part {
     this.drain();
   }
 
-  /** Tells workers from now on that the daemon stops. */
+  /** Reports from now on that the daemon stops, see {@link isDraining}. */
   announceStop(): void {
     this.#isStopping = true;
   }
@@ -167,19 +162,19 @@ export class WorkerDesk implements Part {
     return this.#waiters.countOf(type);
   }
 
-  /** The lease of a task, as far as it is known here; null when there is none. */
+  /** The lease of a task, as far as this node knows; null if it has none. */
   leaseOf(id: string): string | null {
     return this.#held.leaseOf(id);
   }
 
-  /** True while the daemon stops. After a fault it is false, although the desk hands out nothing either. */
+  /** True while the daemon stops. After a fault of the store it is false. */
   get isDraining(): boolean {
     return this.#isStopping;
   }
 
   /**
-   * Claims for a worker. When nothing is queued it waits, for `waitMs` at most, and not for a client that has
-   * disconnected.
+   * Claims for a worker. If nothing is queued it waits, for `waitMs` at most, and no longer than the client is
+   * connected.
    */
   async claim(order: ClaimOrder): Promise<readonly LeasedTask[]> {
     if (!this.#isOpen) return [];
@@ -219,7 +214,7 @@ export class WorkerDesk implements Part {
 
   // One claim for each waiting request, in their order, as long as one may find something.
   #pump(types: Iterable<string>): void {
-    // Asked first: it may tell that the clock was set.
+    // Read first: reading the time may reveal that the clock was set.
     const now = this.#deps.clock.now();
     const isOpen = this.#isOpen && this.#deps.cluster.isMember();
     for (const type of isOpen ? types : []) {
@@ -254,7 +249,7 @@ export class WorkerDesk implements Part {
       this.#pump(types);
       if (isGone && tasks.length > 0) await this.#giveBack(workerId, tasks);
     } catch (error) {
-      // The others wait for the next tick: what the store could not do now, it can hardly do at once.
+      // The others wait for the next tick, which gives the store time.
       poll.fail(error);
       this.#answerOver();
       if (!(error instanceof StoreError) || !error.isPassing) this.#deps.failed(error);
@@ -288,7 +283,7 @@ export class WorkerDesk implements Part {
     }
   }
 
-  // Otherwise nobody would run them until their leases end.
+  // Otherwise they would not run before their leases expire.
   async #giveBack(workerId: number, tasks: readonly LeasedTask[]): Promise<void> {
     const { clock } = this.#deps;
     const ends = tasks.map(toRelease);
@@ -302,14 +297,14 @@ export class WorkerDesk implements Part {
       const order = { leases: beats.map(toRef), workerId, now: clock.now() };
       const outcomes = beats.length === 0 ? [] : await store.extendLeases(order);
       beats.forEach((beat, i) => {
-        if (outcomes[i] === "held") this.#ender.tell(toRelease(beat));
+        if (outcomes[i] === "held") this.#ender.noteEnd(toRelease(beat));
       });
       const live = beats.filter((beat, i) => outcomes[i] === "ok" && !watch.saw(beat));
       await this.#holdAgain({ leases: live, workerId }, watch);
       for (const beat of live) {
         if (beat.progress !== null && this.#held.isHeld(beat)) progress.set(beat.id, beat.progress);
       }
-      // To the worker it is the same: somebody else decides about the task now.
+      // To the worker the lease of a disabled account is lost too.
       return outcomes.map((outcome) => (outcome === "held" ? "lost" : outcome));
     } finally {
       watch.close();
@@ -348,7 +343,7 @@ export class WorkerDesk implements Part {
       kind: "finish",
       ...toFailedEnd({ code: 50010, message, detailText }, moment),
     };
-    // Nothing is decided about a lease that is lost: the store answers so.
+    // The store returns "lost" for such a lease, whatever is decided here.
     if (lease === null || retry === false) return finish;
     const retries =
       retry === true ? Number.POSITIVE_INFINITY : (this.#deps.types.get(lease.type)?.retries ?? 0);

@@ -21,7 +21,7 @@ interface Queue extends WorkerType {
   firstAt: number;
 }
 
-/** A claim that was begun: what to ask of the store, and what {@link WorkerQueues} must know at its end. */
+/** A claim in progress: what to claim from the store, and what {@link WorkerQueues} needs at its end. */
 interface QueueClaims {
   readonly types: readonly LeaseType[];
   readonly shares: readonly { readonly queue: Queue; readonly claim: Claim }[];
@@ -38,7 +38,7 @@ export class WorkerQueues {
   readonly #countHeld: (type: string) => number;
   #claims = 0;
 
-  /** `countHeld` tells how many leases of a type are held, as far as that is known here. */
+  /** `countHeld` returns how many leases of a type are held, as far as this node knows. */
   constructor(types: ReadonlyMap<string, WorkerType>, countHeld: (type: string) => number) {
     this.#countHeld = countHeld;
     this.#queues = new Map(
@@ -53,18 +53,18 @@ export class WorkerQueues {
     return this.#queues.keys();
   }
 
-  /** Tells that there may be queued tasks of a type; types of another kind are ignored. */
+  /** Notes that tasks of a type may be queued; ignores types that are not worker types. */
   wake(type: string): void {
     this.#queues.get(type)?.credit.wake();
   }
 
-  /** True when a claim of this type may find something and has room for it. */
+  /** True if a claim of this type may find tasks and has room for them. */
   canClaim(type: string): boolean {
     const queue = this.#queues.get(type);
     return queue !== undefined && this.#room(queue) > 0;
   }
 
-  /** True when it will soon be better known whether there is work. */
+  /** True while a claim is in progress that will show whether tasks are queued. */
   isClaiming(type: string): boolean {
     return this.#queues.get(type)?.credit.isClaiming ?? false;
   }
@@ -86,7 +86,7 @@ export class WorkerQueues {
 
   /** Ends a claim with the tasks that it brought. Those that are held must be noted in the same turn. */
   end({ shares, max }: QueueClaims, tasks: readonly LeasedTask[]): void {
-    // The tasks of its other types may have left no place for more.
+    // The tasks of its other types may have used up its limit.
     const isCutShort = tasks.length === max || isInputFull(tasks);
     for (const { queue, claim } of shares) {
       const found = tasks.filter(({ type }) => type === queue.type).length;
@@ -94,7 +94,7 @@ export class WorkerQueues {
     }
   }
 
-  /** Ends a claim that the store could not do: nothing is known. */
+  /** Ends a claim that the store could not do. */
   fail({ shares }: QueueClaims): void {
     for (const { queue, claim } of shares) queue.credit.end(claim, NOT_CLAIMED);
   }
@@ -119,18 +119,18 @@ export interface ClaimOrder {
   readonly gone: AbortSignal;
 }
 
-/** A worker's request for tasks that has no answer yet. */
+/** A worker's request for tasks that has no response yet. */
 export interface Poll {
   readonly order: ClaimOrder;
-  /** True while the store claims for it: then only the end of the claim answers it. */
+  /** True while the store claims for it: then only the end of the claim ends it. */
   isClaiming: boolean;
   answer(tasks: readonly LeasedTask[]): void;
   fail(error: unknown): void;
 }
 
 /**
- * The requests of workers that wait for tasks, in the order in which they came. One costs a timer and an entry for each
- * of its types; while nothing is queued nothing happens for it.
+ * The requests of workers that wait for tasks, in their order of arrival. A request costs a timer and an entry for each
+ * of its types. While nothing is queued nothing happens for it.
  */
 export class LeaseWaiters {
   readonly #clock: Clock;
@@ -144,10 +144,10 @@ export class LeaseWaiters {
   }
 
   /**
-   * Waits for an answer. `tellOver` is called when the time is over; then {@link answerOver} may answer. A client that
-   * disconnects gets an empty answer at once.
+   * Waits for tasks. `isOver` is called when the time is over; then {@link answerOver} may end the wait. It ends
+   * immediately without tasks if the client disconnects.
    */
-  wait(order: ClaimOrder, tellOver: () => void): Promise<readonly LeasedTask[]> {
+  wait(order: ClaimOrder, isOver: () => void): Promise<readonly LeasedTask[]> {
     const { waitMs, gone } = order;
     if (gone.aborted) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
@@ -171,8 +171,11 @@ export class LeaseWaiters {
       const tellGone = (): void => {
         if (!poll.isClaiming) poll.answer([]);
       };
-      const timer =
-        waitMs > 0 ? this.#clock.setTimer(waitMs, () => this.#end(poll, tellOver)) : null;
+      const end = (): void => {
+        this.#over.add(poll);
+        isOver();
+      };
+      const timer = waitMs > 0 ? this.#clock.setTimer(waitMs, end) : null;
       if (timer === null) this.#over.add(poll);
       gone.addEventListener("abort", tellGone);
       this.#add(poll);
@@ -190,21 +193,16 @@ export class LeaseWaiters {
     return this.#byType.get(type)?.size ?? 0;
   }
 
-  /** Gives an empty answer to those whose time is over, unless `mayGet` tells that they may still get something. */
+  /** Ends the waits whose time is over without tasks, except while `mayGet` is true for one of their types. */
   answerOver(mayGet: (type: string) => boolean): void {
     for (const poll of this.#over) {
       if (!poll.isClaiming && !poll.order.types.some(mayGet)) poll.answer([]);
     }
   }
 
-  /** Gives an empty answer to all that have no claim under way. */
+  /** Ends all waits without a claim in progress. */
   answerAll(): void {
     for (const poll of this.#all) if (!poll.isClaiming) poll.answer([]);
-  }
-
-  #end(poll: Poll, tellOver: () => void): void {
-    this.#over.add(poll);
-    tellOver();
   }
 
   #add(poll: Poll): void {
@@ -225,18 +223,13 @@ export class LeaseWaiters {
 // As a client that posts does.
 const PATIENCE_MS = 5000;
 
-interface PatienceDeps {
-  readonly clock: Clock;
-  readonly cluster: Pick<Cluster, "isShared">;
-}
-
 /**
- * Settles as the step does. Where nodes share the store, whose server may be out of reach, it rejects with a StoreError
- * of kind `unknown` when that takes too long for a worker that waits; the step goes on.
+ * Settles as the step does. In a cluster, whose PostgreSQL may be out of reach, it rejects with a StoreError of kind
+ * `unknown` if the step takes too long for a worker that waits; the step goes on.
  */
 export async function inTime<Value>(
   step: Promise<Value>,
-  { clock, cluster }: PatienceDeps,
+  { clock, cluster }: { readonly clock: Clock; readonly cluster: Pick<Cluster, "isShared"> },
 ): Promise<Value> {
   if (!cluster.isShared) return step;
   const { promise, reject } = Promise.withResolvers<never>();
