@@ -4,11 +4,11 @@ import { ALONE, shareOfAll, type NodeView } from "../domain/webhook/delivery.ts"
 import type { Lane, LaneRef, LaneShare } from "../store/store.ts";
 import {
   AccountState,
+  AccountTurn,
   HostState,
   LaneState,
   newDueGroups,
   RankHeap,
-  type AccountTurn,
   type LaneQueue,
 } from "./lanes.ts";
 import {
@@ -120,9 +120,8 @@ export class FairQueue {
   /** Forgets what an account has scheduled and ignores more until {@link resume}. Attempts in flight go on. */
   suspend(accountId: number): void {
     this.#suspended.add(accountId);
-    for (const lane of [...(this.#accounts.get(accountId)?.lanes.values() ?? [])]) {
-      this.#forget(lane);
-    }
+    const lanes = [...(this.#accounts.get(accountId)?.lanes.values() ?? [])];
+    for (const lane of lanes) this.#forget(lane);
   }
 
   /** Ends {@link suspend}; what the account has scheduled must then be noted again. */
@@ -180,8 +179,8 @@ export class FairQueue {
   /** Notes what was really started of a share, and what its lane has left. */
   claimed(share: LaneShare, { fresh, retries, bytes }: Load, left: Lane): void {
     this.note(left);
-    const load = { fresh: fresh - share.fresh, retries: retries - share.retries, bytes };
-    this.#add(this.#laneOf(share), load);
+    const more = { fresh: fresh - share.fresh, retries: retries - share.retries, bytes };
+    this.#add(this.#laneOf(share), more);
   }
 
   /** Frees what an attempt held. */
@@ -273,7 +272,7 @@ export class FairQueue {
   #accountOf(id: number): AccountState {
     const known = this.#accounts.get(id);
     if (known !== undefined) return known;
-    const account = new AccountState(id, this.#groups);
+    const account = new AccountState(id);
     this.#accounts.set(id, account);
     return account;
   }
@@ -284,6 +283,8 @@ export class FairQueue {
     if (known !== undefined) return known;
     const host = this.#hosts.get(name) ?? new HostState(name, this.#slotsAt(name));
     const lane = new LaneState(account, host);
+    if (account.lanes.size === 0)
+      account.turns = this.#groups.map((group) => new AccountTurn(group, account.usage));
     this.#lanes++;
     host.lanes++;
     account.lanes.set(name, lane);
@@ -318,6 +319,7 @@ export class FairQueue {
     host.lanes--;
     account.lanes.delete(host.host);
     if (host.lanes === 0) this.#hosts.delete(host.host);
+    if (account.lanes.size === 0) account.turns = [];
     this.#dropUnused(account);
   }
 

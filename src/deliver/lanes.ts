@@ -146,15 +146,14 @@ export class AccountState extends HeapEntry {
   readonly id: number;
   readonly lanes = new Map<string, LaneState>();
   readonly usage = new Usage();
-  /** Its due queues: an entry for each of the groups. */
-  readonly turns: readonly AccountTurn[];
+  /** Its due queues: an entry for each of the groups; empty while it has no lane. */
+  turns: readonly AccountTurn[] = [];
   /** Its healthy hosts, those first that became healthy longest ago. */
   readonly healthy = new Set<string>();
 
-  constructor(id: number, groups: readonly DueGroup[]) {
+  constructor(id: number) {
     super();
     this.id = id;
-    this.turns = groups.map((group) => new AccountTurn(group, this.usage));
   }
 }
 

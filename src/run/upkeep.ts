@@ -26,10 +26,9 @@ interface SweeperDeps extends QueueExpirerDeps, Pick<LoopDeps, "failed"> {
 const BATCH_MAX = 100;
 
 /**
- * Ends tasks that were not started in time. Erases tasks whose retention is over, and
- * what {@link StaleBefore} names, in small batches until nothing is left. Then it gives the space back. Before that it keeps what the clocks show: after a crash, retention continues from there.
- * A sweep that finds the store unable stops and leaves the rest to the next one. Where another node has this role,
- * nothing of it is done here.
+ * Stores the clock readings, from which retention continues after a crash. Ends tasks that were not started in time.
+ * Erases expired tasks and what {@link StaleBefore} names, in small batches until nothing is left, then reclaims the
+ * space. If the store is unable, the sweep stops and the next one goes on. Does nothing while another node has this role.
  */
 export class Sweeper {
   /** Sweeps when it is woken. A drain ends a sweep after its current batch. */
@@ -43,7 +42,7 @@ export class Sweeper {
     this.loop = new Loop({ round: () => this.#sweep(), failed: deps.failed });
   }
 
-  /** Keeps what the clocks show. To be called at the end, when no sweep is going on. */
+  /** Stores the clock readings. To be called at the end, when no sweep is in progress. */
   close(): Promise<void> {
     return this.#unlessUnable(async () => {
       if (!this.#deps.cluster.holds("sweep")) return;
@@ -54,7 +53,7 @@ export class Sweeper {
 
   async #sweep(): Promise<void> {
     const { store, clock, log, cluster } = this.#deps;
-    // The time until it comes back to this node is counted by the one that has it.
+    // The node that has the role counts this time.
     if (!cluster.holds("sweep")) return this.#queue.skip();
     return this.#unlessUnable(async () => {
       await this.#keepClock();
@@ -135,7 +134,7 @@ const SERVED_MS_MAX = HOUR_MS;
 const TYPES_LOGGED_MAX = 10;
 
 /**
- * Ends the tasks that nobody started although they could have been for {@link QueueExpirerDeps.queueDays}. Only the
+ * Ends the tasks that were not started although they could have been for {@link QueueExpirerDeps.queueDays}. Only the
  * time for which the daemon ran counts: a clock that is set, a machine that is off and a daemon that is stopped bring
  * no task nearer to its end.
  */
@@ -231,8 +230,8 @@ interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
 const MINUTES_KEPT_MS = 25 * HOUR_MS;
 
 /**
- * Notes at each round how much waits, and folds old minutes of traffic into hours, a whole hour at once. A round that
- * finds the store unable leaves the rest to the next one. Each of the two is done by the node whose role it is.
+ * Records at each round how much waits, and rolls old minutes of traffic up into hours, a whole hour at once. If the store
+ * is unable, the next round goes on. Each of the two is done by the node that has the role.
  */
 export function createTrafficKeeper(deps: TrafficKeeperDeps): Loop {
   const { store, cluster, clock, log, failed } = deps;
