@@ -144,7 +144,7 @@ export class AnswerReader {
     if (isTooMuch || taken < bytes.length) this.#state = "cut";
   }
 
-  /** Answers how many of the bytes belong to the body. */
+  /** Returns how many of the bytes belong to the body. */
   #takeFramed(bytes: Buffer): number {
     if (this.#chunked !== null) return this.#takeChunks(bytes, this.#chunked);
     const framing = this.#head?.framing;
@@ -333,7 +333,7 @@ class ChunkedBody {
     return this.#state === "complete" || this.#state === "malformed" ? this.#state : "open";
   }
 
-  /** Takes bytes, hands the data in them to `onData`, and answers how many of them belong to the body. */
+  /** Takes bytes, passes the data in them to `onData`, and returns how many of them belong to the body. */
   take(bytes: Buffer, onData: (data: Buffer) => void): number {
     let at = 0;
     while (at < bytes.length && this.state === "open") {

@@ -15,7 +15,7 @@ const TIMED_OUT: Readonly<Record<Stage, string>> = {
 };
 
 /**
- * One attempt under way: its deadline, which covers everything from the name to the status line, and the facts that
+ * One attempt in flight: its deadline, which covers everything from the name to the status line, and the facts that
  * its result states however it ends.
  */
 export class OpenAttempt {
@@ -134,7 +134,7 @@ export class OpenAttempt {
 }
 
 /**
- * The attempts that are under way, in an array whose last element fills the gap that another leaves. A Set would keep
+ * The attempts in flight, in an array whose last element fills the gap that another leaves. A Set would keep
  * finished attempts alive in the tables it has outgrown (see the connection pool).
  */
 export class AttemptsInFlight {
@@ -175,7 +175,7 @@ const NOTHING_HAPPENED = {
   retryAfter: null,
 };
 
-/** Nobody knows whether the receiver got it; that it may come twice is part of the contract (§5). */
+/** It may have reached the receiver, which may get it twice (contract §5). */
 export const INTERRUPTED: AttemptResult = {
   ...NOTHING_HAPPENED,
   outcome: "interrupted",

@@ -44,7 +44,7 @@ interface ClaimsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly suspend: (accountIds: readonly number[]) => void;
 }
 
-// The most lanes that wait for the claim after the one under way, which bounds its transaction with those that it takes.
+// The most lanes that wait for the next claim, which bounds its transaction.
 const WAITING_LANES_MAX = 16;
 // The engine looks once a second for what is due.
 const APART_MS = 1000;
@@ -107,7 +107,7 @@ export class Claims {
     this.#isDraining = true;
   }
 
-  // While a claim is under way, slots for which nothing was prefetched are left to those who have a turn at its end.
+  // While a claim is in progress, slots for which nothing was prefetched are left to those who have a turn at its end.
   #mayTake(): boolean {
     if (this.#prefetched.isEmpty) return !this.#isDraining && !this.#isClaiming;
     return this.#shares.size < WAITING_LANES_MAX;

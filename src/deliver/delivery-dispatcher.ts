@@ -73,7 +73,7 @@ const HEALTHY_FOR_MS = DAY_MS;
  *     due → claim (committed) → judge, resolve, sign, send → decide → record (committed) → …
  *
  * An attempt is in flight on disk before its first packet, and its end is written before what its lane starts
- * next: a crash in between leaves it `interrupted`, to be sent again at once.
+ * next: a crash in between leaves it `interrupted`, to be sent again immediately.
  */
 export class DeliveryDispatcher implements Part {
   readonly #deps: DeliveryDispatcherDeps;
@@ -103,7 +103,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   /**
-   * Records what an earlier process left in flight as interrupted, and learns what is scheduled and which hosts
+   * Records what an earlier process left in flight as interrupted, and reads what is scheduled and which hosts
    * answered lately.
    */
   async recover(): Promise<{ readonly interrupted: number }> {
@@ -117,7 +117,7 @@ export class DeliveryDispatcher implements Part {
     return { interrupted };
   }
 
-  /** Records what was left in flight as interrupted, to be sent again at once. Answers how many attempts that were. */
+  /** Records what was left in flight as interrupted, to be sent again immediately. Returns the number of attempts. */
   async takeUp(left: LeftWork): Promise<number> {
     const attempts = await persist(() => this.#deps.store.listInFlight(left), this.#deps);
     await Promise.all(attempts.map((attempt) => this.#recordUnsent(attempt, INTERRUPTED)));
@@ -132,12 +132,12 @@ export class DeliveryDispatcher implements Part {
     this.pump();
   }
 
-  /** Learns what is scheduled anywhere. */
+  /** Reads what is scheduled anywhere. */
   async lookAtAll(): Promise<void> {
     this.#notice(await this.#readLanes("all"));
   }
 
-  /** Learns what became due in this time, whoever scheduled it. */
+  /** Reads what became due in this time, at whatever node it was scheduled. */
   async lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void> {
     const { store } = this.#deps;
     this.#notice(await persist(() => store.listDueLanes(interval), this.#deps));
@@ -153,13 +153,13 @@ export class DeliveryDispatcher implements Part {
     this.#life = cluster.self;
   }
 
-  /** Tells that these lanes have a first attempt due now. */
+  /** Notes that these lanes have a first attempt due now. */
   wake(lanes: readonly LaneRef[]): void {
     this.#noteDue(lanes, "fresh");
     this.pump();
   }
 
-  /** Tells that these lanes have an attempt due now, a first one or a retry. */
+  /** Notes that these lanes have an attempt due now, a first one or a retry. */
   wakeAny(lanes: readonly LaneRef[]): void {
     this.#noteDue(lanes, "retries");
     this.wake(lanes);
@@ -174,7 +174,7 @@ export class DeliveryDispatcher implements Part {
     this.#takeBack();
   }
 
-  /** How much is scheduled and under way. */
+  /** How much is scheduled and in flight. */
   get gauge(): LaneGauge {
     return this.#queue.gauge;
   }
@@ -210,7 +210,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   /**
-   * Tells that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
+   * Notes that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
    * retry of 5 minutes comes 5 minutes after the failure, whatever the wall clock shows. Nothing is claimed until that
    * is on disk; then this settles. Another node's role is given some seconds for it.
    */
@@ -315,7 +315,7 @@ export class DeliveryDispatcher implements Part {
     }
   }
 
-  // A body of megabytes is put together and signed twice, which takes up to 20 ms; nobody else should wait for that.
+  // A body of megabytes is put together and signed twice, which takes up to 20 ms of this thread; the store does it elsewhere.
   async #requestOf(attempt: ClaimedAttempt): Promise<WebhookRequest<string | Uint8Array> | null> {
     if (attempt.largeBytes === null) return webhookRequest(attempt);
     return persist(() => this.#deps.store.makeLargePostback(attempt), this.#deps);

@@ -32,7 +32,7 @@ export type Exchange =
   /** It was cut off before there was a status. */
   | { readonly kind: "cut" };
 
-/** Whoever may cut an exchange off. */
+/** What may cut an exchange off. */
 interface ExchangeLimit {
   readonly isCut: boolean;
   /** Calls back at most once, when it is cut; null forgets who was to be called. */

@@ -9,7 +9,7 @@ import { codeOf } from "../domain/error.ts";
 export const CLOSED = "connection was closed without an answer";
 const UNTRUSTED = "certificate is not trusted";
 
-/** Nobody listens there. */
+/** No process listens there. */
 export const CONNECTION_REFUSED = "connection was refused";
 
 const CONNECT_FAILURES: ReadonlyMap<string, string> = new Map([
@@ -68,7 +68,7 @@ export function answerFailure(error: unknown): string {
   return code.startsWith("HPE_") ? "answer is not valid HTTP" : "connection failed";
 }
 
-/** True for an error that explains why TLS did not come about, whatever was under way when it occurred. */
+/** True for an error that explains why TLS did not come about, whatever was in progress when it occurred. */
 export function isTlsFailure(error: unknown): boolean {
   const code = codeOf(error) ?? "";
   // EPROTO: the other side does not speak TLS. A reset connection may have been of any kind.

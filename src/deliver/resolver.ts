@@ -97,13 +97,13 @@ export class Resolver {
       return CUT_SHORT;
     }
     const lookUp = this.#young(this.#lookUps, host) ?? this.#begin(host);
-    // An attempt that joins another's look-up gives its place back at once.
+    // An attempt that joins another's look-up gives its slot back immediately.
     if (lookUp.end === null) lookUp.end = end;
     else end();
     return await untilAborted(lookUp.resolution, signal);
   }
 
-  /** Ends what is under way; every later call fails. To be called when nothing is sent any more. */
+  /** Ends all look-ups; every later call fails. To be called when nothing is sent any more. */
   close(): void {
     this.#isClosed = true;
     this.#dns.cancel();
@@ -232,7 +232,7 @@ function untilAborted(pending: Promise<Resolution>, signal: AbortSignal): Promis
 }
 
 /**
- * Makes a function that answers the addresses that the hosts file lists for a host (lower case), in the file's order;
+ * Makes a function that returns the addresses that the hosts file lists for a host (lower case), in the file's order;
  * none when it lists none, or cannot be read. It reads the file at its first call, and again within 100 ms of a change.
  */
 function openHostsFile(path: string, clock: Clock): (host: string) => readonly string[] {
@@ -302,7 +302,7 @@ function readLines(path: string): readonly string[] {
 /** The owner of look-ups, which are counted together; null is the daemon's own. */
 type LookUpOwner = number | null;
 
-/** An owner's look-ups, under way and waiting. */
+/** An owner's look-ups, in progress and waiting. */
 interface Line {
   underWay: number;
   readonly waiting: Set<() => void>;
@@ -316,12 +316,12 @@ const UNDER_WAY_MAX = 128;
 const TIMES_LEFT = 3;
 
 /**
- * Limits the look-ups under way and lets owners take turns. The owner with the fewest under way is next; among
+ * Limits the look-ups in progress and lets owners take turns. The owner with the fewest in progress is next; among
  * equals, the one that has waited longest. An account with a thousand names that nobody answers for delays its own
  * look-ups only.
  */
 export class LookUpTurns {
-  /** The owners with look-ups under way or waiting, in the order of their last turns. */
+  /** The owners with look-ups in progress or waiting, in the order of their last turns. */
   readonly #lines = new Map<LookUpOwner, Line>();
   #underWay = 0;
 

@@ -39,7 +39,7 @@ interface ServiceGet {
   readonly headers: Readonly<Record<string, string>>;
   /** The most bytes that a 2xx answer may hold; exactly so many are accepted. */
   readonly bytesMax: number;
-  /** Ends the request at once. */
+  /** Ends the request immediately. */
   readonly signal: AbortSignal;
 }
 
@@ -61,7 +61,7 @@ export interface ServiceClient {
   post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
   /** Sends a GET, under the same rules. */
   get(url: URL, get: ServiceGet): Promise<ServiceAnswer>;
-  /** Closes every connection; requests under way end as `unreachable`. */
+  /** Closes every connection; requests in progress end as `unreachable`. */
   close(): void;
 }
 
@@ -290,7 +290,7 @@ function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
 }
 
 /**
- * Limits the requests at once; the others wait in their order. An agent has a queue of its own, but it opens
+ * Limits the concurrent requests; the others wait in their order. An agent has a queue of its own, but it opens
  * connections for requests that were destroyed while they waited in it, and hands them out half dead (Node 24.21).
  */
 class Turns {

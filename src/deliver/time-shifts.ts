@@ -44,7 +44,7 @@ export class TimeShifts {
   }
 
   /**
-   * Lets nothing wait for longer than a retry does. Nobody noticed a clock that was set while the daemon was stopped,
+   * Lets nothing wait for longer than a retry does. A clock that was set while the daemon was stopped went unnoticed,
    * and a clock that was wrong by years at the start is soon set right, which moves what waits.
    */
   async hasten(): Promise<void> {

@@ -19,12 +19,12 @@ export interface Finding {
 /** The result of a claim that the store could not do: nothing is known. */
 export const NOT_CLAIMED: Finding = { found: 0, isCutShort: true };
 
-// More claims at once than a commit serves would only wait for the next one.
+// More concurrent claims than a commit serves would only wait for the next commit.
 const CLAIMS_MAX = 64;
 
 /**
- * Decides how many tasks of a type may be claimed now, whoever runs them: its concurrency, minus the held tasks and
- * those that claims under way may bring, as long as there may be tasks that no claim under way will find.
+ * Decides how many tasks of a type may be claimed now, by a runner or by workers: its concurrency, minus the held
+ * tasks and those that claims in progress may bring, while tasks may be queued that no claim in progress will find.
  *
  * A wake reports one task, and a claim is expected to find as many of those as it asks for. A claim that comes back
  * full allows for twice as many, so that a long queue soon serves everyone who can run something; a claim that leaves
@@ -32,9 +32,9 @@ const CLAIMS_MAX = 64;
  */
 export class ClaimCredit {
   #concurrency: number;
-  /** How many tasks may be queued, as far as is known, besides those that claims under way will find. */
+  /** How many tasks may be queued, as far as is known, besides those that claims in progress will find. */
   #tasks = 0;
-  /** The places that claims under way may fill. */
+  /** The slots that claims in progress may fill. */
   #reserved = 0;
   #claims = 0;
   #wakes = 0;

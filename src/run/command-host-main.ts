@@ -56,7 +56,7 @@ function tell(message: MessageFromHost): void {
 const leave = (): never => process.exit();
 process.stdin.on("close", leave);
 process.stdout.on("error", leave);
-// A supervisor sends these signals to every process. The daemon answers them, by its messages to this one.
+// A supervisor sends these signals to every process. The daemon reacts to them and sends messages to this process.
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => {});
 // As in main.ts: otherwise Node would open its debugger.
 process.on("SIGUSR1", () => {});

@@ -111,7 +111,7 @@ function isJson(text: string): boolean {
 // A note of 255 characters is at most 3 KiB as JSON, every one of them escaped as a surrogate pair.
 const LINE_BYTES_MAX = 4096;
 
-// Of all lines that came at once only the last report counts. Looking a few lines back finds a report that other text
+// Of all lines that came together only the last report counts. Looking a few lines back finds a report that other text
 // follows; a flood of such text costs no more than this.
 const LOOKS_BACK_MAX = 4;
 

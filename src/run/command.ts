@@ -68,7 +68,7 @@ export function createCommandRunner(options: CommandRunnerOptions): Runner {
 }
 
 const TASK_ID = "POSTBACKD_TASK_ID";
-// As OpenTelemetry's libraries read them in a process that somebody started.
+// As OpenTelemetry's libraries read them in a process of theirs.
 const TRACEPARENT = "TRACEPARENT";
 const TRACESTATE = "TRACESTATE";
 

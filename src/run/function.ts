@@ -29,10 +29,10 @@ interface FunctionRunnerOptions extends RunBounds {
  * The runner of functions (contract §6, embedded use). Everything that a function does is an outcome: its value
  * becomes the result, see {@link toFunctionResult}; an error or a rejection becomes a failed run.
  *
- * Nobody can end a function from outside. At a timeout or an abort its signal is aborted and the run ends at once, as
- * far as the daemon is concerned: its place is free, and whatever the function still returns, throws or reports is
- * dropped. So here, and only here, a part of a run may be left when `run` has resolved: a function that ignores its
- * signal. A place that is kept until the function settles would be lost for ever to a promise that never does.
+ * A function cannot be ended from outside. At a timeout or an abort its signal is aborted, and for the daemon the run
+ * ends immediately: its slot is free, and what the function still returns, throws or reports is dropped. So here, and
+ * only here, a part of a run may be left when `run` has resolved: a function that ignores its signal. A slot that is kept
+ * until the function settles would be lost forever to a promise that never does.
  */
 export function createFunctionRunner(options: FunctionRunnerOptions): Runner {
   return {
@@ -59,7 +59,7 @@ function runToEnd(
       signal.removeEventListener("abort", onAbort);
       resolve(outcome);
     };
-    // The outcome comes first: the function may react to its signal at once.
+    // The outcome comes first: the function may react to its signal immediately.
     const onAbort = (): void => {
       end({ kind: "aborted" });
       abort.abort(signal.reason);

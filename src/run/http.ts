@@ -150,7 +150,7 @@ const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 /**
  * Decides what follows from an answer. The body of a 2xx becomes the result by the rule for a command's stdout,
  * whatever its Content-Type says, with one exception: a body that is declared as JSON and is not JSON fails the run,
- * because nobody meant to send it as text. A compressed body fails it too: the request asked for a plain one.
+ * because it was not meant as text. A compressed body fails it too: the request asked for a plain one.
  */
 async function judgeAnswer(answer: ServiceAnswer, options: Judging): Promise<AnswerVerdict> {
   const { facts, bytesMax } = options;
@@ -239,7 +239,7 @@ function secretsOf(url: URL, headers: Readonly<Record<string, string>>): readonl
 }
 
 /**
- * The beginning of a body as well-formed text of at most 4 KiB, for whoever posted the task. A service that fails may
+ * The beginning of a body as well-formed text of at most 4 KiB, for the client that posted the task. A service that fails may
  * show the request it got, as debug pages do: `secrets`, the longest of them first, are struck out. `body` should be
  * longer than the text that is shown, so that the limit cuts no secret in two and shows a part of it.
  */
@@ -271,7 +271,7 @@ interface ServiceWatchOptions {
 const AWAY_MS = 10_000;
 
 /**
- * Tells the operator that a service is away: once, when no request has settled a run for 10 s, and once when one does
+ * Logs that a service is away: once, when no request has settled a run for 10 s, and once when one does
  * again, however many tasks wait for it.
  */
 export class ServiceWatch {

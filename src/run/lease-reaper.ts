@@ -85,7 +85,7 @@ export class LeaseReaper {
       due.forEach((lease, i) => this.#note(lease, ends[i], ended[i]));
       return ended;
     });
-    // When none of them counts, heartbeats have come: looking again at once would go on for ever.
+    // If none of them counts, heartbeats have come: another look now would find the same leases.
     return due.length === BATCH_MAX && results !== null && results.some(({ isNew }) => isNew);
   }
 

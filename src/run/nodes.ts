@@ -30,7 +30,7 @@ export class OtherNodes {
   /** Looks for what the others left to this node. To be woken once a second. */
   readonly look: Loop;
   /**
-   * Takes up what ended nodes left, and learns what is scheduled at hosts of which this node may have a share now. To be
+   * Takes up what ended nodes left, and reads what is scheduled at hosts of which this node may have a share now. To be
    * woken at each change of the nodes, and once a minute.
    */
   readonly change: Loop;
@@ -107,7 +107,7 @@ interface ProgressBoardDeps extends Pick<LoopDeps, "failed"> {
 export class ProgressBoard {
   /** By the task's id. */
   readonly known = new Map<string, TaskProgress>();
-  /** Tells the other nodes what is new. To be woken once a second. */
+  /** Shares with the other nodes what is new. To be woken once a second. */
   readonly tell: Loop;
   readonly #deps: ProgressBoardDeps;
   /** The progress that was told of this node's own runs. */
@@ -123,7 +123,7 @@ export class ProgressBoard {
     return this.known.get(id) ?? null;
   }
 
-  /** Answers what tells the progress of these tasks, wherever it was reported. */
+  /** Returns a function with the progress of these tasks, at whatever node it was reported. */
   async find(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
     const { store } = this.#deps;
     const elsewhere = store.cluster.isShared ? ids.filter((id) => !this.#isOwn(id)) : [];
@@ -167,7 +167,7 @@ export class ProgressBoard {
     return this.#deps.runOf(id) !== null;
   }
 
-  // Progress that is told late must not be taken for the progress of whoever runs the task by then.
+  // Progress that is shared late must not be taken for that of a later run.
   #reporterOf(id: string): ReportedProgress["by"] | null {
     const run = this.#deps.runOf(id);
     if (run !== null) return { run };

@@ -134,7 +134,7 @@ export class ProcessGroup {
   async #emptied(): Promise<void> {
     let waitMs = LOOK_AGAIN_MS_MIN;
     let lingeredMs = 0;
-    // Ask the system first: it is one call, and nearly always nobody is left.
+    // Ask the system first: it is one call, and the group is nearly always empty.
     while (this.#signal(0) && (await hasRunningMember(this.#deps.pid))) {
       if (lingeredMs >= LINGER_MS) return;
       await wait(waitMs, { clock: this.#deps.clock });
@@ -159,7 +159,7 @@ export class ProcessGroup {
     linger.cancel();
     if (progress.closed) return;
     // Output written before the end has arrived by then. A process that left the group and holds only this descriptor
-    // is not waited for: nobody needs its reports any more.
+    // is not waited for: its reports are not needed any more.
     await new Promise((resolve) => setImmediate(resolve));
     progress.destroy();
   }

@@ -18,7 +18,7 @@ const LOOKS_PER_TURN = 32;
 
 /**
  * Whether a process of the group runs. A process that has ended and waits for its parent to notice (a zombie) does
- * not run, yet it can be signalled, for ever where process 1 of a container reaps nobody. Also true where there is no
+ * not run, yet it can be signalled, forever if process 1 of a container reaps no zombies. Also true where there is no
  * /proc to ask.
  */
 export async function hasRunningMember(processGroupId: number): Promise<boolean> {
@@ -112,10 +112,10 @@ export function runMark(owner: string): string | null {
 
 /**
  * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running: those of this user
- * whose environment bears the owner's mark and whose starter is gone. It looks again until nobody is left, because
+ * whose environment bears the owner's mark and whose starter is gone. It looks again until none is left, because
  * they may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an
  * orphan: this process and those above it, processes of living starters and of other owners, and programs that have
- * overwritten their environment. Nothing happens where there is no /proc. Tells how many processes it ended, and how
+ * overwritten their environment. Nothing happens where there is no /proc. Returns how many processes it ended, and how
  * many are left because the system keeps them in an uninterruptible wait.
  */
 export async function endOrphans({ owner }: { readonly owner: string }): Promise<{

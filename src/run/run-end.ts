@@ -9,7 +9,7 @@ import { type TaskProgress } from "../domain/task/run.ts";
 import type { ClaimedTask, Cluster, LaneRef, RunEnd } from "../store/store.ts";
 import type { RunOutcome } from "./runner.ts";
 
-/** The means of whoever ends runs, and whom it tells. */
+/** What the parts that end runs need. */
 export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly clock: SteadyClock;
   readonly cluster: Pick<Cluster, "self" | "isMember" | "isShared" | "holds" | "membership">;
@@ -27,7 +27,7 @@ export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
 }
 
-/** Tells the observer of a run that a claim began. */
+/** Reports to the observer a run that a claim began. */
 export function tellStart(
   { type, queuedAt }: Pick<ClaimedTask, "type" | "queuedAt">,
   { observer, clock }: Pick<RunDeps, "observer" | "clock">,

@@ -60,7 +60,7 @@ export async function isEndedBySupervisor(
 /** Facts of a failed run, shown to the client as `error.detail`. */
 export type RunFailureDetail = Readonly<Record<string, string | number | null>>;
 
-/** Runs tasks of one type. The caller keeps the number of runs at once within `concurrency`. */
+/** Runs tasks of one type. The caller keeps the number of concurrent runs within `concurrency`. */
 export interface Runner {
   readonly concurrency: number;
   /**

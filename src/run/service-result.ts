@@ -30,7 +30,7 @@ export type ResultParser = Offload<typeof RESULT_PARSES>;
 // The same limit as for bodies of requests, see http/long-parses.ts.
 const SHORT_BYTES_MAX = 64 * 1024;
 
-/** Reads a short body here, and a long one where it holds up nobody. */
+/** Parses a short body here, and a long one in the parser's thread. */
 export async function parseServiceAnswer(
   body: Uint8Array,
   { bytesMax, parser, owner }: ServiceParsing,

@@ -128,8 +128,8 @@ interface QueueExpirerDeps extends Pick<
 
 // However long tasks may wait, there are hardly more marks than this.
 const MARKS_MAX = 720;
-// A minute lies between two sweeps. Anything longer than this was a pause of the machine, in which nobody could start a
-// task.
+// A minute lies between two sweeps. Anything longer than this was a pause of the machine, in which no task
+// could be started.
 const SERVED_MS_MAX = HOUR_MS;
 const TYPES_LOGGED_MAX = 10;
 
@@ -230,7 +230,7 @@ interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
 const MINUTES_KEPT_MS = 25 * HOUR_MS;
 
 /**
- * Records at each round how much waits, and rolls old minutes of traffic up into hours, a whole hour at once. If the store
+ * Records at each round how much waits, and rolls old minutes of traffic up into hours, a whole hour in one write. If the store
  * is unable, the next round goes on. Each of the two is done by the node that has the role.
  */
 export function createTrafficKeeper(deps: TrafficKeeperDeps): Loop {

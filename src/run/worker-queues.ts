@@ -5,7 +5,7 @@ import { type Claim, ClaimCredit, NOT_CLAIMED, isInputFull } from "./claim-credi
 
 /** A type whose tasks external workers claim. */
 export interface WorkerType {
-  /** The most leases held at once. */
+  /** The most leases held concurrently. */
   readonly concurrency: number;
   readonly retries: number;
   /** How long a lease holds without a heartbeat. */
@@ -182,7 +182,7 @@ export class LeaseWaiters {
     });
   }
 
-  /** The first request that waits for this type and has no claim under way. */
+  /** The first request that waits for this type and has no claim in progress. */
   first(type: string): Poll | null {
     for (const poll of this.#byType.get(type) ?? []) if (!poll.isClaiming) return poll;
     return null;
