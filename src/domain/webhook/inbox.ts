@@ -1,5 +1,6 @@
 import { toLoopback } from "../address/address.ts";
 import { DAY_MS } from "../clock/duration.ts";
+import { isJsonObject } from "../json/json.ts";
 import { type Rule, listOf, rule } from "../rule.ts";
 
 /** How a receiver for tests answers a message. */
@@ -75,21 +76,13 @@ export const PLAIN_ANSWER: ScriptedAnswer = {
 const NAMES: readonly string[] = ["status", "headers", "body", "after_ms"];
 
 function readAnswer(raw: unknown): ScriptedAnswer | null {
-  if (typeof raw !== "object" || raw === null || Array.isArray(raw)) return null;
-  if (!Object.keys(raw).every((name) => NAMES.includes(name))) return null;
-  const { status, headers: given = {}, body = "", after_ms: afterMs = 0 } = { ...EMPTY, ...raw };
+  if (!isJsonObject(raw) || !Object.keys(raw).every((name) => NAMES.includes(name))) return null;
+  const { status, headers: given = {}, body = "", after_ms: afterMs = 0 } = raw;
   const headers = readHeaders(given);
   if (!isWithin(status, STATUS) || !isWithin(afterMs, { min: 0, max: AFTER_MS_MAX })) return null;
   if (headers === null || typeof body !== "string") return null;
   return { kind: "answer", status, headers, body, afterMs };
 }
-
-const EMPTY: Readonly<Record<"status" | "headers" | "body" | "after_ms", unknown>> = {
-  status: undefined,
-  headers: undefined,
-  body: undefined,
-  after_ms: undefined,
-};
 
 function isWithin(value: unknown, { min, max }: typeof STATUS): value is number {
   return Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max;
@@ -101,7 +94,7 @@ const OF_SERVER: ReadonlySet<string> = new Set([
 ]);
 
 function readHeaders(raw: unknown): Readonly<Record<string, string>> | null {
-  if (typeof raw !== "object" || raw === null || Array.isArray(raw)) return null;
+  if (!isJsonObject(raw)) return null;
   const headers: [string, string][] = [];
   for (const [name, value] of Object.entries(raw)) {
     const isName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/.test(name);
