@@ -11,11 +11,12 @@ import {
   requirePinnedNode,
   version,
 } from "./manifest.ts";
-import { makeArchive, packageParts, sourceDate, writeSums } from "./package/archive.ts";
+import { makeArchive, packageParts, writeSums } from "./package/archive.ts";
 import { billOfMaterials } from "./package/contents.ts";
 import { givenMaintainer, makeDeb } from "./package/deb.ts";
 import { fetchNode } from "./package/node.ts";
 import { makeNpmPackage } from "./package/npm.ts";
+import { sourceDate } from "./package/staging.ts";
 
 /**
  * Makes what is published, in `dist/packages/`: an archive and a Debian package for each platform, npm's package, what

@@ -6,7 +6,7 @@ import { z } from "zod";
 
 import { sqliteVersion } from "../../src/store/sqlite/machine/connection.ts";
 import { ROOT, nodeVersion, version } from "../manifest.ts";
-import { runTool } from "./archive.ts";
+import { runTool } from "./staging.ts";
 
 const LOCK = z.object({
   packages: z.record(

@@ -5,13 +5,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
 import { type Platform, ROOT, version } from "../manifest.ts";
-import {
-  type PackageFile,
-  type PackageOrder,
-  type PackageParts,
-  runTool,
-  stage,
-} from "./archive.ts";
+import { type PackageOrder, type PackageParts } from "./archive.ts";
+import { type PackageFile, runTool, stage } from "./staging.ts";
 
 const DEBIAN = join(ROOT, "deploy", "debian");
 const DOC = "usr/share/doc/postbackd";

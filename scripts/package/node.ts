@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 import { type Platform, ROOT, nodeVersion } from "../manifest.ts";
-import { runTool } from "./archive.ts";
+import { runTool } from "./staging.ts";
 
 /**
  * What the packages of npm that hold the pinned Node for each platform must be. npm installs only the one of the machine

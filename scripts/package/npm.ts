@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 
 import { ROOT, version } from "../manifest.ts";
-import { packFiles, type PackageFile } from "./archive.ts";
+import { type PackageFile, packFiles } from "./staging.ts";
 
 /** What goes into npm's package, beside what `npm run build` made. */
 export interface NpmOrder {

@@ -7,7 +7,7 @@ import { type MessageServer, webhookUrls } from "../kit/receiver.ts";
 import { Client } from "../soak/client.ts";
 import { faultOf, inspectAnytime } from "../soak/inspection.ts";
 import { finish, judgeFinished } from "../soak/verdict.ts";
-import type { PromisesAt } from "./promises-at.ts";
+import type { PromisesAt } from "./power-cut-run.ts";
 import { HABIT } from "./recording.ts";
 
 /** How a daemon got on with what a power cut had left. */

@@ -4,13 +4,12 @@ import { basename, join } from "node:path";
 
 import { Random } from "../kit/random.ts";
 import { openReceiver } from "../kit/receiver.ts";
-import type { Ledger } from "../soak/ledger.ts";
-import { CutChoice, type Occasion } from "./cut-choice.ts";
-import { imageAt, writeImage, type PowerCut } from "./disk-image.ts";
+import { type Cancel, type Post, bookPost } from "../soak/client.ts";
+import { Ledger } from "../soak/ledger.ts";
 import { DiskRecord } from "./disk-record.ts";
-import { checkImage, type ImageVerdict } from "./image-check.ts";
-import { promisesAt, type PromisesAt } from "./promises-at.ts";
-import { statusOf, type Recording } from "./recording.ts";
+import { type DiskChange, type PowerCut, imageAt, writeImage } from "./disk.ts";
+import { type ImageVerdict, checkImage } from "./image-check.ts";
+import { type HistoryEntry, type Recording, statusOf } from "./recording.ts";
 
 /** How many images to judge. */
 export interface PowerCutOptions {
@@ -118,4 +117,178 @@ function keepEvidence(
   };
   writeFileSync(join(folder, "verdict.json"), `${JSON.stringify({ judged, promised }, null, 2)}\n`);
   return folder;
+}
+
+/** The promises of a daemon at the moment of the power cut. */
+export interface PromisesAt {
+  /** Whether there was an account. Without one nothing was promised. */
+  readonly hasAccount: boolean;
+  readonly ledger: Ledger;
+  /** The requests that its clients have to repeat, and some that were answered already. */
+  readonly works: readonly (Post | Cancel)[];
+  readonly revokedKeys: ReadonlySet<string>;
+  /** Keys that nobody had tried to revoke. */
+  readonly validKeys: ReadonlySet<string>;
+  /** When daemons had ended without being asked to, the power cut included; in epoch milliseconds. */
+  readonly killedAt: readonly number[];
+}
+
+// So many answered posts are repeated, the newest: the latest writes are in danger.
+const REPEATED_POSTS = 20;
+
+/** Reads in a recording what a daemon had promised at that place on its time line. */
+export function promisesAt(recording: Recording, record: DiskRecord, cut: number): PromisesAt {
+  const { lives, file, history } = recording;
+  const cutAt = record.timeOf(cut);
+  const before = history.filter((entry) => isBefore(entry, { record, cut, cutAt }));
+  const keys = { revokedKeys: new Set<string>(), validKeys: new Set<string>() };
+  const book = { ledger: new Ledger(), posts: new Map<string, Post>(), ...keys };
+  for (const entry of before) takeEntry(entry, { ...book, account: file.account, cutAt });
+  const kills = lives.flatMap(({ killedAt }) => killedAt ?? []);
+  return {
+    ...keys,
+    ledger: book.ledger,
+    works: unansweredWorks([...book.posts.values()], before),
+    // The account is promised when the command that makes it is over.
+    hasAccount: cut > (record.lifeStarts[1] ?? Infinity),
+    killedAt: [...kills.filter((at) => at < cutAt), cutAt],
+  };
+}
+
+function takeEntry(
+  entry: HistoryEntry,
+  book: Pick<PromisesAt, "ledger"> & {
+    readonly posts: Map<string, Post>;
+    readonly revokedKeys: Set<string>;
+    readonly validKeys: Set<string>;
+    readonly account: Recording["file"]["account"];
+    readonly cutAt: number;
+  },
+): void {
+  const { ledger, posts, account, cutAt } = book;
+  switch (entry.kind) {
+    case "post":
+      posts.set(entry.key, { ...entry, ids: null, wasCutOff: true });
+      break;
+    case "accepted": {
+      const post = posts.get(entry.key);
+      if (post === undefined) throw new Error(`${entry.key} was answered before it was sent`);
+      Object.assign(post, { ids: entry.ids, wasCutOff: false });
+      bookPost(post, { ledger, apiKey: account.key });
+      break;
+    }
+    case "cancelled":
+      if (entry.hasRun) ledger.owe(entry.id);
+      else ledger.cancel(entry.id, { sentAt: cutAt, acknowledgedAt: cutAt });
+      break;
+    case "finished":
+      ledger.finished.set(entry.id, entry.text);
+      if (entry.isCollected) ledger.collected.add(entry.id);
+      break;
+    case "delivered":
+      ledger.delivered.add(entry.webhookId);
+      break;
+    case "key-made":
+      book.validKeys.add(entry.key);
+      break;
+    case "key-revocation":
+      book.validKeys.delete(entry.key);
+      break;
+    case "key-revoked":
+      book.revokedKeys.add(entry.key);
+      break;
+    case "webhook":
+      ledger.receive(entry.webhook, { status: entry.status, secret: account.webhookSecret });
+      break;
+  }
+}
+
+function unansweredWorks(
+  posts: readonly Post[],
+  before: readonly HistoryEntry[],
+): PromisesAt["works"] {
+  const answered = before.flatMap((entry) => (entry.kind === "cancelled" ? [entry.id] : []));
+  const isAnswered = new Set(answered);
+  const accepted = posts.filter(({ ids }) => ids !== null);
+  const cancels = accepted
+    .flatMap(({ ids, tasks }) => ids?.filter((_, i) => tasks[i]?.cancelAfterMs !== null) ?? [])
+    .filter((id) => !isAnswered.has(id))
+    .map((id) => ({ kind: "cancel", id, dueAt: 0 }) as const);
+  const unanswered = posts.filter(({ ids }) => ids === null);
+  return [...unanswered, ...accepted.slice(-REPEATED_POSTS), ...cancels];
+}
+
+/** False for an entry from after the power cut. */
+function isBefore(
+  entry: HistoryEntry,
+  {
+    record,
+    cut,
+    cutAt,
+  }: { readonly record: DiskRecord; readonly cut: number; readonly cutAt: number },
+): boolean {
+  if ("sentAt" in entry) return entry.sentAt <= cutAt;
+  const what =
+    entry.kind === "webhook"
+      ? `${entry.webhook.taskId}-${entry.webhook.kind} ${entry.webhook.attempt}`
+      : entry.requestId;
+  const place = record.said.get(what);
+  if (place === undefined) throw new Error(`strace did not see the daemon write ${what}`);
+  return place < cut;
+}
+
+/**
+ * When the power is cut: right after the daemon answered or sent a webhook, after one of the first of these of a start,
+ * at any change of a file, in a checkpoint, or where a file is made, removed, cut short or begun anew.
+ */
+export type Occasion = keyof typeof OCCASIONS;
+
+// Of each sort how often.
+const OCCASIONS = { answer: 4, start: 2, any: 3, checkpoint: 2, boundary: 2 };
+
+/** Draws moments to cut the power at, as places on the time line. */
+export class CutChoice {
+  readonly #places: Readonly<Record<Occasion, readonly number[]>>;
+
+  constructor({ changes, said, lifeStarts }: DiskRecord, database: string) {
+    const answers = [...said.values()].toSorted((a, b) => a - b);
+    const isCheckpoint = (change: DiskChange): boolean =>
+      change.kind === "written" && change.name === database;
+    this.#places = {
+      answer: answers.map(after),
+      start: lifeStarts.flatMap((start) => firstAnswers(answers, start).map(after)),
+      any: placesOf(changes),
+      checkpoint: placesOf(changes.filter(isCheckpoint)),
+      boundary: placesOf(changes.filter((change) => isBoundary(change, database))),
+    };
+  }
+
+  draw(random: Random): { readonly occasion: Occasion; readonly cut: number } {
+    const occasion = random.choose(OCCASIONS);
+    const places = this.#places[occasion];
+    const cut = places[random.between(0, places.length - 1)];
+    if (cut === undefined) throw new Error(`nothing was recorded to cut the power at: ${occasion}`);
+    return { occasion, cut };
+  }
+}
+
+// They rest on the file as the daemon found it, and not on its own writes.
+const FIRST_ANSWERS = 40;
+
+function firstAnswers(answers: readonly number[], start: number): readonly number[] {
+  return answers.filter((answer) => answer > start).slice(0, FIRST_ANSWERS);
+}
+
+function after(place: number): number {
+  return place + 1;
+}
+
+/** In the middle of each call and right after it. */
+function placesOf(changes: readonly DiskChange[]): readonly number[] {
+  return changes.flatMap(({ begun, over }) => [begun + 1, over + 1]);
+}
+
+function isBoundary(change: DiskChange, database: string): boolean {
+  if (change.kind === "written") return change.name === `${database}-wal` && change.offset === 0;
+  return change.kind !== "synced";
 }

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { DiskChange } from "../../scripts/power-cut/disk-change.ts";
-import { imageAt } from "../../scripts/power-cut/disk-image.ts";
+import { type DiskChange, imageAt } from "../../scripts/power-cut/disk.ts";
 
 const SEEDS = Array.from({ length: 300 }, (_, seed) => seed);
 const SECTOR = 512;

@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { ScratchFolder } from "../../scripts/kit/scratch.ts";
-import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
-import { hexOf } from "../../scripts/power-cut/strace.ts";
+import { DiskRecord, hexOf } from "../../scripts/power-cut/disk-record.ts";
 
 const DATABASE = "/data/postbackd.db";
 const WAL = `${DATABASE}-wal`;

@@ -6,7 +6,7 @@ import { carefulCall } from "../../scripts/kit/client.ts";
 import { createDaemonFile, sourceProgram, startDaemon } from "../../scripts/kit/daemon.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch.ts";
 import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
-import { LifeRecorder } from "../../scripts/power-cut/life-recorder.ts";
+import { LifeRecorder } from "../../scripts/power-cut/recording.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 

@@ -5,13 +5,13 @@ import { test } from "node:test";
 
 import { sourceProgram } from "../../scripts/kit/daemon.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch.ts";
+import { powerCutTable } from "../../scripts/power-cut/command.ts";
 import {
   cutPower,
   type JudgedImage,
   type PowerCutReport,
 } from "../../scripts/power-cut/power-cut-run.ts";
 import { hasRecording, loadRecording, record } from "../../scripts/power-cut/recording.ts";
-import { powerCutTable } from "../../scripts/power-cut/report.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 
 const STRACE = { program: "strace", debianPackage: "strace" };
