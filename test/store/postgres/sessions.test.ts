@@ -4,7 +4,8 @@ import { describe, test, type TestContext } from "node:test";
 
 import { findFreePort } from "../../../scripts/kit/free-port.ts";
 import { systemClock } from "../../../src/domain/clock/clock.ts";
-import { BatchRunner, BatchStatements } from "../../../src/store/postgres/machine/batch.ts";
+import { BatchRunner } from "../../../src/store/postgres/machine/batch.ts";
+import { hasCommitted } from "../../../src/store/postgres/machine/commits.ts";
 import type { Connection } from "../../../src/store/postgres/machine/connection.ts";
 import { Dialer, type Session } from "../../../src/store/postgres/machine/dialer.ts";
 import { join, leave } from "../../../src/store/postgres/machine/heartbeat.ts";
@@ -119,11 +120,12 @@ describe(
       const connection = await newDialer(t, url).dial(WRITER);
       const who = { name: "n", url: null, version: "0", kind: "node", liveMs: 10_000 } as const;
       const { nodeSeq, stripe } = await join(connection, who);
-      const statements = new BatchStatements(connection, { stripe, nodeSeq, nextSeq: () => 1 });
+      const at = { stripe, nodeSeq };
       const changes = { changed: new Set<number>(), send() {}, committed() {}, reset() {} };
       const writes = { nothing: async () => [undefined] };
-      const work = { writes, lock() {}, placeOf: () => 0, changes };
-      const runner = new BatchRunner({ committed() {}, connection, statements, work });
+      const newWork = () => ({ writes, lock() {}, placeOf: () => 0, changes });
+      const parts = { ...at, nextSeq: () => 1, connection, newWork, committed() {} };
+      const runner = new BatchRunner(parts);
       const lastXid = async (): Promise<string> => {
         await runner.run([{ name: "nothing", args: null }], 1000);
         const row = await connection.get<{ xid: string }>(
@@ -136,13 +138,13 @@ describe(
       const before = await lastXid();
       const own = await lastXid();
 
-      assert.equal(await runner.hasCommitted({ xid: own, locker: null }), true);
-      assert.equal(await runner.hasCommitted({ xid: before, locker: null }), false);
+      assert.equal(await hasCommitted(connection, at, { xid: own }), true);
+      assert.equal(await hasCommitted(connection, at, { xid: before }), false);
       const future = String(BigInt(own) + 1_000_000n);
-      assert.equal(await runner.hasCommitted({ xid: future, locker: null }), false);
+      assert.equal(await hasCommitted(connection, at, { xid: future }), false);
       // The row of a stripe that was taken away tells nothing any more.
       await leave(connection, nodeSeq);
-      assert.equal(await runner.hasCommitted({ xid: own, locker: null }), true);
+      assert.equal(await hasCommitted(connection, at, { xid: own }), true);
     });
   },
 );

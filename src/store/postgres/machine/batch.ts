@@ -1,5 +1,6 @@
 import { messageOf } from "../../../domain/error.ts";
 import type { BatchReply, Operation, Rejection } from "../../common/batch.ts";
+import { Fenced, type Stripe, fence } from "./commits.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
 import type { BatchSql, SqlValue } from "./sql.ts";
 
@@ -13,9 +14,15 @@ export interface BatchWork {
   /** Sends a lock of what several of these operations would lock one after the other, before any of them runs. */
   lock(operations: readonly Operation[]): void;
   /** The place of a write among those of its batch; those of one place run in the order of their names. */
-  placeOf(name: string): number;
+  readonly placeOf: (name: string) => number;
   readonly changes: GatheredWork;
 }
+
+/** Stands for an operation that its client has given up: nothing is written for it. */
+export const GIVEN_UP: Operation = { name: "", args: undefined };
+
+/** Makes the writes of a connection. */
+export type NewWork = (statements: BatchSql) => BatchWork;
 
 /** The changes that operations report while they run, to be written once for their batch. */
 export interface GatheredWork {
@@ -27,11 +34,6 @@ export interface GatheredWork {
   committed(): void;
   /** The batch was undone. */
   reset(): void;
-}
-
-/** This life of the node is over: its stripes are no longer its own, so nothing of it is written any more. */
-export class Fenced extends Error {
-  override readonly name = "Fenced" as const;
 }
 
 /** Another node changed a row after a write had read it: the batch is run again. */
@@ -63,103 +65,49 @@ export class InDoubt extends Error {
   }
 }
 
-// The stripe's row is locked by every batch: whoever comes after waits until this transaction has ended, whatever became
-// of its connection. Locking writes no new version of the row. The id is asked for here, because after the COMMIT was
-// sent it is too late. That the COMMIT waits for the disk, and for standbys, is said of this transaction by itself: a
-// pooler that hands connections out by transaction may have given it one whose session was told otherwise. How long it
-// waits for a row is said here too.
-const FENCE = `
-  SELECT pg_current_xact_id()::text AS xid, set_config('lock_timeout', $3, true), set_config('synchronous_commit',
-    CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)
-  FROM stripes WHERE stripe = $1 AND node_seq = $2 FOR UPDATE`;
-
-// A server that was promoted before it had got the transaction may not have come to its id yet, and would refuse to tell.
-const FIND_STATUS = `
-  SELECT CASE WHEN $1::text::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status($1::text::xid8) END
-    AS status`;
-
 // A server whose standby does not answer may be told to wait no longer: the commit is then on this server alone.
 const NOT_REPLICATED = "01000";
 
-/** A transaction of which nobody knows how it ended. */
-export interface Doubt {
-  readonly xid: string;
-  /** Who locked its stripe last, as it was found first; null before somebody has looked. */
-  locker: Partial<LockerRow> | null;
-}
-
-interface LockerRow {
-  readonly xid: string;
-}
-
-// A server that crashed gives the ids of those transactions again that had not reached its disk, so one that committed
-// may be somebody else's. But what the last lock of the row left in it is on disk when its transaction is.
-const FIND_LOCKER = "SELECT xmax::text AS xid FROM stripes WHERE stripe = $1 AND node_seq = $2";
-
-/** False when the transaction has never locked its stripe; true also when the row does not tell any more. */
-function mayBeLocker(xid: string, locker: Partial<LockerRow>): boolean {
-  // The row holds the lower half of an id.
-  const lower = String(BigInt.asUintN(32, BigInt(xid)));
-  return locker.xid === undefined || locker.xid === "0" || locker.xid === lower;
-}
-
 /** The statements of the batch under way on a connection. */
-export class BatchStatements implements BatchSql {
+class BatchStatements implements BatchSql {
   readonly stripe: number;
   readonly nodeSeq: number;
   readonly nextSeq: () => number;
-  readonly #connection: Connection;
-  #sent: Promise<unknown>[] = [];
+  readonly all: Connection["all"];
+  readonly get: Connection["get"];
+  readonly run: Connection["run"];
+  /** The statements that were sent and are not known to have succeeded. */
+  sent: Promise<unknown>[] = [];
 
-  constructor(connection: Connection, node: Pick<BatchSql, "stripe" | "nodeSeq" | "nextSeq">) {
-    this.#connection = connection;
-    this.stripe = node.stripe;
-    this.nodeSeq = node.nodeSeq;
-    this.nextSeq = node.nextSeq;
-  }
-
-  all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]> {
-    return this.#connection.all(text, values);
-  }
-
-  get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined> {
-    return this.#connection.get(text, values);
-  }
-
-  run(text: string, values?: readonly SqlValue[]): Promise<number> {
-    return this.#connection.run(text, values);
+  constructor({ connection, stripe, nodeSeq, nextSeq }: RunnerParts) {
+    this.stripe = stripe;
+    this.nodeSeq = nodeSeq;
+    this.nextSeq = nextSeq;
+    this.all = connection.all.bind(connection);
+    this.get = connection.get.bind(connection);
+    this.run = connection.run.bind(connection);
   }
 
   send(text: string, values?: readonly SqlValue[]): void {
-    const sent = this.#connection.run(text, values);
+    const sent = this.run(text, values);
     // It is awaited with the COMMIT, which comes later than its failure.
     sent.catch(() => {});
-    this.#sent.push(sent);
-  }
-
-  /** The batch was undone. */
-  forget(): void {
-    this.#sent = [];
-  }
-
-  /** The statements that were sent and are not known to have succeeded. */
-  takeSent(): readonly Promise<unknown>[] {
-    return this.#sent.splice(0);
+    this.sent.push(sent);
   }
 }
 
-/** The writes of a connection, and what is needed to run batches of them. */
-export interface RunnerParts {
+/** A connection with the stripe that its batches belong to. */
+export interface RunnerParts extends Stripe {
   readonly connection: Connection;
-  readonly statements: BatchStatements;
-  readonly work: BatchWork;
+  readonly nextSeq: () => number;
+  readonly newWork: NewWork;
   /** A transaction of this id has committed. */
   readonly committed: (xid: string) => void;
 }
 
 /**
- * Runs batches on one connection, one transaction for each. The operations of a batch were all asked for before any of
- * them was answered, so they may run in any order: those of one name run together, as sets, and the names have one order.
+ * Runs batches on one connection, one transaction for each. The operations of a batch were all submitted before any of
+ * them got its value, so they may run in any order: those of one name run together, as sets, and the names have one order.
  * When an operation fails, the batch is undone.
  */
 export class BatchRunner {
@@ -171,12 +119,12 @@ export class BatchRunner {
   /** True once the batch under way has locked its stripe. */
   #hasStripe = false;
 
-  constructor({ connection, statements, work, committed }: RunnerParts) {
-    this.#committed = committed;
-    this.#connection = connection;
-    this.#statements = statements;
-    this.#work = work;
-    connection.onNotice((sqlState) => {
+  constructor(parts: RunnerParts) {
+    this.#connection = parts.connection;
+    this.#committed = parts.committed;
+    this.#statements = new BatchStatements(parts);
+    this.#work = parts.newWork(this.#statements);
+    parts.connection.onNotice((sqlState) => {
       if (sqlState === NOT_REPLICATED) this.#isReplicated = false;
     });
   }
@@ -199,50 +147,19 @@ export class BatchRunner {
     }
   }
 
-  /** Tells whether a transaction of this stripe has committed that is under way no more. */
-  async hasCommitted(doubt: Doubt): Promise<boolean> {
-    const { stripe, nodeSeq } = this.#statements;
-    // To be answered before the row is locked again.
-    doubt.locker ??= (await this.#connection.get<LockerRow>(FIND_LOCKER, [stripe, nodeSeq])) ?? {};
-    await this.#connection.command("BEGIN");
-    try {
-      // Waits until the transaction in doubt has ended. The COMMIT below waits for the standbys, which then have both.
-      const row = await this.#connection.get(FENCE, [stripe, nodeSeq, String(SETTLE_LOCK_MS)]);
-      const isCommitted = await this.#isCommitted(doubt.xid);
-      await this.#connection.command("COMMIT");
-      // Who takes the stripe away locks the row too, after the transaction: then only its status is left to go by.
-      const mayBeIts = row === undefined || mayBeLocker(doubt.xid, doubt.locker);
-      if (isCommitted && mayBeIts) {
-        this.#committed(doubt.xid);
-        return true;
-      }
-      if (row === undefined) throw new Fenced();
-      return false;
-    } catch (error) {
-      if (sqlStateOf(error) !== "") await this.#connection.command("ROLLBACK");
-      throw error;
-    }
-  }
-
-  async #isCommitted(xid: string): Promise<boolean> {
-    const known = await this.#connection.get<{ status: string | null }>(FIND_STATUS, [xid]);
-    return known?.status === "committed";
-  }
-
   async #transact(operations: readonly Operation[], lockMs: number): Promise<BatchReply> {
-    const { stripe, nodeSeq } = this.#statements;
     this.#hasStripe = false;
     const begun = this.#connection.command("BEGIN");
-    const fence = this.#connection.get<{ xid: string }>(FENCE, [stripe, nodeSeq, String(lockMs)]);
+    const locked = fence(this.#connection, this.#statements, lockMs);
     // Their failures are those of the statements after them too.
     begun.catch(() => {});
-    fence.then(
+    locked.then(
       () => (this.#hasStripe = true),
       () => {},
     );
     this.#work.lock(operations);
     const values = await this.#runSets(operations);
-    const fenced = await fence;
+    const fenced = await locked;
     if (fenced === undefined) throw new Fenced();
     this.#work.changes.send();
     const changed = [...this.#work.changes.changed];
@@ -257,12 +174,13 @@ export class BatchRunner {
     const values: unknown[] = Array.from({ length: operations.length });
     const byName = Map.groupBy(operations.keys(), (i) => operations[i]?.name ?? "");
     // One order in all batches: what several of them lock they lock in it, and none waits for another in a circle.
-    const placeOf = (name: string): number => this.#work.placeOf(name);
+    const { placeOf, writes } = this.#work;
     const inOrder = [...byName].toSorted(([a], [b]) => placeOf(a) - placeOf(b) || (a < b ? -1 : 1));
     for (const [name, indices] of inOrder) {
+      if (name === GIVEN_UP.name) continue;
       // GroupCommit.submit ties each name to its own arguments, so they were checked where the operation was made.
-      const write = this.#work.writes[name] as
-        | ((list: readonly unknown[]) => Promise<readonly unknown[]>)
+      const write = writes[name] as
+        | ((list: readonly unknown[]) => ReturnType<SetWrite>)
         | undefined;
       if (write === undefined) throw new Error(`there is no write ${name}`);
       const answers = await write(indices.map((i) => operations[i]?.args));
@@ -273,7 +191,7 @@ export class BatchRunner {
 
   async #commit(xid: string, reply: BatchReply): Promise<void> {
     this.#isReplicated = true;
-    const sent = this.#statements.takeSent();
+    const sent = this.#statements.sent.splice(0);
     const commit = this.#connection.command("COMMIT");
     const [ended, ...others] = await Promise.allSettled([commit, ...sent]);
     if (ended.status === "rejected" && ended.reason instanceof ConnectionLost) {
@@ -293,16 +211,13 @@ export class BatchRunner {
   }
 
   async #undo(): Promise<void> {
-    this.#statements.forget();
+    this.#statements.sent = [];
     this.#work.changes.reset();
     await this.#connection.command("ROLLBACK");
   }
 }
 
 const NOT_UNLOCKED = "55P03";
-
-// A transaction in doubt may hold its stripe for longer; then it is asked for again.
-const SETTLE_LOCK_MS = 4000;
 
 // Deadlocks and serialization failures, a disk that is full or fails, a statement that somebody broke off, a server that
 // shuts down, starts or is read-only.

@@ -3,6 +3,7 @@ import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
 import type { Cluster, NodeFacts, NodeRole, NodeSummary } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
+import { hasLostCommits } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import { type Dialer, type Session, findTimeline } from "./dialer.ts";
@@ -19,11 +20,10 @@ import {
   membersOf,
   nextExpiryMs,
 } from "./heartbeat.ts";
-import { Lifeline, Rejoin, hasLostCommits, newAwaitedLife, settlesWithin } from "./life.ts";
+import { Lifeline, type NodeLife, Rejoin, newAwaitedLife, settlesWithin } from "./life.ts";
 import { ENDER, NodeEnder } from "./node-ender.ts";
 import { RoleHolder } from "./roles.ts";
 import { SeqSource, type Sql } from "./sql.ts";
-import type { NodeLife, WriterNode } from "./writer.ts";
 
 /** How many connections of a node write. */
 export const WRITERS = 2;
@@ -52,7 +52,7 @@ export interface NodeParts {
 }
 
 /** This daemon as one of the nodes of a database. */
-export class ServerNode implements WriterNode, Cluster {
+export class ServerNode implements Cluster {
   readonly isShared = true;
   readonly clock: DatabaseClock;
   readonly #parts: NodeParts;
@@ -147,18 +147,22 @@ export class ServerNode implements WriterNode, Cluster {
     return nodes.map((node) => (node.id === this.#self ? { ...node, facts: this.#facts() } : node));
   }
 
+  /** Settles with the node's present life, or rejects when the store is closed. */
   life(): Promise<NodeLife> {
     return this.#life.promise;
   }
 
+  /** True when another life has begun since, or is awaited. */
   isOver(life: NodeLife): boolean {
     return this.#life.begun !== life;
   }
 
+  /** A batch found out that a life is over. */
   fenced(life: NodeLife): void {
     if (!this.isOver(life)) this.#lose("its stripes were taken away");
   }
 
+  /** The server lacks what is committed in this life. */
   hasLost(life: NodeLife): void {
     if (this.isOver(life)) return;
     this.#parts.log?.error(
@@ -168,6 +172,7 @@ export class ServerNode implements WriterNode, Cluster {
     this.#lose("the database has lost what it was doing");
   }
 
+  /** Opens a connection for writes; tries until it succeeds, or rejects when the store is closed. */
   connect(): Promise<Connection> {
     return this.#parts.dialer.reach(WRITER);
   }

@@ -5,80 +5,49 @@ import type { BatchReply, BatchTransport, Operation, Rejection } from "../../com
 import { StoreError } from "../../store-error.ts";
 import {
   BatchRunner,
-  BatchStatements,
-  type BatchWork,
-  type Doubt,
-  Fenced,
+  GIVEN_UP,
   InDoubt,
-  OneByOne,
-  RowsLocked,
   isConflict,
   isPassing,
+  type NewWork,
+  OneByOne,
+  RowsLocked,
 } from "./batch.ts";
+import { type Doubt, Fenced, hasCommitted, hasLostCommits } from "./commits.ts";
 import { type Connection, ConnectionLost, sqlStateOf } from "./connection.ts";
-import { type LastCommits, hasLostCommits } from "./life.ts";
-import type { BatchSql } from "./sql.ts";
-
-/** The part that a writer needs of the node that it writes for. */
-export interface WriterNode {
-  /** Settles with the node's present life, or rejects when the store is closed. */
-  life(): Promise<NodeLife>;
-  /** True when another life has begun since, or is awaited. */
-  isOver(life: NodeLife): boolean;
-  /** A batch found out that a life is over. */
-  fenced(life: NodeLife): void;
-  /** The server lacks what this life was told is committed. */
-  hasLost(life: NodeLife): void;
-  /** Opens a connection; tries until it succeeds, or rejects when the store is closed. */
-  connect(): Promise<Connection>;
-}
-
-/** A life of a node, from its joining to its end. */
-export interface NodeLife extends LastCommits {
-  readonly nodeSeq: number;
-  readonly lastCommits: Map<number, string>;
-  /** One for each writer connection. */
-  readonly stripes: readonly number[];
-  nextSeq(): number;
-}
-
-/** Makes the writes of a connection. */
-export type NewWork = (statements: BatchSql) => BatchWork;
+import type { NodeLife } from "./life.ts";
+import type { ServerNode } from "./node.ts";
 
 export interface WriterParts {
-  readonly node: WriterNode;
+  readonly node: ServerNode;
   /** Which of the node's writers this is. */
   readonly index: number;
   readonly newWork: NewWork;
   readonly clients: ClientWaits;
-  /** How long a batch waits for rows that somebody else holds: a second but in tests. */
+  /** How long a batch waits for rows that another process holds: {@link LOCK_MS} but in tests. */
   readonly lockMs?: number | undefined;
 }
 
+/** A connection of a life, and what runs batches on it. */
+interface OpenRunner {
+  readonly life: NodeLife;
+  readonly stripe: number;
+  readonly connection: Connection;
+  readonly runner: BatchRunner;
+}
+
 /**
- * Writes batches over one connection. Whatever happens to the connection or to the server, a batch is answered only
+ * Writes batches over one connection. Whatever happens to the connection or to the server, a batch gets its reply only
  * once its outcome is known: it is run again until it has committed, or until the node's life is over.
  */
 export class Writer implements BatchTransport {
-  readonly #node: WriterNode;
-  readonly #index: number;
-  readonly #newWork: NewWork;
-  readonly #clients: ClientWaits;
-  readonly #lockMs: number;
-  #open: {
-    readonly life: NodeLife;
-    readonly connection: Connection;
-    readonly runner: BatchRunner;
-  } | null = null;
+  readonly #parts: WriterParts;
+  #open: OpenRunner | null = null;
   /** One batch at a time: the next begins when the one before has ended. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ node, index, newWork, clients, lockMs = LOCK_MS }: WriterParts) {
-    this.#node = node;
-    this.#index = index;
-    this.#newWork = newWork;
-    this.#clients = clients;
-    this.#lockMs = lockMs;
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
   }
 
   send(operations: readonly Operation[]): Promise<BatchReply> {
@@ -92,10 +61,14 @@ export class Writer implements BatchTransport {
     await this.#open?.connection.close();
   }
 
-  async #write(operations: readonly Operation[], lockMs = this.#lockMs): Promise<BatchReply> {
+  async #write(
+    operations: readonly Operation[],
+    lockMs = this.#parts.lockMs ?? LOCK_MS,
+  ): Promise<BatchReply> {
+    const { node, clients } = this.#parts;
     let life: NodeLife;
     try {
-      life = await this.#node.life();
+      life = await node.life();
     } catch (error) {
       return { kind: "unreachable", message: messageOf(error) };
     }
@@ -103,26 +76,26 @@ export class Writer implements BatchTransport {
       // After a first conflict the other transaction has mostly ended.
       if (tries > 0 && (tries > 1 || conflicts === 0)) await pause();
       try {
-        const runner = await this.#runner(life);
-        if (this.#node.isOver(life)) return OVER;
-        return await this.#run((batch) => runner.run(batch, lockMs), operations);
+        const { runner } = await this.#runner(life);
+        if (node.isOver(life)) return OVER;
+        return await runner.run(clients.begin(operations), lockMs);
       } catch (error) {
-        if (error instanceof OneByOne) return await this.#writeEach(operations, this.#lockMs);
+        if (error instanceof OneByOne) return await this.#writeEach(operations);
         if (isConflict(error)) conflicts++;
         if (error instanceof RowsLocked || conflicts === CONFLICTS_MAX) {
-          this.#clients.undone(operations);
+          clients.undone(operations);
           if (operations.length > 1) return await this.#writeEach(operations, LOCK_EACH_MS);
           return { kind: "busy", message: messageOf(error) };
         }
         const reply = await this.#afterFailure(error, life);
         if (reply !== null) return reply;
       }
-      this.#clients.undone(operations);
+      clients.undone(operations);
     }
   }
 
   /** Writes operations of which one fails: each as a batch of its own, whose outcome is known before the next. */
-  async #writeEach(operations: readonly Operation[], lockMs: number): Promise<BatchReply> {
+  async #writeEach(operations: readonly Operation[], lockMs?: number): Promise<BatchReply> {
     const values: unknown[] = [];
     const rejected: Rejection[] = [];
     const changed = new Set<number>();
@@ -140,37 +113,16 @@ export class Writer implements BatchTransport {
     return { kind: "committed", values, rejected, changed: [...changed], hasWritten: true };
   }
 
-  /** Leaves out what was given up while the server did not answer. */
-  async #run(
-    run: (batch: readonly Operation[]) => Promise<BatchReply>,
-    operations: readonly Operation[],
-  ): Promise<BatchReply> {
-    const wanted = this.#clients.begin(operations);
-    if (wanted === "all") return await run(operations);
-    const batch = operations.filter((_, i) => wanted.includes(i));
-    const values: unknown[] = Array.from({ length: operations.length });
-    if (batch.length === 0) {
-      return { kind: "committed", values, rejected: [], changed: [], hasWritten: false };
-    }
-    try {
-      const reply = await run(batch);
-      return inPlaces(reply, wanted, values);
-    } catch (error) {
-      if (!(error instanceof InDoubt)) throw error;
-      const reply = inPlaces(error.reply, wanted, values);
-      throw new InDoubt(error.xid, reply, { cause: error.cause });
-    }
-  }
-
-  /** Answers how the batch ended; null when nothing of it was written and it can be run again. */
+  /** Returns how the batch ended; null if nothing of it was written and it can be run again. */
   async #afterFailure(error: unknown, life: NodeLife): Promise<BatchReply | null> {
     if (error instanceof InDoubt) return this.#settle(error, life);
     if (error instanceof Fenced) {
-      this.#leave(life);
+      this.#parts.node.fenced(life);
+      this.#open?.connection.destroy("this life of the node is over");
       return OVER;
     }
     if (error instanceof CommitsLost) {
-      this.#node.hasLost(life);
+      this.#parts.node.hasLost(life);
       return OVER;
     }
     if (error instanceof ConnectionLost) return null;
@@ -183,54 +135,46 @@ export class Writer implements BatchTransport {
     return { kind: "unreachable", message: messageOf(error) };
   }
 
-  /** Finds out how a batch ended whose COMMIT was not answered. */
+  /** Finds out how a batch ended whose COMMIT got no reply. */
   async #settle({ xid, reply }: InDoubt, life: NodeLife): Promise<BatchReply | null> {
-    const doubt: Doubt = { xid, locker: null };
+    const doubt: Doubt = { xid };
     for (let tries = 0; ; tries++) {
       if (tries > 0) await pause();
       try {
-        const runner = await this.#runner(life);
-        return (await runner.hasCommitted(doubt)) ? reply : null;
+        const { connection, stripe } = await this.#runner(life);
+        if (!(await hasCommitted(connection, { stripe, nodeSeq: life.nodeSeq }, doubt)))
+          return null;
+        life.lastCommits.set(stripe, xid);
+        return reply;
       } catch (error) {
         if (error instanceof Fenced || error instanceof CommitsLost) {
           return this.#afterFailure(error, life);
         }
-        // Whatever else it is passes, but the end of the store.
+        // Any other failure passes, except the end of the store.
         if (!(error instanceof StoreError && error.kind === "closed")) continue;
         return { kind: "unknown", message: messageOf(error) };
       }
     }
   }
 
-  #leave(life: NodeLife): void {
-    this.#node.fenced(life);
-    this.#open?.connection.destroy("this life of the node is over");
-    this.#open = null;
-  }
-
   /** Makes a runner for this life: also for one that is over, whose last batch may be in doubt. */
-  async #runner(life: NodeLife): Promise<BatchRunner> {
+  async #runner(life: NodeLife): Promise<OpenRunner> {
     const open = this.#open;
-    if (open !== null && open.life === life && !open.connection.lost.aborted) return open.runner;
+    if (open !== null && open.life === life && !open.connection.lost.aborted) return open;
     open?.connection.destroy("this life of the node is over");
-    const connection = await this.#node.connect();
-    const stripe = life.stripes[this.#index];
+    const { node, newWork, index } = this.#parts;
+    const connection = await node.connect();
+    const stripe = life.stripes[index];
     if (stripe === undefined) throw new Error("a node has a stripe for each of its writers");
     if (await hasLostCommits(connection, life)) {
       connection.destroy("it leads to a server that has lost something");
       throw new CommitsLost();
     }
-    const { nodeSeq } = life;
-    const statements = new BatchStatements(connection, {
-      stripe,
-      nodeSeq,
-      nextSeq: () => life.nextSeq(),
-    });
-    const work = this.#newWork(statements);
-    const committed = (xid: string): void => void life.lastCommits.set(stripe, xid);
-    const runner = new BatchRunner({ connection, statements, work, committed });
-    this.#open = { life, connection, runner };
-    return runner;
+    const { nodeSeq, nextSeq, lastCommits } = life;
+    const committed = (xid: string): void => void lastCommits.set(stripe, xid);
+    const runner = new BatchRunner({ connection, stripe, nodeSeq, nextSeq, newWork, committed });
+    this.#open = { life, stripe, connection, runner };
+    return this.#open;
   }
 }
 
@@ -241,7 +185,7 @@ class CommitsLost extends Error {
 
 const DISK_FULL = "53100";
 
-// A batch that fails at once each time, on a full disk for one, must not be tried without a pause.
+// A batch that fails immediately each time, on a full disk for example, must not be tried without a pause.
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 50 + 100 * Math.random()));
 }
@@ -259,21 +203,6 @@ const OVER: BatchReply = {
   kind: "unreachable",
   message: "this node is no member until it joins again",
 };
-
-/** The reply to a batch of which only some operations were run. */
-function inPlaces(
-  reply: BatchReply,
-  places: readonly number[],
-  values: readonly unknown[],
-): BatchReply {
-  if (reply.kind !== "committed") return reply;
-  const all = values.map((_, i) => reply.values[places.indexOf(i)]);
-  const rejected = reply.rejected.map(({ index, message }) => ({
-    index: places[index] ?? index,
-    message,
-  }));
-  return { ...reply, values: all, rejected };
-}
 
 /** Gives each batch to a writer that is free, in turn. */
 export class Writers implements BatchTransport {
@@ -304,22 +233,21 @@ export interface ClientWaitsParts {
   readonly clock: Clock;
   /** How long a client waits for its write. */
   readonly msMax: number;
-  /** True while the server does not answer: then nobody need wait to learn it. */
+  /** True while the server does not respond: then a client is not kept waiting. */
   readonly isOutOfReach: () => boolean;
 }
 
-/** A client's write that was not answered yet. */
+/** A client's write without a result yet. */
 interface Waiting {
-  /** True once a batch with it was sent and it is not known that nothing of it was written. */
+  /** True if the write may have been committed. */
   isUnderWay: boolean;
-  /** Its client was told something: it is not written any more if it can be helped. */
+  /** Its client got an error: it is not written any more if that can be avoided. */
   isGivenUp: boolean;
 }
 
 /**
- * Lets clients wait no longer than some seconds for a server that does not answer, while the node's own writes wait on:
- * a client can come again. Whoever is told `unreachable` can be sure that nothing was written nor will be; whoever is
- * told `unknown` cannot.
+ * Lets clients wait no longer than some seconds for a server that does not respond, while the node's own writes wait on:
+ * a client can come again. After `unreachable` nothing was written nor will be; after `unknown` it may have been.
  */
 export class ClientWaits {
   readonly #parts: ClientWaitsParts;
@@ -332,13 +260,14 @@ export class ClientWaits {
 
   /** Waits for a write of these arguments, which no other write may have. */
   async wait<Value>(args: object, submit: () => Promise<Value>): Promise<Value> {
+    const unreachable = () => new StoreError("unreachable", "the database does not answer");
     if (this.#parts.isOutOfReach()) throw unreachable();
     const waiting: Waiting = { isUnderWay: false, isGivenUp: false };
     this.#waiting.set(args, waiting);
     const { promise, reject } = Promise.withResolvers<never>();
     const timer = this.#parts.clock.setTimer(this.#parts.msMax, () => {
       waiting.isGivenUp = true;
-      reject(waiting.isUnderWay ? unknown() : unreachable());
+      reject(waiting.isUnderWay ? new StoreError("unknown", UNKNOWN) : unreachable());
     });
     const written = submit().finally(() => {
       timer.cancel();
@@ -347,8 +276,8 @@ export class ClientWaits {
     return await Promise.race([written, promise]);
   }
 
-  /** Tells that a batch is about to be sent. Answers the places of those operations that are still waited for. */
-  begin(batch: readonly Operation[]): readonly number[] | "all" {
+  /** A batch is about to be sent. Returns it with {@link GIVEN_UP} in the place of operations that were given up. */
+  begin(batch: readonly Operation[]): readonly Operation[] {
     let isWhole = true;
     for (const { args } of batch) {
       const waiting = this.#waiting.get(args);
@@ -356,11 +285,13 @@ export class ClientWaits {
       if (waiting.isGivenUp) isWhole = false;
       else waiting.isUnderWay = true;
     }
-    if (isWhole) return "all";
-    return [...batch.keys()].filter((i) => !this.#waiting.get(batch[i]?.args)?.isGivenUp);
+    if (isWhole) return batch;
+    return batch.map((each) =>
+      this.#waiting.get(each.args)?.isGivenUp === true ? GIVEN_UP : each,
+    );
   }
 
-  /** Tells that nothing of a batch was written. */
+  /** Nothing of a batch was written. */
   undone(batch: readonly Operation[]): void {
     for (const { args } of batch) {
       const waiting = this.#waiting.get(args);
@@ -369,11 +300,5 @@ export class ClientWaits {
   }
 }
 
-function unreachable(): StoreError {
-  return new StoreError("unreachable", "the database does not answer");
-}
-
-function unknown(): StoreError {
-  const text = "whether this was written is not known; look before you repeat it";
-  return new StoreError("unknown", `${text}: the database does not answer`);
-}
+const UNKNOWN =
+  "whether this was written is not known; look before you repeat it: the database does not answer";
