@@ -233,7 +233,7 @@ CREATE TABLE queue (
 
 -- Claims: the accounts that wait for a type, and of each the next task by priority, then age.
 CREATE INDEX queue_waiting ON queue (type, account_seq, priority DESC, task_seq) WHERE state = 'queued';
--- Those of the usual priority that were queued later than they were posted: claims look for all others from a floor on.
+-- Those of the usual priority that were queued later than they were posted: claims look for all others from a scan start on.
 CREATE INDEX queue_returned ON queue (type, account_seq, task_seq)
   WHERE state = 'queued' AND priority = 0 AND queued_mark IS NOT NULL;
 CREATE INDEX queue_delayed ON queue (start_at) WHERE state = 'delayed';

@@ -19,7 +19,7 @@ import { SECRET_COLUMNS } from "./accounts.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
 import { type BatchSql, type Sql, firstSeqOf, named } from "./machine/sql.ts";
-import { type LeftOfRetry, floorColumns } from "./scan-starts.ts";
+import { startColumns } from "./scan-starts.ts";
 import { type SetSteps, each } from "./steps.ts";
 import {
   ENDED_HEAD_COLUMNS,
@@ -140,7 +140,7 @@ async function claimAttempts(
       now,
       lanes.map(({ fresh }) => fresh),
       lanes.map(({ retries }) => retries),
-      ...floorColumns(look),
+      ...startColumns(look),
     ]),
   ]);
   const started = decideStarts(lanes, due);
@@ -152,10 +152,7 @@ async function claimAttempts(
   const queues = Map.groupBy(left, ({ place }) => place);
   const byPlace = Map.groupBy(due, ({ place }) => place);
   for (const place of lanes.keys()) {
-    const met = (byPlace.get(place) ?? []).map(({ retry }): LeftOfRetry => ({
-      retry,
-      dueAt: null,
-    }));
+    const met = (byPlace.get(place) ?? []).map(({ retry }) => ({ retry, dueAt: null }));
     look.learn(place, [...met, ...(queues.get(place) ?? [])]);
   }
   const after = lanes.map((lane, place) => laneOf(lane, queues.get(place) ?? []));
@@ -278,7 +275,7 @@ export async function recordAttempts(
     changes.changed.add(record.attempt.accountId);
     const { attempt, decision } = record;
     if (decision.state === "scheduled") {
-      changes.memory.laneFloors.scheduled(attempt, decision.dueAt);
+      changes.memory.laneStarts.scheduled(attempt, decision.dueAt);
     }
     countAttempt(changes, record, ATTEMPT_OVERHEAD_BYTES + texts);
   }

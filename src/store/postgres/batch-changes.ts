@@ -34,27 +34,26 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   readonly changed = new Set<number>();
   readonly memory: NodeMemory;
   readonly #sql: BatchSql;
-  /** The lessons of the batch's claims: to be called when it has committed. */
-  readonly #learnt: (() => void)[] = [];
+  /** Those of the batch's claims. */
+  readonly #looks: (QueueLook | LaneLook)[] = [];
 
   constructor(sql: BatchSql, memory: NodeMemory) {
     this.#sql = sql;
     this.memory = memory;
     // A claim of the connection before may have been undone.
-    memory.forgetFloors();
+    memory.forgetStarts();
   }
 
   lookAtQueue(type: string): QueueLook {
-    const look = this.memory.queueFloors.look(type);
-    this.#learnt.push(look.committed);
+    const look = this.memory.queueStarts.look(type);
+    this.#looks.push(look);
     return look;
   }
 
   lookAtLanes(lanes: readonly LaneRef[], now: number): LaneLook {
-    const { floors, learn } = this.memory.laneFloors.look(lanes, now);
-    // Also where nothing is learnt: others may have passed over what this holds, if it is undone.
-    this.#learnt.push(() => {});
-    return { floors, learn: (...learnt) => void this.#learnt.push(() => learn(...learnt)) };
+    const look = this.memory.laneStarts.look(lanes, now);
+    this.#looks.push(look);
+    return look;
   }
 
   findUsage(accountSeqs: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>> {
@@ -72,11 +71,12 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   }
 
   committed(): void {
-    for (const learn of this.#learnt.splice(0)) learn();
+    for (const look of this.#looks.splice(0)) look.committed();
   }
 
   reset(): void {
-    if (this.#learnt.splice(0).length > 0) this.memory.forgetFloors();
+    // Other claims may have passed over what these held.
+    if (this.#looks.splice(0).length > 0) this.memory.forgetStarts();
     this.changed.clear();
     this.counts.reset();
     this.hosts.reset();

@@ -67,7 +67,7 @@ export function holdReads(sql: ReadSql, memory: NodeMemory) {
     async listHoldChanges({ after }) {
       const rows = await sql.all<HoldChangeRow>(LIST_HOLD_CHANGES, [after]);
       // Claims passed over what was disabled.
-      if (rows.length > 0) memory.forgetFloors();
+      if (rows.length > 0) memory.forgetStarts();
       const accounts = rows.map(({ accountId, isDisabled }) => ({ accountId, isDisabled }));
       return { accounts, last: rows.at(-1)?.seq ?? after };
     },

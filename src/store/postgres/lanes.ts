@@ -1,7 +1,7 @@
 import { HOUR_MS } from "../../domain/clock/duration.ts";
 import type { Lane, LaneRef, Store } from "../store.ts";
 import type { ReadSql, Sql } from "./machine/sql.ts";
-import { type LaneLook, type NodeMemory, floorColumns, COMMIT_MS_MAX } from "./scan-starts.ts";
+import { type LaneLook, type NodeMemory, startColumns, COMMIT_MS_MAX } from "./scan-starts.ts";
 import { isHeld } from "./task-columns.ts";
 
 /**
@@ -22,24 +22,24 @@ function firstOf(condition: string, order: string): string {
 const OF_ASKED = `account_seq = a.account_seq AND host = a.host`;
 
 /**
- * For statements with the recursive `asked (account_seq, host, place)` and the floors of these lanes as three columns:
+ * For statements with the recursive `asked (account_seq, host, place)` and the starts of these lanes as three columns:
  * the retry counts that the lanes have, each with the time when its earliest attempt is due. Of a retry count with a
- * floor, attempts are looked for from there on; retry counts above those are looked for as they come.
+ * start, attempts are looked for from there on; retry counts above those are looked for as they come.
  */
-export function queuesOfAsked(floors: string): string {
+export function queuesOfAsked(starts: string): string {
   return `
-  floors AS MATERIALIZED (
+  starts AS MATERIALIZED (
     SELECT a.account_seq, a.host, a.place, f.retry, f.due_at
-    FROM unnest(${floors}) AS f (place, retry, due_at) JOIN asked AS a ON a.place = f.place
+    FROM unnest(${starts}) AS f (place, retry, due_at) JOIN asked AS a ON a.place = f.place
   ), above AS (
     SELECT a.place, q.* FROM asked AS a CROSS JOIN LATERAL ${firstOf(
-      `${OF_ASKED} AND retry > (SELECT coalesce(max(f.retry), -1) FROM floors AS f WHERE f.place = a.place)`,
+      `${OF_ASKED} AND retry > (SELECT coalesce(max(f.retry), -1) FROM starts AS f WHERE f.place = a.place)`,
       "retry",
     )} AS q
     UNION ALL
     SELECT a.place, q.* FROM above AS a CROSS JOIN LATERAL ${firstOf(`${OF_ASKED} AND retry > a.retry`, "retry")} AS q
   ), queues AS (
-    SELECT a.place, q.* FROM floors AS a CROSS JOIN LATERAL ${firstOf(
+    SELECT a.place, q.* FROM starts AS a CROSS JOIN LATERAL ${firstOf(
       `${OF_ASKED} AND retry = a.retry AND due_at >= a.due_at`,
       "retry",
     )} AS q
@@ -93,7 +93,7 @@ export function readQueues(
   return sql.all<QueueRow>(READ_LANES, [
     lanes.map(({ accountId }) => accountId),
     lanes.map(({ host }) => host),
-    ...floorColumns(look),
+    ...startColumns(look),
   ]);
 }
 
@@ -120,23 +120,23 @@ export const LIST_DUE_LANES = `
   GROUP BY account_seq, host`;
 
 /** Lanes with due attempts that other nodes left, looked for once a second. */
-export function dueLaneReads(sql: ReadSql, { laneFloors }: NodeMemory) {
+export function dueLaneReads(sql: ReadSql, { laneStarts }: NodeMemory) {
   return {
     async listDueLanes({ since, until }) {
       const lanes = await sql.all<Lane>(LIST_DUE_LANES, [since, until]);
-      laneFloors.found(lanes, until - COMMIT_MS_MAX);
+      laneStarts.found(lanes, until - COMMIT_MS_MAX);
       return lanes;
     },
   } satisfies Partial<Store>;
 }
 
-export function laneReads(sql: Sql, { laneFloors }: NodeMemory) {
+export function laneReads(sql: Sql, { laneStarts }: NodeMemory) {
   return {
     async listLanes({ accountId }) {
       const lanes = await (accountId === "all"
         ? sql.all<Lane>(LIST_LANES)
         : sql.all<Lane>(LIST_OWN_LANES, [accountId]));
-      laneFloors.found(lanes);
+      laneStarts.found(lanes);
       return lanes;
     },
   } satisfies Partial<Store>;

@@ -12,7 +12,7 @@ import type { ExpiredPage, QueueExpiry, QueuePlace, RunEnd, Store } from "../sto
 import type { BatchChanges } from "./batch-changes.ts";
 import { ALL_ACCOUNTS } from "./counts.ts";
 import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
-import { type NodeMemory, partColumns, waitsAboveFloor, waitsAnywhere } from "./scan-starts.ts";
+import { type NodeMemory, partColumns, waitsFromStart, waitsAnywhere } from "./scan-starts.ts";
 import { type SetSteps, each } from "./steps.ts";
 import { IN_QUEUE_LISTED, isHeld, nextEnabled, toUuid } from "./task-columns.ts";
 import { endTasks, lanesOf } from "./task-runs.ts";
@@ -95,15 +95,15 @@ const COUNT_RUNNING = `
 // A seek for each part of the accounts of each type.
 export const FIND_WAITING_TYPES = `
   SELECT DISTINCT s.type
-  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS s (type, above, up_to, floor)
-  WHERE CASE WHEN s.floor IS NULL THEN ${waitsAnywhere("s.type")} ELSE ${waitsAboveFloor("s.type")} END`;
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS s (type, above, up_to, start)
+  WHERE CASE WHEN s.start IS NULL THEN ${waitsAnywhere("s.type")} ELSE ${waitsFromStart("s.type")} END`;
 
 /** Types with queued tasks that other nodes left, looked for once a second. */
-export function waitingTypeReads(sql: ReadSql, { queueFloors }: NodeMemory) {
+export function waitingTypeReads(sql: ReadSql, { queueStarts }: NodeMemory) {
   return {
     async findWaitingTypes(types) {
       const parts = types.flatMap((type) =>
-        queueFloors.partsOf(type).map((part) => ({ type, part })),
+        queueStarts.partsOf(type).map((part) => ({ type, part })),
       );
       const rows = await sql.all<{ type: string }>(FIND_WAITING_TYPES, [
         parts.map(({ type }) => type),

@@ -3,128 +3,161 @@ import type { Lane, LaneRef } from "../store.ts";
 import { firstSeqOf } from "./machine/sql.ts";
 
 /**
- * A part of the accounts of a type, in a statement: those above one and up to another. A part with a floor is one
- * account, of which tasks of the usual priority are looked for from the floor on, and below it only those that were
+ * Scan starts: the places from which a node looks for waiting work. Claims pass over what was claimed before; while
+ * any session holds an old snapshot the server must keep all of that, and without a start each claim would walk through it.
+ *
+ * A start delays and never decides: it is learned from claims that have committed, and what it hides is found by the claim
+ * that comes a minute later. That is work whose commit came very late, and what another claim held while it was passed
+ * over, and let go.
+ */
+
+// The rows of a batch become visible later than they are numbered and timed: mostly by some milliseconds, by as much as
+// this while a server is slow. Later places are looked at by every claim.
+const COMMIT_MS = 1000;
+
+// As long as a commit may take, unless a standby is waited for. What lies between the two is looked at so often.
+export const COMMIT_MS_MAX = 10_000;
+const CAREFUL_EVERY_MS = 1000;
+
+/** So often a claim looks at all there is. */
+const WHOLE_EVERY_MS = MINUTE_MS;
+
+/** The starts of a type or a lane. */
+interface Known {
+  /** When all of it was looked at. */
+  readonly since: number;
+  /** When late commits were looked for last. */
+  carefulAt: number;
+  /** By account, or by retry count; what was claimed last comes last. */
+  readonly starts: ReadonlyMap<number, number>;
+}
+
+const KEYS_MAX = 1000;
+
+class ScanStarts {
+  readonly #known = new Map<string, Known>();
+  /** Counts how often something was forgotten: what a claim learned before that is not kept. */
+  life = 0;
+
+  /** Forgets a type or a lane, or all. */
+  forget(key?: string): void {
+    if (key === undefined) this.#known.clear();
+    else this.#known.delete(key);
+    this.life++;
+  }
+
+  get(key: string): ReadonlyMap<number, number> {
+    return this.#known.get(key)?.starts ?? new Map();
+  }
+
+  /** The starts for a claim, or for another look: none is later than rows may still appear. */
+  find(
+    key: string,
+    now: number,
+    { placeAt, isClaim }: { readonly placeAt: (time: number) => number; readonly isClaim: boolean },
+  ): ReadonlyMap<number, number> {
+    const known = this.#known.get(key);
+    if (known === undefined) return new Map();
+    // Also when the clock was set back.
+    if (now < known.carefulAt || now - known.since >= WHOLE_EVERY_MS) {
+      this.#known.delete(key);
+      return new Map();
+    }
+    const isCareful = !isClaim || now - known.carefulAt >= CAREFUL_EVERY_MS;
+    if (isClaim && isCareful) known.carefulAt = now;
+    const latest = placeAt(now - (isCareful ? COMMIT_MS_MAX : COMMIT_MS));
+    return new Map(
+      Array.from(known.starts, ([of, start]) => [of, Math.min(start, latest)] as const),
+    );
+  }
+
+  keep(key: string, starts: ReadonlyMap<number, number>, now: number): void {
+    const { since, carefulAt } = this.#known.get(key) ?? { since: now, carefulAt: now };
+    this.#known.delete(key);
+    this.#known.set(key, { since, carefulAt, starts });
+    dropOldest(this.#known, KEYS_MAX);
+  }
+}
+
+function dropOldest<Key>(map: Map<Key, unknown>, max: number): void {
+  const [oldest] = map.keys();
+  if (map.size > max && oldest !== undefined) map.delete(oldest);
+}
+
+/**
+ * A part of the accounts of a type, in a statement: those above one and up to another. A part with a start is one
+ * account, of which tasks of the usual priority are looked for from the start on, and below it only those that were
  * queued later than they were posted (`queue_returned`).
  */
 export interface QueuePart {
   readonly above: number;
   readonly upTo: number;
-  readonly floor: number | null;
-}
-
-/**
- * From which task on a node looks for queued ones, by type and account. Claims pass over what was claimed before; while
- * anybody holds an old snapshot the server must keep all of that, and without a floor each claim would walk through it.
- *
- * A floor delays and never decides: it is learnt from claims that have committed, and what it hides is found by the claim
- * that comes a minute later. That is a task whose post was committed very late, and one that somebody held while it was
- * passed over, and let go.
- */
-export class QueueFloors {
-  readonly #now: () => number;
-  readonly #types = new Map<string, TypeFloors>();
-  /** Counts how often everything was forgotten. */
-  #life = 0;
-
-  /** `now` is the clock by which tasks are numbered. */
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** Forgets all of it: tasks may wait below that were passed over because somebody held them. */
-  forget(): void {
-    this.#types.clear();
-    this.#life++;
-  }
-
-  /** For a claim of the type. */
-  look(type: string): QueueLook {
-    const now = this.#now();
-    const known = this.#known(type, now);
-    const isCareful = known === undefined || now - known.carefulAt >= CAREFUL_EVERY_MS;
-    if (known !== undefined && isCareful) known.carefulAt = now;
-    const life = this.#life;
-    const floors = floorsAt(known, now - (isCareful ? COMMIT_MS_MAX : COMMIT_MS));
-    const adopt = (learnt: ReadonlyMap<number, number>): void => {
-      if (this.#life === life) this.#adopt(type, learnt, now);
-    };
-    return new QueueLook({ floors, seq: firstSeqOf(now), adopt });
-  }
-
-  /** The parts to look at for queued tasks of the type, whoever posted them. */
-  partsOf(type: string): readonly QueuePart[] {
-    const now = this.#now();
-    return partsFrom(0, floorsAt(this.#known(type, now), now - COMMIT_MS_MAX));
-  }
-
-  #known(type: string, now: number): TypeFloors | undefined {
-    const known = this.#types.get(type);
-    if (known === undefined) return undefined;
-    // Also when the clock was set back.
-    const isYoung = now >= known.carefulAt && now - known.since < WHOLE_EVERY_MS;
-    if (isYoung) return known;
-    this.#types.delete(type);
-    return undefined;
-  }
-
-  #adopt(type: string, learnt: ReadonlyMap<number, number>, now: number): void {
-    const { floors } = this.#known(type, now) ?? this.#begin(type, now);
-    for (const [account, seq] of learnt) {
-      const floor = Math.max(seq, floors.get(account) ?? 0);
-      // Those that were claimed last come last.
-      floors.delete(account);
-      floors.set(account, floor);
-      const [oldest] = floors.keys();
-      if (floors.size > ACCOUNTS_MAX && oldest !== undefined) floors.delete(oldest);
-    }
-  }
-
-  #begin(type: string, now: number): TypeFloors {
-    const begun = { since: now, carefulAt: now, floors: new Map<number, number>() };
-    this.#types.set(type, begun);
-    return begun;
-  }
-}
-
-interface TypeFloors {
-  /** When all tasks of the type were looked at. */
-  readonly since: number;
-  /** When late commits were looked for last. */
-  carefulAt: number;
-  /** By account. */
-  readonly floors: Map<number, number>;
+  readonly start: number | null;
 }
 
 // Each costs every claim of its type some seeks. Accounts that are not among them are walked through as a whole.
 const ACCOUNTS_MAX = 32;
 
-/** Above the seq of every account. */
-const LAST_ACCOUNT = Number.MAX_SAFE_INTEGER;
+/** The tasks from which on queued ones are looked for, by type and account. */
+class QueueStarts {
+  readonly #now: () => number;
+  readonly #starts = new ScanStarts();
 
-interface LookParts {
-  readonly floors: ReadonlyMap<number, number>;
-  readonly seq: number;
-  readonly adopt: (learnt: ReadonlyMap<number, number>) => void;
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  forget(): void {
+    this.#starts.forget();
+  }
+
+  /** For a claim of the type. */
+  look(type: string): QueueLook {
+    const now = this.#now();
+    const { life } = this.#starts;
+    const starts = inOrder(this.#starts.find(type, now, { placeAt: firstSeqOf, isClaim: true }));
+    return new QueueLook(starts, firstSeqOf(now), (learned) => {
+      if (this.#starts.life !== life) return;
+      const kept = new Map(this.#starts.get(type));
+      for (const [account, seq] of learned) {
+        const start = Math.max(seq, kept.get(account) ?? 0);
+        kept.delete(account);
+        kept.set(account, start);
+        dropOldest(kept, ACCOUNTS_MAX);
+      }
+      this.#starts.keep(type, kept, now);
+    });
+  }
+
+  /** The parts to look at for queued tasks of the type, whichever node posted them. */
+  partsOf(type: string): readonly QueuePart[] {
+    const of = { placeAt: firstSeqOf, isClaim: false };
+    return partsFrom(0, inOrder(this.#starts.find(type, this.#now(), of)));
+  }
 }
 
 /** The part of a queue that one claim passes over, and what it learns. */
 export class QueueLook {
-  readonly #floors: ReadonlyMap<number, number>;
+  /** In the order of their accounts. */
+  readonly #starts: ReadonlyMap<number, number>;
   /** Nothing was numbered above it when the claim began. */
   readonly #seq: number;
-  readonly #learnt = new Map<number, number>();
-  readonly #adopt: LookParts["adopt"];
+  readonly #learned = new Map<number, number>();
+  readonly #keep: (learned: ReadonlyMap<number, number>) => void;
 
-  constructor({ floors, seq, adopt }: LookParts) {
-    this.#floors = floors;
+  constructor(
+    starts: ReadonlyMap<number, number>,
+    seq: number,
+    keep: (learned: ReadonlyMap<number, number>) => void,
+  ) {
+    this.#starts = starts;
     this.#seq = seq;
-    this.#adopt = adopt;
+    this.#keep = keep;
   }
 
   /** All accounts: those after the given one, then those up to it. */
   partsAfter(account: number): readonly QueuePart[] {
-    return partsFrom(account, this.#floors);
+    return partsFrom(account, this.#starts);
   }
 
   /** These accounts, as parts. */
@@ -132,57 +165,51 @@ export class QueueLook {
     return accounts.map((account) => ({
       above: account - 1,
       upTo: account,
-      floor: this.#learnt.get(account) ?? this.#floors.get(account) ?? 0,
+      start: this.#learned.get(account) ?? this.#starts.get(account) ?? 0,
     }));
   }
 
   /** An account was given all tasks of the usual priority up to this one. */
   givenUpTo(account: number, seq: number): void {
-    const floor = Math.max(seq + 1, this.#floors.get(account) ?? 0);
-    this.#learnt.set(account, Math.min(floor, this.#seq));
+    const start = Math.max(seq + 1, this.#starts.get(account) ?? 0);
+    this.#learned.set(account, Math.min(start, this.#seq));
   }
 
   /** An account has nothing left. */
   emptied(account: number): void {
-    this.#learnt.set(account, this.#seq);
+    this.#learned.set(account, this.#seq);
   }
 
   /** No account has anything but these. */
   emptiedAllBut(accounts: ReadonlySet<number>): void {
-    for (const account of this.#floors.keys()) if (!accounts.has(account)) this.emptied(account);
+    for (const account of this.#starts.keys()) if (!accounts.has(account)) this.emptied(account);
   }
 
   /** The claim has committed. */
-  readonly committed = (): void => this.#adopt(this.#learnt);
-}
-
-function floorsAt(known: TypeFloors | undefined, time: number): ReadonlyMap<number, number> {
-  const latest = firstSeqOf(time);
-  const floors = [...(known?.floors ?? [])].toSorted(([a], [b]) => a - b);
-  return new Map(floors.map(([account, floor]) => [account, Math.min(floor, latest)]));
-}
-
-/** `floors` are in the order of their accounts. */
-function partsFrom(first: number, floors: ReadonlyMap<number, number>): readonly QueuePart[] {
-  const above = [...floors].filter(([account]) => account > first);
-  const upTo = [...floors].filter(([account]) => account <= first);
-  return [...partsBetween(first, LAST_ACCOUNT, above), ...partsBetween(0, first, upTo)];
-}
-
-function partsBetween(
-  first: number,
-  last: number,
-  floors: readonly (readonly [account: number, floor: number])[],
-): readonly QueuePart[] {
-  const parts: QueuePart[] = [];
-  let above = first;
-  for (const [account, floor] of floors) {
-    parts.push({ above, upTo: account - 1, floor: null });
-    parts.push({ above: account - 1, upTo: account, floor });
-    above = account;
+  committed(): void {
+    this.#keep(this.#learned);
   }
-  parts.push({ above, upTo: last, floor: null });
-  return parts.filter((part) => part.above < part.upTo);
+}
+
+function inOrder(starts: ReadonlyMap<number, number>): ReadonlyMap<number, number> {
+  return new Map([...starts].toSorted(([a], [b]) => a - b));
+}
+
+/** `starts` are in the order of their accounts. */
+function partsFrom(first: number, starts: ReadonlyMap<number, number>): readonly QueuePart[] {
+  const between = (from: number, to: number): readonly QueuePart[] => {
+    const parts: QueuePart[] = [];
+    let above = from;
+    for (const [account, start] of starts) {
+      if (account <= from || account > to) continue;
+      parts.push({ above, upTo: account - 1, start: null });
+      parts.push({ above: account - 1, upTo: account, start });
+      above = account;
+    }
+    parts.push({ above, upTo: to, start: null });
+    return parts.filter((part) => part.above < part.upTo);
+  };
+  return [...between(first, Number.MAX_SAFE_INTEGER), ...between(0, first)];
 }
 
 /** The parts as the columns of an `unnest`. */
@@ -190,46 +217,42 @@ export function partColumns(parts: readonly QueuePart[]) {
   return [
     parts.map(({ above }) => above),
     parts.map(({ upTo }) => upTo),
-    parts.map(({ floor }) => floor),
+    parts.map(({ start }) => start),
   ] as const;
 }
 
 const QUEUED_OF = `SELECT 1 FROM queue AS f WHERE f.state = 'queued' AND f.type =`;
 
-/** In a statement: whether tasks of a type wait at the account of a part `s` with a floor. */
-export function waitsAboveFloor(type: string): string {
+/** In a statement: whether tasks of a type wait at the account of a part `s` with a start. */
+export function waitsFromStart(type: string): string {
   const ofAccount = `${QUEUED_OF} ${type} AND f.account_seq = s.up_to`;
   return `(
-    EXISTS (${ofAccount} AND f.priority = 0 AND f.task_seq >= s.floor)
+    EXISTS (${ofAccount} AND f.priority = 0 AND f.task_seq >= s.start)
     OR EXISTS (${ofAccount} AND f.priority > 0)
-    OR EXISTS (${ofAccount} AND f.priority = 0 AND f.queued_mark IS NOT NULL AND f.task_seq < s.floor)
+    OR EXISTS (${ofAccount} AND f.priority = 0 AND f.queued_mark IS NOT NULL AND f.task_seq < s.start)
   )`;
 }
 
-/** The same of a part without. */
+/** The same of a part without a start. */
 export function waitsAnywhere(type: string): string {
   return `EXISTS (${QUEUED_OF} ${type} AND f.account_seq > s.above AND f.account_seq <= s.up_to)`;
 }
 
-/** In one lane: from which due time on attempts of a retry count are looked for. */
-export interface LaneFloor {
+/** Of a retry count: the due time of attempts. As learned, null if all of it was taken. */
+export interface RetryStart<Due = number> {
   readonly retry: number;
-  readonly dueAt: number;
+  readonly dueAt: Due;
 }
 
 /**
- * From which due time on a node looks for scheduled attempts, by lane and retry count: as `QueueFloors` for tasks, and
- * for the same reason. What was scheduled for an earlier time and became visible later is told of by the look at what
- * became due, each second, or by that at all lanes, each minute: either has the lane forgotten.
+ * The due times from which on scheduled attempts are looked for, by lane and retry count. Attempts committed late with an
+ * earlier due time are found by the due scan (each second) or the full lane scan (each minute); both forget the lane.
  */
-export class LaneFloors {
-  readonly #lanes = new Map<string, KnownLane>();
-  #life = 0;
+class LaneStarts {
+  readonly #starts = new ScanStarts();
 
-  /** Forgets all of it. */
   forget(): void {
-    this.#lanes.clear();
-    this.#life++;
+    this.#starts.forget();
   }
 
   /**
@@ -238,102 +261,64 @@ export class LaneFloors {
    */
   found(lanes: readonly Lane[], foundFrom = Infinity): void {
     for (const lane of lanes) {
-      const known = this.#lanes.get(keyOf(lane));
       const earliest = Math.min(lane.freshDueAt ?? Infinity, lane.retryDueAt ?? Infinity);
-      if (known === undefined || earliest >= foundFrom) continue;
-      if ([...known.floors.values()].some((dueAt) => earliest < dueAt)) this.#forgetLane(lane);
+      if (earliest < foundFrom) this.#forgetIf(lane, (start) => earliest < start);
     }
   }
 
   /** This node schedules an attempt in a lane: forgets the lane if claims would not find it by themselves. */
   scheduled(lane: LaneRef, dueAt: number): void {
-    const floors = this.#lanes.get(keyOf(lane))?.floors.values() ?? [];
-    if ([...floors].some((floor) => dueAt < floor - COMMIT_MS_MAX)) this.#forgetLane(lane);
+    this.#forgetIf(lane, (start) => dueAt < start - COMMIT_MS_MAX);
   }
 
-  #forgetLane(lane: LaneRef): void {
-    this.#lanes.delete(keyOf(lane));
-    this.#life++;
+  #forgetIf(lane: LaneRef, isHidden: (start: number) => boolean): void {
+    const key = keyOf(lane);
+    if ([...this.#starts.get(key).values()].some(isHidden)) this.#starts.forget(key);
   }
 
   /** For a claim of these lanes. */
   look(lanes: readonly LaneRef[], now: number): LaneLook {
-    const life = this.#life;
-    const floors = lanes.map((lane) => this.#floorsOf(lane, now));
+    const { life } = this.#starts;
+    const of = { placeAt: (time: number) => time, isClaim: true };
+    const starts = lanes.map((lane) =>
+      Array.from(this.#starts.find(keyOf(lane), now, of), ([retry, dueAt]) => ({ retry, dueAt })),
+    );
+    const learned = new Map<number, readonly RetryStart<number | null>[]>();
     return {
-      floors,
-      learn: (place, left) => {
-        const lane = lanes[place];
-        if (lane === undefined || this.#life !== life) return;
-        this.#learn(lane, { known: floors[place] ?? [], left, now });
+      starts,
+      learn: (place, left) => void learned.set(place, left),
+      committed: () => {
+        if (this.#starts.life !== life) return;
+        for (const [place, lane] of lanes.entries()) {
+          const left = learned.get(place);
+          if (left === undefined) continue;
+          const kept = new Map<number, number>();
+          for (const { retry } of starts[place] ?? []) kept.set(retry, now);
+          for (const { retry, dueAt } of left) kept.set(retry, Math.min(dueAt ?? now, now));
+          this.#starts.keep(keyOf(lane), kept, now);
+        }
       },
     };
   }
-
-  #floorsOf(lane: LaneRef, now: number): readonly LaneFloor[] {
-    const known = this.#lanes.get(keyOf(lane));
-    if (known === undefined) return [];
-    // Also when the clock was set back.
-    if (now < known.carefulAt || now - known.since >= WHOLE_EVERY_MS) {
-      this.#lanes.delete(keyOf(lane));
-      return [];
-    }
-    const isCareful = now - known.carefulAt >= CAREFUL_EVERY_MS;
-    if (isCareful) known.carefulAt = now;
-    const latest = now - (isCareful ? COMMIT_MS_MAX : COMMIT_MS);
-    return [...known.floors].map(([retry, dueAt]) => ({ retry, dueAt: Math.min(dueAt, latest) }));
-  }
-
-  #learn(lane: LaneRef, { known, left, now }: Learnt): void {
-    const key = keyOf(lane);
-    const { since, carefulAt } = this.#lanes.get(key) ?? { since: now, carefulAt: now };
-    const floors = new Map(known.map(({ retry }) => [retry, now]));
-    for (const { retry, dueAt } of left) floors.set(retry, Math.min(dueAt ?? now, now));
-    // Those that were claimed last come last.
-    this.#lanes.delete(key);
-    this.#lanes.set(key, { since, carefulAt, floors });
-    const [oldest] = this.#lanes.keys();
-    if (this.#lanes.size > LANES_MAX && oldest !== undefined) this.#lanes.delete(oldest);
-  }
 }
 
-/** The attempts that one claim passes over, and how it tells what it has learnt, once it has committed. */
+/** The attempts that one claim passes over, and what it learns. */
 export interface LaneLook {
   /** Of each lane. */
-  readonly floors: readonly (readonly LaneFloor[])[];
-  /** The attempts that a lane has left of each retry count that was met; null where all of it was taken. */
-  learn(place: number, left: readonly LeftOfRetry[]): void;
+  readonly starts: readonly (readonly RetryStart[])[];
+  /** The attempts that a lane has left of each retry count that was met. */
+  learn(place: number, left: readonly RetryStart<number | null>[]): void;
+  /** The claim has committed. */
+  committed(): void;
 }
-
-export interface LeftOfRetry {
-  readonly retry: number;
-  readonly dueAt: number | null;
-}
-
-interface KnownLane {
-  /** When all of the lane was looked at. */
-  readonly since: number;
-  /** When late commits were looked for last. */
-  carefulAt: number;
-  /** By retry count. */
-  readonly floors: ReadonlyMap<number, number>;
-}
-
-interface Learnt {
-  readonly known: readonly LaneFloor[];
-  readonly left: readonly LeftOfRetry[];
-  readonly now: number;
-}
-
-const LANES_MAX = 1000;
 
 function keyOf({ accountId, host }: LaneRef): string {
   return `${accountId} ${host}`;
 }
 
-/** The floors as the columns of an `unnest`: places from 1, retry counts, due times. */
-export function floorColumns({ floors }: LaneLook) {
-  const all = floors.flatMap((ofLane, i) => ofLane.map((floor) => ({ ...floor, place: i + 1 })));
+/** The starts as the columns of an `unnest`: places from 1, retry counts, due times. */
+export function startColumns({ starts }: LaneLook) {
+  const all = starts.flatMap((ofLane, i) => ofLane.map((start) => ({ ...start, place: i + 1 })));
   return [
     all.map(({ place }) => place),
     all.map(({ retry }) => retry),
@@ -341,20 +326,7 @@ export function floorColumns({ floors }: LaneLook) {
   ] as const;
 }
 
-/** Up to when floors reach: what is later than this before now is looked at by every claim. */
-
-// The rows of a batch become visible later than they are numbered and timed: mostly by some milliseconds, by as much as
-// this while a server is slow.
-export const COMMIT_MS = 1000;
-
-// As long as a commit may take, unless a standby is waited for. What lies between the two is looked at so often.
-export const COMMIT_MS_MAX = 10_000;
-export const CAREFUL_EVERY_MS = 1000;
-
-/** So often a claim looks at all there is. */
-export const WHOLE_EVERY_MS = MINUTE_MS;
-
-/** The memory of a node, for its writer connections: whoever loses it loses turns and time, never truth. */
+/** The memory of a node, for its writer connections. Its loss costs turns and time, never truth. */
 export class NodeMemory {
   /** The account of the last turn, by type. */
   readonly served = new Map<string, number>();
@@ -362,17 +334,17 @@ export class NodeMemory {
   readonly leaseTypes = new Set<string>();
   /** Those of which, when they were counted last, far fewer leases were held than may be. */
   readonly farTypes = new Set<string>();
-  readonly queueFloors: QueueFloors;
-  readonly laneFloors = new LaneFloors();
+  readonly queueStarts: QueueStarts;
+  readonly laneStarts = new LaneStarts();
 
-  /** `now` is the clock of the node's database. */
+  /** `now` is the clock of the node's database, by which tasks are numbered. */
   constructor(now: () => number) {
-    this.queueFloors = new QueueFloors(now);
+    this.queueStarts = new QueueStarts(now);
   }
 
-  /** A claim was undone: others may have passed over what it held. */
-  forgetFloors(): void {
-    this.queueFloors.forget();
-    this.laneFloors.forget();
+  /** A claim was undone, or accounts were enabled: claims may have passed over tasks and attempts that now wait. */
+  forgetStarts(): void {
+    this.queueStarts.forget();
+    this.laneStarts.forget();
   }
 }

@@ -11,7 +11,7 @@ import {
 import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, SqlValue } from "./machine/sql.ts";
-import { partColumns, waitsAboveFloor, type QueueLook, type QueuePart } from "./scan-starts.ts";
+import { partColumns, waitsFromStart, type QueueLook, type QueuePart } from "./scan-starts.ts";
 import { isHeld, nextEnabled } from "./task-columns.ts";
 
 /** The first account of a part `s` that waits for the type, after a place in it. */
@@ -28,11 +28,11 @@ function firstWaiting(place: string): string {
  * disabled account it goes on with the next enabled one.
  */
 const WAITING = `
-  SELECT s.up_to AS account_seq WHERE s.floor IS NOT NULL AND ${waitsAboveFloor("$1")}
+  SELECT s.up_to AS account_seq WHERE s.start IS NOT NULL AND ${waitsFromStart("$1")}
   UNION ALL
   SELECT account_seq FROM (
     WITH RECURSIVE waiting (account_seq) AS (
-      SELECT ${firstWaiting("s.above")} WHERE s.floor IS NULL
+      SELECT ${firstWaiting("s.above")} WHERE s.start IS NULL
       UNION ALL
       SELECT CASE
         WHEN ${isHeld("w.account_seq")} THEN ${firstWaiting(`${nextEnabled("w.account_seq")} - 1`)}
@@ -46,10 +46,10 @@ const WAITING = `
 // Up to $2 enabled accounts that wait, in the order of the parts.
 const WAITING_TURNS = `
   turns AS MATERIALIZED (
-    SELECT account_seq, floor, row_number() OVER () AS turn, count(*) OVER () AS turns
+    SELECT account_seq, start, row_number() OVER () AS turn, count(*) OVER () AS turns
     FROM (
-      SELECT w.account_seq, coalesce(s.floor, 0) AS floor
-      FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS s (above, up_to, floor) CROSS JOIN LATERAL (${WAITING}) AS w
+      SELECT w.account_seq, coalesce(s.start, 0) AS start
+      FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS s (above, up_to, start) CROSS JOIN LATERAL (${WAITING}) AS w
       WHERE NOT ${isHeld("w.account_seq")}
       LIMIT $2::int
     ) AS w
@@ -58,8 +58,8 @@ const WAITING_TURNS = `
 // The accounts that the parts are.
 const GIVEN_TURNS = `
   turns AS MATERIALIZED (
-    SELECT account_seq, floor, turn, count(*) OVER () AS turns
-    FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY AS a (above, account_seq, floor, turn)
+    SELECT account_seq, start, turn, count(*) OVER () AS turns
+    FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY AS a (above, account_seq, start, turn)
   )`;
 
 /** The next tasks of the account of a turn, in the order of an index. */
@@ -77,8 +77,8 @@ function nextOf(condition: string, order: string): string {
 // Each comes before what follows it, and is looked for only when there is room after what came before.
 const NEXT_TASKS = [
   nextOf("priority > 0", "priority DESC, task_seq"),
-  nextOf("priority = 0 AND queued_mark IS NOT NULL AND task_seq < t.floor", "task_seq"),
-  nextOf("priority = 0 AND task_seq >= t.floor", "task_seq"),
+  nextOf("priority = 0 AND queued_mark IS NOT NULL AND task_seq < t.start", "task_seq"),
+  nextOf("priority = 0 AND task_seq >= t.start", "task_seq"),
 ].join("\n      UNION ALL");
 
 /** The columns that a claim writes besides: of parameters from $8 on. `s.place` is the place of a task in its round. */

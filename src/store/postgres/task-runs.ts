@@ -122,7 +122,7 @@ async function finishTasks(
     const bytes = textBytes(resultText, errorText);
     countFinished(changes, { accountSeq: task.accountSeq, from: "running", state, endedAt, bytes });
     const lanes = lanesOf(task);
-    for (const lane of lanes) changes.memory.laneFloors.scheduled(lane, endedAt);
+    for (const lane of lanes) changes.memory.laneStarts.scheduled(lane, endedAt);
     return lanes;
   });
 }
@@ -169,7 +169,7 @@ async function requeue(
 /** Nodes take it up together: a row counts for whoever puts it back. */
 async function requeueLeft({ sql, changes }: Batch): Promise<number> {
   // This node may have passed over rows that a claim of an ended node held.
-  changes.memory.forgetFloors();
+  changes.memory.forgetStarts();
   const rows = await sql.all<OfAccount>(REQUEUE_LEFT);
   for (const { accountSeq } of rows) changes.counts.move(accountSeq, "running", "queued");
   return rows.length;

@@ -20,7 +20,7 @@ import {
 
 const HOST = "a.example";
 const RUNNING = "running";
-/** Far below every floor. */
+/** Far below every scan start. */
 const OLD_MS = 60_000;
 
 const ended = () => ({ endedAt: Date.now(), ...retainedUntil(Date.now() + RETENTION_MS) });
@@ -36,7 +36,7 @@ async function claimAttempts(store: Store, accountId: number) {
   return (await store.claimAttempts({ lanes, now: Date.now() })).attempts;
 }
 
-/** A node whose floors have risen, because it has claimed all that there was, and a session beside it. */
+/** A node whose scan starts have risen, because it has claimed all that there was, and a session beside it. */
 async function openRisen(t: TestContext) {
   const url = await newDatabaseUrl(t);
   const store = await openNode(t, url);
@@ -81,7 +81,7 @@ async function appear(
   return seq;
 }
 
-describe("claims from a floor on", { skip: reasonToSkipPostgres() }, () => {
+describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => {
   test("find a task whose post was committed some seconds late", async (t) => {
     const risen = await openRisen(t);
     const seq = await appear(risen, { ageMs: 4000 });
@@ -129,7 +129,7 @@ describe("claims from a floor on", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await claimSeqs(store), [delayed, released, requeued]);
   });
 
-  test("keep to priorities, below the floor and above it", async (t) => {
+  test("keep to priorities, below the scan start and above it", async (t) => {
     const risen = await openRisen(t);
     const { store, url, post } = risen;
     const other = await openNode(t, url);
@@ -172,7 +172,7 @@ describe("claims from a floor on", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(await claimSeqs(store), [seq]);
   });
 
-  test("send again an attempt that was interrupted, and one that is due since before the floor", async (t) => {
+  test("send again an attempt that was interrupted, and one that is due since before the scan start", async (t) => {
     const { store, accountId, attempt } = await openRisen(t);
     const result = newAttemptResult({ outcome: "interrupted" });
     const next = (dueAt: number) => ({ state: "scheduled", dueAt, retry: 0 }) as const;
