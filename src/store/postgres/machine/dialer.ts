@@ -190,6 +190,17 @@ export interface Session {
   readonly mayLose: boolean;
 }
 
+export const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
+
+export const READER: Session = { deadlineMs: 6000, statementMs: 5000, lockMs: 0, mayLose: false };
+
+/**
+ * Joins, leaves and ends nodes. To take a dead node's stripes away waits for its batch under way, which the server ends
+ * after 10 s. Nodes come and go while no standby answers: who is lost in a failover finds no row of itself, and what
+ * they write later is on no disk without this.
+ */
+export const ENDER: Session = { deadlineMs: 15_000, statementMs: 0, lockMs: 0, mayLose: true };
+
 const OLDEST_VERSION = 140_000;
 
 // A process that was stopped inside a transaction holds its locks no longer than this.

@@ -1,4 +1,4 @@
-import { systemClock, wait } from "../../../domain/clock/clock.ts";
+import { type Clock, systemClock, wait } from "../../../domain/clock/clock.ts";
 import { DAY_MS } from "../../../domain/clock/duration.ts";
 import { NODE_ROLES, type NodeFacts, type NodeRole, type NodeSummary } from "../../cluster.ts";
 import { StoreError } from "../../store-error.ts";
@@ -237,23 +237,17 @@ export interface BeatAnswer {
   readonly roles: readonly RoleRow[];
 }
 
-interface Beat extends Pick<Joined, "nodeSeq"> {
-  readonly liveMs: number;
-  /** Null if the node has no facts to report. */
-  readonly factsText: string | null;
-}
-
-/** Tells that a node is alive, and what it tells of itself; all three statements cross the wire together. */
+/** Shows that a node is alive, and its facts unless null. All three statements cross the wire together. */
 export async function beat(
   connection: Connection,
-  { nodeSeq, liveMs, factsText }: Beat,
-  monotonic: () => number,
+  of: { readonly nodeSeq: number; readonly liveMs: number; readonly factsText: string | null },
+  clock: Clock,
 ): Promise<BeatAnswer> {
-  const sentAt = monotonic();
+  const sentAt = clock.monotonic();
   let heardAt = sentAt;
   const own = connection
-    .get<{ isAlive: boolean; shown: number }>(BEAT, [nodeSeq, liveMs, factsText])
-    .finally(() => (heardAt = monotonic()));
+    .get<{ isAlive: boolean; shown: number }>(BEAT, [of.nodeSeq, of.liveMs, of.factsText])
+    .finally(() => (heardAt = clock.monotonic()));
   const [answer, nodes, roles] = await Promise.all([
     own,
     connection.all<NodeRow>(FIND_NODES),
@@ -263,27 +257,18 @@ export async function beat(
   return { isAlive, sample: { shown, sentAt, heardAt }, nodes, roles };
 }
 
-/** The nodes as a heartbeat's answer tells of them. */
-
-/** Those among which work is divided, in the same order at each of them. Where all are leaving, all of them. */
-export function membersOf({ nodes }: Pick<BeatAnswer, "nodes">): readonly string[] {
+/** The nodes among which work is divided, in the same order at each of them. If all are leaving, all of them. */
+export function membersOf({ nodes }: BeatAnswer): readonly string[] {
   const daemons = nodes.filter(({ isTool }) => !isTool);
   const staying = daemons.filter(({ isLeaving }) => !isLeaving);
   return (staying.length > 0 ? staying : daemons).map(({ seq }) => String(seq));
 }
 
 /** In what time the next of them will be taken for dead unless it is heard. */
-export function nextExpiryMs({
-  nodes,
-  sample: { shown },
-}: Pick<BeatAnswer, "nodes" | "sample">): number {
-  const inMs = nodes.map(({ expiresAt }) => expiresAt - shown).filter((ms) => ms >= 0);
+export function nextExpiryMs({ nodes, sample }: BeatAnswer): number {
+  const inMs = nodes.map(({ expiresAt }) => expiresAt - sample.shown).filter((ms) => ms >= 0);
   // It has to be over by then.
   return Math.min(Infinity, ...inMs) + 20;
-}
-
-export function isSame(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((each, i) => each === b[i]);
 }
 
 const LIST = `

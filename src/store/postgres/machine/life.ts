@@ -5,6 +5,8 @@ import type { Logger } from "../../../domain/log.ts";
 import { isPassing } from "./batch.ts";
 import type { LastCommits } from "./commits.ts";
 import { ConnectionLost } from "./connection.ts";
+import { type Dialer, ENDER } from "./dialer.ts";
+import { type BeatAnswer, endExpired } from "./heartbeat.ts";
 
 /** The readings of the machine's clocks at one moment. */
 export interface Moment {
@@ -147,5 +149,65 @@ export async function settlesWithin(
     return await Promise.race([work.then(() => true), late]);
   } finally {
     timeout.abort();
+  }
+}
+
+interface NodeEnderParts {
+  readonly dialer: Dialer;
+  readonly log: Logger | undefined;
+  /** Nodes have ended: what they left can be taken up. */
+  readonly ended: () => void;
+}
+
+/** Ends nodes that were not heard for too long: beside the heartbeats, because it may have to wait. */
+export class NodeEnder {
+  readonly #parts: NodeEnderParts;
+  #also: readonly number[] = [];
+  #isBusy = false;
+
+  constructor(parts: NodeEnderParts) {
+    this.#parts = parts;
+  }
+
+  /** The lives of this node that are over and not known to be ended. */
+  get also(): readonly number[] {
+    return this.#also;
+  }
+
+  /** A life of this node is over: nobody need wait until it is taken for dead. */
+  endAlso(nodeSeq: number): void {
+    this.#also = [...this.#also, nodeSeq];
+  }
+
+  /** Processes a heartbeat's response. Ends expired nodes only if the clock is trusted. */
+  look({ nodes, sample }: BeatAnswer, isClockTrusted: boolean): void {
+    const late = nodes.filter(({ expiresAt }) => isClockTrusted && expiresAt < sample.shown);
+    const isDue = this.#also.length > 0 || late.length > 0;
+    if (!isDue || this.#isBusy) return;
+    this.#isBusy = true;
+    const { log } = this.#parts;
+    void this.#end(late.map(({ seq }) => seq))
+      // The next heartbeat finds them again.
+      .catch((error: unknown) => log?.debug({ reason: messageOf(error) }, "ended no nodes"))
+      .finally(() => {
+        this.#isBusy = false;
+      });
+  }
+
+  async #end(expired: readonly number[]): Promise<void> {
+    const { dialer, log, ended } = this.#parts;
+    const also = this.#also;
+    const connection = await dialer.reach(ENDER);
+    try {
+      const nodes = await endExpired(connection, { now: also, expired });
+      this.#also = this.#also.filter((seq) => !also.includes(seq));
+      for (const { seq, name } of nodes) {
+        log?.warn({ node: String(seq), name }, "a node was not heard, and has ended");
+      }
+      // Where another node is at it, there is nothing to look at before the next heartbeat.
+      if (nodes.length > 0) ended();
+    } finally {
+      await connection.close();
+    }
   }
 }

@@ -6,22 +6,27 @@ import { StoreError } from "../../store-error.ts";
 import { hasLostCommits } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { DatabaseClock } from "./database-clock.ts";
-import { type Dialer, type Session, findTimeline } from "./dialer.ts";
+import { type Dialer, findTimeline, ENDER, READER, WRITER } from "./dialer.ts";
 import {
   BEATS_TO_LIVE,
   type BeatAnswer,
   type NodeName,
   beat,
   endExpired,
-  isSame,
   join,
   leave,
   listNodes,
   membersOf,
   nextExpiryMs,
 } from "./heartbeat.ts";
-import { Lifeline, type NodeLife, Rejoin, newAwaitedLife, settlesWithin } from "./life.ts";
-import { ENDER, NodeEnder } from "./node-ender.ts";
+import {
+  Lifeline,
+  NodeEnder,
+  type NodeLife,
+  Rejoin,
+  newAwaitedLife,
+  settlesWithin,
+} from "./life.ts";
 import { RoleHolder } from "./roles.ts";
 import { SeqSource, type Sql } from "./sql.ts";
 
@@ -31,10 +36,6 @@ export const WRITERS = 2;
 // A node stops by itself before the others take it for dead: what it began last has then a little time to end.
 const BEATS_TO_FENCE = 4;
 const BEATS_TO_WAIT = 2.5;
-
-const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
-
-const READER: Session = { deadlineMs: 6000, statementMs: 5000, lockMs: 0, mayLose: false };
 
 const RETRY_MS = 100;
 const LEAVE_MS_MAX = 1500;
@@ -59,7 +60,7 @@ export class ServerNode implements Cluster {
   readonly #lifeline: Lifeline;
   readonly #rejoin: Rejoin;
   readonly #ender: NodeEnder;
-  readonly #roles: RoleHolder;
+  readonly #roles = new RoleHolder();
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #life = newAwaitedLife();
@@ -80,11 +81,12 @@ export class ServerNode implements Cluster {
     this.clock = new DatabaseClock(parts.clock);
     this.#rejoin = new Rejoin(parts, this.#closing.signal);
     this.#lifeline = new Lifeline(parts.clock, BEATS_TO_FENCE * parts.beatMs);
-    this.#roles = new RoleHolder({ beatMs: parts.beatMs, liveMs: this.#liveMs });
     this.#ender = new NodeEnder({
       ...parts,
-      ended: () => this.#tell(),
-      done: () => this.#wake(),
+      ended: () => {
+        this.#tell();
+        this.#wake();
+      },
     });
   }
 
@@ -124,7 +126,7 @@ export class ServerNode implements Cluster {
   }
 
   resign(): void {
-    this.#roles.resign();
+    this.#roles.isResigning = true;
     this.#wake();
   }
 
@@ -140,10 +142,7 @@ export class ServerNode implements Cluster {
 
   /** Lists the nodes; of this one, what it tells now. */
   async list(sql: Sql): Promise<readonly NodeSummary[]> {
-    const nodes = await listNodes(sql, {
-      now: this.clock.now(),
-      liveMs: this.#liveMs,
-    });
+    const nodes = await listNodes(sql, { now: this.clock.now(), liveMs: this.#liveMs });
     return nodes.map((node) => (node.id === this.#self ? { ...node, facts: this.#facts() } : node));
   }
 
@@ -296,9 +295,7 @@ export class ServerNode implements Cluster {
     // While it sends, its places are taken.
     const isLeaving = this.#roles.isResigning && (facts?.sending ?? 0) === 0;
     const factsText = facts === null && !isLeaving ? null : JSON.stringify({ ...facts, isLeaving });
-    const { clock } = this.#parts;
-    const of = { nodeSeq, liveMs: this.#liveMs, factsText };
-    return beat(connection, of, () => clock.monotonic());
+    return beat(connection, { nodeSeq, liveMs: this.#liveMs, factsText }, this.#parts.clock);
   }
 
   /** The connection of the heartbeats, which nothing else can hold up. */
@@ -340,18 +337,29 @@ export class ServerNode implements Cluster {
     this.#armFence();
     // Times that the others wrote before the clock was set say nothing, and they write anew at their next heartbeats.
     const isClockTrusted = this.clock.steadyMs > this.#liveMs;
-    const before = [...this.#members, ...this.#roles.held];
+    const before = String([this.#members, this.#roles.held]);
     const members = membersOf(answer);
     if (this.#parts.kind === "node") {
-      const hasGrown = members.some((each) => !this.#members.includes(each));
-      const { nodeSeq } = life;
-      await this.#roles.renew(connection, { nodeSeq, answer, members, hasGrown, isClockTrusted });
-      if (this.isOver(life)) return this.#roles.drop();
+      const view = {
+        roles: answer.roles,
+        self: life.nodeSeq,
+        // A node that is leaving is no longer among the members.
+        members: new Set([...members, this.#self]).size,
+        hasGrown: members.some((each) => !this.#members.includes(each)),
+        isClockTrusted,
+        now: answer.sample.shown,
+        patienceMs: 2.5 * this.#parts.beatMs,
+      };
+      await this.#roles.renew(connection, view, this.#liveMs);
+      if (this.isOver(life)) {
+        this.#roles.held = [];
+        return;
+      }
     }
     this.#members = members;
     this.#nextExpiryMs = nextExpiryMs(answer);
-    this.#ender.look(answer, { isClockTrusted });
-    if (!isSame(before, [...members, ...this.#roles.held])) this.#tell();
+    this.#ender.look(answer, isClockTrusted);
+    if (before !== String([members, this.#roles.held])) this.#tell();
   }
 
   /** This life is over: what it was doing is somebody else's. */
@@ -365,7 +373,7 @@ export class ServerNode implements Cluster {
     this.#ender.endAlso(begun.nodeSeq);
     this.#life = newAwaitedLife();
     this.#lifeline.cut();
-    this.#roles.drop();
+    this.#roles.held = [];
     this.#wake();
     this.#tell();
   }
