@@ -22,19 +22,28 @@ const COUNT_HELD = `
 
 const COUNT_WRITERS = `SELECT count(*) AS writers FROM stripes WHERE node_seq IS NOT NULL`;
 
-/** Claims leases for workers. All nodes together give out no more of a type than its limit allows. */
+/**
+ * Claims leases for workers. All nodes together give out no more of a type than its limit allows: each claim locks its
+ * types before it counts what is held of them. Near the limit no other node claims of the type until the batch has ended,
+ * so the count is exact. Far from it, concurrent claims share the lock, one batch each; together they cannot reach the
+ * limit.
+ */
 export class LeaseClaims {
+  readonly #sql: BatchSql;
+  readonly #memory: NodeMemory;
   readonly #claimInTurn: ReturnType<typeof leaseClaims>;
   readonly #turns = new TypeTurns();
-  readonly #held: HeldLeases;
+  /** How many more of each type may be held. */
+  readonly #room = new Map<string, number>();
 
   constructor(sql: BatchSql, changes: BatchChanges) {
+    this.#sql = sql;
+    this.#memory = changes.memory;
     this.#claimInTurn = leaseClaims(sql, changes);
-    this.#held = new HeldLeases(sql, changes.memory);
   }
 
   async claimAll(claims: readonly LeaseClaim[]): Promise<readonly (readonly LeasedTask[])[]> {
-    await this.#held.count(claims.flatMap(({ types }) => types));
+    await this.#count(claims.flatMap(({ types }) => types));
     return await Promise.all(claims.map((claim) => this.#claim(claim)));
   }
 
@@ -57,86 +66,50 @@ export class LeaseClaims {
     const { type, leaseMs, timeoutMs } = lease;
     const deadlineAt = now + timeoutMs;
     const expiresAt = leaseExpiry({ leaseMs, deadlineAt }, now);
-    const wanted = Math.min(lease.max, max, this.#held.room(lease));
-    const order = { type, max: wanted, now, inputLength };
+    const room = this.#room.get(type) ?? 0;
+    const order = { type, max: Math.min(lease.max, max, Math.max(0, room)), now, inputLength };
     const claimed = await this.#claimInTurn({ ...order, workerId, leaseMs, deadlineAt, expiresAt });
-    this.#held.add(type, claimed.tasks.length);
+    this.#room.set(type, room - claimed.tasks.length);
     return claimed;
   }
-}
 
-/**
- * How many leases are held of each type. Whoever claims of a type has locked it before this counts. Near its limit,
- * nobody else claims of it until the batch has ended, so the count is what there is. Far from it, those who claim at
- * once share the lock, each for a batch: they cannot come to the limit together, whoever of them counted last.
- */
-class HeldLeases {
-  readonly #sql: BatchSql;
-  readonly #memory: NodeMemory;
-  readonly #room = new Map<string, number>();
-
-  constructor(sql: BatchSql, memory: NodeMemory) {
-    this.#sql = sql;
-    this.#memory = memory;
-  }
-
-  /** Locks types, and counts. Rejects with {@link RunAgain} where a shared lock turns out not to be enough. */
-  async count(types: readonly LeaseType[]): Promise<void> {
+  /** Locks types, and counts. Rejects with {@link RunAgain} if a shared lock turns out not to be enough. */
+  async #count(types: readonly LeaseType[]): Promise<void> {
+    const { leaseTypes, farTypes } = this.#memory;
     // In one order, so that two batches do not wait for each other.
     const limits = [...limitsOf(types)].toSorted(([a], [b]) => (a < b ? -1 : 1));
     const names = limits.map(([type]) => type);
-    const fresh = names.filter((type) => !this.#memory.leaseTypes.has(type));
+    const fresh = names.filter((type) => !leaseTypes.has(type));
     if (fresh.length > 0) this.#sql.send(NOTE_TYPES, [fresh]);
-    const [counted, heldRows, ...locked] = await this.#lockAndCount(names);
+    // All of it crosses the wire together, and the server runs it in this order: so what is counted, and how many writers
+    // there are, is of after the locks.
+    const locks = names.map((type) =>
+      this.#sql.get(farTypes.has(type) ? SHARE_TYPE : LOCK_TYPE, [type]),
+    );
+    const [counted, heldRows, ...locked] = await Promise.all([
+      this.#sql.get<{ writers: number }>(COUNT_WRITERS),
+      this.#sql.all<{ type: string; held: number }>(COUNT_HELD, [names]),
+      ...locks,
+    ]);
     const isNoted = locked.every((row) => row !== undefined);
     for (const type of names) {
-      if (isNoted) this.#memory.leaseTypes.add(type);
-      else this.#memory.leaseTypes.delete(type);
+      if (isNoted) leaseTypes.add(type);
+      else leaseTypes.delete(type);
     }
     if (!isNoted) throw new RunAgain();
-    const held = new Map(heldRows.map(({ type, held }) => [type, held]));
+    const held = new Map(heldRows.map((row) => [row.type, row.held]));
     // As much as the batches of all writers under way might claim.
     const together = (counted?.writers ?? 1) * BATCH_WEIGHT_MAX;
     for (const [type, limit] of limits) {
-      this.#decide(type, { room: limit - (held.get(type) ?? 0), together });
-    }
-  }
-
-  /** How many more of a type may be held. */
-  room({ type }: LeaseType): number {
-    return Math.max(0, this.#room.get(type) ?? 0);
-  }
-
-  add(type: string, leases: number): void {
-    this.#room.set(type, (this.#room.get(type) ?? 0) - leases);
-  }
-
-  // All of it crosses the wire at once, and the server runs it in this order: so what is counted, and how many writers
-  // there are, is of after the locks.
-  #lockAndCount(types: readonly string[]) {
-    const { farTypes } = this.#memory;
-    const locked = types.map((type) =>
-      this.#sql.get(farTypes.has(type) ? SHARE_TYPE : LOCK_TYPE, [type]),
-    );
-    return Promise.all([
-      this.#sql.get<{ writers: number }>(COUNT_WRITERS),
-      this.#sql.all<{ type: string; held: number }>(COUNT_HELD, [types]),
-      ...locked,
-    ]);
-  }
-
-  #decide(type: string, { room, together }: { readonly room: number; readonly together: number }) {
-    const { farTypes } = this.#memory;
-    if (!farTypes.has(type)) {
-      this.#room.set(type, room);
+      const room = limit - (held.get(type) ?? 0);
+      const isFar = farTypes.has(type);
+      this.#room.set(type, isFar ? BATCH_WEIGHT_MAX : room);
       // The next claim, not yet this one. Twice, so that a count that goes up and down changes little.
       if (room >= 2 * together) farTypes.add(type);
-      return;
+      if (!isFar || room >= together) continue;
+      farTypes.delete(type);
+      throw new RunAgain();
     }
-    this.#room.set(type, BATCH_WEIGHT_MAX);
-    if (room >= together) return;
-    farTypes.delete(type);
-    throw new RunAgain();
   }
 }
 

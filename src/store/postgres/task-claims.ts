@@ -174,42 +174,30 @@ interface Claimed<Task> {
 
 /** Starts tasks for this node's own runners. */
 export function runClaims(sql: BatchSql, changes: BatchChanges) {
-  const claims = new TurnClaims<ClaimedTask & RoundFacts>({ sql, changes }, START_RUNS);
-  return async (order: TaskClaim): Promise<Claimed<ClaimedTask>> =>
-    withoutFacts(await claims.claim({ ...order, inputLength: 0 }, () => [sql.nodeSeq]));
+  const claims = new TurnClaims<ClaimedTask & RoundFacts>(sql, changes, START_RUNS);
+  return (order: TaskClaim): Promise<Claimed<ClaimedTask>> =>
+    claims.claim({ ...order, inputLength: 0 }, () => [sql.nodeSeq]);
 }
 
 /** Starts tasks for workers, each with a new lease. */
 export function leaseClaims(sql: BatchSql, changes: BatchChanges) {
-  const claims = new TurnClaims<LeasedTask & RoundFacts>({ sql, changes }, START_LEASES);
-  return async (order: LeaseOrder): Promise<Claimed<LeasedTask>> => {
+  const claims = new TurnClaims<LeasedTask & RoundFacts>(sql, changes, START_LEASES);
+  return (order: LeaseOrder): Promise<Claimed<LeasedTask>> => {
     const { workerId, leaseMs, deadlineAt, expiresAt } = order;
-    const claimed = await claims.claim(order, (max) => [
+    return claims.claim(order, (max) => [
       ...[workerId, leaseMs, deadlineAt, expiresAt],
       Array.from({ length: max }, newLeaseId),
     ]);
-    return withoutFacts(claimed);
   };
 }
 
-function withoutFacts<Row extends RoundFacts>({ tasks, inputLength }: Claimed<Row>) {
-  return {
-    tasks: tasks.map(
-      ({ priority: _priority, place: _place, turns: _turns, bytes: _bytes, ...task }) => task,
-    ),
-    inputLength,
-  };
-}
-
-/** A part of a claim: all accounts that wait have their turns in the first one. */
-interface Round {
-  readonly isFirst: boolean;
-  readonly parts: readonly QueuePart[];
-}
+/** The values of a kind of claim, for up to so many tasks. */
+type ValuesOf = (max: number) => readonly SqlValue[];
 
 /** A claim in the making. */
 interface OpenClaim<Row> {
   readonly order: ClaimOrder;
+  readonly valuesOf: ValuesOf;
   readonly turns: Map<number, Turn<Row>>;
   readonly look: QueueLook;
   left: number;
@@ -224,45 +212,57 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
   readonly #sql: BatchSql;
   readonly #changes: BatchChanges;
   readonly #texts: ClaimTexts;
-  constructor({ sql, changes }: ClaimBatch, texts: ClaimTexts) {
+
+  constructor(sql: BatchSql, changes: BatchChanges, texts: ClaimTexts) {
     this.#sql = sql;
     this.#changes = changes;
     this.#texts = texts;
   }
 
-  /** `valuesOf` gives the values of the kind of claim, for up to so many tasks. */
-  async claim(order: ClaimOrder, valuesOf: ValuesOf): Promise<Claimed<Row>> {
+  async claim(
+    order: ClaimOrder,
+    valuesOf: ValuesOf,
+  ): Promise<Claimed<Omit<Row, keyof RoundFacts>>> {
     const { type, max, inputLength } = order;
     if (max < 1 || isClaimFull(order)) return { tasks: [], inputLength };
     const { served } = this.#changes.memory;
     const last = served.get(type) ?? NO_ACCOUNT;
     const look = this.#changes.lookAtQueue(type);
-    const claim: OpenClaim<Row> = { order, turns: new Map(), look, left: max, inputLength };
-    await this.#giveRound(claim, { isFirst: true, parts: look.partsAfter(last) }, valuesOf);
+    const turns = new Map<number, Turn<Row>>();
+    const claim: OpenClaim<Row> = { order, valuesOf, turns, look, left: max, inputLength };
+    const isWhole = await this.#giveRound(claim, this.#texts.first, look.partsAfter(last));
+    // All accounts were looked at.
+    if (isWhole) look.emptiedAllBut(new Set(turns.keys()));
     for (;;) {
-      const open = [...claim.turns.values()].filter(({ mayHaveMore }) => mayHaveMore);
+      const open = [...turns.values()].filter(({ mayHaveMore }) => mayHaveMore);
       if (claim.left === 0 || open.length === 0 || isClaimFull(claim)) break;
-      const accounts = open.map(({ accountSeq }) => accountSeq);
-      await this.#giveRound(claim, { isFirst: false, parts: look.partsOf(accounts) }, valuesOf);
+      const parts = look.partsOf(open.map(({ accountSeq }) => accountSeq));
+      await this.#giveRound(claim, this.#texts.more, parts);
     }
-    const tasks = inTurn([...claim.turns.values()]);
+    const tasks = inTurn([...turns.values()]);
     served.set(type, tasks.at(-1)?.accountId ?? last);
-    return { tasks, inputLength: claim.inputLength };
+    return {
+      tasks: tasks.map(
+        ({ priority: _priority, place: _place, turns: _turns, bytes: _bytes, ...task }) => task,
+      ),
+      inputLength: claim.inputLength,
+    };
   }
 
-  /** Gives the accounts of a round their shares. The first round makes their turns. */
+  /** Gives the accounts of a round their shares. The first round makes their turns. True if there was more to give. */
   async #giveRound(
     claim: OpenClaim<Row>,
-    { isFirst, parts }: Round,
-    valuesOf: ValuesOf,
-  ): Promise<void> {
+    text: string,
+    parts: readonly QueuePart[],
+  ): Promise<boolean> {
     const { turns, left, inputLength, order } = claim;
-    const rows = await this.#sql.all<Row>(isFirst ? this.#texts.first : this.#texts.more, [
+    const rows = await this.#sql.all<Row>(text, [
       ...[order.type, left, order.now, inputLength],
       ...partColumns(parts),
-      ...valuesOf(left),
+      ...claim.valuesOf(left),
     ]);
-    const share = shareOf(left, rows[0]?.turns ?? 1);
+    const accounts = rows[0]?.turns ?? 0;
+    const share = shareOf(left, accounts || 1);
     for (const turn of turns.values()) turn.mayHaveMore = false;
     const inOrder = rows.toSorted((a, b) => a.place - b.place);
     const byAccount = Map.groupBy(inOrder, ({ accountId }) => accountId);
@@ -275,23 +275,19 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
       countClaimed(this.#changes, { accountSeq, tasks: given.length });
     }
     claim.left -= rows.length;
-    this.#learn(claim, byAccount);
-    // All accounts were looked at.
-    const isWhole = isFirst && (rows[0]?.turns ?? 0) < left && !isClaimFull(claim);
-    if (isWhole) claim.look.emptiedAllBut(new Set(byAccount.keys()));
-  }
-
-  /** Learns from which task on the accounts of a round have something. */
-  #learn(claim: OpenClaim<Row>, byAccount: ReadonlyMap<number, readonly Row[]>): void {
-    const { look, turns } = claim;
+    // Learns from which task on the accounts have something.
     for (const [accountSeq, given] of byAccount) {
       const last = given.findLast(({ priority }) => priority === 0);
-      const isEmpty = turns.get(accountSeq)?.mayHaveMore === false && !isClaimFull(claim);
-      if (isEmpty) look.emptied(accountSeq);
-      else if (last !== undefined) look.givenUpTo(accountSeq, last.seq);
+      const isEmpty = given.length < share && !isClaimFull(claim);
+      if (isEmpty) claim.look.emptied(accountSeq);
+      else if (last !== undefined) claim.look.givenUpTo(accountSeq, last.seq);
     }
+    return accounts < left && !isClaimFull(claim);
   }
 }
+
+/** Below the seq of every account. */
+const NO_ACCOUNT = 0;
 
 /** Lets claims of the same type go one after the other, because they share its turns. */
 export class TypeTurns {
@@ -303,13 +299,3 @@ export class TypeTurns {
     return value;
   }
 }
-
-interface ClaimBatch {
-  readonly sql: BatchSql;
-  readonly changes: BatchChanges;
-}
-
-type ValuesOf = (max: number) => readonly SqlValue[];
-
-/** Below the seq of every account. */
-const NO_ACCOUNT = 0;
