@@ -12,7 +12,7 @@ import { BEAT_MS, type NodeName } from "./machine/heartbeat.ts";
 import { settlesWithin } from "./machine/life.ts";
 import { makeSchema } from "./machine/migrate.ts";
 import { ServerNode, WRITERS } from "./machine/node.ts";
-import { Hints } from "./machine/notifications.ts";
+import { Notifications } from "./machine/notifications.ts";
 import { Reader, SnapshotReader } from "./machine/reader.ts";
 import { SCHEMA } from "./machine/schema.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
@@ -57,7 +57,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { backlogMax, observer, examineMax, lockMs } = options;
   await prepareSchema(options);
   const { dialer, node } = newNode(options);
-  const hints = new Hints({
+  const notifications = new Notifications({
     dialer,
     clock: systemClock,
     hasOthers: () => options.notify && node.hasOthers,
@@ -72,7 +72,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const newWork: NewWork = (sql) => newBatchWork(sql, memory);
   const all = { node, clients, lockMs, newWork };
   const writers = Array.from({ length: WRITERS }, (_, index) => new Writer({ ...all, index }));
-  const telling = tellingTransport(new Writers(writers), (news) => hints.note(news));
+  const telling = tellingTransport(new Writers(writers), (news) => notifications.note(news));
   const transport = observedTransport(telling, { observer, clock: systemClock });
   const commit = new GroupCommit<Writes>(transport, {
     batchWeightMax: BATCH_WEIGHT_MAX,
@@ -95,7 +95,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     node.shut();
     throw error;
   });
-  if (options.notify && options.kind === "node") hints.start();
+  if (options.notify && options.kind === "node") notifications.start();
   let closing: Promise<void> | null = null;
   return {
     cluster: node,
@@ -104,11 +104,11 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...writeMethods(access),
     ...otherMethods(access, { examineMax }),
     watch(listener) {
-      const stops = [commit.watch(listener), hints.watch(listener)];
+      const stops = [commit.watch(listener), notifications.watch(listener)];
       return () => stops.forEach((stop) => stop());
     },
     close() {
-      closing ??= close({ access, node, commit, hints, readers: [reader, longReader] });
+      closing ??= close({ access, node, commit, notifications, readers: [reader, longReader] });
       return closing;
     },
   };
@@ -127,14 +127,14 @@ interface OpenParts {
   readonly access: ServerAccess;
   readonly node: ServerNode;
   readonly commit: GroupCommit<Writes>;
-  readonly hints: Hints;
+  readonly notifications: Notifications;
   readonly readers: readonly (Reader | SnapshotReader)[];
 }
 
 // A step that was asked for may take as long as it needs while the server answers.
 const LOOK_MS = 500;
 
-async function close({ access, node, commit, hints, readers }: OpenParts): Promise<void> {
+async function close({ access, node, commit, notifications, readers }: OpenParts): Promise<void> {
   const done = Promise.all([access.close(), commit.stop()]);
   while (!(await settlesWithin(done, LOOK_MS, systemClock))) {
     if (node.isMember() && (await node.isReached())) continue;
@@ -145,7 +145,7 @@ async function close({ access, node, commit, hints, readers }: OpenParts): Promi
     ...readers.map((reader) => () => reader.close()),
     () => done,
     () => commit.close(),
-    () => hints.close(),
+    () => notifications.close(),
     () => node.leave(),
   ]);
 }

@@ -7,7 +7,7 @@ import type { ChangeListener, Changes } from "../../change.ts";
 import type { Connection } from "./connection.ts";
 import type { Dialer, Session } from "./dialer.ts";
 
-export interface HintsParts {
+export interface NotificationsParts {
   readonly dialer: Dialer;
   readonly clock: Clock;
   /** True when other nodes may listen. */
@@ -18,37 +18,37 @@ export interface HintsParts {
 // Each NOTIFY takes a lock of the whole server: one for each step cost two thirds of all commits (measured), and one for
 // what a node did in 10 ms costs nothing that could be measured.
 const GATHER_MS = 10;
-// A node hears its own, and so knows that it hears.
+// A node receives its own, and so knows that it receives.
 const ECHO_MS = 5000;
 const SILENCE_MS_MAX = 15_000;
 
 const SESSION: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose: true };
 
 /**
- * Tells other nodes soon what this one did, and hears the same of them. A hint may be lost, and nothing depends on it:
- * each node also looks by itself once a second. Both ways share a connection that does nothing else: so no hint waits
- * behind a write, no heartbeat waits behind the lock of a hint, and none is left unread, which would hold the server's
- * queue of notifications up.
+ * Notifies other nodes soon of what this one did, and receives their notifications. Any of these may be lost, and nothing
+ * depends on them: each node also polls once a second. Both ways share a connection that does nothing else: so no
+ * notification waits behind a write, no heartbeat waits behind the lock of a NOTIFY, and none is left unread, which would
+ * hold the server's queue of notifications up.
  */
-export class Hints {
-  readonly #parts: HintsParts;
-  /** Tells its own hints from those of others. */
+export class Notifications {
+  readonly #parts: NotificationsParts;
+  /** Tells its own notifications from those of others. */
   readonly #self = crypto.randomUUID().slice(0, 8);
   readonly #listeners = new Set<ChangeListener>();
   readonly #closing = new AbortController();
-  readonly #gathered = new GatheredHint();
-  /** Null while nothing is heard: then nothing is told either. */
+  readonly #gathered = new GatheredNews();
+  /** Null while nothing is received: then nothing is sent either. */
   #line: { readonly connection: Connection; readonly channel: string } | null = null;
   #isSending = false;
   #timer: Timer | null = null;
   #heardAt = 0;
   #sentAt = 0;
 
-  constructor(parts: HintsParts) {
+  constructor(parts: NotificationsParts) {
     this.#parts = parts;
   }
 
-  /** Begins to listen and to tell. */
+  /** Begins to receive and to send. */
   start(): void {
     void this.#listen();
     void this.#echo();
@@ -60,7 +60,7 @@ export class Hints {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Tells the others, soon. */
+  /** Notifies the others, soon. */
   note(changes: Partial<Changes>): void {
     if (!this.#parts.hasOthers()) return;
     this.#gathered.add(changes);
@@ -74,7 +74,7 @@ export class Hints {
 
   #plan(): void {
     if (this.#timer !== null || this.#isSending || this.#gathered.isEmpty) return;
-    // The first of them is told at once.
+    // The first of them is sent immediately.
     const delayMs = Math.max(0, this.#sentAt + GATHER_MS - this.#parts.clock.monotonic());
     this.#timer = this.#parts.clock.setTimer(delayMs, () => {
       this.#timer = null;
@@ -82,7 +82,7 @@ export class Hints {
     });
   }
 
-  /** Hints that are gathered meanwhile go with the next. */
+  /** Notifications that are gathered meanwhile go with the next. */
   async #send(payloads: readonly string[]): Promise<void> {
     if (this.#isSending || this.#closing.signal.aborted) return;
     this.#isSending = true;
@@ -94,7 +94,7 @@ export class Hints {
         await Promise.all(payloads.map((each) => connection.run(notify, [channel, each])));
       }
     } catch (error) {
-      // The others find it by looking.
+      // The others find it by polling.
       this.#parts.log?.debug({ reason: messageOf(error) }, "a hint was lost");
     } finally {
       this.#isSending = false;
@@ -102,7 +102,7 @@ export class Hints {
     }
   }
 
-  /** Sends itself something now and then, and begins anew to listen when it does not hear that. */
+  /** Notifies itself now and then: a connection that does not receive this is replaced. */
   async #echo(): Promise<void> {
     const { clock } = this.#parts;
     const { signal } = this.#closing;
@@ -125,13 +125,13 @@ export class Hints {
       } catch (error) {
         const { clock, log } = this.#parts;
         log?.debug({ reason: messageOf(error) }, "no hints are heard");
-        // A server or a pooler that knows no LISTEN refuses it each time.
+        // A server or a pooler without LISTEN refuses it each time.
         await wait(ECHO_MS, { clock, signal });
       }
     }
   }
 
-  /** Settles when nothing is heard any more. */
+  /** Settles when nothing is received any more. */
   async #hear(connection: Connection): Promise<void> {
     const { clock } = this.#parts;
     connection.onNotification((payload) => this.#take(payload));
@@ -148,7 +148,7 @@ export class Hints {
 
   #take(payload: string): void {
     this.#heardAt = this.#parts.clock.monotonic();
-    const changes = readHint(payload, this.#self);
+    const changes = readNotification(payload, this.#self);
     if (changes === null) return;
     for (const listener of this.#listeners) listener(changes);
   }
@@ -156,7 +156,7 @@ export class Hints {
 
 const NAME_BYTES_MAX = 63;
 
-/** Nodes in other schemas of the same database are none of ours. */
+/** Nodes in other schemas of the same database have other channels. */
 async function findChannel(connection: Connection): Promise<string> {
   const row = await connection.get<{ schema: string | null }>("SELECT current_schema() AS schema");
   const hash = createHash("sha256")
@@ -167,7 +167,7 @@ async function findChannel(connection: Connection): Promise<string> {
 
 /** Texts that nodes notify one another with: at most this many bytes each, of 8,000 that the server takes. */
 export const PAYLOAD_BYTES_MAX = 7900;
-// A node that did more in one moment leaves the rest to be looked for.
+// A node that did more in one moment leaves the rest to polls.
 const PAYLOADS_MAX = 8;
 
 type Item =
@@ -176,8 +176,8 @@ type Item =
   | readonly ["l", number, string]
   | readonly ["e", string];
 
-/** The news to be told, each item once. */
-export class GatheredHint {
+/** The news to be sent, each item once. */
+export class GatheredNews {
   /** By their JSON text: what matters first comes first. */
   readonly #items = new Set<string>();
   #bytes = 0;
@@ -193,7 +193,7 @@ export class GatheredHint {
     for (const account of accounts) this.#add(["a", account]);
   }
 
-  /** Answers the payloads that tell all of it, and begins anew. */
+  /** Returns the payloads that hold all of it, and begins again. */
   take(from: string): readonly string[] {
     const payloads: string[] = [];
     let items: string[] = [];
@@ -216,14 +216,14 @@ export class GatheredHint {
     return payloads.slice(0, PAYLOADS_MAX);
   }
 
-  /** A payload that tells nobody anything, but that this node hears. */
+  /** A payload without news, which shows this node that it receives. */
   echo(from: string): readonly string[] {
     return [toPayload(from, [])];
   }
 
   #add(item: Item): void {
     const text = JSON.stringify(item);
-    // One item for which no payload has room is left to be looked for too.
+    // An item for which no payload has room is left to polls too.
     const isTooMuch = this.#bytes > PAYLOADS_MAX * PAYLOAD_BYTES_MAX;
     if (isTooMuch || Buffer.byteLength(text) > PAYLOAD_BYTES_MAX / 2 || this.#items.has(text))
       return;
@@ -236,16 +236,16 @@ function toPayload(from: string, items: readonly string[]): string {
   return `{"from":"${from}","items":[${items.join(",")}]}`;
 }
 
-/** Reads a payload; null for one's own, and for what is none: anybody who may connect can notify. */
-export function readHint(payload: string, self: string): Changes | null {
-  let hint: { from?: unknown; items?: unknown } | null;
+/** Reads a payload; null for one's own, and for an invalid one: any client that may connect can notify. */
+export function readNotification(payload: string, self: string): Changes | null {
+  let read: { from?: unknown; items?: unknown } | null;
   try {
-    hint = JSON.parse(payload) as typeof hint;
+    read = JSON.parse(payload) as typeof read;
   } catch {
     return null;
   }
-  if (hint === null || hint.from === self || !Array.isArray(hint.items)) return null;
-  const items: readonly unknown[][] = hint.items.filter((item) => Array.isArray(item));
+  if (read === null || read.from === self || !Array.isArray(read.items)) return null;
+  const items: readonly unknown[][] = read.items.filter((item) => Array.isArray(item));
   const texts = (kind: Item[0]): string[] =>
     items.flatMap(([is, text]) => (is === kind && typeof text === "string" ? [text] : []));
   return {

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import {
-  GatheredHint,
+  GatheredNews,
   PAYLOAD_BYTES_MAX,
-  readHint,
+  readNotification,
 } from "../../../src/store/postgres/machine/notifications.ts";
 import { tellingTransport, type News } from "../../../src/store/postgres/news.ts";
 import type { Changes, Store } from "../../../src/store/store.ts";
@@ -114,8 +114,8 @@ describe("what nodes tell one another", { skip: reasonToSkipPostgres() }, () => 
   });
 });
 
-test("a hint of much is told in several payloads that the server takes, each item once", () => {
-  const gathered = new GatheredHint();
+test("much news is told in several payloads that the server takes, each item once", () => {
+  const gathered = new GatheredNews();
   const ended = Array.from({ length: 500 }, () => newTaskId());
   gathered.add({ ended, types: ["ü".repeat(100)], lanes: [{ accountId: 1, host: "a.example" }] });
   gathered.add({ ended, accounts: [7] });
@@ -124,7 +124,7 @@ test("a hint of much is told in several payloads that the server takes, each ite
 
   assert(payloads.every((each) => Buffer.byteLength(each) <= PAYLOAD_BYTES_MAX));
   assert(payloads.length > 1);
-  const read = payloads.map((each) => readHint(each, "other"));
+  const read = payloads.map((each) => readNotification(each, "other"));
   assert.deepEqual(
     read.flatMap((each) => each?.ended ?? []),
     ended,
@@ -138,9 +138,12 @@ test("a hint of much is told in several payloads that the server takes, each ite
 test("a payload that is none, or one's own, is passed over", () => {
   const none = { accounts: [], types: [], lanes: [], ended: [] };
   for (const payload of ["", "{", "null", "7", '{"items":7}', '{"from":"me","items":[]}']) {
-    assert.equal(readHint(payload, "me"), null, payload);
+    assert.equal(readNotification(payload, "me"), null, payload);
   }
-  assert.deepEqual(readHint('{"items":[null,7,["t",7],["l","a"],["e"],["x","y"]]}', "me"), none);
+  assert.deepEqual(
+    readNotification('{"items":[null,7,["t",7],["l","a"],["e"],["x","y"]]}', "me"),
+    none,
+  );
 });
 
 test("an end that came too late and changed nothing is told to nobody: its task may be running", async () => {
