@@ -1,15 +1,6 @@
 import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
-import {
-  type AccountTally,
-  type EndedAttempt,
-  HOST_WORDS,
-  type HostHour,
-  TRAFFIC_WORDS,
-  type TrafficMinute,
-  type TrafficTally,
-  totalTally,
-} from "../../domain/stats/traffic-tally.ts";
+import { type AccountTally, HOST_WORDS, TRAFFIC_WORDS, type TrafficTally, totalTally } from "../../domain/stats/traffic-tally.ts";
 import { type TrafficRow, toTraffic } from "../common/traffic-row.ts";
 import type { HostFailure, HostTraffic, Store } from "../store.ts";
 import { ALL_ACCOUNTS, ERASE_EMPTY_HOSTS } from "./counts.ts";
@@ -53,38 +44,16 @@ const KEEP_HOST_FAILURES = `
   SET ended_at = excluded.ended_at, error = excluded.error, http_status = excluded.http_status,
       task_seq = excluded.task_seq`;
 
-/** Something of an account. */
-type Of<Kind> = readonly [accountSeq: number, Kind];
-
 /** Sends what a batch adds to the traffic: for each account, and for all together. */
 export function sendTraffic(sql: BatchSql, traffic: TrafficTally): void {
   const accounts = traffic.take();
   if (accounts.size === 0) return;
-  const tallies: readonly Of<AccountTally>[] = [...accounts, [ALL_ACCOUNTS, totalTally(accounts)]];
-  sendMinutes(
-    sql,
-    allOf(tallies, ({ minutes }) => minutes.values()),
-  );
-  sendHours(
-    sql,
-    allOf(tallies, (tally) => tally.hours()),
-  );
-  sendFailures(
-    sql,
-    allOf(tallies, ({ failures }) => failures.values()),
-  );
-}
-
-function allOf<Kind>(
-  tallies: readonly Of<AccountTally>[],
-  listOf: (tally: AccountTally) => Iterable<Kind>,
-): readonly Of<Kind>[] {
-  return tallies.flatMap(([accountSeq, tally]) =>
-    Array.from(listOf(tally), (each): Of<Kind> => [accountSeq, each]),
-  );
-}
-
-function sendMinutes(sql: BatchSql, minutes: readonly Of<TrafficMinute>[]): void {
+  const tallies = [...accounts, [ALL_ACCOUNTS, totalTally(accounts)] as const];
+  const all = <Kind>(listOf: (tally: AccountTally) => Iterable<Kind>) =>
+    tallies.flatMap(([accountSeq, tally]) =>
+      Array.from(listOf(tally), (each) => [accountSeq, each] as const),
+    );
+  const minutes = all((tally) => tally.minutes.values());
   sql.send(ADD_TRAFFIC, [
     sql.stripe,
     minutes.map(([accountSeq]) => accountSeq),
@@ -92,31 +61,29 @@ function sendMinutes(sql: BatchSql, minutes: readonly Of<TrafficMinute>[]): void
     minutes.map(([, { durations }]) => toArrayText(durations)),
     ...TRAFFIC_WORDS.map((word) => minutes.map(([, { counts }]) => counts[word])),
   ]);
-}
-
-function sendHours(sql: BatchSql, hours: readonly Of<HostHour>[]): void {
-  if (hours.length === 0) return;
-  sql.send(ADD_HOST_TRAFFIC, [
-    sql.stripe,
-    hours.map(([accountSeq]) => accountSeq),
-    hours.map(([, { at }]) => at),
-    hours.map(([, { host }]) => host),
-    hours.map(([, { durations }]) => toArrayText(durations)),
-    ...HOST_WORDS.map((word) => hours.map(([, { counts }]) => counts[word])),
-  ]);
-}
-
-function sendFailures(sql: BatchSql, failures: readonly Of<EndedAttempt>[]): void {
-  if (failures.length === 0) return;
-  sql.send(KEEP_HOST_FAILURES, [
-    sql.stripe,
-    failures.map(([accountSeq]) => accountSeq),
-    failures.map(([, { attempt }]) => attempt.host),
-    failures.map(([, { endedAt }]) => endedAt),
-    failures.map(([, { result }]) => result.error),
-    failures.map(([, { result }]) => result.httpStatus),
-    failures.map(([, { attempt }]) => attempt.taskSeq),
-  ]);
+  const hours = all((tally) => tally.hours());
+  if (hours.length > 0) {
+    sql.send(ADD_HOST_TRAFFIC, [
+      sql.stripe,
+      hours.map(([accountSeq]) => accountSeq),
+      hours.map(([, { at }]) => at),
+      hours.map(([, { host }]) => host),
+      hours.map(([, { durations }]) => toArrayText(durations)),
+      ...HOST_WORDS.map((word) => hours.map(([, { counts }]) => counts[word])),
+    ]);
+  }
+  const failures = all((tally) => tally.failures.values());
+  if (failures.length > 0) {
+    sql.send(KEEP_HOST_FAILURES, [
+      sql.stripe,
+      failures.map(([accountSeq]) => accountSeq),
+      failures.map(([, { attempt }]) => attempt.host),
+      failures.map(([, { endedAt }]) => endedAt),
+      failures.map(([, { result }]) => result.error),
+      failures.map(([, { result }]) => result.httpStatus),
+      failures.map(([, { attempt }]) => attempt.taskSeq),
+    ]);
+  }
 }
 
 /** A histogram as PostgreSQL writes arrays; buckets that were never counted in are empty. */
