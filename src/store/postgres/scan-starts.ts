@@ -116,17 +116,38 @@ class QueueStarts {
     const now = this.#now();
     const { life } = this.#starts;
     const starts = inOrder(this.#starts.find(type, now, { placeAt: firstSeqOf, isClaim: true }));
-    return new QueueLook(starts, firstSeqOf(now), (learned) => {
-      if (this.#starts.life !== life) return;
-      const kept = new Map(this.#starts.get(type));
-      for (const [account, seq] of learned) {
-        const start = Math.max(seq, kept.get(account) ?? 0);
-        kept.delete(account);
-        kept.set(account, start);
-        dropOldest(kept, ACCOUNTS_MAX);
-      }
-      this.#starts.keep(type, kept, now);
-    });
+    // Nothing was numbered above it when the claim began.
+    const top = firstSeqOf(now);
+    const learned = new Map<number, number>();
+    return {
+      partsAfter: (account) => partsFrom(account, starts),
+      partsOf: (accounts) =>
+        accounts.map((account) => ({
+          above: account - 1,
+          upTo: account,
+          start: learned.get(account) ?? starts.get(account) ?? 0,
+        })),
+      givenUpTo: (account, seq) =>
+        void learned.set(account, Math.min(Math.max(seq + 1, starts.get(account) ?? 0), top)),
+      emptied: (account) => void learned.set(account, top),
+      emptiedAllBut(accounts) {
+        for (const account of starts.keys()) if (!accounts.has(account)) learned.set(account, top);
+      },
+      committed: () => {
+        if (this.#starts.life === life) this.#keep(type, learned, now);
+      },
+    };
+  }
+
+  #keep(type: string, learned: ReadonlyMap<number, number>, now: number): void {
+    const kept = new Map(this.#starts.get(type));
+    for (const [account, seq] of learned) {
+      const start = Math.max(seq, kept.get(account) ?? 0);
+      kept.delete(account);
+      kept.set(account, start);
+      dropOldest(kept, ACCOUNTS_MAX);
+    }
+    this.#starts.keep(type, kept, now);
   }
 
   /** The parts to look at for queued tasks of the type, whichever node posted them. */
@@ -137,58 +158,19 @@ class QueueStarts {
 }
 
 /** The part of a queue that one claim passes over, and what it learns. */
-export class QueueLook {
-  /** In the order of their accounts. */
-  readonly #starts: ReadonlyMap<number, number>;
-  /** Nothing was numbered above it when the claim began. */
-  readonly #seq: number;
-  readonly #learned = new Map<number, number>();
-  readonly #keep: (learned: ReadonlyMap<number, number>) => void;
-
-  constructor(
-    starts: ReadonlyMap<number, number>,
-    seq: number,
-    keep: (learned: ReadonlyMap<number, number>) => void,
-  ) {
-    this.#starts = starts;
-    this.#seq = seq;
-    this.#keep = keep;
-  }
-
+export interface QueueLook {
   /** All accounts: those after the given one, then those up to it. */
-  partsAfter(account: number): readonly QueuePart[] {
-    return partsFrom(account, this.#starts);
-  }
-
+  partsAfter(account: number): readonly QueuePart[];
   /** These accounts, as parts. */
-  partsOf(accounts: readonly number[]): readonly QueuePart[] {
-    return accounts.map((account) => ({
-      above: account - 1,
-      upTo: account,
-      start: this.#learned.get(account) ?? this.#starts.get(account) ?? 0,
-    }));
-  }
-
+  partsOf(accounts: readonly number[]): readonly QueuePart[];
   /** An account was given all tasks of the usual priority up to this one. */
-  givenUpTo(account: number, seq: number): void {
-    const start = Math.max(seq + 1, this.#starts.get(account) ?? 0);
-    this.#learned.set(account, Math.min(start, this.#seq));
-  }
-
+  givenUpTo(account: number, seq: number): void;
   /** An account has nothing left. */
-  emptied(account: number): void {
-    this.#learned.set(account, this.#seq);
-  }
-
+  emptied(account: number): void;
   /** No account has anything but these. */
-  emptiedAllBut(accounts: ReadonlySet<number>): void {
-    for (const account of this.#starts.keys()) if (!accounts.has(account)) this.emptied(account);
-  }
-
+  emptiedAllBut(accounts: ReadonlySet<number>): void;
   /** The claim has committed. */
-  committed(): void {
-    this.#keep(this.#learned);
-  }
+  committed(): void;
 }
 
 function inOrder(starts: ReadonlyMap<number, number>): ReadonlyMap<number, number> {

@@ -1,6 +1,12 @@
 import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
-import { type AccountTally, HOST_WORDS, TRAFFIC_WORDS, type TrafficTally, totalTally } from "../../domain/stats/traffic-tally.ts";
+import {
+  type AccountTally,
+  HOST_WORDS,
+  TRAFFIC_WORDS,
+  type TrafficTally,
+  totalTally,
+} from "../../domain/stats/traffic-tally.ts";
 import { type TrafficRow, toTraffic } from "../common/traffic-row.ts";
 import type { HostFailure, HostTraffic, Store } from "../store.ts";
 import { ALL_ACCOUNTS, ERASE_EMPTY_HOSTS } from "./counts.ts";
