@@ -55,6 +55,7 @@ export interface NodeParts {
 /** This daemon as one of the nodes of a database. */
 export class ServerNode implements Cluster {
   readonly isShared = true;
+  self = "";
   readonly clock: DatabaseClock;
   readonly #parts: NodeParts;
   readonly #lifeline: Lifeline;
@@ -64,7 +65,6 @@ export class ServerNode implements Cluster {
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #life = newAwaitedLife();
-  #self = "";
   #members: readonly string[] = [];
   #facts: () => NodeFacts | null = () => null;
   #connection: Connection | null = null;
@@ -99,17 +99,13 @@ export class ServerNode implements Cluster {
     this.#loop = this.#run();
   }
 
-  get self(): string {
-    return this.#self;
-  }
-
   membership(): readonly string[] {
     return this.#members;
   }
 
   /** True when this node is not the only member. */
   get hasOthers(): boolean {
-    return this.#members.length > 1 || this.#members[0] !== this.#self;
+    return this.#members.length > 1 || this.#members[0] !== this.self;
   }
 
   isMember(): boolean {
@@ -143,7 +139,7 @@ export class ServerNode implements Cluster {
   /** Lists the nodes; of this one, what it tells now. */
   async list(sql: Sql): Promise<readonly NodeSummary[]> {
     const nodes = await listNodes(sql, { now: this.clock.now(), liveMs: this.#liveMs });
-    return nodes.map((node) => (node.id === this.#self ? { ...node, facts: this.#facts() } : node));
+    return nodes.map((node) => (node.id === this.self ? { ...node, facts: this.#facts() } : node));
   }
 
   /** Settles with the node's present life, or rejects when the store is closed. */
@@ -165,7 +161,7 @@ export class ServerNode implements Cluster {
   hasLost(life: NodeLife): void {
     if (this.isOver(life)) return;
     this.#parts.log?.error(
-      { node: this.#self },
+      { node: this.self },
       "the database has lost what it had acknowledged last: a standby was promoted that had not got it",
     );
     this.#lose("the database has lost what it was doing");
@@ -212,18 +208,15 @@ export class ServerNode implements Cluster {
     this.#fenceTimer?.cancel();
     this.#wake();
     // After its last heartbeat, which might claim roles again, or begin another life.
-    const left = this.#loop.then(() => {
+    const left = this.#loop.then(async () => {
       const { begun } = this.#life;
-      return begun === null ? null : this.#leave(begun).catch(() => {});
+      if (begun === null) return;
+      const connection = await this.#parts.dialer.dial(ENDER);
+      await leave(connection, begun.nodeSeq);
+      await connection.close();
     });
-    await settlesWithin(left, LEAVE_MS_MAX, this.#parts.clock);
+    await settlesWithin(left, LEAVE_MS_MAX, this.#parts.clock).catch(() => {});
     this.shut();
-  }
-
-  async #leave({ nodeSeq }: NodeLife): Promise<void> {
-    const connection = await this.#parts.dialer.dial(ENDER);
-    await leave(connection, nodeSeq);
-    await connection.close();
   }
 
   async #run(): Promise<void> {
@@ -268,15 +261,15 @@ export class ServerNode implements Cluster {
 
   async #begin(connection: Connection): Promise<void> {
     const { name, kind, log } = this.#parts;
-    const joined = await join(connection, { ...name, kind, liveMs: this.#liveMs });
-    const { nodeSeq, stripe, lastSeq, reading } = joined;
+    const who = { ...name, kind, liveMs: this.#liveMs };
+    const { nodeSeq, stripe, lastSeq, reading } = await join(connection, who);
     const begun = this.#lifeline.begin();
     const answer = await this.#ask(connection, nodeSeq);
     this.clock.learn(answer.sample);
     this.clock.anchorUptime(reading);
     this.#lifeline.hold(begun);
     const seqs = new SeqSource(() => this.clock.now(), stripe / WRITERS, lastSeq);
-    this.#self = String(nodeSeq);
+    this.self = String(nodeSeq);
     this.#members = membersOf(answer);
     const life: NodeLife = {
       nodeSeq,
@@ -287,7 +280,7 @@ export class ServerNode implements Cluster {
     this.#life.begun = life;
     this.#life.resolve(life);
     this.#armFence();
-    log?.debug({ node: this.#self }, "joined the nodes of the database");
+    log?.debug({ node: this.self }, "joined the nodes of the database");
   }
 
   #ask(connection: Connection, nodeSeq: number): Promise<BeatAnswer> {
@@ -344,7 +337,7 @@ export class ServerNode implements Cluster {
         roles: answer.roles,
         self: life.nodeSeq,
         // A node that is leaving is no longer among the members.
-        members: new Set([...members, this.#self]).size,
+        members: new Set([...members, this.self]).size,
         hasGrown: members.some((each) => !this.#members.includes(each)),
         isClockTrusted,
         now: answer.sample.shown,
@@ -367,7 +360,7 @@ export class ServerNode implements Cluster {
     const { begun } = this.#life;
     if (begun === null || this.#closing.signal.aborted) return;
     this.#parts.log?.warn(
-      { node: this.#self, reason },
+      { node: this.self, reason },
       "this node is no member until it joins again",
     );
     this.#ender.endAlso(begun.nodeSeq);
