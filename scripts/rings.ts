@@ -192,15 +192,8 @@ export const RINGS: readonly Ring[] = [
     files: "ops/*",
     imports: [
       ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
-      ...["deliver/*", "run/*", "assets.ts"],
-      ...[
-        "http/metrics/*",
-        "http/admission/*",
-        "http/server/*",
-        "http/guard/*",
-        "http/reference/*",
-      ],
-      ...["http/operations/operator.ts", "dev/dev-mode.ts"],
+      ...["deliver/*", "run/*", "assets.ts", "api/node.ts"],
+      ...["http/metrics/*", "http/server/listen.ts", "http/reference/files.ts"],
     ],
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],

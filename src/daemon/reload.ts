@@ -3,9 +3,10 @@ import { isDeepStrictEqual } from "node:util";
 import { type Config, SETTING_LIST, type TypeConfig } from "../config/config.ts";
 import { typeKey } from "../config/shown-setting.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
 import type { HttpServer } from "../http/server/server.ts";
-import { type TlsMaterial, reloadTls } from "../ops/check.ts";
+import { certificateFacts, readTlsFiles, type TlsMaterial, warnOfValidity } from "../ops/check.ts";
 import type { Database } from "../ops/database.ts";
 
 /** Sets the level of the log. */
@@ -74,15 +75,25 @@ function isFileUsed({ sources }: Config): boolean {
   return [...sources.values()].some((source) => source.startsWith("file "));
 }
 
+/** Reads the files again and serves new connections with them. If that fails, logs so, and the old certificate stays. */
 function serveCertificate(
   { tls }: Config,
   { inForce, server, certificate, clock, log }: ReloadParts,
 ): boolean {
   if (inForce.config.tls === null || tls === null) return false;
-  const served = reloadTls(server, { clock, log, tls });
-  if (served === null) return false;
-  certificate.served = served;
-  return true;
+  try {
+    const material = readTlsFiles(tls);
+    server.reloadTls(material);
+    const { subject, names, expires } = certificateFacts(material);
+    const facts = { file: tls.cert, subject, names, expires };
+    log.info(facts, "certificate reloaded; new connections are served with it");
+    warnOfValidity(material, { now: clock.now(), log });
+    certificate.served = material;
+    return true;
+  } catch (error) {
+    log.error({ reason: messageOf(error) }, "certificate not reloaded; the old one stays in use");
+    return false;
+  }
 }
 
 /** The settings of the certificate: taken over together, where it can be served. */

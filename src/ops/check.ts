@@ -13,7 +13,6 @@ import {
 } from "../deliver/trust.ts";
 import { isLoopbackHost } from "../domain/address/address.ts";
 import type { ServerUrl } from "../domain/address/server-url.ts";
-import type { Clock } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
 import {
@@ -21,7 +20,7 @@ import {
   type ConditionFacts,
   decideConditions,
 } from "../domain/stats/condition.ts";
-import { type HttpServer, type TlsPair, checkPair } from "../http/server/server.ts";
+import { type TlsPair, checkPair } from "../http/server/listen.ts";
 import { type Environment, commandEnvironment, commandProblem } from "../run/program.ts";
 import { readServerAddress } from "../store/postgres/machine/server-address.ts";
 import { StoreError } from "../store/store.ts";
@@ -195,9 +194,13 @@ export function warnOfValidity(
   material: TlsMaterial,
   { now, log }: { readonly now: number; readonly log: Logger },
 ): void {
-  const { subject, names, validFrom, validTo } = material;
-  const facts = { subject, names, validFrom: toText(validFrom), expires: toText(validTo) };
+  const facts = certificateFacts(material);
   for (const fault of validityFaults(material, now)) log.warn(facts, fault);
+}
+
+/** The facts of a certificate for the log. */
+export function certificateFacts({ subject, names, validFrom, validTo }: TlsMaterial) {
+  return { subject, names, validFrom: toText(validFrom), expires: toText(validTo) };
 }
 
 /** The reasons why clients refuse a certificate at this moment. */
@@ -213,28 +216,6 @@ type Dated = Pick<TlsMaterial, "validFrom" | "validTo">;
 export function validityOf({ validFrom, validTo }: Dated): CertificateValidity | null {
   const [from, to] = [validFrom.getTime(), validTo.getTime()];
   return Number.isNaN(from) || Number.isNaN(to) ? null : { from, to };
-}
-
-/**
- * Reads the files again and serves new connections with them. Answers the certificate; if that fails, logs so, answers
- * null, and serves the old one. Never throws.
- */
-export function reloadTls(
-  server: Pick<HttpServer, "reloadTls">,
-  { tls, clock, log }: { readonly tls: TlsFiles; readonly clock: Clock; readonly log: Logger },
-): TlsMaterial | null {
-  try {
-    const material = readTlsFiles(tls);
-    server.reloadTls(material);
-    const { subject, names, validTo } = material;
-    const facts = { file: tls.cert, subject, names, expires: toText(validTo) };
-    log.info(facts, "certificate reloaded; new connections are served with it");
-    warnOfValidity(material, { now: clock.now(), log });
-    return material;
-  } catch (error) {
-    log.error({ reason: messageOf(error) }, "certificate not reloaded; the old one stays in use");
-    return null;
-  }
 }
 
 const EXCHANGED = ": are tls_cert and tls_key exchanged?";

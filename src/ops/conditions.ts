@@ -11,8 +11,6 @@ import {
   decideConditions,
 } from "../domain/stats/condition.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
-import type { FloodWatch } from "../http/admission/quota.ts";
-import type { ProxyWatch } from "../http/guard/client.ts";
 import type { Engine } from "../run/engine.ts";
 import { FileFault, type Cluster, type Store } from "../store/store.ts";
 import type { BackupKeeper } from "./backup.ts";
@@ -248,8 +246,10 @@ export interface ConditionParts {
   /** Looks at the types that workers run. */
   readonly workerTypes: () => Promise<readonly TypeSample[]>;
   readonly receivers: Pick<ReceiverWatch, "failing">;
-  readonly floods: Pick<FloodWatch, "accounts">;
-  readonly proxies: Pick<ProxyWatch, "address">;
+  /** Accounts of which many requests are refused for their limits. */
+  readonly floods: { accounts(): readonly string[] };
+  /** The peer that sends X-Forwarded-* and is not a trusted proxy; null if none does. */
+  readonly proxies: { address(): string | null };
   /** The certificate that is served; null without one. */
   readonly certificate: () => Pick<TlsMaterial, "validFrom" | "validTo"> | null;
   /** Why nothing is accepted, unless for lack of room; null while tasks are. */

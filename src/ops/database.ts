@@ -1,5 +1,4 @@
 import type { Config } from "../config/config.ts";
-import type { DevMode } from "../dev/dev-mode.ts";
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger, TellProgress } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
@@ -109,7 +108,7 @@ export class DatabaseError extends Error {
 /** The command that serves a database: `postbackd start`, or `postbackd dev` for tests. Whoever was first has it. */
 export type ServedMode = "start" | "dev";
 
-export function modeOf({ dev }: { readonly dev?: DevMode | undefined }): ServedMode {
+export function modeOf({ dev }: { readonly dev?: unknown }): ServedMode {
   return dev === undefined ? "start" : "dev";
 }
 

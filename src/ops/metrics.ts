@@ -1,5 +1,6 @@
 import { readdir } from "node:fs/promises";
 
+import type { RunnerType } from "../api/node.ts";
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../domain/clock/clock.ts";
@@ -15,7 +16,6 @@ import {
   gauge,
 } from "../http/metrics/metrics.ts";
 import { TYPES_MAX } from "../http/metrics/series.ts";
-import type { lookAtTypes } from "../http/operations/operator.ts";
 import type { Engine } from "../run/engine.ts";
 import { NODE_ROLES } from "../store/cluster.ts";
 import { sqliteVersion } from "../store/sqlite/machine/connection.ts";
@@ -151,9 +151,7 @@ function typeFamilies(types: readonly TypeSample[]): readonly Family[] {
   ];
 }
 
-type TypeLooked = Awaited<ReturnType<typeof lookAtTypes>>["types"][number];
-
-export function toTypeSample(type: TypeLooked): TypeSample {
+export function toTypeSample(type: RunnerType): TypeSample {
   const { name, running, waiting, waiting_is_more, oldest_waiting_ms } = type;
   const work = { running, waiting, isMoreWaiting: waiting_is_more };
   const workers = { workersWaiting: type.workers_waiting, hasWorker: type.has_worker };

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 
 import { codeOf, messageOf } from "../../domain/error.ts";
 
@@ -98,4 +99,27 @@ function faultOf(error: unknown, port: number): ListenFault {
     default:
       return { reason: messageOf(error), remedy: ANOTHER };
   }
+}
+
+/** A certificate chain and its private key, as PEM texts. */
+export interface TlsPair {
+  /** The server's own certificate first, then the chain to its root. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/**
+ * Throws OpenSSL's reason why a pair cannot be served: the key belongs to another certificate, or one of them is too
+ * weak or invalid.
+ */
+export function checkPair(pair: TlsPair): void {
+  // This server never listens: it only loads the pair.
+  createTlsServer(contextOptions(pair));
+}
+
+// Node takes an empty text as not given: it would serve a certificate with no key, or none. The version is set here
+// because NODE_OPTIONS can lower Node's own minimum.
+export function contextOptions({ cert, key }: TlsPair) {
+  if (cert === "" || key === "") throw new Error("the certificate or its key is empty");
+  return { cert, key, minVersion: "TLSv1.2" as const };
 }
