@@ -9,14 +9,18 @@ import { whenAnswered } from "./admission/connections.ts";
 import { type ProxyPolicy, clientFacts } from "./guard/client.ts";
 import type { Operation } from "./operation.ts";
 
-export interface AccessLogDeps {
+export interface RequestHooksDeps {
   readonly clock: Clock;
-  readonly log: Pick<Logger, "info">;
-  readonly proxies: ProxyPolicy;
   readonly operations: readonly Operation[];
+  readonly observer?: Pick<Observer, "request"> | undefined;
+  /** Logs each request; null, as without it, logs none. */
+  readonly accessLog?: AccessLog | null;
 }
 
-type Hooks = Pick<H3Config, "onRequest" | "onResponse">;
+interface AccessLog {
+  readonly log: Pick<Logger, "info">;
+  readonly proxies: ProxyPolicy;
+}
 
 // The callers that the gate has found, by request; forgotten with the request.
 const callers = new WeakMap<IncomingMessage, string>();
@@ -27,96 +31,67 @@ export function noteCaller(request: IncomingMessage, credential: string): void {
 }
 
 /**
- * Hooks that log a line for each request once it is answered, or its client is gone. The path is that of the operation,
- * without its parameters, the query and anything else that the client chose.
+ * Hooks that notify the observer of each response, and log a line for each request once its response is sent, or its
+ * client is gone. None if neither is wanted.
  */
-export function accessLogHooks(deps: AccessLogDeps): Hooks {
-  const { clock, log, proxies } = deps;
-  const paths = new Set(deps.operations.map(({ path }) => path));
+export function requestHooks({
+  clock,
+  operations,
+  observer,
+  accessLog = null,
+}: RequestHooksDeps): Pick<H3Config, "onRequest" | "onResponse"> {
+  const notify = observer?.request;
+  if (notify === undefined && accessLog === null) return {};
+  // A method that no operation has may be any word.
+  const known = new Set(operations.map(({ method, path }) => `${method} ${path}`));
+  const paths = new Set(operations.map(({ path }) => path));
   const began = new WeakMap<H3Event, number>();
   return {
     onRequest(event) {
       began.set(event, clock.monotonic());
     },
     onResponse({ status }, event) {
+      const now = clock.monotonic();
+      // A URL that h3 cannot read is refused before it has begun.
+      const since = began.get(event) ?? now;
+      if (notify !== undefined) {
+        const operation = operationOf(event);
+        const isGone = event.runtime?.node?.req.socket.destroyed === true;
+        notify({
+          operation: known.has(operation) ? operation : null,
+          status: isGone ? null : status,
+          ms: now - since,
+        });
+      }
+      if (accessLog === null) return;
       const { req: request, res: response } = event.runtime?.node ?? {};
       if (request === undefined || response === undefined) return;
       const { socket } = request as IncomingMessage;
-      const since = began.get(event) ?? clock.monotonic();
       const sentBefore = socket.bytesWritten;
       const route = event.context.matchedRoute?.route;
+      // The path is the operation's, without its parameters, the query and anything else that the client chose.
       const facts = {
         method: METHODS.has(event.req.method) ? event.req.method : "other",
         path: route !== undefined && paths.has(route) ? route : "other",
         http_status: status,
-        address: clientFacts(request as IncomingMessage, proxies).address,
+        address: clientFacts(request as IncomingMessage, accessLog.proxies).address,
         caller: callers.get(request as IncomingMessage) ?? null,
       };
-      const tell = (): void => {
+      const write = (): void => {
         const ms = Math.round(clock.monotonic() - since);
         // With its headers. Requests of one connection are answered one after the other.
         const bytes = socket.bytesWritten - sentBefore;
-        const isWhole = response.writableFinished;
-        log.info({ ...facts, ms, bytes, whole: isWhole }, "request");
+        accessLog.log.info({ ...facts, ms, bytes, whole: response.writableFinished }, "request");
       };
-      // Of a client that has gone nothing more is heard.
-      if (response.closed) tell();
-      else whenAnswered(request as IncomingMessage, response, tell);
+      // The response of a client that has gone emits nothing more.
+      if (response.closed) write();
+      else whenAnswered(request as IncomingMessage, response, write);
     },
   };
 }
 
 // A method may be any word.
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
-
-/** Hooks that do what all of these do, in their order; none of them is waited for. */
-export function joinedHooks(all: readonly Hooks[]): Hooks {
-  const [first = {}, ...others] = all.filter(({ onResponse }) => onResponse !== undefined);
-  if (others.length === 0) return first;
-  return {
-    onRequest(event) {
-      for (const { onRequest } of [first, ...others]) void onRequest?.(event);
-    },
-    onResponse(response, event) {
-      for (const { onResponse } of [first, ...others]) void onResponse?.(response, event);
-    },
-  };
-}
-
-export interface ObservedRequestsDeps {
-  readonly observer?: Pick<Observer, "request"> | undefined;
-  readonly clock: Clock;
-  readonly operations: readonly Operation[];
-}
-
-/** Hooks that tell the observer of every request that the app answers; none where it does not listen. */
-export function requestHooks({
-  observer,
-  clock,
-  operations,
-}: ObservedRequestsDeps): Pick<H3Config, "onRequest" | "onResponse"> {
-  const tell = observer?.request;
-  if (tell === undefined) return {};
-  // A method that no operation has may be any word.
-  const known = new Set(operations.map(({ method, path }) => `${method} ${path}`));
-  const began = new WeakMap<H3Event, number>();
-  return {
-    onRequest(event) {
-      began.set(event, clock.monotonic());
-    },
-    onResponse(response, event) {
-      const now = clock.monotonic();
-      const operation = operationOf(event);
-      const isGone = event.runtime?.node?.req.socket.destroyed === true;
-      tell({
-        operation: known.has(operation) ? operation : null,
-        status: isGone ? null : response.status,
-        // A URL that h3 cannot read is refused before it has begun.
-        ms: now - (began.get(event) ?? now),
-      });
-    },
-  };
-}
 
 function operationOf({ req: { method }, context: { matchedRoute } }: H3Event): string {
   return `${method === "HEAD" ? "GET" : method} ${matchedRoute?.route}`;

@@ -9,7 +9,7 @@ import type { IdGenerator } from "../domain/id.ts";
 import type { Logger } from "../domain/log.ts";
 import type { Observer } from "../domain/observer.ts";
 import { type ResponseHeaders, StatusError } from "../domain/status.ts";
-import { accessLogHooks, joinedHooks, requestHooks } from "./access-log.ts";
+import { requestHooks } from "./access-log.ts";
 import { connectionOf, whenAnswered } from "./admission/connections.ts";
 import { ROOM_BYTES_MIN, LARGEST_BODIES, UNCHECKED_MS_MAX } from "./admission/limits.ts";
 import { ByteBudget, RequestRoom, type SharedRoom, WaitPlaces } from "./admission/room.ts";
@@ -87,9 +87,10 @@ export interface AppDeps {
  */
 export function createApp(given: AppDeps): H3 {
   const deps = { ...given, shared: sharedRoom(given) };
+  const accessLog = given.logsRequests ? { log: given.log, proxies: given.gate.proxies } : null;
   // Silent, because h3 prints a stack for every client that disconnects; `onError` logs what is worth it.
   const app = new H3({
-    ...joinedHooks([requestHooks(deps), given.logsRequests ? logHooks(given) : {}]),
+    ...requestHooks({ ...deps, accessLog }),
     silent: true,
     onError: (error, event) => answerError(error, { deps, event, ...newReply(event, deps) }),
   });
@@ -99,10 +100,6 @@ export function createApp(given: AppDeps): H3 {
   servePages(app, deps);
   serveInbox(app, deps);
   return app;
-}
-
-function logHooks({ gate, ...deps }: AppDeps) {
-  return accessLogHooks({ ...deps, proxies: gate.proxies });
 }
 
 interface ServingDeps extends AppDeps {
