@@ -116,7 +116,7 @@ export const RINGS: readonly Ring[] = [
     files: "dev/*",
     imports: [
       ...["domain/*", "store/store.ts", "run/runner.ts", "http/dev-desk.ts", "verify.ts"],
-      "admin/sign-in-link.ts",
+      "admin/account.ts",
     ],
     packages: [],
     // child_process and net for what outlives a process that is killed.
