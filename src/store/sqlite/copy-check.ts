@@ -14,7 +14,6 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { schemaSql } from "../../assets.ts";
 import { timeText } from "../../domain/clock/time.ts";
 import { messageOf, codeOf } from "../../domain/error.ts";
 import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
@@ -28,7 +27,6 @@ import {
   pageSizeOf,
   pagesCounted,
   readFileHeader,
-  schemaFault,
   tableCheckReads,
 } from "./machine/file-check.ts";
 import {
@@ -36,6 +34,7 @@ import {
   findMoveMark,
   schemaVersionOf,
   unreleasedVersion,
+  schemaFault,
 } from "./machine/schema.ts";
 import {
   type CopyWatch,
@@ -114,7 +113,7 @@ function checkOpened({ file, path, watch, depth }: Opened): CopyFacts {
     try {
       const schemaVersion = requireKnownVersion(file, copy);
       requireSoundTables(file, copy, watch);
-      const fault = schemaFault(copy, schemaSql);
+      const fault = schemaFault(copy);
       if (fault !== null) throw new CopyError(`${file} is damaged (${fault})`);
       if (depth === "rows too") requireRows(file, copy, watch);
       return { bytes: statSync(file).size, schemaVersion, ...countFacts(copy) };

@@ -1,12 +1,9 @@
 import { parentPort, workerData } from "node:worker_threads";
 
-import { schemaSql } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
 import type { BatchReply, Operation } from "../common/batch.ts";
-import { openWriter } from "./machine/connection.ts";
-import { refuseOtherSchema } from "./machine/file-check.ts";
 import { OpenFiles } from "./machine/open-files.ts";
-import { makeSchema } from "./machine/schema.ts";
+import { openWithSchema } from "./machine/schema.ts";
 import { newBatchRunner } from "./writes.ts";
 
 /**
@@ -39,9 +36,7 @@ function say(message: WriterMessage): void {
 try {
   // sqlite-store.ts sets this; nothing else starts this thread.
   const { file } = workerData as { readonly file: string };
-  const connection = openWriter(file);
-  makeSchema(connection);
-  refuseOtherSchema(connection, schemaSql);
+  const connection = openWithSchema(file);
   const files = new OpenFiles(file);
   const runner = newBatchRunner(connection, { fileTrouble: () => files.trouble() });
   port.on("message", (order: WriterOrder) => {

@@ -1,11 +1,9 @@
 import { Worker } from "node:worker_threads";
 
-import { schemaSql, threadOptions, writerThreadEntry } from "../../assets.ts";
+import { threadOptions, writerThreadEntry } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
 import type { BatchReply, BatchTransport } from "../common/batch.ts";
-import { openWriter } from "./machine/connection.ts";
-import { refuseOtherSchema } from "./machine/file-check.ts";
-import { makeSchema } from "./machine/schema.ts";
+import { openWithSchema } from "./machine/schema.ts";
 import type { WriterMessage, WriterOrder } from "./writer-thread.ts";
 import { newBatchRunner } from "./writes.ts";
 
@@ -113,20 +111,13 @@ export class WriterThread implements BatchTransport {
  * Runs batches in this thread, for a process that writes a few operations and ends: the CLI beside a running daemon.
  */
 export function openInlineWriter(file: string): BatchTransport {
-  const connection = openWriter(file);
-  try {
-    makeSchema(connection);
-    refuseOtherSchema(connection, schemaSql);
-    const runner = newBatchRunner(connection);
-    return {
-      send: (batch) => Promise.resolve(runner.run(batch)),
-      close: () => {
-        connection.close();
-        return Promise.resolve();
-      },
-    };
-  } catch (error) {
-    connection.close();
-    throw error;
-  }
+  const connection = openWithSchema(file);
+  const runner = newBatchRunner(connection);
+  return {
+    send: (batch) => Promise.resolve(runner.run(batch)),
+    close: () => {
+      connection.close();
+      return Promise.resolve();
+    },
+  };
 }

@@ -9,8 +9,6 @@ import {
 } from "node:fs";
 import { isMainThread } from "node:worker_threads";
 
-import Database from "better-sqlite3";
-
 import { APPLICATION_ID, type Connection, giveWay } from "./connection.ts";
 import { followLinks } from "./open-files.ts";
 import { COUNTER_OFFSET, type Commits, type WalContent, isPageSize, readWal } from "./wal-file.ts";
@@ -71,7 +69,7 @@ function refuse(
   }
 }
 
-function damagedFile(file: string, fault: string): string {
+export function damagedFile(file: string, fault: string): string {
   return `${file} is damaged (${fault}): put a copy in its place with 'postbackd backup restore COPY', which sets it aside`;
 }
 
@@ -148,61 +146,6 @@ function pagesWanted({ bytes }: FileHeader, wal: WalContent): number {
   // Page 1 is copied first: as long as the old one is there, nothing else was copied. But the end may be cut off
   // already.
   return counter + 1 === wal.counters?.first ? Math.min(pages, wal.pagesMin) : 0;
-}
-
-interface SchemaRow {
-  readonly type: string;
-  readonly name: string;
-  readonly table: string;
-  readonly sql: string | null;
-}
-
-const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema ORDER BY type, name';
-
-/** Refuses a file whose tables and indexes are not those of `schemaSql`; see {@link schemaFault}. */
-export function refuseOtherSchema(connection: Connection, schemaSql: string): void {
-  const fault = schemaFault(connection, schemaSql);
-  if (fault !== null) throw new DamageError(damagedFile(connection.name, fault));
-}
-
-/**
- * Tells how the tables and indexes of a file differ from those of `schemaSql`; null when they do not. Tables of
- * other programs are allowed: Litestream makes some.
- */
-export function schemaFault(connection: Connection, schemaSql: string): string | null {
-  const model = new Database(":memory:");
-  try {
-    model.exec(schemaSql);
-    const wanted = model.prepare<[], SchemaRow>(SCHEMA).all();
-    const tables = new Set(wanted.map(({ table }) => table));
-    const found = connection.prepare<[], SchemaRow>(SCHEMA).all();
-    const ours = found.filter(({ table }) => tables.has(table));
-    const difference = differenceOf(wanted, ours);
-    return difference && `${difference} is not as this version of postbackd makes it`;
-  } finally {
-    model.close();
-  }
-}
-
-/** The first entry that only one of the two has, or that differs. */
-function differenceOf(wanted: readonly SchemaRow[], found: readonly SchemaRow[]): string | null {
-  const [first, second] = [texts(wanted), texts(found)];
-  for (const [name, text] of first) if (second.get(name) !== text) return name;
-  for (const name of second.keys()) if (!first.has(name)) return name;
-  return null;
-}
-
-function texts(rows: readonly SchemaRow[]): ReadonlyMap<string, string | null> {
-  return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, normalOf(sql)]));
-}
-
-// SQLite keeps comments and white space as they were written, and those of a migrated file will differ.
-function normalOf(sql: string | null): string | null {
-  if (sql === null) return null;
-  return sql
-    .replace(/--.*$/gm, "")
-    .replace(/\s+/g, " ")
-    .replace(/ ?([(),]) ?/g, "$1");
 }
 
 const MAGIC = "SQLite format 3\0";

@@ -1,11 +1,31 @@
+import Database from "better-sqlite3";
+
 import { schemaSql } from "../../../assets.ts";
-import type { Connection } from "./connection.ts";
+import { openWriter, type Connection } from "./connection.ts";
+import { DamageError, damagedFile } from "./file-check.ts";
 
 /**
  * The version that `schema.sql` describes. It is the version of the first release, 0.1.0: no file of an earlier version
  * is in use, so no migration exists.
  */
 export const SCHEMA_VERSION = 11;
+
+/**
+ * Opens the file for writing, with the tables of this version in it. Throws for a file of another version, and for one
+ * whose tables or indexes are not those of `schema.sql`.
+ */
+export function openWithSchema(file: string): Connection {
+  const connection = openWriter(file);
+  try {
+    makeSchema(connection);
+    const fault = schemaFault(connection);
+    if (fault !== null) throw new DamageError(damagedFile(file, fault));
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
 
 /**
  * Makes the tables of a new file, completely or not at all, and throws for a file that this program cannot work on. The
@@ -53,6 +73,55 @@ export function unreleasedVersion(version: number): string {
     `has schema version ${version} of a postbackd before 0.1.0, which no release migrates (this program needs ` +
     `${SCHEMA_VERSION}): move it aside and start with a new file`
   );
+}
+
+interface SchemaRow {
+  readonly type: string;
+  readonly name: string;
+  readonly table: string;
+  readonly sql: string | null;
+}
+
+const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema ORDER BY type, name';
+
+/**
+ * Tells how the tables and indexes of a file differ from those of `schemaSql`; null when they do not. Tables of
+ * other programs are allowed: Litestream makes some.
+ */
+export function schemaFault(connection: Connection): string | null {
+  const model = new Database(":memory:");
+  try {
+    model.exec(schemaSql);
+    const wanted = model.prepare<[], SchemaRow>(SCHEMA).all();
+    const tables = new Set(wanted.map(({ table }) => table));
+    const found = connection.prepare<[], SchemaRow>(SCHEMA).all();
+    const ours = found.filter(({ table }) => tables.has(table));
+    const difference = differenceOf(wanted, ours);
+    return difference && `${difference} is not as this version of postbackd makes it`;
+  } finally {
+    model.close();
+  }
+}
+
+/** The first entry that only one of the two has, or that differs. */
+function differenceOf(wanted: readonly SchemaRow[], found: readonly SchemaRow[]): string | null {
+  const [first, second] = [texts(wanted), texts(found)];
+  for (const [name, text] of first) if (second.get(name) !== text) return name;
+  for (const name of second.keys()) if (!first.has(name)) return name;
+  return null;
+}
+
+function texts(rows: readonly SchemaRow[]): ReadonlyMap<string, string | null> {
+  return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, normalOf(sql)]));
+}
+
+// SQLite keeps comments and white space as they were written, and those of a migrated file will differ.
+function normalOf(sql: string | null): string | null {
+  if (sql === null) return null;
+  return sql
+    .replace(/--.*$/gm, "")
+    .replace(/\s+/g, " ")
+    .replace(/ ?([(),]) ?/g, "$1");
 }
 
 /** Where a file was moved to. */
