@@ -33,7 +33,7 @@ const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND di
 
 /**
  * The attempts due at $3 in each of the lanes, of each retry count as many as the lane may start of its class. Who
- * comes second passes over what the first has locked, so nobody waits and nobody gets the same attempt. What is not
+ * comes second passes over what the first has locked, so none waits and none gets the same attempt. What is not
  * started is locked until the batch has ended, and stays as it was.
  */
 export const SELECT_DUE = `
@@ -261,7 +261,7 @@ export async function recordAttempts(
   { sql, changes }: { readonly sql: BatchSql; readonly changes: BatchChanges },
   given: readonly AttemptRecord[],
 ): Promise<void> {
-  // Whoever ends or erases several attempts locks them in this order.
+  // Every batch locks attempts in this order.
   const records = given.toSorted((a, b) => a.attempt.seq - b.attempt.seq);
   const rows = await sql.all<{ seq: number }>(RECORD_ATTEMPTS, [
     sql.nodeSeq,

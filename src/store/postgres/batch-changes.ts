@@ -11,8 +11,8 @@ import { sendTraffic } from "./traffic.ts";
 /** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
   /**
-   * The accounts whose tasks and deliveries clients see changed, for listeners. Whoever changes a count need not add
-   * its account.
+   * The accounts whose tasks and deliveries clients see changed, for listeners. A change of a count adds its account by
+   * itself.
    */
   readonly changed: Set<number>;
   readonly memory: NodeMemory;

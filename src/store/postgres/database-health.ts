@@ -116,7 +116,7 @@ export class TransactionTimes {
   /** The oldest first. */
   readonly #looks: { readonly next: number; readonly at: number }[] = [];
 
-  /** `now` answers milliseconds that nobody sets. */
+  /** `now` returns monotonic milliseconds. */
   constructor(now: () => number) {
     this.#now = now;
   }

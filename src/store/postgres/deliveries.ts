@@ -163,7 +163,7 @@ export interface BegunDelivery extends EndedDelivery {
   readonly state: EndedDeliveryState;
 }
 
-// Locked first: whoever begins the same delivery at the same time finds that it has not ended any more.
+// Locked first: a batch that begins the same delivery at the same time finds that it has not ended any more.
 const BEGIN_SERIES = `
   WITH found AS (
     SELECT a.account_seq, d.task_seq, d.kind, d.host, d.ended, a.next_seq

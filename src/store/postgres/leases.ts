@@ -279,7 +279,7 @@ class LeaseRows {
 
   /**
    * The newest lease of a task, if it is this one; a null worker stands for any holder. Another worker's lease and a lease
-   * that never existed get the same answer, even for somebody who knows its id.
+   * that never existed get the same result, even for a worker that knows its id.
    */
   find({ id, leaseId }: LeaseRef, workerId: number | null): LeaseRow | undefined {
     const row = this.#byTask.get(id);

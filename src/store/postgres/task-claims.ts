@@ -89,8 +89,8 @@ interface ClaimKind {
 }
 
 /**
- * One round of a claim of up to $2 tasks of the type $1: of each account its share, in the order of the turns. Who
- * comes second passes over what the first has locked, so nobody waits and nobody gets the same task. A task is started
+ * One round of a claim of up to $2 tasks of the type $1: of each account its share, in the order of the turns. A
+ * second claim passes over what the first has locked, so none waits and none gets the same task. A task is started
  * while the inputs before it are not too large; the rest is locked until the batch has ended, and stays as it was.
  *
  * The tasks go through an array: the planner takes one for short, where it takes a limit that it does not know for a

@@ -51,13 +51,13 @@ export const TASK_TEXT_BYTES = `
   octet_length(t.data_text) + coalesce(octet_length(t.input_text), 0)
   + coalesce(octet_length(e.result_text), 0) + coalesce(octet_length(e.error_text), 0)`;
 
-/** A task's id as a parameter: anything else than an id in lower case is nobody's. */
+/** A task's id as a parameter: anything but an id in lower case becomes an id that no task has. */
 export function toUuid(id: string): string {
-  return UUID.test(id) ? id : NOBODY;
+  return UUID.test(id) ? id : NO_TASK;
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const NOBODY = "00000000-0000-0000-0000-000000000000";
+const NO_TASK = "00000000-0000-0000-0000-000000000000";
 
 /** In a statement: true when the account with this seq is disabled. A look-up in an index that is mostly empty. */
 export function isHeld(seq: string): string {

@@ -102,7 +102,7 @@ export class PostStep {
     );
   }
 
-  /** Lets nobody else post for these accounts until this batch has ended; and sees what the others have added. */
+  /** Keeps other batches from posting for these accounts until this one has ended; and sees what they have added. */
   async #lock(accounts: readonly number[]): Promise<void> {
     const locked = this.#sql.all(LOCK_ACCOUNTS, [accounts]);
     const [found, usage] = await Promise.all([locked, this.#changes.findUsage(accounts)]);

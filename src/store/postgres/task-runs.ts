@@ -166,7 +166,7 @@ async function requeue(
   return wave.map((which) => ("of" in which ? left : Number(put.has(which.seq))));
 }
 
-/** Nodes take it up together: a row counts for whoever puts it back. */
+/** Nodes take it up together: a row counts for the node that puts it back. */
 async function requeueLeft({ sql, changes }: Batch): Promise<number> {
   // This node may have passed over rows that a claim of an ended node held.
   changes.memory.forgetStarts();
@@ -271,7 +271,7 @@ export async function endTasks(
   given: readonly TaskEnd[],
 ): Promise<readonly EndedTask[]> {
   if (given.length === 0) return [];
-  // Whoever changes several tasks locks them in this order.
+  // Every batch locks tasks in this order.
   const ends = given.toSorted((a, b) => a.seq - b.seq);
   const rows = await sql.all<GoneRow>(END_TASKS, [
     ends.map(({ seq }) => seq),

@@ -188,7 +188,7 @@ export function largeTaskReads(sql: Sql) {
 
 const NO_TEXTS = { inputText: null, resultText: null, errorText: null };
 
-// Whoever changes several tasks locks them in this order.
+// Every batch locks tasks in this order.
 const NOTE_PROGRESS = `
   WITH told AS MATERIALIZED (
     SELECT q.task_seq, a.progress_text

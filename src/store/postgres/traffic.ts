@@ -102,7 +102,7 @@ const FOLDED_ROWS_MAX = 1000;
 
 const SUMS = TRAFFIC_WORDS.map((word) => `sum(${word}) AS ${word}`).join(", ");
 
-// The minutes of all stripes become hours of the batch's own, for which nobody else waits. A minute that another batch is
+// The minutes of all stripes become hours of the batch's own, for which no other batch waits. A minute that another batch is
 // just adding to is left to a later step.
 const FOLD_TRAFFIC = `
   WITH due AS MATERIALIZED (

@@ -47,7 +47,7 @@ export class OneByOne extends Error {
   override readonly name = "OneByOne" as const;
 }
 
-/** A row that an operation of the batch needs is held by somebody else for longer than others should wait. */
+/** A row that an operation of the batch needs is locked by another transaction for longer than others should wait. */
 export class RowsLocked extends Error {
   override readonly name = "RowsLocked" as const;
   override readonly message = "another process holds a row that it needs";
@@ -130,7 +130,7 @@ export class BatchRunner {
   }
 
   /**
-   * Rejects with {@link ConnectionLost} when nothing of the batch was written, with {@link InDoubt} when nobody knows,
+   * Rejects with {@link ConnectionLost} when nothing of the batch was written, with {@link InDoubt} when that is unknown,
    * with {@link OneByOne}, with {@link Fenced}, with {@link RunAgain}, with {@link RowsLocked} when it would have to wait
    * longer than `lockMs` for a row, or with an error of the server that a later try may not meet.
    */
@@ -219,7 +219,7 @@ export class BatchRunner {
 
 const NOT_UNLOCKED = "55P03";
 
-// Deadlocks and serialization failures, a disk that is full or fails, a statement that somebody broke off, a server that
+// Deadlocks and serialization failures, a disk that is full or fails, a cancelled statement, a server that
 // shuts down, starts or is read-only.
 const PASSING = /^(40\w{3}|53\w{3}|57014|57P0\d|58030|25006|55P03)$/;
 

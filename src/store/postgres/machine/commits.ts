@@ -28,7 +28,7 @@ export class Fenced extends Error {
   override readonly name = "Fenced" as const;
 }
 
-// The stripe's row is locked by every batch: whoever comes after waits until this transaction has ended, whatever became
+// The stripe's row is locked by every batch: a later one waits until this transaction has ended, whatever became
 // of its connection. Locking writes no new version of the row. The id is read here, because after the COMMIT was
 // sent it is too late. That the COMMIT waits for the disk, and for standbys, is said of this transaction by itself: a
 // pooler that hands connections out by transaction may have given it one whose session was told otherwise. How long it

@@ -52,7 +52,7 @@ const FREE_STRIPE = `
 
 const TAKE_STRIPES = `UPDATE stripes SET node_seq = $1 WHERE stripe IN ($2, $2 + 1)`;
 
-// A move to a file holds this row until it is over, and a migration while it looks for older programs: nobody joins
+// A move to a file holds this row until it is over, and a migration while it looks for older programs: no node joins
 // meanwhile, nor afterwards who must not.
 const LOCK_SCHEMA = `
   SELECT moved_to AS "movedTo", min_program AS "minProgram" FROM schema_version FOR SHARE`;
@@ -63,7 +63,7 @@ const FIND_LAST_SEQ = `
 
 const FIND_READING = `SELECT wall_at AS "wallAt", uptime_ms AS "uptimeMs" FROM clock_readings`;
 
-// Their work has been taken up long ago; whoever names one that has no row names one that has ended.
+// Their work has been taken up long ago; a seq without a row is that of a node that has ended.
 const FORGET = `
   DELETE FROM nodes WHERE ended_at < ${SERVER_NOW} - 7 * 86400000::bigint
     AND NOT EXISTS (SELECT 1 FROM stripes WHERE node_seq = nodes.seq)`;
@@ -188,7 +188,7 @@ export async function endExpired(
 const FIND_SILENT = `SELECT seq FROM nodes WHERE ended_at IS NULL AND expires_at < ${SERVER_NOW}`;
 
 /**
- * Ends the nodes whose time is over for whoever has not heard them until now: those of them that are not heard for
+ * Ends the nodes whose time is over, for a process that has not heard them until now: those of them that are not heard for
  * `liveMs` either. Until their next heartbeats all seem dead after the database's clock was set forward.
  */
 export async function endSilent(

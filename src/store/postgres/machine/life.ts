@@ -174,7 +174,7 @@ export class NodeEnder {
     return this.#also;
   }
 
-  /** A life of this node is over: nobody need wait until it is taken for dead. */
+  /** A life of this node is over: the others need not wait until it is taken for dead. */
   endAlso(nodeSeq: number): void {
     this.#also = [...this.#also, nodeSeq];
   }

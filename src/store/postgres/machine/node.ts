@@ -194,7 +194,7 @@ export class ServerNode implements Cluster {
     return settlesWithin(found, REACH_MS_MAX, clock).catch(() => false);
   }
 
-  /** Gives up whoever waits for the server, or for a life: none of it is written any more. */
+  /** Rejects what waits for the server, or for a life: none of it is written any more. */
   shut(): void {
     this.#closing.abort();
     this.#life.promise.catch(() => {});
@@ -320,7 +320,7 @@ export class ServerNode implements Cluster {
     const begun = this.#lifeline.begin();
     const answer = await this.#ask(connection, life.nodeSeq);
     this.clock.learn(answer.sample);
-    // Whoever has been told that this is no member may have given its work up.
+    // A part that was notified of the lost membership may have given its work up.
     if (!answer.isAlive || this.#lifeline.isCut) {
       this.#lose(answer.isAlive ? "the database answered late" : "the others took it for dead");
       return;
@@ -355,7 +355,7 @@ export class ServerNode implements Cluster {
     if (before !== String([members, this.#roles.held])) this.#tell();
   }
 
-  /** This life is over: what it was doing is somebody else's. */
+  /** This life is over: other nodes take its work up. */
   #lose(reason: string): void {
     const { begun } = this.#life;
     if (begun === null || this.#closing.signal.aborted) return;

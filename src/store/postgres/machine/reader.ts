@@ -140,7 +140,7 @@ class ReaderSlot {
     }
   }
 
-  /** Finishes what was asked for before; where the server is gone, whoever opens connections has given up by then. */
+  /** Finishes what was asked for before; if the server is gone, the dialer has given up by then. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#underWay);

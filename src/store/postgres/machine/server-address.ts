@@ -129,7 +129,7 @@ export type AskedPlace = Pick<
 
 /**
  * Tells why a server was not reached or did not let this program in, and what to do about it. The kind is `unreachable`
- * where the same attempt may succeed later, and `failed` where somebody must change something first. What pg says is
+ * where the same attempt may succeed later, and `failed` where the operator must change something first. What pg says is
  * repeated only where nothing better is known; it never holds a password.
  */
 export function connectError(error: unknown, at: AskedPlace): StoreError {
@@ -233,7 +233,7 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
   switch (code) {
     case "28P01":
       if (!at.hasPassword) return noPassword(at);
-      // By the same code the server answers for a role that does not exist, so that nobody can find roles out.
+      // By the same code the server answers for a role that does not exist, so that roles cannot be found out.
       return lasting(
         `${shown} refuses ${user} with this password: correct one of them in the URL (--db)`,
       );

@@ -40,7 +40,7 @@ export interface BatchSql extends Sql {
   /** A number for a row: above all earlier ones of this node. */
   nextSeq(): number;
   /**
-   * Sends a statement whose answer nobody needs; so it crosses the wire together with the COMMIT. When it fails, the
+   * Sends a statement whose result is not needed; so it crosses the wire together with the COMMIT. When it fails, the
    * whole batch does.
    */
   send(text: string, values?: readonly SqlValue[]): void;
