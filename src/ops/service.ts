@@ -57,76 +57,57 @@ export class ServiceError extends Error {
 /** The steps that make the executable at this place a service. All of them may be done again. */
 export function installSteps(executable: string): readonly ServiceStep[] {
   const isHidden = HIDDEN.some((folder) => executable.startsWith(`${folder}/`));
-  const place = isHidden ? EXECUTABLE : executable;
+  const copy = ["install", "-m", "0755", executable, EXECUTABLE] as const;
+  const [path, unit] = [SERVICE_CONFIG_FILE, unitText(isHidden ? EXECUTABLE : executable)];
   return [
-    ...(isHidden ? [copyStep(executable)] : []),
+    ...(isHidden
+      ? [runStep(`copy the executable to where the unit lets it be seen, ${EXECUTABLE}`, copy)]
+      : []),
     {
-      kind: "run",
-      says: `make the system user ${USER}`,
-      command: [
+      ...runStep(`make the system user ${USER}`, [
         "useradd",
         ...["--system", "--user-group", "--no-create-home", "--home-dir", DATA_FOLDER],
         ...["--shell", "/usr/sbin/nologin", USER],
-      ],
+      ]),
       unless: ["getent", "passwd", USER],
     },
-    {
-      kind: "run",
-      says: `make the folder of the database, ${DATA_FOLDER}`,
-      command: ["install", "-d", "-m", "0700", "-o", USER, "-g", USER, DATA_FOLDER],
-    },
+    runStep(`make the folder of the database, ${DATA_FOLDER}`, [
+      ...(["install", "-d", "-m", "0700"] as const),
+      ...["-o", USER, "-g", USER, DATA_FOLDER],
+    ]),
     {
       kind: "write",
-      says: `write the configuration ${SERVICE_CONFIG_FILE}`,
-      path: SERVICE_CONFIG_FILE,
+      says: `write the configuration ${path}`,
+      path,
       text: CONFIG_TEXT,
       isKept: true,
     },
-    {
-      kind: "run",
-      says: "let the service alone read it, as it may hold secrets",
-      command: ["chown", `root:${USER}`, SERVICE_CONFIG_FILE],
-    },
-    {
-      kind: "run",
-      says: "and nobody else",
-      command: ["chmod", "0640", SERVICE_CONFIG_FILE],
-    },
-    {
-      kind: "write",
-      says: `write the unit ${UNIT}`,
-      path: UNIT,
-      text: unitText(place),
-      isKept: false,
-    },
-    { kind: "run", says: "have systemd read it", command: ["systemctl", "daemon-reload"] },
-    {
-      kind: "run",
-      says: "have systemd start it at every boot",
-      command: ["systemctl", "enable", "postbackd"],
-    },
+    runStep("let the service alone read it, as it may hold secrets", [
+      "chown",
+      `root:${USER}`,
+      path,
+    ]),
+    runStep("and nobody else", ["chmod", "0640", path]),
+    { kind: "write", says: `write the unit ${UNIT}`, path: UNIT, text: unit, isKept: false },
+    runStep("have systemd read it", ["systemctl", "daemon-reload"]),
+    runStep("have systemd start it at every boot", ["systemctl", "enable", "postbackd"]),
   ];
-}
-
-function copyStep(executable: string): ServiceStep {
-  return {
-    kind: "run",
-    says: `copy the executable to where the unit lets it be seen, ${EXECUTABLE}`,
-    command: ["install", "-m", "0755", executable, EXECUTABLE],
-  };
 }
 
 /** The steps that take the service away. User, configuration and data stay. */
 export function uninstallSteps(): readonly ServiceStep[] {
   return [
-    {
-      kind: "run",
-      says: "stop the service, and start it no more",
-      command: ["systemctl", "disable", "--now", "postbackd"],
-    },
+    runStep("stop the service, and start it no more", [
+      ...(["systemctl", "disable"] as const),
+      ...["--now", "postbackd"],
+    ]),
     { kind: "remove", says: `remove the unit ${UNIT}`, path: UNIT },
-    { kind: "run", says: "have systemd forget it", command: ["systemctl", "daemon-reload"] },
+    runStep("have systemd forget it", ["systemctl", "daemon-reload"]),
   ];
+}
+
+function runStep(says: string, command: CommandLine): RunStep {
+  return { kind: "run", says, command };
 }
 
 /** Does a step; false where there was nothing to do. Rejects with a {@link ServiceError}. */
