@@ -19,7 +19,7 @@ function withSteps(steps: readonly SchemaStep[]): Plugin {
   return {
     name: "steps",
     setup(setup) {
-      setup.onLoad({ filter: /\/postgres\/machine\/schema-steps\.ts$/ }, ({ path, suffix }) => {
+      setup.onLoad({ filter: /\/postgres\/machine\/schema\.ts$/ }, ({ path, suffix }) => {
         // The module itself, as the one in its place imports it.
         if (suffix !== "") return undefined;
         const own = JSON.stringify(`./${basename(path)}?own`);
