@@ -28,6 +28,18 @@ timeout = "30s"
 concurrency = 4
 `;
 
+const envelope = z.object({
+  tasks: z.array(
+    z.object({
+      status_code: z.number(),
+      created_at: z.string(),
+      started_at: z.string().nullable(),
+      completed_at: z.string().nullable(),
+      result: z.unknown().optional(),
+    }),
+  ),
+});
+
 /**
  * `npm run demo`: the main job on real input. A daemon on a throwaway database runs a program on 50 files of this
  * project; half of the tasks report by postback, half by pingback. Rejects, with the reason, if a check fails.
@@ -79,18 +91,6 @@ ${TASKS} tasks were posted in one call, run, reported and fetched in ${seconds} 
 Results: each equals what this script finds out about the file by itself.
 Postbacks: each body equals what task_get answers, byte for byte.
 Signatures: X-Signature and webhook-signature of all ${TASKS} webhooks verified with ${hmac.name}.`);
-});
-
-const envelope = z.object({
-  tasks: z.array(
-    z.object({
-      status_code: z.number(),
-      created_at: z.string(),
-      started_at: z.string().nullable(),
-      completed_at: z.string().nullable(),
-      result: z.unknown().optional(),
-    }),
-  ),
 });
 
 /** Half of the tasks report by postback, half by pingback. */
