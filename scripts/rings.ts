@@ -39,10 +39,17 @@ export const RINGS: readonly Ring[] = [
   { files: "store/*", imports: ["domain/*"], packages: [], node: [] },
   // What any store shares.
   { files: "store/common/*", imports: ["domain/*", "store/store.ts"], packages: [], node: [] },
+  // Nouns without a hot path, once for both databases.
+  {
+    files: "store/sql/*",
+    imports: ["domain/*", "store/store.ts", "store/common/*"],
+    packages: [],
+    node: [],
+  },
   {
     files: "store/sqlite/*",
     imports: [
-      "store/sqlite/machine/*",
+      ...["store/sql/*", "store/sqlite/machine/*"],
       ...["domain/*", "store/store.ts", "store/common/*", "assets.ts"],
     ],
     packages: ["better-sqlite3"],
@@ -61,7 +68,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "store/postgres/*",
     imports: [
-      "store/postgres/machine/*",
+      ...["store/sql/*", "store/postgres/machine/*"],
       ...["domain/*", "store/store.ts", "store/common/*", "assets.ts"],
     ],
     packages: ["pg"],

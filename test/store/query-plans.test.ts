@@ -2,29 +2,32 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
-import * as accessRequests from "../../src/store/sqlite/access-requests.ts";
+import * as accessRequests from "../../src/store/sql/access-requests.ts";
+import * as accountOverviews from "../../src/store/sql/account-overviews.ts";
+import * as accounts from "../../src/store/sql/accounts.ts";
+import * as audit from "../../src/store/sql/audit.ts";
+import * as clock from "../../src/store/sql/clock.ts";
+import * as deliveryPauses from "../../src/store/sql/delivery-pauses.ts";
+import * as sessions from "../../src/store/sql/sessions.ts";
+import * as suspensions from "../../src/store/sql/suspensions.ts";
+import * as workCounts from "../../src/store/sql/work-counts.ts";
+import * as workers from "../../src/store/sql/workers.ts";
 import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
-import * as accountOverviews from "../../src/store/sqlite/account-overviews.ts";
-import * as accounts from "../../src/store/sqlite/accounts.ts";
 import * as attempts from "../../src/store/sqlite/attempts.ts";
-import * as audit from "../../src/store/sqlite/audit.ts";
 import * as counts from "../../src/store/sqlite/counts.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
 import * as deliveryFilters from "../../src/store/sqlite/delivery-filter.ts";
 import * as deliveryLog from "../../src/store/sqlite/delivery-log.ts";
-import * as holds from "../../src/store/sqlite/holds.ts";
 import * as leases from "../../src/store/sqlite/leases.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import * as posts from "../../src/store/sqlite/posts.ts";
 import * as queue from "../../src/store/sqlite/queue.ts";
 import * as redeliveryOrders from "../../src/store/sqlite/redelivery-orders.ts";
-import * as sessions from "../../src/store/sqlite/sessions.ts";
 import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as traffic from "../../src/store/sqlite/traffic.ts";
 import * as upkeep from "../../src/store/sqlite/upkeep.ts";
-import * as workers from "../../src/store/sqlite/workers.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   claimLanes,
@@ -47,11 +50,17 @@ import {
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...accountOverviews }),
   ...statementsOf({ ...queue, ...taskClaims, ...leases, ...workers, ...sessions }),
-  ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...holds, ...upkeep }),
+  ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...suspensions, ...upkeep }),
   ...statementsOf({ ...deliveryFilters, ...deliveryLog, ...redeliveryOrders }),
-  ...statementsOf({ ...accountErasure, ...accessRequests }),
+  ...statementsOf({ ...accountErasure, ...accessRequests, ...clock, ...audit, ...workCounts }),
+  ...statementsOf({
+    TOUCH_KEY: accounts.TOUCH_KEYS.one,
+    TOUCH_SESSION: sessions.TOUCH_SESSIONS.one,
+    TOUCH_WORKER: workers.TOUCH_WORKERS.one,
+  }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
   ...statementsOf(prefixed("LIST_ENTRIES", audit.LIST_ENTRIES)),
+  ...statementsOf(prefixed("COUNT_SCHEDULED", deliveryPauses.COUNT_SCHEDULED_OF)),
 };
 
 /** A walk through the attempts of a range, with what is looked up for each; the states asked for are a list. */
@@ -142,6 +151,13 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
     "USE TEMP B-TREE FOR ORDER BY",
   ],
+  COUNT_SCHEDULED_all: ["SCAN attempts USING INDEX attempts_due"],
+  COUNT_SCHEDULED_account: ["SEARCH attempts USING INDEX attempts_due (account_seq=?)"],
+  COUNT_SCHEDULED_lane: ["SEARCH attempts USING INDEX attempts_due (account_seq=? AND host=?)"],
+  COUNT_SCHEDULED_host: [
+    "SCAN c USING COVERING INDEX sqlite_autoindex_accounts_1",
+    "SEARCH a USING INDEX attempts_due (account_seq=? AND host=?)",
+  ],
   NEWEST_SEQ_BEFORE: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid<?)"],
   ATTEMPT_TIME: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>?)"],
   CANCEL_ORDER: [
@@ -212,11 +228,15 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
   TOUCH_SESSION: ["SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)"],
-  TRIM_SESSIONS: [
+  TRIM_KEY_SESSIONS: [
     "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=? AND seq<?)",
-    "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH s USING COVERING INDEX sessions_by_key (key_seq=?)",
-    "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH k USING COVERING INDEX sqlite_autoindex_keys_1 (key_id=?)",
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
+    "SEARCH k USING COVERING INDEX sqlite_autoindex_keys_1 (key_id=?)",
+  ],
+  TRIM_OPERATOR_SESSIONS: [
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=? AND seq<?)",
+    "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
   ],
   END_ACCOUNT_SESSIONS: [
     "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
@@ -403,23 +423,35 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   ],
-  APPROVE_REQUEST: [
-    "SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)",
+  DECIDE_REQUEST: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
+  COUNT_ACTIVE_KEYS: [
+    "SEARCH keys USING INDEX keys_active (account_seq=?)",
     "SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)",
   ],
-  COUNT_ACTIVE_KEYS: ["SEARCH keys USING INDEX keys_active (account_seq=?)"],
-  COUNT_PENDING_REQUESTS: [
-    "SCAN access_requests USING INDEX access_requests_pending",
-    "SCAN (subquery-1)",
-  ],
+  COUNT_PENDING_REQUESTS: ["SCAN access_requests USING INDEX access_requests_pending", "SCAN p"],
   COUNT_QUEUED: ["SEARCH tasks USING COVERING INDEX tasks_queued (type=?)", "SCAN (subquery-1)"],
   COUNT_RUNNING: ["SCAN tasks USING INDEX tasks_running", "USE TEMP B-TREE FOR GROUP BY"],
-  DENY_REQUESTS: ["SCAN access_requests USING INDEX access_requests_pending"],
+  DENY_REQUESTS: [
+    "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
+    "MATERIALIZE waiting",
+    "SCAN access_requests USING INDEX access_requests_pending",
+    "SCAN waiting",
+  ],
   ERASE_OLDEST_REQUEST: [
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH access_requests USING INDEX access_requests_pending",
   ],
-  DENY_REQUEST: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
+  ERASE_OLDEST: [
+    "SEARCH audit USING INTEGER PRIMARY KEY (rowid=?)",
+    // Up to a LIMIT.
+    "MATERIALIZE oldest",
+    "SCAN audit",
+    "MATERIALIZE first_kept",
+    "SEARCH oldest",
+    "SEARCH audit",
+    "SCAN k",
+    "SCAN o",
+  ],
   LIST_ENTRIES_all: ["SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"],
   LIST_ENTRIES_ofAction: ["SEARCH audit USING INDEX audit_by_action (action=? AND seq<?)"],
   LIST_ENTRIES_since: [
@@ -438,12 +470,21 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   REVOKE_KEY: ["SEARCH keys USING INDEX sqlite_autoindex_keys_1 (key_id=?)"],
   SELECT_ACCOUNT_DATA: ["SEARCH accounts USING INTEGER PRIMARY KEY (rowid=?)"],
-  SELECT_ACTIVE_KEYS: ["SEARCH keys USING INDEX keys_active (account_seq=?)"],
-  SELECT_DECISION: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
-  SELECT_REVOKED_KEYS: ["SEARCH keys USING INDEX keys_revoked (account_seq=? AND revoked_at>?)"],
+  SELECT_KEYS: [
+    "COMPOUND QUERY",
+    "LEFT-MOST SUBQUERY",
+    "SEARCH keys USING INDEX keys_active (account_seq=?)",
+    "UNION ALL",
+    "SEARCH keys USING INDEX keys_revoked (account_seq=? AND revoked_at>?)",
+    "SCAN r",
+    "SCAN k",
+    // An account has few.
+    "USE TEMP B-TREE FOR ORDER BY",
+  ],
+  LOCK_DECISION: ["SEARCH access_requests USING INDEX sqlite_autoindex_access_requests_1 (id=?)"],
   TOUCH_KEY: ["SEARCH keys USING INDEX sqlite_autoindex_keys_1 (key_id=?)"],
-  SELECT_LIMITS: ["SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login=?)"],
-  SELECT_KEY_HOLDER: [
+  LOCK_LIMITS: ["SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login=?)"],
+  FIND_KEY_HOLDER: [
     "SEARCH k USING INDEX sqlite_autoindex_keys_2 (hash=?)",
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
   ],
@@ -562,12 +603,18 @@ async function seedRequests(store: Store): Promise<void> {
 }
 
 function statementsOf(module: object): Readonly<Record<string, string>> {
-  const entries = Object.entries(module).flatMap(([name, value]) =>
-    typeof value === "string" && /^\s*(SELECT|UPDATE|DELETE|WITH)\b/.test(value)
-      ? [[name, value] as const]
-      : [],
-  );
+  const entries = Object.entries(module).flatMap(([name, value]) => {
+    const text = textOf(value);
+    return /^\s*(SELECT|UPDATE|DELETE|WITH)\b/.test(text) ? [[name, text] as const] : [];
+  });
   return Object.fromEntries(entries);
+}
+
+/** The text for SQLite; empty if the value is not a statement. */
+function textOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  if (typeof value !== "object" || value === null || !("sqlite" in value)) return "";
+  return typeof value.sqlite === "string" ? value.sqlite : "";
 }
 
 function prefixed(prefix: string, statements: object): object {

@@ -3,6 +3,7 @@ import { StartedAttempts } from "../../domain/webhook/delivery.ts";
 import { type StartedRow, toClaimedAttempt } from "../common/attempt-row.ts";
 import { ATTEMPT_OVERHEAD_BYTES, READ_BYTES_MAX, textBytes } from "../common/byte-sizes.ts";
 import { type PostbackRow, postbackRequest } from "../common/large-task.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type {
   AttemptPage,
   AttemptQuery,
@@ -15,7 +16,6 @@ import type {
   ListedAttempt,
   Store,
 } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
 import { type BatchSql, type Sql, firstSeqOf, named } from "./machine/sql.ts";

@@ -3,11 +3,7 @@ import {
   type CountTally,
   type CountedWord,
   type HostTally,
-  type KeptCount,
-  type WorkCounts,
-  toWorkCounts,
 } from "../../domain/stats/work-counts.ts";
-import type { Store } from "../store.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 
 /** Stands for all accounts together in the tables. */
@@ -17,12 +13,6 @@ export const ADD_TO_COUNTS = `
   INSERT INTO task_counts AS c (account_seq, word, stripe, count)
   SELECT account_seq, word, $1, count FROM unnest($2::bigint[], $3::text[], $4::bigint[]) AS a (account_seq, word, count)
   ON CONFLICT (account_seq, word, stripe) DO UPDATE SET count = c.count + excluded.count`;
-
-const SELECT_COUNTS = `
-  SELECT word, sum(count)::bigint AS count FROM task_counts WHERE account_seq = $1 GROUP BY word`;
-
-// Some rows for each account that ever posted.
-const SUM_COUNTS = `SELECT word, sum(count)::bigint AS count FROM task_counts WHERE account_seq > ${ALL_ACCOUNTS} GROUP BY word`;
 
 const SELECT_USAGE = `
   SELECT account_seq AS "accountSeq",
@@ -74,20 +64,6 @@ export async function readUsage(
   return new Map(
     rows.map(({ accountSeq, bytes, openTasks }) => [accountSeq, { bytes, openTasks }]),
   );
-}
-
-/** How much there is of everything that belongs to an account. */
-export async function readWorkCounts(sql: Sql, accountSeq: number): Promise<WorkCounts> {
-  return toWorkCounts(await sql.all<KeptCount>(SELECT_COUNTS, [accountSeq]));
-}
-
-export function taskCountReads(sql: Sql) {
-  const read = (scope: number | null): Promise<readonly KeptCount[]> =>
-    scope === null ? sql.all(SUM_COUNTS) : sql.all(SELECT_COUNTS, [scope]);
-
-  return {
-    countWork: async (scope) => toWorkCounts(await read(scope)),
-  } satisfies Partial<Store>;
 }
 
 const ADD_TO_HOSTS = `

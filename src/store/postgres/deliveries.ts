@@ -7,8 +7,8 @@ import {
 } from "../../domain/webhook/delivery.ts";
 import { type AttemptRow, toAttempt } from "../common/attempt-row.ts";
 import { type TaskRow, toTask } from "../common/task-row.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { Delivery, LaneRef, Redelivery, Store, WebhookSecrets } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import { recordAttempts } from "./attempts.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";

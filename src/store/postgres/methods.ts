@@ -1,10 +1,10 @@
 import { performanceNow } from "../../domain/clock/timers.ts";
 import { listByTurns } from "../common/list-turns.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
+import { WRITES, type WriteName } from "../common/writes.ts";
 import type { Store } from "../store.ts";
 import { TransactionTimes } from "./database-health.ts";
 import type { ServerAccess } from "./server-access.ts";
-import type { Writes } from "./writes.ts";
 
 /** The limits of a page of a list. */
 export interface ListLimits {
@@ -12,70 +12,11 @@ export interface ListLimits {
   readonly examineMax: number | undefined;
 }
 
-const WRITES = [
-  "createAccount",
-  "changeLimits",
-  "createKey",
-  "revokeKey",
-  "touchKeys",
-  "rotateSecret",
-  "finishRotation",
-  "setAccountDisabled",
-  "insertAccessRequest",
-  "approveAccessRequest",
-  "denyAccessRequest",
-  "denyAccessRequests",
-  "createSession",
-  "touchSessions",
-  "endSession",
-  "createSignInLink",
-  "useSignInLink",
-  "createWorker",
-  "revokeWorker",
-  "touchWorkers",
-  "keepClockReading",
-  "resumeClock",
-  "shiftTimes",
-  "hastenAttempts",
-  "keepSecret",
-  "noteAudit",
-  "eraseExpired",
-  "eraseStale",
-  "insertTasks",
-  "collectTask",
-  "cancelTask",
-  "cancelTasks",
-  "eraseTask",
-  "claimTasks",
-  "finishTask",
-  "retryTask",
-  "requeueTasks",
-  "releaseTask",
-  "releaseDelayed",
-  "claimLeases",
-  "extendLeases",
-  "endLeases",
-  "resumeLeases",
-  "markQueue",
-  "expireQueued",
-  "claimAttempts",
-  "recordAttempt",
-  "redeliver",
-  "pauseDeliveries",
-  "resumeDeliveries",
-  "orderRedelivery",
-  "cancelRedeliveryOrder",
-  "stepRedeliveryOrder",
-  "sampleQueues",
-  "foldTraffic",
-  "noteProgress",
-] as const satisfies readonly (keyof Writes)[];
-
-/** The writes of the store that are one operation of the same name. */
+/** The writes of the store, each one operation of its name. */
 export function writeMethods({ write }: ServerAccess) {
-  const methods = Object.fromEntries(WRITES.map((name) => [name, write(name)]));
+  const methods = Object.keys(WRITES).map((name) => [name, write(name as WriteName)]);
   // Each has the name of its write.
-  return methods as { readonly [Name in (typeof WRITES)[number]]: Store[Name] };
+  return Object.fromEntries(methods) as { readonly [Name in WriteName]: Store[Name] };
 }
 
 /** The methods of the store that take their turn or more than one step. */
@@ -91,8 +32,6 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
   );
   const times = new TransactionTimes(() => performanceNow());
   const eraseAccountPart = write("eraseAccountPart");
-  const reclaimSpace = write("reclaimSpace");
-  const tryWrite = write("tryWrite");
   return {
     async findTask(look) {
       const found = await reads.findTask(look);
@@ -124,8 +63,6 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
       return eraseAccountPart(order);
     },
 
-    reclaimSpace: () => reclaimSpace(undefined),
-    tryWrite: () => tryWrite(undefined),
     fault: () => commit.fault,
     shortage: () => commit.shortage,
     // A server looks after its files itself.

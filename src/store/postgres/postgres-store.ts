@@ -4,7 +4,7 @@ import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
 import { GroupCommit } from "../common/group-commit.ts";
 import { observedTransport } from "../common/observed-transport.ts";
-import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
+import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
 import type { Store } from "../store.ts";
 import type { NewWork } from "./machine/batch.ts";
 import { Dialer } from "./machine/dialer.ts";

@@ -1,23 +1,17 @@
-import { accessRequestReads } from "./access-requests.ts";
+import { suspensionReads } from "../sql/suspensions.ts";
+import { lookUps, sharedLongReads, sharedReads, turnReads } from "../sql/use-cases.ts";
+import type { Store } from "../store.ts";
 import { accountErasureReads } from "./account-erasure.ts";
-import { accountOverviewReads } from "./account-overviews.ts";
-import { accountReads } from "./accounts.ts";
 import { type ReadingNode, attemptClaimReads, attemptListReads } from "./attempts.ts";
-import { auditReads } from "./audit.ts";
-import { clockReads } from "./clock-readings.ts";
-import { taskCountReads } from "./counts.ts";
 import { databaseHealthReads } from "./database-health.ts";
 import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
-import { deliveryPauseReads, scheduledCountReads } from "./delivery-pauses.ts";
-import { holdReads, heldWorkReads } from "./holds.ts";
 import { laneReads, provenLaneReads, dueLaneReads } from "./lanes.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
 import { taskQueueReads, typeWorkReads, waitingReads, waitingTypeReads } from "./queue.ts";
 import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import type { NodeMemory } from "./scan-starts.ts";
-import { sessionReads } from "./sessions.ts";
 import { taskListReads } from "./task-list.ts";
 import { idempotencyReads } from "./task-posts.ts";
 import { largeTaskReads, progressReads, taskReads } from "./tasks.ts";
@@ -25,38 +19,48 @@ import { timelineReads } from "./timeline.ts";
 import { hostTrafficReads, trafficReads } from "./traffic.ts";
 import { turnStatement } from "./turn-reads.ts";
 import { upkeepReads } from "./upkeep.ts";
-import { workerReads } from "./workers.ts";
+import { bindLookUps, bindReads } from "./use-cases.ts";
 
 /** The reads of one quick statement or a few, by name: each statement sees what is committed when it begins. */
 export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
   // For the looks that a node has once a second.
   const look = turnStatement(sql);
   return {
-    ...accessRequestReads(sql),
     ...progressReads(sql),
     ...waitingTypeReads(look, memory),
     ...dueLaneReads(look, memory),
-    ...accountReads(sql),
+    ...bindReads(sql, sharedReads),
+    ...bindReads(look, turnReads),
+    ...bindLookUps(sql, lookUps),
     ...accountErasureReads(sql),
     ...attemptClaimReads(sql, node),
     ...laneReads(sql, memory),
     ...provenLaneReads(sql),
-    ...clockReads(sql),
     ...databaseHealthReads(turnStatement(sql)),
     ...deliveryReads(sql),
-    ...deliveryPauseReads(look),
-    ...holdReads(look, memory),
+    ...forgettingStarts(bindReads(look, suspensionReads), memory),
     ...idempotencyReads(sql),
     ...leaseReads(sql),
     ...waitingReads(sql),
     ...redeliveryOrderReads(sql),
-    ...sessionReads(sql),
-    ...taskCountReads(sql),
     ...taskQueueReads(sql),
     ...taskReads(sql),
     ...upkeepReads(sql),
-    ...workerReads(sql),
   };
+}
+
+/** Claims passed over what was suspended: each node forgets how far it looked when that changes. */
+function forgettingStarts(
+  { listHoldChanges }: ReturnType<typeof bindReads<typeof suspensionReads>>,
+  memory: NodeMemory,
+) {
+  return {
+    async listHoldChanges(query) {
+      const changes = await listHoldChanges(query);
+      if (changes.accounts.length > 0) memory.forgetStarts();
+      return changes;
+    },
+  } satisfies Partial<Store>;
 }
 
 export type LongReads = ReturnType<typeof longReads>;
@@ -64,13 +68,10 @@ export type LongReads = ReturnType<typeof longReads>;
 /** The reads, by name, that may take long, or that need one moment of the database for several statements. */
 export function longReads(sql: Sql) {
   return {
-    ...auditReads(sql),
-    ...accountOverviewReads(sql),
+    ...bindReads(sql, sharedLongReads),
     ...deliveryLogReads(sql),
     ...attemptListReads(sql),
     ...taskDeliveryReads(sql),
-    ...heldWorkReads(sql),
-    ...scheduledCountReads(sql),
     ...hostTrafficReads(sql),
     ...largeTaskReads(sql),
     ...taskListReads(sql),

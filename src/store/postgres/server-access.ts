@@ -1,6 +1,6 @@
 import type { GroupCommit } from "../common/group-commit.ts";
 import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
-import { submitOptionsOf } from "../common/write-weight.ts";
+import { submitOptionsOf } from "../common/writes.ts";
 import { StoreError, type Store } from "../store.ts";
 import type { ReadingNode } from "./attempts.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";
@@ -68,10 +68,12 @@ export class ServerAccess {
     };
 
   /** A write that weighs what its name and its arguments say. */
-  readonly write =
-    <Name extends keyof Writes>(name: Name): ((args: ArgsOf<Name>) => Promise<ValueOf<Name>>) =>
-    (args) => {
-      const options = submitOptionsOf(name, args);
+  readonly write = <Name extends keyof Writes>(
+    name: Name,
+  ): ((args: ArgsOf<Name>) => Promise<ValueOf<Name>>) => {
+    const optionsOf = submitOptionsOf("postgres", name);
+    return (args) => {
+      const options = optionsOf(args);
       // The type of the value is that of the same name.
       const submit = (own: ArgsOf<Name>): Promise<ValueOf<Name>> =>
         this.commit.submit(name, own, options) as Promise<ValueOf<Name>>;
@@ -80,6 +82,7 @@ export class ServerAccess {
       const own = { ...args };
       return this.#clients.wait(own, () => submit(own));
     };
+  };
 
   /** Begins no more long reads; settles once those that were asked for have been answered. */
   close(): Promise<void> {

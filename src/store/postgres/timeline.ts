@@ -1,7 +1,7 @@
 import type { LeaseEnding } from "../../domain/lease/lease.ts";
 import { toTask, type SummaryRow, type TaskRow } from "../common/task-row.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { Store, TaskTimeline, WebhookSecrets } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import { deliveriesOf } from "./deliveries.ts";
 import type { Sql } from "./machine/sql.ts";
 import { STATE_JOINS, SUMMARY_COLUMNS, toUuid } from "./task-columns.ts";

@@ -2,14 +2,15 @@ import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
 import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
+import { eraseAudit } from "../sql/audit.ts";
 import type { Store } from "../store.ts";
-import { eraseAudit } from "./audit.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { SUM_BYTES } from "./counts.ts";
 import type { BatchSql, Sql, SqlValue } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps } from "./steps.ts";
 import { TASK_TEXT_BYTES } from "./task-columns.ts";
 import { eraseTasks, lockDeliveries } from "./task-erasure.ts";
+import { runOn } from "./use-cases.ts";
 
 const INSERT_SECRET = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`;
 
@@ -208,7 +209,7 @@ async function eraseUncounted(sql: BatchSql, due: ArgsOf<"eraseStale">): Promise
     ...run([ERASE_PENDING_REQUESTS], [pendingBefore, recordsAfter, max]),
     ...run([ERASE_SESSIONS], [sessionsBefore, max]),
     ...run([ERASE_LINKS], [linksBefore, max]),
-    eraseAudit(sql, { before: due.auditBefore, max }),
+    runOn(sql, eraseAudit({ before: due.auditBefore, max })),
   ]);
   return erased.reduce((sum, count) => sum + count, 0);
 }

@@ -1,20 +1,16 @@
-import { accessRequestWrites } from "./access-requests.ts";
+import { AUDITED_WRITES, entryOf } from "../common/writes.ts";
+import { noteAudit } from "../sql/audit.ts";
+import { sharedWrites, touches } from "../sql/use-cases.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
-import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempts.ts";
-import { auditing, auditWrites } from "./audit.ts";
 import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
-import { clockWrites } from "./clock-readings.ts";
 import { deliveryWrites } from "./deliveries.ts";
-import { deliveryPauseWrites } from "./delivery-pauses.ts";
-import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
-import type { BatchWork } from "./machine/batch.ts";
+import type { BatchWork, SetWrite } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import type { NodeMemory } from "./scan-starts.ts";
-import { sessionWrites } from "./sessions.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
 import { lockNamed, placeInBatch } from "./task-locks.ts";
@@ -22,7 +18,7 @@ import { taskRunWrites } from "./task-runs.ts";
 import { progressWrites, taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
 import { upkeepWrites } from "./upkeep.ts";
-import { workerWrites } from "./workers.ts";
+import { bindLists, bindWrites, runOn } from "./use-cases.ts";
 
 /** All writes, by name: an operation names one of them. Each runs inside the transaction of its batch. */
 export type Writes = {
@@ -31,28 +27,41 @@ export type Writes = {
 
 function allWrites(sql: BatchSql, changes: BatchChanges) {
   return auditing(sql, {
-    ...auditWrites(sql),
-    ...accessRequestWrites(sql),
     ...progressWrites(sql),
     ...accountErasureWrites(sql, changes),
-    ...accountWrites(sql),
+    ...bindWrites(sql, sharedWrites),
+    ...bindLists(sql, touches),
     ...attemptClaimWrites(sql, changes),
-    ...clockWrites(sql),
     ...deliveryWrites(sql, changes),
-    ...deliveryPauseWrites(sql),
-    ...holdWrites(sql),
     ...leaseWrites(sql, changes),
     ...queueExpiryWrites(sql, changes),
     ...queueSampleWrites(sql),
     ...redeliveryOrderWrites(sql, changes),
-    ...sessionWrites(sql),
     ...taskErasureWrites(sql, changes),
     ...taskRunWrites(sql, changes),
     ...taskWrites(sql, changes),
     ...trafficFoldWrites(sql),
     ...upkeepWrites(sql, changes),
-    ...workerWrites(sql),
   });
+}
+
+/** Makes the writes record who did them, in the same transaction. */
+function auditing<All extends Readonly<Record<string, unknown>>>(sql: BatchSql, writes: All): All {
+  const all: Record<string, unknown> = { ...writes };
+  for (const name of AUDITED_WRITES) {
+    // Every write of a server takes a list, and returns as long a one.
+    const write = all[name] as SetWrite;
+    all[name] = async (list: readonly never[]): Promise<readonly unknown[]> => {
+      const values = await write(list);
+      for (const [i, args] of list.entries()) {
+        const entry = entryOf(name, { args, value: values[i] });
+        if (entry !== null) await runOn(sql, noteAudit(entry));
+      }
+      return values;
+    };
+  }
+  // Each keeps its name, its argument and its result.
+  return all as All;
 }
 
 /** Makes the writes of a connection. */

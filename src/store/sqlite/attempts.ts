@@ -1,6 +1,7 @@
 import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { StartedAttempts } from "../../domain/webhook/delivery.ts";
 import { type StartedRow, toClaimedAttempt } from "../common/attempt-row.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type {
   AttemptPage,
   AttemptQuery,
@@ -13,7 +14,6 @@ import type {
   LeftWork,
   ListedAttempt,
 } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { COLUMNS_UNLESS_LARGE, LARGE_BYTES } from "./tasks.ts";

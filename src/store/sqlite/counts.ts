@@ -1,4 +1,4 @@
-import { type AccountUsage, openTasksOf } from "../../domain/account/quota.ts";
+import { type AccountUsage } from "../../domain/account/quota.ts";
 import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
 import {
@@ -18,10 +18,7 @@ import {
   HOST_WORDS,
   HostTally,
   type HostWriter,
-  type KeptCount,
   type WorkChanges,
-  toTaskCounts,
-  toWorkCounts,
 } from "../../domain/stats/work-counts.ts";
 import type { GatheredWork } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -30,17 +27,12 @@ export const ADD_TO_COUNT = `
   INSERT INTO task_counts (account_seq, state, count) VALUES (?, ?, ?)
   ON CONFLICT (account_seq, state) DO UPDATE SET count = count + excluded.count`;
 
-export const SELECT_COUNTS = `SELECT state AS word, count FROM task_counts WHERE account_seq = ?`;
-
 // Runs once in a batch for each account that posts: one row, so it costs little more than the look-ups.
 export const SELECT_USAGE = `
   SELECT coalesce(sum(count) FILTER (WHERE state = 'bytes'), 0) AS bytes,
     coalesce(sum(count) FILTER (WHERE state <> 'bytes'), 0) AS openTasks
   FROM task_counts
   WHERE account_seq = ? AND state IN ('queued', 'delayed', 'running', 'bytes')`;
-
-// Some rows for each account that ever posted.
-export const SUM_COUNTS = `SELECT state AS word, sum(count) AS count FROM task_counts GROUP BY state`;
 
 export const ADD_TO_HOST = `
   INSERT INTO host_counts (account_seq, host, ${HOST_WORDS.join(", ")}) VALUES (?, ?, ?, ?, ?)
@@ -113,31 +105,6 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
     this.traffic.take();
     this.#writeTraffic.forget();
   }
-}
-
-export function taskCountReads(connection: Connection) {
-  const select = connection.prepare<[number], KeptCount>(SELECT_COUNTS);
-
-  return {
-    /** Counts the account's tasks in each state as clients see it. */
-    countTasks: (accountSeq: number) => toTaskCounts(toWorkCounts(select.all(accountSeq))),
-
-    countAccountWork: (accountSeq: number) => toWorkCounts(select.all(accountSeq)),
-
-    findUsage(accountSeq: number): AccountUsage {
-      const counts = toWorkCounts(select.all(accountSeq));
-      return { bytes: counts.bytes, openTasks: openTasksOf(counts) };
-    },
-  };
-}
-
-/** All accounts together: it goes through all of them. */
-export function allCountReads(connection: Connection) {
-  const sum = connection.prepare<[], KeptCount>(SUM_COUNTS);
-
-  return {
-    countAllWork: (_scope: null) => toWorkCounts(sum.all()),
-  };
 }
 
 /** Stands for all accounts together in the tables. */

@@ -7,13 +7,13 @@ import {
   type DeliverySummaryRow,
 } from "../common/delivery-row.ts";
 import { toTask, type TaskRow } from "../common/task-row.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type {
   DeliveryCount,
   DeliveryCountPage,
   DeliveryCountStep,
   WebhookSecrets,
 } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import { filterReader, NEWEST_ATTEMPTS, passes, SHOWN_STATE } from "./delivery-filter.ts";
 import type { AttemptRange } from "./delivery-filter.ts";

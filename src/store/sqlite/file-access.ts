@@ -1,6 +1,7 @@
 import { everyStep } from "../../domain/error.ts";
-import type { GroupCommit, SubmitOptions } from "../common/group-commit.ts";
+import type { GroupCommit } from "../common/group-commit.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
+import { submitOptionsOf } from "../common/writes.ts";
 import { StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { FileGuard, LongReader } from "./reader.ts";
@@ -19,9 +20,6 @@ type Read = (...args: readonly unknown[]) => unknown;
 type ShortReads = ReturnType<typeof shortReads>;
 type ArgsOf<Name extends keyof Writes> = Parameters<Writes[Name]>[0];
 type LongArgsOf<Name extends keyof LongReads> = Parameters<LongReads[Name]>[0];
-
-// A step of the operator, or of the engine, whose own limits bound the number of its steps.
-const ONE_ROW: SubmitOptions = { weight: 1, mayShed: false };
 
 type Asked<Step> = Step extends (...args: infer Args) => infer Value
   ? (...args: Args) => Promise<Value>
@@ -69,14 +67,13 @@ export class FileAccess {
       return this.guard.reading(this.#parts.longReader.read(name, args, ownerOf(args)));
     };
 
-  /** A write; of one row that is never refused unless `how` says what it weighs. */
+  /** A write that weighs what its name and its arguments say. */
   readonly write = <Name extends keyof Writes>(
     name: Name,
-    how: SubmitOptions | ((args: ArgsOf<Name>) => SubmitOptions) = ONE_ROW,
-  ): ((args: ArgsOf<Name>) => Promise<ReturnType<Writes[Name]>>) =>
-    typeof how === "function"
-      ? (args) => this.commit.submit(name, args, how(args))
-      : (args) => this.commit.submit(name, args, how);
+  ): ((args: ArgsOf<Name>) => Promise<ReturnType<Writes[Name]>>) => {
+    const optionsOf = submitOptionsOf("sqlite", name);
+    return (args) => this.commit.submit(name, args, optionsOf(args));
+  };
 
   /** Throws once the store is closed. */
   refuseWhenClosed(): void {

@@ -24,7 +24,7 @@ import type {
   LeaseType,
 } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
-import { isHeld as isAccountHeld } from "./holds.ts";
+import { isHeld as isAccountHeld } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { taskClaims } from "./task-claims.ts";

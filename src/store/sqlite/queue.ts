@@ -9,7 +9,7 @@ import {
 } from "../../domain/stats/time-series.ts";
 import type { ExpiredTask, LaneRef, QueuePlace } from "../store.ts";
 import { ALL_ACCOUNTS, type BatchChanges } from "./counts.ts";
-import { isHeld } from "./holds.ts";
+import { isHeld } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 import { type Run, runEnds } from "./task-runs.ts";

@@ -10,13 +10,14 @@ import {
 import { dirname } from "node:path";
 
 import type { TellProgress } from "../../domain/log.ts";
-import { auditWrites } from "./audit.ts";
+import { auditWrites } from "../sql/audit.ts";
 import { CopyError, type SoundCopy, checkCopy, type CopyFacts, sha256Of } from "./copy-check.ts";
 import { openDatabase, syncToDisk } from "./machine/connection.ts";
 import { placeOf, restorePart } from "./machine/file-check.ts";
 import { InstanceLock } from "./machine/instance-lock.ts";
 import { giveToOwner, refuseOpenElsewhere, refuseSecondName } from "./machine/open-files.ts";
 import type { CopyWatch } from "./machine/snapshot-copy.ts";
+import { bindUseCases } from "./use-cases.ts";
 
 /** The fate of the webhooks that wait in a copy: they are paused until the operator resumes them, or sent. */
 export type RestoredDeliveries = "pause" | "resume";
@@ -115,7 +116,7 @@ function pauseDeliveries(part: string, { now, user }: Restoration): void {
   try {
     connection.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;");
     const pause = connection.prepare(PAUSE_ALL);
-    const { noteAudit } = auditWrites(connection);
+    const { noteAudit } = bindUseCases(connection, auditWrites);
     const actor = { kind: "user", name: user, address: null } as const;
     const details = { reason: PAUSE_REASON };
     connection.transaction(() => {

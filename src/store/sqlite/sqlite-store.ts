@@ -4,21 +4,11 @@ import { GroupCommit } from "../common/group-commit.ts";
 import { newLoneNode } from "../common/lone-node.ts";
 import { observedTransport } from "../common/observed-transport.ts";
 import type { GiveWay } from "../common/read-turns.ts";
-import { BATCH_WEIGHT_MAX } from "../common/write-weight.ts";
+import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
-import {
-  accountMethods,
-  clusterMethods,
-  deliveryMethods,
-  leaseMethods,
-  runMethods,
-  sessionMethods,
-  shownMethods,
-  taskMethods,
-  upkeepMethods,
-} from "./methods.ts";
+import { otherMethods, writeMethods } from "./methods.ts";
 import { FileGuard, newInlineReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 import type { Writes } from "./writes.ts";
@@ -59,15 +49,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     if (await access.reads.hasScheduled()) longReader.start();
     return {
       ...access.reads,
-      ...clusterMethods(access, newLoneNode(clock)),
-      ...accountMethods(access),
-      ...taskMethods(access, { examineMax }),
-      ...runMethods(access),
-      ...leaseMethods(access),
-      ...deliveryMethods(access),
-      ...sessionMethods(access),
-      ...shownMethods(access, { examineMax }),
-      ...upkeepMethods(access),
+      ...writeMethods(access),
+      ...otherMethods(access, { examineMax }, newLoneNode(clock)),
     };
   } catch (error) {
     await transport.close();

@@ -3,7 +3,7 @@ import { type Turn, inTurn, isClaimFull, newTurn, shareOf } from "../../domain/t
 import { STATE_CODES } from "../../domain/task/task.ts";
 import type { ClaimedTask, TaskClaim } from "../store.ts";
 import { type BatchChanges } from "./counts.ts";
-import { isHeld, nextEnabled } from "./holds.ts";
+import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 
 /** The first of the accounts that the condition selects and that wait for the type. */

@@ -4,7 +4,7 @@ import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import { textBytes } from "../common/byte-sizes.ts";
 import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
-import { isHeld, nextEnabled } from "./holds.ts";
+import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { INSERT_RESULT } from "./posts.ts";
 import type { Steps } from "./steps.ts";

@@ -17,8 +17,8 @@ import {
   postbackRequest,
 } from "../common/large-task.ts";
 import { type SummaryRow, type TaskRow, toSummary, toTask } from "../common/task-row.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { AttemptRef, FoundTask, TaskCancel, TaskLook } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import type { BatchChanges } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

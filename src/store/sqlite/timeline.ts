@@ -1,7 +1,7 @@
 import type { LeaseEnding } from "../../domain/lease/lease.ts";
 import { toTask, type SummaryRow, type TaskRow } from "../common/task-row.ts";
+import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { Scope, TaskTimeline, WebhookSecrets } from "../store.ts";
-import { SECRET_COLUMNS } from "./accounts.ts";
 import { taskDeliveriesReader } from "./deliveries.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

@@ -1,52 +1,64 @@
-import { accessRequestWrites } from "./access-requests.ts";
+import { AUDITED_WRITES, entryOf } from "../common/writes.ts";
+import { auditWrites } from "../sql/audit.ts";
+import { sharedWrites, touches } from "../sql/use-cases.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
-import { accountWrites } from "./accounts.ts";
 import { attemptClaimWrites } from "./attempts.ts";
-import { auditing, auditWrites } from "./audit.ts";
 import { GatheredChanges, type BatchChanges } from "./counts.ts";
 import { deliveryWrites } from "./deliveries.ts";
-import { deliveryPauseWrites } from "./delivery-pauses.ts";
-import { holdWrites } from "./holds.ts";
 import { leaseWrites } from "./leases.ts";
 import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
 import { postWrites } from "./posts.ts";
 import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
-import { sessionWrites } from "./sessions.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
-import { clockWrites, taskErasureWrites, upkeepWrites } from "./upkeep.ts";
-import { workerWrites } from "./workers.ts";
+import { taskErasureWrites, upkeepWrites } from "./upkeep.ts";
+import { bindUseCases } from "./use-cases.ts";
 
 /** All writes, by name: an operation names one of them. Each runs inside the transaction of its batch. */
 export type Writes = ReturnType<typeof allWrites>;
 
 function allWrites(connection: Connection, changes: BatchChanges) {
   return auditing(connection, {
-    ...auditWrites(connection),
-    ...accountWrites(connection),
+    ...bindUseCases(connection, sharedWrites),
+    ...bindUseCases(connection, touches),
     ...accountErasureWrites(connection, changes),
-    ...holdWrites(connection),
-    ...accessRequestWrites(connection),
     ...postWrites(connection, changes),
     ...taskWrites(connection, changes),
     ...taskRunWrites(connection, changes),
     ...taskErasureWrites(connection, changes),
     ...leaseWrites(connection, changes),
-    ...workerWrites(connection),
-    ...sessionWrites(connection),
     ...attemptClaimWrites(connection),
     ...deliveryWrites(connection, changes),
-    ...deliveryPauseWrites(connection),
-    ...clockWrites(connection),
     ...redeliveryOrderWrites(connection, changes),
     ...queueExpiryWrites(connection, changes),
     ...queueSampleWrites(connection),
     ...trafficFoldWrites(connection),
     ...upkeepWrites(connection, changes),
   });
+}
+
+/** Makes the writes record who did them, in the same transaction. */
+function auditing<All extends Readonly<Record<string, unknown>>>(
+  connection: Connection,
+  writes: All,
+): All {
+  const { noteAudit } = bindUseCases(connection, auditWrites);
+  const all: Record<string, unknown> = { ...writes };
+  for (const name of AUDITED_WRITES) {
+    // Every write of a file is a function of one argument.
+    const write = all[name] as (args: unknown) => unknown;
+    all[name] = (args: unknown): unknown => {
+      const value = write(args);
+      const entry = entryOf(name, { args, value });
+      if (entry !== null) noteAudit(entry);
+      return value;
+    };
+  }
+  // Each keeps its name, its argument and its result.
+  return all as All;
 }
 
 /** Makes the runner for batches of these writes on a connection. */

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import type { News } from "../../../src/store/common/writes.ts";
 import {
   GatheredNews,
   PAYLOAD_BYTES_MAX,
   readNotification,
 } from "../../../src/store/postgres/machine/notifications.ts";
-import { tellingTransport, type News } from "../../../src/store/postgres/news.ts";
+import { tellingTransport } from "../../../src/store/postgres/news.ts";
 import type { Changes, Store } from "../../../src/store/store.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";

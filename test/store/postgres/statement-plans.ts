@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  HASTEN_ATTEMPTS,
-  SHIFT_ATTEMPTS,
-  SHIFT_QUEUE,
-} from "../../../src/store/postgres/clock-readings.ts";
 import { ERASE_EMPTY_HOSTS } from "../../../src/store/postgres/counts.ts";
 import { Connection } from "../../../src/store/postgres/machine/connection.ts";
+import { CHANGES_OF_PARTS } from "../../../src/store/sql/clock.ts";
 import { fillDatabase, LARGE_TABLES } from "../../helpers/postgres-filling.ts";
 import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";
@@ -67,9 +63,12 @@ const SMALL_INDEXES: readonly unknown[] = [
 
 /** Statements that may do what others must not, by a part of their text, and why. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
-  [SHIFT_QUEUE]: "the machine's clock was set: whole tables change, part by part",
-  [SHIFT_ATTEMPTS]: "the same",
-  [HASTEN_ATTEMPTS]: "the same, for a delay that was made shorter",
+  ...Object.fromEntries(
+    CHANGES_OF_PARTS.map(({ postgres }) => [
+      postgres?.text ?? "",
+      "the machine's clock was set, or a delay made shorter: whole tables change, part by part",
+    ]),
+  ),
   [ERASE_EMPTY_HOSTS]: "once an hour, one node looks through all hosts",
   "WHERE q.due_at <= $3 ORDER BY q.place, o.retry > 0": "sorts what one claim may start",
   "SELECT account_seq, at, stripe FROM traffic": "sorts within each minute, up to its limit",

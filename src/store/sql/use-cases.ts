@@ -1,0 +1,53 @@
+import { accessRequestReads, accessRequestWrites } from "./access-requests.ts";
+import { accountOverviewReads } from "./account-overviews.ts";
+import { accountReads, accountWrites, FIND_KEY_HOLDER, keyTouches } from "./accounts.ts";
+import { auditReads, auditWrites } from "./audit.ts";
+import { clockReads, clockWrites } from "./clock.ts";
+import { deliveryPauseReads, deliveryPauseWrites, scheduledCountReads } from "./delivery-pauses.ts";
+import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
+import { heldWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
+import { workCountReads } from "./work-counts.ts";
+import { FIND_WORKER_HOLDER, workerReads, workerTouches, workerWrites } from "./workers.ts";
+
+/** The writes: the operations of a batch run one after the other. */
+export const sharedWrites = {
+  ...accountWrites,
+  ...suspensionWrites,
+  ...accessRequestWrites,
+  ...workerWrites,
+  ...sessionWrites,
+  ...deliveryPauseWrites,
+  ...auditWrites,
+  ...clockWrites,
+};
+
+/** The writes of lists: the operations of a batch are one. */
+export const touches = { ...keyTouches, ...workerTouches, ...sessionTouches };
+
+/** The reads of one quick statement or a few. */
+export const sharedReads = {
+  ...accountReads,
+  ...accessRequestReads,
+  ...workerReads,
+  ...workCountReads,
+  ...clockReads,
+};
+
+/** The quick reads of every second, which run together on PostgreSQL. */
+export const turnReads = { ...deliveryPauseReads, ...suspensionReads };
+
+/** The reads that may take long, or need one moment of the database for several statements. */
+export const sharedLongReads = {
+  ...accountOverviewReads,
+  ...auditReads,
+  ...heldWorkReads,
+  ...scheduledCountReads,
+  ...workCountReads,
+};
+
+/** The reads for each request with credentials. */
+export const lookUps = {
+  findKeyHolder: FIND_KEY_HOLDER,
+  findSession: FIND_SESSION,
+  findWorkerHolder: FIND_WORKER_HOLDER,
+};
