@@ -21,7 +21,6 @@ export interface ListLimits {
   readonly examineMax: number | undefined;
 }
 
-/** The writes of the store that SQLite has: the engine of the one node knows the progress of all runs. */
 type FileWrite = Exclude<WriteName, "noteProgress">;
 
 /** The writes of the store, each one operation of its name, unless more is to be done in this thread. */
@@ -74,18 +73,9 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   };
 }
 
-/** The reads that are more than one that is answered at once, as all others are (reads.ts), and what is no write. */
-export function otherMethods(access: FileAccess, { examineMax }: ListLimits, node: LoneNode) {
-  const { reads, readLong, commit, guard } = access;
-  const findLargeTask = readLong("findLargeTask", byAccount);
-  const makeLargePostback = readLong("makeLargePostback", byAccount);
-  const listReadyLong = readLong("listReady", byScope);
-  const listTasks = readLong("listTasks", byScope);
-  const searchTasks = readLong("searchTasks", byScope);
-  const listLanes = readLong("listLanes");
-  const byLogin = ({ filter }: DeliveryCountStep): ReadOwner => filter.login;
-  const countEndedDeliveriesStep = readLong("countEndedDeliveriesStep", byLogin);
-  const readTraffic = readLong("readTraffic", byScope);
+/** What is no read and no write of rows. The one node is this one, and its engine knows the progress of all runs. */
+export function fileMethods(access: FileAccess, node: LoneNode) {
+  const { commit, guard } = access;
   return {
     cluster: node,
     async listNodes() {
@@ -96,7 +86,38 @@ export function otherMethods(access: FileAccess, { examineMax }: ListLimits, nod
       access.refuseWhenClosed();
       return null;
     },
+    async noteProgress() {
+      access.refuseWhenClosed();
+    },
+    async findProgress() {
+      access.refuseWhenClosed();
+      return [];
+    },
 
+    watch: (listener) => commit.watch(listener),
+    fault: () => commit.fault,
+    shortage: () => commit.shortage,
+    lookAtFile: () => guard.look(),
+    async checkFile() {
+      access.refuseWhenClosed();
+      return guard.check();
+    },
+    close: () => access.close(),
+  } satisfies Partial<Store>;
+}
+
+/** The reads that are more than one that is answered at once, as all others are (reads.ts). */
+export function readMethods({ reads, readLong }: FileAccess, { examineMax }: ListLimits) {
+  const findLargeTask = readLong("findLargeTask", byAccount);
+  const makeLargePostback = readLong("makeLargePostback", byAccount);
+  const listReadyLong = readLong("listReady", byScope);
+  const listTasks = readLong("listTasks", byScope);
+  const searchTasks = readLong("searchTasks", byScope);
+  const listLanes = readLong("listLanes");
+  const byLogin = ({ filter }: DeliveryCountStep): ReadOwner => filter.login;
+  const countEndedDeliveriesStep = readLong("countEndedDeliveriesStep", byLogin);
+  const readTraffic = readLong("readTraffic", byScope);
+  return {
     async findTask(look) {
       const found = await reads.findTask(look);
       return found === "large" ? findLargeTask(look) : found;
@@ -106,13 +127,6 @@ export function otherMethods(access: FileAccess, { examineMax }: ListLimits, nod
     searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
     findEndedTasks: readLong("findEndedTasks"),
     listTypeWork: readLong("listTypeWork"),
-    async noteProgress() {
-      access.refuseWhenClosed();
-    },
-    async findProgress() {
-      access.refuseWhenClosed();
-      return [];
-    },
 
     // Most starts find nothing scheduled, and the thread that reads takes 60 ms to start, and 15 MB.
     listLanes: async (of) => ((await reads.hasScheduled()) ? listLanes(of) : []),
@@ -133,16 +147,6 @@ export function otherMethods(access: FileAccess, { examineMax }: ListLimits, nod
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
     listAudit: readLong("listAudit"),
-
-    watch: (listener) => commit.watch(listener),
-    fault: () => commit.fault,
-    shortage: () => commit.shortage,
-    lookAtFile: () => guard.look(),
-    async checkFile() {
-      access.refuseWhenClosed();
-      return guard.check();
-    },
-    close: () => access.close(),
   } satisfies Partial<Store>;
 }
 

@@ -8,7 +8,7 @@ import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";
-import { otherMethods, writeMethods } from "./methods.ts";
+import { fileMethods, readMethods, writeMethods } from "./methods.ts";
 import { FileGuard, newInlineReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 import type { Writes } from "./writes.ts";
@@ -50,7 +50,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     return {
       ...access.reads,
       ...writeMethods(access),
-      ...otherMethods(access, { examineMax }, newLoneNode(clock)),
+      ...readMethods(access, { examineMax }),
+      ...fileMethods(access, newLoneNode(clock)),
     };
   } catch (error) {
     await transport.close();
