@@ -59,7 +59,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "store/sqlite/machine/*",
     imports: [
-      ...["store/common/*", "store/store-error.ts", "store/file-fault.ts"],
+      ...["store/common/*", "store/store-error.ts"],
       ...["domain/error.ts", "domain/log.ts", "assets.ts"],
     ],
     packages: ["better-sqlite3"],
@@ -78,7 +78,7 @@ export const RINGS: readonly Ring[] = [
   {
     files: "store/postgres/machine/*",
     imports: [
-      ...["store/common/*", "store/store-error.ts", "store/cluster.ts", "store/change.ts"],
+      ...["store/common/*", "store/store-error.ts", "store/cluster.ts"],
       ...["domain/error.ts", "domain/clock/*", "domain/address/*"],
       ...["domain/log.ts", "assets.ts"],
     ],

@@ -1,8 +1,10 @@
-import type { HeldWork, Account } from "../domain/account/account.ts";
+import type { AccessRequest, AccessRequestFields } from "../domain/account/account.ts";
+import type { HeldWork } from "../domain/account/account.ts";
+import type { Account } from "../domain/account/account.ts";
 import type { KeyHolder } from "../domain/account/credentials.ts";
 import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import type { TaskState } from "../domain/task/task.ts";
-import type { Audited } from "./audit.ts";
+import type { Audited } from "./upkeep.ts";
 
 export type { HeldWork } from "../domain/account/account.ts";
 
@@ -147,3 +149,105 @@ export type ErasedPart =
   | { readonly kind: "done" }
   /** Nothing of the account is erased. */
   | { readonly kind: "unknown" | "enabled" };
+
+export interface AccessRequestStore {
+  /**
+   * Keeps a request unless `pendingMax` others wait for a decision already. The oldest of them is erased for it if it
+   * has waited for a day.
+   */
+  insertAccessRequest(request: NewAccessRequest): Promise<"stored" | "limit reached">;
+  /**
+   * Lists requests, oldest first: those that wait, or all. At most `limit`, and none after the one that exceeds
+   * `lettersMax`.
+   */
+  listAccessRequests(query: {
+    which: "pending" | "all";
+    limit: number;
+    lettersMax?: number;
+  }): Promise<readonly AccessRequest[]>;
+  /** Finds the request that was approved by making this account; null for none. It looks through all requests. */
+  findApprovedRequest(accountId: number): Promise<AccessRequest | null>;
+  /** Counts the requests that wait for a decision, up to `max`. */
+  countPendingRequests(max: number): Promise<number>;
+  /** Makes the account and decides the request, both or neither. */
+  approveAccessRequest(
+    approval: AccessApproval & Audited,
+  ): Promise<"approved" | "exists" | Undecidable>;
+  denyAccessRequest(
+    denial: { id: string; decidedAt: number } & Audited,
+  ): Promise<"denied" | Undecidable>;
+  /** Denies all requests that wait and were made before a time. Returns how many. */
+  denyAccessRequests(denial: { madeBefore: number; decidedAt: number } & Audited): Promise<number>;
+}
+
+export interface NewAccessRequest {
+  readonly id: string;
+  readonly fields: AccessRequestFields;
+  readonly createdAt: number;
+  readonly pendingMax: number;
+}
+
+export interface AccessApproval {
+  readonly id: string;
+  readonly decidedAt: number;
+  readonly account: NewAccount;
+}
+
+/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
+export type Undecidable = "unknown" | "decided";
+
+export interface SessionStore {
+  /** Keeps a session; answers `refused` when its key has been revoked or its account disabled meanwhile. */
+  createSession(session: NewSession & Audited): Promise<"created" | "refused">;
+  /**
+   * Finds a session; null for an unknown one, and for one whose key is revoked or whose account is disabled. Reads what
+   * is committed now, by whichever process.
+   */
+  findSession(hash: string): Promise<Session | null>;
+  /** Notes when sessions were last used; a time never moves back. */
+  touchSessions(uses: readonly SessionUse[]): Promise<void>;
+  /** Ends a session; does nothing when there is none. */
+  endSession(hash: string): Promise<void>;
+  createSignInLink(link: NewSignInLink & Audited): Promise<void>;
+  /**
+   * Uses up a link and keeps the session that it opens, in the same step; answers `refused` for a link that is unknown,
+   * used or expired.
+   */
+  useSignInLink(
+    use: {
+      hash: string;
+      now: number;
+      session: NewSession;
+    } & Audited,
+  ): Promise<"created" | "refused">;
+}
+
+/** A session to keep. The SHA-256 of its secret stands for it. */
+export interface NewSession {
+  readonly hash: string;
+  /** The key that signed in; null for the operator. */
+  readonly keyId: string | null;
+  readonly createdAt: number;
+  /** The most sessions of this key, or of the operator: beyond it the oldest end. */
+  readonly sessionsMax: number;
+}
+
+/** A session that its key or account has not ended; its times, of the steady clock, are for the domain to judge. */
+export interface Session {
+  readonly sessionId: number;
+  /** Null for the operator. */
+  readonly holder: Omit<KeyHolder, "keyRevoked" | "accountDisabled"> | null;
+  readonly createdAt: number;
+  readonly lastSeenAt: number;
+}
+
+export interface SessionUse {
+  readonly sessionId: number;
+  readonly seenAt: number;
+}
+
+/** A link that signs the operator in, once. */
+export interface NewSignInLink {
+  readonly hash: string;
+  readonly expiresAt: number;
+}

@@ -1,5 +1,6 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { DatabaseHealth, FailureCount } from "../domain/stats/health.ts";
+import type { LaneRef } from "./delivery.ts";
 import { StoreError } from "./store-error.ts";
 
 /** Also a store that one node has for itself has a cluster: nothing above it asks how many nodes there are. */
@@ -132,4 +133,32 @@ export function requireMember(cluster: Pick<Cluster, "isMember">): void {
 /** True when what a node began in this life (its `self` then) is somebody else's now. */
 export function isLifeOver(life: string, cluster: Pick<Cluster, "self" | "isMember">): boolean {
   return cluster.self !== life || !cluster.isMember();
+}
+
+/** Reports changes to listeners. */
+export interface ChangeStore {
+  /**
+   * Tells the listener, soon after each commit of this process, what the commit changed. Returns a function that stops
+   * it. Nothing is gathered while nobody listens. What other nodes did is told when it is heard of: it may come late,
+   * twice or never, so whoever must not miss it also asks the store, once a second.
+   */
+  watch(listener: ChangeListener): () => void;
+}
+
+/** Receives what changed. Must not throw. */
+export type ChangeListener = (changes: Changes) => void;
+
+/**
+ * Everything that changed, each item once. Of its own changes a node is told only the accounts, because the answers to
+ * its steps carry the rest; the other fields tell what other nodes did. In a store of one node those are empty.
+ */
+export interface Changes {
+  /** Accounts whose tasks or deliveries changed. */
+  readonly accounts: readonly number[];
+  /** Types that another node has queued a task of. */
+  readonly types: readonly string[];
+  /** Lanes that have an attempt due because of what another node did. */
+  readonly lanes: readonly LaneRef[];
+  /** Tasks, by id, that ended, were cancelled or were erased at another node. */
+  readonly ended: readonly string[];
 }

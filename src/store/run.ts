@@ -1,8 +1,10 @@
 import type { RetentionEnd } from "../domain/clock/service-clock.ts";
+import type { LeaseEnding, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import type { StatusCode } from "../domain/status.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
 import type { LeftWork } from "./cluster.ts";
 import type { LaneRef } from "./delivery.ts";
+import type { Audited } from "./upkeep.ts";
 
 /**
  * Remembers the runs of the daemon's own runners. Where nodes share the store, a run is its node's: what a node says of
@@ -103,3 +105,234 @@ export interface RunEnd extends RetentionEnd {
 
 /** The end of a run by the daemon's own runner. */
 export interface TaskFinish extends RunRef, RunEnd {}
+
+/** Remembers tasks that wait to be started. */
+export interface QueueStore {
+  /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
+  releaseDelayed(due: { now: number; max: number }): Promise<number>;
+  /** When the longest-waiting task of these types was queued; null when none waits. */
+  findOldestQueued(types: readonly string[]): Promise<number | null>;
+  /** Lists the work of each of these types, in their order. May take its time without holding up anything else. */
+  listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
+  /** Lists the types of queued and delayed tasks. */
+  listQueuedTypes(): Promise<readonly string[]>;
+  /**
+   * Finds those of these types that have a queued task; it may be a disabled account's. Quick: where other nodes share
+   * the store it is asked once a second, for what they queued.
+   */
+  findWaitingTypes(types: readonly string[]): Promise<readonly string[]>;
+  /**
+   * Adds time for which the queue was served, and sets a mark when the last one has been served for `everyMs`. Answers
+   * the newest mark since which the queue was served for `queueMs`; null when there is none yet. Forgets the marks
+   * before it.
+   */
+  markQueue(served: { servedMs: number; everyMs: number; queueMs: number }): Promise<number | null>;
+  /**
+   * Ends up to `max` tasks that have been in the queue since `mark` or longer, as finishTask does. Looks at a few
+   * thousand at most: a page of a walk through the queue, which `next` continues.
+   */
+  expireQueued(expiry: QueueExpiry): Promise<ExpiredPage>;
+}
+
+/** A place in the queue: the task that was looked at last. */
+export interface QueuePlace {
+  readonly type: string;
+  readonly accountId: number;
+  readonly priority: number;
+  readonly seq: number;
+}
+
+export interface QueueExpiry {
+  readonly mark: number;
+  /** Null at the beginning of a walk. */
+  readonly after: QueuePlace | null;
+  readonly max: number;
+  readonly end: RunEnd;
+}
+
+export interface ExpiredPage {
+  readonly tasks: readonly ExpiredTask[];
+  /** The lanes that now have an attempt due. */
+  readonly lanes: readonly LaneRef[];
+  /** Null when the walk is at its end. */
+  readonly next: QueuePlace | null;
+}
+
+export interface ExpiredTask {
+  readonly id: string;
+  readonly type: string;
+}
+
+/** The amount of work there is for a type. */
+export interface TypeWork {
+  readonly type: string;
+  readonly running: number;
+  /** Queued tasks that may start now; those that were asked for later do not count. */
+  readonly waiting: number;
+  /** True when more wait than were counted. */
+  readonly isMoreWaiting: boolean;
+  /** When the longest-waiting task was queued; null when none waits. */
+  readonly oldestAt: number | null;
+}
+
+export interface TypeWorkQuery {
+  readonly types: readonly string[];
+  /** The most waiting tasks that are counted of each type. */
+  readonly waitingMax: number;
+}
+
+/** Remembers the leases of workers. */
+export interface LeaseStore {
+  /** Starts queued tasks for a worker, each with a new lease, and counts the run. Stops where `claimTasks` stops. */
+  claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
+  /**
+   * Extends leases to their full time from `now` on, never beyond the timeout. A lease that has run out is revived
+   * while nobody has claimed its task. A lease of a disabled account ends as cancelled: its task is queued again as if
+   * it had not been started. Answers an outcome for each, in their order; a lease of another worker is `lost`.
+   */
+  extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly BeatOutcome[]>;
+  /**
+   * Ends leases one after the other, each with what becomes of its task; none spoils the others. A lease that ended in
+   * the same way before answers `ok` again and changes nothing. One that ran out can still be completed, failed or
+   * released while nobody has claimed its task, and one that {@link extendLeases} ended can be completed. Answers a
+   * result for each, in their order; a lease of another worker is `lost`.
+   */
+  endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
+  /**
+   * Resumes the leases for whose workers nobody was there: extends them to their full time from `now` on. They go past
+   * their timeouts too, because no worker could be heard meanwhile, and never beyond their full time, because the clock
+   * may have been set back. Answers those that are held. Where nodes share the store, "earlier life" extends only when
+   * this node found no other alive when it joined, and "ended nodes" always: it is asked for when nobody could reach
+   * the store for a while.
+   */
+  resumeLeases(left: LeftWork & { now: number }): Promise<readonly Lease[]>;
+  /** Finds the newest lease of each task, in their order; null where this worker does not hold it under this id. */
+  findLeases(query: WorkerLeases): Promise<readonly (Lease | null)[]>;
+  /** Lists up to `max` leases that have run out at `now`, the earliest first. */
+  listDueLeases(due: { now: number; max: number }): Promise<readonly Lease[]>;
+}
+
+/** A type whose tasks a worker claims. */
+export interface LeaseType {
+  readonly type: string;
+  /** The most tasks of this type. */
+  readonly max: number;
+  /**
+   * The most of this type that workers may hold at once. Where nodes share the store it counts what they gave out, and
+   * starts no more; in a store of one node the claimer has counted.
+   */
+  readonly concurrency: number;
+  /** How long a lease holds without a heartbeat. */
+  readonly leaseMs: number;
+  /** The time from the claim to the end of the run, regardless of heartbeats. */
+  readonly timeoutMs: number;
+}
+
+export interface LeaseClaim {
+  readonly workerId: number;
+  /** In the order of their turns: the first is served first. */
+  readonly types: readonly LeaseType[];
+  /** The most tasks of all types. */
+  readonly max: number;
+  readonly now: number;
+}
+
+export interface LeasedTask extends ClaimedTask {
+  readonly leaseId: string;
+  readonly leaseExpiresAt: number;
+}
+
+/** A lease as the engine sees it. */
+export interface Lease extends LeaseRef {
+  readonly type: string;
+  readonly failures: number;
+  /** How often a lease of this task ran out before. */
+  readonly losses: number;
+  readonly expiresAt: number;
+  /** When the type's timeout ends; `expiresAt` is never later. */
+  readonly deadlineAt: number;
+}
+
+/** The fate of the task when a lease ends. */
+export type LeaseSequel =
+  | ({ readonly kind: "finish" } & RunEnd)
+  /** Another run after a failed one, not before `startAt`. */
+  | { readonly kind: "retry"; readonly startAt: number }
+  /** Back to the queue at once; `runs` keeps counting this run, or does not. */
+  | { readonly kind: "requeue"; readonly isRunCounted: boolean };
+
+/** The end of a lease. `expired` and `timed_out` count only where the lease has run out at `LeaseEnds.now`. */
+export interface LeaseEnd extends LeaseRef {
+  readonly how: Exclude<LeaseEnding, "cancelled">;
+  readonly sequel: LeaseSequel;
+}
+
+export interface LeaseEnds {
+  readonly ends: readonly LeaseEnd[];
+  /** The worker whose token the leases were given to; null when the daemon ends them, whoever holds them. */
+  readonly workerId: number | null;
+  readonly now: number;
+}
+
+/** Leases that a worker names; leases that were given to another token are unknown to it. */
+export interface WorkerLeases {
+  readonly leases: readonly LeaseRef[];
+  readonly workerId: number;
+}
+
+/** The outcome of a heartbeat: `held` ended the lease, because the account of its task is disabled. */
+export type BeatOutcome = LeaseOutcome | "held";
+
+/** The result of a {@link LeaseEnd}. */
+export interface LeaseEndResult {
+  readonly outcome: LeaseOutcome;
+  /** True when this call ended the lease; false when it had ended in the same way before, or did not count. */
+  readonly isNew: boolean;
+  /** Lanes that now have an attempt due. */
+  readonly lanes: readonly LaneRef[];
+}
+
+/** Remembers workers and their tokens. */
+export interface WorkerStore {
+  /** Keeps a worker's token; `exists` while an active one has the name. */
+  createWorker(worker: NewWorker & Audited): Promise<"created" | "exists">;
+  /** Lists all workers, by name; among revoked ones with the same name the newest first. */
+  listWorkers(): Promise<readonly Worker[]>;
+  /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
+  revokeWorker(change: { name: string; revokedAt: number } & Audited): Promise<Worker | null>;
+  /** Notes when workers were last heard; a time never moves back. */
+  touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
+  /** Finds the holder of a token. Reads what is committed now, by whichever process. */
+  findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;
+}
+
+/** The stored part of a new worker token, which never includes the token itself. */
+export interface NewWorker {
+  readonly name: string;
+  readonly hash: string;
+  readonly lastFour: string;
+  /** The types whose tasks it may claim; at least one. */
+  readonly types: readonly string[];
+  readonly createdAt: number;
+}
+
+export interface Worker extends Omit<NewWorker, "hash"> {
+  readonly workerId: number;
+  readonly lastSeenAt: number | null;
+  readonly revokedAt: number | null;
+  /** The number of leases that it holds now. */
+  readonly leases: number;
+}
+
+/** The holder of a token. */
+export interface WorkerHolder {
+  readonly workerId: number;
+  readonly name: string;
+  readonly types: readonly string[];
+  readonly isRevoked: boolean;
+}
+
+export interface WorkerUse {
+  readonly workerId: number;
+  readonly seenAt: number;
+}

@@ -1,6 +1,7 @@
 import type { PostQuota, QuotaExcess } from "../domain/account/quota.ts";
 import type { RetentionEnd } from "../domain/clock/service-clock.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
+import type { LeaseEnding } from "../domain/lease/lease.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
 import type { TaskSearch } from "../domain/task/task-search.ts";
 import type {
   NewTask,
@@ -10,9 +11,10 @@ import type {
   TaskKey,
   TaskSummary,
 } from "../domain/task/task.ts";
-import type { Audited } from "./audit.ts";
-import type { TaskCancels } from "./bulk-cancel.ts";
+import type { DeliveryFilter, DeliveryKind, DeliveryState } from "../domain/webhook/delivery.ts";
+import type { DeliveryCount, DeliverySummaryEnd, TaskDeliveries } from "./delivery.ts";
 import type { Scope } from "./traffic.ts";
+import type { Audited } from "./upkeep.ts";
 
 /** Remembers tasks, for those who post them. */
 export interface TaskStore {
@@ -166,4 +168,145 @@ export interface FoundTask {
 export interface EnvelopeBytes {
   readonly bytes: Uint8Array;
   readonly tag: string;
+}
+
+/** Searches tasks and deliveries. */
+export interface SearchStore {
+  /**
+   * Lists as `listTasks` does, with the state of each task's webhooks instead of what was posted. Does not look beyond
+   * a full page: there is always a next one.
+   */
+  searchTasks(query: TaskQuery): Promise<TaskPage<FoundTaskRow>>;
+  /** Finds one task of an account, or of any (null); null for an unknown one. As quick as a look at one task. */
+  findTimeline(query: { scope: Scope; id: string }): Promise<TaskTimeline | null>;
+  /** Counts a part of what `countEndedDeliveries` counts. */
+  countEndedDeliveriesStep(step: DeliveryCountStep): Promise<DeliveryCountPage>;
+}
+
+/** A task that was found, with the state of its webhooks. */
+export interface FoundTaskRow extends Omit<TaskSummary, "dataText"> {
+  readonly login: string;
+  readonly tag: string | null;
+  readonly priority: number;
+  readonly startAt: number | null;
+  readonly isReady: boolean;
+  readonly deliveries: readonly FoundDelivery[];
+}
+
+export interface FoundDelivery {
+  readonly kind: DeliveryKind;
+  readonly host: string;
+  readonly state: DeliveryState | "waiting";
+  /** Attempts so far, including the one under way. */
+  readonly attempts: number;
+  readonly last: Omit<DeliverySummaryEnd, "number"> | null;
+  readonly nextDueAt: number | null;
+}
+
+/**
+ * Everything about one task. It includes input and result only when a postback has carried them, and else null: they
+ * may be large.
+ */
+export interface TaskTimeline extends TaskDeliveries {
+  readonly accountId: number;
+  readonly isReady: boolean;
+  /** The length of input and result, in bytes of JSON text; null where there is none. */
+  readonly inputBytes: number | null;
+  readonly resultBytes: number | null;
+  /** Its newest lease; null when no worker has had it. */
+  readonly lease: {
+    readonly worker: string;
+    readonly claimedAt: number;
+    readonly expiresAt: number;
+    readonly ending: LeaseEnding | null;
+  } | null;
+}
+
+/** Part of a count: some of the attempts below `before`. */
+export interface DeliveryCountStep {
+  readonly filter: DeliveryFilter;
+  /** Null begins with the newest attempt. */
+  readonly before: number | null;
+}
+
+export interface DeliveryCountPage extends DeliveryCount {
+  /** Where to go on; null when everything has been looked at. */
+  readonly next: number | null;
+  readonly examinedUntil: number | null;
+}
+
+/** The cancelling of many tasks of an account, for clients and the operator alike. */
+
+export interface TaskCancels extends RetentionEnd {
+  readonly accountId: number;
+  readonly ids: readonly string[];
+  readonly states: readonly OpenState[];
+  readonly cancelledAt: number;
+}
+
+/** Selects open tasks. */
+export interface BulkFilter {
+  readonly accountId: number;
+  readonly states: readonly OpenState[];
+  /** The other conditions that must hold. */
+  readonly search: Omit<TaskSearch, "states">;
+}
+
+/** A place among an account's open tasks: the task that was looked at last. */
+export interface OpenTaskPlace extends TaskPlace {
+  readonly state: OpenState;
+}
+
+/** One step of a walk. It cancels the tasks that it finds; without an `end` it only counts them. */
+export interface BulkStep {
+  readonly filter: BulkFilter;
+  readonly after: OpenTaskPlace | null;
+  readonly end: (RetentionEnd & Pick<TaskCancels, "cancelledAt">) | null;
+}
+
+export interface BulkPage {
+  readonly queued: number;
+  readonly running: number;
+  /** The tasks that were cancelled. */
+  readonly ids: readonly string[];
+  /** Null when the walk is at its end. */
+  readonly next: OpenTaskPlace | null;
+}
+
+// Every other write waits while so many are cancelled: 1.4 ms with the commit (measured with 100,000 waiting tasks,
+// 27,000 a second).
+const CANCELLED_MAX = 100;
+const COUNTED_MAX = 1000;
+
+/**
+ * Takes a step of a walk through an account's open tasks, newest first. So it does not meet tasks that are posted
+ * meanwhile, and does not race claims, which take the oldest. A list finds the tasks that pass, in turns with the reads
+ * of others; the writer gets only those that are to be cancelled.
+ */
+export async function cancelStep(
+  store: Pick<TaskStore, "cancelTasks" | "listTasks">,
+  { filter, after, end }: BulkStep,
+): Promise<BulkPage> {
+  const { accountId, states } = filter;
+  const place = after ?? beginOf(states[0]);
+  if (place === null) return { queued: 0, running: 0, ids: [], next: null };
+  const { state } = place;
+  const limit = end === null ? COUNTED_MAX : CANCELLED_MAX;
+  const search = { ...filter.search, states: [state] };
+  const { tasks, next } = await store.listTasks({ scope: accountId, search, limit, after: place });
+  const following = beginOf(states[states.indexOf(state) + 1]);
+  const page = { next: next === null ? following : { ...next, state } };
+  if (end === null) {
+    return { queued: 0, running: 0, [state]: tasks.length, ids: [], ...page };
+  }
+  const ids = tasks.map(({ id }) => id);
+  if (ids.length === 0) return { queued: 0, running: 0, ids, ...page };
+  const done = await store.cancelTasks({ accountId, ids, states, ...end });
+  const { queued, running } = done;
+  return { queued: queued.length, running: running.length, ids: [...queued, ...running], ...page };
+}
+
+// Newer than every task.
+function beginOf(state: OpenState | undefined): OpenTaskPlace | null {
+  return state === undefined ? null : { state, timeMs: Number.MAX_SAFE_INTEGER, seq: 0 };
 }

@@ -1,3 +1,6 @@
+import type { AuditAction, AuditEntry } from "../domain/audit/audit-entry.ts";
+import type { ClockReading, Resumption } from "../domain/clock/service-clock.ts";
+import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 import type { StoreError } from "./store-error.ts";
 
 /** Keeps the store in order, and tells its condition. */
@@ -59,4 +62,91 @@ export interface StaleBefore {
   readonly trafficBefore: number;
   /** Requests, keys, orders and traffic from after this time: a clock that was ahead has left them in the future. */
   readonly recordsAfter: number;
+}
+
+/** The clock as it is found at a start. */
+export interface ClockResumption extends Omit<Resumption, "steadyAt"> {
+  readonly reading: ClockReading;
+}
+
+export interface ClockStore {
+  /** Finds what the clocks showed when they were last kept; null in a new file. */
+  findClockReading(): Promise<ClockReading | null>;
+  keepClockReading(reading: ClockReading): Promise<void>;
+  /**
+   * Resumes after a start. Moves what waits, as {@link shiftTimes} does, by the amount that the clock was set since the
+   * last reading; ends all sessions and sign-in links where nobody knows how much time has passed; and keeps the new
+   * reading. Answers how many attempts moved.
+   */
+  resumeClock(start: ClockResumption): Promise<number>;
+  /**
+   * Moves these by `by` milliseconds: every attempt that is scheduled for after `after`, the next runs of failed tasks,
+   * all leases that are held, and sign-in links. The wall clock was set, and their times were meant as durations.
+   * Answers how many attempts moved.
+   */
+  shiftTimes(shift: { after: number; by: number }): Promise<number>;
+  /**
+   * Makes first attempts that are scheduled for later than `now` due at `now`, and retries that are scheduled for later
+   * than `latest` due at `latest`: no correct clock can have scheduled them so. Answers how many.
+   */
+  hastenAttempts(bounds: { now: number; latest: number }): Promise<number>;
+}
+
+export type { Actor, AuditAction, AuditEntry } from "../domain/audit/audit-entry.ts";
+
+/** Remembers who did what of consequence: nothing changes an entry, and the oldest are erased first. */
+export interface AuditStore {
+  /** Adds an entry about what is no write of the store. Writes take theirs with them: {@link Audited}. */
+  noteAudit(entry: AuditEntry): Promise<void>;
+  /** Lists entries, newest first. */
+  listAudit(query: AuditQuery): Promise<readonly ListedAuditEntry[]>;
+}
+
+/** A write that records who did it, in its own transaction, if it takes effect. */
+export interface Audited {
+  readonly audit?: AuditEntry;
+}
+
+export interface AuditQuery {
+  readonly since: number | null;
+  readonly action: AuditAction | null;
+  readonly limit: number;
+  /** The `seq` of the last entry of the page before. */
+  readonly before: number | null;
+}
+
+export interface ListedAuditEntry extends AuditEntry {
+  readonly seq: number;
+}
+
+/** Something that happens by itself when its time has come. */
+export interface DueItem {
+  /** By the wall clock. */
+  readonly at: number;
+  readonly what:
+    | "attempt"
+    | "attempt_timeout"
+    | "inbox_answer"
+    | "task_start"
+    | "run_end"
+    | "run_timeout"
+    | "lease_end"
+    | "erasure";
+  /** Null for the answer to a message about no task. */
+  readonly taskId: string | null;
+  /** Of the webhook; null for what is about none. */
+  readonly kind: DeliveryKind | null;
+}
+
+/** Lists what waits in a file for its time. It may read all that waits: it is for development. */
+export interface DueList {
+  /** Up to `max` items after `now`, the earliest first. `steady` is the same moment by the steady clock. */
+  list(query: {
+    readonly now: number;
+    readonly steady: number;
+    readonly max: number;
+  }): readonly DueItem[];
+  /** True while a task waits to be started that could be. */
+  isQueued(): boolean;
+  close(): void;
 }

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { type Clock, type Timer, wait } from "../../../domain/clock/clock.ts";
 import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
-import type { ChangeListener, Changes } from "../../change.ts";
+import type { ChangeListener, Changes } from "../../cluster.ts";
 import type { Connection } from "./connection.ts";
 import type { Dialer, Session } from "./dialer.ts";
 

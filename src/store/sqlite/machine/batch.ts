@@ -2,7 +2,7 @@ import type Database from "better-sqlite3";
 
 import { messageOf } from "../../../domain/error.ts";
 import type { BatchFailure, BatchReply, Operation, Rejection } from "../../common/batch.ts";
-import { type FileTrouble, damage } from "../../file-fault.ts";
+import { type FileTrouble, damage } from "../../store-error.ts";
 import { type Connection, isDamage, sqliteCodeOf } from "./connection.ts";
 
 /** The work that operations do. */

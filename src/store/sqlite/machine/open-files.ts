@@ -14,7 +14,7 @@ import {
 import { dirname, resolve } from "node:path";
 
 import { codeOf } from "../../../domain/error.ts";
-import type { FileTrouble } from "../../file-fault.ts";
+import type { FileTrouble } from "../../store-error.ts";
 
 /** The database file, and the files that SQLite keeps beside it while it is open. */
 const SUFFIXES = ["", "-wal", "-shm"] as const;
