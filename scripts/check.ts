@@ -67,8 +67,11 @@ const STEPS: Readonly<Record<string, Step>> = {
   format: { title: "format (oxfmt)", commands: () => [[...OXFMT, "--check", ...FOLDERS]] },
   rewrite: { title: "rewrite to the format (oxfmt)", commands: () => [[...OXFMT, ...FOLDERS]] },
   lint: {
-    title: "lint (oxlint, with types)",
-    commands: () => [[...OXLINT, "--report-unused-disable-directives", ...FOLDERS]],
+    title: "lint (oxlint with types, size of rooms)",
+    commands: () => [
+      [...OXLINT, "--report-unused-disable-directives", ...FOLDERS],
+      ["--import", "tsx", "scripts/rooms.ts"],
+    ],
   },
   types: {
     title: "types (tsc)",
