@@ -1,6 +1,6 @@
 import pg from "pg";
 
-import { ANSWER_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
+import { ANSWER_OVERHEAD_BYTES } from "../../src/store/common/large-task.ts";
 import { ALL_ACCOUNTS } from "../../src/store/postgres/counts.ts";
 import { ATTEMPT_BYTES, END_BYTES, POST_BYTES } from "../../src/store/postgres/task-erasure.ts";
 

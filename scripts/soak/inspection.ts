@@ -1,4 +1,4 @@
-import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/large-task.ts";
 import { ATTEMPT_BYTES, TASK_TEXT_BYTES } from "../../src/store/sqlite/tasks.ts";
 import { DatabaseView } from "../kit/database.ts";
 import type { Ledger } from "./ledger.ts";

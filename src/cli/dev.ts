@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { makeThrowawayFolder } from "../daemon/throwaway-folder.ts";
-import { removeAfterwards } from "../dev/folder-end.ts";
+import { removeAfterwards } from "../dev/greeting.ts";
 import { KEY, WEBHOOK_SECRET } from "../domain/account/key.ts";
 import { oneOf, integerBetween } from "../domain/rule.ts";
 import { flag, toggle } from "./arguments.ts";

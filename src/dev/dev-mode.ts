@@ -1,5 +1,6 @@
 import { createSignInLink } from "../admin/account.ts";
-import { systemClock, type Clock, type SteadyClock } from "../domain/clock/clock.ts";
+import { type Clock, type SteadyClock, systemClock } from "../domain/clock/clock.ts";
+import { seedRandom } from "../domain/id.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import type { DevDesk, DevEvent } from "../http/dev-desk.ts";
 import type { Runner } from "../run/runner.ts";
@@ -7,7 +8,7 @@ import type { DueList, Store } from "../store/store.ts";
 import { AccountMaker } from "./account-maker.ts";
 import { AttemptWatch } from "./attempt-watch.ts";
 import { ClockDesk, DueNotes } from "./clock-desk.ts";
-import type { DevClock } from "./dev-clock.ts";
+import { type ClockMode, DevClock } from "./dev-clock.ts";
 import { Inbox } from "./inbox.ts";
 import { type AttemptSender, OrderedFaults, UNSENT } from "./ordered-faults.ts";
 import { OrderedResults, type RuledType, TaskNews } from "./ordered-results.ts";
@@ -127,4 +128,31 @@ export class DevMode {
       makeSignInToken: async (audit) => (await createSignInLink({ store, clock, audit })).token,
     };
   }
+}
+
+// Tests that repeat begin at the same time.
+const SEEDED_START = Date.UTC(2026, 0, 1);
+
+/** The clock and the parts of a daemon for development. */
+export interface SeededMode {
+  readonly dev: DevMode;
+  /** Ends its clock; from then on nobody can guess any more what this process draws at random. */
+  readonly close: () => void;
+}
+
+/** Makes it. With a seed, whatever this process draws at random repeats, until it is closed. */
+export function seededMode(given: {
+  readonly clock: ClockMode;
+  /** Null for a run like no other. */
+  readonly seed: number | null;
+}): SeededMode {
+  const { clock: mode, seed } = given;
+  const clock =
+    seed === null ? new DevClock({ mode }) : new DevClock({ mode, startAt: SEEDED_START });
+  const unseed = seed === null ? null : seedRandom(seed);
+  const close = (): void => {
+    clock.close();
+    unseed?.();
+  };
+  return { dev: new DevMode({ clock, isRepeatable: seed !== null }), close };
 }

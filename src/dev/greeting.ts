@@ -1,4 +1,7 @@
-import type { AllowList } from "../domain/address/allow-list.ts";
+import { spawn } from "node:child_process";
+import { Socket } from "node:net";
+
+import { type AllowList, parseAllowList } from "../domain/address/allow-list.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
 
 /** The part of the ready line that a greeting shows. */
@@ -40,4 +43,43 @@ function typeToName(types: GreetedConfig["types"]): { readonly type?: string } {
   if (first === undefined || others.length === 0) return {};
   const own = [first, ...others].find(({ kind }) => kind !== "worker");
   return { type: (own ?? first).name };
+}
+
+// Its stdin closes when this process ends, also when nothing of this process can do anything about that.
+const WATCHER = 'read -r _; rm -rf -- "$1"';
+
+/** Removes a folder when this process has ended, by whatever signal. The machine must have a shell. */
+export function removeAfterwards(folder: string): void {
+  const watcher = spawn("/bin/sh", ["-c", WATCHER, "sh", folder], {
+    stdio: ["pipe", "ignore", "ignore"],
+    // A signal for the group, such as Ctrl-C, must not end it first.
+    detached: true,
+    cwd: "/",
+  });
+  for (const each of [watcher, watcher.stdin]) each.on("error", () => {});
+  watcher.unref();
+  // A pipe is a socket to Node, which would keep the process alive.
+  if (watcher.stdin instanceof Socket) watcher.stdin.unref();
+}
+
+/** The receivers of tests: this machine, and private networks. */
+const OWN_TARGETS = [
+  ...["localhost", "127.0.0.0/8", "::1"],
+  ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"],
+];
+
+interface Opened {
+  /** The address or the name on which the daemon listens, for its inbox. */
+  readonly host: string;
+  readonly webhooks: { readonly allow: readonly string[]; readonly allowList: AllowList };
+}
+
+/** The configuration of a daemon that may also send webhooks to the receivers of tests. */
+export function withOwnTargets<Config extends Opened>(config: Config): Config {
+  const { host, webhooks } = config;
+  // An address with a zone cannot be a target.
+  const own = parseAllowList([host]).kind === "fault" ? [] : [host];
+  const verdict = parseAllowList([...webhooks.allow, ...OWN_TARGETS, ...own]);
+  if (verdict.kind === "fault") throw new Error("these targets can be read");
+  return { ...config, webhooks: { ...webhooks, allowList: verdict.list } };
 }

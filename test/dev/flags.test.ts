@@ -4,7 +4,7 @@ import { networkInterfaces } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
-import { withOwnTargets } from "../../src/dev/own-targets.ts";
+import { withOwnTargets } from "../../src/dev/greeting.ts";
 import { mintKey, newWebhookSecret } from "../../src/domain/account/key.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import { IdGenerator } from "../../src/domain/id.ts";

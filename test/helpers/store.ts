@@ -13,7 +13,7 @@ import type { LeaseRef } from "../../src/domain/lease/lease.ts";
 import { ANY_TASK, type TaskSearch } from "../../src/domain/task/task-search.ts";
 import type { NewTask, RefusedTask, TaskWebhook } from "../../src/domain/task/task.ts";
 import type { AttemptResult } from "../../src/domain/webhook/delivery.ts";
-import { TASK_OVERHEAD_BYTES } from "../../src/store/common/byte-sizes.ts";
+import { TASK_OVERHEAD_BYTES } from "../../src/store/common/large-task.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
 import type {
   AttemptRecord,

@@ -15,8 +15,7 @@ import type {
   Observer,
 } from "../../src/domain/observer.ts";
 import { requestHooks } from "../../src/http/access-log.ts";
-import type { BatchReply } from "../../src/store/common/batch.ts";
-import { observedTransport } from "../../src/store/common/observed-transport.ts";
+import { type BatchReply, observedTransport } from "../../src/store/common/batch.ts";
 import { startWithWorker } from "../flow/worker-client.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";

@@ -7,7 +7,7 @@ import {
   ANSWER_OVERHEAD_BYTES,
   ATTEMPT_OVERHEAD_BYTES,
   TASK_OVERHEAD_BYTES,
-} from "../../src/store/common/byte-sizes.ts";
+} from "../../src/store/common/large-task.ts";
 import type { Attempt, FoundTask, WorkCounts } from "../../src/store/store.ts";
 import {
   NEW_TASK_BYTES,

@@ -6,7 +6,7 @@ import {
   listByTurns,
   type ListPart,
   type ListTurn,
-} from "../../src/store/common/list-turns.ts";
+} from "../../src/store/common/list.ts";
 import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
 import { TASKS_EXAMINED_MAX, type Store, type TaskPage } from "../../src/store/store.ts";
 import {

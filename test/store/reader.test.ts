@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { ListTurn } from "../../src/store/common/list-turns.ts";
+import type { ListTurn } from "../../src/store/common/list.ts";
 import { newThreadReader } from "../../src/store/sqlite/reader.ts";
 import {
   newDatabaseFile,

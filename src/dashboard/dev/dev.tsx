@@ -3,11 +3,13 @@ import { useState } from "preact/hooks";
 import type { InboxBox } from "../../api/dev.ts";
 import type { WrittenAnswer } from "../../domain/webhook/inbox.ts";
 import { announce } from "../part/announcer.tsx";
-import { Button, CopyButton } from "../part/control.tsx";
+import { Button, CopyButton, Segments } from "../part/control.tsx";
 import { ActionDialog } from "../part/dialog.tsx";
 import { Time } from "../part/figure.tsx";
 import { Empty, Loaded, Panel, Problem, ScreenHead } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
+import type { DraftField } from "../post/task-draft.ts";
+import { type FieldProps, TextField } from "../post/task-fields.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource, useSubmission } from "../shell/resource.ts";
@@ -15,7 +17,6 @@ import { hrefOf } from "../shell/route.ts";
 import { Message } from "./message.tsx";
 
 export { ClockBar } from "./clock-bar.tsx";
-export { TargetField } from "./target-field.tsx";
 
 /**
  * The screens of a daemon for development, below `/inbox`. They are a script of their own, which no other daemon's page
@@ -170,14 +171,14 @@ function readAnswer(word: string): WrittenAnswer {
   );
 }
 
-interface FieldProps {
+interface AnswerFieldProps {
   readonly name: string;
   readonly example: string;
   readonly value: string;
   readonly change: (value: string) => void;
 }
 
-function Field({ name, example, value, change }: FieldProps) {
+function Field({ name, example, value, change }: AnswerFieldProps) {
   return (
     <label class="field">
       {name}
@@ -189,5 +190,49 @@ function Field({ name, example, value, change }: FieldProps) {
         onInput={({ currentTarget }) => change(currentTarget.value)}
       />
     </label>
+  );
+}
+
+interface TargetFieldProps extends FieldProps {
+  readonly field: "postback_url" | "pingback_url";
+}
+
+const KINDS = [
+  { value: "url", text: "URL" },
+  { value: "inbox", text: "Inbox" },
+] as const;
+
+const WORDS = {
+  postback_url: { inbox: "Postback inbox", choice: "Where the postback goes" },
+  pingback_url: { inbox: "Pingback inbox", choice: "Where the pingback goes" },
+} as const;
+
+// The one that the daemon's own account has.
+const STANDARD_BOX = "dev";
+
+/** Where a webhook goes: to a URL, or to an inbox of this daemon, whose name is what its URL ends with. */
+export function TargetField(props: TargetFieldProps) {
+  const { draft, field, change } = props;
+  const base = `${globalThis.location.origin}/inbox/`;
+  const isInbox = draft[field].startsWith(base);
+  const ofInbox = {
+    label: WORDS[field].inbox,
+    hint: "The name of an inbox of this daemon, which receives it.",
+    draft: { ...draft, [field]: draft[field].slice(base.length) },
+    change: (name: DraftField, box: string) => change(name, base + box),
+  };
+  return (
+    <div class="field-pair">
+      <TextField {...props} {...(isInbox && ofInbox)} />
+      <div class="field">
+        <span>Sent to</span>
+        <Segments
+          label={WORDS[field].choice}
+          options={KINDS}
+          value={isInbox ? "inbox" : "url"}
+          choose={(kind) => change(field, kind === "inbox" ? base + STANDARD_BOX : "")}
+        />
+      </div>
+    </div>
   );
 }

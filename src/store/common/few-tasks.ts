@@ -1,8 +1,8 @@
 import type { SearchedState, TaskSearch } from "../../domain/task/task-search.ts";
 import type { StoredState } from "../../domain/task/task.ts";
 import type { TaskPlace } from "../store.ts";
-import type { AccountSearch, PageQuery } from "./list-source.ts";
-import { STORED_STATES } from "./stored-states.ts";
+import type { AccountSearch, PageQuery } from "./list.ts";
+import { STORED_STATES } from "./row.ts";
 
 /** Searches sets of few tasks as a whole, instead of along an index that it would soon leave. */
 

@@ -1,6 +1,6 @@
 import { systemClock, wait } from "../../domain/clock/clock.ts";
-import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { takeWithin, type SizedRow } from "../common/take-within.ts";
+import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
+import { takeWithin, type SizedRow } from "../common/list.ts";
 import { StoreError } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { ALL_ACCOUNTS } from "./counts.ts";

@@ -1,8 +1,13 @@
 import { countAttempt } from "../../domain/stats/work-counts.ts";
 import { StartedAttempts } from "../../domain/webhook/delivery.ts";
-import { type StartedRow, toClaimedAttempt } from "../common/attempt-row.ts";
-import { ATTEMPT_OVERHEAD_BYTES, READ_BYTES_MAX, textBytes } from "../common/byte-sizes.ts";
-import { type PostbackRow, postbackRequest } from "../common/large-task.ts";
+import {
+  ATTEMPT_OVERHEAD_BYTES,
+  type PostbackRow,
+  READ_BYTES_MAX,
+  postbackRequest,
+  textBytes,
+} from "../common/large-task.ts";
+import { type StartedRow, toClaimedAttempt } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type {
   AttemptPage,

@@ -5,8 +5,7 @@ import {
   FIRST_ATTEMPT,
   shownDeliveryState,
 } from "../../domain/webhook/delivery.ts";
-import { type AttemptRow, toAttempt } from "../common/attempt-row.ts";
-import { type TaskRow, toTask } from "../common/task-row.ts";
+import { type AttemptRow, type TaskRow, toAttempt, toTask } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { Delivery, LaneRef, Redelivery, Store, WebhookSecrets } from "../store.ts";
 import { recordAttempts } from "./attempts.ts";

@@ -5,7 +5,7 @@ import {
   toCount,
   toDeliverySummary,
   type DeliverySummaryRow,
-} from "../common/delivery-row.ts";
+} from "../common/row.ts";
 import type { DeliveryCount, DeliveryCountStep, Store } from "../store.ts";
 import {
   ALL_ATTEMPTS,

@@ -11,7 +11,7 @@ import {
 } from "../../domain/lease/lease.ts";
 import { countFinished } from "../../domain/stats/work-counts.ts";
 import type { StoredState } from "../../domain/task/task.ts";
-import { textBytes } from "../common/byte-sizes.ts";
+import { textBytes } from "../common/large-task.ts";
 import type {
   BeatOutcome,
   LaneRef,

@@ -1,5 +1,5 @@
 import { performanceNow } from "../../domain/clock/timers.ts";
-import { listByTurns } from "../common/list-turns.ts";
+import { listByTurns } from "../common/list.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { WRITES, type WriteName } from "../common/writes.ts";
 import type { Store } from "../store.ts";

@@ -2,8 +2,8 @@ import { systemClock } from "../../domain/clock/clock.ts";
 import { everyStep } from "../../domain/error.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
+import { observedTransport } from "../common/batch.ts";
 import { GroupCommit } from "../common/group-commit.ts";
-import { observedTransport } from "../common/observed-transport.ts";
 import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
 import type { Store } from "../store.ts";
 import type { NewWork } from "./machine/batch.ts";
@@ -18,10 +18,9 @@ import { SCHEMA } from "./machine/schema.ts";
 import type { ServerAddress } from "./machine/server-address.ts";
 import { ClientWaits, Writer, Writers } from "./machine/writer.ts";
 import { otherMethods, writeMethods } from "./methods.ts";
-import { tellingTransport } from "./news.ts";
 import { NodeMemory } from "./scan-starts.ts";
 import { ServerAccess } from "./server-access.ts";
-import { newBatchWork, type Writes } from "./writes.ts";
+import { type Writes, newBatchWork, tellingTransport } from "./writes.ts";
 
 /** Tells how to open the store. */
 export interface PostgresStoreOptions {

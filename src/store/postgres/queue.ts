@@ -7,7 +7,7 @@ import {
   waitsSince,
 } from "../../domain/stats/time-series.ts";
 import { countFinished } from "../../domain/stats/work-counts.ts";
-import { textBytes } from "../common/byte-sizes.ts";
+import { textBytes } from "../common/large-task.ts";
 import type { ExpiredPage, QueueExpiry, QueuePlace, RunEnd, Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { ALL_ACCOUNTS } from "./counts.ts";

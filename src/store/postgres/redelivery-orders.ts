@@ -9,7 +9,7 @@ import {
   isWorkedOff,
   stepSize,
 } from "../../domain/webhook/delivery.ts";
-import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
+import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/row.ts";
 import type { LaneRef, RedeliveryStep, Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { beginSeries } from "./deliveries.ts";

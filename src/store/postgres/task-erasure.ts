@@ -1,6 +1,6 @@
 import type { CountedWord, HostWord } from "../../domain/stats/work-counts.ts";
 import { STORED_STATES, type StoredState, decideErasure } from "../../domain/task/task.ts";
-import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps } from "./steps.ts";

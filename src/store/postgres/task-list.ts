@@ -1,16 +1,18 @@
 import type { TaskSummary } from "../../domain/task/task.ts";
 import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
 import {
+  type ListPart,
   type ListProgress,
+  type ListTurn,
   NOTHING_FOUND,
+  type SourceKind,
   accountOf,
   fullAt,
   ownTimes,
   reached,
-} from "../common/list-progress.ts";
-import type { SourceKind } from "../common/list-source.ts";
-import { type ListPart, type ListTurn, takeRows } from "../common/list-turns.ts";
-import { type SummaryRow, toSummary } from "../common/task-row.ts";
+  takeRows,
+} from "../common/list.ts";
+import { type SummaryRow, toSummary } from "../common/row.ts";
 import type { FoundDelivery, FoundTaskRow, TaskPlace } from "../store.ts";
 import type { NamedValues, Sql } from "./machine/sql.ts";
 import { HEAD_COLUMNS, STATE_JOINS, SUMMARY_COLUMNS } from "./task-columns.ts";

@@ -1,7 +1,7 @@
 import { type AccountUsage, type QuotaExcess, excessOf } from "../../domain/account/quota.ts";
 import { countPost } from "../../domain/stats/work-counts.ts";
 import { stateAtPost } from "../../domain/task/task.ts";
-import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/large-task.ts";
 import type { KeptAnswer, Store, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { RunAgain } from "./machine/batch.ts";

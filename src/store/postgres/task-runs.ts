@@ -2,7 +2,7 @@ import type { LeaseEnding } from "../../domain/lease/lease.ts";
 import { countFinished } from "../../domain/stats/work-counts.ts";
 import type { StoredState } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
-import { textBytes } from "../common/byte-sizes.ts";
+import { textBytes } from "../common/large-task.ts";
 import type { LaneRef, LeftWork, RunRef, TaskFinish } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";

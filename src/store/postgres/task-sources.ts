@@ -22,8 +22,8 @@ import {
   readyKinds,
   timeKinds,
   walkOf,
-} from "../common/list-source.ts";
-import { STORED_STATES, storedStates } from "../common/stored-states.ts";
+} from "../common/list.ts";
+import { STORED_STATES, storedStates } from "../common/row.ts";
 import type { TaskPlace } from "../store.ts";
 import { type NamedStatement, type Sql, named } from "./machine/sql.ts";
 import { IN_QUEUE_LISTED, toUuid } from "./task-columns.ts";

@@ -9,9 +9,8 @@ import {
   decideCancel,
   openStateOf,
 } from "../../domain/task/task.ts";
-import { READ_BYTES_MAX } from "../common/byte-sizes.ts";
-import { envelopeBytes } from "../common/large-task.ts";
-import { type TaskRow, toSummary, toTask } from "../common/task-row.ts";
+import { READ_BYTES_MAX, envelopeBytes } from "../common/large-task.ts";
+import { type TaskRow, toSummary, toTask } from "../common/row.ts";
 import type { FoundTask, RunProgress, Store, TaskCancel, TaskLook } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";

@@ -1,5 +1,5 @@
 import type { LeaseEnding } from "../../domain/lease/lease.ts";
-import { toTask, type SummaryRow, type TaskRow } from "../common/task-row.ts";
+import { toTask, type SummaryRow, type TaskRow } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { Store, TaskTimeline, WebhookSecrets } from "../store.ts";
 import { deliveriesOf } from "./deliveries.ts";

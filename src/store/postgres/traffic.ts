@@ -7,7 +7,7 @@ import {
   type TrafficTally,
   totalTally,
 } from "../../domain/stats/traffic-tally.ts";
-import { type TrafficRow, toTraffic } from "../common/traffic-row.ts";
+import { type TrafficRow, toTraffic } from "../common/row.ts";
 import type { HostFailure, HostTraffic, Store } from "../store.ts";
 import { ALL_ACCOUNTS, ERASE_EMPTY_HOSTS } from "./counts.ts";
 import { type BatchSql, type NamedValues, type Sql, named } from "./machine/sql.ts";

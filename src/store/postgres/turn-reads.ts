@@ -1,5 +1,5 @@
 import { setImmediate } from "../../domain/clock/timers.ts";
-import { rewriteParameters } from "../common/parameters.ts";
+import { rewriteParameters } from "../common/row.ts";
 import type { ReadSql, SqlValue } from "./machine/sql.ts";
 
 interface Asked extends PromiseWithResolvers<readonly unknown[]> {

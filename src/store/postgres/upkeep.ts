@@ -1,7 +1,7 @@
 import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
-import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { takeWithin, type ExpiredRow, type SizedRow } from "../common/take-within.ts";
+import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
+import { takeWithin, type ExpiredRow, type SizedRow } from "../common/list.ts";
 import { eraseAudit } from "../sql/audit.ts";
 import type { Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";

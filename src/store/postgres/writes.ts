@@ -1,9 +1,17 @@
-import { AUDITED_WRITES, entryOf } from "../common/writes.ts";
+import type { BatchReply, BatchTransport, Operation } from "../common/batch.ts";
+import {
+  AUDITED_WRITES,
+  type News,
+  entryOf,
+  locksOf,
+  newsOf,
+  waitsForNone,
+} from "../common/writes.ts";
 import { noteAudit } from "../sql/audit.ts";
 import { sharedWrites, touches } from "../sql/use-cases.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
 import { attemptClaimWrites } from "./attempts.ts";
-import { GatheredChanges, type BatchChanges } from "./batch-changes.ts";
+import { type BatchChanges, GatheredChanges } from "./batch-changes.ts";
 import { deliveryWrites } from "./deliveries.ts";
 import { leaseWrites } from "./leases.ts";
 import type { BatchWork, SetWrite } from "./machine/batch.ts";
@@ -12,8 +20,8 @@ import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
 import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import type { NodeMemory } from "./scan-starts.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
+import { toUuid } from "./task-columns.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
-import { lockNamed, placeInBatch } from "./task-locks.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { progressWrites, taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
@@ -73,4 +81,69 @@ export function newBatchWork(sql: BatchSql, memory: NodeMemory): BatchWork {
     placeOf: placeInBatch,
     changes,
   };
+}
+
+// For `+ 0` see "Rows by their numbers" in machine/sql.ts.
+const LOCK_NAMED = `
+  SELECT 1 FROM queue
+  WHERE task_seq = ANY ($2::bigint[] || ARRAY (SELECT seq FROM tasks WHERE id = ANY($1::uuid[])))
+  ORDER BY task_seq + 0 FOR UPDATE`;
+
+/** Sends a lock of all tasks that operations name, unless one statement of theirs locks these anyway. */
+export function lockNamed(sql: BatchSql, operations: readonly Operation[]): void {
+  const naming = operations.flatMap((operation) => {
+    const locks = locksOf(operation.name);
+    return locks === null ? [] : [{ operation, ...locks }];
+  });
+  const statements = new Set(
+    naming.map(({ operation, each }) => (each ? operation : operation.name)),
+  );
+  if (statements.size < 2) return;
+  // The table is keyed by the names of writes, each with a function of that write's own arguments.
+  const refs = [
+    ...new Set(naming.flatMap(({ operation, refsOf }) => refsOf(operation.args as never))),
+  ];
+  sql.send(LOCK_NAMED, [
+    refs.filter((ref) => typeof ref === "string").map(toUuid),
+    refs.filter((ref) => typeof ref === "number"),
+  ]);
+}
+
+/**
+ * When a write comes in its batch: those that name tasks first, and what claims after new work, which it finds. All of
+ * one place are in the order of their names.
+ */
+export function placeInBatch(name: string): 0 | 1 | 2 | 3 {
+  if (locksOf(name) !== null) return 0;
+  if (waitsForNone(name)) return 3;
+  return name.startsWith("insert") ? 2 : 1;
+}
+
+/** The same transport, which tells what each batch did that was committed. */
+export function tellingTransport(
+  transport: BatchTransport,
+  tell: (news: News) => void,
+): BatchTransport {
+  return {
+    async send(batch) {
+      const reply = await transport.send(batch);
+      if (reply.kind === "committed") tellAll(batch, reply, tell);
+      return reply;
+    },
+    close: () => transport.close(),
+  };
+}
+
+function tellAll(
+  batch: readonly Operation[],
+  { values, changed }: Extract<BatchReply, { kind: "committed" }>,
+  tell: (news: News) => void,
+): void {
+  if (changed.length > 0) tell({ accounts: changed });
+  for (const [i, { name, args }] of batch.entries()) {
+    // One that was rejected, or given up by its client, has none.
+    if (values[i] === undefined) continue;
+    const news = newsOf(name, args, values[i]);
+    if (news !== undefined) tell(news);
+  }
 }

@@ -1,4 +1,4 @@
-import { rewriteParameters } from "../common/parameters.ts";
+import { rewriteParameters } from "../common/row.ts";
 
 /** A value of a statement. A list is one parameter: an array on PostgreSQL, a JSON array on SQLite. */
 export type Value = Scalar | readonly Scalar[];

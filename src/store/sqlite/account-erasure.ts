@@ -1,6 +1,6 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
-import { ANSWER_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { takeWithin, type SizedRow } from "../common/take-within.ts";
+import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
+import { takeWithin, type SizedRow } from "../common/list.ts";
 import { ALL_ACCOUNTS, type BatchChanges } from "./counts.ts";
 import { type Connection, eraseSome } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";

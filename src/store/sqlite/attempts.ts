@@ -1,6 +1,6 @@
 import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { StartedAttempts } from "../../domain/webhook/delivery.ts";
-import { type StartedRow, toClaimedAttempt } from "../common/attempt-row.ts";
+import { type StartedRow, toClaimedAttempt } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type {
   AttemptPage,

@@ -16,7 +16,7 @@ import { join } from "node:path";
 
 import { timeText } from "../../domain/clock/time.ts";
 import { messageOf, codeOf } from "../../domain/error.ts";
-import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { type Connection, isDamage } from "./machine/connection.ts";
 import {
   type FileHeader,

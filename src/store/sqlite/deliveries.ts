@@ -6,8 +6,8 @@ import {
   beginsAnew,
   shownDeliveryState,
 } from "../../domain/webhook/delivery.ts";
-import { type AttemptRow, toAttempt } from "../common/attempt-row.ts";
-import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
+import { ATTEMPT_OVERHEAD_BYTES, textBytes } from "../common/large-task.ts";
+import { type AttemptRow, toAttempt } from "../common/row.ts";
 import type { Delivery, DueItem, DueList, LaneRef, Redelivery } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
 import { type Connection, openReader } from "./machine/connection.ts";

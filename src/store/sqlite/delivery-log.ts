@@ -1,12 +1,13 @@
 import type { DeliveryFilter } from "../../domain/webhook/delivery.ts";
 import {
-  cutHosts,
+  type DeliverySummaryRow,
   NOTHING_COUNTED,
+  type TaskRow,
+  cutHosts,
   toCount,
   toDeliverySummary,
-  type DeliverySummaryRow,
-} from "../common/delivery-row.ts";
-import { toTask, type TaskRow } from "../common/task-row.ts";
+  toTask,
+} from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type {
   DeliveryCount,

@@ -2,10 +2,9 @@ import { hostname } from "node:os";
 
 import { version } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
-import { listByTurns } from "../common/list-turns.ts";
+import { listByTurns } from "../common/list.ts";
 import type { LoneNode } from "../common/lone-node.ts";
-import type { ReadOwner } from "../common/read-turns.ts";
-import { TurnMemo } from "../common/turn-memo.ts";
+import { type ReadOwner, TurnMemo } from "../common/read-turns.ts";
 import { submitOptionsOf, WRITES, type WriteName } from "../common/writes.ts";
 import { StoreError } from "../store.ts";
 import type { DeliveryCountStep, DeliveryStore, Scope, Store } from "../store.ts";

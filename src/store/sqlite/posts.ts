@@ -7,7 +7,7 @@ import {
   type RefusedTask,
   type TaskWebhook,
 } from "../../domain/task/task.ts";
-import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/byte-sizes.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES, textBytes } from "../common/large-task.ts";
 import type { Idempotency, KeptAnswer, TaskPost, TaskPostOutcome } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";

@@ -8,7 +8,7 @@ import {
   isWorkedOff,
   stepSize,
 } from "../../domain/webhook/delivery.ts";
-import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/order-row.ts";
+import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/row.ts";
 import type { LaneRef } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
 import { seriesStarter, type EndedDelivery } from "./deliveries.ts";

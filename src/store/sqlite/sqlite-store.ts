@@ -1,8 +1,8 @@
 import { systemClock, type Clock } from "../../domain/clock/clock.ts";
 import type { Observer } from "../../domain/observer.ts";
+import { observedTransport } from "../common/batch.ts";
 import { GroupCommit } from "../common/group-commit.ts";
 import { newLoneNode } from "../common/lone-node.ts";
-import { observedTransport } from "../common/observed-transport.ts";
 import type { GiveWay } from "../common/read-turns.ts";
 import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
 import type { Store } from "../store.ts";

@@ -1,7 +1,7 @@
 import type { TaskSearch } from "../../domain/task/task-search.ts";
 import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
-import { type AccountSearch, EARLIEST, LATEST } from "../common/list-source.ts";
-import { storedStates } from "../common/stored-states.ts";
+import { type AccountSearch, EARLIEST, LATEST } from "../common/list.ts";
+import { storedStates } from "../common/row.ts";
 import type { Attempt, FoundDelivery } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 

@@ -7,27 +7,26 @@ import {
   toListed,
 } from "../common/few-tasks.ts";
 import {
+  type ListPart,
+  type ListTurn,
   type LookedAt,
   NOTHING_FOUND,
-  accountOf,
-  fullAt,
-  ownTimes,
-  reached,
-} from "../common/list-progress.ts";
-import {
   OWN_MAX,
   type PageQuery,
   type SourceKind,
   type SourceQuery,
+  accountOf,
+  fullAt,
   isOnlyReady,
+  ownTimes,
   placeOf,
+  reached,
   readyKinds,
+  takeRows,
   timeKinds,
   walkOf,
-} from "../common/list-source.ts";
-import { type ListPart, type ListTurn, takeRows } from "../common/list-turns.ts";
-import { STORED_STATES, storedStates } from "../common/stored-states.ts";
-import { type SummaryRow, toSummary } from "../common/task-row.ts";
+} from "../common/list.ts";
+import { STORED_STATES, type SummaryRow, storedStates, toSummary } from "../common/row.ts";
 import type { FoundTaskRow, ReadyQuery, TaskPlace } from "../store.ts";
 import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
 import { type Connection, prepareEach } from "./machine/connection.ts";

@@ -1,7 +1,7 @@
 import { countFinished } from "../../domain/stats/work-counts.ts";
 import { STATE_CODES, type StoredState, isFinished } from "../../domain/task/task.ts";
 import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
-import { textBytes } from "../common/byte-sizes.ts";
+import { textBytes } from "../common/large-task.ts";
 import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
 import { isHeld, nextEnabled } from "./held-accounts.ts";

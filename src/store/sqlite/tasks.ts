@@ -9,14 +9,15 @@ import {
   openStateOf,
 } from "../../domain/task/task.ts";
 import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
-import { ATTEMPT_OVERHEAD_BYTES, READ_BYTES_MAX } from "../common/byte-sizes.ts";
 import {
+  ATTEMPT_OVERHEAD_BYTES,
   type LongTexts,
   type PostbackRow,
+  READ_BYTES_MAX,
   envelopeBytes,
   postbackRequest,
 } from "../common/large-task.ts";
-import { type SummaryRow, type TaskRow, toSummary, toTask } from "../common/task-row.ts";
+import { type SummaryRow, type TaskRow, toSummary, toTask } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import type { AttemptRef, FoundTask, TaskCancel, TaskLook } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";

@@ -1,7 +1,7 @@
 import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
-import { type TrafficRow, toTraffic } from "../common/traffic-row.ts";
+import { type TrafficRow, toTraffic } from "../common/row.ts";
 import type {
   HostFailure,
   HostTraffic,

@@ -1,8 +1,8 @@
 import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
 import { type HostChange, countErased } from "../../domain/stats/work-counts.ts";
 import { type StoredState, decideErasure } from "../../domain/task/task.ts";
-import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/byte-sizes.ts";
-import { type ExpiredRow, type SizedRow, takeWithin } from "../common/take-within.ts";
+import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
+import { type ExpiredRow, type SizedRow, takeWithin } from "../common/list.ts";
 import { eraseAudit } from "../sql/audit.ts";
 import type { BatchChanges } from "./counts.ts";
 import { type Connection, eraseSome } from "./machine/connection.ts";

@@ -7,7 +7,7 @@ import {
   PAYLOAD_BYTES_MAX,
   readNotification,
 } from "../../../src/store/postgres/machine/notifications.ts";
-import { tellingTransport } from "../../../src/store/postgres/news.ts";
+import { tellingTransport } from "../../../src/store/postgres/writes.ts";
 import type { Changes, Store } from "../../../src/store/store.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";

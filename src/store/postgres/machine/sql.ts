@@ -1,4 +1,4 @@
-import { rewriteParameters } from "../../common/parameters.ts";
+import { rewriteParameters } from "../../common/row.ts";
 
 /** A value of a statement: a scalar, or a column of them for `unnest`. */
 export type SqlValue = Scalar | readonly Scalar[];

@@ -15,7 +15,7 @@ import Database from "better-sqlite3";
 
 import { prepareNativeAddon } from "../../../assets.ts";
 import { codeOf, isError, messageOf } from "../../../domain/error.ts";
-import { rewriteParameters } from "../../common/parameters.ts";
+import { rewriteParameters } from "../../common/row.ts";
 import { FileFault, damage } from "../../store-error.ts";
 import { StoreError } from "../../store-error.ts";
 import { refuseSecondName } from "./open-files.ts";
