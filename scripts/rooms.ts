@@ -15,13 +15,13 @@ const ROOMS: Readonly<Record<string, Room>> = {
   src: { lines: 1052, files: 11 },
   "src/admin": { lines: 966, files: 6 },
   "src/api": { lines: 2543, files: 16 },
-  "src/cli": { lines: 4595, files: 34 },
+  "src/cli": { lines: 4594, files: 34 },
   "src/client": { lines: 1490, files: 8 },
   "src/config": { lines: 1933, files: 9 },
   "src/daemon": { lines: 1425, files: 8 },
-  "src/dashboard": { lines: 13669, files: 88 },
+  "src/dashboard": { lines: 13667, files: 87 },
   "src/deliver": { lines: 4624, files: 22 },
-  "src/dev": { lines: 1851, files: 18 },
+  "src/dev": { lines: 1849, files: 15 },
   "src/domain": { lines: 9057, files: 47 },
   "src/embedded": { lines: 442, files: 4 },
   "src/http": { lines: 11647, files: 51 },
@@ -29,9 +29,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/ops": { lines: 4346, files: 17 },
   "src/parser": { lines: 253, files: 2 },
   "src/run": { lines: 4392, files: 24 },
-  "src/store": { lines: 3152, files: 30 },
+  "src/store": { lines: 3154, files: 18 },
   "src/store/move": { lines: 1077, files: 5 },
-  "src/store/postgres": { lines: 9984, files: 51 },
+  "src/store/postgres": { lines: 9990, files: 49 },
   "src/store/sql": { lines: 1403, files: 14 },
   "src/store/sqlite": { lines: 7673, files: 43 },
   "src/testing": { lines: 653, files: 5 },
@@ -41,7 +41,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
 };
 
 /** The most files of under 60 lines that one file alone imports: such a file belongs into its importer. */
-const SMALL_FILES_MAX = 20;
+const SMALL_FILES_MAX = 14;
 
 const SMALL_FILE_LINES = 60;
 
