@@ -468,7 +468,7 @@ CREATE TABLE traffic (
   refused         bigint   NOT NULL DEFAULT 0,
   queued          bigint   NOT NULL DEFAULT 0,
   oldest_ms       bigint   NOT NULL DEFAULT 0,
-  -- The number of attempts in each bucket of domain/stats/duration-histogram.ts.
+  -- The number of attempts in each bucket of domain/stats/time-series.ts.
   durations       bigint[] NOT NULL DEFAULT '{}',
   PRIMARY KEY (account_seq, step_ms, at, stripe)
 ) WITH (fillfactor = 70);

@@ -414,7 +414,7 @@ CREATE TABLE traffic (
   -- The most tasks that were seen waiting, and how long the oldest had waited.
   queued          INTEGER NOT NULL DEFAULT 0,
   oldest_ms       INTEGER NOT NULL DEFAULT 0,
-  -- How long attempts took: a JSON array with the number in each bucket of domain/stats/duration-histogram.ts.
+  -- How long attempts took: a JSON array with the number in each bucket of domain/stats/time-series.ts.
   durations_text  TEXT    NOT NULL DEFAULT '[]',
   PRIMARY KEY (account_seq, step_ms, at)
 ) STRICT, WITHOUT ROWID;
