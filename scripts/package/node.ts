@@ -26,7 +26,7 @@ const CACHE = join(ROOT, "node_modules", ".cache", "node-elsewhere");
 export function fetchNode(platform: Platform): string {
   if (PINNED_PACKAGES.version !== nodeVersion) {
     throw new Error(
-      `Node is ${nodeVersion} now: pin its packages anew in scripts/package/node-elsewhere.ts`,
+      `Node is ${nodeVersion} now: pin its packages again in scripts/package/node.ts`,
     );
   }
   const name = `node-${platform}`;

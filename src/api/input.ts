@@ -50,7 +50,7 @@ export interface OperationInputs {
   readonly isBodyOptional?: true;
   /**
    * The content that makes the body large, see http/body.ts; without it a few KiB are all. Bodies of leases and results
-   * the operation parses itself: those may take long, see http/long-parses.ts.
+   * the operation parses itself: those may take long, see http/long-bodies.ts.
    */
   readonly holds?: "message" | "leases" | "results";
   /** Any JSON that the operation parses itself, by how many tasks there may be: instead of fields. */

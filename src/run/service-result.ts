@@ -27,7 +27,7 @@ export const RESULT_PARSES = { serviceBody: parseServiceBody };
 /** The place where answers are parsed that may take long. */
 export type ResultParser = Offload<typeof RESULT_PARSES>;
 
-// The same limit as for bodies of requests, see http/long-parses.ts.
+// The same limit as for bodies of requests, see http/long-bodies.ts.
 const SHORT_BYTES_MAX = 64 * 1024;
 
 /** Parses a short body here, and a long one in the parser's thread. */
