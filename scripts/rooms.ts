@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { ROOT } from "./manifest.ts";
@@ -36,12 +36,30 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/store/sqlite": { lines: 7673, files: 43 },
   "src/testing": { lines: 653, files: 5 },
   "src/worker": { lines: 1436, files: 11 },
-  scripts: { lines: 17723, files: 117 },
+  scripts: { lines: 17748, files: 117 },
   test: { lines: 114364, files: 778 },
 };
 
-/** The most files of under 60 lines that one file alone imports: such a file belongs into its importer. */
-const SMALL_FILES_MAX = 14;
+const COMMAND = "a command, loaded when it runs";
+const THREAD = "the entry of a thread";
+
+/** Files of under 60 lines with one importer, each with the reason why it does not stand in its importer. */
+const SMALL_FILES: Readonly<Record<string, string>> = {
+  "src/cli/admin-audit.ts": COMMAND,
+  "src/cli/health.ts": COMMAND,
+  "src/cli/start.ts": COMMAND,
+  "src/dashboard/operator/screens.tsx": "a script of its own, which operators alone load",
+  "src/dashboard/shell/kept-answers.ts": "tested without a browser",
+  "src/dashboard/shell/stable-order.ts": "tested without a browser",
+  "src/listen/listen.ts": "the entry of its room, loaded when the command runs",
+  "src/main.ts": "the entry of the program",
+  "src/parser/parser-thread.ts": THREAD,
+  "src/store/move/move.ts": "the entry of its room, loaded when the command runs",
+  "src/store/sqlite/backup-thread.ts": THREAD,
+  "src/store/sqlite/writer-thread.ts": THREAD,
+  "src/worker/command-worker.ts": "the entry of its room, loaded when the command runs",
+  "src/young-generation.ts": "runs before everything else is loaded",
+};
 
 const SMALL_FILE_LINES = 60;
 
@@ -55,7 +73,8 @@ process.exitCode = problems.length === 0 ? 0 : 1;
 function trackedFiles(): readonly string[] {
   const folders = Object.keys(ROOMS);
   const { stdout } = spawnSync("git", ["ls-files", ...folders], { cwd: ROOT, encoding: "utf8" });
-  return stdout.split("\n").filter((file) => file !== "");
+  // Git still lists a file that was deleted and is not committed.
+  return stdout.split("\n").filter((file) => file !== "" && existsSync(join(ROOT, file)));
 }
 
 function roomProblems(): readonly string[] {
@@ -83,14 +102,20 @@ function smallFileProblems(): readonly string[] {
     );
     for (const path of imported) importers.set(path, (importers.get(path) ?? 0) + 1);
   }
-  const small = [...files].filter(
-    ([file, text]) =>
-      isSource(file) && linesOf(text) < SMALL_FILE_LINES && importers.get(file) === 1,
-  );
-  if (small.length <= SMALL_FILES_MAX) return [];
-  const names = small.map(([file]) => `  ${file}`).join("\n");
+  const isSmall = ([file, text]: readonly [string, string]): boolean =>
+    isSource(file) && linesOf(text) < SMALL_FILE_LINES && importers.get(file) === 1;
+  const small = new Set([...files].filter(isSmall).map(([file]) => file));
+  const allowed = Object.keys(SMALL_FILES);
   return [
-    `${small.length} files of under ${SMALL_FILE_LINES} lines have one importer, and scripts/rooms.ts allows ${SMALL_FILES_MAX}: merge a file into its importer.\n${names}`,
+    ...[...small.difference(new Set(allowed))].map(
+      (file) =>
+        `${file} has under ${SMALL_FILE_LINES} lines and one importer: merge it there, or give the reason in scripts/rooms.ts.`,
+    ),
+    ...allowed
+      .filter((file) => !small.has(file))
+      .map(
+        (file) => `${file} is not a small file with one importer: delete it from scripts/rooms.ts.`,
+      ),
   ];
 }
 
