@@ -37,7 +37,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/testing": { lines: 653, files: 5 },
   "src/worker": { lines: 1436, files: 11 },
   scripts: { lines: 17748, files: 117 },
-  test: { lines: 114364, files: 778 },
+  test: { lines: 114365, files: 778 },
 };
 
 const COMMAND = "a command, loaded when it runs";

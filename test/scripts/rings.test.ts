@@ -32,6 +32,7 @@ const REFUSED = [
   ["store/b.ts", 'import Database from "better-sqlite3";', "a database's package"],
   ["store/common/a.ts", 'import { open } from "../sqlite/a.ts";', "one of those that share it"],
   ["store/common/b.ts", 'import { readFileSync } from "node:fs";', "files"],
+  ["store/sql/a.ts", 'import { openWriter } from "../sqlite/machine/connection.ts";', "a database"],
   ["store/sqlite/a.ts", 'import { send } from "../../deliver/send.ts";', "the network"],
   ["store/sqlite/b.ts", 'import { spawn } from "node:child_process";', "processes"],
   ["store/sqlite/c.ts", 'import { other } from "../other.ts";', "an unknown neighbour of store.ts"],
