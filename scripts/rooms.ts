@@ -12,7 +12,7 @@ interface Room {
 
 /** By folder; a file belongs to the longest folder that holds it. */
 const ROOMS: Readonly<Record<string, Room>> = {
-  src: { lines: 1052, files: 11 },
+  src: { lines: 1055, files: 11 },
   "src/admin": { lines: 966, files: 6 },
   "src/api": { lines: 2543, files: 16 },
   "src/cli": { lines: 4594, files: 34 },
@@ -22,9 +22,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/dashboard": { lines: 13667, files: 87 },
   "src/deliver": { lines: 4624, files: 22 },
   "src/dev": { lines: 1849, files: 15 },
-  "src/domain": { lines: 9057, files: 47 },
+  "src/domain": { lines: 9058, files: 47 },
   "src/embedded": { lines: 442, files: 4 },
-  "src/http": { lines: 11647, files: 51 },
+  "src/http": { lines: 11648, files: 51 },
   "src/listen": { lines: 552, files: 4 },
   "src/ops": { lines: 4346, files: 17 },
   "src/parser": { lines: 253, files: 2 },

@@ -125,7 +125,7 @@ export class Claims {
     }
     const rest = { ...share, fresh: share.fresh - prefetched.length };
     const hasRoom = rest.fresh + rest.retries > 0;
-    // It may have become due meanwhile, which nothing else remembers.
+    // More of the lane may have become due meanwhile. Only another claim finds out.
     const isEmptied = prefetched.length > 0 && !this.#prefetched.has(share);
     if (this.#isDraining) queue.claimed(rest, loadOf([]), nothingLeft(share));
     else if (hasRoom || isEmptied || this.#prefetched.isRunningOut(share)) this.#ask(rest);

@@ -36,7 +36,7 @@ const TRIED_PER_HOST_MAX = 8;
 
 /**
  * A lane for each account and host with something to send: how many of its attempts are in flight, and when its next
- * first attempt and its next retry are due. Each of these two queues is in exactly one list:
+ * first attempt and its next retry are due. Each of these two queues is in one list at most:
  *
  *     none → later (by due time) → due (by account, then by turn) ⇄ none (its lane is full)
  *                                                                 ⇄ waiting (its host is full)

@@ -1,6 +1,6 @@
 import { shareOfHost, type NodeView } from "../domain/webhook/delivery.ts";
 
-/** First attempts, or attempts after a failure: retries give way to first attempts. */
+/** Attempts before any retry was used up, or after it: retries give way to the others. */
 export type AttemptClass = "fresh" | "retries";
 
 /** How many attempts may be in flight, at all nodes together. */

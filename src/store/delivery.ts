@@ -254,8 +254,8 @@ export interface DeliveryPauseStore {
   /** Lists all pauses, oldest first. Quick: the daemon asks each second. */
   listDeliveryPauses(): Promise<readonly DeliveryPause[]>;
   /**
-   * Counts the scheduled attempts of a scope, paused or not, due or not. May take its time without pausing up anything
-   * else.
+   * Counts the scheduled attempts of a scope, paused or not, due or not. May take its time without holding up
+   * anything else.
    */
   countScheduled(scope: PauseScope): Promise<number>;
 }

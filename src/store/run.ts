@@ -21,7 +21,7 @@ export interface RunStore {
    * have an attempt due; null when it has done nothing, because the task was not in that run any more.
    */
   finishTask(finish: TaskFinish): Promise<readonly LaneRef[] | null>;
-  /** Puts a running task back into the queue after a failed run, to start at `startAt`. */
+  /** Delays a running task until `startAt`, after a failed run. */
   retryTask(retry: RunRef & { startAt: number }): Promise<void>;
   /**
    * Puts running tasks back into the queue, one or all that were left behind; their runs stay counted. A task that a

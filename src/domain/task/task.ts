@@ -2,7 +2,8 @@ import { type Rule, plainText, textRule } from "../rule.ts";
 import type { StatusCode } from "../status.ts";
 
 /**
- * A task's life. `failed` at birth is a task refused at task_post: stored and shown, never run.
+ * A task's life. `failed` at birth is a task refused at task_post: stored and shown, never run. A queued task with a
+ * time to start, or with a retry to come, is stored as `delayed`.
  *
  *     queued ──→ running ──→ completed
  *       │  ↑       │  ├────→ failed

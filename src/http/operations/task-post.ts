@@ -24,24 +24,25 @@ export function taskPost(deps: OperationDeps): Operation {
       const { accountId } = holder;
       const steadyAt = deps.clock.steady();
       const posted = await readPosted(deps, { accountId, bytes: bodyBytes, now });
-      const promise = promiseOf(idempotencyKey(call), { bodyBytes, steadyAt });
+      const idempotency = idempotencyOf(idempotencyKey(call), { bodyBytes, steadyAt });
       const kept =
-        promise === null ? null : await deps.store.findKeptAnswer({ accountId, ...promise });
-      if (promise !== null && kept !== null) return repeat(kept, promise.bodyHash);
+        idempotency === null
+          ? null
+          : await deps.store.findKeptAnswer({ accountId, ...idempotency });
+      if (idempotency !== null && kept !== null) return repeat(kept, idempotency.bodyHash);
       if (posted.kind === "refused") throw new StatusError(posted.code, posted.more);
       const { post, answerText } = take(posted.tasks, { deps, moment: { at: now, steadyAt } });
       await refuseWhileUnable(deps);
       const { accepted, refused } = post;
       const headers = countPosted(holder, accepted.length + refused.length, deps);
-      const idempotency = promise === null ? null : { ...promise, answerText };
       const outcome = await deps.store.insertTasks({
         ...post,
         accountId,
-        idempotency,
+        idempotency: idempotency && { ...idempotency, answerText },
         quota: quotaOf(holder, deps),
         traceText: traceText(parseTrace(call.headers("traceparent"), call.headers("tracestate"))),
       });
-      if (outcome.kind === "kept") return repeat(outcome, promise?.bodyHash ?? "");
+      if (outcome.kind === "kept") return repeat(outcome, idempotency?.bodyHash ?? "");
       if (outcome.kind === "over quota") throw overQuota(outcome, holder, deps);
       for (const { id, type } of accepted)
         deps.log.debug({ task: id, type }, "a task was accepted");
@@ -116,10 +117,10 @@ function idempotencyKey({ headers }: Pick<Call, "headers">): string | null {
   throw new StatusError(40000, { detail: `Send one Idempotency-Key of ${IDEMPOTENCY_KEY.takes}.` });
 }
 
-/** The promise that an idempotency key makes about this request. */
+/** The idempotency key of a request with the hash of its body; null without a key. */
 type Promised = Omit<Idempotency, "answerText">;
 
-function promiseOf(
+function idempotencyOf(
   key: string | null,
   { bodyBytes, steadyAt }: { readonly bodyBytes: Uint8Array; readonly steadyAt: number },
 ): Promised | null {
