@@ -200,7 +200,7 @@ export const RINGS: readonly Ring[] = [
     imports: [
       ...["config/*", "domain/*", "store/*", "store/sqlite/*", "store/postgres/*", "store/move/*"],
       ...["deliver/*", "run/*", "assets.ts", "api/node.ts"],
-      ...["http/metrics/*", "http/server/listen.ts", "http/reference/files.ts"],
+      ...["http/metrics/*", "http/server/listen.ts", "http/reference/markup.ts"],
     ],
     packages: [],
     node: ["crypto", ...MACHINE, ...PLUMBING],

@@ -52,7 +52,8 @@ import {
   serveReference,
   serveRoot,
 } from "./page.ts";
-import { REFERENCE_PATH, referenceFiles } from "./reference/files.ts";
+import { referenceFiles } from "./reference/files.ts";
+import { REFERENCE_PATH } from "./reference/markup.ts";
 import {
   NO_STORE,
   type Reply,

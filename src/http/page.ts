@@ -8,7 +8,7 @@ import { StatusError, type ResponseHeaders } from "../domain/status.ts";
 import { hostFault, type BrowserPolicy } from "./guard/browser.ts";
 import { headerValues } from "./guard/client.ts";
 import { requireHttps, type GateDeps } from "./guard/gate.ts";
-import { REFERENCE_PATH } from "./reference/files.ts";
+import { REFERENCE_PATH } from "./reference/markup.ts";
 import { type Reply, acceptsCoding, addLines } from "./respond.ts";
 
 export const DASHBOARD_PATH = "/dashboard/";

@@ -6,7 +6,7 @@ import { type Probe, probe } from "../deliver/service-client.ts";
 import { toLoopback } from "../domain/address/address.ts";
 import { type Clock, wait, withDeadline } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
-import { REFERENCE_PATH } from "../http/reference/files.ts";
+import { REFERENCE_PATH } from "../http/reference/markup.ts";
 import { databaseOf } from "./database-of.ts";
 
 /** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */

@@ -5,11 +5,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import type { JsonSchema } from "../../api/schema.ts";
 import type { DashboardFile } from "../../assets.ts";
 import { inTurns } from "../openapi/document.ts";
-import type { ShownDocument } from "./markup.ts";
+import { REFERENCE_PATH, type ShownDocument } from "./markup.ts";
 import { referencePieces } from "./page.ts";
-
-/** Where the reference is. */
-export const REFERENCE_PATH = "/docs";
 
 /**
  * The page and its style. They are made when they are first asked for, because most daemons never serve them, and in

@@ -1,3 +1,6 @@
+/** The path of the reference. It stands in a file without imports, because a start loads it before the rest. */
+export const REFERENCE_PATH = "/docs";
+
 /** The parts of `/openapi.json` that the reference shows, as `openapi/` makes them. */
 export interface ShownDocument {
   readonly info: { readonly version: string; readonly description: string };
