@@ -1,6 +1,6 @@
-/** Work that goes on outside of the clock's time, such as a run or an attempt. */
 import { setImmediate } from "../domain/clock/timers.ts";
 
+/** Work that goes on outside of the clock's time, such as a run or an attempt. */
 export interface Work {
   /** For whoever waits for it: `the run of task …`. */
   readonly what: string;

@@ -1,7 +1,9 @@
 import { effect, signal } from "@preact/signals";
 
 import type * as DevScript from "../dev/dev.tsx";
+import type * as Screens from "../operator/screens.tsx";
 import { isDev } from "./api.ts";
+import { isOperator } from "./session.ts";
 
 /** The script of what is for development alone; null until it is loaded, which it is at a daemon for development. */
 export const devScript = signal<typeof DevScript | null>(null);
@@ -9,17 +11,14 @@ export const devScript = signal<typeof DevScript | null>(null);
 /** From now on, loads the script as soon as the daemon has said that it is one; returns a function that stops it. */
 export function watchDev(): () => void {
   return effect(() => {
-    if (isDev.value && devScript.peek() === null) void load();
+    if (isDev.value && devScript.peek() === null) void loadDevScript();
   });
 }
 
-async function load(): Promise<void> {
-  // Without it the page is as elsewhere; a new page tries again.
+async function loadDevScript(): Promise<void> {
+  // Without the script the page works as at any daemon; a new page tries again.
   devScript.value = await import("../dev/dev.tsx").catch(() => null);
 }
-
-import type * as Screens from "../operator/screens.tsx";
-import { isOperator } from "./session.ts";
 
 /** The script with the operator's screens; null until it is loaded, which it is once an operator has signed in. */
 export const operatorScript = signal<typeof Screens | null>(null);

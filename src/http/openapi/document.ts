@@ -1,6 +1,7 @@
 import { bodySchema } from "../../api/input.ts";
 import { type JsonSchema, namedSchemas } from "../../api/schema.ts";
 import { version } from "../../assets.ts";
+import { setImmediate } from "../../domain/clock/timers.ts";
 import { type Access, type Operation, type OperationDoc, defineOperation } from "../operation.ts";
 import { CACHED_HEADERS, constantAnswer } from "../respond.ts";
 import { ANSWER_HEADERS, answers, errorCodes, errorExamples, isConditional } from "./answers.ts";
@@ -193,7 +194,6 @@ export function openApi(others: readonly Operation[]): Operation {
 }
 
 /** Does work that is too much for one turn of the event loop: each of its steps has a turn of its own. */
-import { setImmediate } from "../../domain/clock/timers.ts";
 export async function inTurns<Value>(work: Iterator<void, Value>): Promise<Value> {
   for (;;) {
     const step = work.next();
