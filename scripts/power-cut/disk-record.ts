@@ -262,8 +262,9 @@ export function tracedProgram({ name, command }: Program, traceFile: string): Pr
   return { name, command: ["strace", ...strace.slice(1), ...command] };
 }
 
-const POLL_MS = 5;
-const TAIL_BYTES = 65_536;
+const POLL_MS = 20;
+// Other threads may write after the end of the process, each a last call: a page in hexadecimal has up to 280 KB.
+const TAIL_BYTES = 1024 * 1024;
 
 /** Settles once the trace tells of the end of the process that was started. Rejects when it does not get there. */
 export async function traceEnd(traceFile: string, msMax: number): Promise<void> {
