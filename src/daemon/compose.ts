@@ -67,21 +67,21 @@ export interface DaemonOptions {
   readonly loopDelay?: () => LoopDelay;
   /**
    * The command line of the process that runs commands on the machine's clock. Without it the daemon's own process runs
-   * them, on the daemon's clock; `CommandHost` tells what that costs.
+   * them, on the daemon's clock; `CommandHost` has the cost.
    */
   readonly commandHost?: CommandLine;
   /** Pauses all webhooks before the first is sent, until the operator resumes them; null pauses nothing. */
   readonly pauseDeliveries?: Pick<DeliveryPause, "pausedBy" | "reason"> | null;
   /** Makes it a daemon for development, on this one's clock. */
   readonly dev?: DevMode | undefined;
-  /** Is told what the daemon does. Whatever it throws changes nothing. */
+  /** Receives the events of the daemon. Errors that it throws are ignored. */
   readonly observer?: Observer | undefined;
 }
 
 /** Functions that close what was opened, in that order: the last first. */
 export type Closings = (() => unknown)[];
 
-/** What a start has opened before the parts behind the server are made. */
+/** Objects that a start has opened before the parts behind the server are made. */
 interface Opened extends DaemonOptions, Pick<EngineParts, "authorities"> {
   readonly clock: ClockWatch;
   readonly inForce: ConfigInForce;
@@ -170,7 +170,7 @@ export interface ApiParts
     Pick<DaemonOptions, "config" | "log" | "recentLog" | "loopDelay" | "observer">,
     Pick<Opened, "inForce" | "database" | "store" | "meter" | "certificate"> {
   readonly clock: SteadyClock;
-  /** The clock of requests that wait for something: the same, but where that one may stand still. */
+  /** The clock of waiting requests: the daemon's clock, except when that clock may stand still. */
   readonly requestClock: Clock;
   readonly watch: Pick<Watch, "warnings">;
   readonly backups: Pick<BackupKeeper, "state" | "warnings">;
@@ -180,23 +180,23 @@ export interface ApiParts
   readonly parser: Pick<Parser, "bodies">;
   readonly receivers: Pick<ReceiverWatch, "failing" | "takeGivenUp">;
   readonly events: Pick<EventSender, "tell">;
-  /** The means of the operations for development; null where there are none. */
+  /** The desk of the operations for development; null in any other daemon. */
   readonly dev: DevDesk | null;
 }
 
 export interface Api extends Pick<AppDeps, "gate" | "ids"> {
   readonly app: ReturnType<typeof createApp>;
-  /** Headers that every answer has. */
+  /** Headers of every response. */
   readonly headers: ResponseHeaders;
   /** Everything that is counted, as text. */
   readonly metrics: MetricsSource;
-  /** The list of what the operator should mend; it looks once it is started, until the API drains. */
+  /** The board of conditions: it checks from its start until the API drains. */
   readonly conditions: ConditionBoard;
-  /** True when a peer is a proxy whose word about its clients counts. */
+  /** True if a peer is a trusted proxy. */
   readonly isProxy: (address: string) => boolean;
   /** Accepts tasks from now on, at this URL. */
   open(url: string): void;
-  /** Says that it is not ready, and serves all the same: for as long as requests come. */
+  /** Reports not ready and continues to serve requests. */
   leave(): void;
   /** Accepts no more tasks and releases the requests that wait for one. */
   drain(): void;
@@ -204,7 +204,7 @@ export interface Api extends Pick<AppDeps, "gate" | "ids"> {
   close(): Promise<void>;
 }
 
-// For a daemon in somebody else's process.
+// For a daemon inside another program.
 const UNWATCHED = { recentLog: () => [], loopDelay: () => null };
 
 /** Makes the API. It refuses tasks until it is opened. */
@@ -298,7 +298,7 @@ function typeLook(
   const types = (): readonly ConfiguredType[] => runnerTypes(inForce.config).filter(isMeant);
   const look = { ...usage, store, runnerTypes: types, workersWaiting };
   return async () => {
-    // The thread that counts takes 15 MB, and is not started for nothing.
+    // The thread that counts takes 15 MB, so it starts only if it is needed.
     if (types().length === 0) return [];
     return (await lookAtTypes(look, clock.now())).types.map(toTypeSample);
   };
@@ -348,7 +348,7 @@ function limiterOf(parts: ApiParts): NewLimiter {
   return (windowMs, limit) => new RateLimiter({ ...common, windowMs, limit });
 }
 
-// For one task. Enough for somebody who fixes a receiver and tries again; a loop would turn the daemon into a weapon.
+// For one task. Enough to fix a receiver and try again; an unlimited loop could attack a receiver.
 const REDELIVERIES_PER_MINUTE = 30;
 
 function callLimits({ config: { limits } }: ApiParts, limiter: NewLimiter) {

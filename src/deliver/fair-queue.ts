@@ -25,31 +25,31 @@ export type Pace = "quick" | "slow" | "unknown";
 
 /** The most healthy lanes that are remembered; a forgotten lane is probing again. */
 export const HEALTHY_MAX = 10_000;
-// The most lanes in one claim, which bounds the length of its transaction. Some are left to retries: if more first
-// attempts were due than a claim takes, they would never have a turn.
+// The most lanes in one claim, which bounds the length of its transaction. Some are reserved for retries: otherwise first
+// attempts could fill every claim, and retries would never have a turn.
 const LANES_PER_CLAIM_MAX = 64;
 const FRESH_LANES_PER_CLAIM_MAX = 48;
 const RETRY_TURN = 4;
-// How many queues are tried again for a slot that became free at a host that many accounts wait for. More than one,
-// because the first may have to wait for its account; each take tries as many more.
+// How many waiting queues are tried when a slot at their host becomes free. More than one, because the first queue may
+// have to wait for its account. Each take tries as many more.
 const TRIED_PER_HOST_MAX = 8;
 
 /**
- * A lane for each account and host with something to send: how many of its attempts are in flight, and when its next
- * first attempt and its next retry are due. Each of these two queues is in one list at most:
+ * The lanes: a lane is the queue of one account's attempts to one host. It knows how many of its attempts are in flight,
+ * and when its next first attempt and its next retry are due. Each of these two queues is in one list at most:
  *
  *     none → later (by due time) → due (by account, then by turn) ⇄ none (its lane is full)
  *                                                                 ⇄ waiting (its host is full)
  *
- * First attempts go before retries. Of the accounts with something due the one that holds least goes first, of equal
- * accounts the one whose turn was longest ago, and its lanes in turn: an account with a million attempts, or with
- * thousands of hosts, gets no more slots than one with a few. No account may take all that is left, neither of all slots
- * nor of a host's, so that an account that comes while another's attempts hang finds one. Attempts that are not due cost
- * nothing: they are in the store, and a queue remembers only its earliest. What cannot go is not looked at, but for the
- * few queues that find their host full when it is their turn.
+ * First attempts go before retries. The account that holds the fewest slots goes first; of equal accounts the one whose
+ * turn was longest ago; the lanes of an account take turns. So an account with a million attempts or thousands of hosts
+ * gets no more slots than an account with a few. No account may take all slots that are left, in all or at a host: an
+ * account that comes later finds a slot although another account's attempts hang. Attempts that are not due cost nothing:
+ * the store has them, and a queue knows only its earliest. A queue that cannot start is not visited, except for a few
+ * queues whose host is full when their turn comes.
  *
- * A lane is healthy if its host responded, or failed quickly, the last time. Only the account's own attempts count: an
- * account whose URLs hang at a host does not slow down another whose URLs at the same host respond.
+ * A lane is healthy if its host responded, or failed quickly, the last time. Only the account's own attempts decide: an
+ * account whose URLs hang at a host does not slow down an account whose URLs at the same host respond.
  */
 export class FairQueue {
   readonly #limits: SlotLimits;
@@ -106,12 +106,12 @@ export class FairQueue {
     if (retryDueAt !== null) this.noteDue(ref, "retries", retryDueAt);
   }
 
-  /** True for a lane of which nothing is started: it is paused, its account is suspended, or its host is left to other nodes. */
+  /** True if the lane starts nothing: it is paused, its account is suspended, or other nodes have its host. */
   isClosed(ref: LaneRef): boolean {
     return this.#suspended.has(ref.accountId) || this.#isPaused(ref) || this.#isLeft(ref.host);
   }
 
-  /** How many attempts of a lane may be prefetched; none if a slot is not given back soon. */
+  /** How many attempts of a lane may be prefetched; 0 if its slots are held for long. */
   prefetchMax(ref: LaneRef): number {
     const isHealthy = this.#accounts.get(ref.accountId)?.healthy.has(ref.host) === true;
     return isHealthy && !this.isClosed(ref) ? this.#slotsOf(ref.host).all : 0;
@@ -130,8 +130,8 @@ export class FairQueue {
   }
 
   /**
-   * Forgets what the lanes of these scopes have scheduled and ignores more. Returns the scopes whose pause ends: what their
-   * lanes have scheduled must then be noted again.
+   * Closes the lanes of these scopes: forgets their scheduled attempts, and ignores new ones. Returns the scopes whose pause
+   * ends; the caller must then note the scheduled attempts of their lanes again.
    */
   pauseOnly(scopes: readonly PauseScope[]): readonly PauseScope[] {
     const before = this.#pauses;
@@ -141,8 +141,8 @@ export class FairQueue {
   }
 
   /**
-   * Divides the slots among these nodes. Attempts in flight go on, also beyond the new share. What is scheduled at a host
-   * of which nothing is left to this node is forgotten. If this node gets a share of a host again, it must be noted again.
+   * Divides the slots among these nodes. Attempts in flight go on, also beyond the new share. If this node has no share of
+   * a host any more, the host's scheduled attempts are forgotten, and must be noted again when it gets a share.
    */
   divide(view: NodeView): void {
     this.#view = view;
@@ -176,14 +176,14 @@ export class FairQueue {
     return [...shares.values()];
   }
 
-  /** Notes what was really started of a share, and what its lane has left. */
+  /** Notes how many attempts of a share were started, and what its lane has left. */
   claimed(share: LaneShare, { fresh, retries, bytes }: Load, left: Lane): void {
     this.note(left);
     const more = { fresh: fresh - share.fresh, retries: retries - share.retries, bytes };
     this.#add(this.#laneOf(share), more);
   }
 
-  /** Frees what an attempt held. */
+  /** Frees the slots of an ended attempt. */
   ended(ref: LaneRef, load: Load, pace: Pace): void {
     if (pace !== "unknown") this.#setHealthy(ref, pace === "quick");
     const { fresh, retries, bytes } = load;
@@ -222,8 +222,8 @@ export class FairQueue {
     shares: Map<LaneState, LaneShare>,
   ): void {
     const room = this.#slots.room(of, lane, lane.account.usage);
-    // One at a time to a host that has not responded: hosts that never will must not go before one that is tried for the
-    // first time.
+    // One attempt at a time to a host that has not responded: hosts that never respond must not delay a host's first
+    // attempt.
     const max = lane.isHealthy ? Infinity : 1;
     const slots = Math.min(room, lane.room, lane.hostRoom, max);
     const retries = of === "retries" ? slots : this.#retryTurns(lane, slots);
@@ -327,8 +327,8 @@ export class FairQueue {
     if (lanes.size === 0 && healthy.size === 0) this.#accounts.delete(id);
   }
 
-  // If too many are healthy, the account with the most forgets its oldest: an account with a million names makes no other
-  // prove itself again.
+  // If too many lanes are healthy, the account with the most forgets its oldest: so an account with a million names makes
+  // no other account's lanes probing.
   #setHealthy({ accountId, host }: LaneRef, isHealthy: boolean): void {
     const account = this.#accountOf(accountId);
     const wasHealthy = account.healthy.delete(host);
@@ -378,7 +378,7 @@ export class FairQueue {
     return list !== null && list !== this.#later;
   }
 
-  // The queues that wait there hold more or less: if the first may not have a slot, no other may.
+  // The waiting queues are in order: if the first may not have a slot, no other may.
   #tryAgain(host: HostState): void {
     for (let tried = 0; tried < TRIED_PER_HOST_MAX; tried++) {
       const { first } = host;

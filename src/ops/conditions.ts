@@ -27,7 +27,7 @@ export interface ConditionBoardDeps {
   readonly cluster: Pick<Cluster, "holds">;
   /** Finds the conditions of this moment. */
   readonly find: () => Promise<Looked>;
-  /** Takes what was given up: once it is some minutes old, or whatever there is. */
+  /** Takes the deliveries that were given up: those that are some minutes old, or all. */
   readonly takeGivenUp: (when: "in time" | "at once") => GivenUp | null;
   /** Calls `lost` when the event can no longer arrive. */
   readonly tell: (event: OperatorEvent, lost?: () => void) => void;
@@ -36,32 +36,32 @@ export interface ConditionBoardDeps {
 interface Entry {
   readonly since: number;
   condition: Condition;
-  /** When it was found last, or could not be looked at, by the monotonic clock. */
+  /** When it was last found, or could not be checked, by the monotonic clock. */
   foundAt: number;
-  /** True once this node has told of its beginning. */
+  /** True once this node has reported its beginning. */
   isTold: boolean;
-  /** When the event that told so was lost, by the monotonic clock; null while it is not known to be. */
+  /** When the event of its beginning was lost, by the monotonic clock; null if it is not known to be lost. */
   lostAt: number | null;
-  /** True once it is over, and another node is to tell so. */
+  /** True once it has ended and another node must report the end. */
   isOver: boolean;
 }
 
 const LOOK_MS = 15_000;
-// Whatever comes and goes is told once.
+// A condition that comes and goes is reported once.
 const OVER_AFTER_MS = 5 * MINUTE_MS;
 // A dead node holds its roles for ten more seconds, and the checks are 15 s apart. An end may be sent twice, never lost.
 const HANDED_OVER_MS = MINUTE_MS;
-// Whoever is away for long is told of what still holds within that time.
+// An operator who was unreachable gets the open conditions within that time.
 const LOST_AGAIN_MS = HOUR_MS;
-// Clients name the hosts: however many fail, no more are told of at a time.
+// Clients name the hosts, so the number of reported hosts is limited.
 const OF_A_NAME_MAX = 20;
 
 /**
- * The list of what the operator should mend, looked at every few seconds. The log, the dashboard and the operator's
- * webhooks tell of it: once when a condition begins, and once when it has not been found for five minutes. Of what all
- * nodes see, the one that sweeps tells. All of it is in memory: what still lasts after a restart, or when another node
- * sweeps, is told again; and what has just ended then is told by that one. What still lasts an hour after its event was
- * lost is told again, too.
+ * The board of conditions, checked every few seconds. The log, the dashboard and the operator's webhooks report a
+ * condition when it begins, and when it has not been found for five minutes. A condition that all nodes see is reported by
+ * the node that sweeps. The board is in memory, so an open condition is reported again after a restart, or when another
+ * node sweeps; that node also reports a condition that ended meanwhile. If an event was lost, it is sent again after an
+ * hour, provided that the condition is still open.
  */
 export class ConditionBoard {
   readonly #deps: ConditionBoardDeps;
@@ -74,7 +74,7 @@ export class ConditionBoard {
     this.#deps = deps;
   }
 
-  /** Looks at once, and then again and again until {@link drain}. */
+  /** Checks immediately, and then periodically until {@link drain}. */
   start(): void {
     this.#timer = this.#deps.clock.setTimer(LOOK_MS, () => this.start(), "tick");
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
@@ -85,22 +85,22 @@ export class ConditionBoard {
     return this.#lasting().map(({ condition, since }) => ({ ...condition, since }));
   }
 
-  /** Tells somebody new of all that has not ended. */
+  /** Reports all open conditions to a new receiver of events. */
   tellAgain(): void {
     for (const entry of this.#lasting()) {
       if (entry.isTold) this.#tellBegan(entry);
     }
   }
 
-  /** Begins no more looks, and tells nothing of the one under way. Safe to call twice. */
+  /** Starts no more checks, and reports nothing of a check in progress. Safe to call twice. */
   drain(): void {
     this.#isDrained = true;
     this.#timer?.cancel();
   }
 
   /**
-   * Logs what was given up since the last look, and waits for a look under way: to be called when no more webhooks are
-   * sent, and before the store is closed. Safe to call twice.
+   * Logs the deliveries given up since the last check, and waits for a check in progress. To be called after the last
+   * webhook was sent, and before the store is closed. Safe to call twice.
    */
   async close(): Promise<void> {
     this.drain();
@@ -189,7 +189,7 @@ export class ConditionBoard {
     const { log, clock, tell } = this.#deps;
     const { name, text } = entry.condition;
     if (!conditionRule(name).isLoggedElsewhere) log.info(factsOf(entry), `no longer so: ${text}`);
-    // Nobody has heard of its beginning otherwise.
+    // Otherwise its beginning was not reported.
     if (entry.lostAt === null) tell(toEvent(entry, "ended", clock.now()));
   }
 
@@ -216,7 +216,7 @@ function keyOf({ name, subject }: Condition): string {
   return `${name} ${subject ?? ""}`;
 }
 
-/** Stands for those that have no place. */
+/** Stands for the conditions beyond the limit. */
 function toRest(name: ConditionName, count: number): Condition {
   const text = `${name}: and ${count} more, besides the ${OF_A_NAME_MAX} that were told of`;
   const remedy = "fix those: then the others are reported";
@@ -243,7 +243,7 @@ export interface ConditionParts {
   readonly watch: Pick<Watch, "warnings">;
   readonly backups: Pick<BackupKeeper, "state">;
   readonly database: Pick<Database, "sizes">;
-  /** Looks at the types that workers run. */
+  /** Reads the work of the types that workers run. */
   readonly workerTypes: () => Promise<readonly TypeSample[]>;
   readonly receivers: Pick<ReceiverWatch, "failing">;
   /** Accounts of which many requests are refused for their limits. */
@@ -252,7 +252,7 @@ export interface ConditionParts {
   readonly proxies: { address(): string | null };
   /** The certificate that is served; null without one. */
   readonly certificate: () => Pick<TlsMaterial, "validFrom" | "validTo"> | null;
-  /** Why nothing is accepted, unless for lack of room; null while tasks are. */
+  /** Why no task is accepted, except for a lack of disk space; null if tasks are accepted. */
   readonly fault: () => string | null;
   readonly shortage: () => Promise<string | null>;
   readonly store: Pick<Store, "listNodes">;
@@ -260,19 +260,19 @@ export interface ConditionParts {
   readonly nodes: () => number;
 }
 
-/** The findings of one look. */
+/** The result of one check. */
 export interface Looked {
   readonly conditions: readonly Condition[];
-  /** The names of the conditions that could not be looked at: whatever was known of these still is. */
+  /** The names of the conditions that could not be checked: they stay as they were. */
   readonly unknown: ReadonlySet<ConditionName>;
 }
 
-// Until then no worker that lives need have been heard after a start.
+// After a start, every live worker has sent a request within this time.
 const WORKERS_HEARD_MS = MINUTE_MS;
-// A worker asks again within that time. So one that lives is heard again after the wall clock was set forward.
+// Every live worker claims again within this time, also after the wall clock was set forward.
 const MISSING_MS = 30_000;
 
-/** Looks at everything that the operator may have to mend. What cannot be read is no condition of its own. */
+/** Reads the facts of all conditions. A fact that cannot be read is not a condition itself. */
 export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
   const { config, clock } = parts;
   const startedAt = clock.monotonic();
@@ -284,7 +284,7 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
       unlessUnreadable(parts.store.listNodes()),
       parts.database.sizes(),
     ]);
-    // The fault is asked for last: where the database does not answer, the questions before took their time.
+    // The fault is read last: if the database does not respond, the reads before have waited.
     const shortage = await parts.shortage();
     const withoutWorker = types === null ? [] : missing.among(types);
     const areWorkersHeard = clock.monotonic() - startedAt >= WORKERS_HEARD_MS;
@@ -314,10 +314,10 @@ export function conditionSource(parts: ConditionParts): () => Promise<Looked> {
   };
 }
 
-/** The types that have had no worker for some looks. */
+/** The types that had no worker at the last checks. */
 class MissingWorkers {
   readonly #clock: Pick<Clock, "monotonic">;
-  /** By name: when it had none first, by the monotonic clock. */
+  /** By name: since when it has no worker, by the monotonic clock. */
   #since: ReadonlyMap<string, number> = new Map();
 
   constructor(clock: Pick<Clock, "monotonic">) {
@@ -340,7 +340,7 @@ interface Served {
   readonly engine: Pick<Engine, "isHalted">;
 }
 
-/** Why `/readyz` fails, and the posts with it; null while they do not. */
+/** Why `/readyz` and posts fail; null if they do not. */
 export async function notReadyReason({
   store,
   engine,
@@ -355,16 +355,16 @@ export async function notReadyReason({
   if (broken !== null) return broken;
   if (!isOpen) return absence(store) ?? "starting or stopping";
   const shortage = await storage.shortage();
-  // Asked last: where the database does not answer, the other question took its time.
+  // Read last: if the database does not respond, the other read has waited.
   return absence(store) ?? shortage;
 }
 
-/** Why nothing is accepted, unless for lack of room; null while tasks are. */
+/** Why no task is accepted, except for a lack of disk space; null if tasks are accepted. */
 export function faultReason(served: Served): string | null {
   return brokenReason(served) ?? absence(served.store);
 }
 
-/** Why nothing is accepted until a restart; null while nothing of that kind has happened. */
+/** Why no task is accepted until a restart; null without such a fault. */
 function brokenReason({ store, engine }: Served): string | null {
   const fault = store.fault();
   if (fault instanceof FileFault) return fault.trouble.reason;

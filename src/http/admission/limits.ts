@@ -24,7 +24,7 @@ export const ADDRESS_PLACES_MIN = 256;
 export const RESERVE_PLACES = 16;
 /** A request or response that has been in transfer for so long may lose its connection to a new one. */
 export const SLOW_FROM_MS = 1000;
-/** Longer than common proxies and clients keep a connection idle: they would use one that is being closed. */
+/** Longer than common proxies and clients keep an idle connection: otherwise they use a connection that is being closed. */
 export const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 export const HEADERS_COUNT_MAX = 100;
 /** How often Node looks for requests that take too long. */
@@ -71,7 +71,7 @@ export const ROOM_WAITS_PER_HOLDER_MAX = 1024;
 export const ROOM_WAITS_MAX = 4096;
 /** Bytes of a body that take room without waiting: Node keeps so many unread for each connection anyway. */
 export const UNASKED_BYTES = 64 * 1024;
-/** What a response counts as until it exists: most are far smaller, lists of a thousand tasks about as large. */
+/** Bytes that a response counts as before it exists: most are far smaller, lists of a thousand tasks are as large. */
 export const ANSWER_BYTES_GUESS = 1024 ** 2;
 /** A text is in memory twice while it is sent: as text, and as bytes that the kernel has not taken. */
 export const TEXT_COPIES = 2;
@@ -86,7 +86,7 @@ export const SMALL_BODY_BYTES = 8 * 1024;
 export const MESSAGE_BODY_BYTES = 32 * 1024;
 /** Bytes of a body per byte of `limits.result`: text escaped to ASCII takes up to three times its UTF-8. */
 export const BYTES_PER_RESULT_BYTE = 4;
-/** Depth of a body of results: one that is too deep fails its own run, so its neighbours are read too. */
+/** Depth of a body of results. A result that is too deep fails its own run, so the body's other results are still read. */
 export const RESULT_BODY_DEPTH_MAX = 1000;
 /** Larger bodies are parsed in the parser thread: the worst of 64 KiB, names that all differ, takes 4 ms (measured). */
 export const SHORT_BODY_BYTES = 64 * 1024;

@@ -2,7 +2,7 @@ import { stateAtPost } from "../../domain/task/task.ts";
 import type { Audited, AuditEntry, Changes, LeaseEnd, Store, TaskPost } from "../store.ts";
 import type { SubmitOptions } from "./group-commit.ts";
 
-/** The changes of a batch that other nodes hear of: the same that its own node takes from the results of its calls. */
+/** The changes of a batch that other nodes are notified of. The node's own callers have them in their results. */
 export type News = Partial<Changes>;
 
 /** A task by its id or its number. */
@@ -10,20 +10,20 @@ export type TaskRef = string | number;
 
 type WeightOf<Args> = SubmitOptions | ((args: Args) => SubmitOptions);
 
-/** What a write is to group commit, the audit and other nodes, besides its statements. */
+/** The properties of a write besides its statements: its weight, its audit entry, its locks and its notifications. */
 interface WriteRule<Args, Result> {
-  /** How it counts in batch and backlog; as one row that is never refused unless given. */
+  /** Its weight in a batch and in the backlog. Default: one row, never refused. */
   readonly weight?: WeightOf<Args>;
   /** The same on PostgreSQL, if it differs. */
   readonly postgresWeight?: WeightOf<Args>;
-  /** It may bring an entry of the audit along, which is recorded if this returns true: it took effect. */
+  /** The write may carry an audit entry, which is recorded if this returns true. */
   readonly hasEffect?: (result: Result, args: Args) => boolean;
-  /** The tasks that it locks in PostgreSQL's queue: in a statement for all of its name, or in one each. */
+  /** The tasks to lock in PostgreSQL's queue: by one statement for all operations of the name, or by one for each. */
   readonly locks?: (args: Args) => readonly TaskRef[];
   readonly locksEach?: (args: Args) => readonly TaskRef[];
-  /** It passes over rows that others hold. */
+  /** The write skips rows that other transactions have locked. */
   readonly waitsForNone?: true;
-  /** What other nodes hear of it, besides the accounts. */
+  /** The notification to other nodes, besides the accounts. */
   readonly news?: (args: Args, result: Result) => News;
 }
 
@@ -36,19 +36,19 @@ type WriteRules = {
 /** The most weight of a batch. */
 export const BATCH_WEIGHT_MAX = 256;
 
-/** A client's write: it can come again. */
+/** A client's write: it may be refused, because a client can repeat it. */
 const CLIENT_WRITE: SubmitOptions = { weight: 1, mayShed: true };
-// It holds up every other write, and happens at a start or when the machine's clock was set.
+// Delays every other write. It runs at a start, or after the machine's clock was set.
 const WHOLE_TABLES: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
-// It counts the rows that it writes and those that it reads before: as much as half a batch.
+// Counts the rows that the step reads and writes: half a batch.
 const STEP_WRITE: SubmitOptions = { weight: BATCH_WEIGHT_MAX / 2, mayShed: false };
-// It waits for rows that nobody named before: in a batch with others it would wait while it holds theirs.
+// Waits for rows that it does not name, so it runs in a batch of its own: a shared batch would hold other rows meanwhile.
 const LOCKS_UNNAMED: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
-// A step of the operator, or of the engine, whose own limits bound the number of its steps.
+// A step of the operator or the engine. The engine's own limits bound the number of steps.
 const ONE_ROW = rows(1);
 
-// A claim asks for as many as there are places, and mostly brings a few. Weighed as if it brought them all, each had a
-// commit of its own: with 1,000 types posts of 100 tasks filled the backlog with claims (measured: 944 of 960 refused).
+// A claim requests one task for each free slot and mostly gets a few. With the full weight each claim had a commit of its
+// own, and claims filled the backlog: with 1,000 types, 944 of 960 posts of 100 tasks were refused (measured).
 const PLACES_PER_ROW = 8;
 
 const idOf = ({ id }: { readonly id: string }): string => id;
@@ -56,10 +56,9 @@ const seqOf = ({ seq }: { readonly seq: number }): readonly number[] => [seq];
 const always = (): boolean => true;
 
 /**
- * All writes of the store. On PostgreSQL batches lock tasks in one order, so that none waits for another in a circle:
- * first what their operations name, by its numbers; then what goes with it; last, without waiting for anybody, what is
- * claimed. An operation that waits for tasks which it does not name has the weight of a whole batch, and so one of its
- * own.
+ * All writes of the store. On PostgreSQL every batch locks tasks in the same order, which prevents deadlocks: first the
+ * tasks that its operations name, by number; then their dependent rows; last the claimed tasks, without waiting. An
+ * operation that waits for tasks which it does not name has the weight of a batch, so it gets a batch of its own.
  */
 export const WRITES = {
   createAccount: { hasEffect: (outcome) => outcome === "created" },
@@ -121,7 +120,7 @@ export const WRITES = {
   },
   finishTask: {
     locks: seqOf,
-    // Whoever hears that a task has ended lets go of it: it must not be told of one that runs somewhere else by now.
+    // A node drops its run of an ended task, so a task that runs on another node by now must not be in the notification.
     news: ({ id }, lanes) => (lanes === null ? {} : { lanes, ended: id === undefined ? [] : [id] }),
   },
   retryTask: { locks: seqOf },
@@ -139,7 +138,7 @@ export const WRITES = {
   markQueue: {},
   noteProgress: { locks: (runs) => runs.map(idOf) },
 
-  // Workers hold what they claimed: refusing them would cost more than letting them in.
+  // Never refused: workers hold the tasks already, and a refusal would cost more than the write.
   claimLeases: {
     weight: ({ max }) => rows(max),
     postgresWeight: ({ max }) => claimOf(max),
@@ -197,7 +196,7 @@ export type WriteName = keyof typeof WRITES;
 // Keyed by the names of writes, each with functions of that write's own arguments and result.
 const RULES: Readonly<Record<string, WriteRule<never, never>>> = WRITES;
 
-/** How the operations of a write count in batch and backlog, by their arguments. */
+/** The weight of an operation in a batch and in the backlog. */
 export function submitOptionsOf(
   store: "sqlite" | "postgres",
   name: string,
@@ -207,7 +206,7 @@ export function submitOptionsOf(
   return typeof own === "function" ? (args) => own(args as never) : () => own;
 }
 
-/** The entry that this operation brought along; null if it brought none, or took no effect. */
+/** The audit entry of an operation; null if it carries none, or had no effect. */
 export function entryOf(
   name: string,
   { args, value }: { readonly args: unknown; readonly value: unknown },
@@ -224,7 +223,7 @@ export const AUDITED_WRITES = Object.keys(RULES).filter(
   (name) => RULES[name]?.hasEffect !== undefined,
 );
 
-/** The tasks that an operation names; null for a write that names none, `each` if a statement locks those of one. */
+/** The tasks that an operation names; null for a write without tasks. `each`: one statement for each operation locks them. */
 export function locksOf(
   name: string,
 ): { readonly refsOf: (args: never) => readonly TaskRef[]; readonly each: boolean } | null {
@@ -233,22 +232,22 @@ export function locksOf(
   return refsOf === undefined ? null : { refsOf, each: locks === undefined };
 }
 
-/** True for a write that passes over rows that others hold. */
+/** True for a write that skips rows which other transactions have locked. */
 export function waitsForNone(name: string): boolean {
   return RULES[name]?.waitsForNone === true;
 }
 
-/** What other nodes hear of an operation. */
+/** The notification of an operation to other nodes. */
 export function newsOf(name: string, args: unknown, value: unknown): News | undefined {
   return RULES[name]?.news?.(args as never, value as never);
 }
 
-/** A write of so many rows that is never refused. */
+/** The weight of a write of so many rows, which is never refused. */
 function rows(weight: number): SubmitOptions {
   return { weight, mayShed: false };
 }
 
-/** How much a claim weighs that may bring so many. */
+/** The weight of a claim of at most so many tasks. */
 function claimOf(places: number): SubmitOptions {
   return rows(Math.ceil(places / PLACES_PER_ROW));
 }

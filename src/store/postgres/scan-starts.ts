@@ -3,32 +3,31 @@ import type { Lane, LaneRef } from "../store.ts";
 import { firstSeqOf } from "./machine/sql.ts";
 
 /**
- * Scan starts: the places from which a node looks for waiting work. Claims pass over what was claimed before; while
- * any session holds an old snapshot the server must keep all of that, and without a start each claim would walk through it.
+ * Scan starts: the lowest positions from which a node looks for waiting work. Claims skip the dead rows of earlier claims.
+ * While any session holds an old snapshot, PostgreSQL must keep these rows, and each claim would read them all.
  *
- * A start delays and never decides: it is learned from claims that have committed, and what it hides is found by the claim
- * that comes a minute later. That is work whose commit came very late, and what another claim held while it was passed
- * over, and let go.
+ * A start can delay work and never lose it. It is learned from committed claims, and once a minute a claim ignores it. That
+ * claim finds rows that were committed very late, and rows that another claim locked and released.
  */
 
-// The rows of a batch become visible later than they are numbered and timed: mostly by some milliseconds, by as much as
-// this while a server is slow. Later places are looked at by every claim.
+// The rows of a batch become visible later than they get their number and time: mostly by milliseconds, at most by this
+// on a slow server. Every claim reads the positions after it.
 const COMMIT_MS = 1000;
 
-// As long as a commit may take, unless a standby is waited for. What lies between the two is looked at so often.
+// The longest time of a commit without standbys. The positions between both bounds are read this often.
 export const COMMIT_MS_MAX = 10_000;
 const CAREFUL_EVERY_MS = 1000;
 
-/** So often a claim looks at all there is. */
+/** How often a claim ignores the starts. */
 const WHOLE_EVERY_MS = MINUTE_MS;
 
 /** The starts of a type or a lane. */
 interface Known {
-  /** When all of it was looked at. */
+  /** Time of the last claim that ignored the starts. */
   readonly since: number;
-  /** When late commits were looked for last. */
+  /** Time of the last search for late commits. */
   carefulAt: number;
-  /** By account, or by retry count; what was claimed last comes last. */
+  /** By account, or by retry count, in the order of the claims. */
   readonly starts: ReadonlyMap<number, number>;
 }
 
@@ -36,7 +35,7 @@ const KEYS_MAX = 1000;
 
 class ScanStarts {
   readonly #known = new Map<string, Known>();
-  /** Counts how often something was forgotten: what a claim learned before that is not kept. */
+  /** Rises when starts are forgotten: a claim that began before does not store its starts. */
   life = 0;
 
   /** Forgets a type or a lane, or all. */
@@ -50,7 +49,7 @@ class ScanStarts {
     return this.#known.get(key)?.starts ?? new Map();
   }
 
-  /** The starts for a claim, or for another look: none is later than rows may still appear. */
+  /** The starts for a read, none of them after a position where rows may still appear. */
   find(
     key: string,
     now: number,
@@ -85,9 +84,8 @@ function dropOldest<Key>(map: Map<Key, unknown>, max: number): void {
 }
 
 /**
- * A part of the accounts of a type, in a statement: those above one and up to another. A part with a start is one
- * account, of which tasks of the usual priority are looked for from the start on, and below it only those that were
- * queued later than they were posted (`queue_returned`).
+ * A range of accounts of a type, in a statement. A part with a start is one account: its tasks of the usual priority are
+ * searched from the start. Below the start only tasks that were queued after their post are searched (`queue_returned`).
  */
 export interface QueuePart {
   readonly above: number;
@@ -95,10 +93,10 @@ export interface QueuePart {
   readonly start: number | null;
 }
 
-// Each costs every claim of its type some seeks. Accounts that are not among them are walked through as a whole.
+// Each part costs every claim of its type some seeks. All other accounts are scanned entirely.
 const ACCOUNTS_MAX = 32;
 
-/** The tasks from which on queued ones are looked for, by type and account. */
+/** The scan starts of queued tasks, by type and account. */
 class QueueStarts {
   readonly #now: () => number;
   readonly #starts = new ScanStarts();
@@ -116,7 +114,7 @@ class QueueStarts {
     const now = this.#now();
     const { life } = this.#starts;
     const starts = inOrder(this.#starts.find(type, now, { placeAt: firstSeqOf, isClaim: true }));
-    // Nothing was numbered above it when the claim began.
+    // No task had a higher number when the claim began.
     const top = firstSeqOf(now);
     const learned = new Map<number, number>();
     return {
@@ -150,14 +148,14 @@ class QueueStarts {
     this.#starts.keep(type, kept, now);
   }
 
-  /** The parts to look at for queued tasks of the type, whichever node posted them. */
+  /** The parts to scan for queued tasks of the type, of all nodes. */
   partsOf(type: string): readonly QueuePart[] {
     const of = { placeAt: firstSeqOf, isClaim: false };
     return partsFrom(0, inOrder(this.#starts.find(type, this.#now(), of)));
   }
 }
 
-/** The part of a queue that one claim passes over, and what it learns. */
+/** The parts that one claim scans, and the starts that it learns. */
 export interface QueueLook {
   /** All accounts: those after the given one, then those up to it. */
   partsAfter(account: number): readonly QueuePart[];
@@ -227,7 +225,7 @@ export interface RetryStart<Due = number> {
 }
 
 /**
- * The due times from which on scheduled attempts are looked for, by lane and retry count. Attempts committed late with an
+ * The scan starts of scheduled attempts: due times by lane and retry count. Attempts committed late with an
  * earlier due time are found by the due scan (each second) or the full lane scan (each minute); both forget the lane.
  */
 class LaneStarts {
@@ -237,10 +235,7 @@ class LaneStarts {
     this.#starts.forget();
   }
 
-  /**
-   * These lanes have something scheduled: forgets those of which it was not known. What was due from a time on that is
-   * given, claims find by themselves.
-   */
+  /** Forgets each lane whose earliest attempt lies before its start. Claims find attempts from `foundFrom` on themselves. */
   found(lanes: readonly Lane[], foundFrom = Infinity): void {
     for (const lane of lanes) {
       const earliest = Math.min(lane.freshDueAt ?? Infinity, lane.retryDueAt ?? Infinity);
@@ -248,7 +243,7 @@ class LaneStarts {
     }
   }
 
-  /** This node schedules an attempt in a lane: forgets the lane if claims would not find it by themselves. */
+  /** Forgets the lane of a newly scheduled attempt if claims would not find the attempt. */
   scheduled(lane: LaneRef, dueAt: number): void {
     this.#forgetIf(lane, (start) => dueAt < start - COMMIT_MS_MAX);
   }
@@ -284,7 +279,7 @@ class LaneStarts {
   }
 }
 
-/** The attempts that one claim passes over, and what it learns. */
+/** The attempts that one claim skips, and the starts that it learns. */
 export interface LaneLook {
   /** Of each lane. */
   readonly starts: readonly (readonly RetryStart[])[];
@@ -308,13 +303,13 @@ export function startColumns({ starts }: LaneLook) {
   ] as const;
 }
 
-/** The memory of a node, for its writer connections. Its loss costs turns and time, never truth. */
+/** The memory of a node, for its writer connections. Its loss costs order and time, never work. */
 export class NodeMemory {
   /** The account of the last turn, by type. */
   readonly served = new Map<string, number>();
   /** The types of leases that the database knows. */
   readonly leaseTypes = new Set<string>();
-  /** Those of which, when they were counted last, far fewer leases were held than may be. */
+  /** The types that held far fewer leases than their limit at the last count. */
   readonly farTypes = new Set<string>();
   readonly queueStarts: QueueStarts;
   readonly laneStarts = new LaneStarts();

@@ -11,10 +11,10 @@ import { makeAccount } from "./accounts.ts";
 import { onlyPostgres, statement } from "./statement.ts";
 import { all, get, run, send, type StoreUseCases, type UseCase } from "./use-case.ts";
 
-// Nobody else may add a request until this batch has ended: otherwise two that count at once both find room.
+// Other batches add requests only after this one has ended: otherwise two concurrent counts both find space for one more.
 const LOCK_REQUESTS = onlyPostgres(`LOCK TABLE access_requests IN SHARE ROW EXCLUSIVE MODE`);
 
-/** Counts no further than necessary. */
+/** Counts waiting requests, up to the limit. */
 export const COUNT_PENDING_REQUESTS = statement(`
   SELECT count(*) AS pending FROM (SELECT 1 FROM access_requests WHERE decision IS NULL LIMIT @max) AS p`);
 

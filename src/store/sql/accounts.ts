@@ -23,7 +23,7 @@ export const LIMIT_COLUMNS = `
 const VALUES = `@login, @webhookSecret, @createdAt) ON CONFLICT (login) DO NOTHING RETURNING seq`;
 
 const INSERT_ACCOUNT = eachDialect({
-  // A daemon remembers things of an erased account, which must not come to another one: no seq is given twice.
+  // Daemons keep facts of an erased account in memory by its seq, so a seq is never used twice.
   sqlite: `
     INSERT INTO accounts (seq, login, webhook_secret, created_at)
     VALUES (1 + max(
@@ -35,7 +35,7 @@ const INSERT_ACCOUNT = eachDialect({
 
 const SELECT_SEQ = statement(`SELECT seq FROM accounts WHERE login = @login`);
 
-/** Lets nobody else change the account, or count what belongs to it, until the batch has ended. */
+/** Locks the account: until the batch ends, no other batch changes it or counts its rows. */
 const LOCK_ACCOUNT = statement(`SELECT seq FROM accounts WHERE login = @login FOR NO KEY UPDATE`);
 
 const INSERT_KEY = statement(`

@@ -16,8 +16,8 @@ const listEntries = (filter: string): string => `
 
 const OF_ACTION = `AND action = @action`;
 const SINCE = `AND at >= @since`;
-// The clock may have been set: the first entry is looked for among all since that time. Without it a list that ends
-// before its limit would go through the whole table.
+// The clock may have been set, so the first entry since that time is searched by time. Without this bound a list with
+// few entries would read the whole table.
 const FROM_FIRST = `AND seq >= (SELECT min(seq) FROM audit INDEXED BY audit_by_age WHERE at >= @since)`;
 
 function listSince(filter: string) {
@@ -27,7 +27,7 @@ function listSince(filter: string) {
   });
 }
 
-/** A list by what is asked for: each goes by an index. */
+/** The statement of each filter: every one uses an index. */
 export const LIST_ENTRIES = {
   all: statement(listEntries("")),
   ofAction: statement(listEntries(OF_ACTION)),
@@ -35,7 +35,7 @@ export const LIST_ENTRIES = {
   ofActionSince: listSince(OF_ACTION),
 };
 
-/** Up to @max entries from before a time, or beyond a number: one that is not old enough keeps back those after it. */
+/** Up to @max entries, oldest first, from before a time or beyond a count. The first younger entry ends the list. */
 export const ERASE_OLDEST = statement(`
   WITH oldest AS MATERIALIZED (SELECT seq, at FROM audit ORDER BY seq LIMIT @max),
     first_kept AS (

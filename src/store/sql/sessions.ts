@@ -6,15 +6,15 @@ import { lookUp, onlyPostgres, statement } from "./statement.ts";
 import { touch, touchOf } from "./touches.ts";
 import { run, send, type StoreUseCases, type UseCase } from "./use-case.ts";
 
-// The operator's sessions have no row of their own to lock, and are few: whoever else opens a session meanwhile waits.
+// The operator's sessions have no row to lock, and are few: the lock makes every other new session wait.
 const LOCK_SESSIONS = onlyPostgres(`LOCK TABLE sessions IN SHARE ROW EXCLUSIVE MODE`);
 
 const INSERT_OPERATOR_SESSION = statement(`
   INSERT INTO sessions (hash, key_seq, created_at, last_seen_at)
   VALUES (@hash, NULL, @createdAt, @createdAt)`);
 
-// The account is locked so that a disabling comes before this, or finds the session and ends it; the key so that its
-// sessions are counted one after the other.
+// Locking the account makes a concurrent disable run before this, or find the new session and end it. Locking the key
+// makes its sessions count one after the other.
 const INSERT_KEY_SESSION = statement(`
   INSERT INTO sessions (hash, key_seq, created_at, last_seen_at)
   SELECT @hash, k.seq, @createdAt, @createdAt

@@ -84,7 +84,7 @@ export interface LookUp<Row, Found> {
   readonly toFound: (row: Row) => Found;
 }
 
-/** What a look-up finds. */
+/** The result of a look-up. */
 export type FoundBy<Of> = Of extends LookUp<never, infer Found> ? Found : never;
 
 export function lookUp<Row, Found>(

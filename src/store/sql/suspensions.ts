@@ -5,11 +5,11 @@ import { eachDialect, onlyPostgres, statement, type Flag } from "./statement.ts"
 import { all, get, send, together, type StoreUseCases, type UseCase } from "./use-case.ts";
 import { countWork } from "./work-counts.ts";
 
-// Whoever takes the next number waits until this one is visible: so nobody who has read a change overlooks an earlier
-// one. Comes before the lock of an account's row, so that two of them do not wait for each other.
+// The next number is given only after this one is visible, so a reader of a change never misses an earlier change.
+// This lock comes before the lock of the account, so that two batches do not wait for each other.
 const LOCK_CHANGES = onlyPostgres(`LOCK TABLE hold_changes IN EXCLUSIVE MODE`);
 
-/** Leaves an account that is already as wished: then no change is noted. */
+/** Changes nothing, and records no change, if the account already has that state. */
 const CHANGE_ACCOUNT = statement(`
   UPDATE accounts SET disabled_at = @disabledAt
   WHERE login = @login AND (disabled_at IS NULL) = (@disabledAt::bigint IS NOT NULL)
@@ -23,7 +23,7 @@ const NOTE_CHANGE = eachDialect({
     ON CONFLICT (account_seq) DO UPDATE SET seq = excluded.seq`,
 });
 
-/** Ends the sessions of its active keys: those of revoked keys have ended already. */
+/** Ends the sessions of the account's active keys. A revoked key has no sessions. */
 export const END_ACCOUNT_SESSIONS = statement(`
   DELETE FROM sessions
   WHERE key_seq IN (
@@ -83,7 +83,7 @@ export const suspensionReads = {
   },
 } satisfies StoreUseCases;
 
-/** What is left to do of a suspended account. */
+/** The open work of a suspended account. */
 export function* findHeldWork({ accountId }: { readonly accountId: number }): UseCase<{
   queued: number;
   running: number;

@@ -7,7 +7,7 @@ import type { Statement, Values } from "./statement.ts";
  */
 export type UseCase<Result> = Generator<Request, Result, unknown>;
 
-/** What a use case yields: one statement, or use cases that PostgreSQL may run concurrently. */
+/** The value that a use case yields: one statement, or use cases that PostgreSQL may run concurrently. */
 export type Request = Call | readonly UseCase<unknown>[];
 
 export interface Call {

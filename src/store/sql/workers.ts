@@ -42,8 +42,8 @@ export const FIND_WORKER_HOLDER = lookUp<HolderRow, WorkerHolder>(
   }),
 );
 
-// Counts all held leases, once for the list: only operators ask for it. The last worker of a name is the one that is
-// active, or was the last to be.
+// Counts all held leases, once for the list: only operators ask for it. Of several workers with one
+// name the newest is listed.
 const selectWorkers = (heldLeases: string): string => `
   SELECT w.seq AS "workerId", w.name, w.last_four AS "lastFour", w.types_text AS "typesText",
     w.created_at AS "createdAt", w.last_seen_at AS "lastSeenAt", w.revoked_at AS "revokedAt",

@@ -1,7 +1,7 @@
 import { type Connection, sqlStateOf } from "./connection.ts";
 import type { Sql } from "./sql.ts";
 
-/** What became of transactions: of one whose COMMIT got no reply, and of the last ones after a failover. */
+/** The outcome of transactions: of a transaction whose COMMIT got no reply, and of the last ones after a failover. */
 
 /** A stripe of a node's life. Its row is locked by every batch that belongs to it. */
 export interface Stripe {
@@ -19,20 +19,19 @@ export interface LastCommits {
 /** A transaction whose outcome is unknown. */
 export interface Doubt {
   readonly xid: string;
-  /** Whether it was the last to lock its stripe, as it was found first; undefined before the first look. */
+  /** Whether it was the last to lock its stripe when this was read first; undefined before. */
   isLocker?: boolean;
 }
 
-/** This life of the node is over: its stripes are no longer its own, so nothing of it is written any more. */
+/** This life of the node is over: it has lost its stripes and can commit nothing more. */
 export class Fenced extends Error {
   override readonly name = "Fenced" as const;
 }
 
-// The stripe's row is locked by every batch: a later one waits until this transaction has ended, whatever became
-// of its connection. Locking writes no new version of the row. The id is read here, because after the COMMIT was
-// sent it is too late. That the COMMIT waits for the disk, and for standbys, is said of this transaction by itself: a
-// pooler that hands connections out by transaction may have given it one whose session was told otherwise. How long it
-// waits for a row is said here too.
+// Every batch locks the stripe's row, so a later batch waits until this transaction has ended, even if its connection is
+// lost. Locking writes no new version of the row. The id is read now, because it cannot be read after the COMMIT was sent.
+// The transaction sets synchronous_commit and lock_timeout itself: a pooler may give it a connection whose session has
+// other settings.
 const FENCE = `
   SELECT pg_current_xact_id()::text AS xid, set_config('lock_timeout', $3, true), set_config('synchronous_commit',
     CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)
@@ -49,8 +48,8 @@ export function fence(
 
 const FIND_NODE = `SELECT 1 FROM nodes WHERE seq = $1`;
 
-// A server that was promoted before it had got the transaction may not have come to its id yet, and would refuse to give
-// its status. The status of a transaction from long ago is not kept. `locker` is the lower half of an id.
+// A promoted standby that lacks the transaction may not have reached its id yet, and then refuses to return the status.
+// The status of an old transaction is not kept. `locker` is the lower half of an id.
 const FIND_COMMITS = `
   SELECT a.xid, s.xmax::text AS locker, CASE WHEN a.xid::xid8 < pg_snapshot_xmax(pg_current_snapshot())
     THEN coalesce(pg_xact_status(a.xid::xid8), 'too old') END AS status
@@ -59,7 +58,7 @@ const FIND_COMMITS = `
 
 interface FoundCommit {
   readonly xid: string;
-  /** Null if the server has not come to this id yet. */
+  /** Null if the server has not reached this id yet. */
   readonly status: string | null;
   /** Null if the stripe was taken away. */
   readonly locker: string | null;
@@ -69,16 +68,15 @@ function findCommits(sql: Sql, nodeSeq: number, commits: ReadonlyMap<number, str
   return sql.all<FoundCommit>(FIND_COMMITS, [nodeSeq, [...commits.keys()], [...commits.values()]]);
 }
 
-/** How much later than the transaction the stripe was locked last: 0 if by itself, or if the row does not tell. */
+/** The distance in ids to the last lock of the stripe: 0 if this transaction was the last, or if the row has no lock. */
 function lockedAfter({ xid, locker }: FoundCommit): bigint {
   const isKnown = locker !== null && locker !== "0";
   return isKnown ? BigInt.asIntN(32, BigInt(locker) - BigInt(xid)) : 0n;
 }
 
 /**
- * True if the server lacks one of these transactions: a standby was promoted that had not got it yet. A server that has
- * lost a transaction gives its id to another one, which may have committed. But it has then lost, too, that the stripe
- * was locked so late.
+ * True if the server lacks one of these transactions, because a standby was promoted without it. Such a server gives the
+ * id to another transaction, which may have committed. But the stripe's row then shows an earlier last lock.
  */
 export async function hasLostCommits(
   sql: Sql,
@@ -98,9 +96,9 @@ export async function hasLostCommits(
 const SETTLE_LOCK_MS = 4000;
 
 /**
- * Finds out whether a transaction of this stripe has committed. A server that crashed gives the ids of those transactions
- * again that had not reached its disk, so one that committed may be another node's. But what the last lock of the row left
- * in it is on disk when its transaction is. Rejects with {@link Fenced} if it has not, and the stripe was taken away.
+ * Returns whether a transaction of this stripe has committed. After a crash the server reuses the ids of transactions that
+ * had not reached its disk, so a committed id may belong to another node. But the stripe's row is on disk with the
+ * transaction that locked it last. Rejects with {@link Fenced} if it has not committed and the stripe was taken away.
  */
 export async function hasCommitted(
   connection: Connection,
@@ -110,7 +108,7 @@ export async function hasCommitted(
   const find = async (): Promise<FoundCommit | undefined> =>
     (await findCommits(connection, stripe.nodeSeq, new Map([[stripe.stripe, doubt.xid]])))[0];
   if (doubt.isLocker === undefined) {
-    // To be found before the row is locked again.
+    // Read before the row is locked again.
     const found = await find();
     doubt.isLocker = found === undefined || lockedAfter(found) === 0n;
   }
@@ -120,7 +118,7 @@ export async function hasCommitted(
     const own = await fence(connection, stripe, SETTLE_LOCK_MS);
     const found = await find();
     await connection.command("COMMIT");
-    // Who takes the stripe away locks the row too, after the transaction: then only its status is left to go by.
+    // A node that took the stripe away has locked the row since: then only the status decides.
     if (found?.status === "committed" && (own === undefined || doubt.isLocker)) return true;
     if (own === undefined) throw new Fenced();
     return false;
