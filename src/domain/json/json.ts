@@ -13,7 +13,7 @@ declare global {
 export const JSON_DEPTH_MAX = 64;
 
 /** A parsed document. Numbers that a double would change are `JSON.rawJSON` objects in `value`. */
-export type JsonDocument = { readonly kind: "json"; readonly value: unknown };
+type JsonDocument = { readonly kind: "json"; readonly value: unknown };
 
 const LINE_FEED = 0x0a;
 
@@ -26,8 +26,8 @@ export interface JsonReading {
   /** False when no number is given back to anybody: each is a double then. */
   readonly keepsDigits?: boolean;
   /**
-   * How many objects deep it is opened, see {@link JsonBuild}: for documents whose deeper values are only given back.
-   * All unless given.
+   * How many objects deep values are made, also in the lists that are there. Deeper values, and lists in such lists,
+   * become {@link JsonText}: they are only given back. All are made unless given.
    */
   readonly opens?: number;
 }
@@ -42,7 +42,8 @@ export function parseJsonBytes(
 ): JsonDocument | Fault {
   const compact = compactJson(bytes, depthMax);
   if (compact.kind === "fault") return compact;
-  return { kind: "json", value: buildJson(compact.text, { keepsDigits, opens }) };
+  const opener = new Opener(compact.text, keepsDigits && HAS_RAW_JSON);
+  return { kind: "json", value: opener.value(opens) };
 }
 
 /**
@@ -113,27 +114,20 @@ function isRawJson(value: unknown): value is { readonly rawJSON: string } {
   return HAS_RAW_JSON && JSON.isRawJSON(value);
 }
 
-/** Builds values from compact JSON; their numbers keep every digit where a double would change some. */
-
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
-const MINUS = 0x2d;
-const ZERO = 0x30;
 const NINE = 0x39;
-const POINT = 0x2e;
 const ARRAY_OPEN = 0x5b;
 const ARRAY_CLOSE = 0x5d;
 const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
-const LETTER_F = 0x66;
-const LETTER_T = 0x74;
 
-// From so many units on, V8 keeps the whole text alive for a part of it, as long as somebody has the part.
+// From so many units on, V8 keeps the whole text alive for a part of it, as long as the part lives.
 const SLICE_LENGTH_MIN = 13;
 
-/** False in Node 20, where the library for workers runs too: there every number is a double. */
-export const HAS_RAW_JSON: boolean = "rawJSON" in JSON;
+// False in Node 20, where the library for workers runs too: there every number is a double.
+const HAS_RAW_JSON = "rawJSON" in JSON;
 
 /** A list or an object that was not opened: its JSON, written compactly. */
 export class JsonText {
@@ -144,45 +138,36 @@ export class JsonText {
   }
 }
 
-/** Options for building a value from a text. */
-export interface JsonBuild {
-  /** False: every number is a double. */
-  readonly keepsDigits: boolean;
-  /**
-   * Down to so many objects deep, values are made, also in the lists that are there. Deeper values, and lists in such
-   * lists, become {@link JsonText}.
-   */
-  readonly opens: number;
-}
-
 /** A longer list tells only its length: nobody takes as many values from outside one by one. */
-export const OPENED_ITEMS_MAX = 10_000;
+const OPENED_ITEMS_MAX = 10_000;
 
 /**
- * Builds the value of a text that json-compact.ts has written. It recurses as deep as the text, and each character
- * costs the same wherever it is.
+ * Makes the value of compact JSON down to a number of objects, without checking anything again. `JSON.parse` makes no
+ * object of it: up to V8 14.6 it takes an escaped name for another that it has seen.
  */
-export function buildJson(text: string, build: JsonBuild): unknown {
-  return new Builder(text, build).value(build.opens);
-}
-
-/** Every text here is certain to be compact JSON, so nothing is checked again. */
-class Builder {
+class Opener {
   readonly #text: string;
   readonly #keepsDigits: boolean;
   #at = 0;
 
-  constructor(text: string, { keepsDigits }: JsonBuild) {
+  constructor(text: string, keepsDigits: boolean) {
     this.#text = text;
-    this.#keepsDigits = keepsDigits && HAS_RAW_JSON;
+    this.#keepsDigits = keepsDigits;
   }
 
   value(opens: number): unknown {
-    const unit = this.#text.charCodeAt(this.#at);
+    const start = this.#at;
+    const unit = this.#text.charCodeAt(start);
     if (unit === QUOTE) return this.#string();
-    if (unit === ARRAY_OPEN) return opens === 0 ? this.#unopened() : this.#array(opens);
-    if (unit === OBJECT_OPEN) return opens === 0 ? this.#unopened() : this.#object(opens);
-    return unit === MINUS || isDigit(unit) ? this.#number() : this.#word(unit);
+    if (unit === ARRAY_OPEN && opens > 0) return this.#array(opens);
+    if (unit === OBJECT_OPEN && opens > 0) return this.#object(opens);
+    this.#at = valueEnd(this.#text, start);
+    const source = this.#text.slice(start, this.#at);
+    if (unit === ARRAY_OPEN || unit === OBJECT_OPEN) return new JsonText(source);
+    if (unit > NINE) return JSON.parse(source);
+    const value = Number(source);
+    const isChanged = this.#keepsDigits && !SAFE.test(source) && String(value) !== source;
+    return isChanged ? JSON.rawJSON(source) : value;
   }
 
   #array(opens: number): unknown[] {
@@ -192,16 +177,12 @@ class Builder {
     const isBounded = opens !== Infinity;
     let count = 0;
     do {
-      count++;
-      if (isBounded && count > OPENED_ITEMS_MAX) this.#at = valueEnd(this.#text, this.#at);
-      else values.push(isBounded && this.#isList() ? this.#unopened() : this.value(opens));
+      const isList = this.#text.charCodeAt(this.#at) === ARRAY_OPEN;
+      if (isBounded && ++count > OPENED_ITEMS_MAX) this.#at = valueEnd(this.#text, this.#at);
+      else values.push(this.value(isBounded && isList ? 0 : opens));
     } while (this.#isFollowed());
-    values.length = count;
+    if (isBounded) values.length = count;
     return values;
-  }
-
-  #isList(): boolean {
-    return this.#text.charCodeAt(this.#at) === ARRAY_OPEN;
   }
 
   #object(opens: number): object {
@@ -229,13 +210,6 @@ class Builder {
     return this.#text.charCodeAt(this.#at++) === COMMA;
   }
 
-  /** Steps over a value without making it. */
-  #unopened(): JsonText {
-    const start = this.#at;
-    this.#at = valueEnd(this.#text, start);
-    return new JsonText(this.#text.slice(start, this.#at));
-  }
-
   #string(): string {
     const start = this.#at;
     const end = stringEnd(this.#text, start);
@@ -245,19 +219,6 @@ class Builder {
     // The platform's parser knows what escapes mean, and what it returns is no slice.
     return JSON.parse(this.#text.slice(start, this.#at)) as string;
   }
-
-  #number(): unknown {
-    const start = this.#at;
-    this.#at = numberEnd(this.#text, start);
-    const source = this.#text.slice(start, this.#at);
-    const isKept = this.#keepsDigits && isChanged(this.#text, start, this.#at);
-    return isKept ? JSON.rawJSON(source) : Number(source);
-  }
-
-  #word(unit: number): boolean | null {
-    this.#at = valueEnd(this.#text, this.#at);
-    return unit === LETTER_F ? false : unit === LETTER_T ? true : null;
-  }
 }
 
 function setMember(members: Record<string, unknown>, name: string, value: unknown): void {
@@ -265,6 +226,9 @@ function setMember(members: Record<string, unknown>, name: string, value: unknow
   // An assignment would make it the prototype.
   else Object.defineProperty(members, name, { value, ...ORDINARY });
 }
+
+// A double gives these back, and most numbers are such.
+const SAFE = /^[1-9]\d{0,14}$/;
 
 const ORDINARY = { configurable: true, enumerable: true, writable: true };
 
@@ -286,8 +250,14 @@ function valueEnd(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === QUOTE) return stringEnd(text, start) + 1;
   if (first === ARRAY_OPEN || first === OBJECT_OPEN) return bracketEnd(text, start);
-  if (first === MINUS || isDigit(first)) return numberEnd(text, start);
-  return start + (first === LETTER_F ? "false" : "true").length;
+  let end = start + 1;
+  // A number, true, false or null: up to a comma, a closing bracket or the end.
+  while (!isEnd(text.charCodeAt(end))) end++;
+  return end;
+}
+
+function isEnd(unit: number): boolean {
+  return unit === COMMA || unit === ARRAY_CLOSE || unit === OBJECT_CLOSE || Number.isNaN(unit);
 }
 
 function bracketEnd(text: string, start: number): number {
@@ -312,51 +282,6 @@ function stringEnd(text: string, start: number): number {
     if (unit === BACKSLASH) i++;
   }
   return i;
-}
-
-/** The end of the characters that a number may have. */
-function numberEnd(text: string, start: number): number {
-  let i = start + 1;
-  while (isNumberUnit(text.charCodeAt(i))) i++;
-  return i;
-}
-
-function isNumberUnit(unit: number): boolean {
-  if (isDigit(unit) || unit === POINT || unit === MINUS) return true;
-  // "+", "e" and "E".
-  return unit === 0x2b || unit === 0x65 || unit === 0x45;
-}
-
-function isDigit(unit: number): boolean {
-  return unit >= ZERO && unit <= NINE;
-}
-
-// With up to so many digits, a double gives back the digits that it was made from.
-const SAFE_LENGTH = 15;
-// The longest text of a double: -0.0000012345678901234567.
-const DOUBLE_LENGTH_MAX = 25;
-
-function isChanged(text: string, start: number, end: number): boolean {
-  const length = end - start;
-  if (length > DOUBLE_LENGTH_MAX) return true;
-  if (length <= SAFE_LENGTH && isPlain(text, start, end)) return false;
-  const source = text.slice(start, end);
-  return String(Number(source)) !== source;
-}
-
-/** True for digits without a zero that would be dropped, like most numbers: their double need not be tried. */
-function isPlain(text: string, start: number, end: number): boolean {
-  const first = text.charCodeAt(start) === MINUS ? start + 1 : start;
-  let hasPoint = false;
-  for (let i = first; i < end; i++) {
-    const unit = text.charCodeAt(i);
-    if (unit === POINT) hasPoint = true;
-    else if (!isDigit(unit)) return false;
-  }
-  if (hasPoint && text.charCodeAt(end - 1) === ZERO) return false;
-  if (text.charCodeAt(first) !== ZERO) return true;
-  // A very small fraction may be written with an exponent, and minus zero loses its sign.
-  return hasPoint ? !text.startsWith("0.000000", first) : first === start;
 }
 
 /** Work by name. Each is a function of plain data alone, whose arguments and result can be copied to another thread. */
