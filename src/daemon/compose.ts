@@ -95,7 +95,6 @@ interface Opened extends DaemonOptions, Pick<EngineParts, "authorities"> {
   readonly certificate: () => TlsMaterial | null;
 }
 
-/** The parts behind the server. */
 export interface Composed extends Pick<MadeEngine, "engine" | "reloadTypes"> {
   readonly api: Api;
   readonly events: EventSender;
@@ -286,7 +285,6 @@ function newBoard(
   });
 }
 
-/** Looks at the work of the types that are meant. */
 function typeLook(
   { inForce, clock, store, engine }: ApiParts,
   {
@@ -316,7 +314,6 @@ function ownHeaders({ dev }: ApiParts): ResponseHeaders {
   return dev === null ? {} : { "x-postbackd-mode": "dev" };
 }
 
-/** The calls that operations make to the engine. */
 function engineCalls({ engine, waiters, observer }: ApiParts) {
   return {
     posted: observer?.post,
@@ -363,7 +360,6 @@ function callLimits({ config: { limits } }: ApiParts, limiter: NewLimiter) {
 
 type Guards = ReturnType<typeof newGuards>;
 
-/** Everything that decides who may call. */
 function newGuards(
   { config, inForce, clock, log, store, dev }: ApiParts,
   { usage, limiter }: { readonly usage: Usage; readonly limiter: NewLimiter },

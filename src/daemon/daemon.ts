@@ -34,7 +34,6 @@ export { TlsFileError } from "../deliver/trust.ts";
 export { ListenError } from "../http/server/listen.ts";
 export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 
-/** A running daemon. */
 export interface Daemon {
   readonly url: string;
   readonly port: number;
@@ -70,7 +69,6 @@ export interface Daemon {
   stop(drain?: DrainLimit): Promise<void>;
 }
 
-/** How long a stop waits for work under way, and by which clock. */
 export interface DrainLimit {
   readonly ms: number;
   readonly clock: Clock;
@@ -106,7 +104,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
-/** Files, read before anything is locked or made. */
 interface Opened {
   readonly tls: TlsMaterial | null;
   readonly authorities: readonly string[];
@@ -185,7 +182,6 @@ function forDevelopment(options: DaemonOptions): DaemonOptions {
   return { ...options, config: { ...config, ...without } };
 }
 
-/** Everybody who is told what the daemon does, as one. */
 function observersOf({ observer, clock, log }: DaemonOptions) {
   const [meter, receivers] = [new Meter(), new ReceiverWatch(clock)];
   const all = [meter, receivers, ...(observer === undefined ? [] : [observer])];
@@ -225,7 +221,6 @@ function startEvent(time: number): OperatorEvent {
 
 interface Parts extends Omit<Composed, "reloadTypes"> {
   readonly store: Store;
-  /** Configured ones, by name. */
   readonly types: readonly string[];
   readonly clock: Clock;
   readonly server: HttpServer;

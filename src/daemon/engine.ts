@@ -34,11 +34,8 @@ export interface EngineParts {
   /** Those of `webhooks.ca`, as PEM. */
   readonly authorities: readonly string[];
   readonly parser: Pick<Parser, "results">;
-  /** A task has completed or failed, and that is on disk. */
   readonly taskEnded: (id: string) => void;
-  /** The ids of the tasks whose end somebody waits for. */
   readonly awaited: () => Iterable<string>;
-  /** These accounts are disabled. */
   readonly accountsDisabled: (accountIds: ReadonlySet<number>) => void;
   readonly commandHost?: CommandLine;
   readonly dev?: DevMode | undefined;

@@ -9,7 +9,6 @@ import type { HttpServer } from "../http/server/server.ts";
 import { certificateFacts, readTlsFiles, type TlsMaterial, warnOfValidity } from "../ops/check.ts";
 import type { Database } from "../ops/database.ts";
 
-/** Sets the level of the log. */
 export type SetLevel = (level: Config["log"]["level"]) => void;
 
 export interface ReloadParts {
@@ -148,7 +147,6 @@ export function takenOver(now: Config, next: Config, { isTlsServed }: TlsOutcome
   });
 }
 
-/** True where the certificate of the next configuration is served. */
 interface TlsOutcome {
   readonly isTlsServed: boolean;
 }

@@ -84,14 +84,12 @@ function shownBackups(state: BackupState | null): SystemFacts["backups"] {
   };
 }
 
-/** The facts that operations need from the configuration. */
 export function configFacts({
   config,
   inForce,
   parser,
   urlPolicy,
 }: Pick<SystemParts, "inForce"> & {
-  /** Of the start. */
   readonly config: Config;
   readonly parser: Pick<Parser, "bodies">;
   readonly urlPolicy: () => UrlPolicy;

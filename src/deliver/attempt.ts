@@ -66,7 +66,6 @@ export class OpenAttempt {
     this.#whenCut = listener;
   }
 
-  /** Milliseconds until the deadline. */
   get leftMs(): number {
     return Math.max(0, this.#deadlineAt - this.#clock.monotonic());
   }

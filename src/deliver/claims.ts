@@ -93,7 +93,6 @@ export class Claims {
     return this.#prefetched.takeAll((lane) => this.#deps.queue.isClosed(lane));
   }
 
-  /** Takes out all that was prefetched. */
   takeAll(): readonly OwnAttempt[] {
     return this.#prefetched.takeAll(() => true);
   }

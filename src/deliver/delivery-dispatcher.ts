@@ -33,7 +33,6 @@ import { isRejected, persist, type PersistDeps } from "./persist.ts";
 import type { AttemptClass, SlotLimits } from "./slots.ts";
 import { TimeShifts } from "./time-shifts.ts";
 
-/** The part of the store that this dispatcher uses. */
 export type DeliveryQueue = Pick<
   Store,
   | "claimAttempts"
@@ -174,7 +173,6 @@ export class DeliveryDispatcher implements Part {
     this.#takeBack();
   }
 
-  /** How much is scheduled and in flight. */
   get gauge(): LaneGauge {
     return this.#queue.gauge;
   }

@@ -48,17 +48,14 @@ const ANSWER_FAILURES: ReadonlyMap<string, string> = new Map([
   ["HPE_HEADER_OVERFLOW", "answer's headers are too large"],
 ]);
 
-/** Why no TCP connection came about. */
 export function connectFailure(error: unknown): string {
   return CONNECT_FAILURES.get(codeOf(error) ?? "") ?? "connection failed";
 }
 
-/** Why a TCP connection did not become a TLS one. */
 export function tlsFailure(error: unknown): string {
   return TLS_FAILURES.get(codeOf(error) ?? "") ?? "TLS handshake failed";
 }
 
-/** Why an open connection brought no answer. */
 export function answerFailure(error: unknown): string {
   const code = codeOf(error) ?? "";
   // llhttp's codes begin with HPE_, OpenSSL's with ERR_SSL_: an alert after the handshake, say.

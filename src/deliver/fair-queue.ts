@@ -100,7 +100,6 @@ export class FairQueue {
     this.#place(queue);
   }
 
-  /** Notes what a lane has scheduled. */
   note({ freshDueAt, retryDueAt, ...ref }: Lane): void {
     if (freshDueAt !== null) this.noteDue(ref, "fresh", freshDueAt);
     if (retryDueAt !== null) this.noteDue(ref, "retries", retryDueAt);

@@ -163,7 +163,6 @@ export class Sender {
     return { kind: "end", result: attempt.failed(error) };
   }
 
-  /** Turns an open socket into a connection, over TLS where the target wants it. */
   async #secure(
     socket: Socket,
     via: {

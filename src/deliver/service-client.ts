@@ -33,7 +33,6 @@ export type ServiceAnswer =
   /** `signal` was aborted first. */
   | { readonly kind: "aborted" };
 
-/** One GET. */
 interface ServiceGet {
   /** By lower-case name. The client adds Host, Content-Length, Connection and Accept-Encoding itself. */
   readonly headers: Readonly<Record<string, string>>;
@@ -43,7 +42,6 @@ interface ServiceGet {
   readonly signal: AbortSignal;
 }
 
-/** One POST. */
 export interface ServicePost extends ServiceGet {
   readonly body: string | Uint8Array;
 }

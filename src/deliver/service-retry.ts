@@ -1,7 +1,6 @@
 const FIRST_WAIT_MS = 250;
 const WAIT_MS_MAX = 30_000;
 
-/** The facts that decide the wait before the next request to a service. */
 interface ServiceFailure {
   /** How many requests have failed so far, this one included. */
   readonly failures: number;

@@ -41,7 +41,6 @@ export interface Load {
   readonly bytes: number;
 }
 
-/** A load that is counted up and down. */
 export class LoadSum implements Load {
   fresh = 0;
   retries = 0;

@@ -11,7 +11,6 @@ export interface AccountMakerParts {
   readonly clock: Clock;
 }
 
-/** An account, as only its maker knows it. */
 export interface MadeAccount {
   readonly login: string;
   readonly key: string;

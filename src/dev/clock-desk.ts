@@ -53,7 +53,6 @@ export class ClockDesk implements DevClockDesk {
     return this.#parts.clock.now();
   }
 
-  /** The next things that fall due. */
   next(max: number): readonly DueItem[] {
     const { clock, steady, due, notes } = this.#parts;
     const stored = due.list({ now: clock.now(), steady: steady.steady(), max });
@@ -70,7 +69,6 @@ export class ClockDesk implements DevClockDesk {
     this.#events.push(event);
   }
 
-  /** Forgets what happened since the last advance. */
   clear(): void {
     if (this.#modeAfter === null) this.#events = [];
   }
@@ -173,7 +171,6 @@ export class DueNotes {
     return delivery === null ? () => {} : this.note({ what, ...delivery }, ms);
   }
 
-  /** All that is still to come. */
   list(): readonly DueItem[] {
     const now = this.#clock.now();
     return [...this.#items].filter(({ at }) => at > now);

@@ -80,7 +80,6 @@ export class DevClock implements Clock {
     this.#fire((timer) => timer.kind === "tick" || timer.dueAt <= this.#monotonic);
   }
 
-  /** Ends all timers. */
   close(): void {
     this.#timers.length = 0;
     this.#arm();

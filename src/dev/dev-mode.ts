@@ -17,7 +17,6 @@ import { SampleSender } from "./sample-sender.ts";
 import { watchedStore } from "./store-watch.ts";
 import { WorkWatch } from "./work-watch.ts";
 
-/** The parts of the daemon that operations for development work with. */
 export interface DevParts {
   readonly store: Store;
   readonly clock: SteadyClock;
@@ -100,7 +99,6 @@ export class DevMode {
     return { ...systemClock, now: () => shown.now() };
   }
 
-  /** Makes what the operations work with. */
   open(parts: DevParts): DevDesk {
     const { store, clock: steady, due } = parts;
     const [work, attempts, notes] = [this.#work, this.#attempts, this.#notes];

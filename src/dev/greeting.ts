@@ -4,7 +4,6 @@ import { Socket } from "node:net";
 import { type AllowList, parseAllowList } from "../domain/address/allow-list.ts";
 import { judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";
 
-/** The part of the ready line that a greeting shows. */
 export interface Greeted {
   readonly url: string;
   readonly account: string;

@@ -29,7 +29,6 @@ interface Sending {
 
 type Share = Exclude<keyof Faults, "delayMs">;
 
-/** The faults of deliveries that were ordered. */
 export class OrderedFaults implements DevFaultDesk {
   readonly #clock: Clock;
   readonly #notes: DueNotes;
@@ -59,7 +58,6 @@ export class OrderedFaults implements DevFaultDesk {
     this.#interrupted.clear();
   }
 
-  /** The same sender, with the faults. */
   sender(sender: AttemptSender): AttemptSender {
     let stopped = new AbortController();
     return {

@@ -5,7 +5,6 @@ import type { RunOptions, RunOutcome, RunRequest, Runner } from "../run/runner.t
 import type { DueNotes } from "./clock-desk.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
-/** A type of tasks, as far as its runs by a rule go by it. */
 export interface RuledType {
   readonly name: string;
   readonly timeoutMs: number;

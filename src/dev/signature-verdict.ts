@@ -16,7 +16,6 @@ export interface JudgeParts {
   readonly samples: Pick<SampleSender, "loginOf">;
 }
 
-/** A request's word about itself, and whether its signature bears that out. */
 export type Judgement = Pick<InboxMessage, "taskId" | "kind" | "attempt" | "signature">;
 
 /**
@@ -32,7 +31,6 @@ export async function judge(request: InboxRequest, parts: JudgeParts): Promise<J
   };
 }
 
-/** All values of a header. */
 export function valuesOf(
   { headers }: Pick<InboxRequest, "headers">,
   name: string,

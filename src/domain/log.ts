@@ -1,10 +1,8 @@
 /** Facts of a log line. Never a key, a secret, a token or the query string of a webhook URL. */
 export type LogFacts = Readonly<Record<string, unknown>>;
 
-/** The levels of the lines that are kept. */
 export const LOG_LINE_LEVELS = ["info", "warn", "error"] as const;
 
-/** A line of the log, as people read it. */
 export interface LogLine {
   readonly time: string;
   readonly level: (typeof LOG_LINE_LEVELS)[number];
@@ -47,7 +45,6 @@ export function guarded(logger: Logger): Logger {
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** The progress of a part of long work. */
 export interface WorkProgress {
   /** Names the part by what is counted, such as `tasks` or `MiB copied`. */
   readonly part: string;

@@ -41,21 +41,18 @@ export interface ObservedRefusal {
   readonly reason: "full" | "busy" | "unreachable" | "failed" | "unknown";
 }
 
-/** Tasks that were taken in. */
 export interface ObservedPost {
   /** By their type, which is a configured one. */
   readonly accepted: ReadonlyMap<string, number>;
   readonly refused: number;
 }
 
-/** A run that was begun, here or by a worker. */
 export interface ObservedStart {
   readonly type: string;
   /** Since the task could start; never negative. */
   readonly waitedMs: number;
 }
 
-/** A task that ended. */
 export interface ObservedEnd {
   /** Null where it is not known. */
   readonly type: string | null;
@@ -74,7 +71,6 @@ export interface ObservedRun {
   readonly ms: number | null;
 }
 
-/** An attempt of a delivery that came to an end. */
 export interface ObservedAttempt {
   readonly kind: DeliveryKind;
   readonly host: string;
@@ -99,7 +95,6 @@ export const WAITING_COUNTED_MAX = 10_000;
 
 export interface QueueGauge {
   readonly type: string;
-  /** Tasks that may start now. */
   readonly waiting: number;
   /** True when more wait than were counted. */
   readonly isMoreWaiting: boolean;

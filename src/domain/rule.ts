@@ -88,7 +88,6 @@ export function rawOf({ form }: Pick<Rule<unknown>, "form">, text: string): unkn
   return text.split(",").flatMap((item) => (item.trim() === "" ? [] : [item.trim()]));
 }
 
-/** A whole number within both bounds. */
 export function integerBetween(min: number, max: number): Rule<number, number> {
   return rule({
     takes: `a whole number from ${min} to ${max}`,
@@ -100,7 +99,6 @@ export function integerBetween(min: number, max: number): Rule<number, number> {
   });
 }
 
-/** A number within both bounds, whole or not. */
 export function numberBetween(min: number, max: number): Rule<number, number> {
   return rule({
     takes: `a number from ${min} to ${max}`,
@@ -111,7 +109,6 @@ export function numberBetween(min: number, max: number): Rule<number, number> {
   });
 }
 
-/** `true` or `false`. */
 export const TRUTH: Rule<boolean, boolean> = rule({
   takes: "true or false",
   hint: "true|false",
@@ -151,7 +148,6 @@ export function plainLines(lengthMax: number): Rule<string, string> {
   });
 }
 
-/** One of a few words. */
 export function oneOf<const Word extends string>(words: readonly Word[]): Rule<Word, Word> {
   return rule({
     takes: `one of ${words.join(", ")}`,

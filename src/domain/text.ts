@@ -3,7 +3,6 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const CONTROLS = new RegExp(CONTROL, "g");
 const SHOWN_LENGTH_MAX = 64;
 
-/** True for text that has a control character: C0, DEL or C1. */
 export function hasControl(text: string): boolean {
   return CONTROL.test(text);
 }

@@ -30,7 +30,6 @@ export interface BackupKeeperDeps {
   readonly log: Logger;
 }
 
-/** How the scheduled backups go. */
 export interface BackupState {
   /** The newest that is there; null when there is none. */
   readonly newest: ScheduledCopy | null;
@@ -155,7 +154,6 @@ export class BackupKeeper {
   readonly #isHurried = (): boolean => this.#isDraining;
 }
 
-/** A copy that the schedule made. */
 export interface ScheduledCopy {
   readonly file: string;
   readonly createdAt: number;

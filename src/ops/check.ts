@@ -189,7 +189,6 @@ export function readWebhookAuthorities({
   return ca === null ? [] : readAuthorities({ path: ca, name: "webhooks.ca" });
 }
 
-/** Logs that a certificate is not valid at this moment. Clients will refuse it, so somebody will look. */
 export function warnOfValidity(
   material: TlsMaterial,
   { now, log }: { readonly now: number; readonly log: Logger },
@@ -198,7 +197,6 @@ export function warnOfValidity(
   for (const fault of validityFaults(material, now)) log.warn(facts, fault);
 }
 
-/** The facts of a certificate for the log. */
 export function certificateFacts({ subject, names, validFrom, validTo }: TlsMaterial) {
   return { subject, names, validFrom: toText(validFrom), expires: toText(validTo) };
 }
@@ -331,7 +329,6 @@ export function fitConnections(
   return { ...config, limits: { ...limits, connections: most } };
 }
 
-/** The result of one check. */
 export interface Finding {
   /** The name of the check: `disk`. Several findings may have the same. */
   readonly check: string;

@@ -25,7 +25,6 @@ export interface ConditionBoardDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly cluster: Pick<Cluster, "holds">;
-  /** Finds the conditions of this moment. */
   readonly find: () => Promise<Looked>;
   /** Takes the deliveries that were given up: those that are some minutes old, or all. */
   readonly takeGivenUp: (when: "in time" | "at once") => GivenUp | null;
@@ -243,16 +242,12 @@ export interface ConditionParts {
   readonly watch: Pick<Watch, "warnings">;
   readonly backups: Pick<BackupKeeper, "state">;
   readonly database: Pick<Database, "sizes">;
-  /** Reads the work of the types that workers run. */
   readonly workerTypes: () => Promise<readonly TypeSample[]>;
   readonly receivers: Pick<ReceiverWatch, "failing">;
-  /** Accounts of which many requests are refused for their limits. */
   readonly floods: { accounts(): readonly string[] };
-  /** The peer that sends X-Forwarded-* and is not a trusted proxy; null if none does. */
   readonly proxies: { address(): string | null };
   /** The certificate that is served; null without one. */
   readonly certificate: () => Pick<TlsMaterial, "validFrom" | "validTo"> | null;
-  /** Why no task is accepted, except for a lack of disk space; null if tasks are accepted. */
   readonly fault: () => string | null;
   readonly shortage: () => Promise<string | null>;
   readonly store: Pick<Store, "listNodes">;
@@ -260,7 +255,6 @@ export interface ConditionParts {
   readonly nodes: () => number;
 }
 
-/** The result of one check. */
 export interface Looked {
   readonly conditions: readonly Condition[];
   /** The names of the conditions that could not be checked: they stay as they were. */

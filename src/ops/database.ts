@@ -41,7 +41,6 @@ export interface Database {
   migrate(): Promise<Migrated>;
   /** The name under which the daemon's commands run; to be asked for while it holds the lock and its store is open. */
   commandOwner(): string;
-  /** Watches the database while it is served, until it is closed. */
   watch(parts: WatchParts): Watch;
   /** The bytes that are free for more data; Infinity where that is a server's business. Throws when a disk is silent. */
   freeBytes(): number;

@@ -22,9 +22,7 @@ export interface EventSenderDeps {
   readonly urlPolicy: () => UrlPolicy;
   /** Waits before each retry, counted from the failure. */
   readonly retryAfterMs: readonly number[];
-  /** The name of this daemon. */
   readonly node: string;
-  /** Where events go, and what signs them. */
   readonly target: Config["events"];
 }
 
@@ -39,7 +37,6 @@ interface Pending {
   mayStand: boolean;
 }
 
-/** How an attempt ended, and the host that it went to. */
 type Attempted = Pick<AttemptResult, "outcome" | "httpStatus" | "error"> & {
   readonly host: string | null;
 };

@@ -85,7 +85,6 @@ export class Meter implements Required<Observer> {
     if (state !== "scheduled") this.#deliveries.add([kind, state]);
   }
 
-  /** The counts since the start. */
   families(): readonly Family[] {
     return [
       ...[this.#requests, this.#requestTimes],

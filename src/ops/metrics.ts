@@ -244,11 +244,9 @@ export interface StoreSampleParts {
   readonly log: Logger;
   readonly store: Pick<Store, "countWork" | "usedBytes">;
   readonly database: Pick<Database, "sizes">;
-  /** Looks at every configured type. */
   readonly types: () => Promise<readonly TypeSample[]>;
 }
 
-/** The work of a type. */
 export interface TypeSample {
   readonly name: string;
   readonly running: number;

@@ -165,7 +165,6 @@ export interface FileWatchDeps {
   readonly store: Pick<Store, "checkFile" | "fault" | "lookAtFile">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The database file. */
   readonly file: string;
 }
 
@@ -283,12 +282,10 @@ export class ServerWatch {
     void this.#look();
   }
 
-  /** The findings of the last look. */
   warnings(): readonly string[] {
     return this.#warnings.map(({ text }) => text);
   }
 
-  /** Stops watching. Safe to call twice. */
   close(): void {
     this.#timer?.cancel();
   }

@@ -7,7 +7,6 @@ import { RESULT_PARSES } from "../run/service-result.ts";
 
 /** The entry of the parser's thread: what may take long to parse is parsed here, and never holds up a request. */
 
-/** All work that the thread can be asked for, by name. */
 const PARSES = { ...BODY_PARSES, ...RESULT_PARSES };
 
 /** Orders to the thread: one after the other, each once the one before is answered. */

@@ -1,16 +1,12 @@
 import { isClaimFull } from "../domain/task/run.ts";
 
-/** A claim that was begun for a type. */
 export interface Claim {
-  /** How many tasks it asks for. */
   readonly max: number;
   /** How often its type had been woken when it began. */
   readonly wakes: number;
 }
 
-/** The result of a claim. */
 export interface Finding {
-  /** How many tasks of the type it brought. */
   readonly found: number;
   /** True when it may have stopped before the end of the queue although it brought less than it asked for. */
   readonly isCutShort: boolean;

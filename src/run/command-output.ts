@@ -103,7 +103,6 @@ function isJson(text: string): boolean {
     JSON.parse(text);
     return true;
   } catch {
-    // Not JSON: that is the answer.
     return false;
   }
 }

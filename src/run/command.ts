@@ -25,12 +25,10 @@ import {
   toRunInput,
 } from "./runner.ts";
 
-/** The operator's configuration of a command type, and the clock. */
 export interface CommandRunnerOptions extends RunBounds {
   readonly command: CommandLine;
   /** Variables on top of the daemon's, see {@link commandEnvironment}. */
   readonly env: Readonly<Record<string, string>>;
-  /** Absolute path of the folder the command runs in. */
   readonly cwd: string;
   /** The owner of the processes, for `endOrphans` after this process was killed; `endOrphans` says what it may be. */
   readonly owner: string;

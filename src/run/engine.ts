@@ -57,7 +57,6 @@ const EVERY_MINUTE = "0 * * * * *";
  * nothing that it did could be kept; in a cluster the node then joins again.
  */
 export class Engine {
-  /** Gives external workers their tasks and takes their results. */
   readonly desk: WorkerDesk;
   readonly #deps: EngineDeps;
   readonly #giveUp = new AbortController();
@@ -72,11 +71,9 @@ export class Engine {
   readonly #redeliverer: Loop;
   readonly #sweeper: Sweeper;
   readonly #traffic: Loop;
-  /** All parts that work by themselves. */
   readonly #parts: readonly Part[];
   readonly #health = new HealthRecord();
   readonly #others: OtherNodes;
-  /** End the notifications of other nodes. */
   readonly #unsubscribe: (() => void)[] = [];
   /**
    * False until the work of an earlier process is taken up, which could not be told from new work. Wakes are ignored
@@ -178,7 +175,6 @@ export class Engine {
     this.#tasks.takeTypes(types);
   }
 
-  /** Notes that tasks of these types are queued. */
   wake(types: ReadonlySet<string>): void {
     for (const type of types) this.#wakeType(type);
   }
@@ -205,12 +201,10 @@ export class Engine {
     return this.#progress.of(id);
   }
 
-  /** Returns a function with the progress of these running tasks, at whatever node it was reported. */
   findProgress(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
     return this.#progress.find(ids);
   }
 
-  /** Notes that these lanes have an attempt due now, a first one or a retry. */
   wakeDeliveries(lanes: readonly LaneRef[]): void {
     if (this.#isRecovered) this.#deliveries.wakeAny(lanes);
   }
@@ -220,17 +214,14 @@ export class Engine {
     if (!this.#isHalted) this.desk.clockWasSet(this.#deliveries.clockWasSet(byMs));
   }
 
-  /** How runs and deliveries went in the last minutes. */
   health(): ReturnType<HealthRecord["counts"]> {
     return this.#health.counts(this.#deps.clock.monotonic());
   }
 
-  /** The facts that this node shares with the others. */
   facts(): Omit<NodeFacts, "url"> {
     return { ...this.health(), running: this.#tasks.running(), sending: this.lanes.underWay };
   }
 
-  /** How many deliveries are scheduled and in flight now. */
   get lanes(): LaneGauge {
     return this.#deliveries.gauge;
   }
@@ -255,7 +246,6 @@ export class Engine {
     this.#drain();
   }
 
-  /** Settles when no work is in progress. */
   async quiet(): Promise<void> {
     await Promise.all(this.#parts.map((part) => part.quiet()));
   }

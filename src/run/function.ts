@@ -18,7 +18,6 @@ import {
   toRunResult,
 } from "./runner.ts";
 
-/** A function of the program that embeds the daemon, and the bounds of its runs. */
 interface FunctionRunnerOptions extends RunBounds {
   readonly run: TaskFunction;
   /** Called with everything that a function throws while its run lasts, stack and all: for a log, never for clients. */
@@ -193,7 +192,6 @@ function readText(read: () => unknown, lengthMax: number): string | null {
     const value = read();
     return typeof value === "string" && value.trim() !== "" ? cut(value, lengthMax) : null;
   } catch {
-    // The value has no text that can be shown.
     return null;
   }
 }

@@ -12,14 +12,12 @@ import {
 } from "./runner.ts";
 import { type ServiceParsing, parseServiceAnswer } from "./service-result.ts";
 
-/** The operator's configuration of an http type, and the clock. */
 export interface HttpRunnerOptions extends RunBounds {
   /** http or https, without user and password. Its query may be a secret. */
   readonly url: string;
   /** By lower-case name; they may be secrets. Of the runner's own headers they replace `user-agent` alone. */
   readonly headers: Readonly<Record<string, string>>;
   readonly parsing: Omit<ServiceParsing, "bytesMax">;
-  /** Notified of how each request went. */
   readonly watch?: Pick<ServiceWatch, "noteAnswer" | "noteFault">;
   /** From 0 to 1, without 1: spreads the waits of many runs. */
   readonly random?: () => number;
@@ -129,17 +127,14 @@ function timedOut(facts: AnswerFacts, timeoutMs: number): RunOutcome {
 
 /** The last answer of a service in one run, as `error.detail` shows it. */
 interface AnswerFacts {
-  /** Requests so far. */
   readonly attempts: number;
   /** Null where no answer came. */
   readonly http_status: number | null;
   /** Why no readable answer came; null where one did. */
   readonly error: string | null;
-  /** The beginning of its body. */
   readonly response_excerpt: string | null;
 }
 
-/** The consequence of an answer for a run: its end, or another request. */
 type AnswerVerdict =
   | { readonly kind: "decided"; readonly outcome: RunOutcome }
   | { readonly kind: "ask_again"; readonly retryAfter: string | undefined };
@@ -261,7 +256,6 @@ function decodeStart(bytes: Uint8Array): string {
 }
 
 interface ServiceWatchOptions {
-  /** The type whose tasks the service computes. */
   readonly type: string;
   readonly clock: Clock;
   readonly log: Logger;

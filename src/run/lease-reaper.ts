@@ -54,7 +54,6 @@ export class LeaseReaper {
     });
   }
 
-  /** True between the clock being set and the leases having moved with it. */
   get isPaused(): boolean {
     return this.#pauses > 0;
   }

@@ -4,7 +4,6 @@ import type { ObservedRun } from "../domain/observer.ts";
 import type { LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
 import { type RunDeps, runMoment, toUnstoredEnd } from "./run-end.ts";
 
-/** A lease and the type of its task. */
 interface HeldLease extends LeaseRef {
   readonly type: string;
   /** When it was claimed, monotonic; null if not observed or not known. */
@@ -47,7 +46,6 @@ export class HeldLeases {
     };
   }
 
-  /** Notes the newest lease of a task. */
   hold({ id, leaseId, type, since = null }: HeldLease): void {
     this.#remove(id);
     this.#byTask.set(id, { id, leaseId, type, since });
@@ -82,7 +80,6 @@ export class HeldLeases {
     return this.#remove(id)?.type ?? null;
   }
 
-  /** How many of a type are held. */
   countOf(type: string): number {
     return this.#counts.get(type) ?? 0;
   }

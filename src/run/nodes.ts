@@ -6,7 +6,6 @@ import { type ReportedProgress, type Store, StoreError } from "../store/store.ts
 
 interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "cluster" | "findWaitingTypes" | "requeueTasks">;
-  /** All types of tasks. */
   readonly types: readonly string[];
   /** There may be queued tasks of this type, or of any. */
   readonly queued: (type?: string) => void;

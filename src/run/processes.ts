@@ -2,7 +2,6 @@ import { readFileSync, readdirSync, readlinkSync, statSync } from "node:fs";
 
 import { setImmediate, setTimeout } from "../domain/clock/timers.ts";
 
-/** One line of the system's process table. */
 interface ProcessEntry {
   readonly pid: number;
   /** One letter: `R`, `S`, …; `Z` is a process that has ended and waits for its parent to notice. */
@@ -178,7 +177,6 @@ function end(seen: ProcessEntry, owner: string): void {
   }
 }
 
-/** The process that started a command. */
 type Starter = Pick<ProcessEntry, "pid" | "startTime">;
 
 function parseMark(mark: string | null, owner: string): Starter | null {

@@ -6,10 +6,8 @@ import { delimiter, resolve } from "node:path";
 import type { CommandLine } from "../domain/task/run.ts";
 import { spawnInto } from "../node-internals.ts";
 
-/** Environment variables by name, as `process.env` holds them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The folder and the variables that a command runs with. */
 export interface CommandPlace {
   /** Absolute path of the folder the command runs in. */
   readonly cwd: string;
@@ -102,7 +100,6 @@ async function isFolder(path: string): Promise<boolean> {
   );
 }
 
-/** How a program ended, or why it could not be started. */
 export type ProgramEnd =
   | { readonly kind: "exited"; readonly code: number | null }
   | { readonly kind: "not_started"; readonly errorCode: string };

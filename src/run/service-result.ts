@@ -24,7 +24,6 @@ function parseServiceBody({
 /** Parses of services' answers that may take long: bytes in, plain data out. */
 export const RESULT_PARSES = { serviceBody: parseServiceBody };
 
-/** The place where answers are parsed that may take long. */
 export type ResultParser = Offload<typeof RESULT_PARSES>;
 
 // The same limit as for bodies of requests, see http/long-bodies.ts.
@@ -43,6 +42,5 @@ export async function parseServiceAnswer(
 export interface ServiceParsing {
   readonly bytesMax: number;
   readonly parser: ResultParser;
-  /** The owner whose turn the parse takes. */
   readonly owner: string;
 }

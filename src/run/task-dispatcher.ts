@@ -7,7 +7,6 @@ import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "./claim-cre
 import { runMoment, tellStart, toRunEnd, toUnstoredEnd, type RunDeps } from "./run-end.ts";
 import { isEndedBySupervisor, type RunOptions, type RunOutcome, type Runner } from "./runner.ts";
 
-/** A type of task: its runner, and how often a failed run is tried again. */
 export interface TaskType {
   readonly runner: Runner;
   readonly retries: number;
@@ -18,15 +17,12 @@ interface TaskDispatcherDeps extends RunDeps {
     Store,
     "claimTasks" | "finishTask" | "retryTask" | "requeueTasks" | "releaseTask"
   >;
-  /** By name. */
   readonly types: ReadonlyMap<string, TaskType>;
 }
 
 /** The tasks and accounts that changed since a claim began, which may have claimed them just before. */
 interface ClaimUnderWay {
-  /** Ids of tasks. */
   readonly cancelled: Set<string>;
-  /** Accounts whose work is held. */
   readonly held: Set<number>;
 }
 
@@ -120,7 +116,6 @@ export class TaskDispatcher implements Part {
     return this.#runs.get(id)?.task.runs ?? null;
   }
 
-  /** The ids of the tasks that run now. */
   underWay(): Iterable<string> {
     return this.#runs.keys();
   }
@@ -151,7 +146,6 @@ export class TaskDispatcher implements Part {
     }
   }
 
-  /** How much runs now, by type. */
   running(): readonly { readonly type: string; readonly runs: number }[] {
     return this.#queues.flatMap(({ type, running: runs }) => (runs > 0 ? { type, runs } : []));
   }

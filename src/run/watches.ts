@@ -40,9 +40,7 @@ export function createAccountWatch(
   });
 }
 
-/**
- * Notices which webhooks any process pauses or resumes: each round reads a table of few rows.
- */
+/** Notices which webhooks any process pauses or resumes: each round reads a table of few rows. */
 export function createPauseWatch(
   deps: WatchDeps<"listDeliveryPauses"> & {
     readonly deliveries: Pick<DeliveryDispatcher, "pauseOnly">;

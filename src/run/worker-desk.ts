@@ -34,7 +34,6 @@ export type { WorkerType } from "./worker-queues.ts";
 
 interface WorkerDeskDeps extends Omit<LeaseEnderDeps, "store" | "held" | "freed"> {
   readonly store: LeaseStore;
-  /** By name. */
   readonly types: ReadonlyMap<string, WorkerType>;
   /** True while this node may end the leases that have run out. */
   readonly mayReap: () => boolean;
@@ -157,7 +156,6 @@ export class WorkerDesk implements Part {
     this.#isStopping = true;
   }
 
-  /** How many requests of workers wait for tasks of a type now. */
   waitingFor(type: string): number {
     return this.#waiters.countOf(type);
   }
@@ -188,7 +186,6 @@ export class WorkerDesk implements Part {
     return inTime(this.#steps.track(this.#extend(workerId, beats)), this.#deps);
   }
 
-  /** Finishes the tasks with their results. */
   complete(
     workerId: number,
     completions: readonly LeaseCompletion[],

@@ -109,7 +109,6 @@ function toLeaseType({ queue, claim }: QueueClaims["shares"][number]): LeaseType
   return { type, max: claim.max, concurrency, leaseMs, timeoutMs };
 }
 
-/** A worker's request for tasks. */
 export interface ClaimOrder {
   readonly workerId: number;
   /** Without duplicates. */
@@ -188,7 +187,6 @@ export class LeaseWaiters {
     return null;
   }
 
-  /** How many wait for this type. */
   countOf(type: string): number {
     return this.#byType.get(type)?.size ?? 0;
   }

@@ -1,7 +1,6 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../clock/duration.ts";
 import { type Rule, plainLines, plainText, textRule } from "../rule.ts";
 
-/** An account as the operator sees it. */
 export interface Account {
   readonly login: string;
   readonly createdAt: number;
@@ -40,7 +39,6 @@ export const KEY_ID: Rule<string, string> = textRule({
 /** A label is at most this many code points. */
 export const KEY_LABEL_MAX = 100;
 
-/** The label of a key. */
 export const KEY_LABEL = plainText(KEY_LABEL_MAX);
 
 /** The beginning of every API key; listings show it with the last four characters. */
@@ -126,7 +124,6 @@ export function sessionEndsAt({ createdAt }: Pick<SessionTimes, "createdAt">): n
   return createdAt + SESSION_AGE_MS;
 }
 
-/** The details that a person who asks for access gives. */
 export interface AccessRequestFields {
   readonly email: string;
   readonly name: string | null;
@@ -134,7 +131,6 @@ export interface AccessRequestFields {
   readonly message: string | null;
 }
 
-/** A request for access, as the operator sees it. */
 export interface AccessRequest extends AccessRequestFields {
   readonly id: string;
   readonly createdAt: number;
@@ -160,7 +156,6 @@ export function whyUndecidable(
   return decision === null ? null : "decided";
 }
 
-/** The length of a request's text. */
 export function lettersOf({ email, name, company, message }: AccessRequestFields): number {
   return [email, name, company, message].reduce((sum, text) => sum + (text?.length ?? 0), 0);
 }
@@ -182,7 +177,6 @@ export const EMAIL_LENGTH_MAX = 254;
 /** The name of the person who asks, or of their company. */
 export const REQUEST_NAME = plainText(255);
 
-/** The message that they add. */
 export const REQUEST_MESSAGE = plainLines(4000);
 
 // The form that mail servers really accept; only a mail can tell whether the mailbox exists.

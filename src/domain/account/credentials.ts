@@ -5,7 +5,6 @@ import { type Rule, textRule } from "../rule.ts";
 import { hashKey } from "./key.ts";
 import type { OwnLimits } from "./quota.ts";
 
-/** The caller that an `Authorization` header names. */
 export type Credentials =
   | { readonly kind: "basic"; readonly login: string; readonly key: string }
   | { readonly kind: "bearer"; readonly key: string };
@@ -46,7 +45,6 @@ function parseBasic(token: string): Credentials | null {
   return { kind: "basic", login: text.slice(0, colon), key: text.slice(colon + 1) };
 }
 
-/** The stored facts of an existing key, with the account that it belongs to. */
 export interface KeyHolder {
   readonly accountId: number;
   readonly login: string;
@@ -78,7 +76,6 @@ export function decideAuthentication(
   return { kind: "authenticated", holder };
 }
 
-/** The beginning of the token of every sign-in link. */
 export const SIGN_IN_TOKEN_PREFIX = "pbd_link_";
 
 /** A secret that only its holder knows, and its stored form: its SHA-256 in hex. */
@@ -95,7 +92,6 @@ export function newSessionSecret(): SessionSecret {
   return mint("");
 }
 
-/** Makes a new token of a sign-in link. */
 export function newSignInToken(): SessionSecret {
   return mint(SIGN_IN_TOKEN_PREFIX);
 }

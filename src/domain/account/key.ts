@@ -41,7 +41,6 @@ export const KEY: Rule<string> = textRule({
   read: (text) => (isWellFormedKey(text) ? text : null),
 });
 
-/** True when the text has the form of a key and its checksum is right. */
 export function isWellFormedKey(text: string): boolean {
   return isWellFormed(text, KEY_PREFIX);
 }
@@ -100,7 +99,6 @@ export function mintKey({ label, createdAt, given }: KeyOrder, ids: IdGenerator)
   };
 }
 
-/** `key_` and the 32 hex digits of a UUIDv7. */
 export function newKeyId(id: string): string {
   return `key_${id.replaceAll("-", "")}`;
 }
@@ -128,7 +126,6 @@ function checksum(secret: string): string {
 
 /** A newly made account: only now is its first key known in full. */
 export interface MintedAccount {
-  /** The stored part of it. */
   readonly account: {
     readonly login: string;
     readonly webhookSecret: string;
@@ -163,7 +160,6 @@ export function newWebhookSecret(): string {
 
 const SECRET = /^whsec_[0-9A-Za-z+/]{43}=$/;
 
-/** As {@link newWebhookSecret} makes them. */
 export const WEBHOOK_SECRET: Rule<string> = textRule({
   takes: "whsec_ and the Base64 of 32 random bytes",
   hint: "SECRET",

@@ -34,7 +34,6 @@ export function ownLimit(rule: Rule<number>): Rule<number | typeof DEFAULT_LIMIT
   };
 }
 
-/** Decides which limits apply to an account. */
 export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits {
   return {
     bytes: own.bytes ?? standard.bytes,
@@ -44,14 +43,12 @@ export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits
   };
 }
 
-/** The amount that an account has in the store. */
 export interface AccountUsage {
   /**
    * Its tasks' data, input, result and error, the records of their attempts, and kept answers, in UTF-8, each with the
    * size of its rows and index entries.
    */
   readonly bytes: number;
-  /** Tasks that wait or run. */
   readonly openTasks: number;
 }
 
@@ -105,7 +102,6 @@ export function excessOf(
   return null;
 }
 
-/** A number of events in a time. */
 export interface RateRule {
   /** Events in one window; 0 is no limit. */
   readonly limit: number;
@@ -120,7 +116,6 @@ export interface RateWindow {
   readonly count: number;
 }
 
-/** The verdict of a limit. */
 export interface RateVerdict {
   /** True when the counted events were within the limit. */
   readonly isAllowed: boolean;
@@ -164,7 +159,6 @@ export function countEvents(
   return { window: counted, verdict };
 }
 
-/** The current window: a new one when there is none, or when it has ended. */
 function currentWindow(window: RateWindow | null, { now, rule }: RateMoment): RateWindow {
   const isOver = window === null || now - window.startedAt >= rule.windowMs;
   return isOver ? { startedAt: now, count: 0 } : window;

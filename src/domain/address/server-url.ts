@@ -16,7 +16,6 @@ export interface ServerHost {
   readonly tls: TlsMode;
 }
 
-/** A `postgres://` URL, checked. */
 export interface ServerUrl {
   /** At least one, in the order of the URL. */
   readonly hosts: readonly ServerHost[];

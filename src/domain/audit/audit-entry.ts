@@ -30,13 +30,11 @@ export const AUDIT_ACTIONS = [
 
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** An action, wherever it is written. */
 export const AUDIT_ACTION = oneOf(AUDIT_ACTIONS);
 
 /** The operator at the dashboard, an account by a key or a session, a user at the command line, or nobody known. */
 export const ACTOR_KINDS = ["operator", "account", "user", "daemon", "nobody"] as const;
 
-/** Who did it. */
 export interface Actor {
   readonly kind: (typeof ACTOR_KINDS)[number];
   /** The account's login with its key or session, the name of the user; null where there is none. */
@@ -95,7 +93,6 @@ export interface AuditPage<Entry> {
 export interface AuditPageOrder {
   /** Only entries that concern it; null for all. */
   readonly account: AuditedAccount | null;
-  /** How many entries at most. */
   readonly limit: number;
   /** The `seq` of the last entry before the page. */
   readonly before: number | null;

@@ -10,7 +10,6 @@ export interface ClockReading {
   readonly bootId: string | null;
 }
 
-/** Reads what the clocks show now. */
 export function readClocks(clock: SteadyClock): ClockReading {
   return {
     wallAt: clock.now(),
@@ -79,7 +78,6 @@ export interface RetentionEnd {
   readonly eraseAt: number;
 }
 
-/** Computes when a task that ended at this moment may be erased. */
 export function retentionEnd({ at, steadyAt }: Moment, retentionMs: number): RetentionEnd {
   return { expiresAt: at + retentionMs, eraseAt: steadyAt + retentionMs };
 }

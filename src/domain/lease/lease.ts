@@ -193,7 +193,6 @@ export function leaseExpiry(
   return Math.min(now + leaseMs, deadlineAt);
 }
 
-/** When a lease was claimed, and how long it may hold. */
 export interface LeaseTimes {
   readonly claimedAt: number;
   readonly leaseMs: number;

@@ -2,7 +2,6 @@ import { HOUR_MS, MINUTE_MS, durationText } from "../clock/duration.ts";
 import { adviceText, type ReaderRole } from "../webhook/attempt-error.ts";
 import type { Condition, ConditionName } from "./condition.ts";
 
-/** Things that an operator or an account should look at. */
 export type AttentionWord =
   | "no_storage"
   | "no_worker"
@@ -13,11 +12,9 @@ export type AttentionWord =
   | "keys_full"
   | "access_requests";
 
-/** One thing to look at, and what to do about it. */
 export interface Attention {
   readonly level: "problem" | "warning";
   readonly what: AttentionWord;
-  /** One or two sentences for people. */
   readonly text: string;
   /** The page of the dashboard about it: a path below its own; null when there is none. */
   readonly link: string | null;
@@ -25,7 +22,6 @@ export interface Attention {
 
 /** The facts that are known at the moment; null or empty when they are not for this viewer. */
 export interface AttentionFacts {
-  /** The reader of the text. */
   readonly role: ReaderRole;
   readonly now: number;
   /** The sentence that says of what there is too little; null while there is room. */
@@ -145,7 +141,6 @@ function failingHosts({ hosts, now, role }: AttentionFacts): Attention[] {
   return [...named, { level: "problem", what: "host_fails", text, link: "/hosts" }];
 }
 
-/** The state of the retries to a failing host, and the advice. */
 function retriesText({ retrying, refused, isPaused }: HostFacts, role: ReaderRole): string {
   if (retrying === 0 && refused > 0) {
     return `Refused webhooks are not retried: ${adviceText(REFUSED_ADVICE, role)}; then send them again.`;

@@ -14,7 +14,6 @@ export interface Condition {
   readonly remedy: string;
 }
 
-/** A condition that has not ended. */
 export interface StandingCondition extends Condition {
   readonly since: number;
 }
@@ -189,7 +188,6 @@ const ENTRIES = Object.entries<Rule>(RULES) as readonly [ConditionName, Rule][];
 
 export const CONDITION_NAMES = ENTRIES.map(([name]) => name);
 
-/** The rule of a condition: who reports it, and where. */
 export function conditionRule(name: ConditionName): Omit<Rule, "find"> {
   return RULES[name];
 }

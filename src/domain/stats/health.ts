@@ -1,6 +1,5 @@
 import { MINUTE_MS } from "../clock/duration.ts";
 
-/** The state of a part of the service, in the words of status pages. */
 export type StatusWord = (typeof STATUS_WORDS)[number];
 
 export const STATUS_WORDS = ["operational", "degraded", "down"] as const;
@@ -44,7 +43,6 @@ const QUEUE_AGE_MS_MAX = 15 * MINUTE_MS;
 const RUNS_MIN = 20;
 const RECEIVERS_MIN = 5;
 
-/** Decides the status of the service. */
 export function decideServiceStatus(facts: ServiceFacts): ServiceStatus {
   const components = {
     api: apiStatus(facts),
@@ -152,7 +150,6 @@ export function missingStandby({
   return { text: NO_STANDBY_ANSWERS, facts: { standbys: standbys.map(({ name }) => name) } };
 }
 
-/** Sentences about what of it the operator should mend. */
 export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarning[] {
   const { oldestSnapshot, standbys, commitsWait } = health;
   const missing = missingStandby(health);

@@ -16,7 +16,6 @@ export interface SeriesStep extends SeriesCounts {
   readonly at: number;
 }
 
-/** How many attempts of a step took how long. */
 export interface SeriesDuration {
   readonly at: number;
   readonly bucket: number;
@@ -45,7 +44,6 @@ export interface SeriesRange {
 
 /** How long minutes are kept apart; older traffic is kept by the hour. */
 export const MINUTES_KEPT_MS = 25 * HOUR_MS;
-/** The most buckets of a series. */
 export const SERIES_BUCKETS_MAX = 180;
 
 /** The steps of a series, each a multiple of the one before. */
@@ -104,7 +102,6 @@ export function toSeries(
   });
 }
 
-/** Joins the counts of several steps. */
 export function sumSteps(steps: readonly SeriesStep[]): SeriesCounts {
   const bucket = newBucket();
   for (const step of steps) addStep(bucket, step);
@@ -123,7 +120,6 @@ export function successShare(
 interface OpenBucket {
   isServed: boolean;
   readonly counts: Record<keyof SeriesCounts, number>;
-  /** By their bucket in the histogram. */
   readonly durations: Map<number, number>;
 }
 
@@ -182,7 +178,6 @@ export const BUCKET_MAX = 33;
 // The last bucket has none.
 const UPPER_BOUNDS = Array.from({ length: BUCKET_MAX }, (_, bucket) => upperBound(bucket));
 
-/** The bucket of a duration. */
 export function bucketOf(durationMs: number): number {
   // It compares, because a logarithm may miss a bound by its last digit; and NaN falls into the first bucket.
   const bucket = UPPER_BOUNDS.findIndex((bound) => !(durationMs > bound));
@@ -192,14 +187,12 @@ export function bucketOf(durationMs: number): number {
 /** The number of durations in each bucket, by bucket; above the last entry there are none. */
 export type Durations = number[];
 
-/** Adds to a bucket. */
 export function addDuration(durations: Durations, bucket: number): void {
   // Without holes, which would become null in JSON.
   while (durations.length <= bucket) durations.push(0);
   durations[bucket] = (durations[bucket] ?? 0) + 1;
 }
 
-/** Adds all durations of another histogram. */
 export function addDurations(durations: Durations, others: readonly number[]): void {
   let bucket = 0;
   for (const count of others) {
@@ -208,7 +201,6 @@ export function addDurations(durations: Durations, others: readonly number[]): v
   }
 }
 
-/** The number of durations in each bucket. */
 export type BucketCounts = ReadonlyMap<number, number>;
 
 /**
@@ -236,8 +228,6 @@ function within(bucket: number, share: number): number {
 function upperBound(bucket: number): number {
   return 2 ** (bucket / 2);
 }
-
-/** How long tasks that may run have waited. */
 
 /** A queued task's times, and when it may run at the earliest. */
 export interface QueuedTimes {

@@ -16,13 +16,10 @@ const NOTHING_COUNTED = {
   refused: 0,
 };
 
-/** The counters of a minute. */
 export const TRAFFIC_WORDS = Object.keys(NOTHING_COUNTED) as (keyof typeof NOTHING_COUNTED)[];
 
-/** The counters of a host's hour. */
 export const HOST_WORDS = ["attempts", "succeeded"] as const;
 
-/** A change of several tasks of an account at one time. */
 export interface TasksChange {
   readonly accountSeq: number;
   readonly at: number;
@@ -46,14 +43,12 @@ export interface EndedAttempt {
   readonly decision: DeliveryDecision;
 }
 
-/** A minute of an account. */
 export interface TrafficMinute {
   readonly at: number;
   readonly counts: typeof NOTHING_COUNTED;
   readonly durations: Durations;
 }
 
-/** An hour of an account's host. */
 export interface HostHour {
   readonly at: number;
   readonly host: string;
@@ -69,7 +64,6 @@ export class TrafficTally {
     this.#account(change.accountSeq).addTasks(change);
   }
 
-  /** Notes that an attempt in flight ended. */
   addAttempt(record: EndedAttempt): void {
     this.#account(record.attempt.accountId).addAttempt(record);
   }
@@ -90,7 +84,6 @@ export class TrafficTally {
   }
 }
 
-/** All accounts together. */
 export function totalTally(accounts: ReadonlyMap<number, AccountTally>): AccountTally {
   const [first, second] = accounts.values();
   if (first !== undefined && second === undefined) return first;

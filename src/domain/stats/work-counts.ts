@@ -22,7 +22,6 @@ export interface WorkChanges {
   readonly traffic: Pick<TrafficTally, "addTasks" | "addAttempt">;
 }
 
-/** The tasks of a post. */
 interface PostedTasks {
   readonly accountId: number;
   readonly createdAt: number;
@@ -125,7 +124,6 @@ export function countNewSeries(
   if (isUndelivered(state)) hosts.add({ accountSeq, host, word: state, count: -1 });
 }
 
-/** How much there is of everything, for an account or for all. */
 export type WorkCounts = Readonly<Record<CountedWord, number>>;
 
 /** A count as it is kept. It stays, as 0, when everything that it counts is erased. */
@@ -164,7 +162,6 @@ export function toTaskCounts(counts: WorkCounts): Readonly<Record<TaskState, num
   return { queued: queued + delayed, running, completed, failed, cancelled };
 }
 
-/** Where the sums of a batch are written. */
 export interface CountWriter {
   add(accountSeq: number, word: CountedWord, count: number): void;
 }
@@ -174,7 +171,6 @@ export interface CountWriter {
  * claimed tasks of one account cost two rows, not 512.
  */
 export class CountTally {
-  /** The sums by account, then by word. */
   readonly #sums = new Map<number, Map<CountedWord, number>>();
 
   /** Raises one of an account's counts; a negative number lowers it. */
@@ -185,7 +181,6 @@ export class CountTally {
     sums.set(word, (sums.get(word) ?? 0) + count);
   }
 
-  /** Moves one of its tasks from one state to the other. */
   move(accountSeq: number, from: StoredState, to: StoredState): void {
     this.add(accountSeq, from, -1);
     this.add(accountSeq, to, 1);
@@ -241,7 +236,6 @@ export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostS
  */
 export class HostTally {
   readonly #counts: WorkChanges["counts"];
-  /** The sums by account, then by host. */
   readonly #sums = new Map<number, Map<string, HostSums>>();
 
   constructor(counts: WorkChanges["counts"]) {
@@ -258,7 +252,6 @@ export class HostTally {
     hosts.set(host, sums);
   }
 
-  /** Writes the changes, and begins anew. */
   write(writer: HostWriter): void {
     for (const [accountSeq, hosts] of this.#sums) {
       for (const [host, sums] of hosts) {
@@ -268,7 +261,6 @@ export class HostTally {
     this.#sums.clear();
   }
 
-  /** The batch was undone. */
   reset(): void {
     this.#sums.clear();
   }

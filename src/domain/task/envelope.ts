@@ -69,7 +69,6 @@ export interface TaskShown {
   readonly progress?: TaskProgress | null;
 }
 
-/** A task with all its fields. */
 export function taskJson(task: Task, shown: TaskShown = {}): string {
   return taskPieces(task, shown).join("");
 }
@@ -109,7 +108,6 @@ export interface LeasedTaskShown {
   readonly traceText: string | null;
 }
 
-/** A claimed task; its input as it was posted. */
 export function leasedTaskJson(task: LeasedTaskShown): string {
   const trace = readTrace(task.traceText);
   return (

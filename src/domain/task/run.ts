@@ -150,7 +150,6 @@ export interface TaskProgress {
   readonly note: string | null;
 }
 
-/** The same as it is written in JSON. */
 interface WrittenProgress {
   readonly progress: number;
   readonly note?: string | null;
@@ -172,7 +171,6 @@ export function parseProgress(value: unknown): TaskProgress | null {
   return { progress: progress + 0, note };
 }
 
-/** A progress report, by {@link parseProgress}. */
 export const PROGRESS: Rule<TaskProgress, WrittenProgress> = rule({
   takes:
     `an object with progress, a number from 0 to 1, and optionally note, text of at most ${PROGRESS_NOTE_MAX} ` +
@@ -234,7 +232,6 @@ function parseTracestate(lines: readonly string[]): string | null {
   return filled.every((member) => MEMBER.test(member)) ? filled.join(",") : null;
 }
 
-/** The trace as it is stored. */
 export function traceText(trace: Trace | null): string | null {
   return trace === null ? null : JSON.stringify(trace);
 }

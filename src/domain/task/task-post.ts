@@ -15,7 +15,6 @@ import {
 } from "../webhook/webhook-url.ts";
 import { type NewTask, type RefusedTask, TAG, type TaskWebhook } from "./task.ts";
 
-/** The rules by which a posted task is judged. */
 export interface TaskRules {
   readonly types: ReadonlySet<string>;
   readonly marketplaces: ReadonlySet<string>;
@@ -65,7 +64,6 @@ class FieldFault extends Error {
 
 export interface ParseOptions {
   readonly id: string;
-  /** When it was posted. */
   readonly now: number;
   readonly rules: TaskRules;
 }
@@ -231,9 +229,7 @@ function inputText(posted: JsonObject): string | null {
 const LENGTH_MAX = 255;
 const KEY = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/;
 
-/**
- * The name that a client gives to one post, however often it sends it. Compared character for character, with quotes.
- */
+/** The name that a client gives to one post and its repetitions. Compared character for character, with quotes. */
 export const IDEMPOTENCY_KEY: Rule<string, string> = textRule({
   takes: `1 to ${LENGTH_MAX} printable ASCII characters`,
   hint: "KEY",

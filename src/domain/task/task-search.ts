@@ -20,7 +20,6 @@ export const SEARCHED_STATES: readonly SearchedState[] = [
   ...(["ready", "waiting", "delayed"] as const),
 ];
 
-/** The same of webhooks. */
 export const SEARCHED_DELIVERIES: readonly SearchedDelivery[] = [
   "waiting",
   "scheduled",
@@ -31,7 +30,6 @@ export const SEARCHED_DELIVERIES: readonly SearchedDelivery[] = [
   "refused",
 ];
 
-/** A condition that a search may have. */
 interface Filter<Value> {
   /** The name before the colon. */
   readonly word: string;

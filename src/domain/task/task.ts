@@ -27,10 +27,8 @@ export type OpenState = (typeof OPEN_STATES)[number];
 /** A task's state as a store keeps it: a `delayed` task may not start yet, and clients see it as queued. */
 export type StoredState = TaskState | "delayed";
 
-/** Every state that a store keeps. */
 export const STORED_STATES: readonly StoredState[] = ["delayed", ...TASK_STATES];
 
-/** The key by which a client names a task. */
 export interface TaskKey {
   readonly accountId: number;
   readonly id: string;
@@ -51,7 +49,6 @@ export function canMove(from: StoredState, to: StoredState): boolean {
   return targets.includes(to);
 }
 
-/** True for the states that end a task. */
 export function isFinished(state: StoredState): boolean {
   return LEGAL_MOVES[state].length === 0;
 }
@@ -141,7 +138,6 @@ export const STATE_CODES = {
   cancelled: 40901,
 } as const satisfies Partial<Record<StoredState, StatusCode>>;
 
-/** The state in which an accepted task begins. */
 export function stateAtPost(
   { startAt }: Pick<NewTask, "startAt">,
   createdAt: number,

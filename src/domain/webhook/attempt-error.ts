@@ -6,9 +6,7 @@ export interface ErrorExplanation {
   readonly hint: string | null;
 }
 
-/** The target of an attempt. */
 export interface Peer {
-  /** The host of the URL. */
   readonly host: string;
   /** The address and port that were dialled; the host's where none were. */
   readonly dialled: string;

@@ -16,7 +16,6 @@ import type { Attempt, AttemptPhases, Delivery, DeliveryKind, Refusal } from "./
 import { parseUrlForm } from "./url-form.ts";
 import { judgeWebhookUrl, postedUrls } from "./webhook-url.ts";
 
-/** The reader of an explanation. */
 export interface ExplanationReader {
   readonly role: ReaderRole;
   /** Writes a time, in milliseconds since the epoch, with the time zone that it is in. */
@@ -26,19 +25,16 @@ export interface ExplanationReader {
 /** The operator at a command line: times are in UTC, as in logs. */
 export const COMMAND_LINE_READER: ExplanationReader = { role: "operator", writeTime: momentText };
 
-/** When an explanation is given, and to whom. */
 export interface ExplanationCircumstances {
   readonly now: number;
   readonly reader: ExplanationReader;
 }
 
-/** The same of a delivery, and what keeps it back. */
 export interface DeliveryCircumstances extends ExplanationCircumstances {
   /** The operator's pause that covers it; null where none does. */
   readonly pause: DeliveryPause | null;
 }
 
-/** The same of an attempt, with its target. */
 export interface Circumstances extends ExplanationCircumstances {
   readonly url: string;
 }
@@ -268,7 +264,6 @@ function attemptsText(count: number): string {
   return count === 1 ? "1 attempt" : `${count} attempts`;
 }
 
-/** How the time of an attempt was spent. */
 function spentText({ startedAt, endedAt, phases, address }: EndedAttempt): string {
   const spent = PHASE_NAMES.flatMap(([phase, name]) => {
     const ms = phases[phase];

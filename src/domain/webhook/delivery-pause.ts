@@ -16,7 +16,6 @@ export interface DeliveryPause extends PauseScope {
   /** The account's login; null if it covers all accounts. */
   readonly login: string | null;
   readonly since: number;
-  /** The operator's words. */
   readonly reason: string | null;
   readonly pausedBy: string;
 }
@@ -24,7 +23,6 @@ export interface DeliveryPause extends PauseScope {
 /** Every node reads all pauses each second. */
 export const PAUSES_MAX = 1000;
 
-/** Why webhooks are paused. */
 export const PAUSE_REASON = plainText(200);
 
 /** A text that is equal for equal scopes. */
@@ -57,7 +55,6 @@ export function pauseOf(
   return pauses.find(covers) ?? null;
 }
 
-/** Writes a scope in words: `all webhooks`, `webhooks of alice to hooks.example.com`. */
 export function scopeText({ login, host }: Pick<DeliveryPause, "login" | "host">): string {
   if (login === null && host === null) return "all webhooks";
   const of = login === null ? "" : ` of ${login}`;

@@ -122,9 +122,7 @@ export interface Delivery {
  */
 export type StoredDeliveryState = "waiting" | "open" | EndedDeliveryState;
 
-/**
- * The state of a delivery that has begun: while it is open, its last attempt tells whether it waits or is being sent.
- */
+/** The state of a begun delivery. While it is open, its last attempt decides whether it waits or is being sent. */
 export function shownDeliveryState(
   state: Exclude<StoredDeliveryState, "waiting">,
   last: Pick<Attempt, "startedAt"> | undefined,
@@ -133,10 +131,7 @@ export function shownDeliveryState(
   return last?.startedAt === null ? "scheduled" : "in_flight";
 }
 
-/**
- * Every series of attempts begins with this one. It is due at once: when the task ends, and when the delivery is sent
- * again.
- */
+/** The first attempt of each series, due immediately when the task ends or the delivery is sent again. */
 export const FIRST_ATTEMPT = { number: 1, retry: 0 } as const;
 
 /**
@@ -276,7 +271,6 @@ export function shareOfAll(max: number, { members }: Pick<NodeView, "members">):
   return Math.ceil(max / members.length);
 }
 
-/** How many nodes come before this one at a host. */
 function rankOf(self: string, host: string, members: readonly string[]): number {
   const own = weightOf(self, host);
   return members.filter((each) => {
@@ -331,7 +325,6 @@ export function examinedBy({ found, max, to }: StepFindings): number {
   return last?.seq ?? to;
 }
 
-/** True for an order that has nothing left. */
 export function isWorkedOff(order: {
   readonly examined: number;
   readonly lastAttempt: number;

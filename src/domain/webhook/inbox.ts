@@ -19,7 +19,6 @@ export type ScriptedAnswer =
   /** The connection is reset. */
   | { readonly kind: "reset" };
 
-/** The same as clients write it. */
 export type WrittenAnswer =
   | number
   | "hang"

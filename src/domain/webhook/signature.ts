@@ -49,7 +49,6 @@ function standardHmac({ id, timestamp, body }: StandardMessage, secret: string):
   return createHmac("sha256", decoded).update(`${id}.${timestamp}.`).update(body).digest("base64");
 }
 
-/** The keys that a secret stands for. */
 interface SigningKeys {
   readonly shown: KeyObject;
   /** The bytes behind `whsec_`. */

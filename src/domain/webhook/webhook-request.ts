@@ -23,7 +23,6 @@ export interface WebhookFacts {
   readonly traceText: string | null;
 }
 
-/** The request of one attempt. */
 export interface WebhookRequest<Body extends SignedMessage = string> {
   readonly method: "POST" | "GET";
   readonly headers: Readonly<Record<string, string>>;
@@ -147,11 +146,9 @@ export interface HostCount {
 /** Where an event comes from; its id is the same at every attempt to tell it. */
 export interface EventSource {
   readonly id: string;
-  /** The name of the daemon. */
   readonly node: string;
 }
 
-/** The body of an event. */
 export function eventBody(event: OperatorEvent, { id, node }: EventSource): string {
   const { type, status, subject, what, remedy, hosts } = event;
   const time = timeText(event.time);
