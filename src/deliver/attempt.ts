@@ -1,7 +1,11 @@
 import { parseAddress } from "../domain/address/address.ts";
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
-import type { AttemptOutcome, AttemptResult } from "../domain/webhook/delivery.ts";
+import {
+  type AttemptOutcome,
+  type AttemptResult,
+  NOTHING_HAPPENED,
+} from "../domain/webhook/delivery.ts";
 import type { UrlRefusal } from "../domain/webhook/webhook-url.ts";
 
 /** The stages of an attempt; each but the last has a phase time of its own. */
@@ -162,24 +166,6 @@ function toTenths(ms: number | null): number | null {
 }
 
 /** The ends of attempts about which the sender reports nothing. */
-
-const NO_PHASES = { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null };
-const NOTHING_HAPPENED = {
-  httpStatus: null,
-  error: null,
-  address: null,
-  phases: NO_PHASES,
-  responseExcerpt: null,
-  refusal: null,
-  retryAfter: null,
-};
-
-/** It may have reached the receiver, which may get it twice (contract §5). */
-export const INTERRUPTED: AttemptResult = {
-  ...NOTHING_HAPPENED,
-  outcome: "interrupted",
-  error: "the daemon stopped during the attempt",
-};
 
 /** Its lane was closed while the attempt waited for a slot. */
 export const TAKEN_BACK: AttemptResult = {

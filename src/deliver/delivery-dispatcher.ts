@@ -4,6 +4,7 @@ import type { LaneGauge, Observer } from "../domain/observer.ts";
 import type { PauseScope } from "../domain/webhook/delivery-pause.ts";
 import {
   decideDelivery,
+  INTERRUPTED,
   type AttemptResult,
   type DeliveryDecision,
 } from "../domain/webhook/delivery.ts";
@@ -23,7 +24,7 @@ import {
   type LeftWork,
   type Store,
 } from "../store/store.ts";
-import { INTERRUPTED, NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./attempt.ts";
+import { NOT_MADE, TAKEN_BACK, toRefused, withoutTexts } from "./attempt.ts";
 import { Claims, loadOf, type OwnAttempt } from "./claims.ts";
 import { FailureLines } from "./failure-lines.ts";
 import { FairQueue, HEALTHY_MAX, type Pace } from "./fair-queue.ts";

@@ -19,6 +19,7 @@ interface Following<T> {
 export interface AttemptWatchParts {
   readonly work: WorkWatch;
   readonly notes: DueNotes;
+  /** True to make one attempt after the other, so that a run can be repeated. */
   readonly isRepeatable: boolean;
 }
 
@@ -27,17 +28,12 @@ const LONG_ATTEMPT_MS = 250;
 
 /** Knows which attempts are under way. The clock waits for each, unless its receiver waits for the clock. */
 export class AttemptWatch {
-  readonly #work: WorkWatch;
-  readonly #notes: DueNotes;
-  readonly #isRepeatable: boolean;
+  readonly #parts: AttemptWatchParts;
   readonly #underWay = new Set<UnderWay>();
   #aborts = 0;
 
-  /** Where runs are to repeat, one attempt is made after the other. */
-  constructor({ work, notes, isRepeatable }: AttemptWatchParts) {
-    this.#work = work;
-    this.#notes = notes;
-    this.#isRepeatable = isRepeatable;
+  constructor(parts: AttemptWatchParts) {
+    this.#parts = parts;
   }
 
   /** Begins none of those that wait for their turn. */
@@ -51,13 +47,13 @@ export class AttemptWatch {
     { timeoutMs, send, unsent }: Following<T>,
   ): Promise<T> {
     const aborts = this.#aborts;
-    if (this.#isRepeatable) await this.#lull();
+    if (this.#parts.isRepeatable) await this.#lull();
     if (aborts !== this.#aborts) return unsent;
     const what = `an attempt to ${target.host}`;
     const { "webhook-id": id = "" } = headers;
     const key = keyOf(id, headers["x-attempt"]);
-    const forget = this.#notes.noteWebhook("attempt_timeout", { id, ms: timeoutMs });
-    const attempt: UnderWay = { key, what, work: this.#work.begin(what) };
+    const forget = this.#parts.notes.noteWebhook("attempt_timeout", { id, ms: timeoutMs });
+    const attempt: UnderWay = { key, what, work: this.#parts.work.begin(what) };
     this.#underWay.add(attempt);
     const long = systemClock.setTimer(LONG_ATTEMPT_MS, () => attempt.work?.takesLong());
     // Then it is the clock's time that its receiver takes, and the attempt's deadline is what comes next.
@@ -83,13 +79,13 @@ export class AttemptWatch {
     if (attempt !== undefined) attempt.work = null;
     return () => {
       if (attempt === undefined || !this.#underWay.has(attempt)) return;
-      attempt.work = this.#work.begin(attempt.what);
+      attempt.work = this.#parts.work.begin(attempt.what);
     };
   }
 
   /** Settles when it is this one's turn: what others lead to has happened. */
   #lull(): Promise<void> {
-    return new Promise((resolve) => void this.#work.atLull(resolve, "first"));
+    return new Promise((resolve) => void this.#parts.work.atLull(resolve, "first"));
   }
 }
 

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
-import type { Clock } from "../domain/clock/clock.ts";
+import { type Clock, wait } from "../domain/clock/clock.ts";
 import { randomBytes } from "../domain/id.ts";
-import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import { type AttemptResult, INTERRUPTED } from "../domain/webhook/delivery.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import type { DevFaultDesk, Faults } from "../http/dev-desk.ts";
 import type { DueNotes } from "./clock-desk.ts";
@@ -78,7 +78,7 @@ export class OrderedFaults implements DevFaultDesk {
     const { host } = request.target;
     const { delayMs } = this.#faults;
     const forget = this.#notes.noteWebhook("attempt", { id: nameOf(request), ms: delayMs });
-    await this.#wait(delayMs, signal);
+    if (delayMs > 0) await wait(delayMs, { clock: this.#clock, signal });
     forget();
     const letGo = this.#heldBack.take(host);
     try {
@@ -98,7 +98,9 @@ export class OrderedFaults implements DevFaultDesk {
     if (this.#has("duplicate", request)) await sender.send(request);
     if (mayCrash && this.#has("crashDuringAttempt", request)) {
       this.#interrupted.add(delivery);
-      return toInterrupted(result);
+      const { address, phases, refusal } = result;
+      // As after a crash, except for what is known here.
+      return { ...INTERRUPTED, address, phases, refusal };
     }
     const isDropped = result.outcome === "delivered" && this.#has("dropAnswer", request);
     return isDropped ? toLost(result) : result;
@@ -110,19 +112,6 @@ export class OrderedFaults implements DevFaultDesk {
     const text = `${this.#salt} ${fault} ${nameOf(request)} ${request.headers["x-attempt"]}`;
     return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32 < share;
   }
-
-  #wait(ms: number, signal: AbortSignal): Promise<void> {
-    if (ms === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = this.#clock.setTimer(ms, () => end());
-      const end = (): void => {
-        timer.cancel();
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      signal.addEventListener("abort", end);
-    });
-  }
 }
 
 /** The name of a delivery to its receiver, the same at every attempt. */
@@ -132,22 +121,8 @@ function nameOf({ headers }: SendRequest): string {
 
 const NO_ANSWER = { httpStatus: null, responseExcerpt: null, retryAfter: null };
 
-const NOT_SENT = {
-  address: null,
-  phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
-  refusal: null,
-};
-
-// As after a crash: nobody knows whether the receiver got it.
-function toInterrupted(
-  facts: Pick<AttemptResult, "address" | "phases" | "refusal">,
-): AttemptResult {
-  const error = "the daemon stopped during the attempt";
-  return { ...facts, ...NO_ANSWER, outcome: "interrupted", error };
-}
-
 /** The result of an attempt that was broken off before it began. */
-export const UNSENT: AttemptResult = toInterrupted(NOT_SENT);
+export const UNSENT = INTERRUPTED;
 
 // As where the answer is lost on its way: the receiver has it, and the daemon does not know.
 function toLost(result: AttemptResult): AttemptResult {

@@ -21,20 +21,14 @@ const SOON_MS = 1000;
 
 /** Gives runs the ends that were ordered for them, instead of those of their runners. */
 export class OrderedResults implements DevResultDesk {
-  readonly #clock: Clock;
-  readonly #news: TaskNews;
-  readonly #work: WorkWatch;
-  readonly #notes: Pick<DueNotes, "note">;
+  readonly #parts: ResultParts;
   readonly #types = new Set<string>();
   #rules: readonly ResultRule[] = [];
   /** How to end the runs that wait for a request to do so, by the task's id. */
   readonly #held = new Map<string, (end: OrderedEnd) => void>();
 
-  constructor({ clock, news, work, notes }: ResultParts) {
-    this.#clock = clock;
-    this.#news = news;
-    this.#work = work;
-    this.#notes = notes;
+  constructor(parts: ResultParts) {
+    this.#parts = parts;
   }
 
   get types(): ReadonlySet<string> {
@@ -55,10 +49,10 @@ export class OrderedResults implements DevResultDesk {
   ): Promise<boolean> {
     // One that was posted just now is about to be held.
     const soon = AbortSignal.any([gone, timeoutSignal(SOON_MS)]);
-    if (!this.#held.has(id)) await this.#work.settled(soon).catch(() => {});
+    if (!this.#held.has(id)) await this.#parts.work.settled(soon).catch(() => {});
     const finish = this.#held.get(id);
     if (finish === undefined) return false;
-    const recorded = this.#news.next(id, gone);
+    const recorded = this.#parts.news.next(id, gone);
     finish(end);
     await recorded;
     return true;
@@ -72,7 +66,7 @@ export class OrderedResults implements DevResultDesk {
       run: (request, options) => {
         const rule = this.#rules.find((each) => fits(each, request));
         const timeout = { what: "run_timeout", taskId: request.id, kind: null } as const;
-        const forget = this.#notes.note(timeout, type.timeoutMs);
+        const forget = this.#parts.notes.note(timeout, type.timeoutMs);
         const run =
           rule === undefined
             ? runner.run(request, options)
@@ -93,7 +87,7 @@ export class OrderedResults implements DevResultDesk {
     return new Promise((resolve) => {
       const timers: Timer[] = [];
       const due = { what: "run_end", taskId: id, kind: null } as const;
-      const forget = ordered === null ? null : this.#notes.note(due, afterMs);
+      const forget = ordered === null ? null : this.#parts.notes.note(due, afterMs);
       const end = (outcome: RunOutcome): void => {
         forget?.();
         for (const timer of timers) timer.cancel();
@@ -106,8 +100,8 @@ export class OrderedResults implements DevResultDesk {
       const message = `The run went past its timeout of ${timeoutMs / 1000} s.`;
       const timeout = (): void => end({ kind: "timed_out", message, detail: {} });
       if (ordered === null) this.#held.set(id, (given) => end(toOutcome(given)));
-      else timers.push(this.#clock.setTimer(afterMs, () => end(toOutcome(ordered))));
-      timers.push(this.#clock.setTimer(timeoutMs, timeout));
+      else timers.push(this.#parts.clock.setTimer(afterMs, () => end(toOutcome(ordered))));
+      timers.push(this.#parts.clock.setTimer(timeoutMs, timeout));
     });
   }
 }

@@ -17,8 +17,8 @@ import type { BackupKeeper } from "./backup.ts";
 import { type TlsMaterial, retentionWarning, validityOf } from "./check.ts";
 import type { Database, Watch } from "./database.ts";
 import type { GivenUp, ReceiverWatch } from "./events.ts";
-import { type TypeSample, unlessUnreadable } from "./metrics.ts";
-import { absence, lostNodes } from "./nodes.ts";
+import type { TypeSample } from "./metrics.ts";
+import { absence, lostNodes, unlessUnreadable } from "./nodes.ts";
 import type { StorageWatch } from "./storage.ts";
 
 export interface ConditionBoardDeps {

@@ -19,11 +19,12 @@ import { TYPES_MAX } from "../http/metrics/series.ts";
 import type { Engine } from "../run/engine.ts";
 import { NODE_ROLES } from "../store/cluster.ts";
 import { sqliteVersion } from "../store/sqlite/machine/connection.ts";
-import { type Store, StoreError } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import type { BackupKeeper, BackupState } from "./backup.ts";
 import { openFilesMax } from "./check.ts";
 import type { Database, DatabaseSizes } from "./database.ts";
 import type { LoopDelay, Meter } from "./meter.ts";
+import { unlessUnreadable } from "./nodes.ts";
 
 export interface MetricsParts {
   readonly config: Config;
@@ -127,29 +128,22 @@ function clusterFamilies({ cluster }: Pick<Store, "cluster">): readonly Family[]
 }
 
 function typeFamilies(types: readonly TypeSample[]): readonly Family[] {
-  const of = (value: (type: TypeSample) => number | null): readonly Sample[] =>
-    byType(types.map((type) => ({ type: type.name, value: value(type) })));
-  const ages = types.map(({ name, oldestMs }) => ({ type: name, value: seconds(oldestMs) }));
+  const family = (name: FamilyName, valueOf: (type: TypeSample) => number | null, join = sum) => {
+    const values = types.map((type) => ({ type: type.name, value: valueOf(type) }));
+    return gauge(name, byType(values, join));
+  };
   return [
-    gauge(
-      "postbackd_queue_tasks",
-      of(({ waiting }) => waiting),
-    ),
-    gauge("postbackd_queue_age_seconds", byType(ages, Math.max)),
-    gauge(
-      "postbackd_running_tasks",
-      of(({ running }) => running),
-    ),
-    gauge(
-      "postbackd_workers_waiting",
-      of(({ workersWaiting }) => workersWaiting),
-    ),
-    gauge(
-      "postbackd_queue_without_worker",
-      of(({ hasWorker }) => (hasWorker === null ? null : hasWorker ? 0 : 1)),
+    family("postbackd_queue_tasks", ({ waiting }) => waiting),
+    family("postbackd_queue_age_seconds", ({ oldestMs }) => seconds(oldestMs), Math.max),
+    family("postbackd_running_tasks", ({ running }) => running),
+    family("postbackd_workers_waiting", ({ workersWaiting }) => workersWaiting),
+    family("postbackd_queue_without_worker", ({ hasWorker }) =>
+      hasWorker === null ? null : Number(!hasWorker),
     ),
   ];
 }
+
+type FamilyName = Parameters<typeof gauge>[0];
 
 export function toTypeSample(type: RunnerType): TypeSample {
   const { name, running, waiting, waiting_is_more, oldest_waiting_ms } = type;
@@ -311,15 +305,5 @@ export class StoreSample {
     ]);
     this.#last = { takenAt, types: sampledTypes, counts, sizes, dataBytes };
     return this.#last;
-  }
-}
-
-/** Null where the database does not answer: that must not keep anybody from seeing it. */
-export async function unlessUnreadable<Value>(read: Promise<Value>): Promise<Value | null> {
-  try {
-    return await read;
-  } catch (error) {
-    if (error instanceof StoreError) return null;
-    throw error;
   }
 }

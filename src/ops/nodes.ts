@@ -6,6 +6,7 @@ import {
   type ServiceStatus,
   decideServiceStatus,
 } from "../domain/stats/health.ts";
+import { waitedMs } from "../domain/stats/time-series.ts";
 import type { Engine } from "../run/engine.ts";
 import { type NodeSummary, type Store, StoreError } from "../store/store.ts";
 
@@ -33,8 +34,8 @@ export async function healthOfAll({ store, engine }: NodeParts): Promise<Health>
   const own = engine.health();
   const { self, isShared } = store.cluster;
   if (!isShared) return own;
-  const others = (await nodesIfPossible(store)).flatMap(({ id, endedAt, facts }) =>
-    id === self || endedAt !== null || facts === null ? [] : facts,
+  const others = ((await unlessUnreadable(store.listNodes())) ?? []).flatMap(
+    ({ id, endedAt, facts }) => (id === self || endedAt !== null || facts === null ? [] : facts),
   );
   return {
     runs: sum([own.runs, ...others.map(({ runs }) => runs)]),
@@ -49,7 +50,7 @@ export async function healthOfAll({ store, engine }: NodeParts): Promise<Health>
 export async function hasOthers(store: NodeParts["store"]): Promise<boolean> {
   const { cluster } = store;
   if (cluster.membership().length > 1) return true;
-  return (await nodesIfPossible(store)).some(
+  return ((await unlessUnreadable(store.listNodes())) ?? []).some(
     ({ id, endedAt }) => id !== cluster.self && endedAt === null,
   );
 }
@@ -66,16 +67,6 @@ export function lostNodes(nodes: readonly NodeSummary[]): readonly LostNode[] {
 export function absence({ cluster }: Pick<Store, "cluster">): string | null {
   if (cluster.isMember()) return null;
   return "the database has been out of reach for seconds, and other nodes may have taken this one's work over";
-}
-
-// The status tells already that a store which cannot be read does not serve.
-async function nodesIfPossible(store: NodeParts["store"]): Promise<readonly NodeSummary[]> {
-  try {
-    return await store.listNodes();
-  } catch (error) {
-    if (error instanceof StoreError) return [];
-    throw error;
-  }
 }
 
 function sum(counts: readonly FailureCount[]): FailureCount {
@@ -103,7 +94,8 @@ export function statusSource(
   const decide = async (): Promise<ServiceStatus> =>
     decideServiceStatus({
       isServing: state.isAccepting() && store.fault() === null,
-      queueAgeMs: await queueAge(() => store.findOldestQueued(types), clock.now()),
+      // A store that cannot be read does not serve, which is in the status already.
+      queueAgeMs: waitedMs(await unlessUnreadable(store.findOldestQueued(types)), clock.now()),
       hasRoom: await state.hasRoom(),
       isWorking: !engine.isHalted,
       ...(await healthOfAll({ store, engine })),
@@ -120,13 +112,12 @@ export function statusSource(
   };
 }
 
-async function queueAge(oldest: () => Promise<number | null>, now: number): Promise<number> {
+/** Null if the database cannot be read: that must not hide everything else. */
+export async function unlessUnreadable<Value>(read: Promise<Value>): Promise<Value | null> {
   try {
-    const since = await oldest();
-    return since === null ? 0 : Math.max(0, now - since);
+    return await read;
   } catch (error) {
-    // A store that cannot be read is not serving, which the status tells already.
-    if (error instanceof StoreError) return 0;
+    if (error instanceof StoreError) return null;
     throw error;
   }
 }

@@ -5,7 +5,7 @@ import { backoffMs } from "../deliver/service-retry.ts";
 import { systemClock, wait } from "../domain/clock/clock.ts";
 import { nextTick } from "../domain/clock/timers.ts";
 import { codeOf } from "../domain/error.ts";
-import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
+import { isLastLoss, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import type { CommandLine } from "../domain/task/run.ts";
 import { spawnInto } from "../node-internals.ts";
 import {
@@ -210,7 +210,7 @@ export class CommandHost {
   #lose(taskId: string): RunOutcome {
     const lossesBefore = this.#losses.get(taskId) ?? 0;
     this.#losses.delete(taskId);
-    if (decideLostLease({ lossesBefore }) === "final") return LOST;
+    if (isLastLoss(lossesBefore)) return LOST;
     this.#losses.set(taskId, lossesBefore + 1);
     const [oldest] = this.#losses.keys();
     // Some tasks are cancelled before they run again.

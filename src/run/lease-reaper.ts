@@ -1,6 +1,6 @@
 import { Loop } from "../deliver/loop.ts";
 import { persist, type PersistDeps } from "../deliver/persist.ts";
-import { decideLostLease, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
+import { isLastLoss, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import { decideRun } from "../domain/task/run.ts";
 import type {
   Lease,
@@ -131,7 +131,7 @@ export class LeaseReaper {
   }
 
   #expired({ losses }: Lease, now: number): Pick<LeaseEnd, "how" | "sequel"> {
-    if (decideLostLease({ lossesBefore: losses }) === "again") {
+    if (!isLastLoss(losses)) {
       return { how: "expired", sequel: { kind: "requeue", isRunCounted: true } };
     }
     return { how: "expired", sequel: this.#failed({ code: 50010, message: VANISHED }, now) };

@@ -65,13 +65,9 @@ export interface LeaseFailure extends LeaseRef {
  */
 export const LEASE_LOSSES_MAX = 5;
 
-/** Decides what follows when the task's lease number `lossesBefore` + 1 ran out: another run, or the end. */
-export function decideLostLease({
-  lossesBefore,
-}: {
-  readonly lossesBefore: number;
-}): "again" | "final" {
-  return lossesBefore + 1 < LEASE_LOSSES_MAX ? "again" : "final";
+/** True if the task ends because its lease number `lossesBefore` + 1 ran out; otherwise it runs again. */
+export function isLastLoss(lossesBefore: number): boolean {
+  return lossesBefore + 1 >= LEASE_LOSSES_MAX;
 }
 
 /** The shortest and the longest time that a lease may hold without a heartbeat. */

@@ -124,20 +124,9 @@ interface OpenBucket {
 }
 
 function newBucket(): OpenBucket {
-  const counts = {
-    posted: 0,
-    completed: 0,
-    failed: 0,
-    cancelled: 0,
-    firstAttempts: 0,
-    firstDelivered: 0,
-    delivered: 0,
-    givenUp: 0,
-    refused: 0,
-    queued: 0,
-    oldestMs: 0,
-  };
-  return { isServed: false, counts, durations: new Map() };
+  const counts = Object.fromEntries([...SUMMED, ...HIGHEST].map((name) => [name, 0]));
+  // Each name of the type is in one of the two lists.
+  return { isServed: false, counts: counts as OpenBucket["counts"], durations: new Map() };
 }
 
 function addStep(bucket: OpenBucket | undefined, step: SeriesStep): void {

@@ -1,5 +1,11 @@
 import type { AccountUsage } from "../account/quota.ts";
-import { type NewTask, type StoredState, type TaskState, stateAtPost } from "../task/task.ts";
+import {
+  type NewTask,
+  STORED_STATES,
+  type StoredState,
+  type TaskState,
+  stateAtPost,
+} from "../task/task.ts";
 import { type EndedDeliveryState, isUndelivered } from "../webhook/delivery.ts";
 import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
 
@@ -14,7 +20,7 @@ import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
  * which are given up or refused now, neither sent again since nor erased; and the `bytes` of the texts of its tasks,
  * their attempts and kept answers, in UTF-8, with the overhead of each.
  */
-export type CountedWord = StoredState | "ready" | "retrying" | "undelivered" | "bytes";
+export type CountedWord = (typeof COUNTED_WORDS)[number];
 
 export interface WorkChanges {
   readonly counts: Pick<CountTally, "add" | "move">;
@@ -133,18 +139,9 @@ export interface KeptCount {
   readonly count: number;
 }
 
-const NOTHING: WorkCounts = {
-  queued: 0,
-  delayed: 0,
-  running: 0,
-  completed: 0,
-  failed: 0,
-  cancelled: 0,
-  ready: 0,
-  retrying: 0,
-  undelivered: 0,
-  bytes: 0,
-};
+const COUNTED_WORDS = [...STORED_STATES, "ready", "retrying", "undelivered", "bytes"] as const;
+// Each word of the type is in the list.
+const NOTHING = Object.fromEntries(COUNTED_WORDS.map((word) => [word, 0])) as WorkCounts;
 
 export function toWorkCounts(kept: readonly KeptCount[]): WorkCounts {
   const counts = { ...NOTHING };

@@ -189,7 +189,7 @@ function explainStatus(
   }
   return {
     clause: `${answered}, where only 2xx counts as delivered`,
-    hint: adviceText(STATUS_ADVICE.get(status) ?? RECEIVER_LOG, role),
+    hint: adviceText(STATUS_ADVICE[status] ?? RECEIVER_LOG, role),
   };
 }
 
@@ -199,27 +199,21 @@ const REFUSED_BY_RECEIVER =
 
 const RECEIVER_LOG: Advice = { anybody: "the receiver's own log says why" };
 
-const STATUS_ADVICE: ReadonlyMap<number, Advice> = new Map([
-  [401, { anybody: REFUSED_BY_RECEIVER }],
-  [403, { anybody: REFUSED_BY_RECEIVER }],
-  [404, { anybody: "the receiver knows no such path: correct the URL" }],
-  [
-    405,
-    {
-      anybody:
-        "a postback is a POST and a pingback is a GET: the receiver has to take it at this path",
-    },
-  ],
-  [410, { anybody: "the receiver has no such path any more: correct the URL" }],
-  [413, { anybody: "the receiver has to take larger bodies" }],
-  [
-    429,
-    {
-      anybody: "have the receiver take more at a time",
-      operator: "lower webhooks.max_in_flight_per_host",
-    },
-  ],
-]);
+const STATUS_ADVICE: Readonly<Record<number, Advice>> = {
+  401: { anybody: REFUSED_BY_RECEIVER },
+  403: { anybody: REFUSED_BY_RECEIVER },
+  404: { anybody: "the receiver knows no such path: correct the URL" },
+  405: {
+    anybody:
+      "a postback is a POST and a pingback is a GET: the receiver has to take it at this path",
+  },
+  410: { anybody: "the receiver has no such path any more: correct the URL" },
+  413: { anybody: "the receiver has to take larger bodies" },
+  429: {
+    anybody: "have the receiver take more at a time",
+    operator: "lower webhooks.max_in_flight_per_host",
+  },
+};
 
 function explainRefused(attempt: EndedAttempt, circumstances: Circumstances): string {
   const { refusal, endedAt } = attempt;

@@ -98,6 +98,24 @@ export interface AttemptResult {
   readonly retryAfter: string | null;
 }
 
+/** The facts of an attempt that sent nothing, or of which nothing is known. */
+export const NOTHING_HAPPENED: Omit<AttemptResult, "outcome"> = {
+  httpStatus: null,
+  error: null,
+  address: null,
+  phases: { dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: null },
+  responseExcerpt: null,
+  refusal: null,
+  retryAfter: null,
+};
+
+/** It may have reached the receiver, which may get it twice (contract §5). */
+export const INTERRUPTED: AttemptResult = {
+  ...NOTHING_HAPPENED,
+  outcome: "interrupted",
+  error: "the daemon stopped during the attempt",
+};
+
 /** An attempt as it is recorded: scheduled until it has started, in flight until it has ended. */
 export interface Attempt extends Omit<AttemptResult, "outcome"> {
   readonly number: number;
