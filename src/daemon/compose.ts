@@ -318,11 +318,11 @@ function engineCalls({ engine, waiters, observer }: ApiParts) {
   return {
     posted: observer?.post,
     desk: engine.desk,
-    progressOf: (id: string) => engine.progressOf(id),
-    findProgress: (ids: readonly string[]) => engine.findProgress(ids),
+    progressOf: (id: string) => engine.progress.of(id),
+    findProgress: (ids: readonly string[]) => engine.progress.find(ids),
     wake: (types: ReadonlySet<string>) => engine.wake(types),
-    accountsChanged: () => engine.accountsChanged(),
-    pausesChanged: () => engine.pausesChanged(),
+    accountsChanged: () => engine.accounts.wake(),
+    pausesChanged: () => engine.pauses.wake(),
     wakeDeliveries: (lanes: readonly LaneRef[]) => engine.wakeDeliveries(lanes),
     workersWaiting: (type: string) => engine.desk.waitingFor(type),
     cancelled(id: string) {

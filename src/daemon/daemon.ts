@@ -1,6 +1,6 @@
 import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import type { Clock } from "../domain/clock/clock.ts";
+import { type Clock, settlesWithin } from "../domain/clock/clock.ts";
 import { everyStep } from "../domain/error.ts";
 import type { Gauges } from "../domain/observer.ts";
 import type { OperatorEvent } from "../domain/webhook/webhook-request.ts";
@@ -261,7 +261,7 @@ function stop(parts: Parts, limit: DrainLimit): Promise<void> {
   const { clock } = limit;
   const leaveMs = store.cluster.isShared ? Math.min(LEAVE_MS, limit.ms) : 0;
   const endsAt = clock.monotonic() + limit.ms;
-  const rest = (): DrainLimit => ({ clock, ms: Math.max(0, endsAt - clock.monotonic()) });
+  const leftMs = (): number => Math.max(0, endsAt - clock.monotonic());
   return everyStep([
     () => backups.drain(),
     () => (leaveMs === 0 ? undefined : leave(parts, { clock, ms: leaveMs })),
@@ -269,7 +269,7 @@ function stop(parts: Parts, limit: DrainLimit): Promise<void> {
     () => api.drain(),
     () => engine.drain(),
     () => server.drain(),
-    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), rest()),
+    () => settlesWithin(Promise.all([engine.quiet(), server.quiet()]), leftMs(), clock),
     // For requests that have not ended by then; before anything that may take long.
     () => server.abort(),
     () => engine.abort(),
@@ -281,12 +281,8 @@ function stop(parts: Parts, limit: DrainLimit): Promise<void> {
 async function leave({ store, engine, api }: Parts, { clock, ms }: DrainLimit): Promise<void> {
   api.leave();
   engine.drain();
-  const over = Promise.withResolvers<void>();
-  const timer = clock.setTimer(ms, over.resolve);
-  hasOthers(store).then((has) => {
-    if (!has) over.resolve();
-  }, over.reject);
-  await over.promise.finally(() => timer.cancel());
+  const alone = hasOthers(store).then((has) => (has ? new Promise<never>(() => {}) : undefined));
+  await settlesWithin(alone, ms, clock);
 }
 
 function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | null {
@@ -294,11 +290,4 @@ function openCertificate({ config, clock, log }: DaemonOptions): TlsMaterial | n
   const material = readTlsFiles(config.tls);
   warnOfValidity(material, { now: clock.now(), log });
   return material;
-}
-
-async function settlesWithin(work: Promise<unknown>, { clock, ms }: DrainLimit): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = clock.setTimer(ms, resolve);
-    work.then(() => resolve(), reject).finally(() => timer.cancel());
-  });
 }

@@ -2,7 +2,7 @@ import { Resolver as DnsResolver } from "node:dns/promises";
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 
-import type { Clock } from "../domain/clock/clock.ts";
+import { type Clock, settlesWithin } from "../domain/clock/clock.ts";
 import { codeOf } from "../domain/error.ts";
 
 /** The addresses of a name. A failure is one of a few fixed phrases, safe to show. */
@@ -151,13 +151,8 @@ export class Resolver {
   async #both(ipv4: Promise<Resolution>, ipv6: Promise<Resolution>): Promise<Resolution> {
     const first = await ipv4;
     if (first.kind === "failed") return merged([first, await ipv6]);
-    return await new Promise((resolve) => {
-      const timer = this.#clock.setTimer(IPV6_DELAY_MS, () => resolve(merged([first])));
-      void ipv6.then((second) => {
-        timer.cancel();
-        resolve(merged([first, second]));
-      });
-    });
+    const isInTime = await settlesWithin(ipv6, IPV6_DELAY_MS, this.#clock);
+    return merged(isInTime ? [first, await ipv6] : [first]);
   }
 }
 

@@ -58,23 +58,21 @@ export class ServiceError extends Error {
 export function installSteps(executable: string): readonly ServiceStep[] {
   const isHidden = HIDDEN.some((folder) => executable.startsWith(`${folder}/`));
   const copy = ["install", "-m", "0755", executable, EXECUTABLE] as const;
+  const says = `copy the executable to where the unit lets it be seen, ${EXECUTABLE}`;
   const [path, unit] = [SERVICE_CONFIG_FILE, unitText(isHidden ? EXECUTABLE : executable)];
   return [
-    ...(isHidden
-      ? [runStep(`copy the executable to where the unit lets it be seen, ${EXECUTABLE}`, copy)]
-      : []),
+    ...(isHidden ? [{ kind: "run", says, command: copy } as const] : []),
     {
-      ...runStep(`make the system user ${USER}`, [
-        "useradd",
-        ...["--system", "--user-group", "--no-create-home", "--home-dir", DATA_FOLDER],
-        ...["--shell", "/usr/sbin/nologin", USER],
-      ]),
+      ...runStep(
+        `make the system user ${USER}`,
+        `useradd --system --user-group --no-create-home --home-dir ${DATA_FOLDER} --shell /usr/sbin/nologin ${USER}`,
+      ),
       unless: ["getent", "passwd", USER],
     },
-    runStep(`make the folder of the database, ${DATA_FOLDER}`, [
-      ...(["install", "-d", "-m", "0700"] as const),
-      ...["-o", USER, "-g", USER, DATA_FOLDER],
-    ]),
+    runStep(
+      `make the folder of the database, ${DATA_FOLDER}`,
+      `install -d -m 0700 -o ${USER} -g ${USER} ${DATA_FOLDER}`,
+    ),
     {
       kind: "write",
       says: `write the configuration ${path}`,
@@ -82,32 +80,27 @@ export function installSteps(executable: string): readonly ServiceStep[] {
       text: CONFIG_TEXT,
       isKept: true,
     },
-    runStep("let the service alone read it, as it may hold secrets", [
-      "chown",
-      `root:${USER}`,
-      path,
-    ]),
-    runStep("and nobody else", ["chmod", "0640", path]),
+    runStep("let the service alone read it, as it may hold secrets", `chown root:${USER} ${path}`),
+    runStep("and nobody else", `chmod 0640 ${path}`),
     { kind: "write", says: `write the unit ${UNIT}`, path: UNIT, text: unit, isKept: false },
-    runStep("have systemd read it", ["systemctl", "daemon-reload"]),
-    runStep("have systemd start it at every boot", ["systemctl", "enable", "postbackd"]),
+    runStep("have systemd read it", "systemctl daemon-reload"),
+    runStep("have systemd start it at every boot", "systemctl enable postbackd"),
   ];
 }
 
 /** The steps that take the service away. User, configuration and data stay. */
 export function uninstallSteps(): readonly ServiceStep[] {
   return [
-    runStep("stop the service, and start it no more", [
-      ...(["systemctl", "disable"] as const),
-      ...["--now", "postbackd"],
-    ]),
+    runStep("stop the service, and start it no more", "systemctl disable --now postbackd"),
     { kind: "remove", says: `remove the unit ${UNIT}`, path: UNIT },
-    runStep("have systemd forget it", ["systemctl", "daemon-reload"]),
+    runStep("have systemd forget it", "systemctl daemon-reload"),
   ];
 }
 
-function runStep(says: string, command: CommandLine): RunStep {
-  return { kind: "run", says, command };
+/** `line` is a program and its arguments, none of which has a space. */
+function runStep(says: string, line: string): RunStep {
+  const [program = "", ...args] = line.split(" ");
+  return { kind: "run", says, command: [program, ...args] };
 }
 
 /** Does a step; false where there was nothing to do. Rejects with a {@link ServiceError}. */

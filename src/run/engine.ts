@@ -6,7 +6,6 @@ import { HeldUpSteps, type PersistDeps, persist } from "../deliver/persist.ts";
 import { createRedeliverer } from "../deliver/redeliverer.ts";
 import { everyStep } from "../domain/error.ts";
 import type { LaneGauge } from "../domain/observer.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
 import {
   StoreError,
   type Cluster,
@@ -61,12 +60,14 @@ export class Engine {
   readonly #deps: EngineDeps;
   readonly #giveUp = new AbortController();
   readonly #scheduler: Scheduler;
-  readonly #accounts: Loop;
-  readonly #pauses: Loop;
+  /** To be woken after this process disabled or enabled an account; changes by other processes are polled. */
+  readonly accounts: Loop;
+  /** To be woken after this process paused or resumed deliveries; changes by other processes are polled. */
+  readonly pauses: Loop;
+  readonly progress: ProgressBoard;
   readonly #ends: Loop;
   readonly #delayed: Loop;
   readonly #tasks: TaskDispatcher;
-  readonly #progress: ProgressBoard;
   readonly #deliveries: DeliveryDispatcher;
   readonly #redeliverer: Loop;
   readonly #sweeper: Sweeper;
@@ -101,8 +102,8 @@ export class Engine {
     };
     const runOf = (id: string): number | null => this.#tasks.runOf(id);
     const leaseOf = (id: string): string | null => this.desk.leaseOf(id);
-    this.#progress = new ProgressBoard({ ...deps, runOf, leaseOf });
-    const runs = { ...deps, deliveriesDue, progress: this.#progress.known };
+    this.progress = new ProgressBoard({ ...deps, runOf, leaseOf });
+    const runs = { ...deps, deliveriesDue, progress: this.progress.known };
     this.#tasks = new TaskDispatcher(runs);
     const wake = (type?: string): void => this.#wakeType(type);
     const mayReap = (): boolean => cluster.holds("reap") && this.#others.isInReach;
@@ -114,12 +115,12 @@ export class Engine {
       deliveries: this.#deliveries,
       outOfReach: () => this.desk.resume(),
     });
-    this.#accounts = createAccountWatch({
+    this.accounts = createAccountWatch({
       ...deps,
       disabled: (accountIds) => this.#hold(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
-    this.#pauses = createPauseWatch({ ...deps, deliveries: this.#deliveries });
+    this.pauses = createPauseWatch({ ...deps, deliveries: this.#deliveries });
     this.#ends = createEndWatch({
       ...deps,
       watched: () => [...new Set([...this.#tasks.underWay(), ...deps.awaited()])],
@@ -130,12 +131,12 @@ export class Engine {
     this.#sweeper = new Sweeper({ ...deps, deliveriesDue });
     this.#traffic = createTrafficKeeper(deps);
     this.#parts = [
-      this.#accounts,
-      this.#pauses,
+      this.accounts,
+      this.pauses,
       this.#ends,
       this.#others.look,
       this.#others.change,
-      this.#progress.tell,
+      this.progress.tell,
       this.#delayed,
       this.#redeliverer,
       this.#sweeper.loop,
@@ -149,8 +150,8 @@ export class Engine {
   /** Resumes the work of an earlier process, then begins to work. */
   async start(): Promise<void> {
     // Before anything is claimed or sent.
-    await this.#accounts.first();
-    await this.#pauses.first();
+    await this.accounts.first();
+    await this.pauses.first();
     const left = { of: "earlier life" } as const;
     const { store, clock, log } = this.#deps;
     const means: PersistDeps = { clock, log, giveUp: this.#giveUp.signal };
@@ -183,26 +184,7 @@ export class Engine {
   cancel(id: string): void {
     this.#tasks.cancel(id);
     this.desk.cancel(id);
-    this.#progress.known.delete(id);
-  }
-
-  /** To be called after this process disabled or enabled an account; changes by other processes are polled. */
-  accountsChanged(): void {
-    this.#accounts.wake();
-  }
-
-  /** To be called after this process paused or resumed deliveries; changes by other processes are polled. */
-  pausesChanged(): void {
-    this.#pauses.wake();
-  }
-
-  /** The progress of a running task, as it was reported here; null if it does not run or nothing was reported. */
-  progressOf(id: string): TaskProgress | null {
-    return this.#progress.of(id);
-  }
-
-  findProgress(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
-    return this.#progress.find(ids);
+    this.progress.known.delete(id);
   }
 
   wakeDeliveries(lanes: readonly LaneRef[]): void {
@@ -287,7 +269,7 @@ export class Engine {
 
   #endedElsewhere(id: string): void {
     this.#tasks.cancel(id);
-    this.#progress.known.delete(id);
+    this.progress.known.delete(id);
     this.#deps.taskEnded(id);
   }
 
@@ -320,11 +302,11 @@ export class Engine {
     const cluster = this.#cluster;
     // After a suspend of this process, other nodes may have taken over its work.
     if (!cluster.isMember()) this.#abandon();
-    this.#accounts.wake();
-    this.#pauses.wake();
+    this.accounts.wake();
+    this.pauses.wake();
     this.#ends.wake();
     this.#others.look.wake();
-    this.#progress.tell.wake();
+    this.progress.tell.wake();
     if (cluster.holds("release")) this.#delayed.wake();
     if (cluster.holds("orders")) this.#redeliverer.wake();
     this.#tasks.tick();

@@ -1,4 +1,4 @@
-import type { Clock } from "../domain/clock/clock.ts";
+import { type Clock, settlesWithin } from "../domain/clock/clock.ts";
 import { isError } from "../domain/error.ts";
 import { type Cluster, type LeaseType, type LeasedTask, StoreError } from "../store/store.ts";
 import { type Claim, ClaimCredit, NOT_CLAIMED, isInputFull } from "./claim-credit.ts";
@@ -229,14 +229,6 @@ export async function inTime<Value>(
   step: Promise<Value>,
   { clock, cluster }: { readonly clock: Clock; readonly cluster: Pick<Cluster, "isShared"> },
 ): Promise<Value> {
-  if (!cluster.isShared) return step;
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = clock.setTimer(PATIENCE_MS, () =>
-    reject(new StoreError("unknown", "the database does not answer; ask again")),
-  );
-  try {
-    return await Promise.race([step, promise]);
-  } finally {
-    timer.cancel();
-  }
+  if (!cluster.isShared || (await settlesWithin(step, PATIENCE_MS, clock))) return step;
+  throw new StoreError("unknown", "the database does not answer; ask again");
 }

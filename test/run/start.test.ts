@@ -119,10 +119,10 @@ test("what a worker told of a task's progress is forgotten once the task is canc
   const progress = { progress: 0.5, note: null };
 
   assert.deepEqual(await engine.desk.heartbeat(workerId, [{ id, leaseId, progress }]), ["ok"]);
-  assert.deepEqual(engine.progressOf(id), progress);
+  assert.deepEqual(engine.progress.of(id), progress);
   await store.cancelTask({ accountId, id, cancelledAt: T0, ...retainedUntil(T0 + RETENTION_MS) });
   engine.cancel(id);
-  assert.equal(engine.progressOf(id), null);
+  assert.equal(engine.progress.of(id), null);
 
   engine.drain();
   await engine.quiet();

@@ -131,3 +131,18 @@ export async function withDeadline<Value>(
     signal?.removeEventListener("abort", abort);
   }
 }
+
+/** True if the work settles within the time. Rejects as the work does. */
+export async function settlesWithin(
+  work: Promise<unknown>,
+  ms: number,
+  clock: Clock,
+): Promise<boolean> {
+  const timeout = new AbortController();
+  const late = wait(ms, { clock, signal: timeout.signal }).then(() => false);
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    timeout.abort();
+  }
+}

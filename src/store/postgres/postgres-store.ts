@@ -1,4 +1,4 @@
-import { systemClock } from "../../domain/clock/clock.ts";
+import { settlesWithin, systemClock } from "../../domain/clock/clock.ts";
 import { everyStep } from "../../domain/error.ts";
 import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
@@ -9,7 +9,6 @@ import type { Store } from "../store.ts";
 import type { NewWork } from "./machine/batch.ts";
 import { Dialer } from "./machine/dialer.ts";
 import { BEAT_MS, type NodeName } from "./machine/heartbeat.ts";
-import { settlesWithin } from "./machine/life.ts";
 import { makeSchema } from "./machine/migrate.ts";
 import { ServerNode, WRITERS } from "./machine/node.ts";
 import { Notifications } from "./machine/notifications.ts";

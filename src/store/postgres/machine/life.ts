@@ -137,21 +137,6 @@ export class Rejoin {
   }
 }
 
-/** True if the work settles within the time. Rejects as the work does. */
-export async function settlesWithin(
-  work: Promise<unknown>,
-  ms: number,
-  clock: Clock,
-): Promise<boolean> {
-  const timeout = new AbortController();
-  const late = wait(ms, { clock, signal: timeout.signal }).then(() => false);
-  try {
-    return await Promise.race([work.then(() => true), late]);
-  } finally {
-    timeout.abort();
-  }
-}
-
 interface NodeEnderParts {
   readonly dialer: Dialer;
   readonly log: Logger | undefined;

@@ -1,4 +1,4 @@
-import { type Clock, type Timer, wait } from "../../../domain/clock/clock.ts";
+import { type Clock, type Timer, settlesWithin, wait } from "../../../domain/clock/clock.ts";
 import { messageOf } from "../../../domain/error.ts";
 import type { Logger } from "../../../domain/log.ts";
 import type { Cluster, NodeFacts, NodeRole, NodeSummary } from "../../cluster.ts";
@@ -19,14 +19,7 @@ import {
   membersOf,
   nextExpiryMs,
 } from "./heartbeat.ts";
-import {
-  Lifeline,
-  NodeEnder,
-  type NodeLife,
-  Rejoin,
-  newAwaitedLife,
-  settlesWithin,
-} from "./life.ts";
+import { Lifeline, NodeEnder, type NodeLife, Rejoin, newAwaitedLife } from "./life.ts";
 import { RoleHolder } from "./roles.ts";
 import { SeqSource, type Sql } from "./sql.ts";
 
