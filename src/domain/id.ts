@@ -78,7 +78,7 @@ export class IdGenerator {
     }
     const random = this.#pool.take(BYTES_PER_ID);
     if (this.#counter === -1) {
-      this.#counter = readUint16(random, 0) & COUNTER_START_MAX;
+      this.#counter = random.readUInt16BE(0) & COUNTER_START_MAX;
       this.#timeText = formatTime(this.#timeMs);
     } else this.#counter++;
     return this.#timeText + formatTail(this.#counter, random);
@@ -97,28 +97,16 @@ export function idTimeMs(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-
-function hex(bytes: Uint8Array, from: number, to: number): string {
-  let text = "";
-  for (let i = from; i < to; i++) text += HEX[bytes[i] ?? 0];
-  return text;
-}
-
-function readUint16(bytes: Uint8Array, at: number): number {
-  return ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
-}
-
 // The first 48 bits; the same for all ids of a millisecond.
 function formatTime(timeMs: number): string {
   const time = timeMs.toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-`;
 }
 
-function formatTail(counter: number, random: Uint8Array): string {
+function formatTail(counter: number, random: Buffer): string {
   const versioned = (0x7000 | counter).toString(16);
-  const variant = (0x8000 | (readUint16(random, 2) & 0x3fff)).toString(16);
-  return `${versioned}-${variant}-${hex(random, 4, 10)}`;
+  const variant = (0x8000 | (random.readUInt16BE(2) & 0x3fff)).toString(16);
+  return `${versioned}-${variant}-${random.toString("hex", 4, 10)}`;
 }
 
 const LEASE_ID_BYTES = 16;

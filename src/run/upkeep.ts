@@ -5,6 +5,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { DAY_MS, HOUR_MS } from "../domain/clock/duration.ts";
 import { readClocks } from "../domain/clock/service-clock.ts";
 import type { Logger } from "../domain/log.ts";
+import { MINUTES_KEPT_MS } from "../domain/stats/time-series.ts";
 import {
   type Cluster,
   type ExpiredTask,
@@ -225,9 +226,6 @@ interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
   readonly clock: Clock;
   readonly log: Logger;
 }
-
-// A day by the minute, and an hour more for those who look at the end of it.
-const MINUTES_KEPT_MS = 25 * HOUR_MS;
 
 /**
  * Records at each round how much waits, and rolls old minutes of traffic up into hours, a whole hour in one write. If the store

@@ -1,3 +1,5 @@
+import { urlHostname } from "./host-name.ts";
+
 /** A parsed address. An IPv4-mapped IPv6 address is the IPv4 address inside, 4 bytes. */
 export interface Address {
   /** In network order: 4 bytes for IPv4, 16 for IPv6. */
@@ -81,11 +83,10 @@ export function isWithin(bytes: Uint8Array, block: AddressBlock): boolean {
 }
 
 const MAPPED_BITS = 96;
-// The longest text of an IPv6 address: eight groups, the last two as dotted IPv4.
-const IPV6_TEXT_MAX = 45;
+// The longest text has eight groups, the last two as dotted IPv4.
+const IPV6_UNITS = /^[0-9a-f:.]{2,45}$/i;
 // The zones that net.isIP accepts, except for their length: names of interfaces are far shorter.
 const ZONE = /^[0-9a-z.:-]{1,64}$/i;
-const GROUP = /^[0-9a-f]{1,4}$/i;
 const OCTET = /^(?:0|[1-9]\d{0,2})$/;
 
 function parseZoned(base: string, zone: string): Address | null {
@@ -108,37 +109,13 @@ function parseIpv4(text: string): Uint8Array | null {
 }
 
 function parseIpv6(text: string): Uint8Array | null {
-  if (text.length > IPV6_TEXT_MAX) return null;
-  const halves = hexOnly(text)?.split("::");
-  if (halves === undefined || halves.length > 2) return null;
-  const [head, tail] = halves.map((half) => (half === "" ? [] : half.split(":")));
-  if (head === undefined) return null;
-  const count = head.length + (tail?.length ?? 0);
-  // "::" stands for at least one group of zeros.
-  if (tail === undefined ? count !== 8 : count > 7) return null;
-  const zeros = Array.from({ length: 8 - count }, () => "0");
-  return groupBytes([...head, ...zeros, ...(tail ?? [])]);
-}
-
-// Writes a dotted IPv4 ending, as in ::ffff:1.2.3.4, as the two groups that it stands for.
-function hexOnly(text: string): string | null {
-  if (!text.includes(".")) return text;
-  const start = text.lastIndexOf(":") + 1;
-  const tail = parseIpv4(text.slice(start));
-  if (tail === null) return null;
-  const [a = 0, b = 0, c = 0, d = 0] = tail;
-  return `${text.slice(0, start)}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
-}
-
-function groupBytes(groups: readonly string[]): Uint8Array | null {
-  const bytes = new Uint8Array(16);
-  for (const [index, group] of groups.entries()) {
-    if (!GROUP.test(group)) return null;
-    const value = Number.parseInt(group, 16);
-    bytes[index * 2] = value >> 8;
-    bytes[index * 2 + 1] = value & 0xff;
-  }
-  return bytes;
+  const host = IPV6_UNITS.test(text) ? urlHostname(`[${text}]`) : null;
+  if (host === null) return null;
+  const halves = host.slice(1, -1).split("::");
+  const [head = [], tail = []] = halves.map((half) => (half === "" ? [] : half.split(":")));
+  const zeros = Array.from({ length: 8 - head.length - tail.length }, () => "0");
+  const groups = [...head, ...zeros, ...tail].map((group) => Number.parseInt(group, 16));
+  return Uint8Array.from(groups.flatMap((group) => [group >> 8, group & 0xff]));
 }
 
 // ::ffff:0:0/96 (RFC 4291 §2.5.5.2): sockets treat such an address as the IPv4 address inside.
@@ -154,25 +131,11 @@ function byteMask(prefixBits: number, index: number): number {
 }
 
 function ipv6Text(bytes: Uint8Array): string {
-  const groups: string[] = [];
-  for (let i = 0; i < 16; i += 2) {
-    groups.push((((bytes[i] ?? 0) << 8) | (bytes[i + 1] ?? 0)).toString(16));
-  }
-  const run = longestZeroRun(groups);
-  if (run.length < 2) return groups.join(":");
-  const head = groups.slice(0, run.start).join(":");
-  return `${head}::${groups.slice(run.start + run.length).join(":")}`;
-}
-
-// The first of the longest runs, RFC 5952 §4.2.3.
-function longestZeroRun(groups: readonly string[]): { start: number; length: number } {
-  let longest = { start: 0, length: 0 };
-  let length = 0;
-  for (const [index, group] of groups.entries()) {
-    length = group === "0" ? length + 1 : 0;
-    if (length > longest.length) longest = { start: index - length + 1, length };
-  }
-  return longest;
+  const groups = Array.from({ length: 8 }, (_, i) =>
+    (((bytes[2 * i] ?? 0) << 8) | (bytes[2 * i + 1] ?? 0)).toString(16),
+  );
+  // A URL writes the host as RFC 5952 has it.
+  return urlHostname(`[${groups.join(":")}]`)?.slice(1, -1) ?? "";
 }
 
 /** Tells whether everybody on the Internet may be sent to this address. */

@@ -147,17 +147,9 @@ export function stateAtPost(
 
 /** How clients see a task that waits or runs; null for one that has ended. */
 export function openStateOf(state: StoredState): "queued" | "running" | null {
-  return OPEN_STATE_OF[state];
+  if (isFinished(state)) return null;
+  return state === "running" ? "running" : "queued";
 }
-
-const OPEN_STATE_OF: Readonly<Record<StoredState, "queued" | "running" | null>> = {
-  delayed: "queued",
-  queued: "queued",
-  running: "running",
-  completed: null,
-  failed: null,
-  cancelled: null,
-};
 
 /**
  * Decides whether a task is cancelled when its client wants it; `undefined` means that its account has no such task. A
