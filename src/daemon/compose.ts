@@ -65,10 +65,7 @@ export interface DaemonOptions {
   readonly recentLog?: () => readonly LogLine[];
   /** How late this process's event loop is; without it the operator sees nothing of that. */
   readonly loopDelay?: () => LoopDelay;
-  /**
-   * The command line of the process that runs commands on the machine's clock. Without it the daemon's own process runs
-   * them, on the daemon's clock; `CommandHost` has the cost.
-   */
+  /** Starts the process that runs commands; without it the daemon runs them itself, on its own clock. */
   readonly commandHost?: CommandLine;
   /** Pauses all webhooks before the first is sent, until the operator resumes them; null pauses nothing. */
   readonly pauseDeliveries?: Pick<DeliveryPause, "pausedBy" | "reason"> | null;

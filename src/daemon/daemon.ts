@@ -47,10 +47,7 @@ export interface Daemon {
   hasTurned(): Promise<void>;
   /** How much there is now. Rejects with a StoreError when that cannot be read. */
   gauges(): Promise<Gauges>;
-  /**
-   * Takes over what it can of a configuration that was read again: certificate, webhook targets, types. Logs what that
-   * was, and what takes a restart. A certificate that cannot be served is logged, and the old one stays.
-   */
+  /** Applies certificate, webhook targets and types of a new configuration, and logs what takes a restart. */
   reload(next: Config, setLevel?: SetLevel): void;
   /** The changes that the operator makes to the file while it is served. */
   readonly store: Pick<
@@ -62,10 +59,7 @@ export interface Daemon {
     | "findSecrets"
     | "findKeyHolder"
   >;
-  /**
-   * Begins nothing new, lets work under way end for 18 s, then breaks it off; nothing that was acknowledged is lost
-   * either way. Settles when the file is closed, and rejects then with the error, if there was one. Safe to call twice.
-   */
+  /** Drains for 18 s, then aborts: nothing acknowledged is lost. Settles when all is closed. Safe to call twice. */
   stop(drain?: DrainLimit): Promise<void>;
 }
 
@@ -171,10 +165,7 @@ async function openDaemon(
   return toDaemon({ ...made, closings, hadAccounts, reload, metricsUrl });
 }
 
-/**
- * The options of a daemon; of one for development without what is the operator's. A file that is read for tests as well
- * says where backups are, which an advance of weeks would push out, and who is told of trouble.
- */
+/** For development without backups, which an advance of weeks would push out, and without events to the operator. */
 function forDevelopment(options: DaemonOptions): DaemonOptions {
   if (options.dev === undefined) return options;
   const { backup, events, ...config } = options.config;

@@ -168,10 +168,7 @@ async function warnOfOrphans({ config, store, log }: EngineParts): Promise<void>
   }
 }
 
-/**
- * Ends the commands that a killed daemon left running, and logs how many processes those were. To be called before
- * anything is run, because their tasks are run again.
- */
+/** Ends the commands that a killed daemon left running, before anything is run: their tasks are run again. */
 async function endOrphanedCommands(owner: string, log: Logger): Promise<void> {
   const { ended, left } = await endOrphans({ owner });
   if (ended > 0) {

@@ -33,10 +33,7 @@ export function reloader(
   return (next, setLevel = () => {}) => takeOver(next, { ...parts, setLevel });
 }
 
-/**
- * Takes over what can be taken over of a configuration that was read again, and logs what that was. Changes
- * nothing if the file has lost all of its settings: most likely another program is writing it at this moment.
- */
+/** Changes nothing if the file has lost all settings: most likely another program is writing it at this moment. */
 function takeOver(next: Config, parts: ReloadParts): void {
   const { inForce, database, log } = parts;
   if (isFileUsed(inForce.config) && !isFileUsed(next)) {
@@ -116,10 +113,7 @@ export interface ConfigInForce {
   restartNeeds: readonly string[];
 }
 
-/**
- * The configuration that counts once `next` was taken over by a daemon that goes by `now`: what takes a restart is as
- * it was. So is the certificate where the new one could not be served.
- */
+/** The configuration after `next` was applied: settings that take a restart stay, and a certificate that failed. */
 export function takenOver(now: Config, next: Config, { isTlsServed }: TlsOutcome): Config {
   const isTls = (key: string): boolean => OF_TLS.some((each) => each === key);
   const settings = SETTING_LIST.map(({ key }) => key).filter(

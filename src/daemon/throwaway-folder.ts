@@ -5,10 +5,7 @@ import { join } from "node:path";
 // One listener for all folders: with one each, Node would take a dozen daemons for a leak.
 const folders = new Set<string>();
 
-/**
- * Makes a folder that nobody else may read, for a database that ends with its daemon. It goes when it is removed or, if
- * that is forgotten, when the process exits; a process that a signal ends leaves it to the system's temporary folder.
- */
+/** Makes a folder of mode 0700. It is removed at the exit of the process at the latest, except after a signal. */
 export function makeThrowawayFolder(): string {
   // mkdtemp gives it mode 0700, whatever the umask.
   const folder = mkdtempSync(join(tmpdir(), "postbackd-"));

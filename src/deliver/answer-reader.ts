@@ -216,10 +216,7 @@ class AnswerHead {
     this.#isSound = is.sound;
   }
 
-  /**
-   * Begins a head with its first line, as Latin-1 without its LF. Returns null if it is not a status line of HTTP/1.
-   * `isAfterFault`: a fault came before it.
-   */
+  /** Begins a head with its first line, as Latin-1 without its LF; null if that is not a status line of HTTP/1. */
   static begin(line: string, isAfterFault: boolean): AnswerHead | null {
     const [, minor, status, lineEnd] = STATUS_LINE.exec(line) ?? [];
     if (status === undefined) return null;

@@ -18,10 +18,7 @@ const TIMED_OUT: Readonly<Record<Stage, string>> = {
   answer: "timed out waiting for the answer",
 };
 
-/**
- * One attempt in flight: its deadline, which covers everything from the name to the status line, and the facts that
- * its result states however it ends.
- */
+/** An attempt in flight: its deadline, from the name to the status line, and the facts of its result. */
 export class OpenAttempt {
   readonly #clock: Clock;
   /** Made for those who need one: a delivery on a connection that is kept does not. */
@@ -136,10 +133,7 @@ export class OpenAttempt {
   }
 }
 
-/**
- * The attempts in flight, in an array whose last element fills the gap that another leaves. A Set would keep
- * finished attempts alive in the tables it has outgrown (see the connection pool).
- */
+/** In an array whose last element fills a gap: a Set keeps finished attempts alive in the tables it has outgrown. */
 export class AttemptsInFlight {
   readonly #attempts: OpenAttempt[] = [];
 

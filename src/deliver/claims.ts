@@ -50,10 +50,7 @@ const WAITING_LANES_MAX = 16;
 const APART_MS = 1000;
 const PUT_OFF_MS = MINUTE_MS;
 
-/**
- * Fills the slots of {@link FairQueue} with claimed attempts, one claim at a time. A lane with a backlog fills them
- * immediately with what the last claim brought beyond its slots; see {@link Prefetched}.
- */
+/** Fills the slots of {@link FairQueue}, one claim at a time, and at once with what is {@link Prefetched}. */
 export class Claims {
   readonly #deps: ClaimsDeps;
   readonly #prefetched: Prefetched;

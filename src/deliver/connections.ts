@@ -166,10 +166,7 @@ export type Dialed<S extends Socket, Failure = string> =
   /** `signal` was aborted. */
   | { readonly kind: "cut" };
 
-/**
- * Opens a TCP connection to `address`, within `limitMs` if that is a number. The address is never looked up: a name
- * fails, and so does a connection whose other end has another address.
- */
+/** Opens a TCP connection to `address`, within `limitMs` if given. It fails for a name and for another other end. */
 export async function dialTcp(
   { address, port }: { readonly address: string; readonly port: number },
   limits: { readonly signal: AbortSignal; readonly clock: Clock; readonly limitMs: number | null },
@@ -205,10 +202,7 @@ function otherEndFault({ remoteAddress }: Socket, vetted: string): string | null
   return isVetted ? null : "connection reached another address";
 }
 
-/**
- * Speaks TLS over an open connection and checks the certificate against `host`: always, whatever
- * NODE_TLS_REJECT_UNAUTHORIZED says.
- */
+/** Checks the certificate against `host`, whatever NODE_TLS_REJECT_UNAUTHORIZED says. */
 export async function dialTls(
   socket: Socket,
   options: {

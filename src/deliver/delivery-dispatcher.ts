@@ -102,10 +102,7 @@ export class DeliveryDispatcher implements Part {
     this.#life = deps.cluster.self;
   }
 
-  /**
-   * Records what an earlier process left in flight as interrupted, and reads what is scheduled and which hosts
-   * answered lately.
-   */
+  /** Records what an earlier process left in flight as interrupted, and reads what is scheduled. */
   async recover(): Promise<{ readonly interrupted: number }> {
     const { store, clock } = this.#deps;
     this.divide();
@@ -165,10 +162,7 @@ export class DeliveryDispatcher implements Part {
     this.wake(lanes);
   }
 
-  /**
-   * Starts nothing of these accounts, which are disabled, until {@link resume}. What is in flight goes to its end. An
-   * account that the store calls disabled at a claim is suspended as well.
-   */
+  /** Starts nothing of these disabled accounts until {@link resume}. What is in flight goes to its end. */
   suspend(accountIds: Iterable<number>): void {
     for (const accountId of accountIds) this.#queue.suspend(accountId);
     this.#takeBack();
@@ -188,10 +182,7 @@ export class DeliveryDispatcher implements Part {
     }
   }
 
-  /**
-   * Starts nothing in the lanes of these scopes, and resumes what all other lanes have scheduled. What is in flight goes
-   * to its end.
-   */
+  /** Starts nothing in these scopes and resumes all other lanes. What is in flight goes to its end. */
   async pauseOnly(scopes: readonly PauseScope[]): Promise<void> {
     const resumed = this.#queue.pauseOnly(scopes);
     this.#takeBack();

@@ -198,10 +198,7 @@ const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const VALUE = /^[\t\x20-\x7e]*$/;
 const TARGET = /^[\x21-\x7e]+$/;
 
-/**
- * The head of a request as text of ASCII characters, with the empty line behind it. Null when it cannot be written:
- * nothing in it may begin another line. Host, Content-Length and Connection are written here and nowhere else.
- */
+/** The head of a request in ASCII with the empty line behind it; null if a part of it could begin another line. */
 function requestHead(request: SendRequest): string | null {
   const { method, target, headers, body } = request;
   const { hostHeader, requestTarget } = target;

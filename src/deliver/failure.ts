@@ -1,9 +1,6 @@
 import { codeOf } from "../domain/error.ts";
 
-/**
- * Says what went wrong with a connection in the words that an attempt shows. The vocabulary is fixed: a raw message
- * can name addresses, and it shows the author of a URL what listens inside a network.
- */
+/** The vocabulary of errors is fixed: raw messages name addresses, and show what listens inside a network. */
 
 /** Used for a connection that closes before anything came. */
 export const CLOSED = "connection was closed without an answer";

@@ -128,10 +128,7 @@ export class FairQueue {
     this.#suspended.delete(accountId);
   }
 
-  /**
-   * Closes the lanes of these scopes: forgets their scheduled attempts, and ignores new ones. Returns the scopes whose pause
-   * ends; the caller must then note the scheduled attempts of their lanes again.
-   */
+  /** Closes the lanes of these scopes. Returns the scopes that open again: their attempts must be noted again. */
   pauseOnly(scopes: readonly PauseScope[]): readonly PauseScope[] {
     const before = this.#pauses;
     this.#pauses = new Map(scopes.map((scope) => [scopeKey(scope), scope]));
@@ -139,10 +136,7 @@ export class FairQueue {
     return [...before].flatMap(([key, scope]) => (this.#pauses.has(key) ? [] : scope));
   }
 
-  /**
-   * Divides the slots among these nodes. Attempts in flight go on, also beyond the new share. If this node has no share of
-   * a host any more, the host's scheduled attempts are forgotten, and must be noted again when it gets a share.
-   */
+  /** Divides the slots among these nodes. The attempts to a host without a share are forgotten until it has one. */
   divide(view: NodeView): void {
     this.#view = view;
     this.#slots.max = shareOfAll(this.#limits.inFlightMax, view);
@@ -162,10 +156,7 @@ export class FairQueue {
     for (const queue of queues) this.#place(queue);
   }
 
-  /**
-   * The lanes to claim from now, with how many attempts each may start; these count as in flight immediately. For each
-   * share {@link claimed} must be called.
-   */
+  /** The lanes to claim from now; their slots count as in flight. {@link claimed} must be called for each share. */
   take(now: number): LaneShare[] {
     this.#advance(now);
     for (const host of this.#freed) this.#tryAgain(host);

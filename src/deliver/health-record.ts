@@ -14,10 +14,7 @@ interface Minute {
 const FAILED_RECEIVERS_MAX = 500;
 const RECEIVERS_MAX = 1000;
 
-/**
- * The results of runs and attempts in the last minutes, for the service's status. They are only in memory: after a
- * restart nothing is known, and nothing counts as wrong.
- */
+/** The results of runs and attempts in the last minutes, in memory: after a restart nothing counts as wrong. */
 export class HealthRecord {
   // Times are monotonic: a clock that is set back would keep old minutes.
   #minutes: Minute[] = [];

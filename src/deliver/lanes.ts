@@ -208,10 +208,7 @@ export class LaneState implements Standing {
 /** Due queues that get slots by the same rule. */
 interface DueGroup extends Standing {
   readonly class: AttemptClass;
-  /**
-   * Those that hold least come first, then by turn: if the first has no room, no other has. So each account has as many
-   * slots as any other that wants them, however many lanes it has, and a new account is next.
-   */
+  /** Those that hold least first, then by turn: so lanes bring an account no more slots, and a new account is next. */
   readonly accounts: RankHeap<AccountTurn>;
 }
 
@@ -225,10 +222,7 @@ export function newDueGroups(): readonly DueGroup[] {
   );
 }
 
-/**
- * The due queues of an account in a group. Their turns come one after the other, and so do the account's. Its weight is
- * the number of slots that its account holds of the kind that the group gives.
- */
+/** The due queues of an account in a group. Its weight is the number of slots that the account holds of its kind. */
 export class AccountTurn extends HeapEntry implements QueueList {
   readonly group: DueGroup;
   /** The load of its account. */
@@ -246,10 +240,7 @@ export class AccountTurn extends HeapEntry implements QueueList {
     return this.#queues.first;
   }
 
-  /**
-   * True if its turn comes before that of another group. Within one account, the lane that has been due longer comes
-   * first.
-   */
+  /** True if its turn comes before that of another group; within an account the lane that has been due longer. */
   isBefore(other: AccountTurn): boolean {
     const isSameAccount = other.usage === this.usage;
     const [own, others] = [this.first?.rank ?? Infinity, other.first?.rank ?? Infinity];

@@ -19,9 +19,7 @@ export interface Part {
 export interface LoopDeps {
   /** Does the work. It checks `isDraining` between its steps, and wakes the loop for what it leaves. */
   readonly round: (loop: Loop) => Promise<void>;
-  /**
-   * Called with the error that ended a round, such as a fault of the store. The next wake begins another round.
-   */
+  /** Called with the error that ended a round. The next wake begins another round. */
   readonly failed: (error: unknown) => void;
 }
 

@@ -22,10 +22,7 @@ interface OwnAddressesOptions {
   readonly lists?: readonly AddressList[];
 }
 
-/**
- * The public addresses of this machine, from several lists, because none has all. A list that cannot be read keeps
- * its last contents, and the log says so, once.
- */
+/** The public addresses of this machine, from several lists, because none has all. A failed list stays as it was. */
 export class OwnAddresses {
   readonly #log: Pick<Logger, "warn">;
   readonly #lists: readonly AddressList[];

@@ -8,9 +8,7 @@ const RETRY_AFTER_MS = 1000;
 export interface PersistDeps {
   readonly clock: Clock;
   readonly log: Logger;
-  /**
-   * Counts the steps that wait for the store, for the log. The parts of the engine share it; without it each step logs.
-   */
+  /** Counts the steps that wait for the store. The parts of the engine share it; without it each step logs. */
   readonly heldUp?: HeldUpSteps;
   /** Aborted when the process must end: a step that cannot be recorded now is left to the next start. */
   readonly giveUp: AbortSignal;
@@ -75,10 +73,7 @@ function passing(error: unknown): StoreError {
 
 const EVERY_MS = MINUTE_MS;
 
-/**
- * Logs that steps wait for the store: one line when the first begins to wait, one a minute with their number while any
- * waits, and one when the last is done. A wait that begins again within the minute is not logged.
- */
+/** Logs when the first step begins to wait, once a minute with their number, and when the last is done. */
 export class HeldUpSteps {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
   #waiting = 0;

@@ -226,10 +226,7 @@ function untilAborted(pending: Promise<Resolution>, signal: AbortSignal): Promis
   });
 }
 
-/**
- * Makes a function that returns the addresses that the hosts file lists for a host (lower case), in the file's order;
- * none when it lists none, or cannot be read. It reads the file at its first call, and again within 100 ms of a change.
- */
+/** Returns a function with the addresses of a host (lower case) in the hosts file, read within 100 ms of a change. */
 function openHostsFile(path: string, clock: Clock): (host: string) => readonly string[] {
   const hasChanged = watchFile(path, clock);
   let names: ReadonlyMap<string, readonly string[]> = new Map();
@@ -242,10 +239,7 @@ function openHostsFile(path: string, clock: Clock): (host: string) => readonly s
 // A look at the file costs 8 µs: looking every time would take a twelfth of a core at 10,000 attempts/s.
 const LOOK_MS = 100;
 
-/**
- * Makes a function that says whether a file has changed since the function last said so. The first call says true. It
- * looks at the file every 100 ms at most, so a change may go unnoticed for that long.
- */
+/** Returns a function that is true at first and after a change of the file. It looks every 100 ms at most. */
 function watchFile(path: string, clock: Clock): () => boolean {
   let seen: string | null = null;
   let lookAt = -Infinity;
@@ -320,10 +314,7 @@ export class LookUpTurns {
   readonly #lines = new Map<LookUpOwner, Line>();
   #underWay = 0;
 
-  /**
-   * Settles when it is this owner's turn, with a function that ends it, to be called once. Settles with null when the
-   * signal is aborted first.
-   */
+  /** Settles at this owner's turn with a function that ends it, to be called once; with null if aborted first. */
   take(owner: LookUpOwner, signal: AbortSignal): Promise<(() => void) | null> {
     if (signal.aborted) return Promise.resolve(null);
     const line = this.#lines.get(owner) ?? { underWay: 0, waiting: new Set() };

@@ -56,10 +56,7 @@ export class Sender {
     this.#pool = new ConnectionPool(deps);
   }
 
-  /**
-   * Makes one attempt. Never rejects: every end is a result. It takes at most the timeout, plus a second for the body
-   * of an answer that came in time.
-   */
+  /** Never rejects: every end is a result. It takes the timeout at most, plus a second for the body of a response. */
   async send(request: SendRequest): Promise<AttemptResult> {
     const attempt = new OpenAttempt(this.#deps);
     this.#inFlight.add(attempt);

@@ -287,10 +287,7 @@ function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
   return statusCode >= 200 && statusCode <= 299;
 }
 
-/**
- * Limits the concurrent requests; the others wait in their order. An agent has a queue of its own, but it opens
- * connections for requests that were destroyed while they waited in it, and hands them out half dead (Node 24.21).
- */
+/** Limits concurrent requests. An agent's own queue opens connections for requests that were destroyed in it. */
 class Turns {
   #left: number;
   readonly #waiting = new Set<() => void>();
@@ -332,10 +329,7 @@ const LOOKUP_FAILURES: ReadonlyMap<string, string> = new Map([
   ["EAI_AGAIN", "name server did not answer"],
 ]);
 
-/**
- * Why a service brought no whole answer; a null error is a connection that closed without one. `hasBegun` is true
- * when the status had come. Bytes that are not HTTP are `malformed`, everything else is `unreachable`.
- */
+/** A null error is a connection that closed. Bytes that are not HTTP are `malformed`, all else is `unreachable`. */
 export function serviceFailure(
   error: unknown,
   { hasBegun }: { readonly hasBegun: boolean },

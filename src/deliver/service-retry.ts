@@ -23,10 +23,7 @@ export function serviceWaitMs({ failures, retryAfter, now, random }: ServiceFail
   return backoffMs(failures, { waitMsMax: WAIT_MS_MAX, random });
 }
 
-/**
- * How many milliseconds to wait after `failures` failures in a row: 250 after the first, doubling to `waitMsMax`,
- * each shortened by up to a half at random. `random` is from 0 to 1, without 1.
- */
+/** 250 ms after the first failure, doubling to `waitMsMax`, less up to a half at `random` (from 0 to 1, without 1). */
 export function backoffMs(
   failures: number,
   { waitMsMax, random }: { readonly waitMsMax: number; readonly random: number },

@@ -130,10 +130,7 @@ export class Slots {
     return this.used.all.inFlight;
   }
 
-  /**
-   * How many more attempts of a class a lane may start, by the limits of all lanes together and of its account; 0 if
-   * none. Of two lanes with the same standing, the account that holds less never gets less.
-   */
+  /** How many more attempts a lane may start. Of two lanes alike, the account that holds less never gets less. */
   room(of: AttemptClass, { isIdle, isHealthy }: Standing, account: Usage): number {
     const { all, probing } = this.used;
     const isProbingFull = !isHealthy && probing.bytes >= PROBING_BYTES_MAX;

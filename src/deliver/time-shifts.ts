@@ -43,10 +43,7 @@ export class TimeShifts {
     return this.last;
   }
 
-  /**
-   * Lets nothing wait for longer than a retry does. A clock that was set while the daemon was stopped went unnoticed,
-   * and a clock that was wrong by years at the start is soon set right, which moves what waits.
-   */
+  /** Lets nothing wait for longer than a retry does: a clock that was wrong by years at the start is soon set right. */
   async hasten(): Promise<void> {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const waitMsMax = Math.max(0, ...retryAfterMs);

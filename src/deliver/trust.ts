@@ -76,10 +76,7 @@ const READ_FAULTS: Readonly<Record<string, string>> = {
   EISDIR: "is a folder, not a file",
 };
 
-/**
- * The certificates in the text of a file. Throws a {@link TlsFileError} if one is damaged or the text has none;
- * `exchanged` is added to its message if the text has a private key instead.
- */
+/** Throws a {@link TlsFileError} if a certificate is damaged or there is none; `exchanged` is added for a key. */
 export function certificatesIn(
   text: string,
   file: PemFile,

@@ -27,10 +27,7 @@ export class AccountMaker {
     this.#parts = parts;
   }
 
-  /**
-   * Makes an account, or another key of one that is there; null when it has as many keys as it may have. Without a login
-   * it has one of its own.
-   */
+  /** Makes an account, with a login of its own unless given, or another key of it; null if it has all that it may. */
   async make(given: Partial<MadeAccount> = {}): Promise<MadeAccount | null> {
     const { store, clock } = this.#parts;
     const { login = `test-${++this.#made}`, key, webhookSecret } = given;

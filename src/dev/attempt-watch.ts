@@ -68,10 +68,7 @@ export class AttemptWatch {
     }
   }
 
-  /**
-   * Lets the clock go on although this attempt is under way, because its receiver waits for the clock. The function that
-   * it answers takes that back.
-   */
+  /** Lets the clock go on although the attempt's receiver waits for the clock. The returned function undoes that. */
   release(webhookId: string | undefined, number: string | undefined): () => void {
     const key = keyOf(webhookId, number);
     const attempt = [...this.#underWay].find((each) => each.key === key && each.work !== null);

@@ -59,10 +59,7 @@ export class ClockDesk implements DevClockDesk {
     return [...stored, ...notes.list()].toSorted((one, other) => one.at - other.at).slice(0, max);
   }
 
-  /**
-   * Notes what happened, for the current advance or the next one. A clock that goes by itself keeps nothing for the next
-   * one. Between two advances the newest {@link KEPT_EVENTS_MAX} are kept.
-   */
+  /** Notes an event for the current or next advance. A clock that goes by itself keeps none. */
   tell(event: DevEvent): void {
     if (this.#parts.clock.mode === "real") return;
     if (this.#modeAfter === null && this.#events.length >= KEPT_EVENTS_MAX) this.#events.shift();
@@ -140,10 +137,7 @@ export class ClockDesk implements DevClockDesk {
   }
 }
 
-/**
- * Groups the events of each moment by task. The order of two tasks' events at one moment depends on the machine's speed:
- * the first may have ended, or not, when the second is posted.
- */
+/** Groups the events of each moment by task: their order among tasks depends on the machine's speed. */
 function byTask(events: readonly DevEvent[]): DevEvent[] {
   const groups = Map.groupBy(events, ({ at, taskId }) => `${at} ${taskId}`);
   return [...groups.values()].flat();

@@ -9,10 +9,7 @@ interface WaitingTimer {
   readonly fire: () => void;
 }
 
-/**
- * The clock of a daemon for development: it goes with the machine's (`real`), or stands still until it is moved
- * (`manual`). It never goes back, also from one mode to the other.
- */
+/** The clock of a daemon for development: the machine's (`real`), or moved by hand (`manual`). It never goes back. */
 export class DevClock implements Clock {
   #mode: ClockMode;
   /** How far the wall clock, and the monotonic time, are ahead of the machine's; while it stands still, where it stands. */

@@ -27,10 +27,7 @@ export interface DevParts {
   readonly cancelled: (id: string) => void;
 }
 
-/**
- * Makes a daemon one for development. It stands between the daemon's parts, so that the clock knows what goes on,
- * and rules and faults can be ordered; everything else is the daemon that others run.
- */
+/** Stands between the daemon's parts, so that the clock knows what goes on, and rules and faults can be ordered. */
 export class DevMode {
   readonly clock: DevClock;
   readonly #work = new WorkWatch();
@@ -91,10 +88,7 @@ export class DevMode {
     });
   }
 
-  /**
-   * The clock of requests that wait: it shows the daemon's time, and its timers take the machine's. Whoever waits would
-   * otherwise wait for ever where the daemon's stands still.
-   */
+  /** Shows the daemon's time, with the machine's timers: waiting requests must end while the daemon's clock stands. */
   requestClock(shown: Clock): Clock {
     return { ...systemClock, now: () => shown.now() };
   }

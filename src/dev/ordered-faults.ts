@@ -141,10 +141,7 @@ export class HeldBackAttempts {
     this.#work = work;
   }
 
-  /**
-   * Settles when the attempt may be made: after the next one to its host, when nothing else goes on that might lead to
-   * one, or when `signal` is aborted. To be called only if {@link take} found none.
-   */
+  /** Settles after the next attempt to the host, at a lull, or when aborted. {@link take} must have found none. */
   async wait(host: string, signal: AbortSignal): Promise<void> {
     const { promise, resolve: go } = Promise.withResolvers<void>();
     this.#waiting.set(host, go);

@@ -120,10 +120,7 @@ function toOutcome(end: OrderedEnd): RunOutcome {
 export class TaskNews {
   readonly #waiting = new Map<string, Set<() => void>>();
 
-  /**
-   * Settles when the next thing has happened to a task, or `signal` is aborted. To be called before the task is looked at,
-   * so that nothing is missed in between.
-   */
+  /** Settles at the next event of a task or when aborted. To be called before the task is read. */
   next(taskId: string, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {

@@ -36,10 +36,7 @@ export class Reset {
     this.#parts = parts;
   }
 
-  /**
-   * Cancels, breaks off and erases; what is posted meanwhile may stay. Answers how many tasks there were. Nothing of them
-   * is sent once it has settled.
-   */
+  /** Cancels, breaks off and erases. Returns the number of tasks; nothing of them is sent after it has settled. */
   async run(): Promise<number> {
     const { sender, work, clears } = this.#parts;
     // Nothing that is held or late keeps a task.

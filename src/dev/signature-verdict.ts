@@ -18,10 +18,7 @@ export interface JudgeParts {
 
 export type Judgement = Pick<InboxMessage, "taskId" | "kind" | "attempt" | "signature">;
 
-/**
- * Judges a request as its receiver should, with the secrets that the account of the task or the sample has now. A message
- * about no task that is known counts as one to the account that the box is named after.
- */
+/** Judges by the present secrets of the task's account, or else of the account that the box is named after. */
 export async function judge(request: InboxRequest, parts: JudgeParts): Promise<Judgement> {
   const subject = subjectOf(request);
   return {

@@ -10,10 +10,7 @@ export interface Work {
   end(): void;
 }
 
-/**
- * Knows what is under way that takes the machine's time and not the clock's: writes, runs, packets. The clock stands
- * still meanwhile.
- */
+/** Counts work that takes the machine's time: writes, runs, packets. The clock stands still meanwhile. */
 export class WorkWatch {
   readonly #underWay = new Set<Work>();
   readonly #long = new Set<Work>();
@@ -54,18 +51,12 @@ export class WorkWatch {
     return [...this.#underWay].map(({ what }) => what);
   }
 
-  /**
-   * Settles when nothing is under way, nothing has followed from it, and nobody waits for a lull. Rejects when `signal`
-   * is aborted before.
-   */
+  /** Settles when nothing goes on, nothing has followed from it, and no call waits for a lull. Rejects when aborted. */
   settled(signal: AbortSignal): Promise<void> {
     return this.#until(() => this.#underWay.size === 0 && !this.#isLullWanted(), signal);
   }
 
-  /**
-   * Calls back when nothing goes on but what takes long. One is called at a time, and what it begins comes before the
-   * next; those that are `last` come when nobody else waits. Answers how to wait no more.
-   */
+  /** Calls back one at a time when only long work goes on; the `last` ones after all others. Returns how to stop. */
   atLull(call: () => void, place: "first" | "last"): () => void {
     const waiting = this.#atLull[place === "first" ? 0 : 1];
     waiting.add(call);

@@ -1,7 +1,4 @@
-/**
- * True for an error of any realm. Jest and vitest's `vmThreads` run a program in a realm of its own. Node and SQLite's
- * addon throw errors of the main realm there, for which `instanceof Error` is false.
- */
+/** True for an error of any realm: Jest and vitest's `vmThreads` run programs in a realm of their own. */
 export function isError(value: unknown): value is Error {
   if (typeof value !== "object" || value === null) return false;
   return "message" in value && typeof value.message === "string";

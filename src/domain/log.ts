@@ -28,10 +28,7 @@ export function isLogger(value: unknown): value is Logger {
   return Object.keys(SILENT).every((level) => typeof Reflect.get(value, level) === "function");
 }
 
-/**
- * A program's own logger, which cannot bring anything down: it reads what it is given, and something that a function has
- * thrown may throw again when it is read.
- */
+/** A program's own logger, which cannot bring anything down: what a function has thrown may throw when it is read. */
 export function guarded(logger: Logger): Logger {
   const at =
     (level: keyof Logger): Logger["info"] =>

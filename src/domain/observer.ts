@@ -59,10 +59,7 @@ export interface ObservedEnd {
   readonly state: "completed" | "failed" | "cancelled";
 }
 
-/**
- * A run that came to an end; none that was cancelled, given back or broken off before. A lease that ran out is told of
- * as expired, and again when its worker is heard after all.
- */
+/** A run that ended by itself. An expired lease is reported as such, and again when its worker reports after all. */
 export interface ObservedRun {
   /** Null for a lease that had run out before. */
   readonly type: string | null;

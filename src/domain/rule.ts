@@ -175,9 +175,7 @@ export function someOf<const Word extends string>(
   });
 }
 
-/**
- * The longest duration that is accepted anywhere: a longer one added to the time of day could leave the range of dates.
- */
+/** The longest duration anywhere: a longer one added to the time of day could leave the range of dates. */
 const DURATION_MS_MAX = 365 * DAY_MS;
 
 /** A length of time such as `"10s"`, from 1 ms to 365 days; the value is in milliseconds. */

@@ -5,10 +5,7 @@ export interface StatusRow {
   readonly http: number | null;
 }
 
-/**
- * Every code of the service (contract §1). This table is the only source of codes, messages and HTTP
- * statuses; `NAME` and `REASON` in a message are filled in where the code is used.
- */
+/** The only source of codes, messages and HTTP statuses (contract §1). `NAME` and `REASON` are filled in at use. */
 export const STATUS_TABLE = {
   20000: { message: "Ok.", http: 200 },
   20100: { message: "Task Created.", http: 200 },

@@ -47,10 +47,7 @@ function escaped(text: string): string {
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }
 
-/**
- * The known name that is closest to `word`, to suggest it for a misspelt one; "none" when nothing is known. A section
- * may be left out: `timeout` is close to `webhooks.timeout`.
- */
+/** The known name closest to `word`, "none" if there are none. `timeout` is close to `webhooks.timeout`. */
 export function nearestName(word: string, known: readonly string[]): string {
   // Shortened, because the distance costs the product of the lengths; no known name is that long.
   const typed = word.slice(0, 64).toLowerCase();
@@ -68,10 +65,7 @@ export function nearestName(word: string, known: readonly string[]): string {
   return nearest;
 }
 
-/**
- * The known name that `word` was most likely meant to be; null where none is close. It takes long words for none at once,
- * because anybody may send them.
- */
+/** The known name that `word` was most likely meant to be; null if none is close, and for a long word. */
 export function closeName(word: string, known: readonly string[]): string | null {
   if (word.length > CLOSE_LENGTH_MAX || known.length === 0) return null;
   const nearest = nearestName(word, known);

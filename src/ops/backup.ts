@@ -37,10 +37,7 @@ export interface BackupState {
   readonly failure: { readonly at: number; readonly reason: string } | null;
 }
 
-/**
- * Makes backups by the operator's schedule, and keeps the newest of them. One that fails is an error in the log and a
- * warning; the daemon serves all the same. While one is made, the schedule's next moments pass.
- */
+/** Makes backups by schedule and keeps the newest. A failure is logged and is a condition. */
 export class BackupKeeper {
   readonly #deps: BackupKeeperDeps;
   readonly #scheduler: Scheduler;

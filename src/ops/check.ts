@@ -93,10 +93,7 @@ function checkServerFiles({ server, sources }: Config): readonly ConfigProblem[]
   }
 }
 
-/**
- * A sentence for each type whose tasks would all fail because the program of its command cannot be started from here.
- * `env` is the daemon's environment.
- */
+/** A sentence for each type whose command cannot be started from here. `env` is the daemon's environment. */
 export async function missingPrograms(
   { types, runTypes }: Config,
   env: Environment,
@@ -308,10 +305,7 @@ export function filesWanted({ limits, webhooks }: Pick<Config, "limits" | "webho
 
 const SHARE_MIN = 1 / 4;
 
-/**
- * The configuration with `limits.connections` lowered to the files that the process may open beside its webhooks, and a
- * line in the log about it. Without a free descriptor no connection is accepted, not even for a health check.
- */
+/** Lowers `limits.connections` to the files that may be opened: without a free descriptor no connection is accepted. */
 export function fitConnections(
   config: Config,
   { log, filesMax = openFilesMax() }: { readonly log: Logger; readonly filesMax?: number | null },

@@ -97,10 +97,7 @@ export class ConditionBoard {
     this.#timer?.cancel();
   }
 
-  /**
-   * Logs the deliveries given up since the last check, and waits for a check in progress. To be called after the last
-   * webhook was sent, and before the store is closed. Safe to call twice.
-   */
+  /** Logs the deliveries given up. To be called before the store is closed. Safe to call twice. */
   async close(): Promise<void> {
     this.drain();
     this.#tellGivenUp("at once");

@@ -5,10 +5,7 @@ import { ServerDatabase } from "./server-database.ts";
 
 export { DatabaseError } from "./database.ts";
 
-/**
- * The database that a configuration names. Nothing is opened yet. This is apart from daemon.ts because a command that
- * only looks something up should not wait until the HTTP server and all the rest are loaded.
- */
+/** Opens nothing. Apart from daemon.ts, because a short command should not wait until the HTTP server is loaded. */
 export function databaseOf(config: Config): Database {
   const { server } = config;
   return server === null ? new FileDatabase(config) : new ServerDatabase(server, config);

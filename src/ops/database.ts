@@ -9,15 +9,9 @@ import type { Restoration, Restored } from "../store/sqlite/restore.ts";
 import { readServedFile } from "../store/sqlite/served-file.ts";
 import type { Store } from "../store/store.ts";
 
-/**
- * The database that a configuration names: a file of this machine, or one on a server. It tells all that the daemon and
- * the commands do differently for the two, so that nothing else asks which of them there is.
- */
+/** A file of this machine or a database on a server: what the daemon and the commands do differently for the two. */
 export interface Database {
-  /**
-   * Takes the lock that keeps a second daemon away: from the file, or from the name of this node on this machine. Throws
-   * an InstanceLockError or a {@link DatabaseError}.
-   */
+  /** Locks the file, or this node's name on this machine. Throws an InstanceLockError or a {@link DatabaseError}. */
   lock(): InstanceLock;
   /** Takes over what may change while it is served: the password of a server, for connections from then on. */
   reload(next: Config): void;
@@ -27,15 +21,9 @@ export interface Database {
   holder(): LockHolder | null;
   /** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */
   openDaemonStore(parts: DaemonStoreParts): Promise<Store>;
-  /**
-   * Makes a command of root act as the user to whom the file belongs, for good; nothing that it leaves is root's then. Answers the
-   * user's name; null where it stays what it was.
-   */
+  /** Makes a command of root act as the owner of the file permanently. Returns the name; null if nothing changes. */
   becomeOwner(): string | null;
-  /**
-   * Opens the store for a command that does a few steps and ends, beside a running daemon or without one. Makes a file if
-   * there is none and it may, and tells so; otherwise it makes nothing. Rejects with a {@link DatabaseError}.
-   */
+  /** Opens the store for a short command, whether a daemon runs or not. Rejects with a {@link DatabaseError}. */
   openAdminStore(how: { readonly mayCreate: boolean }): Promise<AdminStore>;
   /** Makes the tables on a server, or migrates them to this program's version. Rejects with a {@link DatabaseError}. */
   migrate(): Promise<Migrated>;

@@ -81,10 +81,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   },
 };
 
-/**
- * Examines everything that a daemon of this configuration needs, beside a running one or without one, and changes
- * nothing. Reads the whole database. A check that fails by itself is a finding, too; never rejects.
- */
+/** Examines what a daemon of this configuration needs, and changes nothing. Reads the whole database. Never rejects. */
 export async function examine(patient: Patient): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   for (const [name, check] of Object.entries(CHECKS)) {

@@ -71,10 +71,7 @@ export class EventSender {
     return isOther;
   }
 
-  /**
-   * Sends an event, unless nobody wants to be told. Calls `lost` when it is given up, or dropped because there are too
-   * many already; not when a newer event of the same condition takes its place.
-   */
+  /** Calls `lost` if the event is given up or dropped, but not when a newer event of the same condition replaces it. */
   tell(event: OperatorEvent, lost: () => void = () => {}): void {
     const { clock, log, node } = this.#deps;
     if (this.#target.url === null || this.#isDrained) return;

@@ -46,10 +46,7 @@ export async function askHealth(question: HealthQuestion): Promise<Health> {
 
 const FIND_MS = 2_000;
 
-/**
- * Finds the URL at which this machine's daemon of a database answers, with an address that a browser can use; null when none
- * answers. Never rejects because of a network or a file.
- */
+/** The URL, for a browser, at which this machine's daemon of a database responds; null if none does. Never rejects. */
 export async function findDaemonUrl(config: Config, clock: Clock): Promise<string | null> {
   const place = findDaemon(config);
   if (typeof place === "string") return null;
@@ -236,10 +233,7 @@ export interface DashboardPlace {
   readonly isServed: boolean | null;
 }
 
-/**
- * Finds the address of a database's dashboard in a browser: the public URL, else the place where its daemon
- * answers, else where one would listen. Null when that is not known.
- */
+/** The public URL, else where the daemon responds, else where one would listen. Null if that is not known. */
 export async function findDashboard(config: Config, clock: Clock): Promise<DashboardPlace | null> {
   if (config.publicUrl !== null) return { url: config.publicUrl, isServed: null };
   const running = await findDaemonUrl(config, clock);

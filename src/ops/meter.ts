@@ -101,10 +101,7 @@ const EVENTS = [
   ...(["start", "run", "end", "attempt"] as const),
 ] satisfies readonly (keyof Observer)[];
 
-/**
- * One observer for the rings that tells several, in this order. What one of them throws or rejects with ends here; its
- * first error is logged.
- */
+/** One observer for several, in this order. Errors of an observer end here; the first is logged. */
 export function joinObservers(observers: readonly Observer[], log: Logger): Observer {
   const guards = observers.map((observer) => ({ observer, note: firstError(log) }));
   const joined: Record<string, (event: unknown) => void> = {};
@@ -158,10 +155,7 @@ export async function readGauges({ store, engine, types }: GaugeParts): Promise<
   return { queue, lanes: engine.lanes };
 }
 
-/**
- * How late the event loop was in the last minute, in milliseconds: everybody waited for that in addition to their own
- * request.
- */
+/** How late the event loop was in the last minute. */
 export interface LoopDelay {
   /** It was no later than this in 99 of 100 moments. */
   readonly p99Ms: number;

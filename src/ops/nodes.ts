@@ -26,10 +26,7 @@ export function tellOfNode({ store, engine }: NodeParts, url: () => string): voi
   store.cluster.tellFacts(() => ({ ...engine.facts(), url: url() === "" ? null : url() }));
 }
 
-/**
- * How it went at all nodes: here, and what the others told at their last heartbeat. A receiver counts at each node that
- * sent to it.
- */
+/** Here, and at the others by their last heartbeat. A receiver counts at each node that sent to it. */
 export async function healthOfAll({ store, engine }: NodeParts): Promise<Health> {
   const own = engine.health();
   const { self, isShared } = store.cluster;
@@ -43,10 +40,7 @@ export async function healthOfAll({ store, engine }: NodeParts): Promise<Health>
   };
 }
 
-/**
- * True where somebody else can be asked in this daemon's place. Who has joined since the last heartbeat is found too;
- * nobody where the store cannot be read.
- */
+/** True if another node can serve in this daemon's place, also one that has joined since the last heartbeat. */
 export async function hasOthers(store: NodeParts["store"]): Promise<boolean> {
   const { cluster } = store;
   if (cluster.membership().length > 1) return true;

@@ -182,10 +182,7 @@ async function standbyFault(store: Store): Promise<DatabaseError | null> {
 
 type NodeConfig = Config["node"];
 
-/**
- * The folder of the lock. What it guards are processes of this machine, which end with it, so nothing has to outlive a
- * boot; and a temporary folder can be written where nothing else can, as in a container with a read-only root.
- */
+/** The folder of the lock. It guards processes of this boot, so it may be temporary: the root may be read-only. */
 function stateFolderOf({ stateFolder }: NodeConfig): string {
   return stateFolder ?? join(tmpdir(), `postbackd-${process.geteuid?.() ?? "user"}`);
 }

@@ -203,10 +203,7 @@ export class ServiceManager {
     return this.#tell("STOPPING=1", "STATUS=Stopping after the work under way");
   }
 
-  /**
-   * From now on tells, twice in each span of the watchdog, that the daemon lives: when this thread comes to it and
-   * `isAlive` settles as well. Whatever hangs, the watchdog then ends the process.
-   */
+  /** Reports twice in each watchdog span that this thread turns and `isAlive` settles; else systemd ends it. */
   watch(isAlive: () => Promise<void>): void {
     if (this.#socket === undefined || this.#watchdogMs === null) return;
     const everyMs = this.#watchdogMs / 2;

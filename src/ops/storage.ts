@@ -48,9 +48,7 @@ export class StorageWatch {
     this.#deps = deps;
   }
 
-  /**
-   * Describes for the operator what there is too little of; null while there is room. The look is at most a second old.
-   */
+  /** Describes what is short, for the operator; null while there is space. The look is at most a second old. */
   async shortage(): Promise<string | null> {
     const now = this.#deps.clock.monotonic();
     const isNews =
@@ -69,10 +67,7 @@ export class StorageWatch {
     return this.#shortage;
   }
 
-  /**
-   * The bytes that one account may take while there are others: half of the room for data, so that an account that
-   * fills its half leaves the others theirs. 0 is no limit. As of the last look.
-   */
+  /** Half of the space, which one account may take while there are others; 0 is no limit. As of the last look. */
   get shareBytes(): number {
     return this.#shareBytes;
   }
@@ -177,10 +172,7 @@ const PAUSE_MS_MIN = 1000;
 // The check takes a tenth of the time.
 const PAUSES_PER_CHECK = 9;
 
-/**
- * Watches the database file while it is served, even when no request comes. Every second it checks that the file is
- * still in its place and the same; a minute after a start, and then once a day, it checks the file for damage.
- */
+/** Checks each second that the served file is in its place, and for damage a minute after a start and daily. */
 export class FileWatch {
   readonly #deps: FileWatchDeps;
   #isClosed = false;
@@ -260,10 +252,7 @@ export interface ServerWatchDeps {
 const SERVER_LOOK_MS = 5000;
 const WARNED_EVERY_MS = HOUR_MS;
 
-/**
- * Watches the server of the database while it is served. Every node looks every few seconds, because each is asked how it is;
- * what is wrong is logged by the one that sweeps, once an hour while it lasts.
- */
+/** Every node polls the server's health every few seconds; the one that sweeps logs what is wrong, hourly. */
 export class ServerWatch {
   readonly #deps: ServerWatchDeps;
   /** When each was logged last, by the monotonic clock. */

@@ -25,10 +25,7 @@ import { type Finding, failure, sound, warning } from "./check.ts";
 
 const POLICY_AGE_MS_MAX = 10_000;
 
-/**
- * The policy by which URLs and addresses are judged, by the list of the moment, with the machine's own addresses read
- * now and every 10 s; a warning is logged when they cannot be read.
- */
+/** The policy of the moment; the machine's own addresses are read now and every 10 s. */
 export function policySource(
   allowList: () => AllowList,
   { clock, log }: Pick<UrlCircumstances, "clock" | "log">,

@@ -20,10 +20,7 @@ export interface Parser {
 // Then its memory is given back: for a body of 16 MiB it may have taken hundreds.
 const IDLE_MS = 10_000;
 
-/**
- * Parses one thing at a time, owner by owner in turn. The first starts the thread, which ends when it has been idle for
- * a while. When the thread is lost, so are its orders; the next starts another.
- */
+/** Parses one thing at a time. The first starts the thread, which ends when idle; a lost thread loses its orders. */
 export function newParser(clock: Clock): Parser {
   const turns = new ParseTurns();
   const thread = new ParserThread(clock);
@@ -125,10 +122,7 @@ interface Line {
   bytes: number;
 }
 
-/**
- * Owners take turns at parsing: one piece of each, in the order in which they came, one at a time. However much one
- * owner sends at once, nobody else waits for more than one piece of it.
- */
+/** Owners take turns: each waits for one piece of another owner at most. */
 export class ParseTurns {
   /** The waiting owners, in the order of their turns. */
   readonly #lines = new Map<string, Line>();
@@ -136,10 +130,7 @@ export class ParseTurns {
   #isBusy = false;
   #isClosed = false;
 
-  /**
-   * Begins a parse when it is its owner's turn. Rejects with 42900 when too many bytes of this owner wait, and with
-   * 50300 when too many of all owners wait and some are this owner's.
-   */
+  /** Rejects with 42900 if too many bytes of this owner wait, and with 50300 if too many of all owners do. */
   async take<Value>(by: WorkOrder, parse: () => Promise<Value>): Promise<Value> {
     if (this.#isClosed) throw closed();
     if (this.#isBusy) await this.#wait(by);

@@ -24,9 +24,7 @@ export interface CommandHostOptions {
   /** The command line that starts `command-host-main.ts`. */
   readonly command: CommandLine;
   readonly owner: string;
-  /**
-   * Called when the host ended by itself: `runs` were lost with it, and `processes` that it left running were ended.
-   */
+  /** Called when the host ended by itself: `runs` were lost, and `processes` that it left running were ended. */
   readonly lost?: (facts: { readonly runs: number; readonly processes: number }) => void;
   /** Called after each failed start of the host. `reason` is the system's error, an exit code or a signal. */
   readonly notStarted?: (facts: { readonly reason: string; readonly retry_ms: number }) => void;

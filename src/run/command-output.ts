@@ -5,10 +5,7 @@ import { compactJson, parseJsonBytes, toJsonText } from "../domain/json/json.ts"
 import { type TaskProgress, parseProgress } from "../domain/task/run.ts";
 import { type RunResult, toRunResult } from "./runner.ts";
 
-/**
- * Reads a stream to its end. Beyond `bytesMax` bytes it closes the stream, keeps nothing beyond the limit and calls
- * `onOverflow` once. A read that fails calls `onError`: the bytes read are not all.
- */
+/** Beyond `bytesMax` bytes it closes the stream and calls `onOverflow` once. After `onError` the bytes are not all. */
 export function readBounded(
   stream: Readable,
   options: {
@@ -29,10 +26,7 @@ export function readBounded(
   return output;
 }
 
-/**
- * Reads a stream to its end, however long it is, and keeps its last `bytesMax` bytes. They are told as well-formed
- * text: a character that the limit cuts in two is left out, bytes that are not UTF-8 become U+FFFD.
- */
+/** Keeps the last `bytesMax` bytes as well-formed text: a cut character is left out, other bytes become U+FFFD. */
 export function readTail(stream: Readable, bytesMax: number): { text(): string } {
   let chunks: Buffer[] = [];
   let length = 0;

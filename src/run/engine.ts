@@ -76,10 +76,7 @@ export class Engine {
   readonly #health = new HealthRecord();
   readonly #others: OtherNodes;
   readonly #unsubscribe: (() => void)[] = [];
-  /**
-   * False until the work of an earlier process is taken up, which could not be told from new work. Wakes are ignored
-   * until then.
-   */
+  /** False until the work of an earlier process is taken up, which looks like new work. Wakes are ignored. */
   #isRecovered = false;
   #isHalted = false;
   readonly #failures: FailureLines;
@@ -232,10 +229,7 @@ export class Engine {
     await Promise.all(this.#parts.map((part) => part.quiet()));
   }
 
-  /**
-   * Aborts work in progress: tasks go back to the queue, attempts are recorded as interrupted. Anything that cannot be
-   * recorded now is left to the next start.
-   */
+  /** Tasks go back to the queue, attempts become interrupted; the rest is left to the next start. */
   abort(): void {
     this.#scheduler.drain();
     this.#giveUp.abort();

@@ -165,10 +165,7 @@ function stringify(value: unknown): string | Extract<RunResult, { kind: "fault" 
 /** The most UTF-16 units of a message; a longer one is cut and ends with "…". */
 export const MESSAGE_LENGTH_MAX = 1000;
 
-/**
- * The text of a thrown value, an error's message or a text: well-formed and cut to a sane length; null where there is
- * none. Never throws.
- */
+/** The text of a thrown value, well-formed and cut; null if it has none. Never throws. */
 function thrownMessage(thrown: unknown): string | null {
   const read = (): unknown => (isObject(thrown) && "message" in thrown ? thrown.message : thrown);
   return readText(read, MESSAGE_LENGTH_MAX);

@@ -213,10 +213,7 @@ const LOOKED_AT_BYTES_MAX = 2 * EXCERPT_BYTES_MAX;
 // Shorter ones are words such as "1" or "all", and striking them would spoil every text.
 const SECRET_LENGTH_MIN = 4;
 
-/**
- * The parts of the operator's configuration that a service's answers may repeat: header values, and the URL's query,
- * whole and in parts, as written and as decoded. Longest first.
- */
+/** Parts of the configuration that a response may repeat: header values and the URL's query. Longest first. */
 function secretsOf(url: URL, headers: Readonly<Record<string, string>>): readonly string[] {
   const query = url.search.slice(1);
   const values = Object.values(headers);
@@ -264,10 +261,7 @@ interface ServiceWatchOptions {
 // A restart of the service takes less.
 const AWAY_MS = 10_000;
 
-/**
- * Logs that a service is away: once, when no request has settled a run for 10 s, and once when one does
- * again, however many tasks wait for it.
- */
+/** Logs once when no request has settled a run for 10 s, and once when one does again. */
 export class ServiceWatch {
   readonly #options: ServiceWatchOptions;
   /** Monotonic; null while the last request was settled. */

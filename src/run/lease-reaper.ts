@@ -25,10 +25,7 @@ interface LeaseReaperDeps extends Pick<RunDeps, keyof PersistDeps | "retentionMs
 // One write of so many holds up others for milliseconds.
 const BATCH_MAX = 100;
 
-/**
- * Ends the leases that have run out: those of workers that vanished, and those of runs that took longer than the type's
- * timeout. Nothing ends between the clock being set and the leases having moved with it.
- */
+/** Ends leases of vanished workers and of runs past their timeout, but none while leases move with the clock. */
 export class LeaseReaper {
   /** Ends the leases that have run out when it is woken. At a drain it leaves the rest to the next start. */
   readonly loop: Loop;

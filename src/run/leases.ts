@@ -27,10 +27,7 @@ export class HeldLeases {
   readonly #watches = new Set<Set<string>>();
   readonly #max: number;
 
-  /**
-   * Holds at most `max` leases: in a cluster other nodes end leases too, so the oldest ones are mostly over. A heartbeat
-   * brings back one that is not.
-   */
+  /** Holds at most `max` leases: in a cluster the oldest are mostly over. A heartbeat brings back one that is not. */
   constructor(max = Infinity) {
     this.#max = max;
   }

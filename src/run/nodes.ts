@@ -28,10 +28,7 @@ const GAP_MS = 5000;
 export class OtherNodes {
   /** Looks for what the others left to this node. To be woken once a second. */
   readonly look: Loop;
-  /**
-   * Takes up what ended nodes left, and reads what is scheduled at hosts of which this node may have a share now. To be
-   * woken at each change of the nodes, and once a minute.
-   */
+  /** Takes up what ended nodes left. To be woken at each change of the nodes, and once a minute. */
   readonly change: Loop;
   readonly #deps: OtherNodesDeps;
   /** Up to when it has looked for what became due. */

@@ -117,10 +117,7 @@ export class ProcessGroup {
     });
   }
 
-  /**
-   * Waits until the first process has exited and its group is empty, then until the output has ended. Resolves at the
-   * latest 7 s after that exit.
-   */
+  /** Waits until the group is empty and the output has ended: at most 7 s after the exit of the first process. */
   async end(): Promise<ProcessExit> {
     const exit = await this.exited;
     this.stop();

@@ -91,10 +91,7 @@ function readStat(pid: number | "self"): string {
   }
 }
 
-/**
- * The variable that names the owner of a command: `<owner>/<pid>.<start time>` of the daemon or worker that started
- * it. The command's own processes inherit it, even in a session of their own.
- */
+/** Names the owner of a command: `<owner>/<pid>.<start time>` of its starter. The command's processes inherit it. */
 export const RUN_OF = "POSTBACKD_RUN_OF";
 
 /**

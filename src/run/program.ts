@@ -35,10 +35,7 @@ export function toEnvPairs(env: Environment): readonly string[] {
   );
 }
 
-/**
- * The path of the file that would be executed for `program`, or null when there is none. It looks where the operating
- * system looks: in `cwd` for a name with a slash, in the command's own PATH for any other.
- */
+/** The file that would be executed, or null: in `cwd` for a name with a slash, else in the command's own PATH. */
 export async function findProgram(program: string, place: CommandPlace): Promise<string | null> {
   for (const path of candidatePaths(program, place)) {
     if ((await fileVerdict(path)) === "executable") return path;
@@ -104,10 +101,7 @@ export type ProgramEnd =
   | { readonly kind: "exited"; readonly code: number | null }
   | { readonly kind: "not_started"; readonly errorCode: string };
 
-/**
- * Runs a program of the system to its end, with this environment alone. What it prints is dropped, or goes where this
- * process prints its own errors. Never rejects.
- */
+/** Runs a program to its end, with this environment alone. Its output is dropped or goes to stderr. Never rejects. */
 export function runToExit(
   command: CommandLine,
   env: Environment,

@@ -16,10 +16,7 @@ export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
   readonly observer?: Observer | undefined;
-  /**
-   * The progress of the running tasks, as their runs report it, by the task's id. It is in memory: after a restart
-   * nothing is known. It has an entry only while the task runs, so the number of runs bounds it.
-   */
+  /** The progress of running tasks by id, as their runs report it. It is only in memory. */
   readonly progress: Map<string, TaskProgress>;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;

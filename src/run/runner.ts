@@ -2,10 +2,7 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
 import type { TaskProgress, Trace } from "../domain/task/run.ts";
 
-/**
- * The input of one run. `inputText` is the posted input as JSON text (`null` when the client posted none): it is
- * never parsed between the client and the runner, so numbers keep every digit.
- */
+/** `inputText` is JSON text as posted, `null` without an input. It is never parsed, so numbers keep every digit. */
 export interface RunRequest {
   readonly id: string;
   readonly type: string;
@@ -32,10 +29,7 @@ export type RunOutcome =
     }
   /** Ran past its timeout; becomes 50401. */
   | { readonly kind: "timed_out"; readonly message: string; readonly detail: RunFailureDetail }
-  /**
-   * `signal` was aborted and the run was stopped, or the run was lost as in a crash. The task may run again. With
-   * `isUnstarted` nothing was executed, and the run does not count.
-   */
+  /** Stopped by `signal`, or lost as in a crash. It may run again; with `isUnstarted` the run does not count. */
   | { readonly kind: "aborted"; readonly isUnstarted?: true };
 
 // A signal that this process got before the run ended is in its handler by then: one turn takes it from the system, the
@@ -63,10 +57,7 @@ export type RunFailureDetail = Readonly<Record<string, string | number | null>>;
 /** Runs tasks of one type. The caller keeps the number of concurrent runs within `concurrency`. */
 export interface Runner {
   readonly concurrency: number;
-  /**
-   * Runs one task to its end. Resolves only when nothing of the run is left (no process, no timer). Never rejects
-   * because of the task; a rejection is a bug.
-   */
+  /** Resolves when nothing of the run is left (no process, no timer). A rejection is a bug. */
   run(request: RunRequest, options: RunOptions): Promise<RunOutcome>;
 }
 
@@ -88,10 +79,7 @@ export interface RunOptions {
   readonly report: (progress: TaskProgress) => void;
 }
 
-/**
- * The text that a command reads and a service is posted (contract §6): the task as one line of JSON, without a line
- * break. The input is spliced in as text, so that numbers keep every digit.
- */
+/** The task as one line of JSON (contract §6). The input is spliced in as text, so that numbers keep every digit. */
 export function toRunInput({ id, type, tag, marketplace, inputText }: RunRequest): string {
   const head = JSON.stringify({ id, type, tag, marketplace }).slice(0, -1);
   // A line break in JSON text can only be white space between tokens: inside a string it would be an escape.

@@ -120,10 +120,7 @@ export class TaskDispatcher implements Part {
     return this.#runs.keys();
   }
 
-  /**
-   * Stops the runs of accounts that have been disabled. Runs that end all the same count; the others go back to the
-   * queue as if they had not been started.
-   */
+  /** Runs of disabled accounts that end all the same count; the others go back as if they had not been started. */
   hold(accountIds: ReadonlySet<number>): void {
     for (const run of this.#runs.values()) {
       if (!accountIds.has(run.task.accountId)) continue;

@@ -227,10 +227,7 @@ interface TrafficKeeperDeps extends Pick<LoopDeps, "failed"> {
   readonly log: Logger;
 }
 
-/**
- * Records at each round how much waits, and rolls old minutes of traffic up into hours, a whole hour in one write. If the store
- * is unable, the next round goes on. Each of the two is done by the node that has the role.
- */
+/** Samples the queues and rolls old minutes up into hours, each by the node that has the role. */
 export function createTrafficKeeper(deps: TrafficKeeperDeps): Loop {
   const { store, cluster, clock, log, failed } = deps;
   return new Loop({

@@ -170,10 +170,7 @@ export class WorkerDesk implements Part {
     return this.#isStopping;
   }
 
-  /**
-   * Claims for a worker. If nothing is queued it waits, for `waitMs` at most, and no longer than the client is
-   * connected.
-   */
+  /** Claims for a worker; waits for `waitMs` at most, and while the client is connected. */
   async claim(order: ClaimOrder): Promise<readonly LeasedTask[]> {
     if (!this.#isOpen) return [];
     const answered = this.#waiters.wait(order, () => this.#answerOver());

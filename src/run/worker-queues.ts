@@ -29,10 +29,7 @@ interface QueueClaims {
   readonly max: number;
 }
 
-/**
- * Decides for each worker type whether a claim may find something, how many leases it has room for, and whose turn it
- * is.
- */
+/** Decides which worker types may be claimed, how many leases each has room for, and whose turn it is. */
 export class WorkerQueues {
   readonly #queues: ReadonlyMap<string, Queue>;
   readonly #countHeld: (type: string) => number;
@@ -127,10 +124,7 @@ export interface Poll {
   fail(error: unknown): void;
 }
 
-/**
- * The requests of workers that wait for tasks, in their order of arrival. A request costs a timer and an entry for each
- * of its types. While nothing is queued nothing happens for it.
- */
+/** The waiting requests of workers, in their order of arrival. While nothing is queued they cost nothing. */
 export class LeaseWaiters {
   readonly #clock: Clock;
   readonly #byType = new Map<string, Set<Poll>>();
@@ -142,10 +136,7 @@ export class LeaseWaiters {
     this.#clock = clock;
   }
 
-  /**
-   * Waits for tasks. `isOver` is called when the time is over; then {@link answerOver} may end the wait. It ends
-   * immediately without tasks if the client disconnects.
-   */
+  /** `isOver` is called when the time is over, for {@link answerOver}. It ends if the client disconnects. */
   wait(order: ClaimOrder, isOver: () => void): Promise<readonly LeasedTask[]> {
     const { waitMs, gone } = order;
     if (gone.aborted) return Promise.resolve([]);
@@ -221,10 +212,7 @@ export class LeaseWaiters {
 // As a client that posts does.
 const PATIENCE_MS = 5000;
 
-/**
- * Settles as the step does. In a cluster, whose PostgreSQL may be out of reach, it rejects with a StoreError of kind
- * `unknown` if the step takes too long for a worker that waits; the step goes on.
- */
+/** In a cluster it rejects as `unknown` if the step takes too long for a worker that waits; the step goes on. */
 export async function inTime<Value>(
   step: Promise<Value>,
   { clock, cluster }: { readonly clock: Clock; readonly cluster: Pick<Cluster, "isShared"> },

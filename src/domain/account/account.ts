@@ -64,10 +64,7 @@ export interface HeldWork {
   readonly webhooks: number;
 }
 
-/**
- * Writes the waiting work in words: `12 queued tasks, 3 webhooks`; running tasks will wait as soon as they have
- * stopped.
- */
+/** Writes the waiting work in words: `12 queued tasks, 3 webhooks`; running tasks wait once they have stopped. */
 export function heldText({ queued, webhooks }: HeldWork): string {
   const parts = [
     ...(queued === 0 ? [] : [counted(queued, "queued task")]),
@@ -103,9 +100,7 @@ export function signInPath(token: string): string {
   return `/dashboard/#link=${token}`;
 }
 
-/**
- * When a session began and was last used, by the steady clock: setting the wall clock neither ends nor lengthens it.
- */
+/** By the steady clock: setting the wall clock neither ends nor lengthens a session. */
 export interface SessionTimes {
   readonly createdAt: number;
   readonly lastSeenAt: number;
@@ -145,10 +140,7 @@ export interface AccessDecision {
   readonly login: string | null;
 }
 
-/**
- * Tells why a request cannot be decided: there is none with this id, or it has been decided before. Null when it can
- * be.
- */
+/** Why a request cannot be decided: `undefined` is an unknown id. Null if it can be. */
 export function whyUndecidable(
   decision: AccessDecision["kind"] | null | undefined,
 ): "unknown" | "decided" | null {

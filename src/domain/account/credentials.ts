@@ -127,10 +127,7 @@ export const METRICS_TOKEN: Rule<string> = textRule({
   read: (text) => (TOKEN.test(text) ? text : null),
 });
 
-/**
- * True where the one `Authorization` header of a request has the token as Bearer. Compared by their hashes: how long
- * that takes tells nothing about the token.
- */
+/** True if the one `Authorization` header has the token. Hashes are compared: their time says nothing about it. */
 export function hasMetricsToken(headers: readonly string[], token: string | null): boolean {
   const credentials = parseAuthorization(headers);
   if (token === null || credentials?.kind !== "bearer") return false;

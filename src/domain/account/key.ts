@@ -64,10 +64,7 @@ function isWellFormed(text: string, prefix: string): boolean {
   return random.slice(SECRET_LENGTH) === checksum(random.slice(0, SECRET_LENGTH));
 }
 
-/**
- * SHA-256 of the key in lower-case hex. A fast hash is right here: a key has 202 random bits, so a slow
- * one would protect nothing and cost every request.
- */
+/** SHA-256 in lower-case hex. A slow hash would protect nothing, since a key has 202 random bits. */
 export function hashKey(key: string): string {
   return hash("sha256", key, "hex");
 }

@@ -44,10 +44,7 @@ export function limitsOf(own: OwnLimits, standard: AccountLimits): AccountLimits
 }
 
 export interface AccountUsage {
-  /**
-   * Its tasks' data, input, result and error, the records of their attempts, and kept answers, in UTF-8, each with the
-   * size of its rows and index entries.
-   */
+  /** Of tasks, attempts and stored responses, in UTF-8, each with the size of its rows and index entries. */
   readonly bytes: number;
   readonly openTasks: number;
 }
@@ -135,10 +132,7 @@ export interface RateMoment {
   readonly rule: RateRule;
 }
 
-/**
- * Counts events, all of them or none. A window begins with a key's first event and lasts for the rule's time, however
- * many events follow; the next event after its end begins a new one.
- */
+/** Counts all events or none. A window begins with a key's first event; the next event after its end begins another. */
 export function countEvents(
   window: RateWindow | null,
   moment: RateMoment,

@@ -26,10 +26,7 @@ export function parseAddress(text: string): Address | null {
   return bytes === null ? null : { bytes: unmap(bytes), zone: null };
 }
 
-/**
- * The only text of an address, for comparing and dialling: dotted IPv4 (for an IPv4-mapped address too), or RFC 5952's
- * lower-case compressed IPv6, as a URL's host writes it. Null when the text is no address.
- */
+/** The only text of an address: dotted IPv4, also if it is IPv4-mapped, or RFC 5952. Null if it is not an address. */
 export function canonicalAddress(text: string): string | null {
   const address = parseAddress(text);
   return address === null ? null : addressText(address);
@@ -42,10 +39,7 @@ export function addressText({ bytes, zone }: Address): string {
   return zone === null ? ipv6Text(bytes) : `${ipv6Text(bytes)}%${zone}`;
 }
 
-/**
- * Reads a block in CIDR notation, `10.1.0.0/16` or `fd00::/8`; a bare address is a block of one. Null for other text.
- * Bits after the prefix are kept as they are: see {@link blockText}.
- */
+/** Reads CIDR notation; a bare address is a block of one. Null for other text. Bits after the prefix are kept. */
 export function parseBlock(text: string): AddressBlock | null {
   const match = /^([^/%]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text);
   if (match === null) return null;
@@ -161,10 +155,7 @@ export function classify({ bytes, zone }: Address): AddressVerdict {
   return bytes.length === 4 ? classifyIpv4(bytes) : classifyIpv6(bytes);
 }
 
-/**
- * The IPv4 address to which a NAT64 gateway would send a packet for `64:ff9b::/96` (RFC 6052), or null. Refusing the
- * whole prefix would end all deliveries from hosts that have only IPv6.
- */
+/** The IPv4 address behind NAT64 (RFC 6052), or null. Refusing the prefix would cut off hosts with IPv6 alone. */
 export function nat64Ipv4(bytes: Uint8Array): Uint8Array | null {
   return isWithin(bytes, NAT64) ? bytes.slice(12) : null;
 }

@@ -58,10 +58,7 @@ export function parseAllowList(entries: readonly string[]): AllowListVerdict {
   return { kind: "allow-list", list: { hosts, blocks } };
 }
 
-/**
- * True when a host entry names this host (lower-case punycode) and port. It lifts every rule for the name and for
- * whatever it resolves to.
- */
+/** True if an entry names this host (lower-case punycode) and port. It lifts every rule for the name. */
 export function allowsHost(list: AllowList, host: string, port: number): boolean {
   return list.hosts.get(host)?.some((rule) => rule === null || rule === port) ?? false;
 }

@@ -36,9 +36,7 @@ export const HOST: Rule<string, string> = textRule({
   read: parseHost,
 });
 
-/**
- * The host of a URL with this text in the place of its host, IPv6 in brackets; null when that is no URL. Not judged.
- */
+/** The host of a URL with this text as its host, IPv6 in brackets; null if that is not a URL. Not judged. */
 export function urlHostname(text: string): string | null {
   const url = `http://${text}/`;
   // URL.parse is missing in the oldest browsers that the dashboard supports.
@@ -88,10 +86,7 @@ export const LONG_HOST_NAME: HostFault = {
   reason: "The host name is longer than 253 characters in encoded form: shorten it.",
 };
 
-/**
- * The rule by which a name in lower-case punycode is local, or null for a name of the public DNS. A delivery judges
- * what a public name resolves to; a local name means something else on every network.
- */
+/** The rule by which a name is local, or null. A local name means something else on every network. */
 export function localNameRule(name: string): string | null {
   const dot = name.lastIndexOf(".");
   // getaddrinfo would try "kubernetes" and "metadata" in every domain of the search list.

@@ -59,10 +59,7 @@ export function parseServerUrl(text: string): Parsed<ServerUrl> {
   }
 }
 
-/**
- * The same URL, but it takes its password from the URL that `read` returns at each sign-in. The last password stays if
- * `read` returns null or a URL with other differences, or throws.
- */
+/** Takes its password from the URL that `read` returns; the last one stays if that differs otherwise or throws. */
 export function withPasswordOf(url: ServerUrl, read: () => ServerUrl | null): ServerUrl {
   const { password, shown } = url;
   if (password === null) return url;

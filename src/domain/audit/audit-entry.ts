@@ -102,10 +102,7 @@ export interface AuditPageOrder {
 
 const ROWS = 500;
 
-/**
- * Reads a page by parts that an index finds. No index finds the entries of an account: they are named in several ways,
- * and those of an account are looked for among all.
- */
+/** Reads a page in parts. No index finds the entries of an account, which are named in several ways. */
 export async function readAuditPage<Entry extends Listed>(
   read: (part: {
     readonly before: number | null;

@@ -82,10 +82,7 @@ export function retentionEnd({ at, steadyAt }: Moment, retentionMs: number): Ret
   return { expiresAt: at + retentionMs, eraseAt: steadyAt + retentionMs };
 }
 
-/**
- * True when an unknown id may once have been a task whose results have expired: its own time is before the retention
- * period (contract §1, 40403).
- */
+/** True if an unknown id may once have been a task whose results have expired (contract §1, 40403). */
 export function isExpiredId(id: string, facts: { now: number; retentionMs: number }): boolean {
   return isId(id) && idTimeMs(id) < facts.now - facts.retentionMs;
 }

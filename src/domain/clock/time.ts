@@ -26,10 +26,7 @@ const RFC_3339 =
 const TIME_MS_MIN = Date.parse("0000-01-01T00:00:00.000Z");
 const TIME_MS_MAX = Date.parse("9999-12-31T23:59:59.999Z");
 
-/**
- * The time of an RFC 3339 text, in milliseconds since the epoch; null for anything else, such as a day that is in no
- * calendar.
- */
+/** Milliseconds since the epoch of an RFC 3339 text; null for anything else, such as a day in no calendar. */
 export function parseTime(value: unknown): number | null {
   if (typeof value !== "string" || !RFC_3339.test(value)) return null;
   const date = value.slice(0, 10);
@@ -71,10 +68,7 @@ export function momentText(timeMs: number): string {
   return `${timeText(timeMs).slice(0, -".000Z".length).replace("T", " ")} UTC`;
 }
 
-/**
- * Writes times as {@link momentText} does, in a time zone of the IANA database: `2026-11-21 15:02:11 UTC+1`. Null for a
- * name that is not in it.
- */
+/** As {@link momentText}, in a time zone of the IANA database: `2026-11-21 15:02:11 UTC+1`. Null if it is unknown. */
 export function zonedMoments(timeZone: string): ((timeMs: number) => string) | null {
   const format = zonedFormat(timeZone);
   if (format === null) return null;

@@ -53,10 +53,7 @@ export class GrowingBytes {
   }
 }
 
-/**
- * Bounds the cost of a message that comes in many small chunks: each takes as long as some hundred bytes, and nothing
- * can postpone it.
- */
+/** Bounds the cost of messages in many small chunks: each takes as long as some hundred bytes. */
 
 // Larger chunks are paid for by their bytes.
 const SMALL_BYTES = 512;
@@ -101,10 +98,7 @@ export interface ReadMessage {
   push(chunk: Buffer | null): boolean;
 }
 
-/**
- * Calls back at the first chunk of a message that is too many, see {@link ChunkShares}, before its reader gets it.
- * The callback has to drop the rest.
- */
+/** Calls back before the reader gets the first chunk that is too many, see {@link ChunkShares}. */
 export function boundChunks(
   message: ReadMessage,
   { sender, onTooMany }: { readonly sender: string; readonly onTooMany: () => void },

@@ -32,10 +32,7 @@ export interface JsonReading {
   readonly opens?: number;
 }
 
-/**
- * Parses bytes as UTF-8 JSON, keeping every digit of every number unless told otherwise. The reason of a fault
- * completes "the body is …".
- */
+/** Keeps every digit of every number unless told otherwise. The reason of a fault completes "the body is …". */
 export function parseJsonBytes(
   bytes: Uint8Array,
   { depthMax = JSON_DEPTH_MAX, keepsDigits = true, opens = Infinity }: JsonReading = {},
@@ -46,10 +43,7 @@ export function parseJsonBytes(
   return { kind: "json", value: opener.value(opens) };
 }
 
-/**
- * Compact text of UTF-8 JSON, with every digit and with members in their order. {@link toJsonText} of a value that was
- * opened has the order of JavaScript instead.
- */
+/** Compact text with every digit and with members in their order. An opened value has the order of JavaScript. */
 export function compactJson(
   bytes: Uint8Array,
   depthMax = JSON_DEPTH_MAX,

@@ -30,10 +30,7 @@ export interface LeaseRef {
   readonly leaseId: string;
 }
 
-/**
- * The answer to a worker about a lease: it counted, a newer lease or the daemon has the task, or the client cancelled
- * it.
- */
+/** It counted; a newer lease or the daemon has the task; or the client cancelled the task. */
 export type LeaseOutcome = (typeof LEASE_OUTCOMES)[number];
 
 export const LEASE_OUTCOMES = ["ok", "lost", "cancelled"] as const;
@@ -98,10 +95,7 @@ export interface LeaseFacts {
   readonly losses: number;
 }
 
-/**
- * A heartbeat decides on its lease: `extend` extends it; `revive` gives the task back to the lease first; `stop` ends
- * the lease instead and puts the task back into the queue.
- */
+/** `revive` gives the task back to the lease first; `stop` ends the lease and queues the task again. */
 export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
 
 export function decideBeat(
@@ -153,10 +147,7 @@ function isWaiting({ ending, state }: LeaseFacts): boolean {
   return ending === "expired" && state === "queued";
 }
 
-/**
- * True for a lease that ended because its account was disabled, while nobody has claimed its task again. Its worker may
- * have been about to bring the result, or may not have heard of it.
- */
+/** True for a lease that ended because its account was disabled, while its task was not claimed again. */
 function isStopped({ ending, state }: LeaseFacts): boolean {
   return ending === "cancelled" && state === "queued";
 }
@@ -173,10 +164,7 @@ export function lossesAfter(
   return losses + (ending === "expired" ? 1 : 0) - (before === "expired" ? 1 : 0);
 }
 
-/**
- * How many more runs a task has when a lease is revived: the run that no longer counted, because the lease was stopped,
- * counts again. Its run began when it was claimed.
- */
+/** A lease that was stopped no longer counted as a run, and counts again once it is revived. */
 export function runsRevived({ ending }: Pick<LeaseFacts, "ending">): 0 | 1 {
   return ending === "cancelled" ? 1 : 0;
 }

@@ -192,10 +192,7 @@ export function addDurations(durations: Durations, others: readonly number[]): v
 
 export type BucketCounts = ReadonlyMap<number, number>;
 
-/**
- * The duration in milliseconds that a share of all durations does not exceed (0.95 is p95), interpolated within its
- * bucket; null when there are none.
- */
+/** The milliseconds that a share of all durations does not exceed (0.95 is p95), interpolated; null without any. */
 export function percentile(counts: BucketCounts, share: number): number | null {
   const buckets = [...counts].filter(([, count]) => count > 0).toSorted(([a], [b]) => a - b);
   const total = buckets.reduce((sum, [, count]) => sum + count, 0);
@@ -227,10 +224,7 @@ export interface QueuedTimes {
 /** The most tasks that were queued after others that were made later, because they were to start later. */
 export const OLDEST_EXAMINED_MAX = 100;
 
-/**
- * When the longest-waiting task that may run was queued; null when none waits. Takes the tasks in the order in which
- * they were made, and reads no more of them than necessary.
- */
+/** When the longest-waiting task that may run was queued; null if none waits. Takes tasks in the order of creation. */
 export function oldestSince(tasks: Iterable<QueuedTimes>): number | null {
   let oldest: number | null = null;
   let examined = 0;
@@ -266,10 +260,7 @@ export function isMarkDue(
   return newest === undefined || newest.servedMs + servedMs >= everyMs;
 }
 
-/**
- * True for a task, posted before a mark, that has been in the queue since. `queuedMark` was the newest mark when it
- * came into the queue; null when it has been there since it was posted.
- */
+/** True for a task, posted before a mark, in the queue since. A null `queuedMark` means since it was posted. */
 export function waitsSince(mark: number, queuedMark: number | null): boolean {
   return queuedMark === null || queuedMark < mark;
 }

@@ -9,10 +9,7 @@ import {
 import { type EndedDeliveryState, isUndelivered } from "../webhook/delivery.ts";
 import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
 
-/**
- * Each transition changes an account's counts and the traffic through one of these functions. A store calls it in the
- * step that makes the transition, with the tallies of its batch.
- */
+/** A store calls one of these in the step that makes the transition, with the tallies of its batch. */
 
 /**
  * The counts of an account: its tasks in each state (`queued` ones may run now, `delayed` ones may not start yet:
@@ -163,10 +160,7 @@ export interface CountWriter {
   add(accountSeq: number, word: CountedWord, count: number): void;
 }
 
-/**
- * Gathers in memory how a batch changes the accounts' counts, so that the changes are written once, at its end: 256
- * claimed tasks of one account cost two rows, not 512.
- */
+/** Sums a batch's changes of counts: 256 claimed tasks of one account cost two rows, not 512. */
 export class CountTally {
   readonly #sums = new Map<number, Map<CountedWord, number>>();
 
@@ -227,10 +221,7 @@ export type HostSums = Record<HostWord, number>;
 /** Writes the sums of a batch; those that are all zero are left out. */
 export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostSums>) => void;
 
-/**
- * Gathers in memory how a batch changes the counts of hosts, so that the changes are written once, at its end. A
- * delivery that succeeds at the first attempt changes nothing here, and costs nothing.
- */
+/** Sums a batch's changes of hosts. A delivery that succeeds at the first attempt changes nothing here. */
 export class HostTally {
   readonly #counts: WorkChanges["counts"];
   readonly #sums = new Map<number, Map<string, HostSums>>();

@@ -17,10 +17,7 @@ function stringJson(text: string | null): string {
   return text === null ? "null" : JSON.stringify(text);
 }
 
-/**
- * The envelope of one task, as task_get answers it and a postback carries it. It shows the progress of a run only while
- * the task runs.
- */
+/** The response of task_get and the body of a postback. It shows progress only while the task runs. */
 export function taskEnvelope(task: Task, progress: TaskProgress | null = null): string {
   return taskEnvelopePieces(task, progress).join("");
 }
@@ -29,10 +26,7 @@ export function taskEnvelope(task: Task, progress: TaskProgress | null = null): 
 export type TaskWith<Text> = TaskSummary &
   Readonly<Record<"inputText" | "resultText" | "errorText", Text | null>>;
 
-/**
- * The envelope of one task in pieces, with the long texts as they were given: bytes need not become text and bytes
- * again.
- */
+/** In pieces, with the long texts as they were given: bytes need not become text and bytes again. */
 export function taskEnvelopePieces<Text>(
   task: TaskWith<Text>,
   progress: TaskProgress | null = null,

@@ -110,10 +110,7 @@ export function newTurn<Row>(accountSeq: number): Turn<Row> {
   return { accountSeq, rows: [], mayHaveMore: true };
 }
 
-/**
- * How many tasks each of so many accounts is given in a round; the last round may end before every account has had its
- * turn.
- */
+/** How many tasks each account is given in a round; the last round may end before every account had its turn. */
 export function shareOf(left: number, accounts: number): number {
   return Math.max(1, Math.floor(left / accounts));
 }
@@ -140,10 +137,7 @@ export function isClaimFull({ inputLength }: { readonly inputLength: number }): 
 /** A program and its arguments: never a shell line, and nothing in it is expanded. */
 export type CommandLine = readonly [program: string, ...args: string[]];
 
-/**
- * The progress of a run, as its worker or command reports it. It is kept only in memory: it is not worth a write to
- * disk.
- */
+/** The progress of a run, as its worker or command reports it. It is only in memory, not worth a write. */
 export interface TaskProgress {
   /** From 0 to 1. */
   readonly progress: number;
@@ -158,9 +152,7 @@ interface WrittenProgress {
 /** The most code points of a note. */
 export const PROGRESS_NOTE_MAX = 255;
 
-/**
- * Reads a progress report, `{"progress": 0.5, "note": "halfway"}`; null for anything else. Other members are ignored.
- */
+/** Reads `{"progress": 0.5, "note": "halfway"}`; null for anything else. Other members are ignored. */
 export function parseProgress(value: unknown): TaskProgress | null {
   if (!isJsonObject(value)) return null;
   const progress = toPlainNumber(value["progress"]);

@@ -201,10 +201,7 @@ function shownUrl(raw: unknown): string | undefined {
   return typeof raw === "string" ? (encodedForm(raw) ?? escapeUnsafe(raw)) : undefined;
 }
 
-/**
- * The task as posted, without its input: URLs in encoded form with their placeholders (`shown`), times in UTC, the rest
- * as it came.
- */
+/** The task as posted, without its input: URLs in encoded form with their placeholders (`shown`), times in UTC. */
 function dataText(
   posted: JsonObject,
   names: readonly string[],

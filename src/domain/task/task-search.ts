@@ -5,10 +5,7 @@ import { parseText, textRule, type Rule } from "../rule.ts";
 import type { DeliveryState } from "../webhook/delivery.ts";
 import { TAG, TASK_ID, TASK_STATES, type TaskState } from "./task.ts";
 
-/**
- * A task's state, or a part of one: `ready` is finished and not collected; `waiting` is queued and may run now;
- * `delayed` is queued and starts later.
- */
+/** `ready` is finished and not collected, `waiting` is queued and may run, `delayed` is queued and starts later. */
 export type SearchedState = TaskState | "ready" | "waiting" | "delayed";
 
 /** The state of a webhook in a search. `retrying` failed and is being retried. */
@@ -132,10 +129,7 @@ export function parseTaskSearch(text: string, now: number): ParsedTaskSearch {
   return { search };
 }
 
-/**
- * Writes a search as {@link parseTaskSearch} reads it. Times are written out, so that it means the same at any time.
- * Each search has one text.
- */
+/** Writes a search as {@link parseTaskSearch} reads it, with absolute times. Each search has one text. */
 export function formatTaskSearch(search: TaskSearch): string {
   const words = FIELDS.flatMap((field) => {
     // Each filter writes the values of its own field.

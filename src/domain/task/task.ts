@@ -17,10 +17,7 @@ export type TaskState = (typeof TASK_STATES)[number];
 /** Every state, in the order of a task's life. */
 export const TASK_STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
-/**
- * The states that can be cancelled, in the order in which they are walked: a task that is started meanwhile is met as
- * running.
- */
+/** In the order in which they are walked: a task that is started meanwhile is met as running. */
 export const OPEN_STATES = ["queued", "running"] as const satisfies readonly TaskState[];
 export type OpenState = (typeof OPEN_STATES)[number];
 
@@ -151,10 +148,7 @@ export function openStateOf(state: StoredState): "queued" | "running" | null {
   return state === "running" ? "running" : "queued";
 }
 
-/**
- * Decides whether a task is cancelled when its client wants it; `undefined` means that its account has no such task. A
- * lease that is held of the task, or that ran out and might be revived, ends with it: its worker is told.
- */
+/** `undefined` is a task that the account does not have. A lease that is held or might be revived ends with it. */
 export function decideCancel(
   state: StoredState | undefined,
 ): "cancelled" | "cancelled before" | "finished" | "unknown" {
@@ -163,10 +157,7 @@ export function decideCancel(
   return canMove(state, "cancelled") ? "cancelled" : "finished";
 }
 
-/**
- * Decides whether a task that the operator names is erased; `undefined` means that there is none. `isToBeSent` tells
- * that a webhook of it is open; `hasWebhooks` includes such a task.
- */
+/** `undefined` is an unknown task. `isToBeSent`: a webhook is open; `hasWebhooks` includes such a task. */
 export function decideErasure(
   state: StoredState | undefined,
   { isToBeSent, hasWebhooks }: { readonly isToBeSent: boolean; readonly hasWebhooks: boolean },

@@ -39,10 +39,7 @@ export interface Circumstances extends ExplanationCircumstances {
   readonly url: string;
 }
 
-/**
- * One sentence, without its full stop, that tells what happened to a delivery and why: the answer to "why did my
- * callback not arrive?". It never pauses the URL's path or query.
- */
+/** Why did my callback not arrive? One sentence without its full stop, and without the URL's path and query. */
 export function explainDelivery(
   delivery: Delivery,
   { now, reader, pause }: DeliveryCircumstances,

@@ -8,10 +8,7 @@ export interface PauseScope {
   readonly host: string | null;
 }
 
-/**
- * A pause of deliveries by the operator: no attempt starts in a lane that it covers. It uses up no retries: due retries
- * run after the resume.
- */
+/** No attempt starts in a lane that it covers. It uses up no retries: due retries run after the resume. */
 export interface DeliveryPause extends PauseScope {
   /** The account's login; null if it covers all accounts. */
   readonly login: string | null;
@@ -40,10 +37,7 @@ export function scopesOf({ accountId, host }: { accountId: number; host: string 
   ];
 }
 
-/**
- * The oldest pause that covers an account's webhooks to a host; null if none does. A null login stands for all
- * accounts: a pause of one account does not cover them.
- */
+/** The oldest pause that covers the webhooks; null if none does. A null login stands for all accounts. */
 export function pauseOf(
   pauses: readonly DeliveryPause[],
   of: { readonly login: string | null; readonly host: string },

@@ -134,10 +134,7 @@ export interface Delivery {
   readonly attempts: readonly Attempt[];
 }
 
-/**
- * A delivery as a store keeps it: `waiting` until its task has ended, `open` while an attempt is scheduled or in
- * flight.
- */
+/** `waiting` until its task has ended, `open` while an attempt is scheduled or in flight. */
 export type StoredDeliveryState = "waiting" | "open" | EndedDeliveryState;
 
 /** The state of a begun delivery. While it is open, its last attempt decides whether it waits or is being sent. */

@@ -180,10 +180,7 @@ interface Variant<T> {
   readonly says: string | null;
 }
 
-/**
- * The sentences of the mistakes that explain the digest; null when none does. No two variants are alike, so a match is
- * the explanation and not one of several.
- */
+/** The sentences of the mistakes that explain the digest; null if none does. No two variants are alike. */
 function findMatch(
   digest: Uint8Array,
   { secret, message }: Pick<SignatureQuestion, "secret" | "message">,

@@ -77,10 +77,7 @@ export const LONG_URL: UrlFault = fault(
   `The URL is longer than ${URL_BYTES_MAX} bytes in encoded form: shorten it.`,
 );
 
-/**
- * Cuts the fragment's text but keeps its `#`: without it a parser would trim a space before the fragment, which has to
- * be percent-encoded there.
- */
+/** Cuts the fragment's text but keeps its `#`: without it a parser would trim a space before the fragment. */
 export function withoutFragment(raw: string): string {
   const hash = raw.indexOf("#");
   return hash === -1 ? raw : raw.slice(0, hash + 1);

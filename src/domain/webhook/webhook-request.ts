@@ -37,10 +37,7 @@ export interface SendRequest extends WebhookRequest<string | Uint8Array> {
   readonly accountId?: number;
 }
 
-/**
- * The request of one attempt: method, body, and freshly signed headers (contract §5). A pure function, so that the
- * request of an attempt can be shown again from what is stored.
- */
+/** Method, body and freshly signed headers (contract §5): a pure function, so that a request can be shown again. */
 export function webhookRequest(facts: WebhookFacts): WebhookRequest {
   return signedRequest(facts, signedMessage(facts));
 }
@@ -102,10 +99,7 @@ export function parseWebhookId(
 /** The facts of what an attempt tried to send, besides those of the attempt. */
 export type SentFacts = Omit<WebhookFacts, "number" | "startedAt">;
 
-/**
- * The request that an attempt sent, signed with the account's present secrets, because earlier ones are not kept. Null
- * when nothing was sent, not yet or never.
- */
+/** Signed with the present secrets, because earlier ones are not kept. Null if nothing was sent. */
 export function sentRequest(attempt: Attempt, facts: SentFacts): WebhookRequest | null {
   const { number, startedAt } = attempt;
   if (startedAt === null || !hasGoneOut(attempt)) return null;
