@@ -1,4 +1,4 @@
-import type { AnyTypes, TaskTypes } from "./domain/task/run.ts";
+import type { AnyTypes, TaskTypes } from "./domain/task/function.ts";
 import type { DaemonSettings, EmbeddedDaemon } from "./embedded/options.ts";
 import { nodeProblem } from "./node-version.ts";
 
@@ -17,7 +17,7 @@ export type {
   TaskType,
   TaskTypes,
   TypeName,
-} from "./domain/task/run.ts";
+} from "./domain/task/function.ts";
 export type { ConfigSettings } from "./embedded/config-settings.ts";
 export type {
   DaemonAccount,

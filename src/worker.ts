@@ -2,10 +2,10 @@ import type { TaskWorker, WorkerSettings } from "./worker/options.ts";
 import { newTaskWorker } from "./worker/task-worker.ts";
 
 /** The names that `import … from "postbackd/worker"` gives. */
-export { TaskFailure } from "./domain/task/run.ts";
-export type { TaskFailureOptions } from "./domain/task/run.ts";
+export { TaskFailure } from "./domain/task/function.ts";
+export type { TaskFailureOptions } from "./domain/task/function.ts";
 export type { LogFacts, Logger } from "./domain/log.ts";
-export type { FunctionContext } from "./domain/task/run.ts";
+export type { FunctionContext } from "./domain/task/function.ts";
 export type {
   FailedTask,
   TaskHandler,

@@ -4,8 +4,8 @@ import { timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
 import type { TellProgress } from "../domain/log.ts";
 import { taskJson } from "../domain/task/envelope.ts";
-import { traceHeaders } from "../domain/task/run.ts";
 import { ANY_TASK } from "../domain/task/task-search.ts";
+import { traceHeaders } from "../domain/task/trace.ts";
 import { ORDERS_LISTED_MAX, deliveryDocument } from "../domain/webhook/delivery.ts";
 import type {
   AccountState,

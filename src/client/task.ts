@@ -1,8 +1,8 @@
-import type { AnyTypes, TaskTypes, TypeName } from "../domain/task/run.ts";
+import type { AnyTypes, TaskTypes, TypeName } from "../domain/task/function.ts";
 import type { Answers, Bodies } from "./api.ts";
 import { PostbackdError } from "./settings.ts";
 
-export type { AnyTypes, TaskType, TaskTypes, TypeName } from "../domain/task/run.ts";
+export type { AnyTypes, TaskType, TaskTypes, TypeName } from "../domain/task/function.ts";
 
 type ApiTask = Answers["GET /v1/tasks/task_get/:id"]["tasks"][number];
 type ApiNewTask = Extract<Bodies["POST /v1/tasks/task_post"], readonly unknown[]>[number];

@@ -1,6 +1,7 @@
 import { LEASE_MS_MAX, LEASE_MS_MIN } from "../domain/lease/lease.ts";
 import { DURATION, fault, rule, type Rule, quote } from "../domain/rule.ts";
-import type { CommandLine, TaskFunction } from "../domain/task/run.ts";
+import type { TaskFunction } from "../domain/task/function.ts";
+import type { CommandLine } from "../domain/task/run.ts";
 import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
 import { PATH, type SettingRule } from "./setting-rule.ts";

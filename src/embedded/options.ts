@@ -1,6 +1,6 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import type { Logger } from "../domain/log.ts";
-import type { AnyTypes, TaskFunction, TaskTypes, TypeName } from "../domain/task/run.ts";
+import type { AnyTypes, TaskFunction, TaskTypes, TypeName } from "../domain/task/function.ts";
 import type { ConfigSettings } from "./config-settings.ts";
 
 /** The settings and results of a program that embeds the daemon: types alone, from which its own types are made. */

@@ -3,7 +3,7 @@ import type { HeaderLine, TimelineDelivery } from "../api/timeline.ts";
 import { Resolver } from "../deliver/resolver.ts";
 import { Sender, type SenderOptions } from "../deliver/send.ts";
 import { EMPTY_ALLOW_LIST, parseAllowList } from "../domain/address/allow-list.ts";
-import { parseTrace, traceText } from "../domain/task/run.ts";
+import { parseTrace, traceText } from "../domain/task/trace.ts";
 import type { AttemptResult } from "../domain/webhook/delivery.ts";
 import { type WebhookRequest, signedRequest } from "../domain/webhook/webhook-request.ts";
 import { type UrlPolicy, judgeWebhookUrl } from "../domain/webhook/webhook-url.ts";

@@ -1,4 +1,4 @@
-import { isClaimFull } from "../domain/task/run.ts";
+import { isClaimFull } from "../domain/task/claim-turn.ts";
 
 export interface Claim {
   readonly max: number;

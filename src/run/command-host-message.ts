@@ -1,4 +1,4 @@
-import { type TaskProgress } from "../domain/task/run.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
 import type { CommandRunnerOptions } from "./command.ts";
 import type { RunOutcome, RunRequest } from "./runner.ts";
 

@@ -5,7 +5,7 @@ import type {
   FunctionTask,
   TaskFailure,
   TaskFunction,
-} from "../domain/task/run.ts";
+} from "../domain/task/function.ts";
 import { parseProgress } from "../domain/task/run.ts";
 import {
   type RunBounds,

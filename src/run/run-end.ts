@@ -5,7 +5,7 @@ import type { SteadyClock } from "../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../domain/clock/service-clock.ts";
 import type { Observer } from "../domain/observer.ts";
 import { statusMessage } from "../domain/status.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
 import type { ClaimedTask, Cluster, LaneRef, RunEnd } from "../store/store.ts";
 import type { RunOutcome } from "./runner.ts";
 

@@ -1,6 +1,7 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
-import type { TaskProgress, Trace } from "../domain/task/run.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
+import type { Trace } from "../domain/task/trace.ts";
 
 /** `inputText` is JSON text as posted, `null` without an input. It is never parsed, so numbers keep every digit. */
 export interface RunRequest {

@@ -1,7 +1,8 @@
 import { FailureLines } from "../deliver/failure-lines.ts";
 import { type Part, Steps } from "../deliver/loop.ts";
 import { isRejected, persist } from "../deliver/persist.ts";
-import { decideRun, readTrace } from "../domain/task/run.ts";
+import { decideRun } from "../domain/task/run.ts";
+import { readTrace } from "../domain/task/trace.ts";
 import { isLifeOver, requireMember, type ClaimedTask, type Store } from "../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "./claim-credit.ts";
 import { runMoment, tellStart, toRunEnd, toUnstoredEnd, type RunDeps } from "./run-end.ts";

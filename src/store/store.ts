@@ -6,7 +6,7 @@ import type { SearchStore, TaskStore } from "./task.ts";
 import type { TrafficStore } from "./traffic.ts";
 import type { AuditStore, ClockStore, UpkeepStore } from "./upkeep.ts";
 
-export { CLAIM_INPUT_MAX } from "../domain/task/run.ts";
+export { CLAIM_INPUT_MAX } from "../domain/task/claim-turn.ts";
 export type * from "./account.ts";
 export * from "./cluster.ts";
 export type * from "./delivery.ts";

@@ -1,7 +1,7 @@
 import type { Answers, Bodies } from "../client/api.ts";
 import { createClient, type Client } from "../client/client.ts";
 import type { Transport } from "../client/transport.ts";
-import type { AnyTypes, TaskTypes } from "../domain/task/run.ts";
+import type { AnyTypes, TaskTypes } from "../domain/task/function.ts";
 import { inboxOf, type Inbox } from "./inbox.ts";
 
 /** A webhook without a task. */

@@ -2,7 +2,7 @@ import type { Answers, Bodies, Queries } from "../client/api.ts";
 import { type ClientSettings, PostbackdError, readOpenSettings } from "../client/settings.ts";
 import type { Timeline } from "../client/tasks.ts";
 import { type OwnFields, type Transport, createTransport, ownFields } from "../client/transport.ts";
-import type { AnyTypes, TaskTypes } from "../domain/task/run.ts";
+import type { AnyTypes, TaskTypes } from "../domain/task/function.ts";
 import { makeAccount, type TestAccount } from "./account.ts";
 
 /** Something that happened while the clock was advanced. */

@@ -1,4 +1,4 @@
-import type { TaskTypes } from "../domain/task/run.ts";
+import type { TaskTypes } from "../domain/task/function.ts";
 import type { Faults, TestDaemon } from "./daemon.ts";
 import type { Message } from "./inbox.ts";
 

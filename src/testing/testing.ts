@@ -3,7 +3,7 @@
  * A daemon for tests: the same engine, on a clock that the test advances, with receivers of its own. `startDaemon` needs
  * Node 24 or newer, `connectDaemon` fetch and nothing else.
  */
-import type { AnyTypes, TaskTypes } from "../domain/task/run.ts";
+import type { AnyTypes, TaskTypes } from "../domain/task/function.ts";
 import type { DevSettings } from "../embedded/options.ts";
 import { nodeProblem } from "../node-version.ts";
 import { testDaemon, type ConnectSettings, type TestDaemon } from "./daemon.ts";
@@ -17,7 +17,7 @@ export type {
   TaskType,
   TaskTypes,
   TypeName,
-} from "../domain/task/run.ts";
+} from "../domain/task/function.ts";
 export type { ConfigSettings } from "../embedded/config-settings.ts";
 export type { DevSettings, TypeLimitSettings, TypeSettings } from "../embedded/options.ts";
 export type { Sample, SentSample, TestAccount } from "./account.ts";

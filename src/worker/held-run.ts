@@ -1,6 +1,6 @@
 import type { Clock } from "../domain/clock/clock.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN, type LeaseRef } from "../domain/lease/lease.ts";
-import { type TaskProgress } from "../domain/task/run.ts";
+import type { TaskProgress } from "../domain/task/run.ts";
 import type { Runner } from "../run/runner.ts";
 
 /** Types that share their places, of which `runner.concurrency` says how many there are. */

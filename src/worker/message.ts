@@ -3,7 +3,7 @@ import type { BodyOf } from "../api/operations.ts";
 import { isJsonObject, toJsonText, type JsonObject } from "../domain/json/json.ts";
 import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
-import { parseTrace } from "../domain/task/run.ts";
+import { parseTrace } from "../domain/task/trace.ts";
 import type { RunFailureDetail, RunRequest } from "../run/runner.ts";
 import { shortLine } from "./reply.ts";
 

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Logger } from "../domain/log.ts";
-import type { FunctionContext, FunctionTask } from "../domain/task/run.ts";
+import type { FunctionContext, FunctionTask } from "../domain/task/function.ts";
 
 /** The settings and promises of a worker in a program: types alone, from which the library's own types are made. */
 

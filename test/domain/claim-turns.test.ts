@@ -10,7 +10,7 @@ import {
   newTurn,
   shareOf,
   type Turn,
-} from "../../src/domain/task/run.ts";
+} from "../../src/domain/task/claim-turn.ts";
 
 test("shares what is left evenly, and gives one to each where there are more accounts than tasks", () => {
   const cases = [

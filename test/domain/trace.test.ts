@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parseTrace, readTrace, traceHeaders, traceText } from "../../src/domain/task/run.ts";
+import { parseTrace, readTrace, traceHeaders, traceText } from "../../src/domain/task/trace.ts";
 
 const PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const PARENT_OF_LATER = `cc${PARENT.slice(2)}-what-the-future-will-be-like`;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import type { TaskFunction } from "../../src/domain/task/run.ts";
+import type { TaskFunction } from "../../src/domain/task/function.ts";
 import type { TaskProgress } from "../../src/domain/task/run.ts";
 import { MESSAGE_LENGTH_MAX, createFunctionRunner } from "../../src/run/function.ts";
 import type { RunOutcome } from "../../src/run/runner.ts";

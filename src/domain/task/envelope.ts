@@ -1,7 +1,8 @@
 import { timeText } from "../clock/time.ts";
 import { isTaskError, statusMessage, type StatusCode } from "../status.ts";
-import { type TaskProgress, readTrace } from "./run.ts";
+import type { TaskProgress } from "./run.ts";
 import type { Task, TaskSummary } from "./task.ts";
+import { readTrace } from "./trace.ts";
 
 /**
  * The bytes that clients see. They are made here and not in the HTTP ring, because a postback's body is byte for byte

@@ -7,7 +7,7 @@ import {
   newTurn,
   shareOf,
   type Turn,
-} from "../../domain/task/run.ts";
+} from "../../domain/task/claim-turn.ts";
 import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, SqlValue } from "./machine/sql.ts";

@@ -1,5 +1,5 @@
 import { countClaimed } from "../../domain/stats/work-counts.ts";
-import { type Turn, inTurn, isClaimFull, newTurn, shareOf } from "../../domain/task/run.ts";
+import { type Turn, inTurn, isClaimFull, newTurn, shareOf } from "../../domain/task/claim-turn.ts";
 import { STATE_CODES } from "../../domain/task/task.ts";
 import type { ClaimedTask, TaskClaim } from "../store.ts";
 import { type BatchChanges } from "./counts.ts";
