@@ -76,7 +76,6 @@ const PURE = [
   "deliver/fair-queue-nodes",
   "deliver/health-record",
   "deliver/look-up-turns",
-  "deliver/loop",
   "deliver/prefetch",
   "deliver/prefetch-interleavings",
   "deliver/redeliverer",
@@ -113,6 +112,7 @@ const PURE = [
   "soak/lease-judge",
   "soak/lease-ledger",
   "soak/ledger",
+  "store/loop",
 ].map((name) => join("test", name));
 
 /**

@@ -1,4 +1,6 @@
 import { MINUTE_MS } from "../domain/clock/duration.ts";
+import type { LoopDeps, Steps } from "../store/loop.ts";
+import { keepTrying, type RetryDeps } from "../store/retry.ts";
 import {
   requireMember,
   type ClaimedAttempt,
@@ -9,8 +11,6 @@ import {
   type Store,
 } from "../store/store.ts";
 import type { FairQueue } from "./fair-queue.ts";
-import type { LoopDeps, Steps } from "./loop.ts";
-import { persist, type PersistDeps } from "./persist.ts";
 import { LoadSum, type Load } from "./slots.ts";
 import type { TimeShifts } from "./time-shifts.ts";
 
@@ -31,7 +31,7 @@ export function loadOf(attempts: readonly ClaimedAttempt[]): Load {
   return sum;
 }
 
-interface ClaimsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface ClaimsDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly cluster: Pick<Cluster, "self" | "isMember">;
   readonly store: Pick<Store, "claimAttempts">;
   readonly queue: FairQueue;
@@ -154,7 +154,7 @@ export class Claims {
         life = cluster.self;
         return store.claimAttempts({ lanes, now });
       };
-      const claimed = await persist(claim, this.#deps).catch((error: unknown) => {
+      const claimed = await keepTrying(claim, this.#deps).catch((error: unknown) => {
         this.#putOff(shares);
         throw error;
       });

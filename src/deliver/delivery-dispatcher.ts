@@ -14,6 +14,8 @@ import {
   type WebhookRequest,
 } from "../domain/webhook/webhook-request.ts";
 import { judgeWebhookUrl, type UrlPolicy } from "../domain/webhook/webhook-url.ts";
+import { type LoopDeps, type Part, Steps } from "../store/loop.ts";
+import { isRejected, keepTrying, type RetryDeps } from "../store/retry.ts";
 import {
   isLifeOver,
   type AttemptRef,
@@ -29,8 +31,6 @@ import { Claims, loadOf, type OwnAttempt } from "./claims.ts";
 import { FailureLines } from "./failure-lines.ts";
 import { FairQueue, HEALTHY_MAX, type Pace } from "./fair-queue.ts";
 import type { HealthRecord } from "./health-record.ts";
-import { type LoopDeps, type Part, Steps } from "./loop.ts";
-import { isRejected, persist, type PersistDeps } from "./persist.ts";
 import type { AttemptClass, SlotLimits } from "./slots.ts";
 import { TimeShifts } from "./time-shifts.ts";
 
@@ -47,7 +47,7 @@ export type DeliveryQueue = Pick<
   | "hastenAttempts"
 >;
 
-export interface DeliveryDispatcherDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+export interface DeliveryDispatcherDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly cluster: Pick<Cluster, "self" | "isMember" | "holds" | "membership">;
   readonly observer?: Observer | undefined;
   readonly store: DeliveryQueue;
@@ -116,7 +116,7 @@ export class DeliveryDispatcher implements Part {
 
   /** Records what was left in flight as interrupted, to be sent again immediately. Returns the number of attempts. */
   async takeUp(left: LeftWork): Promise<number> {
-    const attempts = await persist(() => this.#deps.store.listInFlight(left), this.#deps);
+    const attempts = await keepTrying(() => this.#deps.store.listInFlight(left), this.#deps);
     await Promise.all(attempts.map((attempt) => this.#recordUnsent(attempt, INTERRUPTED)));
     return attempts.length;
   }
@@ -137,7 +137,7 @@ export class DeliveryDispatcher implements Part {
   /** Reads what became due in this time, at whatever node it was scheduled. */
   async lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void> {
     const { store } = this.#deps;
-    this.#notice(await persist(() => store.listDueLanes(interval), this.#deps));
+    this.#notice(await keepTrying(() => store.listDueLanes(interval), this.#deps));
   }
 
   /** Breaks off what is not this node's any more, after it was lost as a member: others send it again. */
@@ -308,7 +308,7 @@ export class DeliveryDispatcher implements Part {
   // A body of megabytes is put together and signed twice, which takes up to 20 ms of this thread; the store does it elsewhere.
   async #requestOf(attempt: ClaimedAttempt): Promise<WebhookRequest<string | Uint8Array> | null> {
     if (attempt.largeBytes === null) return webhookRequest(attempt);
-    return persist(() => this.#deps.store.makeLargePostback(attempt), this.#deps);
+    return keepTrying(() => this.#deps.store.makeLargePostback(attempt), this.#deps);
   }
 
   async #record(attempt: AttemptRef, result: AttemptResult): Promise<DeliveryDecision> {
@@ -325,7 +325,7 @@ export class DeliveryDispatcher implements Part {
       });
     this.#noteHealth(attempt.host, result.outcome);
     const write = (kept: AttemptResult): Promise<void> =>
-      persist(
+      keepTrying(
         () =>
           store.recordAttempt({ attempt, result: kept, endedAt: endedAt(), decision: decide() }),
         this.#deps,
@@ -366,7 +366,7 @@ export class DeliveryDispatcher implements Part {
     for (;;) {
       const shifted = this.#shifts.last;
       await shifted;
-      const lanes = await persist(() => store.listLanes({ accountId }), this.#deps);
+      const lanes = await keepTrying(() => store.listLanes({ accountId }), this.#deps);
       if (this.#shifts.last === shifted) return lanes;
     }
   }

@@ -1,6 +1,6 @@
 import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { LogFacts } from "../domain/log.ts";
-import type { PersistDeps } from "./persist.ts";
+import type { RetryDeps } from "../store/retry.ts";
 
 interface Told {
   /** Monotonic. */
@@ -16,13 +16,13 @@ const FURTHER = "";
 
 /** Logs failures: the first of each subject immediately, then at most one a minute, with the number in between. */
 export class FailureLines {
-  readonly #deps: Pick<PersistDeps, "clock" | "log">;
+  readonly #deps: Pick<RetryDeps, "clock" | "log">;
   readonly #message: string;
   readonly #level: "info" | "error";
   readonly #told = new Map<string, Told>();
 
   constructor(
-    deps: Pick<PersistDeps, "clock" | "log">,
+    deps: Pick<RetryDeps, "clock" | "log">,
     message: string,
     level: "info" | "error" = "info",
   ) {

@@ -1,8 +1,8 @@
+import { Loop, type LoopDeps } from "../store/loop.ts";
+import { keepTrying, type RetryDeps } from "../store/retry.ts";
 import type { LaneRef, RedeliveryOrder, Store } from "../store/store.ts";
-import { Loop, type LoopDeps } from "./loop.ts";
-import { persist, type PersistDeps } from "./persist.ts";
 
-interface RedelivererDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface RedelivererDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   /** These lanes have an attempt due, and that is on disk. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   readonly store: Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;
@@ -57,7 +57,7 @@ class OpenOrders {
   async step(loop: Pick<Loop, "isDraining">): Promise<boolean> {
     const { store } = this.#deps;
     const limit = ORDERS_MAX;
-    const orders = await persist(() => store.listOpenRedeliveryOrders({ limit }), this.#deps);
+    const orders = await keepTrying(() => store.listOpenRedeliveryOrders({ limit }), this.#deps);
     this.#note(orders);
     let steps = 0;
     for (const { id, perSecond } of this.#inTurn(orders)) {
@@ -88,7 +88,7 @@ class OpenOrders {
   async #step(order: OrderUnderWay, perSecond: number): Promise<void> {
     const { store, clock, deliveriesDue } = this.#deps;
     const step = { id: order.id, max: perSecond - order.usedInSecond, now: clock.now() };
-    const { lanes, redelivered, isDone } = await persist(
+    const { lanes, redelivered, isDone } = await keepTrying(
       () => store.stepRedeliveryOrder(step),
       this.#deps,
     );

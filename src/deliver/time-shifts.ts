@@ -1,9 +1,9 @@
 import { wait } from "../domain/clock/clock.ts";
+import type { LoopDeps } from "../store/loop.ts";
+import { keepTrying, type RetryDeps } from "../store/retry.ts";
 import type { Cluster, Store } from "../store/store.ts";
-import type { LoopDeps } from "./loop.ts";
-import { persist, type PersistDeps } from "./persist.ts";
 
-interface TimeShiftsDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface TimeShiftsDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "shiftTimes" | "hastenAttempts">;
   readonly cluster: Pick<Cluster, "holds">;
   /** Waits before each retry, counted from the failure. */
@@ -51,7 +51,7 @@ export class TimeShifts {
       const now = clock.now();
       return store.hastenAttempts({ now, latest: now + waitMsMax });
     };
-    const hastened = await persist(hasten, this.#deps);
+    const hastened = await keepTrying(hasten, this.#deps);
     if (hastened === 0) return;
     log.warn(
       { hastened },
@@ -64,7 +64,7 @@ export class TimeShifts {
     const now = clock.now();
     const shift = { after: Math.min(now, now - byMs), by: byMs };
     // While this waits for room on the disk, writes that come meanwhile may be done before it and be moved too.
-    await persist(() => store.shiftTimes(shift), this.#deps);
+    await keepTrying(() => store.shiftTimes(shift), this.#deps);
     await this.hasten();
   }
 }

@@ -25,7 +25,7 @@ export class OrderedResults implements DevResultDesk {
   readonly #types = new Set<string>();
   #rules: readonly ResultRule[] = [];
   /** How to end the runs that wait for a request to do so, by the task's id. */
-  readonly #held = new Map<string, (end: OrderedEnd) => void>();
+  readonly #waiting = new Map<string, (end: OrderedEnd) => void>();
 
   constructor(parts: ResultParts) {
     this.#parts = parts;
@@ -47,10 +47,10 @@ export class OrderedResults implements DevResultDesk {
     id: string,
     { end, gone }: { readonly end: OrderedEnd; readonly gone: AbortSignal },
   ): Promise<boolean> {
-    // One that was posted just now is about to be held.
+    // A run of a task that was posted just now is about to wait.
     const soon = AbortSignal.any([gone, timeoutSignal(SOON_MS)]);
-    if (!this.#held.has(id)) await this.#parts.work.settled(soon).catch(() => {});
-    const finish = this.#held.get(id);
+    if (!this.#waiting.has(id)) await this.#parts.work.settled(soon).catch(() => {});
+    const finish = this.#waiting.get(id);
     if (finish === undefined) return false;
     const recorded = this.#parts.news.next(id, gone);
     finish(end);
@@ -92,14 +92,14 @@ export class OrderedResults implements DevResultDesk {
         forget?.();
         for (const timer of timers) timer.cancel();
         signal.removeEventListener("abort", aborted);
-        this.#held.delete(id);
+        this.#waiting.delete(id);
         resolve(outcome);
       };
       const aborted = (): void => end({ kind: "aborted" });
       signal.addEventListener("abort", aborted);
       const message = `The run went past its timeout of ${timeoutMs / 1000} s.`;
       const timeout = (): void => end({ kind: "timed_out", message, detail: {} });
-      if (ordered === null) this.#held.set(id, (given) => end(toOutcome(given)));
+      if (ordered === null) this.#waiting.set(id, (given) => end(toOutcome(given)));
       else timers.push(this.#parts.clock.setTimer(afterMs, () => end(toOutcome(ordered))));
       timers.push(this.#parts.clock.setTimer(timeoutMs, timeout));
     });

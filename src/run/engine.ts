@@ -1,11 +1,11 @@
 import { DeliveryDispatcher, type DeliveryDispatcherDeps } from "../deliver/delivery-dispatcher.ts";
 import { FailureLines } from "../deliver/failure-lines.ts";
 import { HealthRecord } from "../deliver/health-record.ts";
-import type { Loop, Part } from "../deliver/loop.ts";
-import { HeldUpSteps, type PersistDeps, persist } from "../deliver/persist.ts";
 import { createRedeliverer } from "../deliver/redeliverer.ts";
 import { everyStep } from "../domain/error.ts";
 import type { LaneGauge } from "../domain/observer.ts";
+import type { Loop, Part } from "../store/loop.ts";
+import { WaitingSteps, type RetryDeps, keepTrying } from "../store/retry.ts";
 import {
   StoreError,
   type Cluster,
@@ -26,7 +26,7 @@ import {
 } from "./watches.ts";
 import { WorkerDesk, type WorkerType } from "./worker-desk.ts";
 
-type OwnParts = "store" | "cluster" | "clock" | "failed" | "giveUp" | "heldUp" | "health";
+type OwnParts = "store" | "cluster" | "clock" | "failed" | "giveUp" | "waitingSteps" | "health";
 
 interface EngineDeps
   extends
@@ -89,7 +89,7 @@ export class Engine {
     const { cluster } = given.store;
     const failed = (error: unknown): void => this.#failed(error);
     const means = { failed, giveUp: this.#giveUp.signal, health: this.#health, cluster };
-    const deps = { ...given, ...means, heldUp: new HeldUpSteps(given) };
+    const deps = { ...given, ...means, waitingSteps: new WaitingSteps(given) };
     this.#deps = given;
     this.#failures = new FailureLines(given, "a step of the engine failed", "error");
     this.#scheduler = new Scheduler(deps.clock);
@@ -114,7 +114,7 @@ export class Engine {
     });
     this.accounts = createAccountWatch({
       ...deps,
-      disabled: (accountIds) => this.#hold(accountIds),
+      disabled: (accountIds) => this.#suspend(accountIds),
       enabled: (accountIds) => this.#resume(accountIds),
     });
     this.pauses = createPauseWatch({ ...deps, deliveries: this.#deliveries });
@@ -151,8 +151,8 @@ export class Engine {
     await this.pauses.first();
     const left = { of: "earlier life" } as const;
     const { store, clock, log } = this.#deps;
-    const means: PersistDeps = { clock, log, giveUp: this.#giveUp.signal };
-    const requeued = await persist(() => store.requeueTasks(left), means);
+    const means: RetryDeps = { clock, log, giveUp: this.#giveUp.signal };
+    const requeued = await keepTrying(() => store.requeueTasks(left), means);
     const { interrupted } = await this.#deliveries.recover();
     this.#isRecovered = true;
     const { held } = await this.desk.recover();
@@ -244,8 +244,8 @@ export class Engine {
     await everyStep([...keepers, ...this.#deps.resources].map((each) => () => each.close()));
   }
 
-  #hold(accountIds: ReadonlySet<number>): void {
-    this.#tasks.hold(accountIds);
+  #suspend(accountIds: ReadonlySet<number>): void {
+    this.#tasks.suspend(accountIds);
     this.#deliveries.suspend(accountIds);
     this.#deps.accountsDisabled(accountIds);
   }

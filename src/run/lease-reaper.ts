@@ -1,7 +1,7 @@
-import { Loop } from "../deliver/loop.ts";
-import { persist, type PersistDeps } from "../deliver/persist.ts";
 import { isLastLoss, LEASE_LOSSES_MAX } from "../domain/lease/lease.ts";
 import { decideRun } from "../domain/task/run.ts";
+import { Loop } from "../store/loop.ts";
+import { keepTrying, type RetryDeps } from "../store/retry.ts";
 import type {
   Lease,
   LeaseEnd,
@@ -13,7 +13,7 @@ import type {
 import { toFailedEnd, type RunDeps, type RunFailure } from "./run-end.ts";
 import type { WorkerType } from "./worker-queues.ts";
 
-interface LeaseReaperDeps extends Pick<RunDeps, keyof PersistDeps | "retentionMs" | "failed"> {
+interface LeaseReaperDeps extends Pick<RunDeps, keyof RetryDeps | "retentionMs" | "failed"> {
   readonly store: Pick<Store, "listDueLeases">;
   /** A type that is no longer a worker type is unknown, but its held leases end all the same. */
   readonly types: ReadonlyMap<string, WorkerType>;
@@ -102,7 +102,7 @@ export class LeaseReaper {
 
   /** Does a step in the store, with a time that is read at every try; null when the clock was set meanwhile. */
   #unlessSet<Value>(steps: number, step: (now: number) => Promise<Value>): Promise<Value | null> {
-    return persist(async () => {
+    return keepTrying(async () => {
       // Reading the time may reveal that the clock was set.
       const now = this.#deps.clock.now();
       return steps === this.#steps && this.#deps.mayReap() ? step(now) : null;

@@ -1,6 +1,6 @@
-import { isRejected } from "../deliver/persist.ts";
 import type { LeaseRef } from "../domain/lease/lease.ts";
 import type { ObservedRun } from "../domain/observer.ts";
+import { isRejected } from "../store/retry.ts";
 import type { LeaseEnd, LeaseEndResult, LeaseEnds, Store } from "../store/store.ts";
 import { type RunDeps, runMoment, toUnstoredEnd } from "./run-end.ts";
 

@@ -1,10 +1,10 @@
 import type { DeliveryDispatcher } from "../deliver/delivery-dispatcher.ts";
-import { Loop, type LoopDeps } from "../deliver/loop.ts";
-import { type PersistDeps, persist } from "../deliver/persist.ts";
 import type { TaskProgress } from "../domain/task/run.ts";
+import { Loop, type LoopDeps } from "../store/loop.ts";
+import { type RetryDeps, keepTrying } from "../store/retry.ts";
 import { type ReportedProgress, type Store, StoreError } from "../store/store.ts";
 
-interface OtherNodesDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface OtherNodesDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "cluster" | "findWaitingTypes" | "requeueTasks">;
   readonly types: readonly string[];
   /** There may be queued tasks of this type, or of any. */
@@ -57,7 +57,7 @@ export class OtherNodes {
     const until = clock.now();
     const since = Math.min(this.#lookedUntil, until) - OVERLAP_MS;
     const [waiting] = await Promise.all([
-      persist(() => store.findWaitingTypes(types), this.#deps),
+      keepTrying(() => store.findWaitingTypes(types), this.#deps),
       deliveries.lookForDue({ since, until }),
     ]);
     this.#heard();
@@ -76,7 +76,7 @@ export class OtherNodes {
     const { cluster } = store;
     if (!cluster.isShared || !cluster.isMember()) return;
     const left = { of: "ended nodes" } as const;
-    const requeued = await persist(() => store.requeueTasks(left), this.#deps);
+    const requeued = await keepTrying(() => store.requeueTasks(left), this.#deps);
     const interrupted = await deliveries.takeUp(left);
     if (requeued > 0 || interrupted > 0) {
       log.warn({ requeued, interrupted }, "took up the work of nodes that have ended");

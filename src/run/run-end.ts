@@ -1,16 +1,16 @@
 import type { HealthRecord } from "../deliver/health-record.ts";
-import type { LoopDeps } from "../deliver/loop.ts";
-import type { PersistDeps } from "../deliver/persist.ts";
 import type { SteadyClock } from "../domain/clock/clock.ts";
 import { retentionEnd, type RetentionEnd } from "../domain/clock/service-clock.ts";
 import type { Observer } from "../domain/observer.ts";
 import { statusMessage } from "../domain/status.ts";
 import type { TaskProgress } from "../domain/task/run.ts";
+import type { LoopDeps } from "../store/loop.ts";
+import type { RetryDeps } from "../store/retry.ts";
 import type { ClaimedTask, Cluster, LaneRef, RunEnd } from "../store/store.ts";
 import type { RunOutcome } from "./runner.ts";
 
 /** What the parts that end runs need. */
-export interface RunDeps extends PersistDeps, Pick<LoopDeps, "failed"> {
+export interface RunDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly clock: SteadyClock;
   readonly cluster: Pick<Cluster, "self" | "isMember" | "isShared" | "holds" | "membership">;
   readonly retentionMs: number;

@@ -1,8 +1,8 @@
 import { FailureLines } from "../deliver/failure-lines.ts";
-import { type Part, Steps } from "../deliver/loop.ts";
-import { isRejected, persist } from "../deliver/persist.ts";
 import { decideRun } from "../domain/task/run.ts";
 import { readTrace } from "../domain/task/trace.ts";
+import { type Part, Steps } from "../store/loop.ts";
+import { isRejected, keepTrying } from "../store/retry.ts";
 import { isLifeOver, requireMember, type ClaimedTask, type Store } from "../store/store.ts";
 import { ClaimCredit, isInputFull, NOT_CLAIMED, type Finding } from "./claim-credit.ts";
 import { runMoment, tellStart, toRunEnd, toUnstoredEnd, type RunDeps } from "./run-end.ts";
@@ -24,7 +24,7 @@ interface TaskDispatcherDeps extends RunDeps {
 /** The tasks and accounts that changed since a claim began, which may have claimed them just before. */
 interface ClaimUnderWay {
   readonly cancelled: Set<string>;
-  readonly held: Set<number>;
+  readonly suspended: Set<number>;
 }
 
 interface RunUnderWay {
@@ -122,14 +122,14 @@ export class TaskDispatcher implements Part {
   }
 
   /** Runs of disabled accounts that end all the same count; the others go back as if they had not been started. */
-  hold(accountIds: ReadonlySet<number>): void {
+  suspend(accountIds: ReadonlySet<number>): void {
     for (const run of this.#runs.values()) {
       if (!accountIds.has(run.task.accountId)) continue;
       run.isUncounted = true;
       run.stopped.abort();
     }
     for (const { claims } of this.#queues) {
-      for (const { held } of claims) for (const accountId of accountIds) held.add(accountId);
+      for (const { suspended } of claims) for (const id of accountIds) suspended.add(id);
     }
   }
 
@@ -182,7 +182,7 @@ export class TaskDispatcher implements Part {
     const { store, clock, cluster } = this.#deps;
     const begun = queue.credit.begin(max);
     let finding: Finding = NOT_CLAIMED;
-    const underWay: ClaimUnderWay = { cancelled: new Set(), held: new Set() };
+    const underWay: ClaimUnderWay = { cancelled: new Set(), suspended: new Set() };
     queue.claims.add(underWay);
     try {
       const order = { type: queue.type, max };
@@ -192,10 +192,10 @@ export class TaskDispatcher implements Part {
         life = cluster.self;
         return store.claimTasks({ ...order, now: clock.now() });
       };
-      const tasks = await persist(claim, this.#deps);
+      const tasks = await keepTrying(claim, this.#deps);
       finding = { found: tasks.length, isCutShort: isInputFull(tasks) };
       for (const task of tasks) {
-        const isUncounted = underWay.held.has(task.accountId);
+        const isUncounted = underWay.suspended.has(task.accountId);
         if (underWay.cancelled.has(task.id)) this.#giveBack(queue, task);
         else this.#start({ queue, task, isUncounted, life });
       }
@@ -277,8 +277,8 @@ export class TaskDispatcher implements Part {
     isUncounted,
   }: Pick<RunUnderWay, "queue" | "task" | "isUncounted">): Promise<void> {
     const { store } = this.#deps;
-    if (isUncounted) await persist(() => store.releaseTask({ seq, id, run }), this.#deps);
-    else await persist(() => store.requeueTasks({ seq, id, run }), this.#deps);
+    if (isUncounted) await keepTrying(() => store.releaseTask({ seq, id, run }), this.#deps);
+    else await keepTrying(() => store.requeueTasks({ seq, id, run }), this.#deps);
     this.wake(queue.type);
   }
 
@@ -303,7 +303,7 @@ export class TaskDispatcher implements Part {
       this.#failed.note(type, { type, task: id, reason: outcome.message });
       const decision = decideRun({ failuresBefore: failures, retries, endedAt });
       if (decision.kind === "again") {
-        await persist(
+        await keepTrying(
           () => store.retryTask({ seq, id, run, startAt: decision.startAt }),
           this.#deps,
         );
@@ -311,7 +311,7 @@ export class TaskDispatcher implements Part {
       }
     }
     let finish = { seq, id, run, ...toRunEnd(outcome, moment) };
-    const write = () => persist(() => store.finishTask(finish), this.#deps);
+    const write = () => keepTrying(() => store.finishTask(finish), this.#deps);
     const lanes = await write().catch((err: unknown) => {
       if (!isRejected(err)) throw err;
       log.error({ err, type: queue.type, id }, "a result could not be stored; its task fails");

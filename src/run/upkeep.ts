@@ -1,4 +1,3 @@
-import { Loop, type LoopDeps } from "../deliver/loop.ts";
 import { PENDING_REQUEST_MS, SESSION_AGE_MS } from "../domain/account/account.ts";
 import { AUDIT_KEPT_MS } from "../domain/audit/audit-entry.ts";
 import type { Clock } from "../domain/clock/clock.ts";
@@ -6,6 +5,7 @@ import { DAY_MS, HOUR_MS } from "../domain/clock/duration.ts";
 import { readClocks } from "../domain/clock/service-clock.ts";
 import type { Logger } from "../domain/log.ts";
 import { MINUTES_KEPT_MS } from "../domain/stats/time-series.ts";
+import { Loop, type LoopDeps } from "../store/loop.ts";
 import {
   type Cluster,
   type ExpiredTask,

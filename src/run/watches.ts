@@ -1,12 +1,12 @@
 import type { DeliveryDispatcher } from "../deliver/delivery-dispatcher.ts";
-import { Loop, type LoopDeps } from "../deliver/loop.ts";
-import { type PersistDeps, persist } from "../deliver/persist.ts";
 import { scopeKey } from "../domain/webhook/delivery-pause.ts";
+import { Loop, type LoopDeps } from "../store/loop.ts";
+import { type RetryDeps, keepTrying } from "../store/retry.ts";
 import type { Store } from "../store/store.ts";
 
 /** What other processes may have changed in the store; each watch is woken once a second. */
 
-interface WatchDeps<Reads extends keyof Store> extends PersistDeps, Pick<LoopDeps, "failed"> {
+interface WatchDeps<Reads extends keyof Store> extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, Reads>;
 }
 
@@ -27,7 +27,7 @@ export function createAccountWatch(
   return new Loop({
     failed,
     async round() {
-      const { accounts, last } = await persist(() => store.listHoldChanges({ after }), deps);
+      const { accounts, last } = await keepTrying(() => store.listHoldChanges({ after }), deps);
       after = last;
       const idsOf = (areDisabled: boolean): ReadonlySet<number> =>
         new Set(
@@ -51,7 +51,7 @@ export function createPauseWatch(
   return new Loop({
     failed,
     async round() {
-      const pauses = await persist(() => store.listDeliveryPauses(), deps);
+      const pauses = await keepTrying(() => store.listDeliveryPauses(), deps);
       const found = pauses.map(scopeKey).join("\n");
       if (found === known) return;
       await deliveries.pauseOnly(pauses);
@@ -77,7 +77,7 @@ export function createEndWatch(
     async round() {
       const ids = watched();
       if (ids.length === 0) return;
-      for (const id of await persist(() => store.findEndedTasks({ ids }), deps)) ended(id);
+      for (const id of await keepTrying(() => store.findEndedTasks({ ids }), deps)) ended(id);
     },
   });
 }
@@ -94,7 +94,7 @@ export function createDelayedTasks(
     failed,
     async round(loop) {
       const due = { now: clock.now(), max: RELEASE_MAX };
-      const count = await persist(() => store.releaseDelayed(due), deps);
+      const count = await keepTrying(() => store.releaseDelayed(due), deps);
       // Otherwise the rest would wait for the next second.
       if (count === RELEASE_MAX) loop.wake();
       if (count > 0) released();

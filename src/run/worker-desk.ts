@@ -1,5 +1,3 @@
-import { type Part, Steps } from "../deliver/loop.ts";
-import { persist } from "../deliver/persist.ts";
 import type {
   LeaseBeat,
   LeaseCompletion,
@@ -8,6 +6,8 @@ import type {
   LeaseRef,
 } from "../domain/lease/lease.ts";
 import { decideRun } from "../domain/task/run.ts";
+import { type Part, Steps } from "../store/loop.ts";
+import { keepTrying } from "../store/retry.ts";
 import {
   StoreError,
   type Lease,
@@ -86,7 +86,7 @@ export class WorkerDesk implements Part {
     // Workers may already bring results.
     const watch = this.#held.watch();
     const left = { of: "earlier life" } as const;
-    const leases = await persist(
+    const leases = await keepTrying(
       () => store.resumeLeases({ ...left, now: clock.now() }),
       this.#deps,
     );
@@ -100,7 +100,7 @@ export class WorkerDesk implements Part {
     const { store, clock, failed } = this.#deps;
     const step = (): Promise<unknown> =>
       store.resumeLeases({ of: "ended nodes", now: clock.now() });
-    const resumed = persist(step, this.#deps).then(() => {}, failed);
+    const resumed = keepTrying(step, this.#deps).then(() => {}, failed);
     this.#reaper.pause(this.#steps.track(resumed));
   }
 
@@ -281,7 +281,7 @@ export class WorkerDesk implements Part {
   async #giveBack(workerId: number, tasks: readonly LeasedTask[]): Promise<void> {
     const { clock } = this.#deps;
     const ends = tasks.map(toRelease);
-    await persist(() => this.#ender.end({ ends, workerId, now: clock.now() }), this.#deps);
+    await keepTrying(() => this.#ender.end({ ends, workerId, now: clock.now() }), this.#deps);
   }
 
   async #extend(workerId: number, beats: readonly LeaseBeat[]): Promise<readonly LeaseOutcome[]> {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DeliveryDispatcher, type DeliveryQueue } from "../../src/deliver/delivery-dispatcher.ts";
-import { HeldUpSteps, persist } from "../../src/deliver/persist.ts";
 import { EMPTY_ALLOW_LIST } from "../../src/domain/address/allow-list.ts";
 import type { Logger } from "../../src/domain/log.ts";
 import { newLoneNode } from "../../src/store/common/lone-node.ts";
+import { WaitingSteps, keepTrying } from "../../src/store/retry.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
@@ -23,7 +23,7 @@ function unexpected(): never {
 test("a step that the store cannot do yet is tried again every second until it can", async () => {
   const { clock, giveUp } = newParts();
   let tries = 0;
-  const done = persist(
+  const done = keepTrying(
     async () => {
       if (++tries < 3) throw new StoreError("full", "no space");
       return "kept";
@@ -42,7 +42,7 @@ test("a step that the store cannot do yet is tried again every second until it c
 test("a step that cannot be done is given up when the process must end", async () => {
   const { stop, clock, giveUp } = newParts();
   const step = () => Promise.reject(new StoreError("busy", "locked"));
-  const done = persist(step, { clock, log, giveUp });
+  const done = keepTrying(step, { clock, log, giveUp });
   await clock.whenPending(1);
   stop.abort();
 
@@ -58,7 +58,7 @@ test("a step that may have happened is not tried again: it would happen twice", 
     return Promise.reject(new StoreError("unknown", "its reply was lost"));
   };
 
-  await assert.rejects(persist(step, { clock, log, giveUp }), { kind: "unknown" });
+  await assert.rejects(keepTrying(step, { clock, log, giveUp }), { kind: "unknown" });
   assert.equal(tries, 1);
 });
 
@@ -68,12 +68,12 @@ test("steps that wait are told by one line when it begins, one a minute, and one
   const note = (facts: object, message: string): void =>
     void lines.push(`${JSON.stringify(facts)} ${message}`);
   const noting = { ...log, info: note, warn: note };
-  const heldUp = new HeldUpSteps({ clock, log: noting });
+  const waitingSteps = new WaitingSteps({ clock, log: noting });
   let isFull = true;
   const step = async (): Promise<void> => {
     if (isFull) throw new StoreError("full", "no room");
   };
-  const begin = (): Promise<void> => persist(step, { clock, log: noting, giveUp, heldUp });
+  const begin = (): Promise<void> => keepTrying(step, { clock, log: noting, giveUp, waitingSteps });
   const pass = async (seconds: number): Promise<void> => {
     for (let i = 0; i < seconds; i++) {
       await clock.whenPending(100);
@@ -109,7 +109,7 @@ test("a step that the store can never do is not tried again", async () => {
   const { clock, giveUp } = newParts();
   const step = () => Promise.reject(new StoreError("failed", "I/O error"));
 
-  await assert.rejects(persist(step, { clock, log, giveUp }), { kind: "failed" });
+  await assert.rejects(keepTrying(step, { clock, log, giveUp }), { kind: "failed" });
 });
 
 test("a claim that the store fails leaves nothing in flight to wait for", async () => {

@@ -99,7 +99,7 @@ test("a claim that brings nothing but a cancelled task leaves its place to the n
 test("an account that is disabled while it is claimed gets its tasks back not started, and its neighbours run", async () => {
   const { dispatcher, runs, written, claim } = startDispatcher({ concurrency: 3 });
   dispatcher.wake();
-  dispatcher.hold(new Set([2]));
+  dispatcher.suspend(new Set([2]));
   await claim(newTask(1), { ...newTask(2), accountId: 2 });
 
   const stopped = runs.find(({ id }) => id === "task-2");
@@ -122,7 +122,7 @@ test("a run of a disabled account that ends by itself counts all the same", asyn
   const { dispatcher, runs, written, claim } = startDispatcher();
   dispatcher.wake();
   await claim(newTask(1));
-  dispatcher.hold(new Set([1]));
+  dispatcher.suspend(new Set([1]));
   assert.equal(runs[0]?.signal.aborted, true);
   runs[0]?.end(COMPLETED);
   await turn();

@@ -1,15 +1,15 @@
 import { type Clock, wait } from "../domain/clock/clock.ts";
 import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { Logger } from "../domain/log.ts";
-import { StoreError } from "../store/store.ts";
+import { StoreError } from "./store.ts";
 
 const RETRY_AFTER_MS = 1000;
 
-export interface PersistDeps {
+export interface RetryDeps {
   readonly clock: Clock;
   readonly log: Logger;
   /** Counts the steps that wait for the store. The parts of the engine share it; without it each step logs. */
-  readonly heldUp?: HeldUpSteps;
+  readonly waitingSteps?: WaitingSteps;
   /** Aborted when the process must end: a step that cannot be recorded now is left to the next start. */
   readonly giveUp: AbortSignal;
 }
@@ -21,31 +21,31 @@ export interface PersistDeps {
  * closed, and if the step may have happened (`unknown`: another try might do it twice). Rejects with kind `closed` after
  * `giveUp`: then the task is still running, or the attempt in flight, on disk, and the next start resumes it.
  */
-export async function persist<Value>(
+export async function keepTrying<Value>(
   step: () => Promise<Value>,
-  deps: PersistDeps,
+  deps: RetryDeps,
 ): Promise<Value> {
   try {
     return await step();
   } catch (error) {
-    return keepTrying(step, passing(error), deps);
+    return tryAgain(step, passing(error), deps);
   }
 }
 
-async function keepTrying<Value>(
+async function tryAgain<Value>(
   step: () => Promise<Value>,
   first: StoreError,
-  deps: PersistDeps,
+  deps: RetryDeps,
 ): Promise<Value> {
-  const { clock, giveUp, heldUp = new HeldUpSteps(deps) } = deps;
+  const { clock, giveUp, waitingSteps = new WaitingSteps(deps) } = deps;
   let isDone = false;
-  heldUp.begin();
+  waitingSteps.begin();
   try {
     for (let error = first; ;) {
       if (giveUp.aborted) {
         throw new StoreError("closed", "stopped before it could be recorded", { cause: error });
       }
-      heldUp.tried(error);
+      waitingSteps.tried(error);
       await wait(RETRY_AFTER_MS, { clock, signal: giveUp });
       try {
         const value = await step();
@@ -56,7 +56,7 @@ async function keepTrying<Value>(
       }
     }
   } finally {
-    heldUp.end({ isDone });
+    waitingSteps.end({ isDone });
   }
 }
 
@@ -74,7 +74,7 @@ function passing(error: unknown): StoreError {
 const EVERY_MS = MINUTE_MS;
 
 /** Logs when the first step begins to wait, once a minute with their number, and when the last is done. */
-export class HeldUpSteps {
+export class WaitingSteps {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
   #waiting = 0;
   /** When it was logged last; monotonic. */

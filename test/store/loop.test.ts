@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Loop } from "../../src/deliver/loop.ts";
+import { Loop } from "../../src/store/loop.ts";
 
 /** A loop whose rounds end when they are told to, and what it did. */
 function newLoop() {
