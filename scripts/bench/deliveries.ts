@@ -25,7 +25,7 @@ const effortFlags = {
   rounds: optional(whole("measurements of each leg, in turn (hanging 5, backlog 3, lateness 1)")),
   rate: optional(number("fresh deliveries per second (hanging 500, backlog 1000, lateness 500)")),
   retries: optional(whole("in the file before (backlog 50000, lateness 100000)")),
-  hang: wholes("hosts of the 200 that hang, each number a leg of its own", 2),
+  hang: wholes("hosts of the 200 that hang, each number a leg of its own", [2]),
   "warm-up": number("seconds of load before a measurement, not counted", 5),
   idle: number("seconds for which the daemon's CPU is measured before and after", 10),
 };

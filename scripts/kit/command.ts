@@ -3,7 +3,7 @@ import { availableParallelism, cpus, loadavg, release, totalmem, type } from "no
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { prettifyError, ZodError } from "zod";
+import { z } from "zod";
 
 import { requirePinnedNode } from "../manifest.ts";
 import { chooseProgram, type DaemonPlace } from "./daemon.ts";
@@ -29,7 +29,7 @@ export async function runScript(main: () => Promise<void>): Promise<void> {
 /** The message of an error, with those of its causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error instanceof ZodError) return prettifyError(error).split("\n").slice(0, 4).join("\n");
+  if (error instanceof z.ZodError) return z.prettifyError(error).split("\n").slice(0, 4).join("\n");
   const cause = error.cause === undefined ? "" : `\n  because: ${reasonOf(error.cause)}`;
   return `${error.message}${cause}`;
 }
@@ -72,8 +72,8 @@ export function defineCommand<Own extends Flags>(parts: {
       process.stdout.write(`${usage} [options]\n\n${parts.about}\n\n${flagLines(flags)}\n`);
       return;
     }
-    const values = valuesOf(parts.flags, given);
-    const { program: wanted, folder, postgres } = valuesOf(common, given);
+    // What the flags of both read.
+    const { program: wanted, folder, postgres, ...values } = given as Values<typeof common>;
     if (postgres && parts.knowsServers !== true)
       throw new Error(`${usage} has no --postgres: it reads a SQLite file`);
     using scratch = new ScratchFolder(folder ?? undefined);
@@ -85,7 +85,7 @@ export function defineCommand<Own extends Flags>(parts: {
     await using server = postgres ? await startBenchServer(dirname(scratch.path)) : null;
     const place = { program, folder: scratch.path, ...(server && newDatabases(server)) };
     try {
-      await parts.run(values, { place, note, print });
+      await parts.run(values as unknown as Values<Own>, { place, note, print });
     } finally {
       const where = server === null ? "" : ` on PostgreSQL ${server.major}`;
       print(`\n${program.name}${where}. ${machine}`);
@@ -110,121 +110,69 @@ export async function runCommands(
   });
 }
 
-/** A flag of a script. */
-export interface Flag<Value> {
-  /** The placeholder of its value in the help; empty for a flag without value. */
-  readonly value: string;
-  /** Its meaning, with its default. */
-  readonly meaning: string;
-  /** `text` is undefined if the flag is absent. Throws at an invalid value, and names the flag. */
-  readonly read: (text: string | undefined, name: string) => Value;
-}
+/** Flags of a script by name: what each reads, with its placeholder (empty for a toggle) and its meaning as metadata. */
+export type Flags = Readonly<Record<string, z.ZodType>>;
 
-/** Flags by name. */
-export type Flags = Readonly<Record<string, Flag<unknown>>>;
-
-export type Values<Own extends Flags> = {
-  readonly [Name in keyof Own]: ReturnType<Own[Name]["read"]>;
-};
-
-/** A number above 0. */
-export function number(meaning: string, fallback?: number): Flag<number> {
-  return flag(["N", meaning, fallback], (given, name) => {
-    if (Number(given) > 0) return Number(given);
-    throw new Error(`--${name} must be a number above 0`);
-  });
-}
-
-/** A whole number above 0. */
-export function whole(meaning: string, fallback?: number): Flag<number> {
-  return flag(["N", meaning, fallback], wholeNumber);
-}
-
-/** Whole numbers above 0, separated by commas. */
-export function wholes(meaning: string, fallback?: number): Flag<readonly number[]> {
-  return flag(["N,…", meaning, fallback], (given, name) =>
-    given.split(",").map((part) => wholeNumber(part, name)),
-  );
-}
-
-/** Any text, of which `value` is the kind. */
-export function text(value: string, meaning: string, fallback?: string): Flag<string> {
-  return flag([value, meaning, fallback], (given) => given);
-}
-
-/** Some of these names, separated by commas; all of them unless given. */
-export function names<Name extends string>(
-  what: string,
-  all: readonly Name[],
-): Flag<readonly Name[]> {
-  const known = (each: string, name: string): Name => {
-    const found = all.find((one) => one === each);
-    if (found !== undefined) return found;
-    throw new Error(`--${name} knows ${all.join(", ")}, not ${each}`);
-  };
-  return {
-    value: "a,b,…",
-    meaning: `${what}: ${all.join(", ")} (all)`,
-    read: (given, name) => given?.split(",").map((each) => known(each, name)) ?? all,
-  };
-}
-
-/** True if it is given. */
-export function toggle(meaning: string): Flag<boolean> {
-  return { value: "", meaning, read: (given) => given !== undefined };
-}
-
-/** Null unless it is given. */
-export function optional<Value>(one: Flag<Value>): Flag<Value | null> {
-  return { ...one, read: (given, name) => (given === undefined ? null : one.read(given, name)) };
-}
+export type Values<Own extends Flags> = { readonly [Name in keyof Own]: z.output<Own[Name]> };
 
 function flag<Value>(
-  [value, meaning, fallback]: readonly [string, string, string | number | undefined],
-  read: (text: string, name: string) => Value,
-): Flag<Value> {
-  return {
-    value,
-    meaning: fallback === undefined ? meaning : `${meaning} (${fallback})`,
-    read: (given = fallback?.toString(), name) => {
-      if (given === undefined) throw new Error(`--${name} is needed`);
-      return read(given, name);
-    },
-  };
+  type: z.ZodType<Value>,
+  [value, meaning]: readonly [value: string, meaning: string],
+  fallback?: Value,
+): z.ZodType<Value> {
+  if (fallback === undefined) return type.meta({ value, meaning });
+  const read = type.optional().transform((given) => given ?? fallback);
+  return read.meta({ value, meaning: `${meaning} (${String(fallback)})` });
 }
 
-function wholeNumber(given: string, name: string): number {
-  const value = Number(given);
-  if (Number.isInteger(value) && value > 0) return value;
-  throw new Error(`--${name} must be a whole number above 0`);
-}
+/** A number above 0. */
+export const number = (meaning: string, fallback?: number) =>
+  flag(z.coerce.number().positive(), ["N", meaning], fallback);
 
-type Given = Readonly<Record<string, string | boolean | undefined>>;
+/** A whole number above 0. */
+export const whole = (meaning: string, fallback?: number) => flag(WHOLE, ["N", meaning], fallback);
 
-/** Reads a command line. Throws at unknown arguments; returns null for `--help`. */
-function parseFlags(flags: Flags, args: readonly string[]): Given | null {
-  const options = Object.fromEntries(
-    Object.entries({ ...flags, help: toggle("") }).map(([name, { value }]) => {
-      return [name, { type: value === "" ? ("boolean" as const) : ("string" as const) }];
-    }),
-  );
-  const given: Given = parseArgs({ args: [...args], options }).values;
-  return given["help"] === true ? null : given;
-}
+/** Whole numbers above 0, separated by commas. */
+export const wholes = (meaning: string, fallback: readonly number[]) =>
+  flag<readonly number[]>(LIST.pipe(z.array(WHOLE)), ["N,…", meaning], fallback);
 
-function valuesOf<Own extends Flags>(flags: Own, given: Given): Values<Own> {
-  const read = Object.entries(flags).map(([name, each]) => [
-    name,
-    each.read(given[name]?.toString(), name),
-  ]);
-  // By name what each flag reads, as the type says.
-  return Object.fromEntries(read) as Values<Own>;
+/** Any text, of which `value` is the kind. */
+export const text = (value: string, meaning: string, fallback?: string) =>
+  flag(z.string(), [value, meaning], fallback);
+
+/** Some of these names, separated by commas; all of them unless given. */
+export const names = <Name extends string>(what: string, all: readonly Name[]) =>
+  flag<readonly Name[]>(LIST.pipe(z.array(z.literal([...all]))), ["a,b,…", what], all);
+
+/** True if it is given. */
+export const toggle = (meaning: string) => flag(z.boolean().default(false), ["", meaning]);
+
+/** Null unless it is given. */
+export const optional = <Value>(one: z.ZodType<Value>): z.ZodType<Value | null> =>
+  one
+    .nullable()
+    .default(null)
+    .meta({ ...one.meta() });
+
+const WHOLE = z.coerce.number<string>().int().positive();
+const LIST = z.string().transform((given) => given.split(","));
+
+/** Reads a command line. Throws at unknown arguments and invalid values; returns null for `--help`. */
+function parseFlags<Own extends Flags>(flags: Own, args: readonly string[]): Values<Own> | null {
+  const options = Object.entries({ ...flags, help: toggle("") }).map(([name, each]) => {
+    return [name, { type: each.meta()?.["value"] === "" ? "boolean" : "string" }] as const;
+  });
+  const given = parseArgs({ args: [...args], options: Object.fromEntries(options) }).values;
+  // The names and outputs of an object are those of its shape.
+  return given["help"] === true ? null : (z.object(flags).parse(given) as Values<Own>);
 }
 
 function flagLines(flags: Flags): string {
-  return Object.entries(flags)
-    .map(([name, { value, meaning }]) => `  ${`--${name} ${value}`.padEnd(18)} ${meaning}`)
-    .join("\n");
+  const lines = Object.entries(flags).map(([name, each]) => {
+    const { value, meaning } = each.meta() ?? {};
+    return `  ${`--${name} ${String(value)}`.padEnd(18)} ${String(meaning)}`;
+  });
+  return lines.join("\n");
 }
 
 const SYNCS = 100;
