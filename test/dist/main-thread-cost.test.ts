@@ -3,14 +3,8 @@ import { test } from "node:test";
 
 import { z } from "zod";
 
-import {
-  BOUNDS,
-  UNEXPLAINED_MS_MAX,
-  type Bound,
-  type BoundName,
-} from "../../scripts/bench/main-thread/bounds.ts";
+import { measure, UNEXPLAINED_MS_MAX } from "../../scripts/bench/main-thread/case.ts";
 import { prepareCases } from "../../scripts/bench/main-thread/cases.ts";
-import { measure } from "../../scripts/bench/main-thread/main-thread.ts";
 import { withWorld, type World } from "../../scripts/bench/main-thread/world.ts";
 import { chooseProgram } from "../../scripts/kit/daemon.ts";
 import { median } from "../../scripts/kit/measure.ts";
@@ -35,18 +29,22 @@ test(
     await withWorld(place, async (world) => {
       const cases = await prepareCases(world);
       const { anybody: caller, daemon } = world;
-      for (const [name, bound] of rows()) {
-        const each = cases[name];
+      for (const each of cases) {
+        const { operation: name, worst, ms, why } = each;
+        assert(
+          ms <= UNEXPLAINED_MS_MAX || why !== null,
+          `${name} does not say why it costs ${ms} ms`,
+        );
         if (each.pace === "very slow") continue;
         const often =
           each.pace === "slow" ? { uncounted: 0, counted: 1 } : { uncounted: 1, counted: 3 };
         const costsMs = await measure(each, { caller, pid: daemon.pid, ...often });
-        const most = Math.max(LEAST_MS, SLOW_MACHINE * bound.ms);
+        const most = Math.max(LEAST_MS, SLOW_MACHINE * ms);
         const cost = median(costsMs);
-        assert(cost <= most, `${bound.what} (${bound.worst}) cost ${cost} ms, of ${bound.ms}`);
+        assert(cost <= most, `${name} (${worst}) cost ${cost} ms, of ${ms}`);
       }
       const named = await operationsOf(world);
-      const bounded = new Set(rows().map(([, { operation }]) => operation));
+      const bounded = new Set(cases.map((each) => each.operation));
       assert.deepEqual(
         named.filter((id) => !bounded.has(id)),
         [],
@@ -56,16 +54,6 @@ test(
     });
   },
 );
-
-test("what may cost more than a few milliseconds says why", () => {
-  const unexplained = rows().filter(
-    ([, { ms, why }]) => ms > UNEXPLAINED_MS_MAX && why === undefined,
-  );
-  assert.deepEqual(
-    unexplained.map(([name]) => name),
-    [],
-  );
-});
 
 const apiDocument = z.object({
   paths: z.record(z.string(), z.record(z.string(), z.unknown())),
@@ -79,9 +67,4 @@ async function operationsOf({ anybody }: World): Promise<readonly string[]> {
   return Object.values(paths).flatMap((methods) =>
     Object.values(methods).map((method) => operation.parse(method).operationId),
   );
-}
-
-function rows(): readonly (readonly [BoundName, Bound])[] {
-  // The compiler knows names of members as text alone.
-  return Object.entries(BOUNDS) as unknown as readonly (readonly [BoundName, Bound])[];
 }
