@@ -265,7 +265,7 @@ async function openPhase(letter: string, setup: Setup): Promise<Phase> {
 
 async function openBare({ place, effort, stack }: Setup) {
   const handler = stack.use(new BareHandler());
-  const port = await handler.ask("serve", await sampleAnswer(place, 1));
+  const port = await handler.ask("serve", await sampleAnswer(place));
   const generator = stack.use(new LoadGenerator());
   const { connections, seconds } = effort;
   const request = taskPostRequest({ key: "k".repeat(49), tasks: 1, type: "parked" });
@@ -276,12 +276,12 @@ async function openBare({ place, effort, stack }: Setup) {
   };
 }
 
-/** The body of postbackd's response to a request that posts so many tasks. */
-export async function sampleAnswer(place: DaemonPlace, tasks: number): Promise<string> {
+/** The body of postbackd's response to a request that posts a task. */
+async function sampleAnswer(place: DaemonPlace): Promise<string> {
   const file = await createDaemonFile(place);
   await using daemon = await startDaemon(file);
   using connection = await KeptConnection.open(daemon.port);
-  const request = { key: file.account.key, tasks, type: "parked" };
+  const request = { key: file.account.key, tasks: 1, type: "parked" };
   return servedText(await connection.ask(taskPostRequest(request)));
 }
 

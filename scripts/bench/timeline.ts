@@ -36,7 +36,7 @@ same time, from a trace of Linux's scheduler. Tasks are posted as by "peers". It
   },
   async run({ tasks, rounds, "at-a-time": atATime }, { place, print, note }) {
     using trace = new SchedulerTrace();
-    await using world = await PeerWorld.open(place, { tasks, seconds: 0 });
+    await using world = await PeerWorld.open(place, tasks);
     const { pid, measure } = await openDaemon(world, { place, atATime });
     for (let round = 0; round < rounds; round++) await measure();
     trace.start();

@@ -1,31 +1,24 @@
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 import { createDaemonFile, startDaemon, type DaemonPlace } from "../../kit/daemon.ts";
 import { openOutsideView } from "../../kit/database.ts";
-import { benchInput, taskPostRequest } from "../../kit/http.ts";
+import { helperProcess } from "../../kit/helper-process.ts";
+import { taskPostRequest } from "../../kit/http.ts";
 import { LoadGenerator } from "../../kit/load.ts";
+import { NpmPackages } from "../../kit/npm-packages.ts";
 import { newDatabases, startBenchServer } from "../../kit/postgres-server.ts";
 import { familySpendingOf, spendingOf } from "../../kit/processes.ts";
-import { BareHandler } from "../bare-handler.ts";
-import { sampleAnswer } from "../phases.ts";
+import { cleanAtExit, ScratchFolder } from "../../kit/scratch.ts";
+import { until } from "../../kit/until.ts";
 import { BenchReceiver, deliverAll, DELIVERED_MS_MAX } from "../receiver.ts";
-import { PeerProcess, RedisServer, type PeerSettings, type RedisSync } from "./process.ts";
-
-/** How much to measure at a time. */
-export interface Effort {
-  /** Of the whole way to the webhook. */
-  readonly tasks: number;
-  /** Of posts or inserts alone. */
-  readonly seconds: number;
-}
 
 /** The posts of every row. */
 export const CONNECTIONS = 16;
 export const TASKS_PER_REQUEST = 10;
-// Until the connections are as busy as they get.
-const WARM_UP_MS = 250;
 
 /** One measurement of a row. */
 export interface Slice {
@@ -35,15 +28,21 @@ export interface Slice {
 }
 
 /** The process that serves HTTP; a worker of its own; Redis or PostgreSQL. */
-export type Part = "server" | "worker" | "database";
+type Part = "server" | "worker" | "database";
 
 /** Starts what it measures; each call of the result is one measurement. */
 export type Open = (world: PeerWorld) => Promise<() => Promise<Slice>>;
 
+/** When Redis has its log on disk: before it responds, or once per second. */
+export type RedisSync = "always" | "everysec";
+
+const REDIS_MS_MAX = 10_000;
+
 /** What the rows of a run share. */
 export class PeerWorld implements AsyncDisposable {
   readonly place: DaemonPlace;
-  readonly effort: Effort;
+  /** Of one measurement. */
+  readonly tasks: number;
   readonly receiver: BenchReceiver;
   readonly generator: LoadGenerator;
   /** Of every peer. */
@@ -53,15 +52,15 @@ export class PeerWorld implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   #postgres: ReturnType<PeerWorld["postgres"]> | null = null;
 
-  private constructor(place: DaemonPlace, effort: Effort) {
+  private constructor(place: DaemonPlace, tasks: number) {
     this.place = place;
-    this.effort = effort;
+    this.tasks = tasks;
     this.receiver = this.use(new BenchReceiver());
     this.generator = this.use(new LoadGenerator());
   }
 
-  static async open(place: DaemonPlace, effort: Effort): Promise<PeerWorld> {
-    const world = new PeerWorld(place, effort);
+  static async open(place: DaemonPlace, tasks: number): Promise<PeerWorld> {
+    const world = new PeerWorld(place, tasks);
     world.postbackUrl = `http://127.0.0.1:${await world.receiver.ask("open")}/postback`;
     return world;
   }
@@ -85,8 +84,18 @@ export class PeerWorld implements AsyncDisposable {
     return this.#postgres;
   }
 
-  async redis(sync: RedisSync): Promise<RedisServer> {
-    return this.use(await RedisServer.start(this.#parent, sync));
+  /** Starts an empty Redis with an append-only file, on a unix socket alone. */
+  async redis(sync: RedisSync): Promise<{ readonly address: string; readonly pid: number }> {
+    const { path } = this.use(new ScratchFolder(this.#parent));
+    const [address, log] = [join(path, "redis.sock"), join(path, "log")];
+    const where = ["--port", "0", "--unixsocket", address, "--dir", path, "--logfile", log];
+    // No snapshots: the append-only file is measured.
+    const how = ["--appendonly", "yes", "--appendfsync", sync, "--save", ""];
+    const child = spawn("redis-server", [...where, ...how], { stdio: "ignore" });
+    this.#stack.defer(cleanAtExit(() => void child.kill("SIGKILL")));
+    const fault = (): string => `Redis does not listen: ${readFileSync(log, "utf8")}`;
+    await until(() => existsSync(address), { msMax: REDIS_MS_MAX, fault });
+    return { address, pid: child.pid ?? 0 };
   }
 
   // A server's own user cannot enter the folder of the command.
@@ -138,9 +147,13 @@ export async function openDaemon(
 }
 
 /** How a peer is run. */
-export interface Way extends Pick<PeerSettings, "concurrency" | "batch"> {
+export interface Way {
   /** The API and the worker in one process, or one each. */
   readonly processes: 1 | 2;
+  /** Webhooks under way at a time. */
+  readonly concurrency: number;
+  /** Jobs that are fetched at a time, by peers that can. */
+  readonly batch: number;
 }
 
 /** Makes the place of a peer's jobs; `pid` is of the server that keeps them. */
@@ -156,12 +169,10 @@ export function peerRow(
   return async (world) => {
     const { address, pid } = await service(world);
     const { key, secret } = world;
-    const settings = { service: address, key, secret, concurrency, batch };
+    const settings = { program, service: address, key, secret, concurrency, batch };
     const api = world.use(new PeerProcess());
-    await api.ask("load", program);
     const port = await api.ask("serve", settings);
     const worker = processes === 1 ? api : world.use(new PeerProcess());
-    if (worker !== api) await worker.ask("load", program);
     const load = { ...wholeWay(world, key), port, secret };
     return async () => {
       await worker.ask("work", settings);
@@ -182,69 +193,10 @@ export function peerRow(
   };
 }
 
-/** Posts alone: parsed and answered by a bare h3 handler. */
-export const bareHandler: Open = async (world) => {
-  const { key, generator, effort } = world;
-  const { program, folder } = world.place;
-  const handler = world.use(new BareHandler());
-  const answer = await sampleAnswer({ program, folder }, TASKS_PER_REQUEST);
-  const port = await handler.ask("serve", answer);
-  const request = taskPostRequest({ key, tasks: TASKS_PER_REQUEST, type: "echo" });
-  const until = { measuredMs: effort.seconds * 1000 };
-  const order = { port, connections: CONNECTIONS, request, warmUpMs: WARM_UP_MS, until };
-  return async () => {
-    const spent = spendingOf(handler.pid);
-    const { count, countInAll, seconds } = await generator.ask("run", order);
-    const server = (spent().cpuSeconds * count) / countInAll;
-    return slice(count * TASKS_PER_REQUEST, seconds, { server });
-  };
-};
-
-/** Inserts alone: so many rows in a transaction, each with its fsync. */
-export function rawInserts(rowsPerTransaction: number): Open {
-  return async (world) => {
-    const inserts = world.use(new PeerProcess());
-    await inserts.ask("load", "inserts.mjs");
-    const { seconds } = world.effort;
-    const input = JSON.stringify(benchInput());
-    const order = { file: join(world.folder("raw"), "raw.db"), seconds, rowsPerTransaction, input };
-    return async () => {
-      const spent = spendingOf(inserts.pid);
-      const rate = await inserts.ask("insert", order);
-      return slice(rate * seconds, seconds, { server: spent().cpuSeconds });
-    };
-  };
-}
-
-/** Webhooks alone: undici signs and sends them to the receiver. */
-export function bareSender(concurrency: number): Open {
-  return async (world) => {
-    const { secret, receiver, postbackUrl } = world;
-    const { tasks } = world.effort;
-    const sender = world.use(new PeerProcess());
-    await sender.ask("load", "webhooks.mjs");
-    const task = { type: "echo", input: benchInput(), postback_url: postbackUrl };
-    return async () => {
-      const arrived = receiver.ask("expect", { tasks, secret, withinMs: DELIVERED_MS_MAX });
-      const spent = spendingOf(sender.pid);
-      await sender.ask("sendAll", { tasks, task, secret, concurrency });
-      const { seconds, cpuSeconds } = spent();
-      await arrived;
-      return slice(tasks, seconds, { worker: cpuSeconds });
-    };
-  };
-}
-
-function wholeWay({ postbackUrl, generator, receiver, effort }: PeerWorld, key: string) {
-  const task = { key, tasks: TASKS_PER_REQUEST, type: "echo", postbackUrl };
-  return {
-    connections: CONNECTIONS,
-    tasksPerRequest: TASKS_PER_REQUEST,
-    request: taskPostRequest(task),
-    tasks: effort.tasks,
-    generator,
-    receiver,
-  };
+function wholeWay({ postbackUrl, generator, receiver, tasks }: PeerWorld, key: string) {
+  const request = taskPostRequest({ key, tasks: TASKS_PER_REQUEST, type: "echo", postbackUrl });
+  const posts = { connections: CONNECTIONS, tasksPerRequest: TASKS_PER_REQUEST, request };
+  return { ...posts, tasks, generator, receiver };
 }
 
 function slice(
@@ -255,3 +207,61 @@ function slice(
   const cpu = Object.entries(cpuSeconds).map(([part, spent]) => [part, (spent * 1e6) / tasks]);
   return { tasksPerSecond: tasks / seconds, cpu: Object.fromEntries(cpu) };
 }
+
+const PACKAGES = new NpmPackages(import.meta.dirname, { before: "2026-11-28" });
+
+/** Makes npm install what the programs import, unless it is there, and copies the programs next to it. */
+export function installPeers(note: (news: string) => void): void {
+  if (!PACKAGES.isInstalled) note("npm installs the peers, once");
+  PACKAGES.install();
+  const programs = join(PACKAGES.folder, "programs");
+  cpSync(join(import.meta.dirname, "programs"), programs, { recursive: true });
+}
+
+/** The settings of a peer's processes. */
+interface PeerSettings extends Omit<Way, "processes"> {
+  /** A file of `programs/`. */
+  readonly program: string;
+  /** Where its jobs are kept: a socket of Redis, the URL of a PostgreSQL database, or a file. */
+  readonly service: string;
+  /** The bearer token of a request. */
+  readonly key: string;
+  /** Signs webhooks. */
+  readonly secret: string;
+}
+
+/** What files of `programs/` export. */
+interface PeerProgram {
+  /** Serves the API, and returns its port. The response to a post follows the insert into the queue. */
+  serve(settings: PeerSettings): Promise<number>;
+  /** Runs what is in the queue, and what is added later. */
+  work(settings: PeerSettings): Promise<void>;
+  /** Settles when the end of every job is recorded. Rejects if one has failed. */
+  settle(): Promise<void>;
+}
+
+class Peer {
+  #program: Promise<PeerProgram> | null = null;
+
+  async serve(settings: PeerSettings): Promise<number> {
+    return (await this.#load(settings)).serve(settings);
+  }
+
+  async work(settings: PeerSettings): Promise<void> {
+    await (await this.#load(settings)).work(settings);
+  }
+
+  async settle(): Promise<void> {
+    await (await this.#program)?.settle();
+  }
+
+  #load({ program }: PeerSettings): Promise<PeerProgram> {
+    const file = pathToFileURL(join(PACKAGES.folder, "programs", program));
+    // Each program exports what its callers call.
+    this.#program ??= import(file.href) as Promise<PeerProgram>;
+    return this.#program;
+  }
+}
+
+/** A process of a peer. */
+class PeerProcess extends helperProcess(import.meta, Peer) {}

@@ -32,7 +32,7 @@ export function envelopeText(tasks) {
 }
 
 /** A UUIDv7: the receiver reads from it how old a task is. */
-export function newId() {
+function newId() {
   const time = Date.now().toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
 }

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 
 import { Agent } from "undici";
 
-import { envelopeText, newId } from "./api.mjs";
+import { envelopeText } from "./api.mjs";
 
 /** Signed postbacks by undici: a connection for each that is under way at a time. */
 export class Webhooks {
@@ -29,14 +29,4 @@ export class Webhooks {
     await answer.body.dump();
     if (answer.statusCode > 299) throw new Error(`the receiver answered ${answer.statusCode}`);
   }
-}
-
-/** The sender alone, without a queue: sends the webhook of such a task so many times, `concurrency` at a time. */
-export async function sendAll({ tasks, task, secret, concurrency }) {
-  const webhooks = new Webhooks({ secret, concurrency });
-  let left = tasks;
-  const lane = async () => {
-    while (left-- > 0) await webhooks.run({ id: newId(), ...task });
-  };
-  await Promise.all(Array.from({ length: concurrency }, lane));
 }
