@@ -65,7 +65,12 @@ export class KeptConnection {
   private constructor(socket: Socket) {
     this.#socket = socket;
     socket.on("data", (chunk: Buffer) => {
-      this.#messages.read(chunk, (message) => this.#settle((waiting) => waiting.resolve(message)));
+      try {
+        this.#messages.read(chunk, (message) => this.#settle((each) => each.resolve(message)));
+      } catch (error) {
+        socket.destroy();
+        this.#settle((each) => each.reject(error));
+      }
     });
     // "close" follows every error.
     socket.on("error", () => {});
@@ -83,11 +88,21 @@ export class KeptConnection {
 
   /** Sends a whole request and waits for its response. Rejects if the connection ends first. */
   ask(request: string | Uint8Array): Promise<HttpMessage> {
+    this.#socket.write(request);
+    return this.next();
+  }
+
+  /** Waits for the next response. Rejects if the connection ends first. */
+  next(): Promise<HttpMessage> {
     this.#waiting = Promise.withResolvers<HttpMessage>();
     const { promise } = this.#waiting;
-    this.#socket.write(request);
     if (this.#socket.destroyed) this.#socket.emit("close");
     return promise;
+  }
+
+  /** Sends bytes without waiting for a response. */
+  send(bytes: Uint8Array): void {
+    this.#socket.write(bytes);
   }
 
   [Symbol.dispose](): void {

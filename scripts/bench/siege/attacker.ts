@@ -1,11 +1,11 @@
 import { once as onceOf } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect, Socket } from "node:net";
+import { Socket } from "node:net";
 import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { helperProcess } from "../../kit/helper-process.ts";
-import { HttpMessages, JSON_TYPE, requestText, type HttpMessage } from "../../kit/http.ts";
+import { JSON_TYPE, KeptConnection, requestText, type HttpMessage } from "../../kit/http.ts";
 
 /** What an attacker sends. */
 export interface Attack {
@@ -203,12 +203,9 @@ async function burst(way: UnderWay): Promise<void> {
       begun.push({ connection, answer: connection.ask(request.subarray(0, -1)) });
     });
     await sleep(LAST_BYTE_AFTER_MS);
-    const early = await Promise.all(
-      begun.map(({ answer }) => Promise.race([answer, Promise.resolve(null)])),
-    );
     const timeout = sleep(ANSWERED_MS_MAX, "unanswered", { ref: false });
-    const answers = begun.map(({ connection, answer }, index) => {
-      if (early[index] === null) connection.send(request.subarray(-1));
+    const answers = begun.map(({ connection, answer }) => {
+      connection.send(request.subarray(-1));
       return Promise.race([answer, timeout]);
     });
     for (const what of await Promise.all(answers)) tally(what);
@@ -230,9 +227,9 @@ async function unread(way: UnderWay): Promise<void> {
   await rampUp(way, (index) => {
     // Paused before it connects, so it never reads a byte.
     const socket = new Socket().pause();
-    const place = placeOf(way, index);
+    const localAddress = addressOf(way, index);
     socket.on("connect", () => {
-      opened.add(`${place.localAddress}:${socket.localPort}`);
+      opened.add(`${localAddress}:${socket.localPort}`);
       socket.write(bytes);
       noteOne();
     });
@@ -240,7 +237,7 @@ async function unread(way: UnderWay): Promise<void> {
       refused++;
       noteOne();
     });
-    socket.connect(place);
+    socket.connect({ host: "127.0.0.1", port: way.port, localAddress });
     sockets.push(socket);
   });
   await ended(signal);
@@ -271,25 +268,30 @@ function endpointText(local: string): string {
 
 /** One connection of an attack, opened when it is needed and again after it was closed. */
 class AttackConnection {
-  readonly #attack: UnderWay;
+  readonly #way: UnderWay;
   readonly #index: number;
-  #socket: Socket | null = null;
-  #settle: (what: string) => void = () => {};
+  #open: KeptConnection | null = null;
 
-  constructor(attack: UnderWay, index: number) {
-    this.#attack = attack;
+  constructor(way: UnderWay, index: number) {
+    this.#way = way;
     this.#index = index;
   }
 
   /** Sends bytes; resolves to the first status code, to `closed`, or to `refused` if it could not connect. */
-  ask(bytes: Buffer): Promise<string> {
-    this.send(bytes);
-    return this.next();
+  async ask(bytes: Buffer): Promise<string> {
+    const { port, signal } = this.#way;
+    try {
+      this.#open ??= await KeptConnection.open(port, addressOf(this.#way, this.#index));
+    } catch {
+      return "refused";
+    }
+    if (signal.aborted) this.end();
+    return this.#outcome(this.#open.ask(bytes));
   }
 
   /** Like {@link ask}, and counts the outcome; waits after it was refused. */
   async askAndCount(bytes: Buffer): Promise<void> {
-    const { tally, signal } = this.#attack;
+    const { tally, signal } = this.#way;
     const what = await this.ask(bytes);
     tally(signal.aborted ? "unanswered" : what);
     if (what === "closed" || what === "refused") await pause(AGAIN_MS, signal);
@@ -297,46 +299,31 @@ class AttackConnection {
 
   /** Sends bytes without waiting. */
   send(bytes: Buffer): void {
-    this.#socket ??= this.#open();
-    this.#socket.write(bytes);
+    this.#open?.send(bytes);
   }
 
-  /** The next status code, `closed` or `refused`. */
-  next(): Promise<string> {
-    const { promise, resolve } = Promise.withResolvers<string>();
-    this.#settle = resolve;
-    if (this.#socket === null) resolve("closed");
-    return promise;
+  /** The next status code, or `closed`. */
+  async next(): Promise<string> {
+    return this.#open === null ? "closed" : this.#outcome(this.#open.next());
   }
 
   end(): void {
-    this.#socket?.destroy();
+    this.#open?.[Symbol.dispose]();
   }
 
-  #open(): Socket {
-    const socket = connect({ ...placeOf(this.#attack, this.#index), noDelay: true });
-    const messages = new HttpMessages();
-    let what = "refused";
-    socket.on("connect", () => (what = "closed"));
-    socket.on("data", (chunk: Buffer) => {
-      try {
-        messages.read(chunk, (message) => this.#settle(codeOf(message)));
-      } catch {
-        this.#settle("unreadable");
-      }
-    });
-    // "close" follows every error.
-    socket.on("error", () => {});
-    socket.on("close", () => {
-      if (this.#socket === socket) this.#socket = null;
-      this.#settle(what);
-    });
-    return socket;
+  async #outcome(response: Promise<HttpMessage>): Promise<string> {
+    try {
+      return codeOf(await response);
+    } catch {
+      this.#open = null;
+      return "closed";
+    }
   }
 }
 
-function placeOf({ from, port }: AttackOrder, index: number) {
-  return { host: "127.0.0.1", port, localAddress: from[index % from.length] ?? "127.0.0.1" };
+/** The loopback address that a connection comes from. */
+function addressOf({ from }: AttackOrder, index: number): string {
+  return from[index % from.length] ?? "127.0.0.1";
 }
 
 /** Waits, but not beyond the end of the attack. */

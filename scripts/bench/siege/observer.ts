@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
+import { Agent, request, type IncomingMessage, type RequestOptions } from "node:http";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { requestText } from "../../kit/http.ts";
-import { pace, Sender } from "../../kit/load.ts";
 import { spreadOf, type Spread } from "../../kit/measure.ts";
 import { descriptorCount, processUsage } from "../../kit/processes.ts";
 import { codeOf, countUp, type Tally } from "./attacker.ts";
@@ -30,8 +30,7 @@ interface Sample {
 const PER_SECOND = { get: 50, post: 1, livez: 10 } as const;
 const ANEW_EVERY = 25;
 const KEPT = 4;
-// More than there ever are concurrently: no request waits for another.
-const ANEW = 500;
+const POSTED = '[{"type":"echo","input":{"from":"the other"}}]';
 const LOOK_MS = 100;
 const SETTLED_GETS = 50;
 const SLOW_GETS_MAX = 2;
@@ -42,45 +41,31 @@ const SLOW_GETS_MAX = 2;
  */
 export class OtherAccount {
   readonly #samples: Sample[] = [];
-  readonly #kept: Sender<Sample>;
-  readonly #anew: Sender<Sample>;
+  readonly #kept = new Agent({ keepAlive: true, maxSockets: KEPT });
   readonly #timers: readonly NodeJS.Timeout[];
+  /** Changes if the daemon starts again. */
+  port: number;
 
-  constructor(
-    { key: secret, taskId }: { readonly key: string; readonly taskId: string },
-    port: number,
-  ) {
-    const body = '[{"type":"echo","input":{"from":"the other"}}]';
+  constructor(other: { readonly key: string; readonly taskId: string }, port: number) {
+    this.port = port;
     const requests = {
-      get: requestText(`GET /v1/tasks/task_get/${taskId}`, { secret }),
-      post: requestText("POST /v1/tasks/task_post", { secret, body }),
-      livez: requestText("GET /livez"),
-    };
-    const sending = {
-      port,
-      requestOf: ({ question }: Sample) => requests[question],
-      onEnd: (sample: Sample, response: Parameters<typeof codeOf>[0] | null) => {
-        sample.ms = performance.now() - sample.at;
-        const isOk = response?.head.startsWith("HTTP/1.1 200") === true;
-        sample.outcome = isOk ? "ok" : response === null ? "closed" : codeOf(response);
-      },
-    };
-    this.#kept = new Sender({ ...sending, connections: KEPT });
-    this.#anew = new Sender({ ...sending, connections: ANEW, isAnew: true });
+      get: ["GET", `/v1/tasks/task_get/${other.taskId}`],
+      post: ["POST", "/v1/tasks/task_post"],
+      livez: ["GET", "/livez"],
+    } as const;
+    const headers = { authorization: `Bearer ${other.key}`, "content-type": "application/json" };
     this.#timers = (["get", "post", "livez"] as const).map((question) =>
       pace(PER_SECOND[question], (at, index) => {
-        const sample = { question, at, ms: null, outcome: "unanswered" };
+        const sample: Sample = { question, at, ms: null, outcome: "unanswered" };
         this.#samples.push(sample);
-        const isAnew = question === "get" && index % ANEW_EVERY === 0;
-        (isAnew ? this.#anew : this.#kept).send(sample);
+        const [method, path] = requests[question];
+        const agent = question === "get" && index % ANEW_EVERY === 0 ? false : this.#kept;
+        const to = { host: "127.0.0.1", port: this.port, method, path, headers, agent };
+        void outcomeOf(to, question === "post" ? POSTED : "").then((outcome) => {
+          Object.assign(sample, { ms: performance.now() - at, outcome });
+        });
       }),
     );
-  }
-
-  /** A daemon that was started again has another port. */
-  moveTo(port: number): void {
-    this.#kept.port = port;
-    this.#anew.port = port;
   }
 
   /** Of the requests that were due from `from` on and before `to`. */
@@ -123,9 +108,34 @@ export class OtherAccount {
 
   [Symbol.dispose](): void {
     for (const timer of this.#timers) clearInterval(timer);
-    this.#kept[Symbol.dispose]();
-    this.#anew[Symbol.dispose]();
+    this.#kept.destroy();
   }
+}
+
+/** `ok`, a status code, or `closed` if the connection broke or was refused. */
+async function outcomeOf(to: RequestOptions, body: string): Promise<string> {
+  try {
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      request(to, resolve).on("error", reject).end(body);
+    });
+    const head = `HTTP/1.1 ${response.statusCode}`;
+    const answer = { head, body: await buffer(response) };
+    return response.statusCode === 200 ? "ok" : codeOf(answer);
+  } catch {
+    return "closed";
+  }
+}
+
+const TICK_MS = 5;
+
+/** Calls `due` at a steady rate, with the time of `performance.now()` that is due, until the timer is cleared. */
+function pace(perSecond: number, due: (at: number, index: number) => void): NodeJS.Timeout {
+  const from = performance.now();
+  let index = 0;
+  const at = (): number => from + (index * 1000) / perSecond;
+  return setInterval(() => {
+    for (; at() <= performance.now(); index++) due(at(), index);
+  }, TICK_MS);
 }
 
 const EVERY_MS = 100;

@@ -109,7 +109,7 @@ async function runRow(row: SiegeRow, place: DaemonPlace, seconds: number): Promi
   if (row.webhooks?.isRestarted === true) {
     await target.daemon.kill();
     await target.start();
-    other.moveTo(target.daemon.port);
+    other.port = target.daemon.port;
     watch.pid = target.daemon.pid;
   }
   const measuring = measure(seconds);
