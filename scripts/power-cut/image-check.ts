@@ -1,14 +1,14 @@
 import { z } from "zod";
 
 import { DaemonAddress, carefulCall } from "../kit/client.ts";
+import { reasonOf } from "../kit/command.ts";
 import { type DaemonFile, type DaemonProcess, startDaemon } from "../kit/daemon.ts";
 import { Random } from "../kit/random.ts";
 import { type MessageServer, webhookUrls } from "../kit/receiver.ts";
-import { Client } from "../soak/client.ts";
+import { type Cancel, Client, type Post } from "../soak/client.ts";
 import { faultOf, inspectAnytime } from "../soak/inspection.ts";
 import { finish, judgeFinished } from "../soak/verdict.ts";
-import type { PromisesAt } from "./power-cut-run.ts";
-import { HABIT } from "./recording.ts";
+import { type Book, HABIT } from "./recording.ts";
 
 /** How a daemon got on with what a power cut had left. */
 export interface ImageVerdict {
@@ -24,6 +24,17 @@ export interface ImageVerdict {
   readonly replayed: number;
   /** The end of the daemon's log. */
   readonly log: string;
+}
+
+/** The promises of a daemon at the moment of the power cut. */
+export interface PromisesAt {
+  readonly book: Book;
+  /** Whether there was an account. Without one nothing was promised. */
+  readonly hasAccount: boolean;
+  /** The requests that its clients have to repeat, and some that were answered already. */
+  readonly works: readonly (Post | Cancel)[];
+  /** When daemons had ended without being asked to, the power cut included; in epoch milliseconds. */
+  readonly killedAt: readonly number[];
 }
 
 /** The facts needed to judge an image. */
@@ -58,7 +69,8 @@ async function checkRunning(
   { file, promises, receiver, stallMsMax }: ImageCheck,
 ): Promise<Partial<ImageVerdict>> {
   const { database, account } = file;
-  const { ledger, works, killedAt, hasAccount } = promises;
+  const { works, killedAt, hasAccount } = promises;
+  const { ledger } = promises.book;
   const found = inspectAnytime(database, ledger);
   if (!hasAccount) {
     await daemon.stop();
@@ -67,7 +79,7 @@ async function checkRunning(
   const known = ledger.arrivals.length;
   const broken = [
     ...found,
-    ...(await brokenInAnswers(daemon.url, { promises, apiKey: account.key })),
+    ...(await brokenInAnswers(daemon.url, { book: promises.book, apiKey: account.key })),
   ];
   // It cannot finish lost tasks.
   if (broken.length > 0) return { faults: broken };
@@ -93,7 +105,7 @@ const LANES = 8;
 
 async function brokenInAnswers(
   url: string,
-  { promises, apiKey }: { readonly promises: PromisesAt; readonly apiKey: string },
+  { book, apiKey }: { readonly book: Book; readonly apiKey: string },
 ): Promise<readonly string[]> {
   const get = async (path: string, secret: string): Promise<string> => {
     const answer = await carefulCall(`${url}${path}`, { secret, method: "GET" });
@@ -104,7 +116,7 @@ async function brokenInAnswers(
     const text = await get("/v1/appendix/user_data", key);
     return refusal.parse(JSON.parse(text)).status_code;
   };
-  const { ledger, revokedKeys, validKeys } = promises;
+  const { ledger, revokedKeys, validKeys } = book;
   const { finished } = ledger;
   const changed = await eachOf(finished.keys(), async (id) => {
     return (await get(`/v1/tasks/task_get/${id}?collect=false`, apiKey)) !== finished.get(id);
@@ -131,9 +143,4 @@ async function eachOf(
   };
   await Promise.all(Array.from({ length: LANES }, lane));
   return found;
-}
-
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause === undefined ? error.message : `${error.message} (${reasonOf(error.cause)})`;
 }

@@ -2,29 +2,28 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
+import { factTable, median, sumOf } from "../kit/measure.ts";
 import { Random } from "../kit/random.ts";
 import { openReceiver } from "../kit/receiver.ts";
-import { type Cancel, type Post, bookPost } from "../soak/client.ts";
-import { Ledger } from "../soak/ledger.ts";
-import { DiskRecord } from "./disk-record.ts";
+import type { Ledger } from "../soak/ledger.ts";
+import type { DiskRecord } from "./disk-record.ts";
 import { type DiskChange, type PowerCut, imageAt, writeImage } from "./disk.ts";
-import { type ImageVerdict, checkImage } from "./image-check.ts";
-import { type HistoryEntry, type Recording, statusOf } from "./recording.ts";
+import { type ImageVerdict, type PromisesAt, checkImage } from "./image-check.ts";
+import { Book, type Recording, statusOf } from "./recording.ts";
 
 /** How many images to judge. */
-export interface PowerCutOptions {
+export interface PowerCutPlan {
   readonly recording: Recording;
+  /** Read from the recording's traces. */
+  readonly disk: DiskRecord;
   /** The folder for images while they are judged. */
   readonly folder: string;
   readonly images: number;
   /** The same images for the same recording and seed. */
   readonly seed: number;
-  /** Judge this one alone. */
-  readonly onlyImage?: number;
   /** Plants a fault: see {@link PowerCut}. */
   readonly forgetsSyncs: boolean;
   readonly stallMsMax: number;
-  readonly onImage: (image: JudgedImage) => void;
 }
 
 /** A power cut, and what came of it. */
@@ -32,27 +31,18 @@ export interface JudgedImage extends ImageVerdict {
   readonly number: number;
   readonly occasion: Occasion;
   readonly power: PowerCut;
-  readonly promised: PromiseCount;
-  /** The folder with everything needed to understand its faults; null where there are none. */
+  readonly promised: ReturnType<typeof countOf>;
+  /** The folder with everything needed to understand its faults; null if it has none. */
   readonly evidence: string | null;
 }
 
-/** How much had been promised. */
-export type PromiseCount = ReturnType<typeof countOf>;
-
-/** The recording, and the verdict on every image. */
-export interface PowerCutReport {
-  readonly record: DiskRecord;
-  readonly images: readonly JudgedImage[];
-}
-
 /** Cuts the power at so many moments of a recording, and judges what each would have left. */
-export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport> {
-  const { recording, folder, images: imageCount, seed, onlyImage } = options;
-  const { file, lives, receiverPort: port } = recording;
-  const record = await DiskRecord.read(file.database, lives);
-  const choice = new CutChoice(record, basename(file.database));
-  const random = new Random(seed);
+export async function* cutPower(plan: PowerCutPlan): AsyncGenerator<JudgedImage> {
+  const { recording, disk, folder, forgetsSyncs, stallMsMax } = plan;
+  const { file, receiverPort: port } = recording;
+  const database = basename(file.database);
+  const places = placesToCut(disk, database);
+  const random = new Random(plan.seed);
   // Of the image that is being judged.
   let ledger: Ledger | null = null;
   const { webhookSecret: secret } = file.account;
@@ -60,33 +50,31 @@ export async function cutPower(options: PowerCutOptions): Promise<PowerCutReport
     (webhook, status) => ledger?.receive(webhook, { status, secret }),
     { statusOf, port },
   );
-  const images: JudgedImage[] = [];
-  for (let number = 1; number <= imageCount; number++) {
-    const { occasion, cut } = choice.draw(random);
-    const power = { cut, seed: random.fork(), forgetsSyncs: options.forgetsSyncs };
-    if (onlyImage !== undefined && onlyImage !== number) continue;
-    const promises = promisesAt(recording, record, cut);
-    ledger = promises.ledger;
-    const promised = countOf(promises);
+  for (let number = 1; number <= plan.images; number++) {
+    const occasion = random.choose(OCCASIONS);
+    const cut = places[occasion][random.between(0, places[occasion].length - 1)];
+    if (cut === undefined) throw new Error(`nothing was recorded to cut the power at: ${occasion}`);
+    const power = { cut, seed: random.fork(), forgetsSyncs };
+    const promises = promisesAt(recording, disk, cut);
+    ledger = promises.book.ledger;
+    const promised = countOf(promises.book);
     const image = join(folder, `image-${number}`);
     const configuration = join(file.folder, "postbackd.toml");
-    writeImage(imageAt(record.changes, power), { folder: image, configuration });
+    writeImage(imageAt(disk.changes, power), { folder: image, configuration });
     const before = `${image}-before`;
     cpSync(image, before, { recursive: true });
-    const placed = { ...file, folder: image, database: join(image, basename(file.database)) };
-    const { stallMsMax } = options;
+    const placed = { ...file, folder: image, database: join(image, database) };
     const verdict = await checkImage({ file: placed, promises, receiver, stallMsMax });
     const judged = { number, occasion, power, promised, ...verdict };
     const evidence =
       verdict.faults.length === 0 ? null : keepEvidence(judged, { image, before, promises });
-    images.push({ ...judged, evidence });
-    options.onImage({ ...judged, evidence });
     for (const path of [image, before]) rmSync(path, { recursive: true });
+    yield { ...judged, evidence };
   }
-  return { record, images };
 }
 
-function countOf({ ledger, revokedKeys, validKeys }: PromisesAt) {
+/** How much had been promised. */
+function countOf({ ledger, revokedKeys, validKeys }: Book) {
   return {
     tasks: ledger.tasks.size,
     cancelled: ledger.cancelled.size,
@@ -107,188 +95,126 @@ function keepEvidence(
   const folder = mkdtempSync(join(tmpdir(), "postbackd-power-cut-"));
   cpSync(paths.before, join(folder, "before"), { recursive: true });
   cpSync(paths.image, join(folder, "after"), { recursive: true });
-  const { ledger, revokedKeys, killedAt } = paths.promises;
+  const { book, killedAt } = paths.promises;
   const promised = {
-    tasks: [...ledger.tasks.keys()],
-    finished: [...ledger.finished.keys()],
-    delivered: [...ledger.delivered],
-    revokedKeys: [...revokedKeys],
+    tasks: [...book.ledger.tasks.keys()],
+    finished: [...book.ledger.finished.keys()],
+    delivered: [...book.ledger.delivered],
+    revokedKeys: [...book.revokedKeys],
     killedAt,
   };
   writeFileSync(join(folder, "verdict.json"), `${JSON.stringify({ judged, promised }, null, 2)}\n`);
   return folder;
 }
 
-/** The promises of a daemon at the moment of the power cut. */
-export interface PromisesAt {
-  /** Whether there was an account. Without one nothing was promised. */
-  readonly hasAccount: boolean;
-  readonly ledger: Ledger;
-  /** The requests that its clients have to repeat, and some that were answered already. */
-  readonly works: readonly (Post | Cancel)[];
-  readonly revokedKeys: ReadonlySet<string>;
-  /** Keys that nobody had tried to revoke. */
-  readonly validKeys: ReadonlySet<string>;
-  /** When daemons had ended without being asked to, the power cut included; in epoch milliseconds. */
-  readonly killedAt: readonly number[];
-}
-
 // So many answered posts are repeated, the newest: the latest writes are in danger.
 const REPEATED_POSTS = 20;
 
 /** Reads in a recording what a daemon had promised at that place on its time line. */
-export function promisesAt(recording: Recording, record: DiskRecord, cut: number): PromisesAt {
-  const { lives, file, history } = recording;
-  const cutAt = record.timeOf(cut);
-  const before = history.filter((entry) => isBefore(entry, { record, cut, cutAt }));
-  const keys = { revokedKeys: new Set<string>(), validKeys: new Set<string>() };
-  const book = { ledger: new Ledger(), posts: new Map<string, Post>(), ...keys };
-  for (const entry of before) takeEntry(entry, { ...book, account: file.account, cutAt });
-  const kills = lives.flatMap(({ killedAt }) => killedAt ?? []);
-  return {
-    ...keys,
-    ledger: book.ledger,
-    works: unansweredWorks([...book.posts.values()], before),
-    // The account is promised when the command that makes it is over.
-    hasAccount: cut > (record.lifeStarts[1] ?? Infinity),
-    killedAt: [...kills.filter((at) => at < cutAt), cutAt],
-  };
-}
-
-function takeEntry(
-  entry: HistoryEntry,
-  book: Pick<PromisesAt, "ledger"> & {
-    readonly posts: Map<string, Post>;
-    readonly revokedKeys: Set<string>;
-    readonly validKeys: Set<string>;
-    readonly account: Recording["file"]["account"];
-    readonly cutAt: number;
-  },
-): void {
-  const { ledger, posts, account, cutAt } = book;
-  switch (entry.kind) {
-    case "post":
-      posts.set(entry.key, { ...entry, ids: null, wasCutOff: true });
-      break;
-    case "accepted": {
-      const post = posts.get(entry.key);
-      if (post === undefined) throw new Error(`${entry.key} was answered before it was sent`);
-      Object.assign(post, { ids: entry.ids, wasCutOff: false });
-      bookPost(post, { ledger, apiKey: account.key });
-      break;
-    }
-    case "cancelled":
-      if (entry.hasRun) ledger.owe(entry.id);
-      else ledger.cancel(entry.id, { sentAt: cutAt, acknowledgedAt: cutAt });
-      break;
-    case "finished":
-      ledger.finished.set(entry.id, entry.text);
-      if (entry.isCollected) ledger.collected.add(entry.id);
-      break;
-    case "delivered":
-      ledger.delivered.add(entry.webhookId);
-      break;
-    case "key-made":
-      book.validKeys.add(entry.key);
-      break;
-    case "key-revocation":
-      book.validKeys.delete(entry.key);
-      break;
-    case "key-revoked":
-      book.revokedKeys.add(entry.key);
-      break;
-    case "webhook":
-      ledger.receive(entry.webhook, { status: entry.status, secret: account.webhookSecret });
-      break;
+function promisesAt(recording: Recording, disk: DiskRecord, cut: number): PromisesAt {
+  const { lives, history } = recording;
+  const cutAt = disk.timeOf(cut);
+  const book = new Book(cutAt);
+  for (const { moment, note } of history) {
+    const place = typeof moment === "number" ? null : disk.said.get(moment);
+    if (place === undefined) throw new Error(`strace did not see the daemon write ${moment}`);
+    if (place === null ? Number(moment) <= cutAt : place < cut) note(book);
   }
-}
-
-function unansweredWorks(
-  posts: readonly Post[],
-  before: readonly HistoryEntry[],
-): PromisesAt["works"] {
-  const answered = before.flatMap((entry) => (entry.kind === "cancelled" ? [entry.id] : []));
-  const isAnswered = new Set(answered);
+  const posts = [...book.posts.values()];
   const accepted = posts.filter(({ ids }) => ids !== null);
   const cancels = accepted
     .flatMap(({ ids, tasks }) => ids?.filter((_, i) => tasks[i]?.cancelAfterMs !== null) ?? [])
-    .filter((id) => !isAnswered.has(id))
+    .filter((id) => !book.cancels.has(id))
     .map((id) => ({ kind: "cancel", id, dueAt: 0 }) as const);
   const unanswered = posts.filter(({ ids }) => ids === null);
-  return [...unanswered, ...accepted.slice(-REPEATED_POSTS), ...cancels];
-}
-
-/** False for an entry from after the power cut. */
-function isBefore(
-  entry: HistoryEntry,
-  {
-    record,
-    cut,
-    cutAt,
-  }: { readonly record: DiskRecord; readonly cut: number; readonly cutAt: number },
-): boolean {
-  if ("sentAt" in entry) return entry.sentAt <= cutAt;
-  const what =
-    entry.kind === "webhook"
-      ? `${entry.webhook.taskId}-${entry.webhook.kind} ${entry.webhook.attempt}`
-      : entry.requestId;
-  const place = record.said.get(what);
-  if (place === undefined) throw new Error(`strace did not see the daemon write ${what}`);
-  return place < cut;
+  const kills = lives.flatMap(({ killedAt }) => killedAt ?? []);
+  return {
+    book,
+    works: [...unanswered, ...accepted.slice(-REPEATED_POSTS), ...cancels],
+    // The account is promised when the command that makes it is over.
+    hasAccount: cut > (disk.lifeStarts[1] ?? Infinity),
+    killedAt: [...kills.filter((at) => at < cutAt), cutAt],
+  };
 }
 
 /**
  * When the power is cut: right after the daemon answered or sent a webhook, after one of the first of these of a start,
  * at any change of a file, in a checkpoint, or where a file is made, removed, cut short or begun anew.
  */
-export type Occasion = keyof typeof OCCASIONS;
+type Occasion = keyof typeof OCCASIONS;
 
 // Of each sort how often.
 const OCCASIONS = { answer: 4, start: 2, any: 3, checkpoint: 2, boundary: 2 };
 
-/** Draws moments to cut the power at, as places on the time line. */
-export class CutChoice {
-  readonly #places: Readonly<Record<Occasion, readonly number[]>>;
-
-  constructor({ changes, said, lifeStarts }: DiskRecord, database: string) {
-    const answers = [...said.values()].toSorted((a, b) => a - b);
-    const isCheckpoint = (change: DiskChange): boolean =>
-      change.kind === "written" && change.name === database;
-    this.#places = {
-      answer: answers.map(after),
-      start: lifeStarts.flatMap((start) => firstAnswers(answers, start).map(after)),
-      any: placesOf(changes),
-      checkpoint: placesOf(changes.filter(isCheckpoint)),
-      boundary: placesOf(changes.filter((change) => isBoundary(change, database))),
-    };
-  }
-
-  draw(random: Random): { readonly occasion: Occasion; readonly cut: number } {
-    const occasion = random.choose(OCCASIONS);
-    const places = this.#places[occasion];
-    const cut = places[random.between(0, places.length - 1)];
-    if (cut === undefined) throw new Error(`nothing was recorded to cut the power at: ${occasion}`);
-    return { occasion, cut };
-  }
-}
-
 // They rest on the file as the daemon found it, and not on its own writes.
 const FIRST_ANSWERS = 40;
 
-function firstAnswers(answers: readonly number[], start: number): readonly number[] {
-  return answers.filter((answer) => answer > start).slice(0, FIRST_ANSWERS);
+/** Moments to cut the power at, as places on the time line. */
+function placesToCut(
+  { changes, said, lifeStarts }: DiskRecord,
+  database: string,
+): Readonly<Record<Occasion, readonly number[]>> {
+  const answers = [...said.values()].toSorted((a, b) => a - b);
+  const first = (start: number) =>
+    answers.filter((answer) => answer > start).slice(0, FIRST_ANSWERS);
+  // In the middle of each call and right after it.
+  const around = (is: (change: DiskChange) => boolean) =>
+    changes.filter(is).flatMap(({ begun, over }) => [begun + 1, over + 1]);
+  return {
+    answer: answers.map((place) => place + 1),
+    start: lifeStarts.flatMap(first).map((place) => place + 1),
+    any: around(() => true),
+    checkpoint: around((change) => change.kind === "written" && change.name === database),
+    boundary: around((change) =>
+      change.kind === "written"
+        ? change.name === `${database}-wal` && change.offset === 0
+        : change.kind !== "synced",
+    ),
+  };
 }
 
-function after(place: number): number {
-  return place + 1;
-}
-
-/** In the middle of each call and right after it. */
-function placesOf(changes: readonly DiskChange[]): readonly number[] {
-  return changes.flatMap(({ begun, over }) => [begun + 1, over + 1]);
-}
-
-function isBoundary(change: DiskChange, database: string): boolean {
-  if (change.kind === "written") return change.name === `${database}-wal` && change.offset === 0;
-  return change.kind !== "synced";
+/** The recording and the power cuts as a Markdown table. */
+export function powerCutTable(disk: DiskRecord, images: readonly JudgedImage[]): string {
+  const changes = (...kinds: readonly DiskChange["kind"][]): readonly DiskChange[] =>
+    disk.changes.filter(({ kind }) => kinds.includes(kind));
+  const written = changes("written").map((each) =>
+    each.kind === "written" ? each.data.length : 0,
+  );
+  const promised = (what: keyof JudgedImage["promised"]): number =>
+    sumOf(images.map((image) => image.promised[what]));
+  const occasion = (name: Occasion): number =>
+    images.filter((image) => image.occasion === name).length;
+  const sum = (what: "duplicates" | "repeated" | "replayed"): number =>
+    sumOf(images.map((image) => image[what]));
+  const readyMs = images.flatMap((image) => image.readyMs ?? []);
+  const broken = images.filter(({ faults }) => faults.length > 0);
+  return factTable([
+    [
+      "processes recorded, all but the first and the last killed under load",
+      disk.lifeStarts.length,
+    ],
+    ["writes recorded", written.length],
+    ["of these, MB", (sumOf(written) / 1e6).toFixed(0)],
+    ["syncs of files and of the folder", changes("synced", "folder-synced").length],
+    ["images of a power cut", images.length],
+    ["of these, right after an answer or a webhook", occasion("answer")],
+    ["after one of the first of these of a start", occasion("start")],
+    ["in a checkpoint", occasion("checkpoint")],
+    ["where a file was made, removed, cut short or begun anew", occasion("boundary")],
+    ["at any change of a file", occasion("any")],
+    ["accepted tasks, each there and completed, or cancelled", promised("tasks")],
+    ["cancelled tasks, each still so and unsent", promised("cancelled")],
+    ["tasks shown as finished, each the same byte for byte", promised("finished")],
+    ["tasks collected, none ready again", promised("collected")],
+    ["webhooks that had gone out, each on record", promised("webhooks")],
+    ["webhooks shown as delivered, none sent again", promised("delivered")],
+    ["webhooks sent again, their record was cut off", sum("duplicates")],
+    ["posts without an answer, sent again", sum("repeated")],
+    ["of these, on disk before and answered as kept", sum("replayed")],
+    ["revoked keys, each refused", promised("revokedKeys")],
+    ["other keys, each good", promised("validKeys")],
+    ["start to ready, p50 ms", readyMs.length === 0 ? "–" : median(readyMs).toFixed(0)],
+    ["start to ready, slowest ms", readyMs.length === 0 ? "–" : Math.max(...readyMs).toFixed(0)],
+    ["images with a promise broken", broken.length],
+  ]);
 }

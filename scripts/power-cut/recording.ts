@@ -1,29 +1,14 @@
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { deserialize, serialize } from "node:v8";
 
 import { z } from "zod";
 
 import { type Answer, type CarefulRequest, DaemonAddress } from "../kit/client.ts";
 import { type DaemonFile, type Program, createDaemonFile, startDaemon } from "../kit/daemon.ts";
 import { Random } from "../kit/random.ts";
-import {
-  type ReceivedWebhook,
-  type WebhookUrls,
-  failingAtFirst,
-  openReceiver,
-  webhookUrls,
-} from "../kit/receiver.ts";
-import { Client, EAGER, type Post, lightTasks } from "../soak/client.ts";
+import { failingAtFirst, openReceiver, webhookUrls } from "../kit/receiver.ts";
+import { Client, EAGER, type Post, bookPost, lightTasks } from "../soak/client.ts";
 import { Ledger } from "../soak/ledger.ts";
 import { finish, judgeFinished } from "../soak/verdict.ts";
 import { type TracedLife, traceEnd, tracedProgram } from "./disk-record.ts";
@@ -44,10 +29,36 @@ export interface RecordingOptions {
 /** Everything that is known of a database that was written under load. */
 export interface Recording {
   readonly file: DaemonFile;
-  /** The receiver's port. */
   readonly receiverPort: number;
   readonly lives: readonly RecordedLife[];
   readonly history: readonly HistoryEntry[];
+}
+
+/** What clients had asked and the daemon had promised at a moment. */
+export class Book {
+  /** In epoch milliseconds. */
+  readonly at: number;
+  readonly ledger = new Ledger();
+  /** By key; `ids` is null without a response. */
+  readonly posts = new Map<string, Post>();
+  /** Tasks whose cancelling had a response. */
+  readonly cancels = new Set<string>();
+  readonly revokedKeys = new Set<string>();
+  /** Keys that nobody had tried to revoke. */
+  readonly validKeys = new Set<string>();
+
+  constructor(at: number) {
+    this.at = at;
+  }
+}
+
+/**
+ * A request or a promise. Its moment is the time when a client sent it, in epoch milliseconds, or the name of what the
+ * daemon wrote: the X-Request-Id of a response, or a webhook-id and attempt.
+ */
+interface HistoryEntry {
+  readonly moment: number | string;
+  readonly note: (book: Book) => void;
 }
 
 const SETTINGS = { more: '\n[webhooks]\nretry_after = ["1s", "1s", "1s"]\n' };
@@ -59,28 +70,35 @@ export const HABIT = { ...EAGER, plan: lightTasks };
 export const statusOf = failingAtFirst(/[01]$/, 1);
 
 /**
- * Records a database from its first byte on, under load, through several kills, until everything is done; and keeps the
- * recording in the folder. Rejects when the daemon breaks a promise already here.
+ * Records a database from its first byte on, under load, through several kills, until everything is done. Rejects when
+ * the daemon breaks a promise already here.
  */
 export async function record(options: RecordingOptions): Promise<Recording> {
-  const { kills, loadMs, program } = options;
+  const { kills, loadMs, program, stallMsMax } = options;
   const folder = realpathSync(options.folder);
   const lives = new LifeRecorder(program, folder);
   const made = await createDaemonFile({ program: lives.program(), folder }, SETTINGS);
+  const { database, account } = made;
   await lives.end(made.folder, null);
   // The clients and the receiver outlive every kill.
-  const { webhookSecret: secret } = made.account;
+  const { key: apiKey, webhookSecret: secret } = account;
   const [ledger, history, address] = [new Ledger(), new Array<HistoryEntry>(), new DaemonAddress()];
   await using receiver = await openReceiver(
     (webhook, status) => {
       ledger.receive(webhook, { status, secret });
-      history.push({ kind: "webhook", webhook, status });
+      const moment = `${webhook.taskId}-${webhook.kind} ${webhook.attempt}`;
+      history.push({ moment, note: (book) => book.ledger.receive(webhook, { status, secret }) });
     },
     { statusOf },
   );
-  const world = { file: made, webhooks: webhookUrls(receiver), address, ledger, history };
+  const observer = new Observer({ apiKey, address, history });
+  const client = new Client({
+    ...{ account, address, webhooks: webhookUrls(receiver), ledger, random: new Random(1) },
+    habit: HABIT,
+    ...noting(history, { apiKey, onAccepted: (ids) => observer.note(ids) }),
+  });
   const posting = new AbortController();
-  const load = runLoad(world, posting.signal);
+  const load = Promise.all([client.run(posting.signal), observer.run(posting.signal)]);
   load.catch(() => {}); // It is awaited below.
   for (let count = 0; count <= kills; count++) {
     await using daemon = await startDaemon({ ...made, program: lives.program() });
@@ -90,90 +108,49 @@ export async function record(options: RecordingOptions): Promise<Recording> {
     if (count === kills) {
       posting.abort();
       await load;
-      await finish(daemon, { database: made.database, ledger, stallMsMax: options.stallMsMax });
+      await finish(daemon, { database, ledger, stallMsMax });
     }
     address.url = null;
     await (count === kills ? daemon.stop() : daemon.kill());
     await lives.end(made.folder, count === kills ? null : Date.now());
   }
   const killedAt = lives.all.flatMap((life) => life.killedAt ?? []);
-  const { faults } = judgeFinished(made.database, { ledger, killedAt });
+  const { faults } = judgeFinished(database, { ledger, killedAt });
   if (faults.length > 0)
     throw new Error(`the record has faults before any power is cut:\n${faults.join("\n")}`);
-  const { port: receiverPort } = receiver;
-  const recording = { file: { ...made, program }, receiverPort, lives: lives.all, history };
-  writeFileSync(join(folder, RECORDING_FILE), serialize(recording));
-  return recording;
+  return { file: { ...made, program }, receiverPort: receiver.port, lives: lives.all, history };
 }
 
-/** Settles when the signal has come and everything is answered. */
-async function runLoad(
-  world: {
-    readonly file: DaemonFile;
-    readonly webhooks: WebhookUrls;
-    readonly address: DaemonAddress;
-    readonly ledger: Ledger;
-    readonly history: HistoryEntry[];
-  },
-  signal: AbortSignal,
-): Promise<void> {
-  const { file, webhooks, address, ledger, history } = world;
-  const { account } = file;
-  const observer = new Observer({ apiKey: account.key, address, history });
-  const client = new Client({
-    ...{ account, address, webhooks, ledger, random: new Random(1), habit: HABIT },
-    onPost: ({ kind, key, tasks }) => history.push({ kind, key, tasks, sentAt: Date.now() }),
-    onDone: (work, { requestId, status }) => {
+/** Writes the requests of a client, and the first responses to them, into the history. */
+function noting(
+  history: HistoryEntry[],
+  to: { readonly apiKey: string; readonly onAccepted: (ids: readonly string[]) => void },
+): Pick<ConstructorParameters<typeof Client>[0], "onPost" | "onDone"> {
+  return {
+    onPost: ({ kind, key, tasks }) => {
+      const post = { kind, key, tasks, ids: null, wasCutOff: true };
+      history.push({ moment: Date.now(), note: ({ posts }) => void posts.set(key, { ...post }) });
+    },
+    onDone: (work, { requestId: moment, status }) => {
       if (work.kind === "cancel") {
-        history.push({ kind: "cancelled", id: work.id, hasRun: status === 409, requestId });
+        const note = ({ ledger, cancels, at }: Book): void => {
+          cancels.add(work.id);
+          if (status === 409) ledger.owe(work.id);
+          else ledger.cancel(work.id, { sentAt: at, acknowledgedAt: at });
+        };
+        history.push({ moment, note });
         return;
       }
-      history.push({ kind: "accepted", key: work.key, ids: work.ids, requestId });
-      observer.note((work.ids ?? []).filter((_, i) => work.tasks[i]?.cancelAfterMs === null));
+      const post = { ...work, wasCutOff: false };
+      const note = ({ ledger, posts }: Book): void => {
+        posts.set(post.key, { ...post });
+        bookPost(post, { ledger, apiKey: to.apiKey });
+      };
+      history.push({ moment, note });
+      to.onAccepted((post.ids ?? []).filter((_, i) => post.tasks[i]?.cancelAfterMs === null));
     },
-  });
-  await Promise.all([client.run(signal), observer.run(signal)]);
+  };
 }
-
-const RECORDING_FILE = "recording";
-
-/** Whether a folder has a recording. */
-export function hasRecording(folder: string): boolean {
-  return existsSync(join(folder, RECORDING_FILE));
-}
-
-/** Reads a recording that {@link record} left in a folder, which must not have been moved. */
-export function loadRecording(folder: string, program: Program): Recording {
-  // What was written there is one.
-  const recording = deserialize(readFileSync(join(folder, RECORDING_FILE))) as Recording;
-  return { ...recording, file: { ...recording.file, program } };
-}
-
-/** Every answer of the daemon has an X-Request-Id, which says when it came. */
-interface Answered {
-  readonly requestId: string;
-}
-
-/** An action of a client or the receiver, or an answer to one, while the daemon was recorded. */
-export type HistoryEntry =
-  /** Sent for the first time. */
-  | (Pick<Post, "kind" | "key" | "tasks"> & { readonly sentAt: number })
-  | (Answered & { readonly kind: "accepted"; readonly key: string; readonly ids: Post["ids"] })
-  /** `hasRun`: it was refused because the task had run before. */
-  | (Answered & { readonly kind: "cancelled"; readonly id: string; readonly hasRun: boolean })
-  /** `text` is the envelope. */
-  | (Answered & {
-      readonly kind: "finished";
-      readonly id: string;
-      readonly text: string;
-      readonly isCollected: boolean;
-    })
-  /** A delivery is on record as delivered; its webhook-id. */
-  | (Answered & { readonly kind: "delivered"; readonly webhookId: string })
-  | (Answered & { readonly kind: "key-made" | "key-revoked"; readonly key: string })
-  | { readonly kind: "key-revocation"; readonly key: string; readonly sentAt: number }
-  /** Came and was answered. */
-  | { readonly kind: "webhook"; readonly webhook: ReceivedWebhook; readonly status: 200 | 500 };
 
 /** One process that was recorded: the command that made the account, then one daemon after the other. */
 export interface RecordedLife extends TracedLife {
@@ -196,22 +173,19 @@ export class LifeRecorder {
 
   /** The program for the next process. */
   program(): Program {
-    return tracedProgram(this.#program, this.#traceFile);
+    return tracedProgram(this.#program, `${this.#next}.strace`);
   }
 
   /** Call it when the process has ended, with the folder of the database. */
   async end(daemonFolder: string, killedAt: number | null): Promise<void> {
-    const traceFile = this.#traceFile;
+    const [traceFile, snapshot] = [`${this.#next}.strace`, this.#next];
     await traceEnd(traceFile, TRACE_MS_MAX);
-    const snapshot = join(this.#folder, `life-${this.all.length}`);
-    mkdirSync(snapshot);
-    for (const name of readdirSync(daemonFolder))
-      copyFileSync(join(daemonFolder, name), join(snapshot, name));
+    cpSync(daemonFolder, snapshot, { recursive: true });
     this.all.push({ traceFile, snapshot, killedAt });
   }
 
-  get #traceFile(): string {
-    return join(this.#folder, `life-${this.all.length}.strace`);
+  get #next(): string {
+    return join(this.#folder, `life-${this.all.length}`);
   }
 }
 
@@ -227,35 +201,30 @@ const LOOK_AGAIN_MS = 100;
 const KEY_PAUSE_MS = 20;
 const KEYS = "/v1/appendix/keys";
 
-/**
- * A client that looks at what became of tasks, collects every second one, and makes and revokes keys. It keeps what it
- * was told: what was shown once stays so.
- */
-export class Observer {
-  readonly #address: DaemonAddress;
-  readonly #apiKey: string;
-  readonly #history: HistoryEntry[];
+interface ObserverDeps {
+  readonly address: DaemonAddress;
+  readonly apiKey: string;
+  readonly history: HistoryEntry[];
+}
+
+/** A client that reads tasks, collects every second one, and makes and revokes keys: what was shown once stays so. */
+class Observer {
+  readonly #deps: ObserverDeps;
   readonly #ids: string[] = [];
   /** Finished tasks whose webhooks had not all arrived at the last look, the earliest look first. */
   readonly #undelivered: { readonly id: string; readonly lookedAt: number }[] = [];
   #looks = 0;
 
-  constructor(deps: {
-    readonly address: DaemonAddress;
-    readonly apiKey: string;
-    readonly history: HistoryEntry[];
-  }) {
-    this.#address = deps.address;
-    this.#apiKey = deps.apiKey;
-    this.#history = deps.history;
+  constructor(deps: ObserverDeps) {
+    this.#deps = deps;
   }
 
-  /** Tasks to look at. */
+  /** Tasks to read. */
   note(ids: readonly string[]): void {
     this.#ids.push(...ids);
   }
 
-  /** Looks at one task after the other, at whatever daemon there is, until the signal. */
+  /** Reads one task after the other, at whatever daemon there is, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const again = async (act: () => Promise<void>, pauseMs: number): Promise<void> => {
       for (; !signal.aborted; await sleep(pauseMs)) await act();
@@ -268,8 +237,7 @@ export class Observer {
     const [first] = this.#undelivered;
     if (first !== undefined && first.lookedAt < performance.now() - LOOK_AGAIN_MS) {
       this.#undelivered.shift();
-      await this.#lookAtDeliveries(first.id);
-      return;
+      return this.#lookAtDeliveries(first.id);
     }
     // The newest, because there are more than can be looked at.
     const id = this.#ids.pop();
@@ -279,22 +247,24 @@ export class Observer {
     const headers = { prefer: "wait=5" };
     const task = await this.#call(`/v1/tasks/task_get/${id}${query}`, { method: "GET", headers });
     if (task === null) return;
-    const { text, requestId } = task;
-    const [{ state }] = finishedTask.parse(JSON.parse(text)).tasks;
+    const [{ state }] = finishedTask.parse(JSON.parse(task.text)).tasks;
     if (state !== "completed") return;
-    this.#history.push({ kind: "finished", id, text, isCollected, requestId });
+    this.#promise(task.requestId, ({ ledger }) => {
+      ledger.finished.set(id, task.text);
+      if (isCollected) ledger.collected.add(id);
+    });
     this.#undelivered.push({ id, lookedAt: performance.now() });
   }
 
   async #lookAtDeliveries(id: string): Promise<void> {
     const list = await this.#call(`/v1/tasks/deliveries/${id}`, { method: "GET" });
     if (list === null) return;
-    const { requestId } = list;
     const { deliveries } = deliveryList.parse(JSON.parse(list.text));
-    for (const { delivery_id: webhookId, state } of deliveries) {
-      if (state === "delivered") this.#history.push({ kind: "delivered", webhookId, requestId });
-    }
-    if (deliveries.some(({ state }) => state !== "delivered"))
+    const delivered = deliveries.filter(({ state }) => state === "delivered");
+    this.#promise(list.requestId, ({ ledger }) => {
+      for (const { delivery_id: webhookId } of delivered) ledger.delivered.add(webhookId);
+    });
+    if (delivered.length < deliveries.length)
       this.#undelivered.push({ id, lookedAt: performance.now() });
   }
 
@@ -302,17 +272,22 @@ export class Observer {
     const made = await this.#call(KEYS, { body: "{}" });
     if (made === null) return;
     const { key_id: keyId, key } = madeKey.parse(JSON.parse(made.text)).key;
-    this.#history.push({ kind: "key-made", key, requestId: made.requestId });
+    this.#promise(made.requestId, ({ validKeys }) => void validKeys.add(key));
     await sleep(KEY_PAUSE_MS);
-    this.#history.push({ kind: "key-revocation", key, sentAt: Date.now() });
+    this.#promise(Date.now(), ({ validKeys }) => void validKeys.delete(key));
     const revoked = await this.#call(`${KEYS}/${keyId}`, { method: "DELETE" });
     if (revoked === null) return;
-    this.#history.push({ kind: "key-revoked", key, requestId: revoked.requestId });
+    this.#promise(revoked.requestId, ({ revokedKeys }) => void revokedKeys.add(key));
+  }
+
+  #promise(moment: HistoryEntry["moment"], note: HistoryEntry["note"]): void {
+    this.#deps.history.push({ moment, note });
   }
 
   /** Null when the connection broke. */
   async #call(path: string, request: Omit<CarefulRequest, "secret">): Promise<Answer | null> {
-    const answer = await this.#address.try(path, { ...request, secret: this.#apiKey });
+    const { address, apiKey: secret } = this.#deps;
+    const answer = await address.try(path, { ...request, secret });
     if (answer === null || answer.status === 200) return answer;
     throw new Error(`${path} answered ${answer.status}: ${answer.text}`);
   }

@@ -5,13 +5,13 @@ import { test } from "node:test";
 
 import { sourceProgram } from "../../scripts/kit/daemon.ts";
 import { ScratchFolder } from "../../scripts/kit/scratch.ts";
-import { powerCutTable } from "../../scripts/power-cut/command.ts";
+import { DiskRecord } from "../../scripts/power-cut/disk-record.ts";
 import {
   cutPower,
+  powerCutTable,
   type JudgedImage,
-  type PowerCutReport,
 } from "../../scripts/power-cut/power-cut-run.ts";
-import { hasRecording, loadRecording, record } from "../../scripts/power-cut/recording.ts";
+import { record } from "../../scripts/power-cut/recording.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 
 const STRACE = { program: "strace", debianPackage: "strace" };
@@ -26,58 +26,44 @@ test("power cuts", { timeout: 300_000 }, async (t) => {
   const folder = join(scratch.path, "record");
   mkdirSync(folder);
   const program = sourceProgram();
-  await record({ program, folder, kills: 1, loadMs: 1000, stallMsMax: STALL_MS_MAX });
-  assert(hasRecording(folder));
-  const recording = loadRecording(folder, program);
-  const cut = (how: { images: number; onlyImage?: number; forgetsSyncs: boolean }) => {
-    const options = { recording, folder: scratch.path, seed: 7, stallMsMax: STALL_MS_MAX };
-    return cutPower({ ...options, ...how, onImage: () => {} });
+  const order = { program, folder, kills: 1, loadMs: 1000, stallMsMax: STALL_MS_MAX };
+  const recording = await record(order);
+  const disk = await DiskRecord.read(recording.file.database, recording.lives);
+  const cut = (how: { images: number; forgetsSyncs: boolean }) => {
+    const plan = { recording, disk, folder: scratch.path, seed: 7, stallMsMax: STALL_MS_MAX };
+    return cutPower({ ...plan, ...how });
   };
-  const faultsOf = (images: readonly JudgedImage[]) => images.flatMap(({ faults }) => faults);
 
   await t.test("none breaks a promise", async () => {
-    const report = await cut({ images: 8, forgetsSyncs: false });
+    const images: JudgedImage[] = [];
+    for await (const image of cut({ images: 8, forgetsSyncs: false })) images.push(image);
 
-    assert.equal(report.images.length, 8);
-    assert.deepEqual(faultsOf(report.images), []);
-    const promised = report.images.map((image) => image.promised);
+    assert.equal(images.length, 8);
+    assert.deepEqual(
+      images.flatMap(({ faults }) => faults),
+      [],
+    );
     for (const what of ["tasks", "cancelled", "finished", "webhooks", "revokedKeys"] as const) {
       assert(
-        promised.some((count) => count[what] > 0),
+        images.some(({ promised }) => promised[what] > 0),
         `no ${what} were promised`,
       );
     }
-    assert.match(powerCutTable(report), /images with a promise broken +\| +0 /);
+    assert.match(powerCutTable(disk, images), /images with a promise broken +\| +0 /);
   });
 
   await t.test(
     "a disk that forgets its last sync is found out, and the evidence kept",
     async () => {
-      const broken = await firstBroken((onlyImage) =>
-        cut({ images: IMAGES_MAX, onlyImage, forgetsSyncs: true }),
-      );
-
-      assert(broken !== null, `none of ${IMAGES_MAX} images has a promise broken`);
-      const { evidence } = broken;
-      assert(evidence !== null);
-      assert.deepEqual(readdirSync(evidence).toSorted(), ["after", "before", "verdict.json"]);
-      rmSync(evidence, { recursive: true });
+      // A cut at a moment when nothing was promised breaks nothing.
+      for await (const { faults, evidence } of cut({ images: IMAGES_MAX, forgetsSyncs: true })) {
+        if (faults.length === 0) continue;
+        assert(evidence !== null);
+        assert.deepEqual(readdirSync(evidence).toSorted(), ["after", "before", "verdict.json"]);
+        rmSync(evidence, { recursive: true });
+        return;
+      }
+      assert.fail(`none of ${IMAGES_MAX} images has a promise broken`);
     },
   );
 });
-
-/** One image after the other: a cut at a moment when nothing was promised breaks nothing. */
-async function firstBroken(
-  judge: (onlyImage: number) => Promise<PowerCutReport>,
-): Promise<JudgedImage | null> {
-  for (let number = 1; number <= IMAGES_MAX; number++) {
-    const { images } = await judge(number);
-    assert.deepEqual(
-      images.map((image) => image.number),
-      [number],
-    );
-    const broken = images.find(({ faults }) => faults.length > 0);
-    if (broken !== undefined) return broken;
-  }
-  return null;
-}
