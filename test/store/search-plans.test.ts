@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
+import { FIND_TEXTS, FIND_TIMELINE } from "../../src/store/sql/timeline.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
 import {
   ATTEMPTS_FOUND,
@@ -9,7 +10,6 @@ import {
   LAST_ATTEMPTS,
 } from "../../src/store/sqlite/task-filter.ts";
 import * as lists from "../../src/store/sqlite/task-list.ts";
-import * as timeline from "../../src/store/sqlite/timeline.ts";
 import {
   claimLanes,
   newDatabaseFile,
@@ -122,6 +122,8 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+const TIMELINE = { FIND_TIMELINE: FIND_TIMELINE.sqlite, FIND_TEXTS: FIND_TEXTS.sqlite };
+
 function texts(module: object): readonly (readonly [name: string, sql: string])[] {
   return Object.entries(module).flatMap(([name, sql]) =>
     typeof sql === "string" ? [[name, sql] as const] : [],
@@ -155,7 +157,7 @@ function assertPlans(connection: Connection): void {
   }
   const others = [
     ...texts(lists.LISTED_BY),
-    ...[lists, { ATTEMPTS_FOUND, DELIVERIES_FOUND, LAST_ATTEMPTS }, timeline].flatMap(texts),
+    ...[lists, { ATTEMPTS_FOUND, DELIVERIES_FOUND, LAST_ATTEMPTS, ...TIMELINE }].flatMap(texts),
   ].map(([name, sql]) => [name, planOf(connection, sql)] as const);
   assert.deepEqual(Object.fromEntries(others), OTHERS);
 }

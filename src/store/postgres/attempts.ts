@@ -9,6 +9,7 @@ import {
 } from "../common/large-task.ts";
 import { type StartedRow, toClaimedAttempt } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
+import { ON_POSTGRES } from "../sql/task-columns.ts";
 import type {
   AttemptPage,
   AttemptQuery,
@@ -25,14 +26,8 @@ import type { BatchChanges } from "./batch-changes.ts";
 import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
 import { type BatchSql, type Sql, firstSeqOf, named } from "./machine/sql.ts";
 import { startColumns } from "./scan-starts.ts";
-import { type SetSteps, each } from "./steps.ts";
-import {
-  ENDED_HEAD_COLUMNS,
-  TASK_TEXT_BYTES,
-  TEXT_COLUMNS,
-  hasEnded,
-  isHeld,
-} from "./task-columns.ts";
+import { type SetSteps, each, inWaves } from "./steps.ts";
+import { ENDED_HEAD_COLUMNS, TEXT_COLUMNS, hasEnded, isHeld } from "./task-columns.ts";
 
 const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND disabled_at IS NOT NULL`;
 
@@ -67,7 +62,7 @@ const REF_COLUMNS = `
   o.due_at AS "dueAt"`;
 
 // A pingback sends nothing of the task's texts, and a large postback is made when its turn comes.
-const IS_LARGE = `(o.kind = 'postback' AND ${TASK_TEXT_BYTES} > ${READ_BYTES_MAX})`;
+const IS_LARGE = `(o.kind = 'postback' AND ${ON_POSTGRES.textBytes} > ${READ_BYTES_MAX})`;
 
 function ofSmallPostback(column: string, name: string): string {
   return `CASE WHEN o.kind = 'postback' AND NOT ${IS_LARGE} THEN ${column} END AS "${name}"`;
@@ -86,7 +81,7 @@ const START_ATTEMPTS = `
   RETURNING a.place, ${REF_COLUMNS}, o.started_at AS "sentAt", d.url, ${SECRET_COLUMNS}, ${ENDED_HEAD_COLUMNS},
     CASE WHEN ${IS_LARGE} THEN '{}' ELSE t.data_text END AS "dataText",
     ${ofSmallPostback("t.input_text", "inputText")}, ${ofSmallPostback("e.result_text", "resultText")},
-    ${ofSmallPostback("e.error_text", "errorText")}, CASE WHEN ${IS_LARGE} THEN ${TASK_TEXT_BYTES} END AS "largeBytes",
+    ${ofSmallPostback("e.error_text", "errorText")}, CASE WHEN ${IS_LARGE} THEN ${ON_POSTGRES.textBytes} END AS "largeBytes",
     t.trace_text AS "traceText"`;
 
 // Each task is looked up by itself: joined, all tasks might be read for some attempts.
@@ -261,11 +256,23 @@ const RECORD_ATTEMPTS = `
   )
   SELECT seq FROM gone`;
 
+export function attemptEndWrites(sql: BatchSql, changes: BatchChanges) {
+  return {
+    recordAttempt: (records) =>
+      inWaves(
+        records,
+        ({ attempt }) => attempt.seq,
+        (wave) => recordAttempts(sql, changes, wave),
+      ),
+  } satisfies SetSteps;
+}
+
 /** Records the ends of attempts, each named once; what is no longer in flight as it was keeps its record. */
-export async function recordAttempts(
-  { sql, changes }: { readonly sql: BatchSql; readonly changes: BatchChanges },
+async function recordAttempts(
+  sql: BatchSql,
+  changes: BatchChanges,
   given: readonly AttemptRecord[],
-): Promise<void> {
+): Promise<readonly void[]> {
   // Every batch locks attempts in this order.
   const records = given.toSorted((a, b) => a.attempt.seq - b.attempt.seq);
   const rows = await sql.all<{ seq: number }>(RECORD_ATTEMPTS, [
@@ -284,6 +291,7 @@ export async function recordAttempts(
     }
     countAttempt(changes, record, ATTEMPT_OVERHEAD_BYTES + texts);
   }
+  return records.map(() => {});
 }
 
 /** The parameters from $2 on. */

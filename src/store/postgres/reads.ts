@@ -1,21 +1,23 @@
 import { suspensionReads } from "../sql/suspensions.ts";
-import { lookUps, sharedLongReads, sharedReads, turnReads } from "../sql/use-cases.ts";
+import {
+  lookUps,
+  sharedLongReads,
+  sharedReads,
+  snapshotReads,
+  turnReads,
+} from "../sql/use-cases.ts";
 import type { Store } from "../store.ts";
 import { accountErasureReads } from "./account-erasure.ts";
 import { type ReadingNode, attemptClaimReads, attemptListReads } from "./attempts.ts";
 import { databaseHealthReads } from "./database-health.ts";
-import { deliveryReads, taskDeliveryReads } from "./deliveries.ts";
-import { deliveryLogReads } from "./delivery-log.ts";
 import { laneReads, provenLaneReads, dueLaneReads } from "./lanes.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
 import { taskQueueReads, typeWorkReads, waitingReads, waitingTypeReads } from "./queue.ts";
-import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import type { NodeMemory } from "./scan-starts.ts";
 import { taskListReads } from "./task-list.ts";
 import { idempotencyReads } from "./task-posts.ts";
 import { largeTaskReads, progressReads, taskReads } from "./tasks.ts";
-import { timelineReads } from "./timeline.ts";
 import { hostTrafficReads, trafficReads } from "./traffic.ts";
 import { turnStatement } from "./turn-reads.ts";
 import { upkeepReads } from "./upkeep.ts";
@@ -37,12 +39,10 @@ export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
     ...laneReads(sql, memory),
     ...provenLaneReads(sql),
     ...databaseHealthReads(turnStatement(sql)),
-    ...deliveryReads(sql),
     ...forgettingStarts(bindReads(look, suspensionReads), memory),
     ...idempotencyReads(sql),
     ...leaseReads(sql),
     ...waitingReads(sql),
-    ...redeliveryOrderReads(sql),
     ...taskQueueReads(sql),
     ...taskReads(sql),
     ...upkeepReads(sql),
@@ -69,14 +69,12 @@ export type LongReads = ReturnType<typeof longReads>;
 export function longReads(sql: Sql) {
   return {
     ...bindReads(sql, sharedLongReads),
-    ...deliveryLogReads(sql),
     ...attemptListReads(sql),
-    ...taskDeliveryReads(sql),
+    ...bindReads(sql, snapshotReads),
     ...hostTrafficReads(sql),
     ...largeTaskReads(sql),
     ...taskListReads(sql),
     ...typeWorkReads(sql),
-    ...timelineReads(sql),
     ...trafficReads(sql),
   };
 }

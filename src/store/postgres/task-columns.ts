@@ -1,5 +1,3 @@
-import { STATE_CODES } from "../../domain/task/task.ts";
-
 /** The columns that statements select of tasks. */
 
 /**
@@ -10,46 +8,16 @@ import { STATE_CODES } from "../../domain/task/task.ts";
 export const IN_QUEUE_LISTED = `runs >= 0`;
 
 /**
- * Finds what has become of `tasks AS t`: it has a row in `queue` until it ends, and then one in `ends`. That of `queue` is
- * looked up by itself, for the reason that "Rows by their numbers" in machine/sql.ts gives.
- */
-export const STATE_JOINS = `
-  LEFT JOIN LATERAL (SELECT * FROM queue WHERE task_seq = t.seq LIMIT 1) AS q ON true
-  LEFT JOIN ends AS e ON e.task_seq = t.seq`;
-
-/** The state of `tasks AS t` with {@link STATE_JOINS}. */
-export const STATE = `coalesce(q.state, e.state)`;
-
-/** The columns of a task's summary but for what was posted. */
-export const HEAD_COLUMNS = `
-  t.id, ${STATE} AS state, coalesce(e.status_code, CASE q.state
-    WHEN 'running' THEN ${STATE_CODES.running} ELSE ${STATE_CODES.queued}
-  END) AS "statusCode", e.status_message AS "statusMessage", t.type, t.created_at AS "createdAt",
-  coalesce(q.started_at, e.started_at) AS "startedAt", e.completed_at AS "completedAt",
-  e.expires_at AS "expiresAt", coalesce(q.runs, e.runs) AS runs`;
-
-/**
- * As {@link HEAD_COLUMNS}, of a task that has ended, with `ends AS e` alone: it has no row in `queue`.
+ * The columns of a summary, of a task that has ended, with `ends AS e` alone: it has no row in `queue`.
  */
 export const ENDED_HEAD_COLUMNS = `
   t.id, e.state, e.status_code AS "statusCode", e.status_message AS "statusMessage", t.type,
   t.created_at AS "createdAt", e.started_at AS "startedAt", e.completed_at AS "completedAt",
   e.expires_at AS "expiresAt", e.runs`;
 
-/** All columns that `toSummary` reads. */
-export const SUMMARY_COLUMNS = `${HEAD_COLUMNS}, t.data_text AS "dataText"`;
-
 /** The texts with which a task was posted and ended. */
 export const TEXT_COLUMNS = `
   t.data_text AS "dataText", t.input_text AS "inputText", e.result_text AS "resultText", e.error_text AS "errorText"`;
-
-/** All columns that `toTask` reads. */
-export const TASK_COLUMNS = `${HEAD_COLUMNS}, ${TEXT_COLUMNS}`;
-
-/** The size of a task's texts, with {@link STATE_JOINS}: the server knows it without reading them. */
-export const TASK_TEXT_BYTES = `
-  octet_length(t.data_text) + coalesce(octet_length(t.input_text), 0)
-  + coalesce(octet_length(e.result_text), 0) + coalesce(octet_length(e.error_text), 0)`;
 
 /** A task's id as a parameter: anything but an id in lower case becomes an id that no task has. */
 export function toUuid(id: string): string {

@@ -1,10 +1,11 @@
 import type { CountedWord, HostWord } from "../../domain/stats/work-counts.ts";
 import { STORED_STATES, type StoredState, decideErasure } from "../../domain/task/task.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
+import { ON_POSTGRES } from "../sql/task-columns.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps } from "./steps.ts";
-import { STATE, STATE_JOINS, toUuid } from "./task-columns.ts";
+import { toUuid } from "./task-columns.ts";
 
 /** The size of an ended attempt `AS a`: an excerpt alone has up to 4 KiB. */
 export const ATTEMPT_BYTES = `
@@ -67,8 +68,8 @@ export const ERASE_TASKS = `
 const FIND_SEQS = `SELECT seq FROM tasks WHERE id = ANY($1::uuid[])`;
 
 const FIND_TO_ERASE = `
-  SELECT t.seq, ${STATE} AS state, EXISTS (SELECT 1 FROM outbox AS o WHERE o.task_seq = t.seq) AS "isOpen"
-  FROM tasks AS t ${STATE_JOINS}
+  SELECT t.seq, ${ON_POSTGRES.state} AS state, EXISTS (SELECT 1 FROM outbox AS o WHERE o.task_seq = t.seq) AS "isOpen"
+  FROM tasks AS t ${ON_POSTGRES.joins}
   WHERE t.id = $1`;
 
 interface FoundToErase {

@@ -13,9 +13,9 @@ import {
   takeRows,
 } from "../common/list.ts";
 import { type SummaryRow, toSummary } from "../common/row.ts";
+import { ON_POSTGRES } from "../sql/task-columns.ts";
 import type { FoundDelivery, FoundTaskRow, TaskPlace } from "../store.ts";
 import type { NamedValues, Sql } from "./machine/sql.ts";
-import { HEAD_COLUMNS, STATE_JOINS, SUMMARY_COLUMNS } from "./task-columns.ts";
 import {
   DELIVERIES,
   PASSES,
@@ -50,14 +50,14 @@ const LOOKED_AT_BY = eachSource(
 
 const FIND_ACCOUNT = `SELECT seq FROM accounts WHERE login = $1`;
 
-const LISTED = `unnest($1::bigint[]) WITH ORDINALITY AS l (seq, place) JOIN tasks AS t ON t.seq = l.seq ${STATE_JOINS}`;
+const LISTED = `unnest($1::bigint[]) WITH ORDINALITY AS l (seq, place) JOIN tasks AS t ON t.seq = l.seq ${ON_POSTGRES.joins}`;
 
-const SELECT_SUMMARIES = `SELECT ${SUMMARY_COLUMNS} FROM ${LISTED} ORDER BY l.place`;
+const SELECT_SUMMARIES = `SELECT ${ON_POSTGRES.summary} FROM ${LISTED} ORDER BY l.place`;
 
 /** The columns that a search shows. */
 const SELECT_FOUND = `
-  SELECT ${HEAD_COLUMNS}, '' AS "dataText", t.seq, t.tag, t.priority, coalesce(q.start_at, e.start_at) AS "startAt",
-    EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq) AS "isReady", a.login
+  SELECT ${ON_POSTGRES.head}, '' AS "dataText", t.seq, t.tag, t.priority, coalesce(q.start_at, e.start_at) AS "startAt",
+    ${ON_POSTGRES.isReady} AS "isReady", a.login
   FROM ${LISTED} JOIN accounts AS a ON a.seq = t.account_seq
   ORDER BY l.place`;
 

@@ -11,17 +11,12 @@ import {
 } from "../../domain/task/task.ts";
 import { READ_BYTES_MAX, envelopeBytes } from "../common/large-task.ts";
 import { type TaskRow, toSummary, toTask } from "../common/row.ts";
+import { ON_POSTGRES } from "../sql/task-columns.ts";
 import type { FoundTask, RunProgress, Store, TaskCancel, TaskLook } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { type SetSteps, each } from "./steps.ts";
-import {
-  HEAD_COLUMNS,
-  STATE_JOINS,
-  TASK_COLUMNS,
-  TASK_TEXT_BYTES,
-  toUuid,
-} from "./task-columns.ts";
+import { toUuid } from "./task-columns.ts";
 import { PostStep } from "./task-posts.ts";
 import { type TaskEnd, endTasks } from "./task-runs.ts";
 
@@ -39,7 +34,7 @@ const COLLECT_TASKS = `
 
 const FIND_STATE = `
   SELECT t.seq, q.state AS open, e.state AS ended
-  FROM tasks AS t ${STATE_JOINS}
+  FROM tasks AS t ${ON_POSTGRES.joins}
   WHERE t.id = $1 AND t.account_seq = $2`;
 
 // For `+ 0` see "Rows by their numbers" in machine/sql.ts.
@@ -50,8 +45,7 @@ const FIND_OPEN = `
     AND t.account_seq = $2
   ORDER BY q.task_seq + 0 FOR UPDATE OF q`;
 
-const IS_READY = `EXISTS (SELECT 1 FROM ready AS r WHERE r.task_seq = t.seq)`;
-const IS_LARGE = `${TASK_TEXT_BYTES} > ${READ_BYTES_MAX}`;
+const IS_LARGE = `${ON_POSTGRES.textBytes} > ${READ_BYTES_MAX}`;
 
 function unlessLarge(column: string, name: string): string {
   return `CASE WHEN NOT ${IS_LARGE} THEN ${column} END AS "${name}"`;
@@ -59,15 +53,15 @@ function unlessLarge(column: string, name: string): string {
 
 /** A task with its texts; a large one without them. */
 const FIND_TASK = `
-  SELECT ${HEAD_COLUMNS}, ${IS_READY} AS "isReady", ${IS_LARGE} AS "isLarge",
+  SELECT ${ON_POSTGRES.head}, ${ON_POSTGRES.isReady} AS "isReady", ${IS_LARGE} AS "isLarge",
     ${unlessLarge("t.data_text", "dataText")}, ${unlessLarge("t.input_text", "inputText")},
     ${unlessLarge("e.result_text", "resultText")}, ${unlessLarge("e.error_text", "errorText")}
-  FROM tasks AS t ${STATE_JOINS}
+  FROM tasks AS t ${ON_POSTGRES.joins}
   WHERE t.id = $1 AND t.account_seq = $2`;
 
 const FIND_LARGE_TASK = `
-  SELECT ${TASK_COLUMNS}, ${IS_READY} AS "isReady", q.progress_text AS "progressText"
-  FROM tasks AS t ${STATE_JOINS}
+  SELECT ${ON_POSTGRES.all}, ${ON_POSTGRES.isReady} AS "isReady", q.progress_text AS "progressText"
+  FROM tasks AS t ${ON_POSTGRES.joins}
   WHERE t.id = $1 AND t.account_seq = $2`;
 
 interface FoundState {

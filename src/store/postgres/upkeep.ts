@@ -3,12 +3,12 @@ import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { takeWithin, type ExpiredRow, type SizedRow } from "../common/list.ts";
 import { eraseAudit } from "../sql/audit.ts";
+import { ON_POSTGRES } from "../sql/task-columns.ts";
 import type { Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { SUM_BYTES } from "./counts.ts";
 import type { BatchSql, Sql, SqlValue } from "./machine/sql.ts";
 import { each, type ArgsOf, type SetSteps } from "./steps.ts";
-import { TASK_TEXT_BYTES } from "./task-columns.ts";
 import { eraseTasks, lockDeliveries } from "./task-erasure.ts";
 import { runOn } from "./use-cases.ts";
 
@@ -22,7 +22,7 @@ const FIND_SECRET = `SELECT value FROM secrets WHERE name = $1`;
  * kept. What another node is looking at is passed over.
  */
 export const DUE_TASKS = `
-  SELECT t.seq, t.id, ${TASK_TEXT_BYTES} AS bytes
+  SELECT t.seq, t.id, ${ON_POSTGRES.textBytes} AS bytes
   FROM ends AS e JOIN tasks AS t ON t.seq = e.task_seq
   WHERE e.erase_at <= $1
   ORDER BY e.erase_at

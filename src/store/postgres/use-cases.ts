@@ -1,7 +1,8 @@
 import type { FoundBy, LookUp } from "../sql/statement.ts";
-import type { Call, UseCase } from "../sql/use-case.ts";
+import { NO_RESULTS, type Call, type NoResult, type UseCase } from "../sql/use-case.ts";
 import type { BatchSql, ReadSql, SqlValue } from "./machine/sql.ts";
 import { each } from "./steps.ts";
+import { toUuid } from "./task-columns.ts";
 import { turnLookUp, type Keyed } from "./turn-reads.ts";
 
 type UseCases = Readonly<Record<string, (args: never) => UseCase<unknown>>>;
@@ -93,13 +94,13 @@ function isCall(request: Call | readonly UseCase<unknown>[]): request is Call {
 function call(
   sql: ReadSql | BatchSql,
   { kind, statement, values }: Call,
-): Promise<unknown> | 0 | undefined {
-  if (statement.postgres === null) return kind === "run" ? 0 : undefined;
-  const { text, names } = statement.postgres;
+): Promise<unknown> | NoResult {
+  if (statement.postgres === null) return NO_RESULTS[kind];
+  const { text, names, ids } = statement.postgres;
   const bound = names.map((name): SqlValue => {
     const value = values[name];
     if (value === undefined) throw new Error(`the parameter ${name} has no value`);
-    return value;
+    return ids.has(name) && typeof value === "string" ? toUuid(value) : value;
   });
   if (kind === "all") return sql.all(text, bound);
   if (kind === "get") return sql.get(text, bound);

@@ -8,16 +8,14 @@ import {
   waitsForNone,
 } from "../common/writes.ts";
 import { noteAudit } from "../sql/audit.ts";
-import { sharedWrites, touches } from "../sql/use-cases.ts";
+import { sharedWrites, touches, workWrites } from "../sql/use-cases.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
-import { attemptClaimWrites } from "./attempts.ts";
+import { attemptClaimWrites, attemptEndWrites } from "./attempts.ts";
 import { type BatchChanges, GatheredChanges } from "./batch-changes.ts";
-import { deliveryWrites } from "./deliveries.ts";
 import { leaseWrites } from "./leases.ts";
 import type { BatchWork, SetWrite } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
 import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
-import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import type { NodeMemory } from "./scan-starts.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import { toUuid } from "./task-columns.ts";
@@ -39,12 +37,12 @@ function allWrites(sql: BatchSql, changes: BatchChanges) {
     ...accountErasureWrites(sql, changes),
     ...bindWrites(sql, sharedWrites),
     ...bindLists(sql, touches),
+    ...bindWrites(sql, workWrites({ changes, nextSeq: () => sql.nextSeq() })),
     ...attemptClaimWrites(sql, changes),
-    ...deliveryWrites(sql, changes),
+    ...attemptEndWrites(sql, changes),
     ...leaseWrites(sql, changes),
     ...queueExpiryWrites(sql, changes),
     ...queueSampleWrites(sql),
-    ...redeliveryOrderWrites(sql, changes),
     ...taskErasureWrites(sql, changes),
     ...taskRunWrites(sql, changes),
     ...taskWrites(sql, changes),

@@ -20,6 +20,8 @@ export interface Statement {
 export interface NumberedText {
   readonly text: string;
   readonly names: readonly string[];
+  /** The names that are cast to `uuid`: such a parameter takes any text. */
+  readonly ids: ReadonlySet<string>;
 }
 
 /**
@@ -56,6 +58,7 @@ const CAST = /::\w+(?:\[\])?/g;
 const ROW_LOCK = / FOR (?:NO KEY UPDATE|UPDATE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?/g;
 const ANY_OF = /= ANY ?\((@\w+)\)/g;
 const INDEX = / INDEXED BY \w+/g;
+const ID = /@(\w+)::uuid\b(?!\[)/g;
 
 function toSqlite(text: string): string {
   return text
@@ -71,7 +74,11 @@ function toPostgres(text: string): NumberedText {
     const known = names.indexOf(name) + 1;
     return `$${known === 0 ? names.push(name) : known}`;
   });
-  return { text: numbered, names };
+  return {
+    text: numbered,
+    names,
+    ids: new Set([...text.matchAll(ID)].map(([, name = ""]) => name)),
+  };
 }
 
 /** A look-up of one row by a unique text. On PostgreSQL the look-ups of a turn of the event loop are one statement. */

@@ -1,3 +1,4 @@
+import type { WorkChanges } from "../../domain/stats/work-counts.ts";
 import type { Store } from "../store.ts";
 import type { Statement, Values } from "./statement.ts";
 
@@ -14,6 +15,20 @@ export interface Call {
   readonly kind: "all" | "get" | "run" | "send";
   readonly statement: Statement;
   readonly values: Values;
+}
+
+/** The results of a statement that a database does not need. */
+export const NO_RESULTS = { all: [], get: undefined, run: 0, send: undefined } as const;
+export type NoResult = (typeof NO_RESULTS)[Call["kind"]];
+
+/** The batch in which writes run. */
+export interface Batch {
+  readonly changes: WorkChanges & {
+    /** The accounts whose tasks and deliveries changed, for listeners. A change of a count adds its account itself. */
+    readonly changed: Set<number>;
+  };
+  /** A number for a row of `attempts`; null on SQLite, which numbers rows itself. */
+  nextSeq(): number | null;
 }
 
 /** Use cases by the names of the store's methods, with their arguments and results. */

@@ -3,9 +3,14 @@ import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads, accountWrites, FIND_KEY_HOLDER, keyTouches } from "./accounts.ts";
 import { auditReads, auditWrites } from "./audit.ts";
 import { clockReads, clockWrites } from "./clock.ts";
+import { deliveryReads, deliveryWrites, taskDeliveryReads } from "./deliveries.ts";
+import { deliveryLogReads } from "./delivery-log.ts";
 import { deliveryPauseReads, deliveryPauseWrites, scheduledCountReads } from "./delivery-pauses.ts";
+import { redeliveryOrderReads, redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
 import { heldWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
+import { timelineReads } from "./timeline.ts";
+import type { Batch } from "./use-case.ts";
 import { workCountReads } from "./work-counts.ts";
 import { FIND_WORKER_HOLDER, workerReads, workerTouches, workerWrites } from "./workers.ts";
 
@@ -21,6 +26,11 @@ export const sharedWrites = {
   ...clockWrites,
 };
 
+/** The same for writes that change work, and so what is counted of it. */
+export function workWrites(batch: Batch) {
+  return { ...deliveryWrites(batch), ...redeliveryOrderWrites(batch) };
+}
+
 /** The writes of lists: the operations of a batch are one. */
 export const touches = { ...keyTouches, ...workerTouches, ...sessionTouches };
 
@@ -31,7 +41,12 @@ export const sharedReads = {
   ...workerReads,
   ...workCountReads,
   ...clockReads,
+  ...deliveryReads,
+  ...redeliveryOrderReads,
 };
+
+/** Quick reads of one moment of the database. */
+export const snapshotReads = { ...taskDeliveryReads };
 
 /** The quick reads of every second, which run together on PostgreSQL. */
 export const turnReads = { ...deliveryPauseReads, ...suspensionReads };
@@ -43,6 +58,8 @@ export const sharedLongReads = {
   ...heldWorkReads,
   ...scheduledCountReads,
   ...workCountReads,
+  ...deliveryLogReads,
+  ...timelineReads,
 };
 
 /** The reads for each request with credentials. */

@@ -1,19 +1,20 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { takeWithin, type SizedRow } from "../common/list.ts";
+import { ON_SQLITE } from "../sql/task-columns.ts";
 import { ALL_ACCOUNTS, type BatchChanges } from "./counts.ts";
 import { type Connection, eraseSome } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./tasks.ts";
+import { ATTEMPT_BYTES } from "./tasks.ts";
 import { taskEraser } from "./upkeep.ts";
 
 const FIND_ACCOUNT = `
   SELECT seq, disabled_at IS NOT NULL AS isDisabled FROM accounts WHERE login = ?`;
 
 export const ACCOUNT_TASKS = `
-  SELECT t.seq, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
+  SELECT t.seq, ${ON_SQLITE.textBytes} + ${ATTEMPT_BYTES} AS bytes
   FROM tasks AS t INDEXED BY tasks_by_state
-  ${TEXT_JOINS}
+  ${ON_SQLITE.joins}
   WHERE t.account_seq = @accountSeq AND t.state = @state
   LIMIT @max`;
 

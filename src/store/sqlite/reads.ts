@@ -1,17 +1,19 @@
-import { lookUps, sharedLongReads, sharedReads, turnReads } from "../sql/use-cases.ts";
+import {
+  lookUps,
+  sharedLongReads,
+  sharedReads,
+  snapshotReads,
+  turnReads,
+} from "../sql/use-cases.ts";
 import { attemptClaimReads, attemptListReads, laneReads, provenLaneReads } from "./attempts.ts";
-import { deliveryReads } from "./deliveries.ts";
-import { deliveryLogReads, operatorReads } from "./delivery-log.ts";
 import { leaseReads } from "./leases.ts";
 import type { Connection } from "./machine/connection.ts";
 import { tableCheckReads } from "./machine/file-check.ts";
 import { idempotencyReads } from "./posts.ts";
 import { accountWaitingReads, allWaitingReads } from "./queue.ts";
-import { redeliveryOrderReads } from "./redelivery-orders.ts";
 import { taskListReads } from "./task-list.ts";
 import { endedTaskReads, taskQueueReads, typeWorkReads } from "./task-runs.ts";
 import { largeTaskReads, taskReads } from "./tasks.ts";
-import { timelineReads } from "./timeline.ts";
 import { hostTrafficReads, trafficReads } from "./traffic.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { bindLookUps, bindSnapshots, bindUseCases } from "./use-cases.ts";
@@ -29,9 +31,7 @@ export function shortReads(connection: Connection) {
     ...idempotencyReads(connection),
     ...attemptClaimReads(connection),
     ...provenLaneReads(connection),
-    ...deliveryReads(connection),
-    ...operatorReads(connection),
-    ...redeliveryOrderReads(connection),
+    ...bindSnapshots(connection, snapshotReads),
     ...accountWaitingReads(connection),
     ...upkeepReads(connection),
   };
@@ -44,10 +44,8 @@ export function longReads(connection: Connection) {
   return {
     ...largeTaskReads(connection),
     ...taskListReads(connection),
-    ...timelineReads(connection),
     ...endedTaskReads(connection),
     ...typeWorkReads(connection),
-    ...deliveryLogReads(connection),
     ...attemptListReads(connection),
     ...allWaitingReads(connection),
     ...trafficReads(connection),

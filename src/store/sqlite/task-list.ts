@@ -27,11 +27,10 @@ import {
   walkOf,
 } from "../common/list.ts";
 import { STORED_STATES, type SummaryRow, storedStates, toSummary } from "../common/row.ts";
+import { ON_SQLITE } from "../sql/task-columns.ts";
 import type { FoundTaskRow, ReadyQuery, TaskPlace } from "../store.ts";
-import { FIND_ACCOUNT_SEQ } from "./delivery-filter.ts";
 import { type Connection, prepareEach } from "./machine/connection.ts";
 import { PASSES, foundDeliveries, searchParams } from "./task-filter.ts";
-import { HEAD_COLUMNS, SUMMARY_COLUMNS } from "./tasks.ts";
 
 /** All lists of tasks: a list looks in turns at the candidates that an index finds, and shows those that pass. */
 
@@ -43,6 +42,8 @@ function ofAccount(index: string, filter: string): string {
     WHERE ${filter} AND t.account_seq = @accountSeq
       AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@placeTime, @placeSeq COLLATE BINARY)`;
 }
+
+const FIND_ACCOUNT = `SELECT seq FROM accounts WHERE login = ?`;
 
 const NEWEST_FIRST = "ORDER BY timeMs DESC, seq DESC LIMIT @max";
 
@@ -109,7 +110,7 @@ export const COUNT_CANDIDATES_BY = eachSource(
 );
 
 const FOUND_COLUMNS = `
-  ${HEAD_COLUMNS}, t.tag, t.priority, t.start_at AS startAt, t.ready, c.login, '' AS dataText`;
+  ${ON_SQLITE.head}, t.tag, t.priority, t.start_at AS startAt, t.ready, c.login, '' AS dataText`;
 
 // Candidates are looked up as they are found, and CROSS JOIN keeps their order.
 function listSql(columns: string, also = "") {
@@ -125,7 +126,7 @@ function listSql(columns: string, also = "") {
 }
 
 /** The candidates of each source that pass, in their order. */
-export const LIST_BY = listSql(SUMMARY_COLUMNS);
+export const LIST_BY = listSql(ON_SQLITE.summary);
 
 /** The same with the columns that a search shows in addition. */
 export const SEARCH_BY = listSql(
@@ -216,7 +217,7 @@ interface ListView<Row extends ListedRow, Shown> {
 }
 
 function turnTaker(connection: Connection) {
-  const findAccount = connection.prepare<[string], number>(FIND_ACCOUNT_SEQ).pluck();
+  const findAccount = connection.prepare<[string], number>(FIND_ACCOUNT).pluck();
   const choose = sourceChooser(connection);
   const count = prepareEach<{ count: number; newest: number }, SourceKind>(
     connection,

@@ -19,6 +19,7 @@ import {
 } from "../common/large-task.ts";
 import { type SummaryRow, type TaskRow, toSummary, toTask } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
+import { ON_SQLITE } from "../sql/task-columns.ts";
 import type { AttemptRef, FoundTask, TaskCancel, TaskLook } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -41,16 +42,6 @@ export const CANCEL_LEASE = `
   UPDATE leases SET ending = 'cancelled'
   WHERE task_seq = ? AND (ending IS NULL OR ending = 'expired')`;
 
-/** Finds the input and the result of `tasks AS t`. */
-export const TEXT_JOINS = `
-  LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
-  LEFT JOIN task_results AS r ON r.task_seq = t.seq`;
-
-/** The size of a task's texts, for `tasks AS t` joined with its input `AS i` and its result `AS r`. */
-export const TASK_TEXT_BYTES = `
-  octet_length(t.data_text) + coalesce(octet_length(i.input_text), 0)
-  + coalesce(octet_length(r.result_text), 0) + coalesce(octet_length(r.error_text), 0)`;
-
 /** The size of the ended attempts of `tasks AS t`: an excerpt alone has up to 4 KiB. */
 export const ATTEMPT_BYTES = `(
     SELECT coalesce(sum(
@@ -60,35 +51,17 @@ export const ATTEMPT_BYTES = `(
     FROM attempts WHERE task_seq = t.seq AND ended_at IS NOT NULL
   )`;
 
-/** The columns of a task's summary but for what was posted. */
-export const HEAD_COLUMNS = `
-  t.id, t.state, t.status_code AS statusCode, t.status_message AS statusMessage, t.type,
-  t.created_at AS createdAt, t.started_at AS startedAt, t.completed_at AS completedAt,
-  t.expires_at AS expiresAt, t.runs`;
-
-/** All columns that {@link toSummary} reads. */
-export const SUMMARY_COLUMNS = `${HEAD_COLUMNS}, t.data_text AS dataText`;
-
-/** All columns that {@link toTask} reads; for statements that join `tasks AS t` with its input and result. */
-export const TASK_COLUMNS = `
-  ${SUMMARY_COLUMNS}, i.input_text AS inputText, r.result_text AS resultText, r.error_text AS errorText`;
-
-// Does not read the pages beyond the row's own.
-const TEXT_BYTES = `(
-    octet_length(t.data_text) + ifnull(octet_length(i.input_text), 0)
-      + ifnull(octet_length(r.result_text), 0) + ifnull(octet_length(r.error_text), 0)
-  )`;
-const IS_LARGE = `${TEXT_BYTES} > ${READ_BYTES_MAX}`;
+const IS_LARGE = `${ON_SQLITE.textBytes} > ${READ_BYTES_MAX}`;
 
 /** The size of a large task's texts; null for any other task. */
-export const LARGE_BYTES = `iif(${IS_LARGE}, ${TEXT_BYTES}, NULL)`;
+export const LARGE_BYTES = `iif(${IS_LARGE}, ${ON_SQLITE.textBytes}, NULL)`;
 
 function unlessLarge(column: string, name: string, instead = "NULL"): string {
   return `iif(${IS_LARGE}, ${instead}, ${column}) AS ${name}`;
 }
 
-/** As {@link TASK_COLUMNS}, but without the texts of a large task. */
-export const COLUMNS_UNLESS_LARGE = `${HEAD_COLUMNS}, ${unlessLarge("t.data_text", "dataText", "'{}'")},
+/** As `all` of {@link ON_SQLITE}, but without the texts of a large task. */
+export const COLUMNS_UNLESS_LARGE = `${ON_SQLITE.head}, ${unlessLarge("t.data_text", "dataText", "'{}'")},
     ${unlessLarge("i.input_text", "inputText")}, ${unlessLarge("r.result_text", "resultText")},
     ${unlessLarge("r.error_text", "errorText")}`;
 
@@ -96,7 +69,7 @@ export const COLUMNS_UNLESS_LARGE = `${HEAD_COLUMNS}, ${unlessLarge("t.data_text
 export const FIND_TASK = `
   SELECT t.ready, ${IS_LARGE} AS isLarge, ${COLUMNS_UNLESS_LARGE}
   FROM tasks AS t
-  ${TEXT_JOINS}
+  ${ON_SQLITE.joins}
   WHERE t.id = @id AND t.account_seq = @accountId`;
 
 export function taskWrites(connection: Connection, changes: BatchChanges) {
@@ -162,18 +135,18 @@ const TEXTS = `
   CAST(r.error_text AS BLOB) AS errorText`;
 
 export const FIND_LARGE_TASK = `
-  SELECT ${SUMMARY_COLUMNS}, t.ready, ${TEXTS}
+  SELECT ${ON_SQLITE.summary}, t.ready, ${TEXTS}
   FROM tasks AS t
-  ${TEXT_JOINS}
+  ${ON_SQLITE.joins}
   WHERE t.id = @id AND t.account_seq = @accountId`;
 
 /** Reads a {@link PostbackRow}. */
 export const SELECT_LARGE_POSTBACK = `
-  SELECT ${SUMMARY_COLUMNS}, d.url, t.trace_text AS traceText, ${SECRET_COLUMNS}, ${TEXTS}
+  SELECT ${ON_SQLITE.summary}, d.url, t.trace_text AS traceText, ${SECRET_COLUMNS}, ${TEXTS}
   FROM tasks AS t
   JOIN deliveries AS d ON d.task_seq = t.seq AND d.kind = 'postback'
   JOIN accounts AS c ON c.seq = t.account_seq
-  ${TEXT_JOINS}
+  ${ON_SQLITE.joins}
   WHERE t.seq = @taskSeq AND t.id = @taskId`;
 
 type LargeRow = SummaryRow & LongTexts<Uint8Array> & { readonly ready: 0 | 1 };

@@ -4,18 +4,19 @@ import { type StoredState, decideErasure } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { type ExpiredRow, type SizedRow, takeWithin } from "../common/list.ts";
 import { eraseAudit } from "../sql/audit.ts";
+import { ON_SQLITE } from "../sql/task-columns.ts";
 import type { BatchChanges } from "./counts.ts";
 import { type Connection, eraseSome } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
-import { ATTEMPT_BYTES, TASK_TEXT_BYTES, TEXT_JOINS } from "./tasks.ts";
+import { ATTEMPT_BYTES } from "./tasks.ts";
 import { trafficErasure } from "./traffic.ts";
 import { bindUseCases } from "./use-cases.ts";
 
 /** The next tasks to look at, with their sizes: nothing after them is read, however many of them have to be kept. */
 export const DUE_TASKS = `
-  SELECT t.seq, t.id, ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES} AS bytes
+  SELECT t.seq, t.id, ${ON_SQLITE.textBytes} + ${ATTEMPT_BYTES} AS bytes
   FROM tasks AS t
-  ${TEXT_JOINS}
+  ${ON_SQLITE.joins}
   WHERE t.erase_at IS NOT NULL AND t.erase_at <= @now
   ORDER BY t.erase_at
   LIMIT @max`;
@@ -197,10 +198,10 @@ export const COUNT_RETRYING = `
 
 /** The erased bytes of each account. */
 export const COUNT_BYTES = `
-  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${TASK_TEXT_BYTES} + ${ATTEMPT_BYTES}) AS count
+  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPT_BYTES}) AS count
   FROM json_each(@seqs) AS erased
   CROSS JOIN tasks AS t ON t.seq = erased.value
-  ${TEXT_JOINS}
+  ${ON_SQLITE.joins}
   GROUP BY t.account_seq`;
 
 /** When the newest task is erased, its seq goes to the next task, which is younger than every mark. */

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 
 import type { FoundBy, LookUp, Statement, Values } from "../sql/statement.ts";
-import type { Call, UseCase } from "../sql/use-case.ts";
+import { NO_RESULTS, type Call, type UseCase } from "../sql/use-case.ts";
 import type { Connection } from "./machine/connection.ts";
 
 type UseCases = Readonly<Record<string, (...args: never[]) => UseCase<unknown>>>;
@@ -77,7 +77,7 @@ class Runner {
   }
 
   #call({ kind, statement, values }: Call): unknown {
-    if (statement.sqlite === null) return kind === "run" ? 0 : undefined;
+    if (statement.sqlite === null) return NO_RESULTS[kind];
     const prepared = this.#prepared.get(statement) ?? this.#prepare(statement, statement.sqlite);
     const bound = toBound(values);
     if (kind === "all") return prepared.all(bound);

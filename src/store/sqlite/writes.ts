@@ -1,16 +1,15 @@
 import { AUDITED_WRITES, entryOf } from "../common/writes.ts";
 import { auditWrites } from "../sql/audit.ts";
-import { sharedWrites, touches } from "../sql/use-cases.ts";
+import { sharedWrites, touches, workWrites } from "../sql/use-cases.ts";
 import { accountErasureWrites } from "./account-erasure.ts";
 import { attemptClaimWrites } from "./attempts.ts";
 import { GatheredChanges, type BatchChanges } from "./counts.ts";
-import { deliveryWrites } from "./deliveries.ts";
+import { attemptEndWrites } from "./deliveries.ts";
 import { leaseWrites } from "./leases.ts";
 import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
 import { postWrites } from "./posts.ts";
 import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
-import { redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
@@ -24,6 +23,7 @@ function allWrites(connection: Connection, changes: BatchChanges) {
   return auditing(connection, {
     ...bindUseCases(connection, sharedWrites),
     ...bindUseCases(connection, touches),
+    ...bindUseCases(connection, workWrites({ changes, nextSeq: () => null })),
     ...accountErasureWrites(connection, changes),
     ...postWrites(connection, changes),
     ...taskWrites(connection, changes),
@@ -31,8 +31,7 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...taskErasureWrites(connection, changes),
     ...leaseWrites(connection, changes),
     ...attemptClaimWrites(connection),
-    ...deliveryWrites(connection, changes),
-    ...redeliveryOrderWrites(connection, changes),
+    ...attemptEndWrites(connection, changes),
     ...queueExpiryWrites(connection, changes),
     ...queueSampleWrites(connection),
     ...trafficFoldWrites(connection),
