@@ -15,8 +15,8 @@ import { newAccountAnswer } from "./admin-account.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { TEXT, flag, optionalWord, required, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
-import { shortText, tableLines } from "./print.ts";
+import { UsageError, fail } from "./failure.ts";
+import { answer, listAnswer, shortText } from "./print.ts";
 import { YES_ARG, confirm } from "./terminal.ts";
 
 const NAME = "postbackd admin access";
@@ -34,7 +34,7 @@ const list = defineAdminCommand({
     const found = await store.listAccessRequests({ which, limit: REQUESTS_LISTED_MAX + 1 });
     const requests = found.slice(0, REQUESTS_LISTED_MAX).map(requestRecord);
     const hasMore = found.length > REQUESTS_LISTED_MAX;
-    const end = `There are more; only the oldest ${REQUESTS_LISTED_MAX} are shown.`;
+    const more = ["", `There are more; only the oldest ${REQUESTS_LISTED_MAX} are shown.`];
     const rows = requests.map(({ login, message, decision, ...request }) => ({
       ...request,
       name: shortCell(request.name, 20),
@@ -42,13 +42,8 @@ const list = defineAdminCommand({
       decision: login === null ? decision : `${decision} as ${login}`,
       message: shortCell(message, 40),
     }));
-    return {
-      document: { requests, has_more: hasMore },
-      lines:
-        rows.length === 0
-          ? [NO_REQUEST[which]]
-          : [...tableLines(rows), ...(hasMore ? ["", end] : [])],
-    };
+    const document = { requests, has_more: hasMore };
+    return listAnswer(document, rows, { none: NO_REQUEST[which], end: hasMore ? more : [] });
   },
 });
 
@@ -72,13 +67,13 @@ const approve = defineAdminCommand({
   async run({ request_id: id, login }, parts) {
     const outcome = await approveRequest({ id, login }, parts);
     if (outcome === "exists") {
-      throw new CommandFailure(
+      fail(
         `the login ${login} exists already and the request still waits; approve it with another --login`,
       );
     }
-    if (typeof outcome === "string") throw undecidable(outcome);
+    if (typeof outcome === "string") return undecidable(outcome);
     const { document, lines } = newAccountAnswer(outcome);
-    return { document: { request_id: id, ...document }, lines };
+    return answer({ request_id: id, ...document }, ...lines);
   },
 });
 
@@ -105,15 +100,13 @@ const deny = defineAdminCommand({
         const which = ageMs === null ? "" : ` that were made more than ${durationText(ageMs)} ago`;
         await confirm({ yes }, () => `Access requests${which} are denied; this cannot be undone.`);
         const denied = await denyRequests(ageMs, parts);
-        return { document: { denied }, lines: [`Access requests denied: ${denied}.`] };
+        return answer({ denied }, `Access requests denied: ${denied}.`);
       }
       const outcome = await denyRequest(id, parts);
-      if (outcome !== "denied") throw undecidable(outcome);
+      if (outcome !== "denied") undecidable(outcome);
       const decided_at = timeText(parts.now);
-      return {
-        document: { request_id: id, decision: outcome, decided_at, login: null },
-        lines: [`Access request ${id} is denied.`],
-      };
+      const document = { request_id: id, decision: outcome, decided_at, login: null };
+      return answer(document, `Access request ${id} is denied.`);
     };
   },
 });
@@ -125,8 +118,8 @@ export const accessCommand = defineCommand({
 });
 
 // The given text is not repeated: it may be anything.
-function undecidable(reason: Undecidable): CommandFailure {
-  return new CommandFailure(
+function undecidable(reason: Undecidable): never {
+  fail(
     reason === "unknown"
       ? `there is no access request with this id; '${NAME} list' shows the ids`
       : `this access request was decided already; '${NAME} list --all' shows how`,
@@ -146,16 +139,15 @@ export const linkCommand = defineAdminCommand({
     // Loaded here, because the help needs none of it.
     const { findDashboard } = await import("../ops/health.ts");
     if (!config.dashboard) {
-      throw new CommandFailure(
+      fail(
         "the dashboard is switched off; take dashboard = false out of the configuration, or POSTBACKD_DASHBOARD out of the environment",
       );
     }
-    const place = await findDashboard(config, systemClock);
-    if (place === null) {
-      throw new CommandFailure(
+    const place =
+      (await findDashboard(config, systemClock)) ??
+      fail(
         `nobody serves ${config.database}, and with port 0 it is not known where it would be; start the daemon first, or give --public-url`,
       );
-    }
     const { path, expiresAt } = await createSignInLink({
       store,
       clock: systemClock,
@@ -164,14 +156,12 @@ export const linkCommand = defineAdminCommand({
     const minutes = SIGN_IN_LINK_MS / MINUTE_MS;
     const url = place.url + path;
     const start = "No daemon answers there yet: start it with 'postbackd start' first.";
-    return {
-      document: { link: { url, expires_at: timeText(expiresAt) } },
-      lines: [
-        url,
-        "",
-        `Open it within ${minutes} minutes: it signs you in as the operator, and works once.`,
-        ...(place.isServed === false ? [start] : []),
-      ],
-    };
+    return answer(
+      { link: { url, expires_at: timeText(expiresAt) } },
+      url,
+      "",
+      `Open it within ${minutes} minutes: it signs you in as the operator, and works once.`,
+      ...(place.isServed === false ? [start] : []),
+    );
   },
 });

@@ -34,8 +34,16 @@ import {
 } from "./admin-command.ts";
 import { type Given, flag, flag as valueFlag, textOf, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure } from "./failure.ts";
-import { type Answer, countText, jsonLine, newSecretLines, tableLines } from "./print.ts";
+import { fail } from "./failure.ts";
+import {
+  type Answer,
+  answer,
+  countText,
+  jsonLine,
+  listAnswer,
+  newSecretLines,
+  tableLines,
+} from "./print.ts";
 import { canAsk, confirm, withProgress } from "./terminal.ts";
 
 const NAME = "postbackd admin account";
@@ -46,10 +54,9 @@ const create = defineAdminCommand({
   args: { login: word(NEW_LOGIN, LOGIN_ARG.login.description) },
   mayCreate: true,
   async run({ login }, parts) {
-    const minted = await createAccount(login, parts);
-    if (minted !== null) return newAccountAnswer(minted);
     const another = `'postbackd admin key create ${login}' makes another key for it`;
-    throw new CommandFailure(`the login ${login} exists already; ${another}`);
+    const minted = await createAccount(login, parts);
+    return newAccountAnswer(minted ?? fail(`the login ${login} exists already; ${another}`));
   },
 });
 
@@ -58,10 +65,8 @@ export function newAccountAnswer({ account, first }: MintedAccount): Answer {
   const shown = accountDocument({ ...account, disabledAt: null });
   const key = newKeyDocument(first);
   const { login, webhookSecret: webhook_secret } = account;
-  return {
-    document: { ...shown, webhook_secret, key },
-    lines: newSecretLines({ login, key: key.key, key_id: key.key_id, webhook_secret }, "key"),
-  };
+  const facts = { login, key: key.key, key_id: key.key_id, webhook_secret };
+  return answer({ ...shown, webhook_secret, key }, ...newSecretLines(facts, "key"));
 }
 
 const list = defineAdminCommand({
@@ -71,17 +76,13 @@ const list = defineAdminCommand({
   async run(_given, { store }) {
     const accounts = [];
     for (const account of await store.listAccounts()) {
-      const { login, disabledAt } = account;
-      const held =
-        disabledAt === null ? null : ((await findHeldAccount(login, store))?.held ?? null);
-      accounts.push({ ...accountDocument(account), held });
+      const isDisabled = account.disabledAt !== null;
+      const held = isDisabled ? (await findHeldAccount(account.login, store))?.held : null;
+      accounts.push({ ...accountDocument(account), held: held ?? null });
     }
     const rows = accounts.map(({ held, ...shown }) => ({ ...shown, held: held && heldText(held) }));
-    const none = [`There is no account yet; make one with '${NAME} create LOGIN'.`];
-    return {
-      document: { accounts },
-      lines: rows.length === 0 ? none : tableLines(rows),
-    };
+    const none = `There is no account yet; make one with '${NAME} create LOGIN'.`;
+    return listAnswer({ accounts }, rows, { none });
   },
 });
 
@@ -95,14 +96,12 @@ const disable = defineAdminCommand({
     const { held, ...account } = ofAccount(login, await findHeldAccount(login, parts.store));
     const document = accountDocument(account);
     const texts = held === null ? [] : [heldText(held), stoppedText(held) ?? []].flat();
-    return {
-      document: { ...document, held },
-      lines: [
-        `Account ${login} is disabled since ${document.disabled_at}.`,
-        `held: ${texts.join("; ")}`,
-        `'${NAME} enable ${login}' resumes.`,
-      ],
-    };
+    return answer(
+      { ...document, held },
+      `Account ${login} is disabled since ${document.disabled_at}.`,
+      `held: ${texts.join("; ")}`,
+      `'${NAME} enable ${login}' resumes.`,
+    );
   },
 });
 
@@ -115,13 +114,11 @@ const enable = defineAdminCommand({
     const { held: resumed } = ofAccount(login, await findHeldAccount(login, store));
     await enableAccount(login, parts);
     const account = await accountNamed(login, store);
-    return {
-      document: { ...accountDocument(account), resumed },
-      lines: [
-        `Account ${login} is enabled.`,
-        ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
-      ],
-    };
+    return answer(
+      { ...accountDocument(account), resumed },
+      `Account ${login} is enabled.`,
+      ...(resumed === null ? [] : [`resumed: ${heldText(resumed)}`]),
+    );
   },
 });
 
@@ -138,36 +135,32 @@ const erase = defineAdminCommand({
   },
   async run({ login, yes }, { store, config, audit }) {
     const account = await accountNamed(login, store);
-    if (account.disabledAt === null) throw isEnabled(login);
+    if (account.disabledAt === null) isEnabled(login);
     const counts = await store.countWork(account.accountId);
     const { completed, failed, cancelled, bytes } = counts;
     const total = openTasksOf(counts) + completed + failed + cancelled;
     const loss = `this erases the account ${login} with ${countText(total, "task")} permanently`;
-    if (!yes && !canAsk()) throw new CommandFailure(`${loss}; say --yes to do it`);
+    if (!yes && !canAsk()) fail(`${loss}; say --yes to do it`);
     await confirm({ yes }, () => `${loss}: ${bytes.toLocaleString("en")} bytes.`);
     let erased = 0;
     await bySteps(
       async () => {
         const order = { login, audit: audit("account.erased", login) };
         const part = await store.eraseAccountPart(order);
-        if (part.kind === "enabled") throw isEnabled(login);
+        if (part.kind === "enabled") return isEnabled(login);
         if (part.kind === "more") erased += part.tasks;
         return part.kind === "more";
       },
       () => ({ part: "tasks erased", done: erased, of: total }),
     );
     const { document, lines } = await giveRoomBack(store, config);
-    return {
-      document: { login, erased: true, tasks: erased, ...document },
-      lines: [`Account ${login} is erased, with ${countText(erased, "task")}.`, ...lines],
-    };
+    const done = `Account ${login} is erased, with ${countText(erased, "task")}.`;
+    return answer({ login, erased: true, tasks: erased, ...document }, done, ...lines);
   },
 });
 
-function isEnabled(login: string): CommandFailure {
-  return new CommandFailure(
-    `the account ${login} is enabled; disable it first: '${NAME} disable ${login}'`,
-  );
+function isEnabled(login: string): never {
+  fail(`the account ${login} is enabled; disable it first: '${NAME} disable ${login}'`);
 }
 
 const LIMITS = (["bytes", "openTasks", "requestsPerMinute", "tasksPerMinute"] as const).map(
@@ -204,8 +197,7 @@ const limit = defineAdminCommand({
       source: own[name] === null ? (config.sources.get(setting.key) ?? "default") : "account",
     }));
     const rows = shown.map((row) => ({ ...row, value: row.value === 0 ? "none" : row.value }));
-    const lines = tableLines(rows);
-    return { document: { login, limits: shown }, lines };
+    return answer({ login, limits: shown }, ...tableLines(rows));
   },
 });
 
@@ -287,7 +279,7 @@ function openNew(path: string, actsAs: string | null): number {
       codeOf(error) === "EEXIST"
         ? "is there already: name another file"
         : `cannot be made: ${messageOf(error)}${hint}`;
-    throw new CommandFailure(`${path} ${reason}`, { cause: error });
+    return fail(`${path} ${reason}`, error);
   }
 }
 
@@ -302,7 +294,7 @@ async function writeLines(lines: AsyncIterable<string>, to: NodeJS.WritableStrea
   } catch (error) {
     // Errors of writing have a code: a full disk, a closed pipe, a signal.
     if (codeOf(error) === undefined) throw error;
-    throw new CommandFailure(`the export was broken off: ${messageOf(error)}`, { cause: error });
+    fail(`the export was broken off: ${messageOf(error)}`, error);
   } finally {
     for (const signal of SIGNALS) process.off(signal, abort);
   }

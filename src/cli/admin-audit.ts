@@ -5,7 +5,7 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { INSTANT, instantSeenFrom } from "../domain/clock/time.ts";
 import { defineAdminCommand, LISTED, PAGE_ARGS, pageEnd } from "./admin-command.ts";
 import { flag } from "./arguments.ts";
-import { tableLines } from "./print.ts";
+import { listAnswer } from "./print.ts";
 
 const NAME = "postbackd admin audit";
 const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
@@ -27,8 +27,7 @@ export const auditCommand = defineAdminCommand({
     const order = { ...given, login, limit: limit ?? LISTED, examinedMax: AUDIT_MAX };
     const page = await readAudit(order, store);
     const entries = page.entries.map(entryDocument);
-    const next = page.next?.seq ?? null;
-    const { more, nextCursor } = pageEnd(next);
+    const { more: end, nextCursor } = pageEnd(page.next?.seq ?? null);
     const rows = entries.map(({ at, actor, action, subject, details }) => ({
       at,
       actor: actor.name === null ? actor.kind : `${actor.kind} ${actor.name}`,
@@ -37,10 +36,7 @@ export const auditCommand = defineAdminCommand({
       subject,
       details: details && detailsText(details),
     }));
-    return {
-      document: { entries, ...nextCursor },
-      lines: rows.length === 0 ? ["No entry."] : [...tableLines(rows), ...more],
-    };
+    return listAnswer({ entries, ...nextCursor }, rows, { none: "No entry.", end });
   },
 });
 

@@ -13,11 +13,11 @@ import {
   DELIVERY_STATES,
   type DeliveryFilter,
 } from "../domain/webhook/delivery.ts";
-import { type AccountState, type Store, StoreError, type TaskDeliveries } from "../store/store.ts";
+import type { AccountState, Store, TaskDeliveries } from "../store/store.ts";
 import { type ArgumentTable, type Given, flag, flags, word } from "./arguments.ts";
 import { type Command, type Definition, defineCommand } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, JSON_ARG, printAnswer } from "./print.ts";
+import { UsageError, fail } from "./failure.ts";
+import { type Answer, JSON_ARG, answer } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { withProgress } from "./terminal.ts";
 import { actAsOwner, byCommand } from "./user.ts";
@@ -61,7 +61,7 @@ export function defineAdminCommand<const Args extends ArgumentTable>(
       const step: AdminStep =
         "plan" in command ? command.plan(own, given) : (parts) => command.run(own, parts);
       const config = loadOfflineConfig(pick(given, settings));
-      printAnswer(given, await doWithStore(step, { config, mayCreate }));
+      return doWithStore(step, { config, mayCreate });
     },
   });
 }
@@ -97,17 +97,14 @@ export function pageEnd(next: number | null) {
 
 export const LOGIN_ARG = { login: word(LOGIN, "Login of the account") };
 
-/** For a login that is well-formed and unknown. */
-export function noAccount(login: string): CommandFailure {
-  return new CommandFailure(
-    `there is no account ${login}; 'postbackd admin account list' shows all`,
-  );
+/** Fails for a login that is well-formed and unknown. */
+export function noAccount(login: string): never {
+  fail(`there is no account ${login}; 'postbackd admin account list' shows all`);
 }
 
-/** Returns what was found by the login of an account. Throws if that is null. */
+/** Returns what was found by the login of an account. Fails if that is null. */
 export function ofAccount<Found>(login: string, found: Found | null): Found {
-  if (found === null) throw noAccount(login);
-  return found;
+  return found ?? noAccount(login);
 }
 
 /** Finds the account of this login, or fails. */
@@ -122,27 +119,22 @@ async function doWithStore(
   step: AdminStep,
   { config, mayCreate }: { readonly config: Config; readonly mayCreate: boolean },
 ): Promise<Answer> {
-  const { DatabaseError, databaseOf } = await import("../ops/database-of.ts");
+  const { databaseOf } = await import("../ops/database-of.ts");
+  const database = databaseOf(config);
+  const actsAs = actAsOwner(database, config);
+  const { store, isNew } = await database.openAdminStore({ mayCreate });
   try {
-    const database = databaseOf(config);
-    const actsAs = actAsOwner(database, config);
-    const { store, isNew } = await database.openAdminStore({ mayCreate });
-    try {
-      const context = { store, now: systemClock.now(), audit: byCommand, ids: new IdGenerator() };
-      const answer = await step({ ...context, config, actsAs });
-      if (!isNew) return answer;
-      // The operator may have meant another file, or misspelt its name: this shows it.
-      return {
-        ...answer,
-        document: { ...answer.document, database_created: config.database },
-        lines: [...answer.lines, "", `There was no database: made ${config.database}.`],
-      };
-    } finally {
-      await store.close();
-    }
-  } catch (error) {
-    const isExpected = error instanceof DatabaseError || error instanceof StoreError;
-    throw isExpected ? new CommandFailure(error.message, { cause: error }) : error;
+    const context = { store, now: systemClock.now(), audit: byCommand, ids: new IdGenerator() };
+    const done = await step({ ...context, config, actsAs });
+    if (!isNew) return done;
+    // The operator may have meant another file, or misspelt its name: this shows it.
+    return {
+      ...done,
+      document: { ...done.document, database_created: config.database },
+      lines: [...done.lines, "", `There was no database: made ${config.database}.`],
+    };
+  } finally {
+    await store.close();
   }
 }
 
@@ -176,14 +168,12 @@ export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
 
 /** Fails when a filter names an account that does not exist. */
 export async function checkAccount(store: Store, { login }: DeliveryFilter): Promise<void> {
-  if (login !== null && (await store.findSecrets(login)) === null) throw noAccount(login);
+  if (login !== null) ofAccount(login, await store.findSecrets(login));
 }
 
-/** For a task id that is unknown or malformed: the given text is not repeated, because it may be anything. */
-export function noTask(): CommandFailure {
-  return new CommandFailure(
-    "there is no task with this id; tasks are erased when they ended retention_days ago",
-  );
+/** Fails for a task id that is unknown or malformed. It does not repeat the given text, which may be anything. */
+export function noTask(): never {
+  fail("there is no task with this id; tasks are erased when they ended retention_days ago");
 }
 
 /** Finds a task and its deliveries, or fails. */
@@ -191,12 +181,8 @@ export async function taskNamed(
   id: string,
   store: Pick<Store, "findTaskDeliveries">,
 ): Promise<TaskDeliveries> {
-  const found = isId(id) ? await store.findTaskDeliveries(id) : null;
-  if (found === null) throw noTask();
-  return found;
+  return (isId(id) ? await store.findTaskDeliveries(id) : null) ?? noTask();
 }
-
-/** Helpers for commands that write in many small steps beside a daemon. */
 
 const PAUSE_MS_MIN = 5;
 
@@ -235,7 +221,7 @@ export async function giveRoomBack(store: Store, config: Config): Promise<Answer
   );
   const { databaseOf } = await import("../ops/database-of.ts");
   const isEmpty = databaseOf(config).clearWal();
-  return { document: { wal_emptied: isEmpty }, lines: isEmpty ? [] : [WAL_HOLDS] };
+  return answer({ wal_emptied: isEmpty }, ...(isEmpty ? [] : [WAL_HOLDS]));
 }
 
 const WAL_HOLDS =

@@ -42,13 +42,14 @@ import {
 } from "./admin-command.ts";
 import { TEXT, flag, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
+import { UsageError, fail } from "./failure.ts";
 import {
   type Answer,
   type Columns,
+  answer,
   cellText,
-  tableLines,
   factLines,
+  listAnswer,
   waitingText,
 } from "./print.ts";
 import { commandUser } from "./user.ts";
@@ -74,14 +75,9 @@ const list = defineAdminCommand({
       const records = deliveries.map(deliveryRecord);
       const rows = records.map(({ last_attempt: last, ...each }) => ({ ...each, ...last }));
       const next = found.length > query.limit ? (deliveries.at(-1)?.seq ?? null) : null;
-      const { more, nextCursor } = pageEnd(next);
-      return {
-        document: {
-          deliveries: records,
-          ...nextCursor,
-        },
-        lines: deliveries.length === 0 ? [NO_DELIVERY] : [...tableLines(rows, COLUMNS), ...more],
-      };
+      const { more: end, nextCursor } = pageEnd(next);
+      const texts = { none: NO_DELIVERY, columns: COLUMNS, end };
+      return listAnswer({ deliveries: records, ...nextCursor }, rows, texts);
     };
   },
 });
@@ -137,28 +133,17 @@ function deliveriesAnswer(
   const now = systemClock.now();
   const shown = wanted.map((delivery) => reportDelivery(delivery, found, { now, pauses }));
   const { task, login } = found;
-  return {
-    document: {
-      task_id: task.id,
-      login,
-      task_state: task.state,
-      explanation: none,
-      deliveries: shown.map((each) => reportDocument(each, task.id)),
-    },
-    lines:
-      none === null
-        ? shown.flatMap((each, i) => shownLines(each, found, i))
-        : [printable(`${none}.`)],
-  };
+  const deliveries = shown.map((each) => reportDocument(each, task.id));
+  const facts = { task_id: task.id, login, task_state: task.state, explanation: none };
+  const lines = shown.flatMap((each, i) => shownLines(each, found, i));
+  return answer({ ...facts, deliveries }, ...(none === null ? lines : [printable(`${none}.`)]));
 }
 
 function messageAnswer({ task }: TaskDeliveries, { wanted, none }: Wanted): Answer {
   const [delivery, other] = wanted;
-  if (delivery === undefined) throw new CommandFailure(printable(`no message: ${none}`));
+  if (delivery === undefined) return fail(printable(`no message: ${none}`));
   if (other !== undefined) {
-    throw new CommandFailure(
-      "the task has two webhooks; say which with --kind postback or --kind pingback",
-    );
+    fail("the task has two webhooks; say which with --kind postback or --kind pingback");
   }
   const { url, kind } = delivery;
   return { document: {}, lines: [], exact: signedMessage({ kind, url, task }) };
@@ -170,25 +155,21 @@ function shownLines(
   index: number,
 ): string[] {
   const { delivery, explanation, attempts, steps } = shown;
-  const gap = index === 0 ? [] : [""];
-  const title = `${delivery.kind} of task ${task.id}, account ${login}`;
+  const { kind, state } = delivery;
+  const mayResend = state === "given_up" || state === "refused";
+  const resend = `When it is fixed: postbackd admin delivery redeliver ${task.id} --kind ${kind}`;
   return [
-    ...gap,
+    ...(index === 0 ? [] : [""]),
     `${explanation}.`,
-    ...resendLines(delivery, task.id),
+    ...(mayResend ? [resend] : []),
     "",
-    title,
+    `${kind} of task ${task.id}, account ${login}`,
     ...steps.flatMap(({ step, url }) => [`url          ${step}`, `             ${url}`]),
     ...attempts.flatMap(({ attempt }) => ["", ...attemptLines(attempt)]),
     "",
     ...messageLines(shown),
     ...attempts.flatMap(headerLines),
   ].map(printable);
-}
-
-function resendLines({ kind, state }: Delivery, taskId: string): readonly string[] {
-  if (state !== "given_up" && state !== "refused") return [];
-  return [`When it is fixed: postbackd admin delivery redeliver ${taskId} --kind ${kind}`];
 }
 
 function attemptLines(attempt: Attempt): readonly string[] {
@@ -247,18 +228,15 @@ const pause = defineAdminCommand({
     const { outcome, waiting } = await pauseDeliveries(covered, by, parts);
     const what = scopeText({ login, host });
     if (outcome === "too many") {
-      const remedy = "resume some first, or pause a wider scope";
-      throw new CommandFailure(`there are ${PAUSES_MAX} pauses: ${remedy}`);
+      fail(`there are ${PAUSES_MAX} pauses: resume some first, or pause a wider scope`);
     }
     const isNew = outcome === "paused";
-    return {
-      document: { login, host, paused: isNew, waiting },
-      lines: [
-        isNew ? `Paused: ${what}.` : `Paused already: ${what}.`,
-        `${waitingText(waiting)} now.`,
-        `'${NAME} resume${flagsOf({ login, host })}' sends them.`,
-      ],
-    };
+    return answer(
+      { login, host, paused: isNew, waiting },
+      isNew ? `Paused: ${what}.` : `Paused already: ${what}.`,
+      `${waitingText(waiting)} now.`,
+      `'${NAME} resume${flagsOf({ login, host })}' sends them.`,
+    );
   },
 });
 
@@ -270,16 +248,14 @@ const resume = defineAdminCommand({
   async run({ host, account: login }, parts) {
     const what = scopeText({ login, host });
     const scope = await scopeOf({ host, login }, parts.store);
-    const resumed = await resumeDeliveries({ login, scope }, parts);
-    if (resumed === null) {
-      throw new CommandFailure(`no pause is of exactly ${what}; '${NAME} paused' lists all`);
-    }
-    const { left, waiting } = resumed;
-    const others = left.length === 0 ? [] : [`Still paused: ${left.map(scopeText).join(", ")}.`];
-    return {
-      document: { login, host, resumed: true, waiting, pauses_left: left.length },
-      lines: [`Resumed: ${what}. ${waitingText(waiting)} to be sent.`, ...others],
-    };
+    const { left, waiting } =
+      (await resumeDeliveries({ login, scope }, parts)) ??
+      fail(`no pause is of exactly ${what}; '${NAME} paused' lists all`);
+    return answer(
+      { login, host, resumed: true, waiting, pauses_left: left.length },
+      `Resumed: ${what}. ${waitingText(waiting)} to be sent.`,
+      ...(left.length === 0 ? [] : [`Still paused: ${left.map(scopeText).join(", ")}.`]),
+    );
   },
 });
 
@@ -289,10 +265,7 @@ const paused = defineAdminCommand({
   args: {},
   async run(_given, parts) {
     const pauses = await listPauses(parts, Infinity);
-    return {
-      document: { pauses },
-      lines: pauses.length === 0 ? ["Nothing is paused."] : tableLines(pauses, PAUSE_COLUMNS),
-    };
+    return listAnswer({ pauses }, pauses, { none: "Nothing is paused.", columns: PAUSE_COLUMNS });
   },
 });
 

@@ -17,8 +17,8 @@ import {
 } from "./admin-command.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure } from "./failure.ts";
-import { factLines, newSecretLines, tableLines, type Answer } from "./print.ts";
+import { fail } from "./failure.ts";
+import { type Answer, answer, factLines, newSecretLines, tableLines } from "./print.ts";
 
 const NAME = "postbackd admin key";
 const SECRET_NAME = "postbackd admin secret";
@@ -33,17 +33,13 @@ const create = defineAdminCommand({
   },
   async run({ login, label }, parts) {
     const key = await createKey({ login, label }, parts);
-    if (key === "no account") throw noAccount(login);
+    if (key === "no account") return noAccount(login);
     if (key === "limit reached") {
-      throw new CommandFailure(
-        `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be; ` +
-          `revoke one first, with '${NAME} revoke KEY_ID'`,
-      );
+      const most = `account ${login} has ${ACTIVE_KEYS_MAX} active keys, the most there can be`;
+      return fail(`${most}; revoke one first, with '${NAME} revoke KEY_ID'`);
     }
-    return {
-      document: { login, key },
-      lines: newSecretLines({ login, key: key.key, key_id: key.key_id }, "key"),
-    };
+    const lines = newSecretLines({ login, key: key.key, key_id: key.key_id }, "key");
+    return answer({ login, key }, ...lines);
   },
 });
 
@@ -53,7 +49,7 @@ const list = defineAdminCommand({
   args: LOGIN_ARG,
   async run({ login }, { store }) {
     const keys = ofAccount(login, await store.listKeys(login)).map(keyDocument);
-    return { document: { login, keys }, lines: tableLines(keys) };
+    return answer({ login, keys }, ...tableLines(keys));
   },
 });
 
@@ -62,15 +58,14 @@ const revoke = defineAdminCommand({
   example: `${NAME} revoke key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6`,
   args: { key_id: word(TEXT, "Id of the key, from 'key list'") },
   async run({ key_id: keyId }, parts) {
-    const found = await revokeKey({ keyId, accountId: null }, parts);
-    if (found === null) {
-      // The given text is not repeated: it may be the key itself, and messages end up in logs.
-      const isKey = keyId.startsWith(KEY_PREFIX);
-      const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
-      throw new CommandFailure(`${what}; '${NAME} list LOGIN' shows the ids`);
-    }
-    const key = keyDocument(found);
-    return { document: { key }, lines: [`Key ${keyId} is revoked since ${key.revoked_at}.`] };
+    // The given text is not repeated: it may be the key itself, and messages end up in logs.
+    const isKey = keyId.startsWith(KEY_PREFIX);
+    const what = isKey ? "this is a key, not the id of one" : "there is no key with this id";
+    const key = keyDocument(
+      (await revokeKey({ keyId, accountId: null }, parts)) ??
+        fail(`${what}; '${NAME} list LOGIN' shows the ids`),
+    );
+    return answer({ key }, `Key ${keyId} is revoked since ${key.revoked_at}.`);
   },
 });
 
@@ -97,15 +92,13 @@ const rotate = defineAdminCommand({
   async run({ login }, parts) {
     const finishing = `'${SECRET_NAME} finish ${login}'`;
     if ((await rotateSecret(login, parts)) === "already rotating") {
-      throw new CommandFailure(
+      fail(
         `the secret of ${login} is rotating already; finish that rotation first, with ${finishing}`,
       );
     }
-    return secretsAnswer(login, parts, [
-      "",
-      "Give the next secret to every receiver now; a receiver may accept both signatures.",
-      `Then run ${finishing}.`,
-    ]);
+    const give =
+      "Give the next secret to every receiver now; a receiver may accept both signatures.";
+    return secretsAnswer(login, parts, "", give, `Then run ${finishing}.`);
   },
 });
 
@@ -116,11 +109,11 @@ const finish = defineAdminCommand({
   args: LOGIN_ARG,
   async run({ login }, parts) {
     if ((await finishRotation(login, parts)) === "not rotating") {
-      throw new CommandFailure(
+      fail(
         `the secret of ${login} is not rotating; begin a rotation with '${SECRET_NAME} rotate ${login}'`,
       );
     }
-    return secretsAnswer(login, parts, ["", "Webhooks are signed with this secret only."]);
+    return secretsAnswer(login, parts, "", "Webhooks are signed with this secret only.");
   },
 });
 
@@ -134,9 +127,9 @@ export const secretCommand = defineCommand({
 async function secretsAnswer(
   login: string,
   { store, audit }: AdminParts,
-  more: readonly string[] = [],
+  ...more: readonly string[]
 ): Promise<Answer> {
   const document = secretsDocument(login, ofAccount(login, await store.findSecrets(login)));
   await store.noteAudit(audit("secret.shown", login));
-  return { document, lines: [...factLines(document), ...more] };
+  return answer(document, ...factLines(document), ...more);
 }

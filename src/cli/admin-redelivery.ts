@@ -34,8 +34,8 @@ import {
   taskNamed,
 } from "./admin-command.ts";
 import { type Given, TEXT, flag, optionalWord, toggle, word } from "./arguments.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, cellText, printError, tableLines } from "./print.ts";
+import { UsageError, fail } from "./failure.ts";
+import { type Answer, answer, cellText, listAnswer, printError, tableLines } from "./print.ts";
 import { withProgress } from "./terminal.ts";
 
 const NAME = "postbackd admin delivery";
@@ -74,14 +74,13 @@ export const redeliverCommand = defineAdminCommand({
       const count = found === null ? ended : withScheduled(ended, found, meant);
       const { deliveries, hosts } = count;
       const none = { order: null, deliveries, hosts, per_second: perSecond };
-      if (isDry) return { document: none, lines: dryRunLines(count, perSecond) };
+      if (isDry) return answer(none, ...dryRunLines(count, perSecond));
       if (deliveries > 0) {
         const placed = await placeOrder({ filter: meant, perSecond }, deliveries, parts);
         return mustWait ? endedAnswer(placed, count, parts) : placedAnswer(placed, count);
       }
-      if (found !== null) throw nothingOf(found, { kind: meant.kind, now });
-      const lines = ["No delivery that has ended passes the filter; nothing is sent again."];
-      return { document: none, lines };
+      if (found !== null) nothingOf(found, { kind: meant.kind, now });
+      return answer(none, "No delivery that has ended passes the filter; nothing is sent again.");
     };
   },
 });
@@ -96,13 +95,9 @@ export const ordersCommand = defineAdminCommand({
     const orders = found.slice(0, ORDERS_LISTED_MAX);
     const hasMore = found.length > orders.length;
     const rows = orders.map((each) => ({ ...orderRecord(each), filter: filterText(each.filter) }));
-    const end = hasMore
-      ? ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`]
-      : [];
-    return {
-      document: { orders: orders.map(orderRecord), has_more: hasMore },
-      lines: orders.length === 0 ? [NO_ORDER] : [...tableLines(rows), ...end],
-    };
+    const more = ["", `There are more; only the newest ${ORDERS_LISTED_MAX} are shown.`];
+    const document = { orders: orders.map(orderRecord), has_more: hasMore };
+    return listAnswer(document, rows, { none: NO_ORDER, end: hasMore ? more : [] });
   },
 });
 
@@ -112,21 +107,13 @@ export const cancelCommand = defineAdminCommand({
   notes: "Deliveries that it has begun go on.",
   args: { order_id: word(TEXT, "Id of the order, from 'delivery orders'") },
   async run({ order_id: id }, { store, now }) {
-    const order = isId(id) ? await store.cancelRedeliveryOrder({ id, login: null, now }) : null;
-    if (order === null) {
-      throw new CommandFailure(`there is no order with this id; '${NAME} orders' shows all`);
-    }
-    const { redelivered } = order;
-    if (!order.isCancelled) {
-      const ended = cellText(timeOrNull(order.endedAt));
-      throw new CommandFailure(
-        `order ${id} was done at ${ended}, with ${deliveriesText(redelivered)} sent again`,
-      );
-    }
-    return {
-      document: { order: orderRecord(order) },
-      lines: [`Order ${id} is cancelled, with ${deliveriesText(redelivered)} sent again before.`],
-    };
+    const order =
+      (isId(id) ? await store.cancelRedeliveryOrder({ id, login: null, now }) : null) ??
+      fail(`there is no order with this id; '${NAME} orders' shows all`);
+    const sent = `${deliveriesText(order.redelivered)} sent again`;
+    const ended = cellText(timeOrNull(order.endedAt));
+    if (!order.isCancelled) fail(`order ${id} was done at ${ended}, with ${sent}`);
+    return answer({ order: orderRecord(order) }, `Order ${id} is cancelled, with ${sent} before.`);
   },
 });
 
@@ -162,30 +149,26 @@ async function endedAnswer(
   const order = await waitForOrder(placed, count, parts);
   const { id, redelivered, perSecond } = order;
   const { deliveries, hosts } = count;
-  const told = `${id} is ${stateOf(order)}, with ${deliveriesText(redelivered)} sent again`;
-  if (order.isCancelled) throw new CommandFailure(`order ${told}`);
-  return {
-    document: { order: orderRecord(order), deliveries, hosts, per_second: perSecond },
-    lines: [`Order ${told}.`],
-  };
+  const state = `${id} is ${stateOf(order)}, with ${deliveriesText(redelivered)} sent again`;
+  if (order.isCancelled) fail(`order ${state}`);
+  const document = { order: orderRecord(order), deliveries, hosts, per_second: perSecond };
+  return answer(document, `Order ${state}.`);
 }
 
 function placedAnswer(order: RedeliveryOrder, { deliveries, hosts }: DeliveryCount): Answer {
   const { id, perSecond } = order;
-  return {
-    document: { order: orderRecord(order), deliveries, hosts, per_second: perSecond },
-    lines: [
-      `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
-      "A running daemon begins within a second, otherwise at its next start.",
-      `'${NAME} orders' shows how far it is, '${NAME} cancel ${id}' ends it.`,
-    ],
-  };
+  return answer(
+    { order: orderRecord(order), deliveries, hosts, per_second: perSecond },
+    `Order ${id}: ${deliveriesText(deliveries)} to send again${rateText(deliveries, perSecond)}.`,
+    "A running daemon begins within a second, otherwise at its next start.",
+    `'${NAME} orders' shows how far it is, '${NAME} cancel ${id}' ends it.`,
+  );
 }
 
 function nothingOf(
   { task, deliveries }: TaskDeliveries,
   { kind, now }: { readonly kind: DeliveryKind | null; readonly now: number },
-): CommandFailure {
+): never {
   const meant = deliveries.filter((each) => kind === null || each.kind === kind);
   const reader = COMMAND_LINE_READER;
   const explanations = meant.map(
@@ -193,7 +176,7 @@ function nothingOf(
   );
   const why =
     explanations.length === 0 ? explainNoDelivery(task, { kind, reader }) : explanations.join("; ");
-  return new CommandFailure(printable(`nothing that has ended is to be sent again: ${why}`));
+  fail(printable(`nothing that has ended is to be sent again: ${why}`));
 }
 
 function deliveriesText(count: number): string {
@@ -234,8 +217,9 @@ export async function waitForOrder(
   return withProgress(async (tell) => {
     let done = -1;
     for (;;) {
-      const now = await store.findRedeliveryOrder(order.id);
-      if (now === null) throw new CommandFailure(`order ${order.id} has been erased meanwhile`);
+      const now =
+        (await store.findRedeliveryOrder(order.id)) ??
+        fail(`order ${order.id} has been erased meanwhile`);
       const { redelivered } = now;
       if (redelivered !== done)
         tell({ part: "webhooks begun", done: redelivered, of: count.deliveries });

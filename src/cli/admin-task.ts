@@ -19,8 +19,8 @@ import {
 } from "./admin-command.ts";
 import { type Given, TEXT, flag, flags, optionalWord, textOf, toggle, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
-import { countText, factLines, tableLines } from "./print.ts";
+import { UsageError, fail } from "./failure.ts";
+import { answer, countText, factLines, listAnswer } from "./print.ts";
 import { YES_ARG, confirm } from "./terminal.ts";
 import { byCommand } from "./user.ts";
 
@@ -42,16 +42,12 @@ const list = defineAdminCommand({
     const { tasks, hasMore } = await findTasks(store, { search, limit: limit ?? LISTED });
     const records = tasks.map(taskRecord);
     const rows = records.map(({ deliveries, ...task }) => {
-      return {
-        ...task,
-        webhooks: deliveries.map((each) => `${each.kind} ${each.state}`).join(", "),
-      };
+      const webhooks = deliveries.map((each) => `${each.kind} ${each.state}`).join(", ");
+      return { ...task, webhooks };
     });
-    const more = hasMore ? ["", "There may be more: --limit takes up to 1000."] : [];
-    return {
-      document: { tasks: records, has_more: hasMore },
-      lines: tasks.length === 0 ? ["No task passes."] : [...tableLines(rows), ...more],
-    };
+    const end = hasMore ? ["", "There may be more: --limit takes up to 1000."] : [];
+    const document = { tasks: records, has_more: hasMore };
+    return listAnswer(document, rows, { none: "No task passes.", end });
   },
 });
 
@@ -62,14 +58,12 @@ const show = defineAdminCommand({
     "It shows no input, no result, and no path of a URL; 'admin delivery show' shows all of its webhooks.",
   args: { task_id: word(TEXT, "Id of the task") },
   async run({ task_id: id }, { store }) {
-    const found = isId(id) ? await store.findTimeline({ scope: null, id }) : null;
-    if (found === null) throw noTask();
-    const task = await taskDocument(found, store);
+    const task = await taskDocument(await timelineOf(id, store), store);
     const { deliveries, ran_ms: ranMs, ...facts } = task;
     const explained = deliveries.map(({ kind, explanation }) => [kind, explanation] as const);
     const ran = ranMs === null ? {} : { "ran for": durationText(ranMs) };
     const lines = factLines({ ...facts, ...ran, ...Object.fromEntries(explained) });
-    return { document: { task }, lines };
+    return answer({ task }, ...lines);
   },
 });
 
@@ -118,20 +112,13 @@ const erase = defineAdminCommand({
     const found = await timelineOf(id, store);
     const audit = byCommand("task.erased", id, { account: found.login });
     const outcome = await store.eraseTask({ id, hasWebhooks, audit });
-    if (outcome === "unknown") throw noTask();
-    if (outcome === "running") {
-      throw new CommandFailure(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
-    }
+    if (outcome === "unknown") noTask();
+    if (outcome === "running") fail(`the task runs; cancel it first: '${NAME} cancel ${id}'`);
     if (outcome === "to be sent") {
-      throw new CommandFailure(
-        "a webhook of the task is still to be sent; --with-webhooks erases it nevertheless",
-      );
+      fail("a webhook of the task is still to be sent; --with-webhooks erases it nevertheless");
     }
     const { document, lines } = await giveRoomBack(store, config);
-    return {
-      document: { task_id: id, erased: true, ...document },
-      lines: [`Task ${id} is erased.`, ...lines],
-    };
+    return answer({ task_id: id, erased: true, ...document }, `Task ${id} is erased.`, ...lines);
   },
 });
 
@@ -162,9 +149,7 @@ async function erasedText(id: string, store: Store): Promise<string> {
 }
 
 async function timelineOf(id: string, store: Store): Promise<TaskTimeline> {
-  const found = isId(id) ? await store.findTimeline({ scope: null, id }) : null;
-  if (found === null) throw noTask();
-  return found;
+  return (isId(id) ? await store.findTimeline({ scope: null, id }) : null) ?? noTask();
 }
 
 function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_ARG>): AdminStep {
@@ -184,14 +169,13 @@ function cancelMany(given: Given<typeof BULK_ARGS>, { yes }: Given<typeof YES_AR
       (await walkOpen({ store, filter, bySteps, end: async () => null })).total;
     if (isDry) {
       const total = await count();
-      const lines = [`Would be cancelled: ${openText(total)}. Nothing was done.`];
-      return { document: { login, dry_run: true, ...total }, lines };
+      const line = `Would be cancelled: ${openText(total)}. Nothing was done.`;
+      return answer({ login, dry_run: true, ...total }, line);
     }
     await confirm({ yes }, async () => `this cancels for good: ${openText(await count())}.`);
     const end = () => endNow(store, config);
     const { total } = await walkOpen({ store, filter, bySteps, end });
-    const lines = [`Cancelled: ${openText(total)}.`];
-    return { document: { login, dry_run: false, ...total }, lines };
+    return answer({ login, dry_run: false, ...total }, `Cancelled: ${openText(total)}.`);
   };
 }
 
@@ -200,14 +184,10 @@ function cancelOne(id: string): AdminStep {
     const { login } = await taskNamed(id, store);
     const { accountId } = await accountNamed(login, store);
     const outcome = await store.cancelTask({ accountId, id, ...(await endNow(store, config)) });
-    if (outcome === "unknown") throw noTask();
-    if (outcome === "finished") {
-      throw new CommandFailure("the task has ended already; 'admin task erase' erases it");
-    }
+    if (outcome === "unknown") noTask();
+    if (outcome === "finished") fail("the task has ended already; 'admin task erase' erases it");
     const isNew = outcome === "cancelled";
-    return {
-      document: { task_id: id, login, cancelled: isNew },
-      lines: [isNew ? `Task ${id} is cancelled.` : `Task ${id} was cancelled before.`],
-    };
+    const line = isNew ? `Task ${id} is cancelled.` : `Task ${id} was cancelled before.`;
+    return answer({ task_id: id, login, cancelled: isNew }, line);
   };
 }

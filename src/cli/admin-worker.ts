@@ -7,8 +7,8 @@ import type { NodeSummary } from "../store/store.ts";
 import { defineAdminCommand } from "./admin-command.ts";
 import { flags, required, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure } from "./failure.ts";
-import { type Answer, newSecretLines, printError, tableLines } from "./print.ts";
+import { fail } from "./failure.ts";
+import { type Answer, answer, listAnswer, newSecretLines, printError } from "./print.ts";
 
 const NAME = "postbackd admin worker";
 
@@ -29,18 +29,13 @@ const create = defineAdminCommand({
   mayCreate: true,
   async run({ name, type }, { config, ...context }) {
     const types = [...new Set(type)];
-    const worker = await createWorker({ name, types }, context);
-    if (worker === null) {
-      const revoking = `revoke it first with '${NAME} revoke ${name}'`;
-      throw new CommandFailure(
-        `there is a worker ${name} already; choose another name, or ${revoking}`,
-      );
-    }
+    const remedy = `choose another name, or revoke it first with '${NAME} revoke ${name}'`;
+    const worker =
+      (await createWorker({ name, types }, context)) ??
+      fail(`there is a worker ${name} already; ${remedy}`);
     warnOfTypes(types, config);
-    return {
-      document: { worker },
-      lines: newSecretLines({ worker: name, token: worker.token, types }, "token"),
-    };
+    const lines = newSecretLines({ worker: name, token: worker.token, types }, "token");
+    return answer({ worker }, ...lines);
   },
 });
 
@@ -50,11 +45,8 @@ const list = defineAdminCommand({
   args: {},
   async run(_given, { store }) {
     const workers = (await store.listWorkers()).map(workerDocument);
-    const hint = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
-    return {
-      document: { workers: workers.map(withPrefix) },
-      lines: workers.length === 0 ? [hint] : tableLines(workers),
-    };
+    const none = `There is no worker yet; make one with '${NAME} create NAME --type TYPE'.`;
+    return listAnswer({ workers: workers.map(withPrefix) }, workers, { none });
   },
 });
 
@@ -64,15 +56,12 @@ const revoke = defineAdminCommand({
   notes: "Its tasks return to the queue when their leases expire. A new worker may have the name.",
   args: NAME_ARG,
   async run({ name }, parts) {
-    const found = await revokeWorker(name, parts);
-    if (found === null) {
-      throw new CommandFailure(`there is no worker with this name; '${NAME} list' shows all`);
-    }
-    const worker = workerDocument(found);
-    return {
-      document: { worker: withPrefix(worker) },
-      lines: [`Worker ${name} is revoked since ${worker.revoked_at}.`],
-    };
+    const worker = workerDocument(
+      (await revokeWorker(name, parts)) ??
+        fail(`there is no worker with this name; '${NAME} list' shows all`),
+    );
+    const line = `Worker ${name} is revoked since ${worker.revoked_at}.`;
+    return answer({ worker: withPrefix(worker) }, line);
   },
 });
 
@@ -107,7 +96,7 @@ const listNodes = defineAdminCommand({
   args: {},
   async run(_given, { store, config }) {
     if (config.server === null) {
-      throw new CommandFailure(
+      fail(
         `${config.database} is a file, which one daemon serves alone: 'postbackd health' checks it`,
       );
     }
@@ -130,6 +119,6 @@ export function nodesAnswer(found: readonly NodeSummary[]): Answer {
     sending: node.sending,
     roles: node.roles,
   }));
-  const none = ["No daemon has served this database within the last day."];
-  return { document: { nodes }, lines: nodes.length === 0 ? none : tableLines(rows) };
+  const none = "No daemon has served this database within the last day.";
+  return listAnswer({ nodes }, rows, { none });
 }

@@ -15,8 +15,8 @@ import type {
 } from "../ops/backup.ts";
 import { flag, PATH, toggle, word, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, EXIT, faultText, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer, countText, waitingText } from "./print.ts";
+import { EXIT, faultText, UsageError, fail } from "./failure.ts";
+import { type Answer, JSON_ARG, answer, countText, waitingText } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, ask, canAsk, confirm, withProgress } from "./terminal.ts";
 import { actAsOwner, commandUser, isAllowed } from "./user.ts";
@@ -49,7 +49,7 @@ const create = defineCommand({
     if (actsAs !== null && isFolder && !isAllowed("write", folder)) {
       const what = `${actsAs} makes the copy, not root, and may not write to ${folder}`;
       const instead = join(dirname(config.database), basename(file));
-      throw new CommandFailure(`${what}: name a file in a folder of theirs, such as ${instead}`);
+      fail(`${what}: name a file in a folder of theirs, such as ${instead}`);
     }
     const document = await orFail((tell) => {
       const run = database.startBackup(order, tell);
@@ -58,10 +58,8 @@ const create = defineCommand({
       return run.ended;
     });
     const { sha256 } = document;
-    printAnswer(given, {
-      document: { file, ...factsDocument(document), sha256 },
-      lines: [`Made ${file}: ${factsText(document)}.`, `SHA-256 ${sha256}`],
-    });
+    const shown = { file, ...factsDocument(document), sha256 };
+    return answer(shown, `Made ${file}: ${factsText(document)}.`, `SHA-256 ${sha256}`);
   },
 });
 
@@ -77,8 +75,7 @@ const check = defineCommand({
     const { giveWay, judgeCopy } = await import("../ops/backup.ts");
     giveWay();
     const verdict = await withProgress((tell) => judgeCopy(file, tell));
-    printAnswer(given, verdictAnswer(file, verdict));
-    return verdict.kind === "whole" ? EXIT.done : EXIT.failed;
+    return verdictAnswer(file, verdict);
   },
 });
 
@@ -118,7 +115,7 @@ const restore = defineCommand({
       const folder = dirname(config.database);
       const what = `${actsAs} reads the copy, not root, and may not read ${copy}`;
       const remedy = `install -m 0600 -o ${process.geteuid?.()} ${copy}* ${folder}`;
-      throw new CommandFailure(`${what}; give it to them with its .json, and name that: ${remedy}`);
+      fail(`${what}; give it to them with its .json, and name that: ${remedy}`);
     }
     const restored = await orFail((tell) =>
       database.restore({
@@ -137,7 +134,7 @@ const restore = defineCommand({
         user: commandUser(),
       }),
     );
-    printAnswer(given, restoredAnswer(config.database, restored));
+    return restoredAnswer(config.database, restored);
   },
 });
 
@@ -151,7 +148,7 @@ function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Va
   return withProgress(step).catch((error: unknown) => {
     // An error of the system or of SQLite names no remedy.
     const text = codeOf(error) === null ? messageOf(error) : faultText(error, process.env);
-    throw new CommandFailure(text, { cause: error });
+    return fail(text, error);
   });
 }
 
@@ -175,7 +172,8 @@ async function confirmReplacement(
 function verdictAnswer(file: string, verdict: CopyVerdict): Answer {
   if (verdict.kind === "refused") {
     const { reason } = verdict;
-    return { document: { file, is_whole: false, reason }, lines: [`Not whole: ${reason}.`] };
+    const document = { file, is_whole: false, reason };
+    return { ...answer(document, `Not whole: ${reason}.`), exit: EXIT.failed };
   }
   const { copy } = verdict;
   const { document, sha256 } = copy;
@@ -184,10 +182,8 @@ function verdictAnswer(file: string, verdict: CopyVerdict): Answer {
     document === null
       ? `There is no ${file}.json to compare it with.`
       : `Made ${timeText(document.createdAt)} by postbackd ${document.program}, and the same since.`;
-  return {
-    document: { file, is_whole: true, ...factsDocument(copy), sha256, created_at },
-    lines: [`${file} is whole: ${factsText(copy)}.`, compared, `SHA-256 ${sha256}`],
-  };
+  const shown = { file, is_whole: true, ...factsDocument(copy), sha256, created_at };
+  return answer(shown, `${file} is whole: ${factsText(copy)}.`, compared, `SHA-256 ${sha256}`);
 }
 
 function restoredAnswer(database: string, restored: Restored): Answer {
@@ -196,14 +192,12 @@ function restoredAnswer(database: string, restored: Restored): Answer {
     deliveries === "pause"
       ? "None goes out until 'postbackd admin delivery resume'."
       : "They go out at the next start.";
-  return {
-    document: { database, deliveries, set_aside: setAside, ...factsDocument(facts) },
-    lines: [
-      `Restored ${database}: ${factsText(facts)}.`,
-      ...(setAside === null ? [] : [`What was there before is ${setAside}.`]),
-      `${waitingText(facts.openDeliveries)}. ${next}`,
-    ],
-  };
+  return answer(
+    { database, deliveries, set_aside: setAside, ...factsDocument(facts) },
+    `Restored ${database}: ${factsText(facts)}.`,
+    ...(setAside === null ? [] : [`What was there before is ${setAside}.`]),
+    `${waitingText(facts.openDeliveries)}. ${next}`,
+  );
 }
 
 function factsDocument(facts: CopyFacts): Readonly<Record<string, number>> {

@@ -6,6 +6,7 @@ import { quote } from "../domain/rule.ts";
 import { nearestName } from "../domain/text.ts";
 import type { Argument, ArgumentTable, Given } from "./arguments.ts";
 import { meantCommand, UsageError } from "./failure.ts";
+import { type Answer, printAnswer } from "./print.ts";
 
 /** A command of the program, or a group of commands, as citty runs it. */
 export interface Command extends CommandDef {
@@ -31,9 +32,9 @@ export interface Definition<Args extends ArgumentTable> extends CommandTexts {
   readonly subCommands?: Command["subCommands"];
   /** Returns the message for a flag that the command does not have. */
   readonly unknownFlag?: typeof nearestFlag;
-  /** Returns an exit code if the result is a no. */
+  /** Returns the answer to print, if the command has one. */
   // A method, not a property: TypeScript compares its parameter loosely, so each command fits the one type.
-  run?(given: Given<Args>): Promise<number | void> | number | void;
+  run?(given: Given<Args>): Promise<Answer | void> | Answer | void;
 }
 
 /**
@@ -48,9 +49,12 @@ export function defineCommand<const Args extends ArgumentTable>(of: Definition<A
       if (run === undefined) requireCommand(word, own);
     },
     async run({ rawArgs }) {
-      const code = await run?.(readArguments(rawArgs, args, unknownFlag));
+      const given: Given<ArgumentTable> = readArguments(rawArgs, args, unknownFlag);
+      const answer = await run?.(given as Given<Args>);
+      if (answer === undefined) return;
+      printAnswer(answer, given["json"] === true);
       // citty drops what the run of a sub-command returns.
-      if (typeof code === "number" && code !== 0) process.exitCode = code;
+      if (answer.exit !== undefined) process.exitCode = answer.exit;
     },
   });
   return { ...behaviour, ...own };

@@ -13,11 +13,11 @@ import { systemClock } from "../domain/clock/clock.ts";
 import { codeOf, messageOf } from "../domain/error.ts";
 import { TEXT, optionalWord } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
+import { ConfigurationError, EXIT, UsageError, fail } from "./failure.ts";
 import {
   type Columns,
   JSON_ARG,
-  printAnswer,
+  answer,
   printError,
   shortText,
   tableLines,
@@ -63,8 +63,7 @@ const check = defineCommand({
       "The configuration is in order.",
       ...warnings,
     ];
-    printAnswer(given, { document, lines });
-    return isValid ? EXIT.done : EXIT.configuration;
+    return { document, lines, exit: isValid ? EXIT.done : EXIT.configuration };
   },
 });
 
@@ -78,8 +77,7 @@ const print = defineCommand({
   args: { ...settingArgs(), ...JSON_ARG },
   run(given) {
     const config = configOf(judgeCommandConfig(given));
-    const lines = tableLines(shownRows(config), COLUMNS);
-    printAnswer(given, { document: shownConfig(config), lines });
+    return answer(shownConfig(config), ...tableLines(shownRows(config), COLUMNS));
   },
 });
 
@@ -107,10 +105,8 @@ const init = defineCommand({
     if (file === "") throw new UsageError("FILE is empty; leave it out or name a file");
     const path = resolve(file);
     writeNew(path);
-    printAnswer(given, {
-      document: { file: path },
-      lines: [`Made ${path}.`, `See what it changes with: postbackd config print --config ${file}`],
-    });
+    const next = `See what it changes with: postbackd config print --config ${file}`;
+    return answer({ file: path }, `Made ${path}.`, next);
   },
 });
 
@@ -129,6 +125,6 @@ function writeNew(path: string): void {
       codeOf(error) === "EEXIST"
         ? "exists already and is left as it is; name another file"
         : `cannot be written: ${messageOf(error)}`;
-    throw new CommandFailure(`${path} ${fault}`, { cause: error });
+    fail(`${path} ${fault}`, error);
   }
 }

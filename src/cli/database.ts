@@ -5,8 +5,8 @@ import type { Migrated } from "../ops/database.ts";
 import type { MoveReport } from "../store/move/sides.ts";
 import { TEXT, flag } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, UsageError } from "./failure.ts";
-import { type Answer, JSON_ARG, printAnswer, countText } from "./print.ts";
+import { UsageError, fail } from "./failure.ts";
+import { type Answer, JSON_ARG, answer, countText } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 import { YES_ARG, confirm, withProgress } from "./terminal.ts";
 
@@ -20,16 +20,10 @@ const migrate = defineCommand({
   args: { ...settingArgs(["db", "config"]), ...JSON_ARG },
   async run(given) {
     const config = loadOfflineConfig(given);
-    const { DatabaseError, databaseOf } = await import("../ops/database-of.ts");
-    try {
-      const { database } = config;
-      const { from, to } = await databaseOf(config).migrate();
-      const lines = [changeText(database, { from, to })];
-      printAnswer(given, { document: { database, from, to }, lines });
-    } catch (error) {
-      if (!(error instanceof DatabaseError)) throw error;
-      throw new CommandFailure(error.message, { cause: error });
-    }
+    const { databaseOf } = await import("../ops/database-of.ts");
+    const { database } = config;
+    const { from, to } = await databaseOf(config).migrate();
+    return answer({ database, from, to }, changeText(database, { from, to }));
   },
 });
 
@@ -67,10 +61,9 @@ export const moveCommand = defineCommand({
     const { moveDatabase } = await import("../store/move/move.ts");
     try {
       const sides = { from: valueOf(from), to: valueOf(to) };
-      const report = await withProgress((tell) => moveDatabase({ ...sides, tell }));
-      printAnswer(given, toAnswer(report));
+      return toAnswer(await withProgress((tell) => moveDatabase({ ...sides, tell })));
     } catch (error) {
-      throw new CommandFailure(messageOf(error), { cause: error });
+      fail(messageOf(error), error);
     }
   },
 });
@@ -88,5 +81,5 @@ function toAnswer({ from, to, rows, tasks, wasComplete }: MoveReport): Answer {
   const done = wasComplete
     ? `Everything was in ${to} already: ${countText(tasks, "task")}.`
     : `Moved ${countText(tasks, "task")}, ${rows.toLocaleString("en")} rows in all, to ${to}, and compared them.`;
-  return { document, lines: [done, `${from} starts no more: start postbackd with --db ${to}`] };
+  return answer(document, done, `${from} starts no more: start postbackd with --db ${to}`);
 }

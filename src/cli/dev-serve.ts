@@ -12,7 +12,7 @@ import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox.ts";
 import { createLogger } from "../log.ts";
 import { dashboardUrl } from "../ops/health.ts";
-import { CommandFailure, EXIT } from "./failure.ts";
+import { EXIT, fail } from "./failure.ts";
 import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";
 
@@ -72,7 +72,7 @@ async function announce(
   const maker = new AccountMaker({ store, clock });
   const made = await maker.make({ login: STANDARD_DEV_LOGIN, ...account });
   if (made === null) {
-    throw new CommandFailure(
+    return fail(
       `the account ${STANDARD_DEV_LOGIN} in ${config.database} cannot have this key, or has too many: leave out --key, or take another file`,
     );
   }
@@ -106,7 +106,7 @@ async function workerToken(
   if (own.length === 0) return null;
   const token = await maker.makeWorker(own.map(({ name }) => name));
   if (token !== null) return token;
-  throw new CommandFailure(
+  return fail(
     `${database} has the worker of an earlier run with this seed: take another seed, or leave out --db`,
   );
 }

@@ -2,7 +2,7 @@ import { aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import type { Finding, Verdict } from "../ops/doctor.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
-import { JSON_ARG, printAnswer } from "./print.ts";
+import { JSON_ARG } from "./print.ts";
 import { judgeCommandConfig, settingArgs } from "./settings.ts";
 import { terminalLayout, wrapped } from "./terminal.ts";
 
@@ -28,11 +28,11 @@ export const doctorCommand = defineCommand({
       }),
     );
     const isSound = findings.every(({ verdict: each }) => each !== "failed");
-    printAnswer(given, {
+    return {
       document: { ok: isSound, findings },
       lines: [...findings.flatMap(findingLines), "", summaryOf(findings)],
-    });
-    return isSound ? EXIT.done : EXIT.failed;
+      exit: isSound ? EXIT.done : EXIT.failed,
+    };
   },
 });
 

@@ -7,7 +7,7 @@ import type { UrlExplanation } from "../ops/url.ts";
 import { flag, TEXT, word } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer, factLines, tableLines } from "./print.ts";
+import { JSON_ARG, type Answer, factLines, tableLines } from "./print.ts";
 import { loadOfflineConfig, settingArgs } from "./settings.ts";
 
 export const explainUrlCommand = defineCommand({
@@ -33,8 +33,8 @@ export const explainUrlCommand = defineCommand({
       clock: systemClock,
       log: createLogger(config.log),
     });
-    printAnswer(given, toAnswer(explanation, question.values));
-    return explanation.outcome.kind === "allowed" ? EXIT.done : EXIT.failed;
+    const exit = explanation.outcome.kind === "allowed" ? EXIT.done : EXIT.failed;
+    return { ...toAnswer(explanation, question.values), exit };
   },
 });
 

@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 
-import { messageOf, remedyOf } from "../domain/error.ts";
+import { isError, messageOf, remedyOf } from "../domain/error.ts";
 import { closeName } from "../domain/text.ts";
 
 /**
@@ -9,6 +9,11 @@ import { closeName } from "../domain/text.ts";
  */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure" as const;
+}
+
+/** Ends a command that was understood and cannot be done. */
+export function fail(message: string, cause?: unknown): never {
+  throw new CommandFailure(message, cause === undefined ? {} : { cause });
 }
 
 /** The program does not know this command line. The message tells what would be right. */
@@ -53,12 +58,14 @@ export function failureOf(error: unknown, name: string): Failure {
     } as const;
     return { exit: EXIT.usage, document, lines: [`${document.message}\n${document.remedy}`] };
   }
-  if (error instanceof ConfigurationError) {
-    const document = { code: "configuration", message: error.message, remedy: null } as const;
-    return { exit: EXIT.configuration, document, lines: error.lines };
+  if (error instanceof ConfigurationError || nameOf(error) === "TlsFileError") {
+    const message = messageOf(error);
+    const document = { code: "configuration", message, remedy: null } as const;
+    const lines = error instanceof ConfigurationError ? error.lines : [message];
+    return { exit: EXIT.configuration, document, lines };
   }
-  const isExpected = error instanceof CommandFailure;
-  const text = isExpected ? error.message : faultText(error, {});
+  const isExpected = isExpectedFailure(error);
+  const text = isExpected ? messageOf(error) : faultText(error, {});
   const [message = "", ...rest] = text.split("; ");
   const remedy = rest.length === 0 ? null : rest.join("; ");
   return {
@@ -66,6 +73,21 @@ export function failureOf(error: unknown, name: string): Failure {
     document: { code: isExpected ? "failed" : "internal", message, remedy },
     lines: [isExpected ? text : faultText(error, process.env)],
   };
+}
+
+/** Errors of other rooms with a message for a user. By name, because a command loads their modules when it runs. */
+const EXPECTED: ReadonlySet<string> = new Set([
+  ...["CommandFailure", "DaemonRefusal", "DatabaseError", "InstanceLockError", "ListenError"],
+  ...["ServiceError", "StoreError", "TlsFileError"],
+]);
+
+/** True for an error whose message tells a user what is wrong; any other is a fault of the program or the machine. */
+export function isExpectedFailure(error: unknown): boolean {
+  return EXPECTED.has(nameOf(error));
+}
+
+function nameOf(error: unknown): string {
+  return isError(error) ? error.name : "";
 }
 
 /**

@@ -1,10 +1,9 @@
 import { aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import { DURATION, quote } from "../domain/rule.ts";
-import type { Health } from "../ops/health.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { EXIT, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { JSON_ARG } from "./print.ts";
 import { configOf, judgeServingConfig, loadOfflineConfig, settingArgs } from "./settings.ts";
 
 const TIMEOUT_MS = 30_000;
@@ -35,8 +34,13 @@ export const healthCommand = defineCommand({
         : configOf(judgeServingConfig({ ...given, "insecure-http": true }));
     const { askHealth } = await import("../ops/health.ts");
     const health = await aliveDuring(() => askHealth({ ...question, config, clock: systemClock }));
-    printAnswer(given, toAnswer(health));
-    return health.kind === "ready" ? EXIT.done : EXIT.failed;
+    const isReady = health.kind === "ready";
+    const reason = isReady ? null : health.reason;
+    return {
+      document: { ready: isReady, url: health.url, reason },
+      lines: [isReady ? `Ready at ${health.url}.` : `Not ready: ${reason}.`],
+      exit: isReady ? EXIT.done : EXIT.failed,
+    };
   },
 });
 
@@ -46,13 +50,4 @@ function urlOf(text: string | null): URL | null {
   const isBase = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === "";
   if (isBase) return url;
   throw new UsageError(`--url takes a base URL such as http://127.0.0.1:8787, not ${quote(text)}`);
-}
-
-function toAnswer(health: Health): Answer {
-  const isReady = health.kind === "ready";
-  const reason = isReady ? null : health.reason;
-  return {
-    document: { ready: isReady, url: health.url, reason },
-    lines: [isReady ? `Ready at ${health.url}.` : `Not ready: ${reason}.`],
-  };
 }

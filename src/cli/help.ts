@@ -2,7 +2,7 @@ import { buildFacts, version } from "../assets.ts";
 import { SERVICE_CONFIG_FILE } from "../config/setting.ts";
 import type { Argument, ArgumentTable } from "./arguments.ts";
 import { type Command, defineCommand, subCommandsOf } from "./command.ts";
-import { JSON_ARG, printAnswer, tableLines } from "./print.ts";
+import { JSON_ARG, answer, tableLines } from "./print.ts";
 import { type Layout, wrapped } from "./terminal.ts";
 
 /** The help text of the command with this full name, such as `postbackd admin key`. */
@@ -18,14 +18,7 @@ export async function helpText(name: string, command: Command, layout: Layout): 
     [`${layout.heading("USAGE")} ${name} ${below.length > 0 ? "COMMAND" : usageWords(args)}`],
     list(
       "COMMANDS",
-      below.map(
-        ([
-          each,
-          {
-            meta: { description },
-          },
-        ]) => [each, description],
-      ),
+      below.map(([each, sub]) => [each, sub.meta.description]),
     ),
     list("ARGUMENTS", words.map(toRow)),
     list("OPTIONS", flags.map(toRow)),
@@ -140,22 +133,20 @@ function escaped(text: string): string {
   return plain.replace(/^(?=[.'])/, "\\&");
 }
 
+type Part = readonly [part: string, version: string | number | null];
+
 export const versionCommand = defineCommand({
   description: "Print the version, and the versions of its parts",
   example: "postbackd version --json",
   notes: "'postbackd --version' prints the version alone.",
   args: JSON_ARG,
-  async run(given) {
+  async run() {
     const { SCHEMA_VERSION: schema } = await import("../store/sqlite/machine/schema.ts");
     const { commit, sqlite } = buildFacts;
     const { node } = process.versions;
     const parts = { postbackd: version, commit, node, sqlite, schema };
-    printAnswer(given, {
-      document: { version, commit, node, sqlite, schema },
-      lines: tableLines(Object.entries(parts), {
-        PART: ([part]) => part,
-        VERSION: ([, value]) => value,
-      }),
-    });
+    const columns = { PART: ([part]: Part) => part, VERSION: ([, value]: Part) => value };
+    const lines = tableLines(Object.entries(parts), columns);
+    return answer({ version, commit, node, sqlite, schema }, ...lines);
   },
 });

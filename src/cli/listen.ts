@@ -8,7 +8,7 @@ import { createLogger } from "../log.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { daemonUrl, readCredential } from "./daemon-access.ts";
-import { CommandFailure, ConfigurationError, EXIT, UsageError } from "./failure.ts";
+import { EXIT, UsageError } from "./failure.ts";
 import { printError, printJson } from "./print.ts";
 
 const args = {
@@ -73,8 +73,8 @@ function receiverUrl(text: string | null): URL {
 const STOP_MS_MAX = 5000;
 
 /**
- * Listens until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
- * refuses the key. The key is never printed.
+ * Listens until a signal asks it to stop, then ends the process with 0. Throws a DaemonRefusal if the daemon refuses the
+ * key. The key is never printed.
  */
 async function listenUntilStopped(
   plan: ListenPlan,
@@ -86,14 +86,8 @@ async function listenUntilStopped(
   const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });
   void signals.asked.then(() => stop.abort());
   const parts = { clock: systemClock, report: reportOf(plan, output), stop: stop.signal };
-  const { DaemonRefusal, listen, TlsFileError } = await import("../listen/listen.ts");
-  try {
-    await aliveDuring(() => listen(plan, parts));
-  } catch (error) {
-    if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
-    if (error instanceof DaemonRefusal) throw new CommandFailure(error.message, { cause: error });
-    throw error;
-  }
+  const { listen } = await import("../listen/listen.ts");
+  await aliveDuring(() => listen(plan, parts));
   process.exit(EXIT.done);
 }
 

@@ -8,16 +8,35 @@ export interface Answer {
   readonly lines: readonly string[];
   /** Instead of both: characters for another program, printed as they are and without a line end. */
   readonly exact?: string;
+  /** The exit code if the result is a no; 0 unless given. */
+  readonly exit?: number;
 }
 
-/** The flag that {@link printAnswer} needs, for a command's definition. */
+/** The answer of a document and lines for a person. */
+export function answer(document: Answer["document"], ...lines: readonly string[]): Answer {
+  return { document, lines };
+}
+
+/** The answer of a list: a table of its rows and `end`, or the sentence `none` if it is empty. */
+export function listAnswer<Row>(
+  document: Answer["document"],
+  rows: readonly Row[],
+  { none, columns, end = [] }: ListTexts<Row>,
+): Answer {
+  return answer(document, ...(rows.length === 0 ? [none] : [...tableLines(rows, columns), ...end]));
+}
+
+interface ListTexts<Row> {
+  readonly none: string;
+  readonly columns?: Columns<Row>;
+  readonly end?: readonly string[];
+}
+
+/** The flag that {@link printAnswer} reads, for a command's definition. */
 export const JSON_ARG = { json: toggle("Print one JSON document") };
 
-/** Prints a command's answer to stdout, in the form that the command line asks for. */
-export function printAnswer(
-  { json: isJson }: { readonly json: boolean },
-  { document, lines, exact }: Answer,
-): void {
+/** Prints a command's answer to stdout. */
+export function printAnswer({ document, lines, exact }: Answer, isJson: boolean): void {
   if (isJson && exact === undefined) printJson(document);
   else process.stdout.write(exact ?? `${lines.join("\n")}\n`);
 }

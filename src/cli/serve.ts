@@ -3,34 +3,25 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { createSignInLink } from "../admin/account.ts";
 import { commandHost, version } from "../assets.ts";
 import { problemText, type Config, type ConfigVerdict } from "../config/config.ts";
-import {
-  DatabaseError,
-  InstanceLockError,
-  ListenError,
-  NOT_RELOADED,
-  startDaemon,
-  TlsFileError,
-  type Daemon,
-  type DaemonOptions,
-} from "../daemon/daemon.ts";
+import { NOT_RELOADED, startDaemon, type Daemon, type DaemonOptions } from "../daemon/daemon.ts";
 import { watchSignals } from "../daemon/stop-signal.ts";
 import { SIGN_IN_LINK_MS } from "../domain/account/account.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { MINUTE_MS } from "../domain/clock/duration.ts";
-import { isError, messageOf } from "../domain/error.ts";
+import { messageOf } from "../domain/error.ts";
 import { createLogger, type RecentLogger } from "../log.ts";
 import { warnOfRisks } from "../ops/check.ts";
 import { dashboardUrl, referenceUrl } from "../ops/health.ts";
 import { LoopWatch, type LoopDelay } from "../ops/meter.ts";
 import { ServiceManager } from "../ops/service.ts";
 import { StoreError } from "../store/store.ts";
-import { CommandFailure, ConfigurationError, EXIT } from "./failure.ts";
+import { EXIT, fail, isExpectedFailure } from "./failure.ts";
 import { byCommand, commandUser } from "./user.ts";
 
 /**
  * Serves until a signal asks it to stop, with all webhooks paused if that is asked for, then ends the process with 0. At
- * SIGHUP it takes over what it can of the configuration, as `readAgain` gives it. Throws a {@link CommandFailure} when it
- * cannot start, and a {@link ConfigurationError} when its certificate cannot be served.
+ * SIGHUP it takes over what it can of the configuration, as `readAgain` gives it. Throws an error that
+ * `failureOf` explains if it cannot start.
  */
 export async function serve(
   config: Config,
@@ -97,7 +88,7 @@ function statusOf({ url }: Daemon): string {
 
 const PAUSE_OF_START = "start --pause-deliveries";
 
-/** Starts the daemon for a command. What a user can mend is thrown as the command's own failure. */
+/** Starts the daemon for a command. */
 export async function startFor(
   config: Config,
   { log, ...options }: Omit<DaemonOptions, "config"> & { readonly log: RecentLogger },
@@ -111,16 +102,10 @@ export async function startFor(
     watch.start();
     return daemon;
   } catch (error) {
-    if (error instanceof TlsFileError) throw new ConfigurationError([error.message]);
-    const isExpected = EXPECTED.some((kind) => error instanceof kind);
-    if (!isExpected) log.debug({ err: error }, "the start failed");
-    throw isExpected && isError(error)
-      ? new CommandFailure(error.message, { cause: error })
-      : error;
+    if (!isExpectedFailure(error)) log.debug({ err: error }, "the start failed");
+    throw error;
   }
 }
-
-const EXPECTED = [InstanceLockError, DatabaseError, ListenError, StoreError];
 
 function announce(
   daemon: Daemon,
@@ -154,7 +139,7 @@ export function printReady(ready: object, file: string | null): void {
     }
   } catch (error) {
     const what = `the ready file ${file} cannot be written: ${messageOf(error)}`;
-    throw new CommandFailure(what, { cause: error });
+    fail(what, error);
   }
   process.stdout.write(line);
 }

@@ -2,7 +2,7 @@ import { executable } from "../assets.ts";
 import type { ServiceStep } from "../ops/service.ts";
 import { toggle, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure } from "./failure.ts";
+import { fail } from "./failure.ts";
 import { confirm, YES_ARG } from "./terminal.ts";
 
 const NAME = "postbackd service";
@@ -29,10 +29,11 @@ const install = defineCommand({
   async run(given) {
     const { installSteps } = await import("../ops/service.ts");
     const isDry = given["dry-run"];
-    if (executable === null && !isDry)
-      throw new CommandFailure(
+    if (executable === null && !isDry) {
+      fail(
         "only the executable can be installed: take the one of an archive, or make it with 'npm run build'",
       );
+    }
     requireRoot(given);
     await doAll(() => installSteps(executable ?? "/usr/local/bin/postbackd"), given);
     if (!isDry) process.stdout.write(NEXT);
@@ -62,7 +63,7 @@ export const serviceCommand = defineCommand({
 
 function requireRoot({ "dry-run": isDry }: Given<typeof DRY_RUN>): void {
   if (isDry || process.geteuid?.() === 0) return;
-  throw new CommandFailure("only root may do this: use sudo, or look at it with --dry-run");
+  fail("only root may do this: use sudo, or look at it with --dry-run");
 }
 
 /** Does one step after the other and says each, or only says them. */
@@ -72,15 +73,10 @@ async function doAll(
 ): Promise<void> {
   // Units and folders of the system are for everybody to read; the steps say what is not.
   process.umask(0o022);
-  const { doStep, ServiceError } = await import("../ops/service.ts");
-  try {
-    for (const step of steps()) {
-      const isDone = isDry || (await doStep(step));
-      process.stdout.write(isDone ? stepText(step, { isDry }) : `${step.says}: was so before\n`);
-    }
-  } catch (error) {
-    if (!(error instanceof ServiceError)) throw error;
-    throw new CommandFailure(error.message, { cause: error });
+  const { doStep } = await import("../ops/service.ts");
+  for (const step of steps()) {
+    const isDone = isDry || (await doStep(step));
+    process.stdout.write(isDone ? stepText(step, { isDry }) : `${step.says}: was so before\n`);
   }
 }
 

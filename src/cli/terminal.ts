@@ -3,7 +3,7 @@ import { styleText } from "node:util";
 
 import { progressTexts, type TellProgress, type WorkProgress } from "../domain/log.ts";
 import { toggle } from "./arguments.ts";
-import { CommandFailure } from "./failure.ts";
+import { fail } from "./failure.ts";
 
 /** How texts for a person are laid out: wide as the terminal, and with styles where it shows them. */
 export interface Layout {
@@ -80,7 +80,7 @@ export async function ask<Value>(
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     process.stderr.write("\n");
-    throw new CommandFailure("not answered; nothing was done", { cause: error });
+    return fail("not answered; nothing was done", error);
   } finally {
     terminal.close();
   }
@@ -99,7 +99,7 @@ export async function confirm(
 ): Promise<void> {
   if (yes || !canAsk()) return;
   const isMeant = await ask(`${await loss()} Go on? [y/N]`, toYesOrNo);
-  if (!isMeant) throw new CommandFailure("nothing was done");
+  if (!isMeant) fail("nothing was done");
 }
 
 function toYesOrNo(answer: string): boolean {

@@ -2,15 +2,11 @@ import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 
 import { codeOf } from "../domain/error.ts";
-import {
-  type SignatureVerdict,
-  checkSignature,
-  explainVerdict,
-} from "../domain/webhook/signature.ts";
+import { checkSignature, explainVerdict } from "../domain/webhook/signature.ts";
 import { flag, TEXT, textOf, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
-import { CommandFailure, EXIT, UsageError } from "./failure.ts";
-import { JSON_ARG, printAnswer, type Answer } from "./print.ts";
+import { EXIT, UsageError, fail } from "./failure.ts";
+import { JSON_ARG } from "./print.ts";
 import { settingArgs } from "./settings.ts";
 
 const FLAGS = {
@@ -52,8 +48,12 @@ export const verifyCommand = defineCommand({
           ? { kind: "body", bytes: await readBytes(bodyFile, "body") }
           : { kind: "url", url },
     });
-    printAnswer(given, toAnswer(verdict));
-    return verdict.kind === "valid" ? EXIT.done : EXIT.failed;
+    const isValid = verdict.kind === "valid";
+    return {
+      document: { valid: isValid, reasons: isValid ? [] : verdict.reasons },
+      lines: explainVerdict(verdict),
+      exit: isValid ? EXIT.done : EXIT.failed,
+    };
   },
 });
 
@@ -70,12 +70,6 @@ async function readBytes(file: string | null, what: string): Promise<Buffer> {
   } catch (error) {
     const code = codeOf(error) ?? "unknown error";
     const name = file === "-" ? "standard input" : file;
-    throw new CommandFailure(`the ${what} cannot be read from ${name} (${code})`, { cause: error });
+    fail(`the ${what} cannot be read from ${name} (${code})`, error);
   }
-}
-
-function toAnswer(verdict: SignatureVerdict): Answer {
-  const isValid = verdict.kind === "valid";
-  const reasons = isValid ? [] : verdict.reasons;
-  return { document: { valid: isValid, reasons }, lines: explainVerdict(verdict) };
 }

@@ -10,7 +10,7 @@ import type { CommandWorkerPlan } from "../worker/command-worker.ts";
 import { flag, flags, required, rest, textOf, toggle, type Given } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { daemonUrl, readCredential } from "./daemon-access.ts";
-import { CommandFailure, EXIT, UsageError } from "./failure.ts";
+import { EXIT, UsageError, fail } from "./failure.ts";
 
 const CONCURRENCY = integerBetween(1, 100);
 
@@ -94,7 +94,7 @@ async function work(plan: WorkerPlan, { json: isJson }: { readonly json: boolean
       onReady: () => announce(plan),
     }),
   );
-  if (end.kind === "refused") throw new CommandFailure(end.reason);
+  if (end.kind === "refused") fail(end.reason);
   log.info({}, "stopped");
   process.exit(EXIT.done);
 }

@@ -5,8 +5,6 @@ import { AccountApi } from "./account-api.ts";
 import { Forwarder } from "./forwarder.ts";
 import { Listener, type ListenReport } from "./listener.ts";
 
-export { TlsFileError } from "../deliver/trust.ts";
-export { DaemonRefusal } from "./account-api.ts";
 export type { ListenReport } from "./listener.ts";
 
 export interface ListenPlan {
