@@ -20,13 +20,10 @@ import { accountDocument, keyDocument, limitsDocument, requestRecord } from "./a
 import { entryDocument } from "./context.ts";
 import { orderRecord, pauseDocument } from "./delivery.ts";
 
-/** Everything that belongs to one account, as lines of JSON. */
-
 type Kind = "account" | "key" | "access_request" | "pause" | "order" | "task" | "audit";
 
 /** Counts the lines so far, without the last line. */
 export class LineCounts {
-  /** The number of lines. */
   readonly byKind: Partial<Record<Kind, number>> = {};
   /** The kinds of which there may be more than the lines contain. */
   readonly truncated: Kind[] = [];

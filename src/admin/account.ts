@@ -70,7 +70,6 @@ export async function enableAccount(
   await store.setAccountDisabled(change);
 }
 
-/** Starts the rotation of an account's webhook secret. */
 export async function rotateSecret(
   login: string,
   { store, audit }: AdminContext<"rotateSecret">,

@@ -16,7 +16,6 @@ export interface AdminContext<Methods extends keyof Store> {
   ) => AuditEntry;
 }
 
-/** The context of a use case that makes keys. */
 export interface KeyContext<Methods extends keyof Store> extends AdminContext<Methods> {
   readonly ids: IdGenerator;
 }

@@ -28,7 +28,6 @@ import type {
 } from "../store/store.ts";
 import type { AdminContext, KeyContext } from "./context.ts";
 
-/** Collects everything that an operator can see of a delivery. */
 export function reportDelivery(
   delivery: Delivery,
   found: TaskDeliveries,
@@ -225,7 +224,6 @@ export function stateOf({ endedAt, isCancelled }: RedeliveryOrder): "open" | "ca
   return endedAt === null ? "open" : "done";
 }
 
-/** An order as the command line shows it in JSON. */
 export function orderRecord(order: RedeliveryOrder) {
   const { filter } = order;
   return {

@@ -19,7 +19,6 @@ import {
 } from "../store/store.ts";
 import { explained, hostOf } from "./delivery.ts";
 
-/** Finds the newest tasks that pass a search. */
 export async function findTasks(
   store: Pick<Store, "searchTasks">,
   { search, limit }: Pick<TaskQuery, "search" | "limit">,
@@ -35,7 +34,6 @@ export async function findTasks(
   return { tasks, hasMore: after !== null };
 }
 
-/** A task in a list. */
 export function taskRecord({ id, login, state, statusCode, type, tag, ...task }: FoundTaskRow) {
   const times = {
     created_at: timeText(task.createdAt),
@@ -91,7 +89,6 @@ interface OpenWalk {
   readonly end: () => Promise<BulkStep["end"]>;
   /** Runs steps until one returns false, or until it stops by itself. */
   readonly bySteps: (step: () => Promise<boolean>, progress: () => WorkProgress) => Promise<void>;
-  /** Called with each task that was cancelled. */
   readonly cancelled?: (id: string) => void;
 }
 

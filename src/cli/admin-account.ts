@@ -60,7 +60,6 @@ const create = defineAdminCommand({
   },
 });
 
-/** Shows a new account with both its secrets. */
 export function newAccountAnswer({ account, first }: MintedAccount): Answer {
   const shown = accountDocument({ ...account, disabledAt: null });
   const key = newKeyDocument(first);
@@ -268,7 +267,6 @@ async function writeToFile(
   }
 }
 
-/** Makes a file and returns its descriptor. */
 function openNew(path: string, actsAs: string | null): number {
   try {
     return openSync(path, "wx", 0o600);

@@ -29,10 +29,8 @@ export interface AdminParts extends KeyContext<keyof Store> {
   readonly actsAs: string | null;
 }
 
-/** The command's work, once its arguments are known to be right. */
 export type AdminStep = (parts: AdminParts) => Promise<Answer>;
 
-/** A command that does one thing to the database and reports the result. */
 type AdminCommand<Args extends ArgumentTable> = Omit<Definition<Args>, "args" | "run"> & {
   readonly args: Args;
   /** Flags of settings that it takes beside `--db` and `--config`. */
@@ -45,7 +43,6 @@ type AdminCommand<Args extends ArgumentTable> = Omit<Definition<Args>, "args" | 
     | { readonly plan: (given: Given<Args>, output: Given<typeof JSON_ARG>) => AdminStep }
   );
 
-/** Defines a command of `admin`, with the flags that all of them take. */
 export function defineAdminCommand<const Args extends ArgumentTable>(
   command: AdminCommand<Args>,
 ): Command {
@@ -73,7 +70,6 @@ function pick<Args extends ArgumentTable>(given: Given<ArgumentTable>, args: Arg
 }
 
 const LISTED_MAX = 1000;
-/** The number of rows of a list without `--limit`. */
 export const LISTED = 50;
 export const LIMIT_ARG = {
   limit: flag(integerBetween(1, LISTED_MAX), `How many at most; ${LISTED} unless given`),
@@ -107,7 +103,6 @@ export function ofAccount<Found>(login: string, found: Found | null): Found {
   return found ?? noAccount(login);
 }
 
-/** Finds the account of this login, or fails. */
 export async function accountNamed(
   login: string,
   store: Pick<Store, "findAccount">,
@@ -141,7 +136,6 @@ async function doWithStore(
 // A process runs one command, and loads this when the command begins.
 const TIME = { ...instantSeenFrom(systemClock.now()), hint: INSTANT.hint };
 
-/** The flag that picks one of a task's two webhooks. */
 export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
 
 export const FILTER_ARGS = {
@@ -166,7 +160,6 @@ export function filterOf(given: Given<typeof FILTER_ARGS>): DeliveryFilter {
   return { login, taskId: null, kind, host, states: each, outcome, since, until };
 }
 
-/** Fails when a filter names an account that does not exist. */
 export async function checkAccount(store: Store, { login }: DeliveryFilter): Promise<void> {
   if (login !== null) ofAccount(login, await store.findSecrets(login));
 }
@@ -176,7 +169,6 @@ export function noTask(): never {
   fail("there is no task with this id; tasks are erased when they ended retention_days ago");
 }
 
-/** Finds a task and its deliveries, or fails. */
 export async function taskNamed(
   id: string,
   store: Pick<Store, "findTaskDeliveries">,

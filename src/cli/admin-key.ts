@@ -123,7 +123,6 @@ export const secretCommand = defineCommand({
   subCommands: { show, rotate, finish },
 });
 
-/** Shows the secrets. Fails if the account does not exist. */
 async function secretsAnswer(
   login: string,
   { store, audit }: AdminParts,

@@ -139,7 +139,6 @@ export const taskCommand = defineCommand({
   },
 });
 
-/** Tells what is lost with a task. */
 async function erasedText(id: string, store: Store): Promise<string> {
   const { task, login, inputBytes, resultBytes, deliveries } = await timelineOf(id, store);
   const bytes = ((inputBytes ?? 0) + (resultBytes ?? 0)).toLocaleString("en");

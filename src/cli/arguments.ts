@@ -19,7 +19,6 @@ export interface Argument<Value> {
   readonly read: (texts: readonly string[], shown: string) => Value;
 }
 
-/** The arguments of a command by name; words in their order. */
 export type ArgumentTable = Readonly<Record<string, Argument<unknown>>>;
 
 /** The values on a command line, by the names of the arguments. */
@@ -66,13 +65,11 @@ export function toggle(description: string): Argument<boolean> {
   return { ...flag(textOf(""), description), type: "boolean", read };
 }
 
-/** An argument that must be given. */
 export function required<T>(argument: Argument<T | null>): Argument<T> {
   // The wrapper of citty refuses a missing argument, so a value was read.
   return { ...(argument as Argument<T>), isRequired: true };
 }
 
-/** A word that must be given. */
 export function word<T>(rule: Rule<T>, description: string): Argument<T> {
   return required(optionalWord(rule, description));
 }

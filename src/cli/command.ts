@@ -26,7 +26,6 @@ interface CommandTexts {
   readonly notes?: string;
 }
 
-/** What {@link defineCommand} makes a command of. */
 export interface Definition<Args extends ArgumentTable> extends CommandTexts {
   readonly args?: Args;
   readonly subCommands?: Command["subCommands"];
@@ -49,8 +48,10 @@ export function defineCommand<const Args extends ArgumentTable>(of: Definition<A
       if (run === undefined) requireCommand(word, own);
     },
     async run({ rawArgs }) {
+      // citty also calls the group of a command that has run.
+      if (run === undefined) return;
       const given: Given<ArgumentTable> = readArguments(rawArgs, args, unknownFlag);
-      const answer = await run?.(given as Given<Args>);
+      const answer = await run(given as Given<Args>);
       if (answer === undefined) return;
       printAnswer(answer, given["json"] === true);
       // citty drops what the run of a sub-command returns.
@@ -60,7 +61,6 @@ export function defineCommand<const Args extends ArgumentTable>(of: Definition<A
   return { ...behaviour, ...own };
 }
 
-/** The commands of a group by name, loaded. */
 export async function subCommandsOf(
   group: Pick<Command, "subCommands">,
 ): Promise<readonly (readonly [name: string, command: Command])[]> {

@@ -9,7 +9,6 @@ const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 /** The word for which the scripts of tab run the program, with the words of the command line after `--`. */
 const COMPLETE = "complete";
 
-/** `postbackd completion`, for the commands of `program`. */
 export function completionCommandFor(program: Command): Command {
   return defineCommand({
     description: "Print a script that completes commands and flags in a shell",

@@ -81,7 +81,6 @@ const print = defineCommand({
   },
 });
 
-/** A value in the table is cut after so many characters. */
 const VALUE_LENGTH_MAX = 60;
 
 const COLUMNS: Columns<ShownSetting> = {

@@ -5,8 +5,6 @@ import { codeOf } from "../domain/error.ts";
 import { quote } from "../domain/rule.ts";
 import { ConfigurationError, UsageError } from "./failure.ts";
 
-/** How a command that is a client of a daemon is told which one, and what it shows there. */
-
 interface GivenUrl {
   readonly url: string | null;
   readonly "insecure-http": boolean;

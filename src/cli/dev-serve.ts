@@ -23,7 +23,6 @@ export interface DevOrder {
   readonly account: Partial<MadeAccount>;
   readonly isStrict: boolean;
   readonly stopsWithStdin: boolean;
-  /** Whether the database is there after the end. */
   readonly isKept: boolean;
 }
 

@@ -24,7 +24,6 @@ export class UsageError extends Error {
 /** The configuration is wrong. Lists everything that is, not only the first fault. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError" as const;
-  /** A sentence for each problem. */
   readonly lines: readonly string[];
   constructor(lines: readonly string[]) {
     super(lines.join("\n"));
@@ -35,7 +34,6 @@ export class ConfigurationError extends Error {
 /** An error as `--json` shows it. */
 export interface ErrorDocument {
   readonly code: "failed" | "usage" | "configuration" | "internal";
-  /** The fault. */
   readonly message: string;
   /** The next step; null if the message names none. */
   readonly remedy: string | null;

@@ -47,7 +47,6 @@ export function usageWords(args: ArgumentTable): string {
   return [...(flags.length > 0 ? ["[OPTIONS]"] : []), ...places].join(" ");
 }
 
-/** A command's notes by paragraph. */
 export function paragraphs({ meta: { notes = "" } }: Command): readonly string[] {
   // Single line ends only keep the lines of the source short.
   return notes === "" ? [] : notes.split("\n\n").map((text) => text.replaceAll("\n", " "));

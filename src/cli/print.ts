@@ -12,7 +12,6 @@ export interface Answer {
   readonly exit?: number;
 }
 
-/** The answer of a document and lines for a person. */
 export function answer(document: Answer["document"], ...lines: readonly string[]): Answer {
   return { document, lines };
 }
@@ -35,7 +34,6 @@ interface ListTexts<Row> {
 /** The flag that {@link printAnswer} reads, for a command's definition. */
 export const JSON_ARG = { json: toggle("Print one JSON document") };
 
-/** Prints a command's answer to stdout. */
 export function printAnswer({ document, lines, exact }: Answer, isJson: boolean): void {
   if (isJson && exact === undefined) printJson(document);
   else process.stdout.write(exact ?? `${lines.join("\n")}\n`);

@@ -24,7 +24,6 @@ const admin = defineCommand({
   },
 });
 
-/** The program with all its commands. */
 export const program: Command = defineCommand({
   version,
   description: "Runs tasks for accounts and reports finished tasks by signed webhooks",
@@ -81,7 +80,6 @@ interface FoundCommand {
   /** In full: `postbackd admin key`. */
   readonly name: string;
   readonly command: Command;
-  /** The words after its name. */
   readonly rest: readonly string[];
 }
 

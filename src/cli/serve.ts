@@ -88,7 +88,6 @@ function statusOf({ url }: Daemon): string {
 
 const PAUSE_OF_START = "start --pause-deliveries";
 
-/** Starts the daemon for a command. */
 export async function startFor(
   config: Config,
   { log, ...options }: Omit<DaemonOptions, "config"> & { readonly log: RecentLogger },
@@ -144,7 +143,6 @@ export function printReady(ready: object, file: string | null): void {
   process.stdout.write(line);
 }
 
-/** Shows the address of the API reference on a terminal. */
 function showReference({ url }: Daemon, config: Config): void {
   if (!process.stderr.isTTY) return;
   process.stderr.write(`\nAPI reference: ${referenceUrl(config, url)}\n`);

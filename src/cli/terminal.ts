@@ -7,7 +7,6 @@ import { fail } from "./failure.ts";
 
 /** How texts for a person are laid out: wide as the terminal, and with styles where it shows them. */
 export interface Layout {
-  /** Columns of a line. */
   readonly width: number;
   readonly heading: (text: string) => string;
 }

@@ -289,7 +289,6 @@ function checkEvents({ events, webhooks }: Config, findings: Findings): void {
   if (verdict.kind === "refused") report(findings, url.key, `${url.key}: ${verdict.reason}`);
 }
 
-/** Reports what is wrong with the value of a setting. */
 function report({ problems, sources }: Findings, key: string, message: string): void {
   problems.push({ key, source: sources.get(key) ?? "default", message });
 }

@@ -8,7 +8,6 @@ import { quote } from "../domain/rule.ts";
 import { type Findings, type Given, type Layer, unknownNameMessage } from "./layer.ts";
 import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 
-/** The content of the configuration file. */
 export interface ConfigFile {
   /** Absolute path; null when there is no file. */
   readonly path: string | null;

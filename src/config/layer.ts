@@ -35,7 +35,6 @@ export interface Given {
   readonly readAgain?: ReadAgain;
 }
 
-/** The values of one source, by key. */
 export type Layer = ReadonlyMap<string, Given>;
 
 /** The values on the command line. A flag that is `undefined` was not given. */
@@ -74,7 +73,6 @@ const OTHER_VARIABLES: ReadonlySet<string> = new Set([
 interface EnvPlace {
   readonly cwd: string;
   readonly findings: Findings;
-  /** The text of a file, null when there is none; throws when it cannot be read. */
   readonly readFile: (path: string) => string | null;
 }
 

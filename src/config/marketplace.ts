@@ -7,7 +7,6 @@ import type { Findings, Given } from "./layer.ts";
 /** A value that both TOML and JSON can hold. */
 export type JsonValue = string | number | boolean | readonly JsonValue[] | JsonObject;
 
-/** A JSON object. */
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }

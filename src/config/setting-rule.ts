@@ -69,7 +69,6 @@ export interface Setting<T = unknown> {
   readonly flag: string | null;
   /** True when the flag switches off a setting that is on: given, it means false. */
   readonly isOffFlag: boolean;
-  /** The flag's description in a help text. */
   readonly flagDescription: string;
   /** Name of the environment variable, which every setting has. A list is separated by commas. */
   readonly env: string;

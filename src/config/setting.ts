@@ -27,7 +27,6 @@ import {
 /** Where the packages and `postbackd service install` put the configuration of this machine's service. */
 export const SERVICE_CONFIG_FILE = "/etc/postbackd/postbackd.toml";
 
-/** The place of the file. */
 export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {
   flag: "config",
   inFile: false,
@@ -314,10 +313,8 @@ type ValuesOf<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends Setting<infer T> ? T : ValuesOf<Table[Name]>;
 };
 
-/** The values of all settings, as their rules give them. */
 export type SettingValues = ValuesOf<typeof SETTINGS>;
 
-/** Takes the value of every setting. */
 export function readSettings(read: (setting: Setting) => unknown): SettingValues {
   // Each name holds the value that its own setting's rule gave.
   return readTable(SETTINGS, read) as SettingValues;

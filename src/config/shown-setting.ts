@@ -31,7 +31,6 @@ export function shownSetting({ values, sources }: ShownConfig, key: string): Sho
   return { key, value: values.get(key) ?? null, source: sources.get(key) ?? "default" };
 }
 
-/** The values of a type. */
 export function shownTypeSettings(
   config: ShownConfig,
   { name }: Pick<TypeConfig, "name">,

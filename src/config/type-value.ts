@@ -6,8 +6,6 @@ import { hasControl } from "../domain/text.ts";
 import { isTable, keyPart } from "./file.ts";
 import { PATH, type SettingRule } from "./setting-rule.ts";
 
-/** The rules for keys of a type that no other setting has. */
-
 /** Program and arguments; one of them may be a secret. */
 export const COMMAND_LINE: Rule<CommandLine> = rule({
   takes: 'a list of texts, such as ["ffprobe-json", "-v"]: no shell reads it',

@@ -27,7 +27,6 @@ function typeKey<T>(key: string, rule: SettingRule<T>, standard: unknown): TypeK
   return { key, rule, default: standard };
 }
 
-/** The limits of every kind of type. */
 function limits(concurrency: number) {
   return {
     /** From the start of a run to its end. */
@@ -83,14 +82,12 @@ type ValuesOf<Keys> = {
   readonly [Name in keyof Keys]: Keys[Name] extends TypeKey<infer T> ? T : never;
 };
 
-/** How tasks of one type are run. */
 export type TypeConfig = {
   readonly [Kind in TypeKind]: { readonly kind: Kind; readonly name: string } & ValuesOf<
     (typeof KINDS)[Kind]
   >;
 }[TypeKind];
 
-/** The kinds that have a key of their own. */
 const KIND_BY_KEY = { command: "command", url: "http", run: "function" } as const;
 
 const KIND_KEYS = ["runner", "command", "url", "run"] as const;

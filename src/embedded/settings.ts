@@ -5,7 +5,6 @@ import { type Logger, SILENT, guarded, isLogger } from "../domain/log.ts";
 import { createLogger } from "../log.ts";
 import type { DaemonSettings } from "./options.ts";
 
-/** A program's settings, checked. */
 export interface EmbeddedSettings {
   readonly config: Config;
   readonly clock: Clock;

@@ -53,7 +53,6 @@ export class Forwarder {
     return this.#sender.send({ ...request, headers, target: verdict.target });
   }
 
-  /** Breaks off what is under way. */
   close(): void {
     this.#sender.abort();
     this.#resolver.close();

@@ -8,7 +8,6 @@ import { Listener, type ListenReport } from "./listener.ts";
 export type { ListenReport } from "./listener.ts";
 
 export interface ListenPlan {
-  /** Base URL of the daemon. */
   readonly url: URL;
   readonly key: string;
   readonly forwardTo: URL;

@@ -145,7 +145,6 @@ export class Listener {
     else this.#keep(attempt);
   }
 
-  /** Looks at an attempt that had not started yet. */
   async #dealWithKept(attempt: ListedAttempt): Promise<void> {
     const { attempts } = await this.#deps.api.attempts(attempt.cursor, 1);
     const now = attempts.find(
