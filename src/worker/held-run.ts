@@ -1,4 +1,3 @@
-import type { Clock } from "../domain/clock/clock.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN, type LeaseRef } from "../domain/lease/lease.ts";
 import type { TaskProgress } from "../domain/task/run.ts";
 import type { Runner } from "../run/runner.ts";
@@ -88,32 +87,4 @@ export function estimateLeaseMs(facts: {
   const estimates = [expiresAt - now, ...(answeredAt === null ? [] : [expiresAt - answeredAt])];
   const possible = estimates.filter((ms) => ms > 0);
   return Math.min(Math.max(Math.min(...possible, LEASE_MS_MAX), LEASE_MS_MIN), LEASE_MS_MAX);
-}
-
-/** Lets a loop wait until something has changed or its time is up. */
-export class Waker {
-  readonly #clock: Clock;
-  readonly #waiting = new Set<() => void>();
-
-  constructor({ clock }: { readonly clock: Clock }) {
-    this.#clock = clock;
-  }
-
-  /** Wakes whoever waits. A wake while nobody waits is not remembered: look first, then wait. */
-  wake(): void {
-    for (const end of this.#waiting) end();
-  }
-
-  /** Waits for the next wake, or for `ms` at most; null: without a limit. */
-  wait(ms: number | null): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        this.#waiting.delete(end);
-        timer?.cancel();
-        resolve();
-      };
-      const timer = ms === null ? null : this.#clock.setTimer(ms, end);
-      this.#waiting.add(end);
-    });
-  }
 }

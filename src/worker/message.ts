@@ -5,11 +5,9 @@ import { LEASE_OUTCOMES } from "../domain/lease/lease.ts";
 import type { LeaseBeat, LeaseOutcome, LeaseRef } from "../domain/lease/lease.ts";
 import { parseTrace } from "../domain/task/trace.ts";
 import type { RunFailureDetail, RunRequest } from "../run/runner.ts";
-import { shortLine } from "./reply.ts";
+import { shortLine } from "./link.ts";
 
-/** The worker protocol (contract §7) as JSON: the bodies to send and the answers to read. */
-
-/** A task as a worker gets it. */
+/** A task as a worker gets it (contract §7). */
 export interface ClaimedRun extends LeaseRef {
   readonly request: RunRequest;
   /** By the daemon's clock. */
@@ -68,8 +66,8 @@ export function endingText(ending: Ending): string {
 
 /** Reads the answer to a claim; null where the value is no such answer. */
 export function parseClaim(value: JsonObject): readonly ClaimedRun[] | null {
-  const tasks = listOf(value["tasks"])?.map(parseClaimed);
-  return tasks?.every((task) => task !== null) === true ? tasks : null;
+  const tasks = listIn(value).map(parseClaimed);
+  return Array.isArray(value["tasks"]) && tasks.every((task) => task !== null) ? tasks : null;
 }
 
 /** Reads the outcomes of the leases asked about, in their order; null where the value does not answer that. */
@@ -77,14 +75,13 @@ export function parseOutcomes(
   value: JsonObject,
   asked: readonly LeaseRef[],
 ): readonly LeaseNews[] | null {
-  const tasks = listOf(value["tasks"]);
-  if (tasks?.length !== asked.length) return null;
-  const outcomes = asked.map(({ id }, i) => {
-    const task = tasks[i];
-    if (!isJsonObject(task) || task["id"] !== id) return null;
+  const outcomes = listIn(value).map((task, i) => {
+    if (!isJsonObject(task) || task["id"] !== asked[i]?.id) return null;
     const outcome = LEASE_OUTCOMES.find((each) => each === task["outcome"]);
-    return outcome === undefined ? null : { outcome, detail: lineOrNull(task["detail"]) };
+    const detail = textOrNull(task["detail"]);
+    return outcome === undefined ? null : { outcome, detail: detail && shortLine(detail) };
   });
+  if (outcomes.length !== asked.length) return null;
   return outcomes.every((news) => news !== null) ? outcomes : null;
 }
 
@@ -107,12 +104,8 @@ function parseClaimed(given: unknown): ClaimedRun | null {
   return { id, leaseId, leaseExpiresAt: expiresAt, request };
 }
 
-function listOf(value: unknown): readonly unknown[] | null {
-  return Array.isArray(value) ? value : null;
-}
-
-function lineOrNull(value: unknown): string | null {
-  return typeof value === "string" ? shortLine(value) : null;
+function listIn({ tasks }: JsonObject): readonly unknown[] {
+  return Array.isArray(tasks) ? tasks : [];
 }
 
 function textOrNull(value: unknown): string | null {

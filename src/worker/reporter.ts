@@ -1,18 +1,11 @@
-import { type Clock, wait } from "../domain/clock/clock.ts";
+import { wait } from "../domain/clock/clock.ts";
 import { LEASE_BATCH_MAX, type LeaseOutcome, type LeaseRef } from "../domain/lease/lease.ts";
-import type { Logger } from "../domain/log.ts";
-import { Waker } from "./held-run.ts";
-import { waitMsAfter, type Link } from "./link.ts";
+import { waitMsAfter } from "./link.ts";
+import { Loop } from "./loop.ts";
 import { endingText, parseOutcomes, type Ending, type LeaseNews } from "./message.ts";
 
 /** The daemon's answer to a report; null: it could not be reached. */
 export type Reported = LeaseNews | null;
-
-export interface ReporterDeps {
-  readonly link: Pick<Link, "ask">;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 interface Waiting {
   readonly ending: Ending;
@@ -32,24 +25,17 @@ const ANSWER_MS_MAX = 30_000;
  * Reports to the daemon how runs ended, in batches: what ends while a request is under way goes with the next one. It
  * repeats a request until it is answered. That is safe, because the daemon counts a lease's end once.
  */
-export class Reporter {
-  readonly #deps: ReporterDeps;
-  readonly #waker: Waker;
-  readonly #end = new AbortController();
+export class Reporter extends Loop {
   #waiting: readonly Waiting[] = [];
   #countMax = LEASE_BATCH_MAX;
-
-  constructor(deps: ReporterDeps) {
-    this.#deps = deps;
-    this.#waker = new Waker({ clock: deps.clock });
-  }
+  #failures = 0;
 
   /** Settles when the daemon has the report, or never will. */
   report(ending: Ending): Promise<Reported> {
-    if (this.#end.signal.aborted) return Promise.resolve(null);
+    if (this.end.signal.aborted) return Promise.resolve(null);
     return new Promise((settle) => {
       this.#waiting = [...this.#waiting, newWaiting(ending, settle)];
-      this.#waker.wake();
+      this.wake();
     });
   }
 
@@ -60,37 +46,29 @@ export class Reporter {
     this.#settle(this.#waiting.filter(isDropped), () => ({ outcome, detail: null }));
   }
 
-  /** Sends reports until {@link abort}. */
-  async run(): Promise<void> {
-    const { clock } = this.#deps;
-    let failures = 0;
-    while (!this.#end.signal.aborted) {
-      const now = clock.monotonic();
-      const due = this.#waiting.filter(({ dueAt }) => dueAt <= now);
-      const batch = nextBatch(due, this.#countMax);
-      if (batch.length === 0) {
-        const waitMs = Math.min(...this.#waiting.map(({ dueAt }) => dueAt)) - now;
-        await this.#waker.wait(Number.isFinite(waitMs) ? waitMs : null);
-        continue;
-      }
-      const waitMs = await this.#send(batch, failures);
-      failures = waitMs === null ? 0 : failures + 1;
-      // Another end does not shorten the wait: a daemon that is away would be asked at every end.
-      if (waitMs !== null) await wait(waitMs, { clock, signal: this.#end.signal });
-    }
+  /** Settles when the loop has ended and the other reports are given up. */
+  override async run(): Promise<void> {
+    await super.run();
     for (const { settle } of this.#waiting) settle(null);
   }
 
-  /** Gives up the reports that have not been taken. */
-  abort(): void {
-    this.#end.abort();
-    this.#waker.wake();
+  protected async step(): Promise<void> {
+    const { clock } = this.parts;
+    const now = clock.monotonic();
+    const due = this.#waiting.filter(({ dueAt }) => dueAt <= now);
+    const batch = nextBatch(due, this.#countMax);
+    if (batch.length === 0) {
+      return this.wait(Math.min(...this.#waiting.map(({ dueAt }) => dueAt)));
+    }
+    const waitMs = await this.#send(batch);
+    this.#failures = waitMs === null ? 0 : this.#failures + 1;
+    // Another end does not shorten the wait: a daemon that is away would get a request at every end.
+    if (waitMs !== null) await wait(waitMs, { clock, signal: this.end.signal });
   }
 
   /** Resolves to null when the next batch can follow, else to how long to wait before this batch is sent again. */
-  async #send(batch: readonly Waiting[], failures: number): Promise<number | null> {
-    const { link } = this.#deps;
-    const reply = await link.ask({
+  async #send(batch: readonly Waiting[]): Promise<number | null> {
+    const reply = await this.parts.link.ask({
       operation: batch[0]?.ending.kind ?? "complete",
       body: `{"tasks":[${batch.map(({ text }) => text).join(",")}]}`,
       read: (value) =>
@@ -99,7 +77,7 @@ export class Reporter {
           batch.map(({ ending }) => ending),
         ),
       timeoutMs: ANSWER_MS_MAX,
-      signal: this.#end.signal,
+      signal: this.end.signal,
     });
     switch (reply.kind) {
       case "answered":
@@ -108,7 +86,7 @@ export class Reporter {
       case "too_large":
         return this.#shrink(batch, reply);
       case "passing":
-        return waitMsAfter(failures + 1, reply);
+        return waitMsAfter(this.#failures + 1, reply);
       case "refused":
         return this.#settle(batch, () => null);
       case "aborted":
@@ -146,7 +124,7 @@ export class Reporter {
   }
 
   #putOff(refused: Waiting): null {
-    const { clock, log } = this.#deps;
+    const { clock, log } = this.parts;
     refused.refusals++;
     refused.dueAt = clock.monotonic() + waitMsAfter(refused.refusals);
     if (refused.refusals === 1) {

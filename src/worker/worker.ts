@@ -1,19 +1,15 @@
 import { createServiceClient } from "../deliver/service-client.ts";
-import type { Clock } from "../domain/clock/clock.ts";
 import { CLAIM_WAIT_SECONDS_MAX, type LeaseOutcome } from "../domain/lease/lease.ts";
-import type { Logger } from "../domain/log.ts";
 import { type RunOutcome, isEndedBySupervisor } from "../run/runner.ts";
-import { Claimer } from "./claimer.ts";
-import { HeldRun, type Pool, Waker, heartbeatEveryMs } from "./held-run.ts";
-import { Link, type LinkOptions, waitMsAfter } from "./link.ts";
-import { type ClaimedRun, type Ending, heartbeatBody, parseOutcomes } from "./message.ts";
+import { HeldRun, type Pool } from "./held-run.ts";
+import { Link, type LinkOptions } from "./link.ts";
+import { Claimer, Heartbeat, type LoopParts, Waker } from "./loop.ts";
+import type { ClaimedRun, Ending } from "./message.ts";
 import { type Reported, Reporter } from "./reporter.ts";
 
-export interface WorkerDeps {
+export interface WorkerParts extends LoopParts {
   readonly link: Link;
   readonly pools: readonly Pool[];
-  readonly clock: Clock;
-  readonly log: Logger;
   /** The longest that a claim waits at the daemon, in seconds; as long as the daemon allows unless given. */
   readonly waitSeconds?: number;
   /** Called once, when the daemon has accepted token and types. */
@@ -33,7 +29,7 @@ const LAST_WORDS_MS = 4000;
  * they ended. A task counts as held, and its place as taken, until the daemon knows how it ended.
  */
 export class Worker {
-  readonly #deps: WorkerDeps;
+  readonly #parts: WorkerParts;
   readonly #claimers: readonly Claimer[];
   readonly #heartbeat: Heartbeat;
   readonly #reporter: Reporter;
@@ -47,21 +43,19 @@ export class Worker {
   #end: (end: WorkerEnd) => void = () => {};
   readonly #ended = new Promise<WorkerEnd>((resolve) => (this.#end = resolve));
 
-  constructor(deps: WorkerDeps) {
-    const { link, pools, clock, log } = deps;
-    this.#deps = deps;
-    this.#waker = new Waker({ clock });
-    this.#reporter = new Reporter({ link, clock, log });
-    this.#claimers = pools.map((pool) => this.#newClaimer(pool));
+  constructor(parts: WorkerParts) {
+    this.#parts = parts;
+    this.#waker = new Waker(parts);
+    this.#reporter = new Reporter(parts);
+    this.#claimers = parts.pools.map((pool) => this.#newClaimer(pool));
     this.#heartbeat = new Heartbeat({
-      link,
-      clock,
+      ...parts,
       // A task that the daemon has taken back needs no heartbeat.
       held: () => [...this.#held].filter((run) => !run.isTakenBack),
       onOutcome: (run, outcome) => this.#onOutcome(run, outcome),
       onDrain: () => this.#claimers.forEach((claimer) => claimer.rest()),
     });
-    void link.refused.then((reason) => this.#end({ kind: "refused", reason }));
+    void parts.link.refused.then((reason) => this.#end({ kind: "refused", reason }));
   }
 
   /** Works until {@link stop} or until the daemon refuses the worker. Settles when nothing is left running. */
@@ -79,7 +73,7 @@ export class Worker {
     for (const run of this.#held) run.abort(isStopped ? "stopping" : "refused");
     const hasEnded = (): boolean => this.#running === 0;
     await this.#until(hasEnded, () => Infinity);
-    const lastWordsEndAt = this.#deps.clock.monotonic() + LAST_WORDS_MS;
+    const lastWordsEndAt = this.#parts.clock.monotonic() + LAST_WORDS_MS;
     if (isStopped) await this.#until(isDone, () => lastWordsEndAt);
     this.#heartbeat.abort();
     this.#reporter.abort();
@@ -92,17 +86,16 @@ export class Worker {
    * released. Another call can only shorten that time.
    */
   stop({ graceMs }: { readonly graceMs: number }): void {
-    this.#graceEndsAt = Math.min(this.#graceEndsAt, this.#deps.clock.monotonic() + graceMs);
+    this.#graceEndsAt = Math.min(this.#graceEndsAt, this.#parts.clock.monotonic() + graceMs);
     this.#end({ kind: "stopped" });
     this.#waker.wake();
   }
 
   #newClaimer(pool: Pool): Claimer {
-    const { link, pools, clock, waitSeconds = CLAIM_WAIT_SECONDS_MAX, onReady } = this.#deps;
+    const { pools, waitSeconds = CLAIM_WAIT_SECONDS_MAX, onReady } = this.#parts;
     return new Claimer({
-      link,
+      ...this.#parts,
       types: pool.types,
-      clock,
       waitSeconds,
       onReady: () => {
         this.#ready++;
@@ -118,7 +111,7 @@ export class Worker {
   }
 
   async #run(claimed: ClaimedRun, hold: { readonly pool: Pool; readonly leaseMs: number }) {
-    const { clock } = this.#deps;
+    const { clock } = this.#parts;
     const isWanted = this.#freePlaces(hold.pool) > 0 && !this.#isEnding;
     const run = new HeldRun({ ...claimed, ...hold, now: clock.monotonic() });
     this.#held.add(run);
@@ -164,7 +157,7 @@ export class Worker {
   }
 
   #note(run: HeldRun, outcome: RunOutcome, reported: Reported): void {
-    const { log } = this.#deps;
+    const { log } = this.#parts;
     const facts = { task: run.id };
     const told = reported?.outcome;
     if (run.abortReason === "cancelled" || told === "cancelled") {
@@ -187,11 +180,8 @@ export class Worker {
 
   /** Waits until `isSo` holds, or until the time that `endsAt` gives, by the monotonic clock. */
   async #until(isSo: () => boolean, endsAt: () => number): Promise<void> {
-    const { clock } = this.#deps;
-    while (!isSo() && clock.monotonic() < endsAt()) {
-      const leftMs = endsAt() - clock.monotonic();
-      await this.#waker.wait(Number.isFinite(leftMs) ? leftMs : null);
-    }
+    const { clock } = this.#parts;
+    while (!isSo() && clock.monotonic() < endsAt()) await this.#waker.wait(endsAt());
   }
 }
 
@@ -213,86 +203,7 @@ function endingOf(run: HeldRun, outcome: RunOutcome): Ending | null {
   }
 }
 
-export interface HeartbeatDeps {
-  readonly link: Pick<Link, "ask">;
-  readonly clock: Clock;
-  /** Everything that the worker holds now. */
-  readonly held: () => readonly HeldRun[];
-  /** Called with what the daemon says of a lease. */
-  readonly onOutcome: (run: HeldRun, outcome: LeaseOutcome) => void;
-  /** Called when the daemon is about to stop. */
-  readonly onDrain: () => void;
-}
-
-// A lease of a second cannot use an answer that takes longer; a lease of half a minute can wait for it.
-const ANSWER_MS_MIN = 1000;
-
-/**
- * Sends one heartbeat for all leases when the first of them needs it: at a third of its time, or soon after its run
- * has reported progress.
- */
-export class Heartbeat {
-  readonly #deps: HeartbeatDeps;
-  readonly #waker: Waker;
-  readonly #end = new AbortController();
-
-  constructor(deps: HeartbeatDeps) {
-    this.#deps = deps;
-    this.#waker = new Waker({ clock: deps.clock });
-  }
-
-  /** Sends heartbeats until {@link abort}. */
-  async run(): Promise<void> {
-    let failures = 0;
-    while (!this.#end.signal.aborted) {
-      const dueAt = Math.min(...this.#deps.held().map((run) => run.heartbeatDueAt));
-      const leftMs = dueAt - this.#deps.clock.monotonic();
-      if (leftMs > 0) await this.#waker.wait(Number.isFinite(leftMs) ? leftMs : null);
-      else failures = (await this.#send(failures)) ? 0 : failures + 1;
-    }
-  }
-
-  /** A heartbeat may be due sooner than it was. */
-  wake(): void {
-    this.#waker.wake();
-  }
-
-  /** Beats no more, and breaks off a request that is under way. */
-  abort(): void {
-    this.#end.abort();
-    this.#waker.wake();
-  }
-
-  /** Resolves to whether the daemon took it. */
-  async #send(failures: number): Promise<boolean> {
-    const { link, clock, held, onOutcome, onDrain } = this.#deps;
-    const runs = held();
-    const everyMs = Math.min(...runs.map((run) => heartbeatEveryMs(run.leaseMs)));
-    const sentAt = clock.monotonic();
-    const reply = await link.ask({
-      operation: "heartbeat",
-      body: heartbeatBody(runs),
-      read: (value) => parseOutcomes(value, runs),
-      timeoutMs: Math.max(everyMs, ANSWER_MS_MIN),
-      signal: this.#end.signal,
-    });
-    const outcomes = reply.kind === "answered" ? reply.read : null;
-    for (const run of runs) {
-      const waitMs = heartbeatEveryMs(run.leaseMs);
-      if (outcomes !== null) run.heartbeatDueAt = sentAt + waitMs;
-      // Counted from now on: a daemon that is away must not be asked without a pause.
-      else run.heartbeatDueAt = clock.monotonic() + Math.min(waitMs, waitMsAfter(failures + 1));
-    }
-    if (reply.kind === "answered" && reply.value["drain"] === true) onDrain();
-    outcomes?.forEach(({ outcome }, i) => {
-      const run = runs[i];
-      if (run !== undefined) onOutcome(run, outcome);
-    });
-    return outcomes !== null;
-  }
-}
-
-export type OpenWorkerOptions = Omit<WorkerDeps, "link"> & Pick<LinkOptions, "url" | "token">;
+export type OpenWorkerOptions = Omit<WorkerParts, "link"> & Pick<LinkOptions, "url" | "token">;
 
 /** Makes a worker with connections of its own, which are closed when it has worked. */
 export function openWorker(options: OpenWorkerOptions): Pick<Worker, "work" | "stop"> {
