@@ -128,10 +128,7 @@ const erase = defineAdminCommand({
     "Its tasks with inputs, results and webhooks, its keys, sessions and statistics, and its access request. The\n" +
     "numbers of all accounts together keep what it did. Safe to repeat after an interruption. Backups are not\n" +
     "changed. On a server it first waits for current writes of all daemons, for at most 10 seconds.",
-  args: {
-    ...LOGIN_ARG,
-    yes: toggle("Erase it without asking; needed without a terminal"),
-  },
+  args: { ...LOGIN_ARG, yes: toggle("Erase it without asking; needed without a terminal") },
   async run({ login, yes }, { store, config, audit }) {
     const account = await accountNamed(login, store);
     if (account.disabledAt === null) isEnabled(login);
@@ -303,7 +300,5 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 export const accountCommand = defineCommand({
   description: "Make, list, limit, disable, enable, export and erase accounts",
   example: `${NAME} create alice`,
-  subCommands: {
-    ...{ create, list, limit, disable, enable, export: exportCommand, erase },
-  },
+  subCommands: { ...{ create, list, limit, disable, enable, export: exportCommand, erase } },
 });

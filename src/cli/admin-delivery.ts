@@ -61,11 +61,7 @@ const list = defineAdminCommand({
   example: `${NAME} list --host hooks.example.com --state given_up --since 1d`,
   notes:
     "It shows no paths and queries of URLs; 'delivery show TASK_ID' shows them, and what happened.",
-  args: {
-    ...FILTER_ARGS,
-    task: flag(TASK_ID, "Task that it belongs to"),
-    ...PAGE_ARGS,
-  },
+  args: { ...FILTER_ARGS, task: flag(TASK_ID, "Task that it belongs to"), ...PAGE_ARGS },
   plan({ task: taskId, limit, before, ...filter }) {
     const query = { filter: { ...filterOf(filter), taskId }, limit: limit ?? LISTED, before };
     return async ({ store }) => {

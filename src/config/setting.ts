@@ -216,10 +216,7 @@ export const SETTINGS = {
     accessRequestsPerHour: setting(
       "limits.access_requests_per_hour",
       integerBetween(0, 1_000_000),
-      {
-        default: 20,
-        description: "Access requests from one address in an hour; 0 is no limit",
-      },
+      { default: 20, description: "Access requests from one address in an hour; 0 is no limit" },
     ),
     connections: setting("limits.connections", integerBetween(1, 65_535), {
       default: 4096,

@@ -70,10 +70,7 @@ const KINDS = {
    * A function of the program that embeds the daemon: no configuration can name one. Functions share the daemon's
    * thread: more at once helps only those that wait for something else.
    */
-  function: {
-    ...limits(16),
-    run: typeKey("run", TASK_FUNCTION, () => null),
-  },
+  function: { ...limits(16), run: typeKey("run", TASK_FUNCTION, () => null) },
 };
 
 type TypeKind = keyof typeof KINDS;
