@@ -178,10 +178,7 @@ export async function taskNamed(
 
 const PAUSE_MS_MIN = 5;
 
-/**
- * Does steps until one answers false, and shows how far they are. Between two of them it waits as long as the last one
- * took, so that a daemon that serves the same file has its turn.
- */
+/** Runs steps until one returns false. A pause after each, as long as the step, leaves the file to the daemon. */
 export async function bySteps(
   step: () => Promise<boolean>,
   progress: () => WorkProgress,
@@ -201,10 +198,7 @@ function pause(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-/**
- * Gives the space of erased data back to the file system, and leaves none of that data in the `-wal`. Tells so when
- * that could not be emptied, because somebody reads from it.
- */
+/** Returns the space of erased data to the file system and empties the `-wal`, which still holds that data. */
 export async function giveRoomBack(store: Store, config: Config): Promise<Answer> {
   let steps = 0;
   await bySteps(

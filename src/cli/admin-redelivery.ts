@@ -199,10 +199,7 @@ const NO_ORDER = `There is no order yet; '${NAME} redeliver' makes one.`;
 
 const LOOK_MS = 500;
 
-/**
- * Waits until a daemon has finished an order. Prints to stderr that it waits, and the reasons that may hold up the order.
- * If the command is ended before, the order goes on.
- */
+/** Waits until a daemon has finished an order. If the command is ended before, the order goes on. */
 export async function waitForOrder(
   order: RedeliveryOrder,
   count: DeliveryCount,

@@ -43,10 +43,7 @@ export function completionCommandFor(program: Command): Command {
 // The script of tab registers its function without the option that makes bash complete file names.
 const BASH_FILE_NAMES = "complete -o default -F __postbackd_complete postbackd\n";
 
-/**
- * Registers a command and everything below it. tab has an adapter for citty, which offers words such as LOGIN as flags
- * and takes every flag for one without a value.
- */
+/** Registers all commands. The citty adapter of tab offers words such as LOGIN as flags, and no flag has a value. */
 async function register(
   { meta, args, ...command }: Command,
   root: RootCommand,

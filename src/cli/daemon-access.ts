@@ -10,10 +10,7 @@ interface GivenUrl {
   readonly "insecure-http": boolean;
 }
 
-/**
- * The daemon's base URL. Refuses plain HTTP beyond this machine unless `--insecure-http` is given; `travels` says what
- * would be readable on the way.
- */
+/** The daemon's base URL. Refuses plain HTTP beyond this machine; `travels` names what would be readable on the way. */
 export function daemonUrl({ url: text, "insecure-http": isFine }: GivenUrl, travels: string): URL {
   if (text === null) throw new UsageError("give the daemon's base URL, with --url URL");
   const base = readBaseUrl(text);

@@ -3,8 +3,7 @@ import { version } from "../assets.ts";
 import type { Config } from "../config/config.ts";
 import type { Daemon } from "../daemon/daemon.ts";
 import { watchSignals } from "../daemon/stop-signal.ts";
-import { AccountMaker, type MadeAccount } from "../dev/account-maker.ts";
-import type { ClockMode } from "../dev/dev-clock.ts";
+import { AccountMaker } from "../dev/account-maker.ts";
 import { seededMode } from "../dev/dev-mode.ts";
 import { greeting, withOwnTargets } from "../dev/greeting.ts";
 import { STANDARD_DEV_LOGIN } from "../domain/account/account.ts";
@@ -12,44 +11,32 @@ import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import { inboxUrl } from "../domain/webhook/inbox.ts";
 import { createLogger } from "../log.ts";
 import { dashboardUrl } from "../ops/health.ts";
+import type { DevArgs } from "./dev.ts";
 import { EXIT, fail } from "./failure.ts";
 import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";
 
-export interface DevOrder {
-  readonly clock: ClockMode;
-  /** Null for a run like no other. */
-  readonly seed: number | null;
-  readonly account: Partial<MadeAccount>;
-  readonly isStrict: boolean;
-  readonly stopsWithStdin: boolean;
-  readonly isKept: boolean;
-}
-
 // Who runs tasks under hold would wait for them for ever, and a database that is kept goes on with the rest.
 const DRAIN = { ms: 1000, clock: systemClock };
 
-/**
- * Serves for tests and development until a signal, or the end of stdin, asks it to stop, then ends the process with 0.
- * Throws a {@link CommandFailure} when it cannot start.
- */
-export async function serveForDevelopment(given: Config, order: DevOrder): Promise<void> {
-  const config = order.isStrict ? given : withOwnTargets(given);
+/** Serves until a signal, or the end of stdin, stops it. Then ends the process with 0. */
+export async function serveForDevelopment(given: Config, args: DevArgs): Promise<void> {
+  const config = args["strict-targets"] ? given : withOwnTargets(given);
   const log = createLogger(config.log);
   endOnFault(log);
   const signals = watchSignals({ log, reload: null });
-  const stop = order.stopsWithStdin ? Promise.race([signals.asked, stdinEnds()]) : signals.asked;
-  const { dev, close } = seededMode(order);
+  const stop = Promise.race([signals.asked, ...(args["stop-with-stdin"] ? [stdinEnds()] : [])]);
+  const { dev, close } = seededMode({ seed: args.seed, clock: args.clock ?? "real" });
   const { clock } = dev;
   const daemon = await startFor(config, { log, clock, dev });
   try {
-    await announce(daemon, { config, clock, account: order.account });
+    await announce(daemon, { config, clock, args });
     await stop;
   } finally {
     await daemon.stop(DRAIN);
     close();
   }
-  if (order.isKept) log.info({ db: config.database }, "stopped; the database is kept");
+  if (args.keep) log.info({ db: config.database }, "stopped; the database is kept");
   else log.info({}, "stopped");
   process.exit(EXIT.done);
 }
@@ -66,10 +53,15 @@ function stdinEnds(): Promise<void> {
 
 async function announce(
   { url, port, store }: Daemon,
-  { config, clock, account }: { config: Config; clock: Clock } & Pick<DevOrder, "account">,
+  { config, clock, args }: { config: Config; clock: Clock; args: DevArgs },
 ): Promise<void> {
   const maker = new AccountMaker({ store, clock });
-  const made = await maker.make({ login: STANDARD_DEV_LOGIN, ...account });
+  const { key, "webhook-secret": webhookSecret } = args;
+  const made = await maker.make({
+    login: STANDARD_DEV_LOGIN,
+    ...(key !== null && { key }),
+    ...(webhookSecret !== null && { webhookSecret }),
+  });
   if (made === null) {
     return fail(
       `the account ${STANDARD_DEV_LOGIN} in ${config.database} cannot have this key, or has too many: leave out --key, or take another file`,

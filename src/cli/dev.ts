@@ -6,13 +6,25 @@ import { makeThrowawayFolder } from "../daemon/throwaway-folder.ts";
 import { removeAfterwards } from "../dev/greeting.ts";
 import { KEY, WEBHOOK_SECRET } from "../domain/account/key.ts";
 import { oneOf, integerBetween } from "../domain/rule.ts";
-import { flag, toggle } from "./arguments.ts";
+import { type Given, flag, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./failure.ts";
 import { configOf, judgeServingConfig, settingArgs } from "./settings.ts";
 
 // A daemon for development sends no events; a file that `start` reads too may have an events.url.
 const { "events-url": _, ...DEV_SETTINGS } = settingArgs();
+
+const DEV_ARGS = {
+  keep: toggle("Keep the database at the end, and log where it is"),
+  clock: flag(oneOf(["real", "manual"]), "Whether time passes by itself", { standard: "real" }),
+  seed: flag(integerBetween(0, 2 ** 32 - 1), "Make ids, keys and secrets the same in each run"),
+  key: flag(KEY, "API key of the account; a new one unless given"),
+  "webhook-secret": flag(WEBHOOK_SECRET, "Webhook secret of the account; a new one unless given"),
+  "strict-targets": toggle("Refuse webhooks to this machine and private networks, as start does"),
+  "stop-with-stdin": toggle("Stop when stdin is closed: with whoever started it"),
+};
+
+export type DevArgs = Given<typeof DEV_ARGS>;
 
 export const devCommand = defineCommand({
   description:
@@ -24,16 +36,7 @@ export const devCommand = defineCommand({
     "clock, and order results and faults. Whoever reaches the port controls it. The database is made in the\n" +
     "temporary folder and erased at the end, whatever the end is, unless --db names one, or --keep keeps it.\n" +
     "When it is ready, stdout gets one line of JSON with an account, its key and its webhook secret.",
-  args: {
-    ...DEV_SETTINGS,
-    keep: toggle("Keep the database at the end, and log where it is"),
-    clock: flag(oneOf(["real", "manual"]), "Whether time passes by itself", { standard: "real" }),
-    seed: flag(integerBetween(0, 2 ** 32 - 1), "Make ids, keys and secrets the same in each run"),
-    key: flag(KEY, "API key of the account; a new one unless given"),
-    "webhook-secret": flag(WEBHOOK_SECRET, "Webhook secret of the account; a new one unless given"),
-    "strict-targets": toggle("Refuse webhooks to this machine and private networks, as start does"),
-    "stop-with-stdin": toggle("Stop when stdin is closed: with whoever started it"),
-  },
+  args: { ...DEV_SETTINGS, ...DEV_ARGS },
   async run(given) {
     const settings: Readonly<Record<string, unknown>> = given;
     const place = settings["db"] === null ? { db: [makePlace({ isKept: given.keep })] } : {};
@@ -42,17 +45,7 @@ export const devCommand = defineCommand({
       throw new UsageError("--db must be a file: a database on a server is nobody's to throw away");
     }
     const { serveForDevelopment } = await import("./dev-serve.ts");
-    await serveForDevelopment(config, {
-      clock: given.clock ?? "real",
-      seed: given.seed,
-      account: {
-        ...(given.key !== null && { key: given.key }),
-        ...(given["webhook-secret"] !== null && { webhookSecret: given["webhook-secret"] }),
-      },
-      isStrict: given["strict-targets"],
-      stopsWithStdin: given["stop-with-stdin"],
-      isKept: given.keep || settings["db"] !== null,
-    });
+    await serveForDevelopment(config, { ...given, keep: given.keep || settings["db"] !== null });
   },
 });
 

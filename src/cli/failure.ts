@@ -3,10 +3,7 @@ import { inspect } from "node:util";
 import { isError, messageOf, remedyOf } from "../domain/error.ts";
 import { closeName } from "../domain/text.ts";
 
-/**
- * The command was understood and could not be done. The message says what is wrong and, behind a semicolon, what to do:
- * see {@link failureOf}.
- */
+/** The command was understood and could not be done. The message has the fault, then after a semicolon the remedy. */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure" as const;
 }
@@ -79,7 +76,7 @@ const EXPECTED: ReadonlySet<string> = new Set([
   ...["ServiceError", "StoreError", "TlsFileError"],
 ]);
 
-/** True for an error whose message tells a user what is wrong; any other is a fault of the program or the machine. */
+/** True for an error whose message is for a user. Others are faults of the program or the machine. */
 export function isExpectedFailure(error: unknown): boolean {
   return EXPECTED.has(nameOf(error));
 }
@@ -88,10 +85,7 @@ function nameOf(error: unknown): string {
   return isError(error) ? error.name : "";
 }
 
-/**
- * Describes an error that no command expected, for a user: its message and a remedy. The stack follows if
- * POSTBACKD_LOG_LEVEL is `debug`.
- */
+/** The message and a remedy of an unexpected error, with its stack if POSTBACKD_LOG_LEVEL is `debug`. */
 export function faultText(error: unknown, env: NodeJS.ProcessEnv): string {
   const text = `${messageOf(error)}; ${remedyOf(error)}`;
   return env["POSTBACKD_LOG_LEVEL"] === "debug" ? `${text}\n${inspect(error)}` : text;

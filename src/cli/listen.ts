@@ -72,10 +72,7 @@ function receiverUrl(text: string | null): URL {
 // Requests under way are broken off; nothing has to be given back.
 const STOP_MS_MAX = 5000;
 
-/**
- * Listens until a signal asks it to stop, then ends the process with 0. Throws a DaemonRefusal if the daemon refuses the
- * key. The key is never printed.
- */
+/** Listens until a signal stops it. Then ends the process with 0. The key is never printed. */
 async function listenUntilStopped(
   plan: ListenPlan,
   output: { readonly json: boolean },

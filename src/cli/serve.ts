@@ -122,10 +122,7 @@ function announce(
   printReady(ready, readyFile);
 }
 
-/**
- * Prints the ready line, and writes it to a file that only its owner can read. A process that waits for the file never
- * sees a part of it.
- */
+/** Prints the ready line and writes it to a file of mode 0600, of which a process that waits never sees a part. */
 export function printReady(ready: object, file: string | null): void {
   const line = `${JSON.stringify(ready)}\n`;
   const unfinished = `${file}.${process.pid}.tmp`;

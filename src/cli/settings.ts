@@ -66,10 +66,7 @@ export function configOf(verdict: ConfigVerdict): Config {
   throw new ConfigurationError(verdict.problems.map(problemText));
 }
 
-/**
- * The configuration of a command that looks after a daemon and opens no port. The rule about plain HTTP is for `start`
- * alone, which may have the flag `--insecure-http`.
- */
+/** The configuration of a command that opens no port: the rule about plain HTTP is for `start` alone. */
 export function loadOfflineConfig(given: GivenSettings): Config {
   return configOf(judgeCommandConfig({ ...given, "insecure-http": true }));
 }

@@ -58,10 +58,7 @@ export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
-/**
- * Shows a question on stderr until `read` returns a value for the answer. Throws a {@link CommandFailure} if the terminal
- * closes first.
- */
+/** Shows a question on stderr until `read` returns a value for the answer. Fails if the terminal closes first. */
 export async function ask<Value>(
   question: string,
   read: (answer: string) => Value | null,

@@ -73,10 +73,7 @@ const GRACE_MS = 25_000;
 // The grace, then the time from SIGTERM to SIGKILL for the commands, then the last messages to the daemon.
 const STOP_MS_MAX = GRACE_MS + 11_000;
 
-/**
- * Works until a signal asks it to stop, then ends the process with 0. Throws a {@link CommandFailure} when the daemon
- * refuses the worker or the command does not exist.
- */
+/** Works until a signal stops it, then ends the process with 0. Fails if the daemon refuses the worker. */
 async function work(plan: WorkerPlan, { json: isJson }: { readonly json: boolean }): Promise<void> {
   const format = process.stderr.isTTY && !isJson ? "text" : "json";
   const log = createLogger({ level: "info", format });

@@ -46,10 +46,7 @@ export interface Config extends Omit<
   readonly runTypes: ReadonlySet<string>;
   readonly marketplaces: readonly Marketplace[];
   readonly log: Omit<SettingValues["log"], "format"> & { readonly format: "json" | "text" };
-  /**
-   * Where each value comes from, by key: `flag --port`, `environment POSTBACKD_PORT`, `file /etc/postbackd.toml`,
-   * `default`, and of the configuration file also `this machine's service`.
-   */
+  /** The source of each value by key: `flag --port`, `environment POSTBACKD_PORT`, `file PATH`, `default`. */
   readonly sources: ReadonlyMap<string, string>;
   /** Each value by its key, for showing: as it was written, with absolute paths and without secrets. */
   readonly values: ReadonlyMap<string, unknown>;
@@ -93,10 +90,7 @@ export type ConfigVerdict =
       readonly draft: Config;
     };
 
-/**
- * Loads the configuration: flags before `POSTBACKD_*` variables before `postbackd.toml` before defaults. Reports every
- * problem of every source, and never the value of a secret.
- */
+/** Flags come first, then variables, file and defaults. Reports every problem, and never the value of a secret. */
 export function loadConfig(input: ConfigInput): ConfigVerdict {
   const findings: Findings = {
     ...{ problems: [], sources: new Map(), values: new Map() },

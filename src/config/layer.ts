@@ -140,10 +140,7 @@ export function secretInFile(
   }
 }
 
-/**
- * Takes the value from the chosen source, or the default, and records its source. A wrong value becomes a problem and
- * the default stands in for it, so that the checks after it still run.
- */
+/** Takes a value and records its source. The default replaces a wrong value, so that later checks still run. */
 export function takeValue<T>(
   rule: SettingRule<T>,
   at: {
@@ -168,10 +165,7 @@ export function takeValue<T>(
   return takeValue(rule, { ...at, given: undefined });
 }
 
-/**
- * A value as an operator may see it: as written, but a path is absolute, and of a table (a type's `env`, its `headers`)
- * only the names are kept, because its values may be secrets.
- */
+/** A value as an operator may see it: of a table such as a type's `env` only the names, as values may be secrets. */
 function shownValue(raw: unknown, value: unknown): unknown {
   if (typeof value === "string") return value;
   return typeof raw === "object" && raw !== null && !Array.isArray(raw) ? Object.keys(raw) : raw;
@@ -203,10 +197,7 @@ function isServiceLink(text: string): boolean {
 /** The three ways to name a setting. */
 type Spelling = "key" | "flag" | "variable";
 
-/**
- * Tells what is wrong with an unknown name of a setting, and names the nearest one that exists; `others` are names that
- * exist beside the settings. For `db` in the file it suggests `database`.
- */
+/** The message about an unknown name, with the nearest one; `others` exist beside the settings. */
 export function unknownNameMessage(
   name: string,
   { what, others = [] }: { readonly what: Spelling; readonly others?: readonly string[] },

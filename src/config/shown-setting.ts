@@ -67,10 +67,7 @@ export function shownConfig(config: ShownConfig) {
   };
 }
 
-/**
- * The text of a first postbackd.toml: every setting with its default, commented out, so that it changes nothing until a
- * line is uncommented; then examples of task types and marketplaces.
- */
+/** A first postbackd.toml: every setting with its default, commented out, then examples of types and marketplaces. */
 export function sampleFile(): string {
   const settings = SETTING_LIST.filter(({ inFile }) => inFile);
   // In TOML, keys without a section must come before the first section, or they would belong to it.

@@ -134,10 +134,7 @@ function isFunction(value: unknown): value is TaskFunction {
   return typeof value === "function";
 }
 
-/**
- * How long a lease holds: shorter ones would run out between two heartbeats, longer ones would keep a dead worker's
- * tasks.
- */
+/** Shorter leases would end between two heartbeats, longer ones would keep a dead worker's tasks. */
 export const LEASE_DURATION: Rule<number> = {
   ...DURATION,
   takes: "a time from 1s to 1h",

@@ -66,10 +66,7 @@ const KINDS = {
     /** How long a lease holds without a heartbeat. */
     leaseMs: typeKey("lease", LEASE_DURATION, "30s"),
   },
-  /**
-   * A function of the program that embeds the daemon: no configuration can name one. Functions share the daemon's
-   * thread: more at once helps only those that wait for something else.
-   */
+  /** A function of the embedding program. It shares the daemon's thread, so only runs that wait gain by concurrency. */
   function: { ...limits(16), run: typeKey("run", TASK_FUNCTION, () => null) },
 };
 

@@ -41,7 +41,21 @@ export async function startEmbeddedDaemon(
     warnOfRisks(config, { log, env: {} });
     const host = hasHost(clock) ? { commandHost } : {};
     const daemon = await startDaemon({ config, clock, log, ...host });
-    return toEmbeddedDaemon({ daemon, config, clock, cleanUp });
+    const accounts = new AccountMaker({ store: daemon.store, clock });
+    let stopped: Promise<void> | null = null;
+    return {
+      url: daemon.url,
+      port: daemon.port,
+      account: (login = `account-${randomBytes(4).toString("hex")}`) =>
+        makeAccount(login, accounts),
+      workerToken: (name, types) => makeWorker(name, types, { daemon, config, clock }),
+      idle: () => daemon.idle(),
+      stop({ graceMs = DRAIN_MS } = {}) {
+        // Work in progress takes the machine's time. With a clock that does not move, the wait for it would never end.
+        stopped ??= daemon.stop({ ms: graceMs, clock: systemClock }).finally(cleanUp);
+        return stopped;
+      },
+    };
   } catch (error) {
     cleanUp();
     throw error;
@@ -58,31 +72,6 @@ function hasHost(clock: Clock): boolean {
   return clock === systemClock && basename(process.execPath).startsWith("node");
 }
 
-interface EmbeddedParts {
-  readonly daemon: Daemon;
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly cleanUp: () => void;
-}
-
-function toEmbeddedDaemon(parts: EmbeddedParts): EmbeddedDaemon {
-  const { daemon, cleanUp } = parts;
-  const accounts = new AccountMaker({ store: daemon.store, clock: parts.clock });
-  let stopped: Promise<void> | null = null;
-  return {
-    url: daemon.url,
-    port: daemon.port,
-    account: (login = `account-${randomBytes(4).toString("hex")}`) => makeAccount(login, accounts),
-    workerToken: (name, types) => makeWorker(name, types, parts),
-    idle: () => daemon.idle(),
-    stop({ graceMs = DRAIN_MS } = {}) {
-      // Work under way takes the machine's time, and with a clock that nobody moves the wait for it would never end.
-      stopped ??= daemon.stop({ ms: graceMs, clock: systemClock }).finally(cleanUp);
-      return stopped;
-    },
-  };
-}
-
 async function makeAccount(login: string, accounts: AccountMaker): Promise<DaemonAccount> {
   const parsed = LOGIN.parse(login);
   if (parsed.kind === "fault") throw new Error(`a login ${parsed.reason}`);
@@ -97,7 +86,7 @@ async function makeAccount(login: string, accounts: AccountMaker): Promise<Daemo
 async function makeWorker(
   name: string,
   types: readonly string[],
-  { daemon: { store }, config, clock }: EmbeddedParts,
+  { daemon: { store }, config, clock }: { daemon: Daemon; config: Config; clock: Clock },
 ): Promise<string> {
   const parsed = WORKER_NAME.parse(name);
   if (parsed.kind === "fault") throw new Error(`a worker's name ${parsed.reason}`);

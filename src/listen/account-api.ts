@@ -31,10 +31,7 @@ const ANSWER_BYTES_MAX = 128 * 1024 ** 2;
 const ANSWER_MS_MAX = 30_000;
 const PAGE = 1000;
 
-/**
- * The questions of a listener to a daemon, with an account's key. It only reads, and collects nothing. Throws a {@link
- * DaemonUnreachable} or a {@link DaemonRefusal} where there is no answer.
- */
+/** Reads with an account's key, and collects nothing. Throws a {@link DaemonUnreachable} or a {@link DaemonRefusal}. */
 export class AccountApi {
   readonly #options: AccountApiOptions;
   readonly #base: string;

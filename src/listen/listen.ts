@@ -23,10 +23,7 @@ export interface ListenParts {
   readonly stop: AbortSignal;
 }
 
-/**
- * Forwards the attempts of an account until it is stopped. Rejects with a DaemonRefusal when the key is refused, and with
- * a TlsFileError when `ca` cannot be read or holds no authority.
- */
+/** Forwards attempts until it is stopped. Rejects with a DaemonRefusal, or a TlsFileError if `ca` has no authority. */
 export async function listen(plan: ListenPlan, parts: ListenParts): Promise<void> {
   const { clock, stop } = parts;
   const authorities = plan.ca === null ? [] : readAuthorities({ path: plan.ca, name: "--ca" });

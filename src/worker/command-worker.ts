@@ -5,9 +5,7 @@ import { commandEnvironment, commandProblem } from "../run/program.ts";
 import type { Pool } from "./held-run.ts";
 import { openWorker, type OpenWorkerOptions, type WorkerEnd } from "./worker.ts";
 
-/**
- * Everything that defines a worker. Its timeout is Infinity where only the type's own counts, which the daemon keeps.
- */
+/** Its timeout is Infinity if only the type's own applies, which the daemon enforces. */
 export interface CommandWorkerPlan
   extends
     Pick<OpenWorkerOptions, "url" | "token">,

@@ -83,10 +83,7 @@ const CLAIM_MS_MAX = 15_000;
 // A draining daemon responds immediately that there is no task.
 const DRAIN_REST_MS = 5000;
 
-/**
- * Claims tasks while a place is free: each request waits at the daemon for a while, then the next one follows. The
- * claimer itself waits only after a fault, and if the daemon responds sooner than it was asked to.
- */
+/** Claims tasks while a place is free. Requests wait at the daemon; the claimer itself waits only after a fault. */
 export class Claimer extends Loop<ClaimerParts> {
   /** How many responses in a row had no task and did not wait. */
   #vain = 0;
@@ -161,10 +158,7 @@ interface HeartbeatParts extends LoopParts {
 // A lease of a second cannot use a response that takes longer; a lease of half a minute can wait for it.
 const HEARTBEAT_MS_MIN = 1000;
 
-/**
- * Sends one heartbeat for all leases when the first of them needs it: at a third of its time, or soon after its run
- * has reported progress.
- */
+/** Sends one heartbeat for all leases when the first of them needs it, or soon after a run has reported progress. */
 export class Heartbeat extends Loop<HeartbeatParts> {
   #failures = 0;
 

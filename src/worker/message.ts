@@ -44,10 +44,7 @@ export function heartbeatBody(beats: readonly LeaseBeat[]): string {
   return JSON.stringify(body);
 }
 
-/**
- * One task in the body of complete, fail or release. The result is spliced in as text, so that numbers keep every
- * digit.
- */
+/** One task in the body of complete, fail or release. The result is spliced in as text: numbers keep every digit. */
 export function endingText(ending: Ending): string {
   const { id, leaseId } = ending;
   const ref: LeaseRefItem = { id, lease_id: leaseId };

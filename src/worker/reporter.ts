@@ -21,10 +21,7 @@ interface Waiting {
 const BATCH_LENGTH_MAX = 1024 ** 2;
 const ANSWER_MS_MAX = 30_000;
 
-/**
- * Reports to the daemon how runs ended, in batches: what ends while a request is under way goes with the next one. It
- * repeats a request until it is answered. That is safe, because the daemon counts a lease's end once.
- */
+/** Reports in batches how runs ended. It may repeat a request, because the daemon counts the end of a lease once. */
 export class Reporter extends Loop {
   #waiting: readonly Waiting[] = [];
   #countMax = LEASE_BATCH_MAX;
@@ -100,10 +97,7 @@ export class Reporter extends Loop {
     return null;
   }
 
-  /**
-   * A body that large is not read: sends smaller batches. Fails a task whose result alone is too large for the daemon,
-   * and repeats a report that only a proxy refuses.
-   */
+  /** Sends smaller batches. A task whose result alone is too large for the daemon fails. */
   #shrink(batch: readonly Waiting[], { isOurs }: { readonly isOurs: boolean }): null {
     const [first] = batch;
     if (first === undefined) return null;

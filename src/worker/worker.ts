@@ -24,10 +24,7 @@ export type WorkerEnd =
 // How long the worker goes on trying to report the last ends and releases.
 const LAST_WORDS_MS = 4000;
 
-/**
- * A worker (contract §7). It claims tasks of its types, runs them, sends heartbeats for all of them, and reports how
- * they ended. A task counts as held, and its place as taken, until the daemon knows how it ended.
- */
+/** A worker (contract §7). A task counts as held, and its place as taken, until the daemon knows how it ended. */
 export class Worker {
   readonly #parts: WorkerParts;
   readonly #claimers: readonly Claimer[];
@@ -81,10 +78,7 @@ export class Worker {
     return end;
   }
 
-  /**
-   * Claims no more. Runs have `graceMs` to end by themselves; then those that still run are stopped and their tasks
-   * released. Another call can only shorten that time.
-   */
+  /** Claims no more. Runs have `graceMs` to end, then are stopped and released. Another call can only shorten that. */
   stop({ graceMs }: { readonly graceMs: number }): void {
     this.#graceEndsAt = Math.min(this.#graceEndsAt, this.#parts.clock.monotonic() + graceMs);
     this.#end({ kind: "stopped" });
