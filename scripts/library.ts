@@ -185,4 +185,4 @@ function addNamed(file: string, files: Set<string>): void {
 }
 
 const TYPES_FROM =
-  /^(?:export (?:type )?\{|import type |import \{[^}]*\btype )[^;]*? from "(\.[^"]*)"/gm;
+  /^(?:export (?:type )?[{*]|import type |import \{[^}]*\btype )[^;]*? from "(\.[^"]*)"/gm;

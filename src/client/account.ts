@@ -1,7 +1,4 @@
-import type { Answers, Bodies, Queries } from "./api.ts";
 import {
-  type CallOptions,
-  type OwnFields,
   type Transport,
   isCursor,
   isNumber,
@@ -13,55 +10,7 @@ import {
   ownFields,
   pause,
 } from "./transport.ts";
-
-export type Account = OwnFields<Answers["GET /v1/appendix/user_data"]>;
-export type Key = Account["keys"][number];
-export type NewKey = Answers["POST /v1/appendix/keys"]["key"];
-export type NewKeyOptions = NonNullable<Bodies["POST /v1/appendix/keys"]> & CallOptions;
-export type Overview = OwnFields<Answers["GET /v1/stats/overview"]>;
-export type Series = OwnFields<Answers["GET /v1/stats/series"]>;
-export type SeriesOptions = Queries["GET /v1/stats/series"] & CallOptions;
-export type Hosts = OwnFields<Answers["GET /v1/stats/hosts"]>;
-export type HostsOptions = Queries["GET /v1/stats/hosts"] & CallOptions;
-export type RedeliveryOrder = Answers["POST /v1/redeliveries"]["redelivery"];
-/** Which deliveries; `login` is the operator's. */
-export type RedeliveryFilter = Omit<Bodies["POST /v1/redeliveries/preview"], "cursor" | "login"> &
-  CallOptions;
-export type RedeliveryOptions = Omit<Bodies["POST /v1/redeliveries"], "login"> & CallOptions;
-
-/** Keys of the account. */
-export interface Keys {
-  /** Makes a key, which is shown this once; never repeated by itself. */
-  create(options?: NewKeyOptions): Promise<NewKey>;
-  list(options?: CallOptions): Promise<readonly Key[]>;
-  /** From the next request on, the key is refused. */
-  revoke(keyId: string, options?: CallOptions): Promise<Key>;
-}
-
-/** The account, and its numbers. */
-export interface AccountCalls {
-  /** Login, webhook secrets, keys, limits, and how many tasks there are. */
-  get(options?: CallOptions): Promise<Account>;
-  /** The names of the types that a task may have. */
-  types(options?: CallOptions): Promise<readonly string[]>;
-  overview(options?: CallOptions): Promise<Overview>;
-  /** Traffic by minute or hour. */
-  series(options?: SeriesOptions): Promise<Series>;
-  /** The hosts that webhooks go to. */
-  hosts(options?: HostsOptions): Promise<Hosts>;
-  /** How much work there is, now and after each change, until the loop is left. */
-  changes(options?: CallOptions): AsyncIterableIterator<Change>;
-}
-
-/** Orders to send many webhooks again. */
-export interface Redeliveries {
-  /** How many deliveries an order would be for. */
-  count(filter: RedeliveryFilter): Promise<number>;
-  /** Never repeated by itself. */
-  create(order: RedeliveryOptions): Promise<RedeliveryOrder>;
-  list(options?: CallOptions): Promise<readonly RedeliveryOrder[]>;
-  cancel(orderId: string, options?: CallOptions): Promise<RedeliveryOrder>;
-}
+import type { AccountCalls, CallOptions, Change, Keys, Redeliveries, Reference } from "./types.ts";
 
 const KEY = { key: isObject };
 const KEYS = { keys: listOf(isObject) };
@@ -127,29 +76,6 @@ export function redeliveriesOf(transport: Transport): Redeliveries {
   };
 }
 
-export type Marketplace = Answers["GET /v1/appendix/marketplaces"]["marketplaces"][number];
-export type ServiceStatus = OwnFields<Answers["GET /v1/appendix/status"]>;
-export type StatusCodeRow = Answers["GET /v1/appendix/status_codes"]["status_codes"][number];
-export type AccessRequest = Bodies["POST /v1/access_requests"] & CallOptions;
-
-/** The daemon's answers to everybody. */
-export interface Reference {
-  /** The codes that a task's `marketplace` may have. */
-  marketplaces(options?: CallOptions): Promise<readonly Marketplace[]>;
-  /** How well the service does, in words. */
-  status(options?: CallOptions): Promise<ServiceStatus>;
-  /** Every code there is, with its message and HTTP status. */
-  statusCodes(options?: CallOptions): Promise<readonly StatusCodeRow[]>;
-  /** The API's document, OpenAPI 3.1. */
-  openApi(options?: CallOptions): Promise<Answers["GET /openapi.json"]>;
-  /** Resolves where the daemon runs. */
-  live(options?: CallOptions): Promise<Answers["GET /livez"]>;
-  /** Resolves where it takes requests. */
-  ready(options?: CallOptions): Promise<Answers["GET /readyz"]>;
-  /** Asks the operator for an account, and answers the request's id; never repeated by itself. */
-  requestAccess(request: AccessRequest): Promise<string>;
-}
-
 const MARKETPLACES = { marketplaces: listOf(isObject) };
 const STATUS_CODES = { status_codes: listOf(isObject) };
 const DOCUMENT = { openapi: isText };
@@ -174,9 +100,6 @@ export function referenceOf(transport: Transport): Reference {
         .request_id,
   };
 }
-
-/** How much work there is, at that time. */
-export type Change = Pick<Answers["GET /v1/stats/overview"], "tasks" | "time">;
 
 /** As the daemon asks browsers to wait. */
 const RECONNECT_MS = 2000;

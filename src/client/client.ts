@@ -2,81 +2,25 @@
  * A client of postbackd's API. It needs fetch, Web Crypto and nothing else: it runs as it stands in Node 20 or newer,
  * Deno, Bun, browsers and workers.
  */
-import {
-  type AccountCalls,
-  type Keys,
-  type Redeliveries,
-  type Reference,
-  accountOf,
-  keysOf,
-  redeliveriesOf,
-  referenceOf,
-} from "./account.ts";
+import { accountOf, keysOf, redeliveriesOf, referenceOf } from "./account.ts";
 import { readSettings, type ClientSettings } from "./settings.ts";
-import type { AnyTypes, TaskTypes } from "./task.ts";
-import { tasksOf, type Tasks } from "./tasks.ts";
+import { tasksOf } from "./tasks.ts";
 import { createTransport } from "./transport.ts";
+import type {
+  AccountCalls,
+  AnyTypes,
+  Keys,
+  Redeliveries,
+  Reference,
+  TaskTypes,
+  Tasks,
+} from "./types.ts";
 
 export type { Code as StatusCode } from "./api.ts";
 export { PostbackdError } from "./settings.ts";
 export type { ErrorCode, ErrorFacts, FailedTask, FieldError } from "./settings.ts";
-export type {
-  Account,
-  AccountCalls,
-  Hosts,
-  HostsOptions,
-  Key,
-  Keys,
-  NewKey,
-  NewKeyOptions,
-  Overview,
-  Redeliveries,
-  RedeliveryFilter,
-  RedeliveryOptions,
-  RedeliveryOrder,
-  Series,
-  SeriesOptions,
-} from "./account.ts";
-export type { Change } from "./account.ts";
-export type { PostOptions } from "./post.ts";
-export type {
-  AccessRequest,
-  Marketplace,
-  Reference,
-  ServiceStatus,
-  StatusCodeRow,
-} from "./account.ts";
 export type { ClientSettings } from "./settings.ts";
-export type {
-  AnyNewTask,
-  AnyTypes,
-  CompletedTask,
-  EndedTask,
-  NewTask,
-  OpenTask,
-  Task,
-  TaskSummary,
-  TaskType,
-  TaskTypes,
-  TypeName,
-  UncompletedTask,
-} from "./task.ts";
-export type {
-  Attempts,
-  AttemptsOptions,
-  CancelledCounts,
-  CancelManyOptions,
-  Delivery,
-  FoundTask,
-  GetOptions,
-  ListOptions,
-  ReadyOptions,
-  RedeliverOptions,
-  Tasks,
-  Timeline,
-  TimelineOptions,
-} from "./tasks.ts";
-export type { CallOptions } from "./transport.ts";
+export type * from "./types.ts";
 
 /** A client of one daemon, for one account. Every method takes a `signal` that breaks it off. */
 export interface Client<Types extends TaskTypes<Types> = AnyTypes> {

@@ -1,25 +1,16 @@
 import type { Answers } from "./api.ts";
 import { PostbackdError, underKey } from "./settings.ts";
-import { onlyTask } from "./task.ts";
-import {
-  type CallOptions,
-  JsonText,
-  type Transport,
-  isObject,
-  isTask,
-  listOf,
-} from "./transport.ts";
-
-export interface PostOptions extends CallOptions {
-  /**
-   * Names this call: the same call with the same key within 24 hours makes no second task, also after the program was
-   * started anew. One of its own unless given. 1 to 255 printable ASCII characters, of `postMany` 1 to 240.
-   */
-  readonly idempotencyKey?: string | undefined;
-}
+import { JsonText, type Transport, isObject, isTask, listOf } from "./transport.ts";
+import type { PostOptions } from "./types.ts";
 
 /** A task in the answer to task_post. */
 export type PostedTask = Answers["POST /v1/tasks/task_post"]["tasks"][number];
+
+/** The one task of an answer. */
+export function onlyTask<Item>({ tasks: [task] }: { readonly tasks: readonly Item[] }): Item {
+  if (task === undefined) throw new PostbackdError("The daemon answered without the task.");
+  return task;
+}
 
 /** Posts one task. */
 export async function postOne(

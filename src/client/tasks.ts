@@ -1,26 +1,9 @@
-import type { Answers, Bodies, Queries } from "./api.ts";
-import { newKey, postAll, postOne, type PostOptions } from "./post.ts";
+import type { Answers } from "./api.ts";
+import { newKey, onlyTask, postAll, postOne } from "./post.ts";
 import { PostbackdError, underKey, type FieldError } from "./settings.ts";
 import {
-  isEnded,
-  onlyTask,
-  type AnyNewTask,
-  type AnyTypes,
-  type CompletedTask,
-  type EndedTask,
-  type NewTask,
-  type OpenTask,
-  type Task,
-  type TaskSummary,
-  type TaskTypes,
-  type TypeName,
-  type UncompletedTask,
-} from "./task.ts";
-import {
-  type CallOptions,
   DELIVERIES,
   ONE_TASK,
-  type OwnFields,
   PAGE_OF_TASKS,
   type Transport,
   dateNow,
@@ -33,96 +16,57 @@ import {
   ownFields,
   pause,
 } from "./transport.ts";
-
-export interface GetOptions extends CallOptions {
-  /** False leaves a finished task in `ready`; else the first answer for it takes it out. */
-  readonly collect?: boolean | undefined;
-}
-
-/** The filters of a list; pages are the client's affair. */
-export type ListOptions = Omit<Queries["GET /v1/tasks"], "cursor" | "limit"> & CallOptions;
-export type ReadyOptions = Omit<Queries["GET /v1/tasks/tasks_ready"], "cursor" | "limit"> &
-  CallOptions;
-export type CancelManyOptions = Omit<Bodies["POST /v1/tasks/cancel"], "cursor"> & CallOptions;
-export type RedeliverOptions = NonNullable<Bodies["POST /v1/tasks/redeliver/:id"]> & CallOptions;
-export type Attempts = OwnFields<Answers["GET /v1/tasks/attempts"]>;
-export type AttemptsOptions = Queries["GET /v1/tasks/attempts"] & CallOptions;
-export type TimelineOptions = Queries["GET /v1/tasks/timeline/:id"] & CallOptions;
-
-/** How many tasks were cancelled, or were counted only. */
-export interface CancelledCounts {
-  readonly queued: number;
-  readonly running: number;
-}
-
-export type FoundTask = Answers["GET /v1/tasks/search"]["tasks"][number];
-export type Delivery = Answers["GET /v1/tasks/deliveries/:id"]["deliveries"][number];
-export type Timeline = OwnFields<Answers["GET /v1/tasks/timeline/:id"]>;
-
-/** The account's tasks. */
-export interface Tasks<Types extends TaskTypes<Types>> {
-  /**
-   * Posts a task; it is on disk when this resolves. Rejects with a {@link PostbackdError} when it is refused. Sent again
-   * as often as needed: it carries an Idempotency-Key.
-   */
-  post<Name extends TypeName<Types>>(
-    task: NewTask<Types, Name>,
-    options?: PostOptions,
-  ): Promise<OpenTask<Types, Name>>;
-  /**
-   * Posts any number of tasks and answers what became of each, in their order: one that was refused is `failed` and
-   * says why in `error`. It goes on where it was when a daemon is started anew; for a program that may end in between,
-   * give an `idempotencyKey` and the same tasks again.
-   */
-  postMany(
-    tasks: Iterable<AnyNewTask<Types>> | AsyncIterable<AnyNewTask<Types>>,
-    options?: PostOptions,
-  ): Promise<readonly (OpenTask<Types> | UncompletedTask<Types>)[]>;
-  /** Posts a task and waits for it. Rejects with a {@link PostbackdError} unless it completes. */
-  run<Name extends TypeName<Types>>(
-    task: NewTask<Types, Name>,
-    options?: PostOptions,
-  ): Promise<CompletedTask<Types, Name>>;
-  get<Name extends TypeName<Types> = TypeName<Types>>(
-    id: string,
-    options?: GetOptions,
-  ): Promise<Task<Types, Name>>;
-  /** The task as soon as it has ended, however it did: `AbortSignal.timeout(ms)` bounds that. */
-  wait<Name extends TypeName<Types> = TypeName<Types>>(
-    id: string,
-    options?: GetOptions,
-  ): Promise<EndedTask<Types, Name>>;
-  /** All tasks, newest first. */
-  list(options?: ListOptions): AsyncIterableIterator<TaskSummary>;
-  /** Finished tasks that were not collected yet, oldest first; listing collects none. */
-  ready(options?: ReadyOptions): AsyncIterableIterator<TaskSummary>;
-  /** Tasks by words such as `state:failed type:resize after:2h`; newest first. */
-  search(words: string, options?: CallOptions): AsyncIterableIterator<FoundTask>;
-  /** Cancels a task that has not ended; one that is cancelled already stays so. */
-  cancel<Name extends TypeName<Types> = TypeName<Types>>(
-    id: string,
-    options?: CallOptions,
-  ): Promise<Task<Types, Name>>;
-  /** Cancels all tasks that pass, or with `dry_run` counts them. */
-  cancelMany(options: CancelManyOptions): Promise<CancelledCounts>;
-  /** Attempts of all webhooks in the order in which they were scheduled: a page, from a cursor on. */
-  attempts(options?: AttemptsOptions): Promise<Attempts>;
-  /** The task's webhooks and their attempts. */
-  deliveries(id: string, options?: CallOptions): Promise<readonly Delivery[]>;
-  /** Everything that happened to the task and its webhooks, and why. */
-  timeline(id: string, options?: TimelineOptions): Promise<Timeline>;
-  /** Sends webhooks again; never repeated by itself. */
-  redeliver(id: string, options?: RedeliverOptions): Promise<readonly Delivery[]>;
-}
+import type {
+  CancelManyOptions,
+  CancelledCounts,
+  GetOptions,
+  PostOptions,
+  TaskTypes,
+  Tasks,
+} from "./types.ts";
 
 type ApiTask = Answers["GET /v1/tasks/task_get/:id"]["tasks"][number];
 
 export function tasksOf<Types extends TaskTypes<Types>>(transport: Transport): Tasks<Types> {
   // The caller says what its types take and give: nobody else can.
   const typed = <Shown>(task: ApiTask): Shown => task as Shown;
+  const shape = PAGE_OF_TASKS;
   return {
-    ...listsOf(transport),
-    ...webhooksOf(transport),
+    list: ({ signal, ...filter } = {}) =>
+      itemsOf(
+        (cursor) =>
+          transport.call("GET /v1/tasks", { query: { ...filter, cursor }, shape, signal }),
+        ({ tasks }) => tasks,
+      ),
+    ready: ({ signal, ...filter } = {}) =>
+      itemsOf(
+        (cursor) =>
+          transport.call("GET /v1/tasks/tasks_ready", {
+            query: { ...filter, cursor },
+            shape,
+            signal,
+          }),
+        ({ tasks }) => tasks,
+      ),
+    search: (q, { signal } = {}) =>
+      itemsOf(
+        (cursor) => transport.call("GET /v1/tasks/search", { query: { q, cursor }, shape, signal }),
+        ({ tasks }) => tasks,
+      ),
+    attempts: async ({ signal, ...query } = {}) =>
+      ownFields(await transport.call("GET /v1/tasks/attempts", { query, shape: ATTEMPTS, signal })),
+    deliveries: async (id, { signal } = {}) => {
+      const request = { params: { id }, shape: DELIVERIES, signal };
+      return (await transport.call("GET /v1/tasks/deliveries/:id", request)).deliveries;
+    },
+    timeline: async (id, { signal, ...query } = {}) =>
+      ownFields(
+        await transport.call("GET /v1/tasks/timeline/:id", { params: { id }, query, signal }),
+      ),
+    redeliver: async (id, { signal, ...body } = {}) => {
+      const request = { params: { id }, body, shape: DELIVERIES, signal };
+      return (await transport.call("POST /v1/tasks/redeliver/:id", request)).deliveries;
+    },
     post: async (task, options) => typed(await posted(transport, task, withKey(options))),
     postMany: async (tasks, options = {}) =>
       (await postAll(transport, tasks, options)).map((task) => typed(task)),
@@ -188,6 +132,8 @@ async function found(
   return onlyTask(await transport.call("GET /v1/tasks/task_get/:id", request));
 }
 
+/** The states in which a task stays. */
+const ENDED: readonly ApiTask["state"][] = ["completed", "failed", "cancelled"];
 /** Proxies often break off after a minute. */
 const WAIT_SECONDS = 30;
 /** A proxy may take the wish to wait away. */
@@ -197,7 +143,7 @@ async function endOf(transport: Transport, id: string, options: GetOptions): Pro
   for (;;) {
     const begun = dateNow();
     const task = await found(transport, id, { ...options, waitSeconds: WAIT_SECONDS });
-    if (isEnded(task)) return task;
+    if (ENDED.includes(task.state)) return task;
     await pause(LOOK_INTERVAL_MS - (dateNow() - begun), options.signal);
   }
 }
@@ -225,54 +171,4 @@ async function cancelledBy(
 
 const COUNTS = { queued: isNumber, running: isNumber, next_cursor: isCursor };
 
-type Lists = Pick<Tasks<AnyTypes>, "list" | "ready" | "search">;
-
-function listsOf(transport: Transport): Lists {
-  const shape = PAGE_OF_TASKS;
-  return {
-    list: ({ signal, ...filter } = {}) =>
-      itemsOf(
-        (cursor) =>
-          transport.call("GET /v1/tasks", { query: { ...filter, cursor }, shape, signal }),
-        ({ tasks }) => tasks,
-      ),
-    ready: ({ signal, ...filter } = {}) =>
-      itemsOf(
-        (cursor) =>
-          transport.call("GET /v1/tasks/tasks_ready", {
-            query: { ...filter, cursor },
-            shape,
-            signal,
-          }),
-        ({ tasks }) => tasks,
-      ),
-    search: (q, { signal } = {}) =>
-      itemsOf(
-        (cursor) => transport.call("GET /v1/tasks/search", { query: { q, cursor }, shape, signal }),
-        ({ tasks }) => tasks,
-      ),
-  };
-}
-
-type Webhooks = Pick<Tasks<AnyTypes>, "attempts" | "deliveries" | "timeline" | "redeliver">;
-
 const ATTEMPTS = { attempts: listOf(isObject), next_cursor: isText };
-
-function webhooksOf(transport: Transport): Webhooks {
-  return {
-    attempts: async ({ signal, ...query } = {}) =>
-      ownFields(await transport.call("GET /v1/tasks/attempts", { query, shape: ATTEMPTS, signal })),
-    deliveries: async (id, { signal } = {}) => {
-      const request = { params: { id }, shape: DELIVERIES, signal };
-      return (await transport.call("GET /v1/tasks/deliveries/:id", request)).deliveries;
-    },
-    timeline: async (id, { signal, ...query } = {}) =>
-      ownFields(
-        await transport.call("GET /v1/tasks/timeline/:id", { params: { id }, query, signal }),
-      ),
-    redeliver: async (id, { signal, ...body } = {}) => {
-      const request = { params: { id }, body, shape: DELIVERIES, signal };
-      return (await transport.call("POST /v1/tasks/redeliver/:id", request)).deliveries;
-    },
-  };
-}

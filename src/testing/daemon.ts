@@ -1,7 +1,8 @@
 import type { Answers, Bodies, Queries } from "../client/api.ts";
 import { type ClientSettings, PostbackdError, readOpenSettings } from "../client/settings.ts";
-import type { Timeline } from "../client/tasks.ts";
 import { type OwnFields, type Transport, createTransport, ownFields } from "../client/transport.ts";
+import { type OwnFields, type Transport, createTransport, ownFields } from "../client/transport.ts";
+import type { Timeline } from "../client/types.ts";
 import type { AnyTypes, TaskTypes } from "../domain/task/function.ts";
 import { makeAccount, type TestAccount } from "./account.ts";
 
@@ -80,8 +81,30 @@ export async function testDaemon<Types extends TaskTypes<Types>>(
   return {
     ...account,
     url,
-    ...timeOf(transport),
-    ...ordersOf(transport),
+    clock: {
+      get: async () => ownFields(await transport.call("GET /dev/clock", {})),
+      set: async (mode) => ownFields(await transport.call("PUT /dev/clock", { body: { mode } })),
+    },
+    async advance(time) {
+      const body = typeof time === "string" ? { by: time } : time;
+      return (await transport.call("POST /dev/clock/advance", { body })).events;
+    },
+    async waitFor(taskId, stage = "settled", { timeout } = {}) {
+      const request = { params: { task_id: taskId }, query: { for: stage, timeout } };
+      return ownFields(await transport.call("GET /dev/wait/:task_id", request));
+    },
+    async results(body) {
+      await transport.call("PUT /dev/results", { body });
+    },
+    async finish(taskId, body) {
+      await transport.call("POST /dev/tasks/:id/finish", { params: { id: taskId }, body });
+    },
+    async faults(body) {
+      await transport.call("PUT /dev/faults", { body });
+    },
+    async reset() {
+      await transport.call("POST /dev/reset", {});
+    },
     account: (login) => makeAccount(transport, { ...place, login }),
     stop,
     [Symbol.asyncDispose]: stop,
@@ -96,40 +119,4 @@ async function checkMode(transport: Transport, url: string): Promise<void> {
     const message = `The daemon at ${url} is not for tests: start one with 'postbackd dev'.`;
     throw new Error(message, { cause: error });
   }
-}
-
-function timeOf(transport: Transport): Pick<TestDaemon, "clock" | "advance" | "waitFor"> {
-  return {
-    clock: {
-      get: async () => ownFields(await transport.call("GET /dev/clock", {})),
-      set: async (mode) => ownFields(await transport.call("PUT /dev/clock", { body: { mode } })),
-    },
-    async advance(time) {
-      const body = typeof time === "string" ? { by: time } : time;
-      return (await transport.call("POST /dev/clock/advance", { body })).events;
-    },
-    async waitFor(taskId, stage = "settled", { timeout } = {}) {
-      const request = { params: { task_id: taskId }, query: { for: stage, timeout } };
-      return ownFields(await transport.call("GET /dev/wait/:task_id", request));
-    },
-  };
-}
-
-function ordersOf(
-  transport: Transport,
-): Pick<TestDaemon, "results" | "finish" | "faults" | "reset"> {
-  return {
-    async results(body) {
-      await transport.call("PUT /dev/results", { body });
-    },
-    async finish(taskId, body) {
-      await transport.call("POST /dev/tasks/:id/finish", { params: { id: taskId }, body });
-    },
-    async faults(body) {
-      await transport.call("PUT /dev/faults", { body });
-    },
-    async reset() {
-      await transport.call("POST /dev/reset", {});
-    },
-  };
 }
