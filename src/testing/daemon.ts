@@ -1,7 +1,6 @@
 import type { Answers, Bodies, Queries } from "../client/api.ts";
 import { type ClientSettings, PostbackdError, readOpenSettings } from "../client/settings.ts";
 import { type OwnFields, type Transport, createTransport, ownFields } from "../client/transport.ts";
-import { type OwnFields, type Transport, createTransport, ownFields } from "../client/transport.ts";
 import type { Timeline } from "../client/types.ts";
 import type { AnyTypes, TaskTypes } from "../domain/task/function.ts";
 import { makeAccount, type TestAccount } from "./account.ts";
