@@ -114,7 +114,7 @@ function buildFacts(): BuildFacts {
   return { commit, sqlite: sqliteVersion() };
 }
 
-/** The dashboard as JSON, its bytes in Base64: what `packed-dashboard.ts` unpacks. It must have been built before. */
+/** The dashboard as JSON, its bytes in Base64: what `bundled-assets.ts` unpacks. It must have been built before. */
 export function packedDashboard(): string {
   const files = dashboardFiles();
   if (files.length === 0) throw new Error("the dashboard is not built: npm run build:dashboard");

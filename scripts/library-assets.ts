@@ -1,24 +1,10 @@
 import { join } from "node:path";
 
-import type { BuildFacts, DashboardFile, ThreadOptions } from "../src/assets.ts";
+import type { ThreadOptions } from "../src/assets.ts";
 
-/**
- * What `createDaemon` has in the place of `src/assets.ts`: the texts put in by the build, the threads and the command
- * host as modules beside it.
- */
+/** What npm's package has in the place of `src/assets.ts`: the threads and the command host are modules beside it. */
 
-declare const POSTBACKD_SCHEMA_SQL: string;
-declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
-declare const POSTBACKD_VERSION: string;
-declare const POSTBACKD_BUILD: BuildFacts;
-
-export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
-
-export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
-
-export const version: string = POSTBACKD_VERSION;
-
-export const buildFacts: BuildFacts = POSTBACKD_BUILD;
+export * from "./bundled-assets.ts";
 
 export const writerThreadEntry: string | URL = join(__dirname, "writer-thread.cjs");
 export const readerThreadEntry: string | URL = join(__dirname, "reader-thread.cjs");
@@ -30,10 +16,8 @@ export const commandHost: readonly [string, ...string[]] = [
   join(__dirname, "command-host-main.cjs"),
 ];
 
-/** A daemon in somebody's program serves no dashboard. */
-export function dashboardFiles(): readonly DashboardFile[] {
-  return [];
-}
+/** A service needs one file that no user can change: a folder of node_modules is none. */
+export const executable: string | null = null;
 
 // What the program was started with is for the program: `--input-type=module` ends a thread at its first line, and a
 // hook of `--import` would run in each of them.

@@ -55,9 +55,10 @@ export async function buildLibrary(outFolder: string): Promise<void> {
   await bundleModules(join(outFolder, REQUIRED_FOLDER), "cjs");
   await bundleCommand(outFolder);
   const daemonFolder = join(outFolder, DAEMON_FOLDER);
-  await bundleForNode(daemonFolder, { assets: "library-assets.ts", modules: DAEMON_MODULES });
+  // A daemon in another program serves no dashboard.
+  await bundleForNode(daemonFolder, { modules: DAEMON_MODULES, dashboard: "[]" });
   const main = { main: "main.ts" };
-  await bundleForNode(daemonFolder, { assets: "command-assets.ts", modules: main });
+  await bundleForNode(daemonFolder, { modules: main, dashboard: packedDashboard() });
   copyAddons(join(outFolder, ADDONS_FOLDER));
   declareTypes(outFolder);
   // Of another format than those outside, they need a package.json that says so; so do their types.
@@ -104,13 +105,12 @@ async function bundleCommand(outdir: string): Promise<void> {
 }
 
 interface NodeModules {
-  /** The file of `scripts` in the place of `src/assets.ts`. */
-  readonly assets: string;
   /** The sources by the name of what is made of them. */
   readonly modules: Readonly<Record<string, string>>;
+  readonly dashboard: string;
 }
 
-async function bundleForNode(outdir: string, { assets, modules }: NodeModules): Promise<void> {
+async function bundleForNode(outdir: string, { modules, dashboard }: NodeModules): Promise<void> {
   await buildSound({
     entryPoints: Object.entries(modules).map(([out, name]) => {
       return { in: join(ROOT, "src", name), out };
@@ -125,10 +125,10 @@ async function bundleForNode(outdir: string, { assets, modules }: NodeModules): 
     inject: [join(ROOT, "src", "domain", "clock", "timers.ts")],
     define: {
       ...assetTexts(),
-      POSTBACKD_DASHBOARD: packedDashboard(),
+      POSTBACKD_DASHBOARD: dashboard,
       "process.nextTick": "nextTick",
     },
-    plugins: [assetsFrom(assets), withoutUnusedCode()],
+    plugins: [assetsFrom("library-assets.ts"), withoutUnusedCode()],
   });
 }
 

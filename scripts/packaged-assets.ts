@@ -1,30 +1,12 @@
-import type { BuildFacts, ThreadOptions } from "../src/assets.ts";
+import type { ThreadOptions } from "../src/assets.ts";
 import { COMMAND_HOST, type ProgramStart } from "./program-assets.ts";
 
-/**
- * What the executable has in the place of `src/assets.ts`: the same names, the values put in by the
- * build (`scripts/bundle.ts`).
- */
+/** What the executable has in the place of `src/assets.ts`. */
 
-export { dashboardFiles } from "./packed-dashboard.ts";
-
-declare const POSTBACKD_SCHEMA_SQL: string;
-declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
-declare const POSTBACKD_SERVICE_UNIT: string;
-declare const POSTBACKD_VERSION: string;
-declare const POSTBACKD_BUILD: BuildFacts;
-
-export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
-
-export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
-
-export const serviceUnit: string = POSTBACKD_SERVICE_UNIT;
+export * from "./bundled-assets.ts";
+export { prepareNativeAddon } from "./packaged-addon.ts";
 
 export const executable: string | null = process.execPath;
-
-export const version: string = POSTBACKD_VERSION;
-
-export const buildFacts: BuildFacts = POSTBACKD_BUILD;
 
 declare const start: ProgramStart;
 
@@ -38,5 +20,3 @@ export const parserThreadEntry: string | URL = start.threadSource;
 export const commandHost: readonly [string, ...string[]] = [process.execPath, COMMAND_HOST];
 
 export const threadOptions: ThreadOptions = { eval: true };
-
-export { prepareNativeAddon } from "./packaged-addon.ts";

@@ -1,0 +1,33 @@
+import type { BuildFacts, DashboardFile } from "../src/assets.ts";
+
+/** What every bundle has of `src/assets.ts`: the build (`assetTexts` in `scripts/bundle.ts`) puts the values in. */
+
+declare const POSTBACKD_SCHEMA_SQL: string;
+declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;
+declare const POSTBACKD_SERVICE_UNIT: string;
+declare const POSTBACKD_VERSION: string;
+declare const POSTBACKD_BUILD: BuildFacts;
+declare const POSTBACKD_DASHBOARD: readonly PackedFile[];
+
+export const schemaSql: string = POSTBACKD_SCHEMA_SQL;
+export const postgresSchemaSql: string = POSTBACKD_POSTGRES_SCHEMA_SQL;
+export const serviceUnit: string = POSTBACKD_SERVICE_UNIT;
+export const version: string = POSTBACKD_VERSION;
+export const buildFacts: BuildFacts = POSTBACKD_BUILD;
+
+/** A file of the dashboard, its bytes in Base64. */
+type PackedFile = Pick<DashboardFile, "path" | "type" | "isImmutable"> &
+  Readonly<Record<"body", string>> &
+  Readonly<Record<"gzip" | "brotli", string | null>>;
+
+let unpacked: readonly DashboardFile[] | null = null;
+
+export function dashboardFiles(): readonly DashboardFile[] {
+  unpacked ??= POSTBACKD_DASHBOARD.map(({ body, gzip, brotli, ...file }) => ({
+    ...file,
+    body: Buffer.from(body, "base64"),
+    gzip: gzip === null ? null : Buffer.from(gzip, "base64"),
+    brotli: brotli === null ? null : Buffer.from(brotli, "base64"),
+  }));
+  return unpacked;
+}
