@@ -48,8 +48,8 @@ await runScript(async () => {
   const hmac = findForeignHmac();
   assert(
     hmac !== null,
-    "The demo verifies signatures with a program that is not its own, and finds none of python3, " +
-      "openssl and perl. Install one of them, for example with 'apt-get install openssl'.",
+    "The demo verifies signatures with a program that is not its own, and finds neither python3 " +
+      "nor perl. Install one of them, for example with 'apt-get install perl'.",
   );
   using scratch = new ScratchFolder();
   const webhooks: ReceivedWebhook[] = [];

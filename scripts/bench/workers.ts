@@ -17,7 +17,6 @@ import {
   megabytes,
   numberText,
   spreadOf,
-  sumOf,
   verdict,
   type Figure,
   type Spread,
@@ -52,7 +51,6 @@ nodes to a worker that waits at the other.`,
     rounds: whole("measurements of each batch", 5),
     tasks: whole("tasks of one measurement; batches of 1 get an eighth", 40_000),
     workers: whole("that claim and complete", 4),
-    processes: whole("that they are spread over", 1),
     waiting: whole("workers that wait, each on a connection of its own", 1000),
     seconds: number("that they wait", 60),
     posts: whole("single tasks that are posted while they wait", 200),
@@ -80,8 +78,6 @@ interface Run {
   /** The daemon's busiest thread. */
   readonly threadPercent: number;
   readonly workersPercent: number;
-  /** The busiest process of workers. */
-  readonly workerPercent: number;
   readonly rssBytes: number;
 }
 
@@ -102,44 +98,35 @@ const FIGURES: readonly Figure<Run>[] = [
  * response. Rejects if a task is left.
  */
 async function measureThroughput(
-  effort: { rounds: number; tasks: number; workers: number; processes: number },
+  effort: { rounds: number; tasks: number; workers: number },
   { place, note, print }: Bench,
 ): Promise<void> {
-  const { rounds, processes } = effort;
-  if (effort.workers % processes > 0) throw new Error("--processes must divide --workers");
+  const { rounds, workers } = effort;
   const { file, token } = await createWorkerFile(TYPE, place);
   await using daemon = await startDaemon(file);
-  using stack = new DisposableStack();
-  const crews = Array.from({ length: processes }, () => stack.use(new Crew()));
+  using crew = new Crew();
   const { port, pid } = daemon;
-  const job = { port, token, type: TYPE, workers: effort.workers / processes, waitSeconds: 0 };
+  const job = { port, token, type: TYPE, workers, waitSeconds: 0 };
   const { key } = file.account;
   const request = taskPostRequest({ key, tasks: TASKS_PER_POST, type: TYPE });
   const measure = async (batch: number): Promise<Run> => {
     const posts = Math.ceil((effort.tasks * (SHARES[batch] ?? 1)) / TASKS_PER_POST);
     await sendTimes(posts, { port, request });
     const [spent, threadsSpent] = [spendingOf(pid), threadSpendingOf(pid)];
-    const crewsSpent = crews.map((crew) => spendingOf(crew.pid));
-    const reports = await Promise.all(crews.map((crew) => crew.ask("drain", { ...job, batch })));
-    const crewsEnd = crewsSpent.map((each) => each().cpuSeconds);
-    const { cpuSeconds, rssBytes } = spent();
+    const crewSpent = spendingOf(crew.pid);
+    const { tasks, startedAt, endedAt, ...took } = await crew.ask("drain", { ...job, batch });
+    const workersPercent = crewSpent().cpuPercent;
+    const { cpuPercent: daemonPercent, rssBytes, seconds: spentSeconds } = spent();
     const threads = threadsSpent();
-    const startedAt = Math.min(...reports.map((report) => report.startedAt));
-    const seconds = (Math.max(...reports.map((report) => report.endedAt)) - startedAt) / 1000;
-    const tasks = sumOf(reports.map((report) => report.tasks));
     const left = await countOpen(daemon.url, key);
     if (tasks !== posts * TASKS_PER_POST || left > 0)
       throw new Error(`${tasks} tasks were completed, and ${left} are left`);
-    const percent = (cpu: number): number => (cpu / seconds) * 100;
     return {
-      tasksPerSecond: tasks / seconds,
-      claim: spreadOf(reports.flatMap(({ claimMs }) => claimMs)),
-      complete: spreadOf(reports.flatMap(({ completeMs }) => completeMs)),
-      daemonPercent: percent(cpuSeconds),
-      threadPercent: percent(Math.max(...threads)),
-      workersPercent: percent(sumOf(crewsEnd)),
-      workerPercent: percent(Math.max(...crewsEnd)),
-      rssBytes,
+      tasksPerSecond: (1000 * tasks) / (endedAt - startedAt),
+      claim: spreadOf(took.claimMs),
+      complete: spreadOf(took.completeMs),
+      ...{ daemonPercent, workersPercent, rssBytes },
+      threadPercent: (100 * Math.max(...threads)) / spentSeconds,
     };
   };
   const onResult = (batch: number, { tasksPerSecond }: Run): void =>
@@ -147,7 +134,7 @@ async function measureThroughput(
   const measured = await inTurn(BATCHES, { rounds, uncounted: 1, onResult, measure });
   await daemon.stop();
   const rows = measured.map(({ leg, results: runs }) => {
-    return { what: [`${effort.workers} workers, batch ${leg}`], runs, remark: bottleneck(runs) };
+    return { what: [`${workers} workers, batch ${leg}`], runs, remark: bottleneck(runs) };
   });
   const runs = measured.find(({ leg }) => leg === RATE_MIN.batch)?.results ?? [];
   const rate = figureOf({ value: (run) => run.tasksPerSecond }, runs);
@@ -156,7 +143,7 @@ async function measureThroughput(
   print(
     `\n- batches of ${RATE_MIN.batch} at least ${numberText(min)} tasks/s: ${verdict(rate >= min)}\n`,
   );
-  print(`${rounds} rounds, medians; workers in ${processes} process(es); inputs of 300 bytes.\n`);
+  print(`${rounds} rounds, medians; inputs of 300 bytes.\n`);
 }
 
 const userData = z.object({ tasks: z.object({ queued: z.number(), running: z.number() }) });
@@ -171,7 +158,7 @@ async function countOpen(url: string, key: string): Promise<number> {
 /** What was fully used; "waiting" if nothing was, so that the disk was awaited. */
 function bottleneck(runs: readonly Run[]): string {
   const of = (value: (run: Run) => number): number => figureOf({ value }, runs);
-  if (of((run) => run.workerPercent) >= BUSY_PERCENT) return "a process of workers";
+  if (of((run) => run.workersPercent) >= BUSY_PERCENT) return "the workers";
   if (of((run) => run.threadPercent) >= BUSY_PERCENT) return "a thread of the daemon";
   const both = of((run) => run.daemonPercent + run.workersPercent);
   return both >= BUSY_PERCENT * availableParallelism() ? "all cores together" : "waiting";

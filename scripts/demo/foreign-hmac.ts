@@ -32,47 +32,27 @@ while (<STDIN>) {
 }
 `;
 
-const PROGRAMS = [
-  {
-    name: "Python's hmac",
-    test: ["python3", "-c", PYTHON],
-    sign: signLines("python3", "-c", PYTHON),
-  },
-  { name: "openssl dgst", test: ["openssl", "version"], sign: signWithOpenssl },
-  { name: "Perl's Digest::SHA", test: ["perl", "-e", PERL], sign: signLines("perl", "-e", PERL) },
-] as const;
+const PROGRAMS: readonly (readonly [name: string, ...command: readonly [string, ...string[]]])[] = [
+  ["Python's hmac", "python3", "-c", PYTHON],
+  ["Perl's Digest::SHA", "perl", "-e", PERL],
+];
 
-/**
- * Python's hmac module, or else the openssl command, or else Perl, which comes along with git; null where
- * none is installed.
- */
+/** Python's hmac module, or else Perl, which comes along with git; null if neither is installed. */
 export function findForeignHmac(): ForeignHmac | null {
-  const isThere = ([program, ...args]: readonly [string, ...string[]]): boolean =>
-    spawnSync(program, args, { input: "" }).status === 0;
-  return PROGRAMS.find(({ test }) => isThere(test)) ?? null;
+  for (const [name, program, ...args] of PROGRAMS) {
+    if (spawnSync(program, args, { input: "" }).status !== 0) continue;
+    const sign: ForeignHmac["sign"] = (jobs) => {
+      const lines = jobs.map(({ key, message }) => {
+        return `${key.toString("base64")},${message.toString("base64")}\n`;
+      });
+      return run(program, args, lines.join("")).trimEnd().split("\n");
+    };
+    return { name, sign };
+  }
+  return null;
 }
 
-function signLines(program: string, ...args: readonly string[]): ForeignHmac["sign"] {
-  return (jobs) => {
-    const lines = jobs.map(({ key, message }) => {
-      return `${key.toString("base64")},${message.toString("base64")}\n`;
-    });
-    const output = run(program, args, Buffer.from(lines.join("")));
-    return output.trimEnd().split("\n");
-  };
-}
-
-function signWithOpenssl(jobs: readonly HmacJob[]): readonly string[] {
-  return jobs.map(({ key, message }) => {
-    // The key shows in the list of processes: it is the demo's own and gone when the demo ends.
-    const mac = ["-mac", "HMAC", "-macopt", `hexkey:${key.toString("hex")}`];
-    const output = run("openssl", ["dgst", "-sha256", ...mac], message);
-    // "HMAC-SHA2-256(stdin)= hex", with another name in front in each version.
-    return /([0-9a-f]{64})\s*$/.exec(output)?.[1] ?? output;
-  });
-}
-
-function run(program: string, args: readonly string[], input: Buffer): string {
+function run(program: string, args: readonly string[], input: string): string {
   const { status, stdout, stderr, error } = spawnSync(program, args, { input, encoding: "utf8" });
   if (status === 0) return stdout;
   throw new Error(`${program} failed: ${error?.message ?? stderr}`);

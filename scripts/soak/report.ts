@@ -56,7 +56,7 @@ function sum({ clients }: SoakReport, what: "posts" | "repeated" | "replayed"): 
   return clients.reduce((total, client) => total + client[what], 0);
 }
 
-/** Of several lives the extremes, and the slope of the longest. */
+/** Of several lives the extremes, and the growth of the longest. */
 function lifeRows(name: string, lives: readonly Life[]): readonly Fact[] {
   const all = lives.map(({ samples }) => samples);
   const longest = all.toSorted((a, b) => b.length - a.length)[0] ?? [];
@@ -64,11 +64,9 @@ function lifeRows(name: string, lives: readonly Life[]): readonly Fact[] {
   const minutes = ((longest.at(-1)?.atMs ?? 0) / 60_000).toFixed(1);
   const row = (what: string, value: (sample: Sample) => number): Fact => {
     const { min, max } = trendOf(all.flat(), value);
-    const { perMinute, grown } = trendOf(longest, value);
-    const sign = grown < 0 ? "−" : "+";
-    const trend = `${perMinute.toFixed(2)}/min, last third ${sign}${Math.abs(grown).toFixed(1)}`;
-    const range = `${min.toFixed(0)}–${max.toFixed(0)}; ${trend}`;
-    return [`${name}: ${what}, min–max; slope over ${minutes} min`, range];
+    const { grown } = trendOf(longest, value);
+    const range = `${min.toFixed(0)}–${max.toFixed(0)}; ${grown.toFixed(1)}`;
+    return [`${name}: ${what}, min–max; growth in the last third of ${minutes} min`, range];
   };
   return [
     row("RSS MB", ({ rssBytes }) => rssBytes / 1e6),
@@ -88,8 +86,6 @@ export interface Sample {
 export interface Trend {
   readonly min: number;
   readonly max: number;
-  /** Of the straight line that fits best; 0 for fewer than two samples. */
-  readonly perMinute: number;
   /** The median of the last third less that of the middle one. */
   readonly grown: number;
 }
@@ -109,22 +105,8 @@ export function trendOf(samples: readonly Sample[], value: (sample: Sample) => n
   return {
     min: Math.min(...values),
     max: Math.max(...values),
-    perMinute: slope(samples, value) * 60_000,
     grown: third > 0 ? median(last) - median(middle) : 0,
   };
-}
-
-/** By the method of least squares, for each millisecond. */
-function slope(samples: readonly Sample[], value: (sample: Sample) => number): number {
-  const mean = (values: readonly number[]): number =>
-    values.reduce((sum, each) => sum + each, 0) / values.length;
-  const [meanAt, meanValue] = [mean(samples.map(({ atMs }) => atMs)), mean(samples.map(value))];
-  let [product, square] = [0, 0];
-  for (const sample of samples) {
-    product += (sample.atMs - meanAt) * (value(sample) - meanValue);
-    square += (sample.atMs - meanAt) ** 2;
-  }
-  return square > 0 ? product / square : 0;
 }
 
 /** Figures that grow and must not, over a life that is long enough to show it. */

@@ -11,7 +11,7 @@ const DEMO = join(import.meta.dirname, "..", "..", "scripts", "demo.ts");
 
 test("the demo ends well and shows fifty tasks with their signatures verified", async (t) => {
   if (findForeignHmac() === null) {
-    t.skip("neither python3 nor openssl is installed, and the demo needs one of them");
+    t.skip("neither python3 nor perl is installed, and the demo needs one of them");
     return;
   }
   const child = spawn(process.execPath, [DEMO], { stdio: ["ignore", "pipe", "pipe"] });

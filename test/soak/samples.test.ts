@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { childrenOf } from "../../scripts/kit/processes.ts";
 import { Random } from "../../scripts/kit/random.ts";
-import { judgeFlat, trendOf, type Sample } from "../../scripts/soak/report.ts";
+import { judgeFlat, type Sample } from "../../scripts/soak/report.ts";
 import { MARK, markedProcesses } from "../../scripts/soak/services.ts";
 
 const STEP_MS = 5000;
@@ -17,16 +17,6 @@ function life(minutes: number, sample: (minute: number) => Partial<Sample>): rea
     return { atMs, rssBytes: 200e6, descriptors: 40, ...sample(atMs / 60_000) };
   });
 }
-
-test("a trend has its extremes and its slope", () => {
-  const trend = trendOf(
-    life(10, (minute) => ({ rssBytes: 1000 + 60 * minute })),
-    ({ rssBytes }) => rssBytes,
-  );
-
-  assert.equal(trend.min, 1000);
-  assert.equal(Math.round(trend.perMinute), 60);
-});
 
 test("memory and descriptors that go up and down are flat", () => {
   const faults = judgeFlat(
