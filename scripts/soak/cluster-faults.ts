@@ -14,7 +14,6 @@ import {
   type ClusterWorld,
   type Fact,
   type Fault,
-  type Strength,
 } from "./cluster.ts";
 
 /** Contract §11, and what a busy machine adds. */
@@ -36,26 +35,24 @@ export const lose = (percent: number): Fault => ({
   usual: { rounds: 1, seconds: 120 },
   hasProxy: true,
   async damage(world, { seconds }) {
-    const { ledger, cluster, fault } = world;
     const proxy = proxyOf(world);
-    const before = ledger.tasks.size;
+    const before = world.ledger.tasks.size;
     proxy.lose({ rate: percent / 100, resendMs: 200, triesMax: 1 });
     for (let second = 0; second < seconds; second++) {
       await sleep(1000);
       // Each moment may cut something off.
-      fault();
+      world.fault();
     }
-    const tasks = ledger.tasks.size - before;
-    await progress(world);
-    proxy.lose(null);
-    fault();
-    const back = await msToProgress(world);
-    requireAll(cluster);
+    const tasks = world.ledger.tasks.size - before;
+    const facts = await repeat(world, 1, async () => {
+      proxy.lose(null);
+      world.fault();
+    });
     return [
       ["pieces lost", proxy.losses],
       ["connections that ended so", proxy.cuts],
       ["tasks acknowledged per second meanwhile", (tasks / seconds).toFixed(0)],
-      ...backFacts([back]),
+      ...facts,
     ];
   },
 });
@@ -66,21 +63,19 @@ export const CLUSTER_FAULTS = {
     about: "kill -9 of a daemon, again and again; each starts again.",
     usual: { rounds: 30, seconds: 0 },
     async damage(world, { rounds }) {
-      const { cluster, fault } = world;
       const elsewhere: number[] = [];
       for (let round = 0; round < rounds; round++) {
-        const node = cluster.node(round % NODES);
+        const node = world.cluster.node(round % NODES);
         await progress(world);
         await untilItRuns(world, node, round);
         await node.kill();
-        fault();
+        world.fault();
         elsewhere.push(...(await msToElsewhere(world, node)));
         await progress(world);
         await node.start();
       }
       const { count, p50Ms, maxMs } = spreadOf(elsewhere);
       return [
-        ["kill -9 of a daemon", rounds],
         [`until its runs had started elsewhere, p50 s of ${count}`, (p50Ms / 1000).toFixed(1)],
         ["at most, s", (maxMs / 1000).toFixed(1)],
       ];
@@ -89,54 +84,47 @@ export const CLUSTER_FAULTS = {
   "kill-postgres": {
     about: "kill -9 of PostgreSQL, again and again; it is away for --seconds.",
     usual: { rounds: 10, seconds: 3 },
-    damage: (world, strength) =>
-      repeat(world, ["kill -9 of PostgreSQL", strength.rounds], async () => {
+    damage: (world, { rounds, seconds }) =>
+      repeat(world, rounds, async () => {
         await world.server.kill();
         world.fault();
-        await sleep(strength.seconds * 1000);
+        await sleep(seconds * 1000);
         await world.server.startAgain();
       }),
   },
   "stop-node": {
     about: "SIGSTOP of a daemon for longer than it may be silent, then SIGCONT.",
     usual: { rounds: 3, seconds: 60 },
-    async damage(world, { rounds, seconds }) {
-      for (let round = 0; round < rounds; round++) {
-        await progress(world);
+    damage: (world, { rounds, seconds }) =>
+      repeat(world, rounds, async (round) => {
         const node = world.cluster.node(round % NODES);
         node.pause();
         world.fault();
         await sleep(seconds * 1000);
         node.resume();
         world.fault();
-        await progress(world);
-      }
-      requireAll(world.cluster);
-      return [["SIGSTOP of a daemon", rounds]];
-    },
+      }),
   },
   "join-leave": {
     about: "Nine daemons join and leave at the same time, again and again.",
     usual: { rounds: 50, seconds: 0 },
     nodes: 1,
     async damage(world, { rounds }) {
-      const { cluster } = world;
-      const others = await cluster.grow(9);
-      let connections = 0;
-      for (let round = 0; round < rounds; round++) {
-        await progress(world);
+      const others = await world.cluster.grow(9);
+      let most = 0;
+      const facts = await repeat(world, rounds, async () => {
         for (const [name, count] of await countConnections(world.server)) {
-          connections = Math.max(connections, count);
+          most = Math.max(most, count);
           if (count > CONNECTIONS_MAX) throw new Error(`${name} has ${count} connections`);
         }
         await Promise.all(others.map((node) => node.stop()));
         await progress(world);
         await Promise.all(others.map((node) => node.start()));
-      }
+      });
       return [
-        ["times that they left and joined", rounds],
-        ["connections of a daemon, at most", connections],
-        ["requests that no daemon accepted", cluster.balancer.refused],
+        ["connections of a daemon, at most", most],
+        ["requests that no daemon accepted", world.cluster.balancer.refused],
+        ...facts,
       ];
     },
   },
@@ -159,15 +147,10 @@ export const CLUSTER_FAULTS = {
       await progress(world);
       requireAll(world.cluster);
       const slow = back.filter((ms) => ms > BACK_MS_MAX).length;
+      const what = `cuts without progress in ${BACK_MS_MAX} ms`;
       if (slow > SLOW_MAX + rounds * SLOW_SHARE_MAX)
-        throw new Error(
-          `after ${slow} of ${rounds} cuts there was no progress in ${BACK_MS_MAX} ms`,
-        );
-      return [
-        ["connections cut", proxy.cuts],
-        [`of those slower than ${BACK_MS_MAX} ms`, slow],
-        ...backFacts(back),
-      ];
+        throw new Error(`${slow} of ${rounds} ${what}`);
+      return [["connections cut", proxy.cuts], [what, slow], ...backFacts(back)];
     },
   },
   halt: {
@@ -175,10 +158,9 @@ export const CLUSTER_FAULTS = {
       "Delays everything by 200 ms; then nothing passes for --seconds, and no connection ends.",
     usual: { rounds: 3, seconds: 30 },
     hasProxy: true,
-    async damage(world, { rounds, seconds }) {
-      const proxy = proxyOf(world);
-      const back: number[] = [];
-      for (let round = 0; round < rounds; round++) {
+    damage: (world, { rounds, seconds }) =>
+      repeat(world, rounds, async () => {
+        const proxy = proxyOf(world);
         proxy.delayMs = 200;
         world.fault();
         await sleep(seconds * 500);
@@ -191,39 +173,27 @@ export const CLUSTER_FAULTS = {
         proxy.release();
         // What was held passes now, and meets the nodes that have taken its work over.
         world.fault();
-        back.push(await msToProgress(world));
-      }
-      requireAll(world.cluster);
-      return [["halts", rounds], ...backFacts(back)];
-    },
+      }),
   },
   lose: lose(1),
-  failover: {
-    about:
-      "kill -9 of the server; its synchronous standby is promoted, and gets a standby of its own.",
-    usual: { rounds: 10, seconds: 0 },
+  failover: failover(
+    "kill -9 of the server; its synchronous standby is promoted, and gets a standby of its own.",
+    { standby: "sync" },
+  ),
+  "failover-clean": failover("As failover, with a server that is stopped in order.", {
     standby: "sync",
-    damage: (world, strength) => failOver(world, strength, { isClean: false, isSync: true }),
-  },
-  "failover-clean": {
-    about: "As failover, with a server that is stopped in order.",
-    usual: { rounds: 10, seconds: 0 },
-    standby: "sync",
-    damage: (world, strength) => failOver(world, strength, { isClean: true, isSync: true }),
-  },
-  "failover-async": {
-    about: "kill -9 of a server with a standby that no commit waits for: what is lost is counted.",
-    usual: { rounds: 10, seconds: 0 },
-    standby: "async",
-    mayLose: true,
-    damage: (world, strength) => failOver(world, strength, { isClean: false, isSync: false }),
-  },
+    isClean: true,
+  }),
+  "failover-async": failover(
+    "kill -9 of a server with a standby that no commit waits for: what is lost is counted.",
+    { standby: "async", mayLose: true },
+  ),
   "standby-gone": {
     about: "The only synchronous standby is away for --seconds: nothing is acknowledged meanwhile.",
     usual: { rounds: 3, seconds: 20 },
     standby: "sync",
-    damage: (world, strength) =>
-      repeat(world, ["times without a standby", strength.rounds], async () => {
+    damage: (world, { rounds, seconds }) =>
+      repeat(world, rounds, async () => {
         const { ledger, cluster } = world;
         const standby = standbyOf(world);
         await standby.kill();
@@ -231,59 +201,64 @@ export const CLUSTER_FAULTS = {
         // What had reached it is acknowledged, long before all daemons say why they acknowledge nothing.
         for (const { url } of cluster.nodes) await requireWarning(url, /nothing is acknowledged/);
         const before = ledger.tasks.size;
-        await sleep(strength.seconds * 1000);
+        await sleep(seconds * 1000);
         if (ledger.tasks.size > before) throw new Error("acknowledged without the standby");
         await standby.startAgain();
       }),
   },
 } as const satisfies Record<string, Fault>;
 
-/** Damages again and again, and measures the time to the next acknowledged task. */
+/**
+ * Damages again and again, measures the time to the next acknowledged task, and calls what the damage returned. All
+ * daemons must survive.
+ */
 async function repeat(
   world: ClusterWorld,
-  [what, rounds]: readonly [what: string, rounds: number],
-  damage: () => Promise<void>,
+  rounds: number,
+  damage: (round: number) => Promise<(() => Promise<void>) | void>,
 ): Promise<readonly Fact[]> {
   const back: number[] = [];
   for (let round = 0; round < rounds; round++) {
     await progress(world);
-    await damage();
+    const after = await damage(round);
     back.push(await msToProgress(world));
+    await after?.();
   }
+  await progress(world);
   requireAll(world.cluster);
-  return [[what, rounds], ...backFacts(back)];
+  return backFacts(back);
 }
 
-async function failOver(
-  world: ClusterWorld,
-  { rounds }: Strength,
-  { isClean, isSync }: { readonly isClean: boolean; readonly isSync: boolean },
-): Promise<readonly Fact[]> {
-  const { cluster, database, fault } = world;
-  let [primary, standby] = [world.server, standbyOf(world)];
-  const back: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    await progress(world);
-    await (isClean ? primary.shutDown() : primary.kill());
-    fault();
-    await standby.promote();
-    back.push(await msToProgress(world));
-    // The last notifications of the old server come again.
-    fault();
-    if (!isSync) await isLossLogged(cluster);
-    const { port } = primary;
-    await primary.stop();
-    primary = standby;
-    database.url = primary.url;
-    // At the port that the daemons know.
-    standby = await world.follow(primary, port);
-    await isFollowed(primary, isSync ? "sync" : "async");
-  }
-  requireAll(cluster);
-  return [
-    [isClean ? "the server was stopped" : "kill -9 of the server", rounds],
-    ...backFacts(back),
-  ];
+function failover(
+  about: string,
+  how: Pick<Fault, "mayLose"> & {
+    readonly standby: "sync" | "async";
+    readonly isClean?: true;
+  },
+): Fault {
+  const { isClean = false, ...standby } = how;
+  const damage: Fault["damage"] = (world, { rounds }) => {
+    const { cluster, database, fault } = world;
+    let [primary, next] = [world.server, standbyOf(world)];
+    return repeat(world, rounds, async () => {
+      await (isClean ? primary.shutDown() : primary.kill());
+      fault();
+      await next.promote();
+      return async () => {
+        // The last notifications of the old server come again.
+        fault();
+        if (how.standby === "async") await isLossLogged(cluster);
+        const { port } = primary;
+        await primary.stop();
+        primary = next;
+        database.url = primary.url;
+        // At the port that the daemons know.
+        next = await world.follow(primary, port);
+        await isFollowed(primary, how.standby);
+      };
+    });
+  };
+  return { about, usual: { rounds: 10, seconds: 0 }, ...standby, damage };
 }
 
 /** Settles when a daemon has logged the loss. */
