@@ -21,7 +21,6 @@ import {
   type ProgramAssets,
 } from "./program-assets.ts";
 
-/** An executable to make. */
 export interface Executable {
   readonly platform: Platform;
   /** The pinned Node for that platform: the file that becomes the executable. */

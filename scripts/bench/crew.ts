@@ -10,11 +10,9 @@ interface CrewJob {
   readonly workers: number;
   /** Tasks of one claim and of one completion. */
   readonly batch: number;
-  /** How long a claim waits for tasks. */
   readonly waitSeconds: number;
 }
 
-/** What workers completed. */
 export interface DrainReport {
   tasks: number;
   /** Epoch milliseconds: the first claim was sent, the last completion had its response. */
@@ -135,5 +133,4 @@ function openAll({ port, workers }: CrewJob): Promise<readonly KeptConnection[]>
   return Promise.all(Array.from({ length: workers }, () => KeptConnection.open(port)));
 }
 
-/** Workers in a process of their own. */
 export class Crew extends helperProcess(import.meta, Workers) {}

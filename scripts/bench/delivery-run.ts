@@ -16,7 +16,6 @@ import { processUsage, spendingOf } from "../kit/processes.ts";
 import { until } from "../kit/until.ts";
 import { BenchReceiver, requireSound, tagText, type Arrivals, type Behaviour } from "./receiver.ts";
 
-/** One daemon, one load. */
 export interface DeliveryPlan {
   /** Fresh tasks per second, each with a postback to the next of these hosts. */
   readonly perSecond: number;
@@ -142,7 +141,6 @@ async function measure(run: Run): Promise<Omit<DeliveryRun, "lateness">> {
   };
 }
 
-/** From now until then. */
 async function cpuPercent(daemon: DaemonProcess, untilAt: number): Promise<number> {
   const waitMs = untilAt - Date.now();
   if (waitMs <= 0) return Number.NaN;

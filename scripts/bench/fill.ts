@@ -35,7 +35,6 @@ export async function fillTasks(
   await until(() => view.number(left) === 0, { msMax: RUN_MS_MAX, everyMs: 500, fault });
 }
 
-/** What a full file holds. */
 export interface Filling {
   readonly tasks: number;
   /** Deliveries whose first attempt failed and whose retry is due in an hour; at most 0.9 of the tasks. */

@@ -25,7 +25,6 @@ import { BareHandler } from "./bare-handler.ts";
 import { fillFile, NO_TASK_LIMIT } from "./fill.ts";
 import { BenchReceiver, deliverAll, DELIVERED_MS_MAX, type Delivery } from "./receiver.ts";
 
-/** One measurement of a phase. */
 interface Slice extends Spread {
   readonly tasksPerSecond: number;
   /** Of the server, for the tasks and the warm-up before them. */
@@ -34,7 +33,6 @@ interface Slice extends Spread {
   readonly rssBytes: number;
 }
 
-/** How long and how hard to measure. */
 interface Effort {
   readonly seconds: number;
   readonly connections: number;
@@ -225,7 +223,6 @@ function copyOf(file: DaemonFile): DaemonFile {
   return { ...file, folder, database };
 }
 
-/** A phase whose server runs. */
 interface Phase {
   readonly letter: string;
   readonly title: string;
@@ -285,7 +282,6 @@ async function sampleAnswer(place: DaemonPlace): Promise<string> {
   return servedText(await connection.ask(taskPostRequest(request)));
 }
 
-/** A server under load. */
 interface Load {
   readonly port: number;
   readonly pid: number;

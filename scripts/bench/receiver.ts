@@ -153,7 +153,6 @@ class Receiver {
     this.#behaviour = behaviour;
   }
 
-  /** Counts from zero. */
   count(counting: Counting): void {
     this.#count = new Count(counting);
   }
@@ -208,7 +207,6 @@ class Receiver {
   }
 }
 
-/** The receiver of webhooks, in a process of its own. */
 export class BenchReceiver extends helperProcess(import.meta, Receiver) {}
 
 /** Longer than any measurement takes, on a slow disk too. */

@@ -128,7 +128,6 @@ class SchedulerTrace implements Disposable {
   }
 }
 
-/** An event of the scheduler, at a time in seconds. */
 type SchedulerEvent = {
   readonly at: number;
   readonly core: number;

@@ -3,7 +3,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { DaemonProcess } from "./daemon.ts";
 import { acceptedIds, claimedTasks, type LeasedTask } from "./http.ts";
 
-/** A request. */
 export interface Ask {
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
@@ -11,7 +10,6 @@ export interface Ask {
   readonly body?: string | undefined;
 }
 
-/** A whole response. */
 export interface Answer {
   readonly status: number;
   readonly isReplayed: boolean;

@@ -24,7 +24,6 @@ import {
 } from "./daemon.ts";
 import { listen } from "./receiver.ts";
 
-/** How to make a cluster. */
 export interface ClusterOptions extends DaemonSettings {
   readonly place: DaemonPlace;
   /** Of the database on PostgreSQL: empty, or another cluster's. */
@@ -91,7 +90,6 @@ export class Cluster {
     return node;
   }
 
-  /** Nodes whose processes run. */
   get running(): readonly ClusterNode[] {
     return this.nodes.filter(({ isRunning }) => isRunning);
   }

@@ -50,7 +50,6 @@ function isBuilt(): boolean {
   return files.every((file) => modifiedAt(join(ROOT, file)) < builtAt);
 }
 
-/** How to start a daemon. */
 export interface DaemonStart {
   readonly program: Program;
   /** Its working folder; relative paths of a database or configuration start here. */
@@ -124,7 +123,6 @@ export class DaemonProcess {
     if (exitCode !== 0) throw new Error(`the daemon ended by ${how}: ${this.log}`);
   }
 
-  /** kill -9. */
   async kill(): Promise<void> {
     await this.#end(this.#started.kill);
   }

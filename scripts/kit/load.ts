@@ -173,5 +173,4 @@ export async function runOpenLoad(load: OpenLoad): Promise<Spread> {
   return spreadOf(latencies);
 }
 
-/** The load generator, in a process of its own. */
 export class LoadGenerator extends helperProcess(import.meta, Generator) {}

@@ -127,7 +127,6 @@ export function figureTable<Run>(
   return markdownTable(names, cells, what.length);
 }
 
-/** The figure over all rounds. */
 export function figureOf<Run>(
   { value, of = median }: Pick<Figure<Run>, "value" | "of">,
   runs: readonly Run[],
@@ -187,7 +186,6 @@ export function percent(share: number): string {
   return `${(share * 100).toFixed(0)} %`;
 }
 
-/** Whether a bound was kept. */
 export function verdict(isKept: boolean): "kept" | "MISSED" {
   return isKept ? "kept" : "MISSED";
 }

@@ -86,7 +86,6 @@ export class PostgresProxy {
     this.#cutAt = this.passed + messages;
   }
 
-  /** Cuts every connection. */
   cutAll(): void {
     for (const link of this.#links) this.#cut(link);
   }
@@ -200,7 +199,6 @@ interface Way {
   readonly messages: PostgresMessages;
 }
 
-/** Both sockets of a connection. */
 class Link {
   readonly ended: Promise<unknown>;
   /** Nothing passes any more. */

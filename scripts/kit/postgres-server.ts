@@ -31,7 +31,6 @@ import { until } from "./until.ts";
 /** Of postgresql.conf, by name. */
 export type PostgresSettings = Readonly<Record<string, string | number>>;
 
-/** How to make a server. */
 export interface PostgresOptions {
   /** What {@link findPostgres} finds unless given. */
   readonly binaries?: PostgresBinaries;

@@ -57,7 +57,6 @@ export interface ProcessUsage {
 // USER_HZ: 100 on every architecture that Node runs on (sysconf(_SC_CLK_TCK)).
 const TICKS_PER_SECOND = 100;
 
-/** The usage of a process of this machine. Throws when there is no such process. */
 export function processUsage(pid: number): ProcessUsage {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const bytesOf = (line: RegExp): number => Number(line.exec(status)?.[1] ?? 0) * 1024;

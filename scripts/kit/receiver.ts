@@ -81,7 +81,6 @@ export async function listen(server: Server, where: ListenOptions = {}): Promise
   return address.port;
 }
 
-/** A webhook as it arrived. */
 export interface ReceivedWebhook {
   readonly kind: "postback" | "pingback";
   readonly taskId: string;
@@ -97,7 +96,6 @@ export interface ReceivedWebhook {
   readonly receivedAt: number;
 }
 
-/** The status of the response to a webhook. */
 export type StatusRule = (webhook: ReceivedWebhook) => 200 | 500;
 
 /** Fails the first `attempts` attempts of each webhook of the tasks whose id ends like this. */

@@ -16,7 +16,6 @@ const ARCHITECTURES: Readonly<Record<Platform, string>> = {
   "linux-arm64": "arm64",
 };
 
-/** A Debian package to make. */
 export interface DebOrder extends PackageOrder {
   /** Another version, for the test of an upgrade. */
   readonly debVersion?: string;

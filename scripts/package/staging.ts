@@ -18,7 +18,6 @@ import { createGzip } from "node:zlib";
 
 import { ROOT } from "../manifest.ts";
 
-/** A file of a package. */
 export interface PackageFile {
   /** Where it lies in the package, without a leading slash. */
   readonly path: string;
@@ -57,7 +56,6 @@ export function stage(files: readonly PackageFile[], folder: string, date: numbe
   settle(folder, date);
 }
 
-/** An archive to make of files. */
 export interface Packing {
   readonly archive: string;
   /** The one folder that is in it. */

@@ -4,7 +4,6 @@ import { basename, join } from "node:path";
 import { Random } from "../kit/random.ts";
 import type { TracedCall } from "./disk-record.ts";
 
-/** A position on the time line. */
 export type Moment = Pick<TracedCall, "begun" | "over" | "at">;
 
 /** Something that was done to the files of a database; `file` numbers them for good, whatever their names. */
@@ -16,10 +15,8 @@ interface OfFile extends Moment {
   readonly name: string;
 }
 
-/** A change of the folder. */
 export type NameChange = OfFile & { readonly kind: "made" | "removed" };
 
-/** A change of a file's content. */
 export type FileChange = OfFile &
   (
     | { readonly kind: "written"; readonly offset: number; readonly data: Buffer }
@@ -74,7 +71,6 @@ export class FileContent {
 /** The files that a power cut leaves, by name. */
 export type DiskImage = ReadonlyMap<string, Buffer>;
 
-/** A power cut. */
 export interface PowerCut {
   /** The position on the time line: everything begun before it has happened, in whole or in part. */
   readonly cut: number;

@@ -37,7 +37,6 @@ export interface PromisesAt {
   readonly killedAt: readonly number[];
 }
 
-/** The facts needed to judge an image. */
 export interface ImageCheck {
   /** The daemon's files, in the folder that holds the image. */
   readonly file: DaemonFile;

@@ -13,7 +13,6 @@ import { Ledger } from "../soak/ledger.ts";
 import { finish, judgeFinished } from "../soak/verdict.ts";
 import { type TracedLife, traceEnd, tracedProgram } from "./disk-record.ts";
 
-/** The order of a recording. */
 export interface RecordingOptions {
   readonly program: Program;
   /** Where; it must exist, and be empty. */

@@ -36,7 +36,6 @@ export async function openWork(url: string): Promise<number> {
   return row === undefined ? 0 : row.queued + row.sending;
 }
 
-/** The contents of the database in the end. */
 export interface ClusterTally {
   readonly ended: number;
   /** Acknowledged tasks that are not there; a fault unless they may be lost. */

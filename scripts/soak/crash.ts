@@ -85,7 +85,6 @@ export interface Life {
   missing: number;
 }
 
-/** The result of a soak. */
 export interface SoakReport extends Tally {
   readonly seconds: number;
   readonly lives: readonly Life[];

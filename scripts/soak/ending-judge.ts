@@ -42,7 +42,6 @@ export type Expectation =
   | { readonly kind: "completed"; readonly result: unknown }
   | { readonly kind: "failed"; readonly code: number };
 
-/** The known facts of a task of the daemon's own runners. */
 export interface RunFacts {
   readonly expected: Expectation;
   readonly cancel: SeenCancel | null;
@@ -89,7 +88,6 @@ function unexpectedEnd(
   return isRight ? [] : [`${id} has another result than it had to: ${resultText?.slice(0, 100)}`];
 }
 
-/** The facts that judge a task of workers. */
 export interface LeaseFacts {
   readonly history: TaskHistory;
   readonly rule: LeaseRule;

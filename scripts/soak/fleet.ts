@@ -17,12 +17,10 @@ export interface AskItem {
   readonly leaseId: string;
   /** Of a completion: the result, as JSON text. */
   readonly result?: string;
-  /** Of a failure. */
   readonly message?: string;
   readonly retry?: boolean;
 }
 
-/** A task that was handed out. */
 export interface ClaimedTask {
   readonly id: string;
   readonly type: string;
@@ -67,13 +65,11 @@ export interface WorkerOrder {
   readonly isHonest: boolean;
 }
 
-/** What a worker process may do. */
 export interface WorkerToken {
   readonly token: string;
   readonly types: readonly string[];
 }
 
-/** The worker processes of a soak. */
 export interface FleetOptions {
   readonly ledger: LeaseLedger;
   readonly random: Random;
@@ -95,7 +91,6 @@ const LOOP_FILE = new URL("worker.ts", import.meta.url);
 
 /** Worker processes that are killed and replaced; the ledger gets all their reports. */
 export class WorkerFleet {
-  /** How many processes were killed. */
   kills = 0;
   readonly #options: FleetOptions;
   readonly #members: Member[] = [];

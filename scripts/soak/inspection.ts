@@ -4,7 +4,6 @@ import { ATTEMPT_BYTES } from "../../src/store/sqlite/tasks.ts";
 import { DatabaseView } from "../kit/database.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** The promises of a daemon. */
 export type Promises = Pick<Ledger, "tasks" | "promised" | "cancelled"> &
   Pick<Ledger, "finished" | "collected" | "delivered">;
 

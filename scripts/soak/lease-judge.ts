@@ -24,7 +24,6 @@ export interface SeenCancel {
   readonly acknowledgedAt: number | null;
 }
 
-/** All that was seen of a task from outside. */
 export interface TaskHistory {
   readonly id: string;
   readonly claims: readonly SeenClaim[];

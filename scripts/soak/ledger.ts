@@ -13,7 +13,6 @@ export interface Arrival extends Pick<
   readonly status: 200 | 500;
 }
 
-/** A task that the daemon acknowledged. */
 export interface PromisedTask {
   /** The key of its account. */
   readonly key: string;
@@ -55,7 +54,6 @@ export class Ledger {
     this.#mayForget = mayForget;
   }
 
-  /** A task was accepted. */
   acknowledge(taskId: string, task: PromisedTask): void {
     if (this.tasks.has(taskId)) this.faults.push(`${taskId} was acknowledged twice`);
     this.tasks.set(taskId, task);
@@ -187,7 +185,6 @@ export class LeaseLedger {
     for (const key of own) this.#loseClaim(key, at);
   }
 
-  /** All that was seen of a task. */
   history(id: string): TaskHistory {
     const { claims, asks } = this.#histories.get(id) ?? { claims: [], asks: [] };
     return { id, claims, asks, cancel: this.#ledger.cancels.get(id) ?? null };

@@ -96,7 +96,6 @@ const JUDGED_MS_MIN = 5 * 60_000;
 const GROWN_BYTES_MAX = 30e6;
 const GROWN_DESCRIPTORS_MAX = 16;
 
-/** The trend of one figure. */
 export function trendOf(samples: readonly Sample[], value: (sample: Sample) => number): Trend {
   const values = samples.map(value);
   const third = Math.floor(values.length / 3);

@@ -118,9 +118,7 @@ const REBIND_MS = 50;
  * the task's input says; and it dies and comes back.
  */
 export class HttpService {
-  /** How many requests it got. */
   requests = 0;
-  /** How often each task came. */
   readonly #came = new Map<string, number>();
   readonly #server = createServer((request, response) => {
     // An error here is a connection that the service or the daemon has ended.

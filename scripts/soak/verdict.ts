@@ -35,7 +35,6 @@ export interface Evidence {
   readonly hasLoad?: boolean;
 }
 
-/** The contents of the database in the end. */
 export interface Tally extends Explanation {
   readonly completed: number;
   readonly failed: number;

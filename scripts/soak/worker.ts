@@ -295,7 +295,6 @@ export class WorkerApi {
     return outcomes;
   }
 
-  /** Sends an invalid request. */
   async offend(path: string, body: string): Promise<void> {
     const answer = await this.#send(path, body);
     if (answer === null) return;

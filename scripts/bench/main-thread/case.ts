@@ -1,7 +1,6 @@
 import type { Answer, Ask, Caller } from "../../kit/client.ts";
 import { mainThreadMs } from "../../kit/processes.ts";
 
-/** A measured request. */
 export interface Request {
   /** A function if each request can be sent only once. */
   readonly ask: Ask | (() => Promise<Ask>);

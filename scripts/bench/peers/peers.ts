@@ -18,7 +18,6 @@ import {
   type Way,
 } from "./run.ts";
 
-/** A row of the table. */
 interface Row {
   readonly name: string;
   readonly title: string;

@@ -16,11 +16,9 @@ import { cleanAtExit, ScratchFolder } from "../../kit/scratch.ts";
 import { until } from "../../kit/until.ts";
 import { BenchReceiver, deliverAll, DELIVERED_MS_MAX } from "../receiver.ts";
 
-/** The posts of every row. */
 export const CONNECTIONS = 16;
 export const TASKS_PER_REQUEST = 10;
 
-/** One measurement of a row. */
 export interface Slice {
   readonly tasksPerSecond: number;
   /** Processor time in µs per task, of each part that the row has. */
@@ -41,7 +39,6 @@ const REDIS_MS_MAX = 10_000;
 /** What the rows of a run share. */
 export class PeerWorld implements AsyncDisposable {
   readonly place: DaemonPlace;
-  /** Of one measurement. */
   readonly tasks: number;
   readonly receiver: BenchReceiver;
   readonly generator: LoadGenerator;
@@ -70,7 +67,6 @@ export class PeerWorld implements AsyncDisposable {
     return this.#stack.use(one);
   }
 
-  /** A new folder for a row. */
   folder(name: string): string {
     return mkdtempSync(join(this.place.folder, `${name}-`));
   }
@@ -146,7 +142,6 @@ export async function openDaemon(
   return { pid, measure };
 }
 
-/** How a peer is run. */
 export interface Way {
   /** The API and the worker in one process, or one each. */
   readonly processes: 1 | 2;
@@ -218,7 +213,6 @@ export function installPeers(note: (news: string) => void): void {
   cpSync(join(import.meta.dirname, "programs"), programs, { recursive: true });
 }
 
-/** The settings of a peer's processes. */
 interface PeerSettings extends Omit<Way, "processes"> {
   /** A file of `programs/`. */
   readonly program: string;
@@ -263,5 +257,4 @@ class Peer {
   }
 }
 
-/** A process of a peer. */
 class PeerProcess extends helperProcess(import.meta, Peer) {}

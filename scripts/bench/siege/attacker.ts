@@ -7,7 +7,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { helperProcess } from "../../kit/helper-process.ts";
 import { JSON_TYPE, KeptConnection, requestText, type HttpMessage } from "../../kit/http.ts";
 
-/** What an attacker sends. */
 export interface Attack {
   /** How the request is used: the function of that name says. */
   readonly shape: "repeat" | "burst" | "unread" | "hold" | "once";
@@ -34,7 +33,6 @@ interface AttackBody {
   readonly sent?: "chunked" | "unfinished";
 }
 
-/** The order of an attacker's process. */
 export interface AttackOrder {
   readonly attack: Attack;
   /** The daemon's port, on 127.0.0.1. */
@@ -86,7 +84,6 @@ export function codeOf({ head, body }: HttpMessage): string {
   return code ?? HTTP_STATUS.exec(head)?.[1] ?? "unreadable";
 }
 
-/** An attack under way. */
 interface UnderWay extends AttackOrder {
   readonly request: Buffer;
   readonly tally: (what: string, times?: number) => void;
@@ -361,5 +358,4 @@ async function ended(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await onceOf(signal, "abort");
 }
 
-/** An attacker in a process of its own. */
 export class Attacker extends helperProcess(import.meta, Attacking) {}
