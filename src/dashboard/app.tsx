@@ -4,30 +4,22 @@ import { HostsScreen } from "./hosts/hosts.tsx";
 import { KeysScreen } from "./keys/keys.tsx";
 import { OverviewScreen } from "./overview/overview.tsx";
 import { Announcer } from "./part/announcer.tsx";
+import { OpenDialog } from "./part/dialog.tsx";
 import { Problem } from "./part/panel.tsx";
-import { PostDialog } from "./post/post-dialog.tsx";
 import { isDev } from "./shell/api.ts";
 import { startLive } from "./shell/live.ts";
 import { KeyHelp, Navigation, NotFoundScreen, watchTitle } from "./shell/navigation.tsx";
 import { actsFor, pathParts } from "./shell/route.ts";
-import {
-  devScript,
-  operatorScript,
-  operatorScriptProblem,
-  watchDev,
-  watchOperator,
-} from "./shell/scripts.ts";
+import { devScript, operatorScript, operatorScriptProblem, watchScripts } from "./shell/scripts.ts";
 import { isOperator, session } from "./shell/session.ts";
 import { SignInScreen } from "./shell/sign-in.tsx";
 import { TaskScreen } from "./task/task.tsx";
 import { TasksScreen } from "./tasks/tasks.tsx";
 
-/** The whole page. */
 export function App() {
   useEffect(startLive, []);
   useEffect(watchTitle, []);
-  useEffect(watchOperator, []);
-  useEffect(watchDev, []);
+  useEffect(watchScripts, []);
   if (session.value === null) return <SignInScreen />;
   return (
     <>
@@ -40,7 +32,7 @@ export function App() {
         <Banner />
         <Screen />
       </main>
-      <PostDialog />
+      <OpenDialog />
       <KeyHelp />
       <Announcer />
     </>
@@ -52,7 +44,6 @@ function Banner() {
   return isOperator.value && script !== null ? <script.PauseBanner /> : null;
 }
 
-/** The clock of a daemon for development. */
 function Clock() {
   const script = devScript.value;
   return script === null ? null : <script.ClockBar />;
@@ -70,19 +61,17 @@ function Screen() {
       <NotFoundScreen />
     );
   }
-  switch (first) {
-    case "":
-      return <OverviewScreen key={key} />;
-    case "tasks":
-      return <TasksScreen key={key} />;
-    case "hosts":
-      return <HostsScreen key={key} />;
-    case "keys":
-      return <KeysScreen key={key} />;
-    default:
-      return isOperator.value ? <OperatorScreen name={first} /> : <NotFoundScreen />;
-  }
+  const Shown = SCREENS.get(first);
+  if (Shown !== undefined) return <Shown key={key} />;
+  return isOperator.value ? <OperatorScreen name={first} /> : <NotFoundScreen />;
 }
+
+const SCREENS = new Map([
+  ["", OverviewScreen],
+  ["tasks", TasksScreen],
+  ["hosts", HostsScreen],
+  ["keys", KeysScreen],
+]);
 
 /** The inboxes of a daemon for development, once their script is there. */
 function DevScreen({ box }: { readonly box: string | undefined }) {

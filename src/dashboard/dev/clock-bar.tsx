@@ -9,11 +9,9 @@ import { call } from "../shell/api.ts";
 import { holdTime, now, setTime } from "../shell/clock.ts";
 import { absoluteText, countOf } from "../shell/format.ts";
 import { changes } from "../shell/live.ts";
-import { useResource, useSubmission } from "../shell/resource.ts";
+import { useRead, useSubmission } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
 import { keepSession } from "../shell/session.ts";
-
-const POLL_MS = 5000;
 
 const MODES = [
   { value: "real", text: "Real" },
@@ -27,9 +25,7 @@ const EVENTS_SHOWN_MAX = 50;
 
 /** The clock of a daemon for development, which can be advanced. */
 export function ClockBar() {
-  const clock = useResource("dev clock", (load) => call("GET /dev/clock", load), {
-    pollMs: POLL_MS,
-  });
+  const clock = useRead("GET /dev/clock", {}, { pollMs: 5000 });
   const [journey, setJourney] = useState<AnswerOf<"POST /dev/clock/advance"> | null>(null);
   const submission = useSubmission();
   const shown = clock.data;
@@ -52,7 +48,7 @@ export function ClockBar() {
     setJourney(await call("POST /dev/clock/advance", { body }));
   }
   return (
-    <section class="notice notice-warning dev-clock" aria-label="Clock">
+    <section class="stack pad wraps notice tone-warn dev-clock" aria-label="Clock">
       <div class="row">
         <b>Development</b>
         <time dateTime={shown.now}>{absoluteText(now.value)}</time>
@@ -98,7 +94,7 @@ function Journey({ events, close }: JourneyProps) {
         {events.length === 0 ? "Nothing happened." : `${countOf(events.length, "event")}:`}
         <Button press={close}>Close</Button>
       </p>
-      <ol class="dev-events">
+      <ol class="scroll">
         {events.slice(0, EVENTS_SHOWN_MAX).map((event, index) => (
           <li key={index}>
             <Time at={event.at} />:{" "}

@@ -1,20 +1,22 @@
 import { useState } from "preact/hooks";
 
-import type { InboxBox } from "../../api/dev.ts";
+import type { InboxBox, InboxMessage } from "../../api/dev.ts";
 import type { WrittenAnswer } from "../../domain/webhook/inbox.ts";
 import { announce } from "../part/announcer.tsx";
 import { Button, CopyButton, Segments } from "../part/control.tsx";
-import { ActionDialog } from "../part/dialog.tsx";
-import { Time } from "../part/figure.tsx";
-import { Empty, Loaded, Panel, Problem, ScreenHead } from "../part/panel.tsx";
-import { type Column, Table } from "../part/table.tsx";
-import type { DraftField } from "../post/task-draft.ts";
-import { type FieldProps, TextField } from "../post/task-fields.tsx";
+import { ask } from "../part/dialog.tsx";
+import { Badge, Time } from "../part/figure.tsx";
+import { type Field, Fields } from "../part/form.tsx";
+import { List } from "../part/list.tsx";
+import { Clipped, Empty, Loaded, Panel, Problem, Screen, ScreenHead } from "../part/panel.tsx";
+import type { Column } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
-import { countText } from "../shell/format.ts";
-import { useResource, useSubmission } from "../shell/resource.ts";
+import { countText, durationText } from "../shell/format.ts";
+import { useRead, useSubmission } from "../shell/resource.ts";
 import { hrefOf } from "../shell/route.ts";
-import { Message } from "./message.tsx";
+import { parseJsonSource } from "../task/json-source.ts";
+import { CodeBlock } from "../task/json-view.tsx";
+import { JsonPanel } from "../task/task-content.tsx";
 
 export { ClockBar } from "./clock-bar.tsx";
 
@@ -26,17 +28,19 @@ export function InboxScreen({ box }: { readonly box: string | undefined }) {
   return box === undefined ? <BoxesScreen /> : <BoxScreen key={box} box={box} />;
 }
 
-const POLL_MS = 2000;
+const TIMING = { pollMs: 2000 };
 
-/** The inboxes of the daemon. */
-export function BoxesScreen() {
-  const boxes = useResource("inboxes", (load) => call("GET /dev/inbox", load), { pollMs: POLL_MS });
+function BoxesScreen() {
+  const resource = useRead("GET /dev/inbox", {}, TIMING);
   return (
-    <>
-      <ScreenHead title="Inbox" />
-      <Loaded resource={boxes}>
-        {({ boxes: all }) =>
-          all.length === 0 ? (
+    <Screen title="Inbox" resource={resource}>
+      {({ boxes }) => (
+        <List
+          label="Boxes"
+          columns={COLUMNS}
+          rows={boxes}
+          keyOf={({ box }) => box}
+          empty={
             <Empty title="Nothing was received yet">
               <p>
                 Whatever is sent to <code>{globalThis.location.origin}/inbox/NAME</code> is shown
@@ -44,14 +48,10 @@ export function BoxesScreen() {
                 <code>postback_url</code>.
               </p>
             </Empty>
-          ) : (
-            <Panel title="Boxes">
-              <Table label="Boxes" columns={COLUMNS} rows={all} keyOf={({ box }) => box} />
-            </Panel>
-          )
-        }
-      </Loaded>
-    </>
+          }
+        />
+      )}
+    </Screen>
   );
 }
 
@@ -65,21 +65,16 @@ const COLUMNS: readonly Column<InboxBox>[] = [
 const SHOWN_MAX = 50;
 
 /** The newest messages of an inbox, and how it answers. */
-export function BoxScreen({ box }: { readonly box: string }) {
-  const [isEmptying, setEmptying] = useState(false);
+function BoxScreen({ box }: { readonly box: string }) {
   const params = { box };
   const query = { last: SHOWN_MAX };
-  const messages = useResource(
-    `inbox ${box}`,
-    (load) => call("GET /dev/inbox/:box", { ...load, params, query }),
-    { pollMs: POLL_MS },
-  );
+  const messages = useRead("GET /dev/inbox/:box", { params, query }, TIMING);
   const url = `${globalThis.location.origin}/inbox/${box}`;
   return (
     <>
       <ScreenHead title={`Inbox ${box}`}>
         <a href={hrefOf("/inbox")}>All boxes</a>
-        <Button press={() => setEmptying(true)}>Empty it</Button>
+        <Button press={() => askEmptying(box, messages.reload)}>Empty it</Button>
       </ScreenHead>
       <div class="stack">
         <p class="row">
@@ -101,32 +96,37 @@ export function BoxScreen({ box }: { readonly box: string }) {
           }
         </Loaded>
       </div>
-      {isEmptying && (
-        <ActionDialog
-          title={`Empty the inbox ${box}`}
-          verb="Empty it"
-          otherwise="Close"
-          isDanger
-          work={() => call("DELETE /dev/inbox/:box", { params })}
-          announcement={`The inbox ${box} is empty.`}
-          close={() => setEmptying(false)}
-          done={messages.reload}
-        >
-          <p>Its messages go, and the answers that were set for it: it answers 200 again.</p>
-        </ActionDialog>
-      )}
     </>
   );
 }
 
-/** Sets how an inbox answers its next messages. */
-export function AnswerForm({ box }: { readonly box: string }) {
-  const [next, setNext] = useState("");
-  const [last, setLast] = useState("");
+function askEmptying(box: string, done: () => void): void {
+  ask({
+    title: `Empty the inbox ${box}`,
+    verb: "Empty it",
+    isDanger: true,
+    text: <p>Its messages go, and the answers that were set for it: it answers 200 again.</p>,
+    work: () => call("DELETE /dev/inbox/:box", { params: { box } }),
+    announcement: `The inbox ${box} is empty.`,
+    done,
+  });
+}
+
+const ANSWER_FIELDS: readonly Field<"next" | "last">[] = [
+  {
+    name: "next",
+    label: "Next, one by one",
+    input: { placeholder: "500, hang, reset, 503 after 300" },
+  },
+  { name: "last", label: "Then", input: { placeholder: "200" } },
+];
+
+function AnswerForm({ box }: { readonly box: string }) {
+  const [values, setValues] = useState({ next: "", last: "" });
   const submission = useSubmission();
   async function set(): Promise<void> {
-    const answers = readAnswers(next);
-    const [then] = readAnswers(last);
+    const answers = readAnswers(values.next);
+    const [then] = readAnswers(values.last);
     await call("PUT /dev/inbox/:box/answers", { params: { box }, body: { answers, then } });
     announce(`The inbox ${box} answers so from now on.`);
   }
@@ -139,13 +139,7 @@ export function AnswerForm({ box }: { readonly box: string }) {
           submission.run(set);
         }}
       >
-        <Field
-          name="Next, one by one"
-          example="500, hang, reset, 503 after 300"
-          value={next}
-          change={setNext}
-        />
-        <Field name="Then" example="200" value={last} change={setLast} />
+        <Fields fields={ANSWER_FIELDS} values={values} change={setValues} />
         <button type="submit" class="button button-small" disabled={submission.isBusy}>
           Set
         </button>
@@ -171,68 +165,111 @@ function readAnswer(word: string): WrittenAnswer {
   );
 }
 
-interface AnswerFieldProps {
-  readonly name: string;
-  readonly example: string;
-  readonly value: string;
-  readonly change: (value: string) => void;
-}
-
-function Field({ name, example, value, change }: AnswerFieldProps) {
-  return (
-    <label class="field">
-      {name}
-      <input
-        value={value}
-        placeholder={example}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={({ currentTarget }) => change(currentTarget.value)}
-      />
-    </label>
-  );
-}
-
-interface TargetFieldProps extends FieldProps {
-  readonly field: "postback_url" | "pingback_url";
-}
-
 const KINDS = [
   { value: "url", text: "URL" },
   { value: "inbox", text: "Inbox" },
 ] as const;
 
-const WORDS = {
-  postback_url: { inbox: "Postback inbox", choice: "Where the postback goes" },
-  pingback_url: { inbox: "Pingback inbox", choice: "Where the pingback goes" },
-} as const;
-
-// The one that the daemon's own account has.
+// The inbox of the daemon's own account.
 const STANDARD_BOX = "dev";
 
-/** Where a webhook goes: to a URL, or to an inbox of this daemon, whose name is what its URL ends with. */
-export function TargetField(props: TargetFieldProps) {
-  const { draft, field, change } = props;
+/** Lets a webhook's target be a URL, or an inbox of this daemon, whose name is the end of its URL. */
+export function inboxChoice(kind: string): NonNullable<Field["adapt"]> {
   const base = `${globalThis.location.origin}/inbox/`;
-  const isInbox = draft[field].startsWith(base);
-  const ofInbox = {
-    label: WORDS[field].inbox,
-    hint: "The name of an inbox of this daemon, which receives it.",
-    draft: { ...draft, [field]: draft[field].slice(base.length) },
-    change: (name: DraftField, box: string) => change(name, base + box),
-  };
-  return (
-    <div class="field-pair">
-      <TextField {...props} {...(isInbox && ofInbox)} />
-      <div class="field">
-        <span>Sent to</span>
+  return (target, change) => {
+    const isInbox = target.startsWith(base);
+    return {
+      ...(isInbox && {
+        label: `${kind} inbox`,
+        hint: "The name of an inbox of this daemon, which receives it.",
+        value: target.slice(base.length),
+        change: (box: string) => change(base + box),
+      }),
+      tools: (
         <Segments
-          label={WORDS[field].choice}
+          label={`Where the ${kind.toLowerCase()} goes`}
           options={KINDS}
           value={isInbox ? "inbox" : "url"}
-          choose={(kind) => change(field, kind === "inbox" ? base + STANDARD_BOX : "")}
+          choose={(chosen) => change(chosen === "inbox" ? base + STANDARD_BOX : "")}
         />
-      </div>
+      ),
+    };
+  };
+}
+
+/** A message of an inbox: a line, with everything else below it. */
+export function Message({ message }: { readonly message: InboxMessage }) {
+  const [isOpen, setOpen] = useState(false);
+  const { seq, received_at: at, method, url, kind, attempt, signature } = message;
+  return (
+    <details
+      class="rule-above"
+      open={isOpen}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
+      <summary class="pad hint">
+        <b>#{seq}</b> <Badge state={signature.verdict} title={signature.detail} /> {kind ?? method}
+        {attempt !== null && `, attempt ${attempt}`}, {answeredText(message)}, <Time at={at} />{" "}
+        <Clipped text={url} />
+      </summary>
+      {isOpen && <Details message={message} />}
+    </details>
+  );
+}
+
+function Details({ message }: { readonly message: InboxMessage }) {
+  const { method, full_url: url, headers, task_id: id, signature } = message;
+  const lines = headers.map((line) => line.join(": ")).join("\n");
+  return (
+    <div class="stack panel-body">
+      <p class="wraps">{signature.detail}</p>
+      {id !== null && (
+        <p>
+          <a href={hrefOf(`/tasks/${id}`)}>Task {id}</a>
+        </p>
+      )}
+      <CodeBlock title="Request" text={`${method} ${url}`} what="request line" />
+      <CodeBlock title="Headers" text={lines} what="headers" />
+      {message.body !== "" && <Body message={message} />}
     </div>
   );
+}
+
+const FORMS = [
+  { value: "pretty", text: "Pretty" },
+  { value: "raw", text: "Raw" },
+] as const;
+
+function Body({ message: { body, body_encoding: encoding } }: { readonly message: InboxMessage }) {
+  const [form, setForm] = useState<"pretty" | "raw">("pretty");
+  const json = encoding === "utf-8" ? parseJsonSource(body) : undefined;
+  if (json === undefined) {
+    return (
+      <CodeBlock title={encoding === "utf-8" ? "Body" : "Body in Base64"} text={body} what="body" />
+    );
+  }
+  const choice = (
+    <Segments label="Form of the body" options={FORMS} value={form} choose={setForm} />
+  );
+  return form === "raw" ? (
+    <CodeBlock title="Body" text={body} what="body">
+      {choice}
+    </CodeBlock>
+  ) : (
+    <JsonPanel title="Body" value={json} depth={4} tools={choice} />
+  );
+}
+
+function answeredText({ answered: { how, status, after_ms: ms } }: InboxMessage): string {
+  const after = ms === null || ms === 0 ? "" : ` after ${durationText(ms)}`;
+  switch (how) {
+    case "waiting":
+      return "not answered yet";
+    case "sent":
+      return `answered ${status}${after}`;
+    case "reset":
+      return `reset${after}`;
+    case "gone":
+      return `given up by the sender${after}`;
+  }
 }

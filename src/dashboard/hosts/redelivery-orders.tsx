@@ -1,59 +1,41 @@
-import { useState } from "preact/hooks";
-
 import type { RedeliveryFilter, RedeliveryOrder } from "../../api/search.ts";
 import { Button } from "../part/control.tsx";
-import { ActionDialog } from "../part/dialog.tsx";
+import { ask } from "../part/dialog.tsx";
 import { Badge, Bar, Time, stateText } from "../part/figure.tsx";
 import { Loaded, Panel } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
 import { useResource } from "../shell/resource.ts";
-import { knownTotals, ordersGiven } from "./redelivery.ts";
-
-const POLL_MS = 5000;
+import { knownTotals, ordersGiven } from "./redelivery-dialog.tsx";
 
 /** The redelivery orders, with the progress of each. */
 export function RedeliveryOrders() {
   const orders = useResource(
     `orders ${ordersGiven.value}`,
     (load) => call("GET /v1/redeliveries", load),
-    { pollMs: POLL_MS },
+    { pollMs: 5000 },
   );
-  const [cancels, setCancels] = useState<RedeliveryOrder | null>(null);
   return (
     <Panel title="Redelivery orders">
       <Loaded resource={orders}>
-        {({ redeliveries }) => <Orders orders={redeliveries} cancel={setCancels} />}
+        {({ redeliveries }) =>
+          redeliveries.length === 0 ? (
+            <p class="panel-body hint">
+              None so far. When a receiver was down for longer than the retries last, redeliver what
+              it missed: choose the time since when, and a rate that it can take.
+            </p>
+          ) : (
+            <Table
+              label="Redelivery orders"
+              columns={[...COLUMNS, cancellation(orders.reload)]}
+              rows={redeliveries}
+              keyOf={({ id }) => id}
+            />
+          )
+        }
       </Loaded>
-      {cancels !== null && (
-        <CancelOrder order={cancels} close={() => setCancels(null)} done={orders.reload} />
-      )}
     </Panel>
-  );
-}
-
-interface OrdersProps {
-  readonly orders: readonly RedeliveryOrder[];
-  readonly cancel: (order: RedeliveryOrder) => void;
-}
-
-function Orders({ orders, cancel }: OrdersProps) {
-  if (orders.length === 0) {
-    return (
-      <p class="panel-body hint">
-        None so far. When a receiver was down for longer than the retries last, redeliver what it
-        missed: choose the time since when, and a rate that it can take.
-      </p>
-    );
-  }
-  return (
-    <Table
-      label="Redelivery orders"
-      columns={[...COLUMNS, cancellation(cancel)]}
-      rows={orders}
-      keyOf={({ id }) => id}
-    />
   );
 }
 
@@ -73,12 +55,32 @@ const COLUMNS: readonly Column<RedeliveryOrder>[] = [
   },
 ];
 
-function cancellation(cancel: OrdersProps["cancel"]): Column<RedeliveryOrder> {
+function cancellation(reload: () => void): Column<RedeliveryOrder> {
   return {
     name: "",
     cell: (order) =>
-      order.ended_at === null && <Button press={() => cancel(order)}>Cancel…</Button>,
+      order.ended_at === null && (
+        <Button press={() => askCancellation(order, reload)}>Cancel…</Button>
+      ),
   };
+}
+
+function askCancellation({ id, redelivered }: RedeliveryOrder, done: () => void): void {
+  ask({
+    title: "Cancel this redelivery?",
+    verb: "Cancel the redelivery",
+    otherwise: "Let it go on",
+    isDanger: true,
+    text: (
+      <p>
+        The deliveries that were sent again go on ({countText(redelivered)} so far). The others stay
+        failed.
+      </p>
+    ),
+    work: () => call("DELETE /v1/redeliveries/:order_id", { params: { order_id: id } }),
+    announcement: "The redelivery is cancelled.",
+    done,
+  });
 }
 
 function wordOf({ ended_at: endedAt, is_cancelled: isCancelled }: RedeliveryOrder): string {
@@ -95,7 +97,7 @@ function Progress({ order }: { readonly order: RedeliveryOrder }) {
   // More may have failed since the count.
   const text = `${countText(redelivered)} of ${countText(Math.max(total, redelivered))}`;
   return (
-    <span class="progress">
+    <span class="stack stack-tight progress">
       <Bar share={redelivered / total} label={text} />
       <span class="number">{text}</span>
     </span>
@@ -110,30 +112,4 @@ function whatText({ login, host, kind, states }: RedeliveryFilter): string {
     (states ?? []).map(stateText).join(" or "),
   ];
   return parts.filter((part) => part !== "").join(", ");
-}
-
-interface CancelOrderProps {
-  readonly order: RedeliveryOrder;
-  readonly close: () => void;
-  readonly done: () => void;
-}
-
-function CancelOrder({ order, close, done }: CancelOrderProps) {
-  return (
-    <ActionDialog
-      title="Cancel this redelivery?"
-      verb="Cancel the redelivery"
-      otherwise="Let it go on"
-      isDanger
-      announcement="The redelivery is cancelled."
-      work={() => call("DELETE /v1/redeliveries/:order_id", { params: { order_id: order.id } })}
-      close={close}
-      done={done}
-    >
-      <p>
-        The deliveries that were sent again go on ({countText(order.redelivered)} so far). The
-        others stay failed.
-      </p>
-    </ActionDialog>
-  );
 }

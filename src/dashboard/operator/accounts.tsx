@@ -1,125 +1,73 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 
-import type { AnswerOf } from "../../api/operations.ts";
-import type { AccountOverview, NewAccount } from "../../api/operator.ts";
+import type { AccountOverview } from "../../api/operator.ts";
 import { heldText } from "../../domain/account/account.ts";
 import { Button, FilterField } from "../part/control.tsx";
-import { ActionDialog } from "../part/dialog.tsx";
+import { ask } from "../part/dialog.tsx";
 import { Badge, Count, Quota, Time } from "../part/figure.tsx";
-import { Empty, Loaded, ScreenHead } from "../part/panel.tsx";
-import { type Column, Table } from "../part/table.tsx";
+import { List } from "../part/list.tsx";
+import { Empty, Screen } from "../part/panel.tsx";
+import type { Column } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
 import { bytesText, countOf, countText, percentText } from "../shell/format.ts";
-import { useIdCursor, useKeys } from "../shell/keyboard.ts";
-import { useResource } from "../shell/resource.ts";
+import { useRead } from "../shell/resource.ts";
 import { go, hrefOf, route } from "../shell/route.ts";
-import { AccountCreation, NewAccountShown } from "./new-account.tsx";
-import { Pages } from "./pages.tsx";
-
-type Accounts = AnswerOf<"GET /v1/operator/accounts">;
-
-interface Asked {
-  readonly change: ChangeName;
-  readonly account: AccountOverview;
-}
-
-const REFRESH_MS = 5000;
+import { askNewAccount } from "./new-account.tsx";
 
 /** All accounts, for the operator: their figures, and the actions on them. */
 export function AccountsScreen() {
   const { query } = route.value;
-  const page = { q: query.get("q") ?? undefined, cursor: query.get("cursor") ?? undefined };
-  const accounts = useResource(
-    JSON.stringify(page),
-    (load) => call("GET /v1/operator/accounts", { ...load, query: page }),
-    { everyMs: REFRESH_MS },
-  );
-  const [isCreating, setCreating] = useState(false);
-  const [created, setCreated] = useState<NewAccount | null>(null);
-  const [asked, setAsked] = useState<Asked | null>(null);
+  const part = query.get("q") ?? undefined;
+  const page = { q: part, cursor: query.get("cursor") ?? undefined };
+  const resource = useRead("GET /v1/operator/accounts", { query: page }, { everyMs: 5000 });
+  const { reload } = resource;
   return (
-    <>
-      <ScreenHead title="Accounts">
-        <FilterField label="Part of a login" resets={["cursor"]} />
-        <Button look="primary" isLarge press={() => setCreating(true)}>
-          Make an account…
-        </Button>
-      </ScreenHead>
-      <Loaded resource={accounts}>{(page) => <Accounts page={page} ask={setAsked} />}</Loaded>
-      {isCreating && (
-        <AccountCreation
-          close={() => setCreating(false)}
-          done={(account) => {
-            setCreating(false);
-            setCreated(account);
-            accounts.reload();
-          }}
-        />
-      )}
-      {created !== null && <NewAccountShown account={created} close={() => setCreated(null)} />}
-      {asked !== null && (
-        <AccountChange {...asked} close={() => setAsked(null)} done={accounts.reload} />
-      )}
-    </>
-  );
-}
-
-interface AccountsProps {
-  readonly page: Accounts;
-  readonly ask: (asked: Asked) => void;
-}
-
-function Accounts({ page, ask }: AccountsProps) {
-  const { accounts, next_cursor: next } = page;
-  const { current, keys } = useIdCursor(accounts.map(loginOf), "account");
-  useKeys([
-    ...keys,
-    {
-      key: "Enter",
-      does: "Open the account",
-      run: () => current !== null && go(lookAt(current)),
-    },
-  ]);
-  if (accounts.length === 0) return <NoAccounts />;
-  return (
-    <section class="panel" aria-label="Accounts">
-      <Table
-        label="Accounts"
-        columns={[...COLUMNS, { name: "", cell: (row) => <Actions account={row} ask={ask} /> }]}
-        rows={accounts}
-        keyOf={loginOf}
-        current={current}
-      />
-      <Pages next={next}>
-        <p class="hint">
-          Posted, delivered and success cover the last 24 hours.{" "}
-          <code>postbackd admin account limit LOGIN</code> changes the limits of an account.
-        </p>
-      </Pages>
-    </section>
-  );
-}
-
-function loginOf({ login }: AccountOverview): string {
-  return login;
-}
-
-function NoAccounts() {
-  const part = route.value.query.get("q");
-  return (
-    <div class="panel">
-      {part === null ? (
-        <Empty title="There is no account yet.">
-          <p>
-            Make one: it gets a login, a first key and a webhook secret. On the daemon’s machine{" "}
-            <code>postbackd admin account create LOGIN</code> does the same.
+    <Screen
+      title="Accounts"
+      resource={resource}
+      tools={
+        <>
+          <FilterField label="Part of a login" resets={["cursor"]} />
+          <Button look="primary" isLarge press={() => askNewAccount(reload)}>
+            Make an account…
+          </Button>
+        </>
+      }
+    >
+      {({ accounts, next_cursor: next }) => (
+        <List
+          label="Accounts"
+          noun="account"
+          keys={[{ key: "Enter", does: "Open the account", run: ({ login }) => go(lookAt(login)) }]}
+          columns={[
+            ...COLUMNS,
+            { name: "", cell: (account) => <Actions account={account} reload={reload} /> },
+          ]}
+          rows={accounts}
+          keyOf={({ login }) => login}
+          next={next}
+          empty={
+            part === undefined ? <NoAccount /> : <Empty title={`No login contains “${part}”.`} />
+          }
+        >
+          <p class="hint">
+            Posted, delivered and success cover the last 24 hours.{" "}
+            <code>postbackd admin account limit LOGIN</code> changes the limits of an account.
           </p>
-        </Empty>
-      ) : (
-        <Empty title={`No login contains “${part}”.`} />
+        </List>
       )}
-    </div>
+    </Screen>
+  );
+}
+
+function NoAccount() {
+  return (
+    <Empty title="There is no account yet.">
+      <p>
+        Make one: it gets a login, a first key and a webhook secret. On the daemon’s machine{" "}
+        <code>postbackd admin account create LOGIN</code> does the same.
+      </p>
+    </Empty>
   );
 }
 
@@ -180,31 +128,24 @@ function State({ account }: { readonly account: AccountOverview }) {
   );
 }
 
-const LABELS: Readonly<Record<ChangeName, string>> = {
-  disable: "Disable",
-  enable: "Enable",
-  rotate: "Rotate the webhook secret of",
-  finish: "Finish the rotation of",
-};
-
 interface ActionsProps {
   readonly account: AccountOverview;
-  readonly ask: (asked: Asked) => void;
+  readonly reload: () => void;
 }
 
-function Actions({ account, ask }: ActionsProps) {
+function Actions({ account, reload }: ActionsProps) {
   const { login, disabled_at: disabledAt, is_rotating: isRotating } = account;
-  const changes: readonly (readonly [ChangeName, string])[] = [
-    isRotating ? ["finish", "Finish…"] : ["rotate", "Rotate…"],
-    disabledAt === null ? ["disable", "Disable…"] : ["enable", "Enable…"],
-  ];
-  return changes.map(([change, text]) => (
+  const changes = [
+    isRotating ? "finish" : "rotate",
+    disabledAt === null ? "disable" : "enable",
+  ] as const;
+  return changes.map((change) => (
     <Button
       key={change}
-      label={`${LABELS[change]} ${login}`}
-      press={() => ask({ change, account })}
+      label={`${CHANGES[change].label} ${login}`}
+      press={() => askChange(change, account, reload)}
     >
-      {text}
+      {CHANGES[change].button}
     </Button>
   ));
 }
@@ -213,10 +154,30 @@ function lookAt(login: string): string {
   return `/?${new URLSearchParams({ account: login }).toString()}`;
 }
 
-/** The operator's actions on an account. */
-export type ChangeName = "disable" | "enable" | "rotate" | "finish";
+function askChange(change: ChangeName, account: AccountOverview, done: () => void): void {
+  const { login } = account;
+  const { title, announcement, text, effect, ...form } = CHANGES[change];
+  ask({
+    ...form,
+    title: title(login),
+    text: (
+      <>
+        {text}
+        {effect !== undefined && <p>{effect(account)}</p>}
+      </>
+    ),
+    work: () => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } }),
+    announcement: announcement(login),
+    done,
+  });
+}
 
-interface Wording {
+type ChangeName = "disable" | "enable" | "rotate" | "finish";
+
+interface Change {
+  readonly button: string;
+  /** The name of the button for screen readers, before the login. */
+  readonly label: string;
   readonly title: (login: string) => string;
   readonly verb: string;
   readonly otherwise: string;
@@ -227,8 +188,10 @@ interface Wording {
   readonly effect?: (account: AccountOverview) => string;
 }
 
-const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
+const CHANGES: Readonly<Record<ChangeName, Change>> = {
   disable: {
+    button: "Disable…",
+    label: "Disable",
     title: (login) => `Disable ${login}?`,
     verb: "Disable the account",
     otherwise: "Keep it active",
@@ -236,7 +199,9 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     announcement: (login) => `${login} is disabled.`,
     text: (
       <>
-        <p>Its keys stop working at once: every request is refused, and its sessions here end.</p>
+        <p>
+          Its keys stop working immediately: every request is refused, and its sessions here end.
+        </p>
         <p>
           Its queued tasks and its webhooks are held, and its running tasks are told to stop. When
           you enable it again, everything goes on from there.
@@ -249,6 +214,8 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
       `${countOf(retrying, "delivery to be retried", "deliveries to be retried")}.`,
   },
   enable: {
+    button: "Enable…",
+    label: "Enable",
     title: (login) => `Enable ${login}?`,
     verb: "Enable the account",
     otherwise: "Keep it disabled",
@@ -256,12 +223,14 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     announcement: (login) => `${login} is enabled.`,
     text: (
       <p>
-        Its keys work again at once. Everything that was held goes on: its queued tasks run, and its
-        webhooks are sent.
+        Its keys work again immediately. Everything that was held goes on: its queued tasks run, and
+        its webhooks are sent.
       </p>
     ),
   },
   rotate: {
+    button: "Rotate…",
+    label: "Rotate the webhook secret of",
     title: (login) => `Rotate the webhook secret of ${login}?`,
     verb: "Begin the rotation",
     otherwise: "Keep the secret",
@@ -271,7 +240,7 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     text: (
       <>
         <p>A rotation has three steps and loses no webhook:</p>
-        <ol class="steps">
+        <ol class="stack stack-small steps">
           <li>
             Now a next secret is made. Webhooks carry two signatures, <code>X-Signature</code> with
             the current and <code>X-Signature-Next</code> with the next one.
@@ -286,6 +255,8 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     ),
   },
   finish: {
+    button: "Finish…",
+    label: "Finish the rotation of",
     title: (login) => `Finish the rotation of ${login}?`,
     verb: "Finish the rotation",
     otherwise: "Keep both",
@@ -305,31 +276,3 @@ const WORDINGS: Readonly<Record<ChangeName, Wording>> = {
     ),
   },
 };
-
-interface AccountChangeProps {
-  readonly change: ChangeName;
-  readonly account: AccountOverview;
-  readonly close: () => void;
-  readonly done: () => void;
-}
-
-/** Explains a change of an account, and makes it. */
-export function AccountChange({ change, account, close, done }: AccountChangeProps) {
-  const { title, verb, otherwise, isDanger, announcement, text, effect } = WORDINGS[change];
-  const { login } = account;
-  return (
-    <ActionDialog
-      verb={verb}
-      otherwise={otherwise}
-      isDanger={isDanger}
-      close={close}
-      done={done}
-      title={title(login)}
-      announcement={announcement(login)}
-      work={() => call(`POST /v1/operator/accounts/${change}/:login`, { params: { login } })}
-    >
-      {text}
-      {effect !== undefined && <p>{effect(account)}</p>}
-    </ActionDialog>
-  );
-}

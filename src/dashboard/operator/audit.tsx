@@ -1,66 +1,60 @@
 import type { AuditEntry } from "../../api/audit.ts";
 import { AUDIT_ACTION, AUDIT_ACTIONS } from "../../domain/audit/audit-entry.ts";
-import { DAY_MS } from "../../domain/clock/duration.ts";
-import { FilterField, Segments } from "../part/control.tsx";
+import { FilterField } from "../part/control.tsx";
 import { Time } from "../part/figure.tsx";
-import { Empty, Loaded, None, ScreenHead } from "../part/panel.tsx";
-import { type Column, Table } from "../part/table.tsx";
+import { List } from "../part/list.tsx";
+import { Empty, None, Screen } from "../part/panel.tsx";
+import { ALL_TIME, DAY, MONTH, RangeField, WEEK, rangeIn, sinceOf } from "../part/range.tsx";
+import type { Column } from "../part/table.tsx";
 import { call } from "../shell/api.ts";
 import { useResource } from "../shell/resource.ts";
 import { route, setQuery } from "../shell/route.ts";
-import { Pages } from "./pages.tsx";
 
-const RANGES = [
-  { value: "24h", text: "24 h", ms: DAY_MS },
-  { value: "7d", text: "7 d", ms: 7 * DAY_MS },
-  { value: "30d", text: "30 d", ms: 30 * DAY_MS },
-  { value: "all", text: "All", ms: null },
-] as const;
-
-const ALL = RANGES[3];
-
-const POLL_MS = 15_000;
+const RANGES = { ranges: [DAY, WEEK, MONTH, ALL_TIME], standard: ALL_TIME };
+const TIMING = { everyMs: 0, pollMs: 15_000 };
 
 /** Who did what of consequence, for the operator, newest first. */
 export function AuditScreen() {
   const { query } = route.value;
   const parsed = AUDIT_ACTION.parse(query.get("action"));
   const action = parsed.kind === "value" ? parsed.value : null;
-  const range = RANGES.find(({ value }) => value === query.get("range")) ?? ALL;
-  const cursor = query.get("cursor");
-  const account = query.get("account") ?? "";
+  const range = rangeIn(RANGES.ranges, RANGES.standard);
+  const page = {
+    action: action ?? undefined,
+    account: query.get("account") || undefined,
+    cursor: query.get("cursor") ?? undefined,
+  };
   const entries = useResource(
-    JSON.stringify([action, range.value, account, cursor]),
-    (load) => {
-      const since = range.ms === null ? null : new Date(Date.now() - range.ms).toISOString();
-      const page = {
-        action: action ?? undefined,
-        account: account === "" ? undefined : account,
-        cursor: cursor ?? undefined,
-      };
-      return call("GET /v1/operator/audit", {
-        ...load,
-        query: { ...page, since: since ?? undefined },
-      });
-    },
-    { everyMs: 0, pollMs: POLL_MS },
+    JSON.stringify([page, range.value]),
+    (load) =>
+      call("GET /v1/operator/audit", { ...load, query: { ...page, since: sinceOf(range) } }),
+    TIMING,
   );
   return (
-    <>
-      <ScreenHead title="Audit">
-        <FilterField label="Account" name="account" resets={["cursor"]} />
-        <ActionField action={action} />
-        <Segments
-          label="Time"
-          options={RANGES}
-          value={range.value}
-          choose={(value) => setQuery({ range: value === ALL.value ? null : value, cursor: null })}
-        />
-      </ScreenHead>
-      <Loaded resource={entries}>
-        {({ entries: page, next_cursor: next }) => <Entries entries={page} next={next} />}
-      </Loaded>
-    </>
+    <Screen
+      title="Audit"
+      resource={entries}
+      tools={
+        <>
+          <FilterField label="Account" name="account" resets={["cursor"]} />
+          <ActionField action={action} />
+          <RangeField {...RANGES} />
+        </>
+      }
+    >
+      {({ entries: all, next_cursor: next }) => (
+        <List
+          label="Entries"
+          columns={COLUMNS}
+          rows={all.map(toRow)}
+          keyOf={({ id }) => id}
+          next={next}
+          empty={<Empty title="Nothing of this was done in that time." />}
+        >
+          <p class="hint">Kept for 400 days, the last million of them. Nothing changes an entry.</p>
+        </List>
+      )}
+    </Screen>
   );
 }
 
@@ -79,29 +73,6 @@ function ActionField({ action }: { readonly action: AuditEntry["action"] | null 
         </option>
       ))}
     </select>
-  );
-}
-
-interface EntriesProps {
-  readonly entries: readonly AuditEntry[];
-  readonly next: string | null;
-}
-
-function Entries({ entries, next }: EntriesProps) {
-  if (entries.length === 0) {
-    return (
-      <div class="panel">
-        <Empty title="Nothing of this was done in that time." />
-      </div>
-    );
-  }
-  return (
-    <section class="panel" aria-label="Entries">
-      <Table label="Entries" columns={COLUMNS} rows={entries.map(toRow)} keyOf={({ id }) => id} />
-      <Pages next={next}>
-        <p class="hint">Kept for 400 days, the last million of them. Nothing changes an entry.</p>
-      </Pages>
-    </section>
   );
 }
 

@@ -1,32 +1,23 @@
 import type { NodeOverview } from "../../api/node.ts";
 import { Badge, Time } from "../part/figure.tsx";
-import { Loaded, None, Panel, ScreenHead } from "../part/panel.tsx";
+import { Fold, None, Panel, Screen } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { call } from "../shell/api.ts";
 import { countText } from "../shell/format.ts";
-import { useResource } from "../shell/resource.ts";
+import { useRead } from "../shell/resource.ts";
 import { DatabasePanel } from "./system.tsx";
-
-const POLL_MS = 5000;
 
 /** The daemons that share the database: what each does, and which have ended. */
 export function NodesScreen() {
-  const nodes = useResource("nodes", (load) => call("GET /v1/operator/nodes", load), {
-    everyMs: 2000,
-    pollMs: POLL_MS,
-  });
+  const resource = useRead("GET /v1/operator/nodes", {}, { everyMs: 2000, pollMs: 5000 });
   return (
-    <>
-      <ScreenHead title="Nodes" />
-      <Loaded resource={nodes}>
-        {({ nodes: all, database }) => (
-          <div class="stack">
-            <Nodes nodes={all} />
-            {database !== null && <DatabasePanel database={database} />}
-          </div>
-        )}
-      </Loaded>
-    </>
+    <Screen title="Nodes" resource={resource}>
+      {({ nodes, database }) => (
+        <>
+          <Nodes nodes={nodes} />
+          {database !== null && <DatabasePanel database={database} />}
+        </>
+      )}
+    </Screen>
   );
 }
 
@@ -37,10 +28,9 @@ function Nodes({ nodes }: { readonly nodes: readonly NodeOverview[] }) {
     <Panel title="Daemons of this database">
       <Table label="Nodes" columns={ALIVE} rows={alive} keyOf={({ id }) => id} />
       {ended.length > 0 && (
-        <details class="fold">
-          <summary>{countText(ended.length)} ended</summary>
+        <Fold title={`${countText(ended.length)} ended`}>
           <Table label="Ended nodes" columns={ENDED} rows={ended} keyOf={({ id }) => id} />
-        </details>
+        </Fold>
       )}
     </Panel>
   );

@@ -1,8 +1,12 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
 import type { DatabaseOverview } from "../../api/node.ts";
 import type { System } from "../../api/operator.ts";
-import { Badge, Bar, Fact } from "../part/figure.tsx";
-import { Loaded, None, Panel, ScreenHead } from "../part/panel.tsx";
-import { call } from "../shell/api.ts";
+import { FilterField, Segments } from "../part/control.tsx";
+import { Badge, Bar, Facts } from "../part/figure.tsx";
+import { None, Panel, PointList, Screen } from "../part/panel.tsx";
+import { type Column, Table } from "../part/table.tsx";
 import {
   absoluteText,
   bytesText,
@@ -11,40 +15,33 @@ import {
   durationText,
   percentText,
 } from "../shell/format.ts";
-import { useResource } from "../shell/resource.ts";
-import { LogPanel } from "./log-panel.tsx";
-import { SettingsPanel } from "./settings-panel.tsx";
+import { useRead } from "../shell/resource.ts";
+import { route, setQuery } from "../shell/route.ts";
 
-const POLL_MS = 5000;
+const TIMING = { everyMs: 5000, pollMs: 5000 };
 
 /** The process, its database, its configuration and its log, for the operator. */
 export function SystemScreen() {
-  const system = useResource("system", (load) => call("GET /v1/operator/system", load), {
-    everyMs: POLL_MS,
-    pollMs: POLL_MS,
-  });
+  const resource = useRead("GET /v1/operator/system", {}, TIMING);
   return (
-    <>
-      <ScreenHead title="System" />
-      <Loaded resource={system}>
-        {(facts) => (
-          <div class="stack">
-            <ConditionPanel conditions={facts.conditions} />
-            <div class="columns">
-              <Status facts={facts} />
-              <Storage facts={facts} />
-            </div>
-            <LogPanel lines={facts.log} />
-            <SettingsPanel settings={facts.settings} restartNeeds={facts.restart_needs} />
+    <Screen title="System" resource={resource}>
+      {(system) => (
+        <>
+          <ConditionPanel conditions={system.conditions} />
+          <div class="columns">
+            <Status system={system} />
+            <Storage system={system} />
           </div>
-        )}
-      </Loaded>
-    </>
+          <LogPanel lines={system.log} />
+          <SettingsPanel settings={system.settings} restartNeeds={system.restart_needs} />
+        </>
+      )}
+    </Screen>
   );
 }
 
-interface FactsProps {
-  readonly facts: System;
+interface SystemProps {
+  readonly system: System;
 }
 
 const COMPONENTS: Readonly<Record<string, string>> = {
@@ -53,73 +50,73 @@ const COMPONENTS: Readonly<Record<string, string>> = {
   webhooks: "Webhooks",
 };
 
-function Status({ facts }: FactsProps) {
-  const { status, components } = facts.status;
+function Status({ system }: SystemProps) {
+  const { status, components } = system.status;
   return (
     <Panel title="Status" tools={<Badge state={status} />}>
-      <dl class="facts panel-body">
-        {Object.entries(components).map(([name, state]) => (
-          <Fact key={name} name={COMPONENTS[name] ?? name}>
-            <Badge state={state} />
-          </Fact>
-        ))}
-        <Fact name="URL">
-          <code>{facts.url}</code>
-        </Fact>
-        <Fact name="Version">
-          {facts.version}{" "}
-          <span class="hint">
-            Node {facts.node.replace("v", "")}, SQLite {facts.sqlite}
-          </span>
-        </Fact>
-        <Fact name="Machine">
-          {facts.platform} <span class="hint">process {facts.pid}</span>
-        </Fact>
-        <Fact name="Up for">
-          {durationText(facts.uptime_ms)}{" "}
-          <span class="hint">since {absoluteText(Date.parse(facts.started_at))}</span>
-        </Fact>
-      </dl>
+      <Facts
+        rows={[
+          ...Object.entries(components).map(
+            ([name, state]) => [COMPONENTS[name] ?? name, <Badge state={state} />] as const,
+          ),
+          ["URL", <code>{system.url}</code>],
+          [
+            "Version",
+            noted(system.version, `Node ${system.node.replace("v", "")}, SQLite ${system.sqlite}`),
+          ],
+          ["Machine", noted(system.platform, `process ${system.pid}`)],
+          ["Up for", noted(durationText(system.uptime_ms), `since ${timeText(system.started_at)}`)],
+        ]}
+      />
     </Panel>
   );
 }
 
-function Storage({ facts: { database, disk, memory, backups, event_loop: loop } }: FactsProps) {
+/** A value, and quieter text after it. */
+function noted(value: ComponentChildren, note: ComponentChildren) {
+  return (
+    <>
+      {value} <span class="hint">{note}</span>
+    </>
+  );
+}
+
+function timeText(at: string): string {
+  return absoluteText(Date.parse(at));
+}
+
+function Storage({ system }: SystemProps) {
+  const { database, disk, memory, backups, event_loop: loop } = system;
+  const { bytes, wal_bytes: walBytes, data_bytes: dataBytes, path } = database;
+  const data = bytesText(dataBytes);
   return (
     <Panel title="Storage and memory">
-      <dl class="facts panel-body">
-        {database.bytes !== null && (
-          <Fact name="Database">
-            {bytesText(database.bytes)}{" "}
-            <span class="hint">and {bytesText(database.wal_bytes ?? 0)} in its WAL</span>
-          </Fact>
-        )}
-        <Fact name="Data">
-          {bytesText(database.data_bytes)}{" "}
-          {database.bytes !== null && <span class="hint">the rest is room that is used again</span>}
-        </Fact>
-        <Fact name={database.bytes === null ? "Server" : "File"}>
-          <code>{database.path}</code>
-        </Fact>
-        <Fact name="Disk">
-          <Disk free={disk.free_bytes} total={disk.total_bytes} />
-        </Fact>
-        {backups !== null && (
-          <Fact name="Backup">
-            <Backup {...backups} />
-          </Fact>
-        )}
-        <Fact name="Memory">
-          {bytesText(memory.rss_bytes)}{" "}
-          <span class="hint">{bytesText(memory.heap_bytes)} of it JavaScript’s heap</span>
-        </Fact>
-        {loop !== null && (
-          <Fact name="Delay">
-            {loop.p99_delay_ms} ms (p99), {loop.worst_delay_ms} ms at worst{" "}
-            <span class="hint">before the process gets to anything, in the last minute</span>
-          </Fact>
-        )}
-      </dl>
+      <Facts
+        rows={[
+          bytes !== null && [
+            "Database",
+            noted(bytesText(bytes), `and ${bytesText(walBytes ?? 0)} in its WAL`),
+          ],
+          ["Data", bytes === null ? data : noted(data, "the rest is room that is used again")],
+          [bytes === null ? "Server" : "File", <code>{path}</code>],
+          ["Disk", <Disk free={disk.free_bytes} total={disk.total_bytes} />],
+          backups !== null && ["Backup", <Backup {...backups} />],
+          [
+            "Memory",
+            noted(
+              bytesText(memory.rss_bytes),
+              `${bytesText(memory.heap_bytes)} of it JavaScript’s heap`,
+            ),
+          ],
+          loop !== null && [
+            "Delay",
+            noted(
+              `${loop.p99_delay_ms} ms (p99), ${loop.worst_delay_ms} ms at worst`,
+              "before the process gets to anything, in the last minute",
+            ),
+          ],
+        ]}
+      />
     </Panel>
   );
 }
@@ -130,14 +127,11 @@ function Backup({ newest, failure }: NonNullable<System["backups"]>) {
       {newest === null ? (
         <None text="none yet" />
       ) : (
-        <>
-          {absoluteText(Date.parse(newest.created_at))}{" "}
-          <span class="hint">{bytesText(newest.bytes)}</span>
-        </>
+        noted(timeText(newest.created_at), bytesText(newest.bytes))
       )}
       {failure !== null && (
-        <p class="notice notice-warning">
-          Failed at {absoluteText(Date.parse(failure.at))}: {failure.reason}
+        <p class="row pad wraps notice tone-warn">
+          Failed at {timeText(failure.at)}: {failure.reason}
         </p>
       )}
     </>
@@ -152,7 +146,7 @@ function Disk({ free, total }: { readonly free: number | null; readonly total: n
   const share = free / total;
   const text = `${bytesText(free)} of ${bytesText(total)} free`;
   return (
-    <span class="disk">
+    <span class="stack stack-tight">
       <span>
         {text} <span class="hint">{percentText(share)}</span>
       </span>
@@ -161,34 +155,19 @@ function Disk({ free, total }: { readonly free: number | null; readonly total: n
   );
 }
 
-/** The states that the operator should end, with how; nothing where there are none. */
-export function ConditionPanel({ conditions }: Pick<System, "conditions">) {
+/** The states that the operator should end, with how; nothing if none exist. */
+function ConditionPanel({ conditions }: Pick<System, "conditions">) {
   if (conditions.length === 0) return null;
-  return (
-    <section class="panel attention" aria-labelledby="conditions-title">
-      <div class="panel-head">
-        <h2 id="conditions-title">Conditions</h2>
-      </div>
-      <ul>
-        {conditions.map(({ name, subject, since, text, remedy }) => (
-          <li key={`${name} ${subject ?? ""}`}>
-            <span class="badge badge-bad">{name}</span>
-            <p>
-              {text}: {remedy}. <span class="hint">since {absoluteText(Date.parse(since))}</span>
-            </p>
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-interface DatabaseProps {
-  readonly database: DatabaseOverview;
+  const points = conditions.map(({ name, since, text, remedy }) => ({
+    word: name,
+    tone: "bad" as const,
+    text: noted(`${text}: ${remedy}.`, `since ${timeText(since)}`),
+  }));
+  return <PointList title="Conditions" points={points} />;
 }
 
 /** How the server is that the nodes share. */
-export function DatabasePanel({ database }: DatabaseProps) {
+export function DatabasePanel({ database }: { readonly database: DatabaseOverview }) {
   const { warnings, connections, dead_rows: dead, commits_wait: commitsWait } = database;
   return (
     <Panel
@@ -196,27 +175,20 @@ export function DatabasePanel({ database }: DatabaseProps) {
       note={`PostgreSQL ${database.version}`}
       tools={<Badge state={warnings.length === 0 ? "operational" : "warn"} />}
     >
-      <dl class="facts panel-body">
-        {warnings.map((text) => (
-          <Fact key={text} name="Warning">
-            {text}
-          </Fact>
-        ))}
-        <Fact name="Size">{bytesText(database.bytes)}</Fact>
-        <Fact name="Connections">
-          {countText(connections.used)} of {countText(connections.max)}
-        </Fact>
-        <Fact name="Oldest snapshot">
-          <Snapshot held={database.oldest_snapshot} />
-        </Fact>
-        <Fact name="Standbys">
-          <Standbys database={database} />
-        </Fact>
-        <Fact name="Commits">{commitsWait ? "wait for a standby" : "wait for no standby"}</Fact>
-        <Fact name="Dead rows">
-          {countText(dead.queue)} in the queue, {countText(dead.outbox)} in the outbox
-        </Fact>
-      </dl>
+      <Facts
+        rows={[
+          ...warnings.map((text) => ["Warning", text] as const),
+          ["Size", bytesText(database.bytes)],
+          ["Connections", `${countText(connections.used)} of ${countText(connections.max)}`],
+          ["Oldest snapshot", <Snapshot held={database.oldest_snapshot} />],
+          ["Standbys", <Standbys standbys={database.standbys} />],
+          ["Commits", commitsWait ? "wait for a standby" : "wait for no standby"],
+          [
+            "Dead rows",
+            `${countText(dead.queue)} in the queue, ${countText(dead.outbox)} in the outbox`,
+          ],
+        ]}
+      />
     </Panel>
   );
 }
@@ -224,26 +196,22 @@ export function DatabasePanel({ database }: DatabaseProps) {
 function Snapshot({ held }: { readonly held: DatabaseOverview["oldest_snapshot"] }) {
   if (held === null) return <None text="none" />;
   const age = held.age_ms === null ? "age unknown" : durationText(held.age_ms);
-  return (
+  return noted(
+    age,
     <>
-      {age}{" "}
-      <span class="hint">
-        and {countOf(held.transactions, "transaction")}, kept by the {held.holder}{" "}
-        <bdi>{held.name}</bdi>
-        {held.pid !== null && `, process ${held.pid}`}
-      </span>
-    </>
+      and {countOf(held.transactions, "transaction")}, kept by the {held.holder}{" "}
+      <bdi>{held.name}</bdi>
+      {held.pid !== null && `, process ${held.pid}`}
+    </>,
   );
 }
 
-function Standbys({ database: { standbys } }: DatabaseProps) {
+function Standbys({ standbys }: Pick<DatabaseOverview, "standbys">) {
   if (standbys.length === 0) return <None text="none" />;
   return (
     <>
       {standbys.map((standby, place) => (
-        <div key={place}>
-          <bdi>{standby.name}</bdi> <span class="hint">{standbyText(standby)}</span>
-        </div>
+        <div key={place}>{noted(<bdi>{standby.name}</bdi>, standbyText(standby))}</div>
       ))}
     </>
   );
@@ -257,4 +225,158 @@ function standbyText({ state, sync_state: sync, lag_bytes: bytes, lag_ms: ms }: 
   const lag = bytes === null ? [] : [`${bytesText(bytes)} behind`];
   const took = ms === null ? [] : [`replays within ${durationText(ms)}`];
   return [state, sync, ...lag, ...took].filter((part) => part !== null).join(", ");
+}
+
+type Setting = System["settings"][number];
+
+interface SettingsProps {
+  readonly settings: readonly Setting[];
+  /** Names of what was changed since the start and takes a restart. */
+  readonly restartNeeds: readonly string[];
+}
+
+/** The configuration in force, with the source of each value. Values that the operator set come first. */
+function SettingsPanel({ settings, restartNeeds }: SettingsProps) {
+  const part = (route.value.query.get("q") ?? "").trim().toLowerCase();
+  const found = settings.filter(({ key, value, source }) =>
+    `${key} ${value ?? ""} ${source}`.toLowerCase().includes(part),
+  );
+  const rows = found.toSorted((a, b) => Number(a.is_default) - Number(b.is_default));
+  const setCount = settings.filter(({ is_default: isDefault }) => !isDefault).length;
+  return (
+    <Panel
+      title="Settings"
+      note={`${countText(setCount)} of ${countText(settings.length)} set`}
+      tools={<FilterField label="Part of a setting" />}
+    >
+      {restartNeeds.length > 0 && (
+        <div class="panel-body">
+          <p class="row pad wraps notice tone-warn">
+            These were changed in the configuration and count after a restart:{" "}
+            <code>{restartNeeds.join(", ")}</code>
+          </p>
+        </div>
+      )}
+      {rows.length === 0 ? (
+        <p class="panel-body hint">No setting contains “{part}”.</p>
+      ) : (
+        <Table
+          label="Settings"
+          columns={COLUMNS}
+          rows={rows}
+          keyOf={({ key }) => key}
+          rowAttributes={({ is_default: isDefault }) => ({ "data-marked": !isDefault })}
+        />
+      )}
+    </Panel>
+  );
+}
+
+const COLUMNS: readonly Column<Setting>[] = [
+  { name: "Key", cell: ({ key }) => <code>{key}</code> },
+  {
+    name: "Value",
+    wraps: true,
+    cell: ({ value }) => (value === null ? <None /> : <code>{value}</code>),
+  },
+  {
+    name: "Source",
+    cell: ({ source, is_default: isDefault }) => (
+      <span class={isDefault ? "clipped none" : "clipped"} title={source}>
+        {source}
+      </span>
+    ),
+  },
+];
+
+type Line = System["log"][number];
+
+const LEVELS = [
+  { value: "info", text: "All" },
+  { value: "warn", text: "Warnings" },
+  { value: "error", text: "Errors" },
+] as const;
+
+type Level = (typeof LEVELS)[number]["value"];
+
+const RANKS: Readonly<Record<string, number>> = { info: 0, warn: 1, error: 2 };
+
+/** The daemon's last log lines, the newest last. It follows the end unless the reader has scrolled up. */
+function LogPanel({ lines }: { readonly lines: readonly Line[] }) {
+  const asked = route.value.query.get("log");
+  const level: Level = LEVELS.find(({ value }) => value === asked)?.value ?? "info";
+  const shown = lines.filter((line) => rankOf(line.level) >= rankOf(level));
+  return (
+    <Panel
+      title="Recent log"
+      tools={
+        <Segments
+          label="Level"
+          options={LEVELS}
+          value={level}
+          choose={(value) => setQuery({ log: value === "info" ? null : value }, { replaces: true })}
+        />
+      }
+    >
+      {shown.length === 0 ? (
+        <p class="panel-body hint">
+          {lines.length === 0
+            ? "Nothing has been logged yet."
+            : "Nothing has been logged at this level."}
+        </p>
+      ) : (
+        <Lines key={level} lines={shown} />
+      )}
+    </Panel>
+  );
+}
+
+function rankOf(level: string): number {
+  return RANKS[level] ?? 0;
+}
+
+// Half a line: a browser's scroll positions are not whole numbers.
+const END_PX = 12;
+
+function Lines({ lines }: { readonly lines: readonly Line[] }) {
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const newest = lines.at(-1);
+  useEffect(() => {
+    const element = box.current;
+    if (element !== null && isAtEnd.current) element.scrollTop = element.scrollHeight;
+  }, [newest?.time, newest?.message, lines.length]);
+  return (
+    <div
+      ref={box}
+      class="hint scroll"
+      role="log"
+      aria-label="Recent log"
+      aria-live="off"
+      tabIndex={0}
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        isAtEnd.current = scrollHeight - scrollTop - clientHeight < END_PX;
+      }}
+    >
+      {lines.map((line, i) => (
+        <LogLine key={`${line.time} ${i - lines.length}`} line={line} />
+      ))}
+    </div>
+  );
+}
+
+function LogLine({ line: { time, level, message, facts } }: { readonly line: Line }) {
+  const at = Date.parse(time);
+  const clock = new Date(at).toLocaleTimeString("en-GB");
+  return (
+    <p class="log-line">
+      <time class="none number" dateTime={time} title={`${absoluteText(at)} (${time})`}>
+        {clock}
+      </time>
+      {level === "info" ? <None text="info" /> : <Badge state={level} />}
+      <span class="wraps log-text">
+        {message} {facts !== "" && <span class="none">{facts}</span>}
+      </span>
+    </p>
+  );
 }

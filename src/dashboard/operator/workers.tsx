@@ -2,34 +2,75 @@ import type { RunnerType, WorkerOverview } from "../../api/node.ts";
 import { ANY_TASK, formatTaskSearch } from "../../domain/task/task-search.ts";
 import { Command } from "../part/control.tsx";
 import { Count, Time } from "../part/figure.tsx";
-import { Empty, Loaded, None, Panel, ScreenHead } from "../part/panel.tsx";
+import { Empty, Fold, None, Panel, Screen } from "../part/panel.tsx";
 import { type Column, Table } from "../part/table.tsx";
-import { call } from "../shell/api.ts";
 import { countText, durationText } from "../shell/format.ts";
-import { useResource } from "../shell/resource.ts";
+import { useRead } from "../shell/resource.ts";
 import { hrefOf, tasksPath } from "../shell/route.ts";
 
-interface WorkerPanelProps {
+export function RunnersScreen() {
+  const resource = useRead("GET /v1/operator/runners", {}, { everyMs: 2000, pollMs: 10_000 });
+  return (
+    <Screen title="Runners &amp; workers" resource={resource}>
+      {({ types, workers }) => (
+        <>
+          {types
+            .filter(({ has_worker: has }) => has === false)
+            .map((type) => (
+              <WorkerMissing key={type.name} type={type} workers={workers} />
+            ))}
+          <Panel title="Types">
+            {types.length === 0 ? (
+              <NoTypes />
+            ) : (
+              <Table label="Types" columns={TYPE_COLUMNS} rows={types} keyOf={({ name }) => name} />
+            )}
+          </Panel>
+          <WorkerPanel workers={workers} types={types} />
+        </>
+      )}
+    </Screen>
+  );
+}
+
+function NoTypes() {
+  return (
+    <Empty title="No type is configured.">
+      <p>
+        Name one in <code>postbackd.toml</code>, and start the daemon again:
+      </p>
+      <pre class="code-block">{'[types.resize]\ncommand = ["python3", "resize.py"]'}</pre>
+    </Empty>
+  );
+}
+
+interface WorkersProps {
   readonly workers: readonly WorkerOverview[];
   readonly types: readonly RunnerType[];
 }
 
-/** The workers' tokens, and when each was last used. */
-export function WorkerPanel({ workers, types }: WorkerPanelProps) {
+function WorkerPanel({ workers, types }: WorkersProps) {
   const active = workers.filter(({ revoked_at: at }) => at === null);
   const revoked = workers.filter(({ revoked_at: at }) => at !== null);
   const type = types.find(({ kind }) => kind === "worker")?.name ?? null;
   return (
     <Panel title="Workers">
-      {active.length === 0 ? <NoWorkers type={type} /> : <WorkerTable workers={active} />}
+      {active.length === 0 ? (
+        <NoWorkers type={type} />
+      ) : (
+        <Table label="Workers" columns={ACTIVE} rows={active} keyOf={workerKey} />
+      )}
       {revoked.length > 0 && (
-        <details class="fold">
-          <summary>{countText(revoked.length)} revoked</summary>
-          <WorkerTable workers={revoked} isRevoked />
-        </details>
+        <Fold title={`${countText(revoked.length)} revoked`}>
+          <Table label="Revoked workers" columns={REVOKED} rows={revoked} keyOf={workerKey} />
+        </Fold>
       )}
     </Panel>
   );
+}
+
+function workerKey({ name, created_at: at }: WorkerOverview): string {
+  return `${name} ${at}`;
 }
 
 function NoWorkers({ type }: { readonly type: string | null }) {
@@ -52,25 +93,6 @@ function NoWorkers({ type }: { readonly type: string | null }) {
   );
 }
 
-interface WorkerTableProps {
-  readonly workers: readonly WorkerOverview[];
-  readonly isRevoked?: boolean;
-}
-
-function WorkerTable({ workers, isRevoked = false }: WorkerTableProps) {
-  const last: Column<WorkerOverview> = isRevoked
-    ? { name: "Revoked", cell: (worker) => <Time at={worker.revoked_at} /> }
-    : { name: "Made", cell: (worker) => <Time at={worker.created_at} /> };
-  return (
-    <Table
-      label={isRevoked ? "Revoked workers" : "Workers"}
-      columns={[...WORKER_COLUMNS, last]}
-      rows={workers}
-      keyOf={(worker) => `${worker.name} ${worker.created_at}`}
-    />
-  );
-}
-
 const WORKER_COLUMNS: readonly Column<WorkerOverview>[] = [
   { name: "Worker", cell: ({ name }) => <b class="clipped">{name}</b> },
   { name: "Types", wraps: true, cell: ({ types }) => <code>{types.join(", ")}</code> },
@@ -87,19 +109,28 @@ const WORKER_COLUMNS: readonly Column<WorkerOverview>[] = [
   },
 ];
 
-interface WorkerMissingProps {
+const ACTIVE: readonly Column<WorkerOverview>[] = [
+  ...WORKER_COLUMNS,
+  { name: "Made", cell: (worker) => <Time at={worker.created_at} /> },
+];
+
+const REVOKED: readonly Column<WorkerOverview>[] = [
+  ...WORKER_COLUMNS,
+  { name: "Revoked", cell: (worker) => <Time at={worker.revoked_at} /> },
+];
+
+interface WorkerMissingProps extends Pick<WorkersProps, "workers"> {
   readonly type: RunnerType;
-  readonly workers: readonly WorkerOverview[];
 }
 
 /** Explains how to start a worker, where tasks wait for one and none has called. */
-export function WorkerMissing({ type, workers }: WorkerMissingProps) {
+function WorkerMissing({ type, workers }: WorkerMissingProps) {
   const { name, waiting, waiting_is_more: isMore, oldest_waiting_ms: oldestMs } = type;
   const hasToken = workers.some(
     ({ types, revoked_at: revokedAt }) => revokedAt === null && types.includes(name),
   );
   return (
-    <div class="notice notice-warning notice-block" role="status">
+    <div class="stack pad wraps notice tone-warn" role="status">
       <p>
         <b>No worker connected for {name}.</b> {countText(waiting)}
         {isMore && "+"} {waiting === 1 && !isMore ? "task waits" : "tasks wait"}
@@ -112,68 +143,15 @@ export function WorkerMissing({ type, workers }: WorkerMissingProps) {
   );
 }
 
-/** The command that makes a worker's token. */
-export function tokenCommand(type: string): string {
+function tokenCommand(type: string): string {
   return `postbackd admin worker create ${type}-1 --type ${type}`;
 }
 
-/** The command that starts a worker. */
-export function workerCommand(type: string): string {
+function workerCommand(type: string): string {
   const { origin, protocol, hostname } = globalThis.location;
   const isLoopback = /^(?:localhost|.*\.localhost|127\..*|\[::1\])$/.test(hostname);
   const insecure = protocol === "http:" && !isLoopback ? " --insecure-http" : "";
   return `POSTBACKD_TOKEN=pbd_work_… postbackd worker --url ${origin} --type ${type}${insecure} -- PROGRAM`;
-}
-
-const POLL_MS = 10_000;
-
-/** The runner of each type, and the workers. */
-export function RunnersScreen() {
-  const runners = useResource("runners", (load) => call("GET /v1/operator/runners", load), {
-    everyMs: 2000,
-    pollMs: POLL_MS,
-  });
-  return (
-    <>
-      <ScreenHead title="Runners &amp; workers" />
-      <Loaded resource={runners}>
-        {({ types, workers }) => (
-          <div class="stack">
-            {types
-              .filter(({ has_worker: has }) => has === false)
-              .map((type) => (
-                <WorkerMissing key={type.name} type={type} workers={workers} />
-              ))}
-            <Types types={types} />
-            <WorkerPanel workers={workers} types={types} />
-          </div>
-        )}
-      </Loaded>
-    </>
-  );
-}
-
-function Types({ types }: { readonly types: readonly RunnerType[] }) {
-  return (
-    <Panel title="Types">
-      {types.length === 0 ? (
-        <NoTypes />
-      ) : (
-        <Table label="Types" columns={TYPE_COLUMNS} rows={types} keyOf={({ name }) => name} />
-      )}
-    </Panel>
-  );
-}
-
-function NoTypes() {
-  return (
-    <Empty title="No type is configured.">
-      <p>
-        Name one in <code>postbackd.toml</code>, and start the daemon again:
-      </p>
-      <pre class="code-block">{'[types.resize]\ncommand = ["python3", "resize.py"]'}</pre>
-    </Empty>
-  );
 }
 
 const TYPE_COLUMNS: readonly Column<RunnerType>[] = [

@@ -1,11 +1,119 @@
-import { useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 
+import { MINUTE_MS } from "../../domain/clock/duration.ts";
+import { Button, Segments } from "../part/control.tsx";
+import { Problem } from "../part/panel.tsx";
+import { type Column, Table } from "../part/table.tsx";
+import { call } from "../shell/api.ts";
+import { now } from "../shell/clock.ts";
+import { useKeys } from "../shell/keyboard.ts";
+import { useResource } from "../shell/resource.ts";
+import { hrefOf, route, tasksPath } from "../shell/route.ts";
+import { type SeriesShown, overviewCharts } from "./overview-series.ts";
 import { pointedStep } from "./plot-input.ts";
 import { type ChartSpec, type ChartStep, newestStep } from "./plot-scale.ts";
 import { Plot } from "./plot.tsx";
-import { spanText } from "./time-range.ts";
+import {
+  RANGES,
+  type TimeRange,
+  chooseRange,
+  rangeOf,
+  rangeText,
+  resetZoom,
+  searchOf,
+  seriesQuery,
+  spanText,
+  zoomTo,
+} from "./time-range.ts";
 
-export interface ChartProps {
+const EVERY_MS = 5000;
+// Time goes on even where nothing happens.
+const POLL_MS = MINUTE_MS;
+
+const CHART_KEYS = [
+  { key: "← →", does: "Read the focused chart; Home and End jump", run: null },
+  {
+    key: "Enter",
+    does: "On a chart: press at two places to zoom to the time between them",
+    run: null,
+  },
+  { key: "+ −", does: "On a chart: zoom in, and back out", run: null },
+];
+
+interface OverviewChartsProps {
+  /** False while the part above is missing: it would push the charts away from under the pointer. */
+  readonly isShown: boolean;
+}
+
+export function OverviewCharts({ isShown }: OverviewChartsProps) {
+  const range = rangeOf(route.value.query);
+  const { shown, problem, reload } = useSeries(range);
+  const charts = useMemo(() => (shown === null ? null : overviewCharts(shown)), [shown]);
+  useKeys(CHART_KEYS);
+  if (!isShown) return null;
+  return (
+    <section class="stack" aria-label="Charts">
+      <RangeBar range={range} />
+      {problem !== null && <Problem text={problem} retry={reload} />}
+      {charts === null && problem === null && <p class="loading">Loading…</p>}
+      {charts !== null && (
+        <div class="columns">
+          {charts.map((spec) => (
+            <Chart key={spec.title} spec={spec} zoom={zoomTo} unzoom={resetZoom} />
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}
+
+function useSeries(range: TimeRange) {
+  const { zoom } = range;
+  // The zoom is over, unless it reaches up to now.
+  const isOver = zoom !== null && zoom.to < now.peek();
+  const { data, problem, reload } = useResource(
+    `series ${range.range.value} ${zoom?.from ?? ""} ${zoom?.to ?? ""}`,
+    async ({ signal, isAutomatic }): Promise<SeriesShown> => {
+      const query = seriesQuery(range, now.peek());
+      const series = await call("GET /v1/stats/series", { query, signal, isAutomatic });
+      return { series, readAt: now.peek(), when: rangeText(range) };
+    },
+    isOver ? { everyMs: 0 } : { everyMs: EVERY_MS, pollMs: POLL_MS },
+  );
+  // The previous charts stay until the next are there: nothing jumps.
+  const last = useRef(data);
+  if (data !== null) last.current = data;
+  return { shown: last.current, problem, reload };
+}
+
+function RangeBar({ range }: { readonly range: TimeRange }) {
+  return (
+    <div class="row">
+      <Segments
+        label="Time range"
+        options={RANGES}
+        value={range.zoom === null ? range.range.value : null}
+        choose={chooseRange}
+      />
+      {range.zoom === null ? (
+        <p class="hint">
+          <span class="chart-mark chart-mark-open" aria-hidden="true" /> Dashed: not over yet. Drag
+          over a chart to zoom.
+        </p>
+      ) : (
+        <>
+          <p class="number">{spanText(range.zoom.from, range.zoom.to)}</p>
+          <Button press={resetZoom}>Reset zoom</Button>
+        </>
+      )}
+      <a class="list-count" href={hrefOf(tasksPath(searchOf(range)))}>
+        Show tasks of this time
+      </a>
+    </div>
+  );
+}
+
+interface ChartProps {
   readonly spec: ChartSpec;
   /** Called when a span was chosen, in milliseconds since the epoch. */
   readonly zoom: (from: number, to: number) => void;
@@ -13,12 +121,12 @@ export interface ChartProps {
 }
 
 /** A chart with a legend that shows the values of the pointed step; or the same data as a table. */
-export function Chart({ spec, zoom, unzoom }: ChartProps) {
+function Chart({ spec, zoom, unzoom }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const { title, summary, empty } = spec;
   if (empty !== null) {
     return (
-      <figure class="panel chart">
+      <figure class="panel stack chart">
         <figcaption>
           <h2>{title}</h2>
         </figcaption>
@@ -27,7 +135,7 @@ export function Chart({ spec, zoom, unzoom }: ChartProps) {
     );
   }
   return (
-    <figure class="panel chart">
+    <figure class="panel stack chart">
       <figcaption>
         <h2>{title}</h2>
         {!isTable && <PointedStep spec={spec} />}
@@ -40,7 +148,7 @@ export function Chart({ spec, zoom, unzoom }: ChartProps) {
         >
           Table
         </button>
-        <p class="hint">{summary}</p>
+        <p class="small">{summary}</p>
       </figcaption>
       {isTable ? (
         <ChartTable spec={spec} />
@@ -66,7 +174,7 @@ function PointedStep({ spec: { steps } }: SpecProps) {
   const step = steps[toldStep(steps)];
   if (step === undefined) return null;
   return (
-    <p class="hint number">
+    <p class="small number">
       {stepText(step)}
       {!step.isWhole && " so far"}
     </p>
@@ -76,10 +184,10 @@ function PointedStep({ spec: { steps } }: SpecProps) {
 function Legend({ spec: { steps, lines } }: SpecProps) {
   const told = toldStep(steps);
   return (
-    <ul class="chart-legend">
+    <ul class="row small chart-legend">
       {lines.map(({ name, colour, shape, values, text }) => (
-        <li key={name}>
-          <span class={`chart-mark chart-mark-${shape} colour-${colour}`} aria-hidden="true" />
+        <li key={name} class="line">
+          <span class={`chart-mark chart-mark-${shape} tone-${colour}`} aria-hidden="true" />
           {name} <b class="number">{valueText(values[told], text)}</b>
         </li>
       ))}
@@ -93,54 +201,40 @@ function toldStep(steps: ChartSpec["steps"]): number {
 
 /** `19:05–19:06: p50 12 ms, p95 40 ms, p99 1.2 s`. */
 function spokenText({ steps, lines }: ChartSpec, index: number): string {
-  const step = steps[index];
-  if (step === undefined) return "";
   const values = lines.map(
     ({ name, values: all, text }) => `${name} ${valueText(all[index], text)}`,
   );
-  return `${stepText(step)}: ${values.join(", ")}`;
+  return `${stepText(steps[index])}: ${values.join(", ")}`;
 }
 
-function ChartTable({ spec }: SpecProps) {
-  const { title, steps, lines } = spec;
+function ChartTable({ spec: { title, steps, lines } }: SpecProps) {
   return (
-    <div class="chart-table table-scroll" tabIndex={0} role="region" aria-label={title}>
-      <table>
-        <caption class="off-screen">{`${title}. ${spec.summary}`}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            {lines.map(({ name }) => (
-              <th key={name} scope="col" class="number">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {steps
-            .map((step, i) => (
-              <tr key={step.from}>
-                <th scope="row">
-                  {stepText(step)}
-                  {!step.isWhole && <span class="hint"> so far</span>}
-                </th>
-                {lines.map(({ name, values, text }) => (
-                  <td key={name} class="number">
-                    {valueText(values[i], text)}
-                  </td>
-                ))}
-              </tr>
-            ))
-            .toReversed()}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={title}
+      columns={[
+        {
+          name: "Time",
+          cell: (i) => (
+            <>
+              {stepText(steps[i])}
+              {steps[i]?.isWhole === false && <span class="hint"> so far</span>}
+            </>
+          ),
+        },
+        ...lines.map(({ name, values, text }): Column<number> => ({
+          name,
+          isNumber: true,
+          cell: (i) => valueText(values[i], text),
+        })),
+      ]}
+      rows={steps.map((_, i) => i).toReversed()}
+      keyOf={String}
+    />
   );
 }
 
-function stepText({ from, to }: ChartStep): string {
-  return spanText(from, to);
+function stepText(step: ChartStep | undefined): string {
+  return step === undefined ? "" : spanText(step.from, step.to);
 }
 
 function valueText(value: number | null | undefined, text: (value: number) => string): string {

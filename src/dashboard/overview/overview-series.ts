@@ -1,6 +1,6 @@
 import type { Series, SeriesBucket } from "../../api/stats.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
-import { countOf, countText, durationText, percentText } from "../shell/format.ts";
+import { MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
+import { countOf, countText, durationText, percentText, ROUND_MS } from "../shell/format.ts";
 import type { ChartAxis, ChartColour, ChartLine, ChartSpec, ChartStep } from "./plot-scale.ts";
 
 /** Makes the overview's charts from the numbers of GET /v1/stats/series. */
@@ -13,16 +13,21 @@ export interface SeriesShown {
   readonly when: string;
 }
 
-/** The four charts. */
 export function overviewCharts(shown: SeriesShown): readonly ChartSpec[] {
   const steps = shown.series.buckets.map(({ at, is_whole: isWhole }): ChartStep => {
     const from = Date.parse(at);
     return { from, to: from + shown.series.step_ms, isWhole };
   });
-  return [success, latency, queue, throughput].map((chart) => ({ ...chart(shown), steps }));
+  return [success, latency, queue, throughput].map((chart) => ({
+    right: null,
+    limit: null,
+    ...chart(shown),
+    steps,
+  }));
 }
 
-type Drawn = Omit<ChartSpec, "steps">;
+type Drawn = Omit<ChartSpec, "steps" | "right" | "limit"> &
+  Partial<Pick<ChartSpec, "right" | "limit">>;
 
 function success({ series: { buckets }, when }: SeriesShown): Drawn {
   const attempts = sum(buckets, (bucket) => bucket.first_attempts);
@@ -32,16 +37,14 @@ function success({ series: { buckets }, when }: SeriesShown): Drawn {
     attempts,
   );
   const delivered = sum(buckets, (bucket) => bucket.delivered);
-  const lines = [
-    line("In the end", "chart-teal", {
-      values: buckets.map((bucket) => shareOf(bucket.delivered, endedOf(bucket))),
-      text: percentText,
-    }),
-    line("First attempt", "chart-blue", {
-      values: buckets.map((bucket) => shareOf(bucket.first_delivered, bucket.first_attempts)),
-      text: percentText,
-    }),
-  ];
+  const lines = linesOf(buckets, percentText, [
+    ["In the end", "chart-teal", (bucket) => shareOf(bucket.delivered, endedOf(bucket))],
+    [
+      "First attempt",
+      "chart-blue",
+      (bucket) => shareOf(bucket.first_delivered, bucket.first_attempts),
+    ],
+  ]);
   return {
     title: "Delivery success",
     summary:
@@ -50,8 +53,6 @@ function success({ series: { buckets }, when }: SeriesShown): Drawn {
     empty: attempts + ended === 0 ? `Nothing was sent ${when}.` : null,
     lines,
     left: shareAxis(lines),
-    right: null,
-    limit: null,
   };
 }
 
@@ -78,21 +79,11 @@ function shareAxis(lines: readonly ChartLine[]): ChartAxis {
 
 function latency({ series: { buckets, limit_ms: limitMs }, when }: SeriesShown): Drawn {
   const attempts = sum(buckets, (bucket) => bucket.attempts);
-  const percentile = (
-    name: string,
-    colour: ChartColour,
-    valueOf: (bucket: SeriesBucket) => number | null,
-  ) =>
-    line(name, colour, {
-      // A logarithmic axis has no zero.
-      values: buckets.map((bucket) => raised(valueOf(bucket))),
-      text: durationText,
-    });
-  const lines = [
-    percentile("p50", "chart-teal", (bucket) => bucket.p50_ms),
-    percentile("p95", "chart-blue", (bucket) => bucket.p95_ms),
-    percentile("p99", "chart-violet", (bucket) => bucket.p99_ms),
-  ];
+  const lines = linesOf(buckets, durationText, [
+    ["p50", "chart-teal", ({ p50_ms: ms }) => raised(ms)],
+    ["p95", "chart-blue", ({ p95_ms: ms }) => raised(ms)],
+    ["p99", "chart-violet", ({ p99_ms: ms }) => raised(ms)],
+  ]);
   const values = valuesOf(lines);
   const slowest = Math.max(...valuesOf(lines.slice(2)), 0);
   const min = 10 ** Math.floor(Math.log10(Math.min(...values, 100)));
@@ -109,11 +100,11 @@ function latency({ series: { buckets, limit_ms: limitMs }, when }: SeriesShown):
       intervals: [],
       text: durationText,
     },
-    right: null,
     limit: { value: limitMs, text: `limit ${durationText(limitMs)}` },
   };
 }
 
+// A logarithmic axis has no zero.
 function raised(ms: number | null): number | null {
   return ms === null ? null : Math.max(1, ms);
 }
@@ -123,61 +114,56 @@ function queue({ series: { buckets }, when }: SeriesShown): Drawn {
   const oldest = Math.max(...buckets.map(({ oldest_ms: oldestMs }) => oldestMs ?? 0), 0);
   const known = buckets.filter(({ queued }) => queued !== null);
   const nothing = known.length === 0 && buckets.length > 0 ? "No daemon ran" : "Nothing waited";
+  const waiting = linesOf(buckets, countText, [
+    ["Most waiting", "chart-blue", ({ queued }) => queued],
+  ]);
+  const ages = linesOf(buckets, ageText, [
+    ["Age of the oldest", "chart-amber", ({ oldest_ms: oldestMs }) => oldestMs],
+  ]);
   return {
     title: "Queue",
     summary: `At most ${countOf(most, "task")} waited at a time, the oldest of them for ${durationText(oldest)}.`,
     empty: most === 0 ? `${nothing} ${when}.` : null,
     lines: [
-      {
-        ...line("Most waiting", "chart-blue", {
-          values: buckets.map(({ queued }) => queued),
-          text: countText,
-        }),
-        shape: "bar",
-      },
-      {
-        ...line("Age of the oldest", "chart-amber", {
-          values: buckets.map(({ oldest_ms: oldestMs }) => oldestMs),
-          text: (ms) => (ms === 0 ? "0 s" : durationText(ms)),
-        }),
-        axis: "right",
-      },
+      ...waiting.map((line): ChartLine => ({ ...line, shape: "bar" })),
+      ...ages.map((line): ChartLine => ({ ...line, axis: "right" })),
     ],
     left: countAxis(most),
     right: durationAxis(oldest),
-    limit: null,
   };
+}
+
+function ageText(ms: number): string {
+  return ms === 0 ? "0 s" : durationText(ms);
 }
 
 function throughput({ series, readAt, when }: SeriesShown): Drawn {
   const { buckets } = series;
-  const total = (valueOf: (bucket: SeriesBucket) => number) => countText(sum(buckets, valueOf));
-  const perMinute = (
-    name: string,
-    colour: ChartColour,
-    valueOf: (bucket: SeriesBucket) => number,
-  ) =>
-    line(name, colour, {
-      values: buckets.map((bucket) => valueOf(bucket) / minutesOf(bucket, series, readAt)),
-      text: rateText,
-    });
-  const lines = [
-    perMinute("Posted", "chart-blue", ({ posted }) => posted),
-    perMinute("Completed", "chart-teal", ({ completed }) => completed),
-    perMinute("Failed", "bad", ({ failed }) => failed),
-    perMinute("Delivered", "chart-violet", ({ delivered }) => delivered),
-  ];
+  const rows = [
+    ["Posted", "chart-blue", ({ posted }) => posted],
+    ["Completed", "chart-teal", ({ completed }) => completed],
+    ["Failed", "bad", ({ failed }) => failed],
+    ["Delivered", "chart-violet", ({ delivered }) => delivered],
+  ] as const satisfies readonly LineRow[];
+  const lines = linesOf(
+    buckets,
+    rateText,
+    rows.map(([name, colour, valueOf]): LineRow => [
+      name,
+      colour,
+      (bucket) => valueOf(bucket) / minutesOf(bucket, series, readAt),
+    ]),
+  );
   const most = Math.max(...valuesOf(lines), 0);
+  const totals = rows.map(
+    ([name, , valueOf]) => `${countText(sum(buckets, valueOf))} ${name.toLowerCase()}`,
+  );
   return {
     title: "Throughput per minute",
-    summary:
-      `In all ${total(({ posted }) => posted)} posted, ${total(({ completed }) => completed)} completed, ` +
-      `${total(({ failed }) => failed)} failed, ${total(({ delivered }) => delivered)} delivered.`,
+    summary: `In all ${totals.join(", ")}.`,
     empty: most === 0 ? `Nothing was posted, run or delivered ${when}.` : null,
     lines,
     left: { ...countAxis(most), text: rateText },
-    right: null,
-    limit: null,
   };
 }
 
@@ -199,10 +185,20 @@ function rateText(rate: number): string {
   return rate >= 1 ? rate.toFixed(1) : String(Number(rate.toPrecision(1)));
 }
 
-type Values = Pick<ChartLine, "values" | "text">;
+type LineRow = readonly [
+  name: string,
+  colour: ChartColour,
+  valueOf: (bucket: SeriesBucket) => number | null,
+];
 
-function line(name: string, colour: ChartColour, values: Values): ChartLine {
-  return { name, colour, shape: "line", axis: "left", ...values };
+function linesOf(
+  buckets: readonly SeriesBucket[],
+  text: (value: number) => string,
+  rows: readonly LineRow[],
+): readonly ChartLine[] {
+  return rows.map(([name, colour, valueOf]) => {
+    return { name, colour, shape: "line", axis: "left", values: buckets.map(valueOf), text };
+  });
 }
 
 function valuesOf(lines: readonly ChartLine[]): readonly number[] {
@@ -231,19 +227,11 @@ function countAxis(most: number): ChartAxis {
   };
 }
 
-const DURATION_INTERVALS = [
-  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
-  ...[1, 2, 5, 10, 20, 30].map((seconds) => seconds * SECOND_MS),
-  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * MINUTE_MS),
-  ...[1, 2, 4, 6, 12].map((hours) => hours * HOUR_MS),
-  ...[1, 2, 5, 10, 20].map((days) => days * DAY_MS),
-];
-
 function durationAxis(mostMs: number): ChartAxis {
   return {
     kind: "linear",
     range: [0, Math.max(mostMs * ROOM, SECOND_MS)],
-    intervals: DURATION_INTERVALS,
-    text: (ms) => (ms === 0 ? "0 s" : durationText(ms)),
+    intervals: ROUND_MS,
+    text: ageText,
   };
 }

@@ -1,14 +1,14 @@
 import type { Attention, Overview } from "../../api/stats.ts";
 import { MINUTE_MS } from "../../domain/clock/duration.ts";
-import { Loaded } from "../part/panel.tsx";
+import { Loaded, PointList } from "../part/panel.tsx";
 import { call } from "../shell/api.ts";
 import { countText, durationText, percentText } from "../shell/format.ts";
 import { liveCounts } from "../shell/live.ts";
 import { useResource } from "../shell/resource.ts";
 import { hrefOf, tasksPath } from "../shell/route.ts";
 import { shownAccount } from "../shell/session.ts";
+import { OverviewCharts } from "./chart.tsx";
 import { NoTask } from "./no-task.tsx";
-import { OverviewCharts } from "./overview-charts.tsx";
 
 // The last 24 hours move on even where nothing happens.
 const POLL_MS = MINUTE_MS;
@@ -22,7 +22,7 @@ export function OverviewScreen() {
   const account = shownAccount.value;
   return (
     <div class="stack">
-      <div class="screen-head overview-head">
+      <div class="row">
         <h1>Overview</h1>
         <p class="hint">{account === null ? "All accounts" : <bdi>{account}</bdi>}</p>
       </div>
@@ -45,40 +45,25 @@ function isQuiet({ tasks, day }: Overview): boolean {
   return day.posted <= day.failed && Object.values(tasks).every((count) => count === 0);
 }
 
-/** The points that need attention, problems first; a quiet line where there are none. */
-export function AttentionList({ attention }: { readonly attention: readonly Attention[] }) {
+/** The points that need attention; a quiet line if none exist. */
+function AttentionList({ attention }: { readonly attention: readonly Attention[] }) {
   if (attention.length === 0) {
-    return <p class="hint all-well">All is well: nothing needs your attention.</p>;
+    return <p class="hint">All is well: nothing needs your attention.</p>;
   }
-  const [problems, warnings] = [
-    attention.filter(({ level }) => level === "problem"),
-    attention.filter(({ level }) => level !== "problem"),
-  ];
   return (
-    <section class="panel attention" aria-labelledby="attention-title">
-      <div class="panel-head">
-        <h2 id="attention-title">Needs attention</h2>
-      </div>
-      <ul>
-        {[...problems, ...warnings].map((each) => (
-          <AttentionItem key={`${each.what} ${each.text}`} {...each} />
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-function AttentionItem({ level, text, link }: Attention) {
-  return (
-    <li>
-      <span class={level === "problem" ? "badge badge-bad" : "badge badge-warn"}>{level}</span>
-      <p>{text}</p>
-      {link !== null && (
-        <a href={hrefOf(link)} aria-label={`Open: ${text}`}>
-          Open
-        </a>
-      )}
-    </li>
+    <PointList
+      title="Needs attention"
+      points={attention.map(({ level, text, link }) => ({
+        word: level,
+        tone: level === "problem" ? "bad" : "warn",
+        text,
+        after: link !== null && (
+          <a href={hrefOf(link)} aria-label={`Open: ${text}`}>
+            Open
+          </a>
+        ),
+      }))}
+    />
   );
 }
 
@@ -94,7 +79,7 @@ interface NumberShown {
 }
 
 /** The present numbers and those of the last 24 hours; each links to its tasks. */
-export function OverviewNumbers({ overview }: { readonly overview: Overview }) {
+function OverviewNumbers({ overview }: { readonly overview: Overview }) {
   return (
     <ul class="numbers">
       {[...runNumbers(overview), ...deliveryNumbers(overview)].map((shown) => (
@@ -110,10 +95,10 @@ function NumberLink({ name, value, note, search, isOfDay = false, tone = null }:
   return (
     <a class="panel" href={hrefOf(tasksPath(search))}>
       <span class="numbers-name">
-        {name} {isOfDay && <span class="hint">24 h</span>}
+        {name} {isOfDay && <span class="small">24 h</span>}
       </span>
-      <b class={tone === null ? "number" : `number numbers-${tone}`}>{value}</b>
-      <span class="hint number">{note}</span>
+      <b class={tone === null ? "number" : `number tone-${tone}`}>{value}</b>
+      <span class="small number">{note}</span>
     </a>
   );
 }

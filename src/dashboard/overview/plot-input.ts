@@ -30,7 +30,6 @@ export interface Selection {
   readonly to: number;
 }
 
-/** Explains the keys of a chart. */
 export const PLOT_KEYS =
   "Arrow keys, Home and End read it. Press Enter at two places to zoom between them, plus to zoom in, minus or Escape to zoom out.";
 
@@ -44,7 +43,6 @@ export function pointedStep(steps: readonly ChartStep[]): number | null {
   return step === -1 ? null : step;
 }
 
-/** Points at nothing. */
 export function pointAway(): void {
   pointedAt.value = null;
 }

@@ -2,7 +2,6 @@ import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 
 /** Computes where values lie on a chart, in pixels: scales, marks on the axes, and paths in SVG's form. */
 
-/** Turns a value into a pixel. */
 export type Scale = (value: number) => number;
 
 /** A point of the drawing; null where there is none, which interrupts a line. */

@@ -21,16 +21,14 @@ import {
 } from "./plot-scale.ts";
 import { clockText, dayText } from "./time-range.ts";
 
-export interface PlotProps {
+interface PlotProps {
   readonly spec: ChartSpec;
   /** Called when a span was chosen, in milliseconds since the epoch. */
   readonly zoom: (from: number, to: number) => void;
   readonly unzoom: () => void;
-  /** The text of a step. */
   readonly stepText: (step: number) => string;
 }
 
-/** The drawing of a chart, as wide as its container, in the colours of the theme. */
 export function Plot(props: PlotProps) {
   const element = useRef<HTMLDivElement>(null);
   const width = useWidth(element);
@@ -105,7 +103,6 @@ const MARK_GAP = 8;
 const TIME_SPACE = 56;
 const VALUE_SPACE = 22;
 
-/** The positions of everything, in pixels. */
 interface Frame {
   readonly width: number;
   readonly left: number;
@@ -151,7 +148,7 @@ function Drawing({ spec, frame }: DrawingProps) {
       {/* Below the lines and at the old end, where it hides none of them. */}
       <Limit spec={spec} frame={frame} />
       {spec.lines.map((line) => (
-        <g key={line.name} class={`colour-${line.colour}`}>
+        <g key={line.name} class={`tone-${line.colour}`}>
           {line.shape === "bar" ? (
             <Bars spec={spec} frame={frame} line={line} />
           ) : (
@@ -232,7 +229,7 @@ function Bars({ spec: { steps }, frame, line }: LineProps) {
   return (
     <>
       <path class="plot-bar" d={those(true)} />
-      <path class="plot-bar-open plot-open" d={those(false)} />
+      <path class="plot-open" d={those(false)} />
     </>
   );
 }
@@ -292,9 +289,7 @@ function Crosshair({ spec: { steps, lines }, frame }: DrawingProps) {
         const value = values[pointed] ?? null;
         if (value === null) return null;
         const { y } = frame.axes[axis] ?? frame.axes.left;
-        return (
-          <circle key={name} class={`plot-point colour-${colour}`} cx={x} cy={y(value)} r="4" />
-        );
+        return <circle key={name} class={`plot-point tone-${colour}`} cx={x} cy={y(value)} r="4" />;
       })}
     </>
   );

@@ -1,39 +1,30 @@
 import type { QueryOf } from "../../api/operations.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
+import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
+import { DAY, HOUR, MONTH, WEEK, rangeIn } from "../part/range.tsx";
 import { now } from "../shell/clock.ts";
 import { setQuery } from "../shell/route.ts";
 
 /** The time that the charts show: one of a few ranges up to now, or a zoomed span. It is in the URL. */
 export interface TimeRange {
-  readonly range: Range;
+  readonly range: typeof HOUR;
   /** In milliseconds since the epoch; null: up to now. */
   readonly zoom: { readonly from: number; readonly to: number } | null;
 }
 
-/** The ranges that can be chosen. */
-export const RANGES = [
-  { value: "1h", text: "1 h", last: "hour", ms: HOUR_MS },
-  { value: "24h", text: "24 h", last: "24 hours", ms: DAY_MS },
-  { value: "7d", text: "7 d", last: "7 days", ms: 7 * DAY_MS },
-  { value: "30d", text: "30 d", last: "30 days", ms: 30 * DAY_MS },
-] as const;
-
-type Range = (typeof RANGES)[number];
+export const RANGES = [HOUR, DAY, WEEK, MONTH];
 
 // Five steps: fewer show no development.
 const ZOOM_MS_MIN = 5 * MINUTE_MS;
 
 /** Reads the range from the URL's query. A query that cannot be read means the last hour. */
 export function rangeOf(query: URLSearchParams): TimeRange {
-  const range = RANGES.find(({ value }) => value === query.get("range")) ?? RANGES[0];
   const from = Date.parse(query.get("from") ?? "");
   const to = Date.parse(query.get("to") ?? "");
-  return { range, zoom: from < to ? { from, to } : null };
+  return { range: rangeIn(RANGES, HOUR), zoom: from < to ? { from, to } : null };
 }
 
-/** Shows one of the ranges. */
-export function chooseRange(name: Range["value"]): void {
-  setQuery({ range: name === "1h" ? null : name, from: null, to: null });
+export function chooseRange(name: string): void {
+  setQuery({ range: name === HOUR.value ? null : name, from: null, to: null });
 }
 
 /** Zooms into a part of the shown time, in whole minutes. */
@@ -44,12 +35,10 @@ export function zoomTo(from: number, to: number): void {
   setQuery({ from: toMinute(middle - half), to: toMinute(middle + half) });
 }
 
-/** Goes back to the range that was zoomed into. */
 export function resetZoom(): void {
   setQuery({ from: null, to: null });
 }
 
-/** The query of GET /v1/stats/series. */
 export function seriesQuery(
   { range, zoom }: TimeRange,
   now: number,
@@ -58,7 +47,6 @@ export function seriesQuery(
   return { from, to: zoom === null ? undefined : new Date(zoom.to).toISOString() };
 }
 
-/** The search for tasks posted in this time. */
 export function searchOf({ range, zoom }: TimeRange): string {
   if (zoom === null) return `after:${range.value}`;
   const { from, to } = zoom;

@@ -24,7 +24,9 @@ export function Announcer() {
   const shown = announcement.value;
   return (
     <div class="announcer" aria-live="polite" role="status">
-      {shown && <p class={shown.isProblem ? "toast toast-problem" : "toast"}>{shown.text}</p>}
+      {shown && (
+        <p class={shown.isProblem ? "pad toast toast-problem" : "pad toast"}>{shown.text}</p>
+      )}
     </div>
   );
 }

@@ -16,7 +16,6 @@ interface ButtonProps {
   readonly children: ComponentChildren;
 }
 
-/** A button. */
 export function Button(props: ButtonProps) {
   const { look = "plain", isLarge = false, isDisabled = false, label, press, children } = props;
   return (
@@ -120,7 +119,6 @@ interface CommandProps {
   readonly what?: string;
 }
 
-/** Lines to paste into a terminal. */
 export function Command({ text, what = "command" }: CommandProps) {
   return (
     <div class="command">
@@ -133,24 +131,26 @@ export function Command({ text, what = "command" }: CommandProps) {
 }
 
 interface SegmentsProps<Value extends string> {
-  /** The meaning of the choice, for screen readers. */
   readonly label: string;
   readonly options: readonly { readonly value: Value; readonly text: string }[];
-  /** Null: none is chosen. */
-  readonly value: Value | null;
+  /** One or several of the values; null: none. */
+  readonly value: Value | readonly Value[] | null;
   readonly choose: (value: Value) => void;
 }
 
 /** A choice among a few options, all of them visible. */
 export function Segments<Value extends string>(props: SegmentsProps<Value>) {
   const { label, options, value: chosen, choose } = props;
+  const isChosen = (value: Value) =>
+    Array.isArray(chosen) ? chosen.includes(value) : value === chosen;
   return (
-    <div class="segments" role="group" aria-label={label}>
+    <div class="row" role="group" aria-label={label}>
       {options.map(({ value, text }) => (
         <button
           key={value}
           type="button"
-          aria-pressed={value === chosen}
+          class="chip"
+          aria-pressed={isChosen(value)}
           onClick={() => choose(value)}
         >
           {text}
@@ -161,7 +161,6 @@ export function Segments<Value extends string>(props: SegmentsProps<Value>) {
 }
 
 interface FilterFieldProps {
-  /** The field's label. */
   readonly label: string;
   /** The parameter of the URL. */
   readonly name?: string;

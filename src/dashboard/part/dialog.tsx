@@ -1,22 +1,51 @@
-import type { ComponentChildren } from "preact";
+import { signal } from "@preact/signals";
+import { type ComponentChildren, Fragment, type VNode } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { useSubmission } from "../shell/resource.ts";
+import { actsFor, route } from "../shell/route.ts";
 import { announce } from "./announcer.tsx";
 import { Button, CopyButton } from "./control.tsx";
+import { Check, type Field, FieldError, Fields, type Values } from "./form.tsx";
 import { Problem } from "./panel.tsx";
+
+const opened = signal<{ readonly dialog: VNode; readonly id: number } | null>(null);
+let lastId = 0;
+
+/** Opens a dialog in place of any other. It belongs to the page: a screen may remove the button that opened it. */
+export function openDialog(dialog: VNode): void {
+  opened.value = { dialog, id: ++lastId };
+}
+
+export function closeDialog(): void {
+  opened.value = null;
+}
+
+/** Returns a function that closes the dialog of this component, unless it is closed already. */
+export function useClose(): () => void {
+  const isOpen = useRef(true);
+  useEffect(() => () => void (isOpen.current = false), []);
+  return () => {
+    if (isOpen.current) closeDialog();
+  };
+}
+
+/** The open dialog of the page. Another screen, account or session closes it. */
+export function OpenDialog() {
+  useEffect(() => closeDialog, [route.value.path, actsFor.value]);
+  const shown = opened.value;
+  return shown && <Fragment key={shown.id}>{shown.dialog}</Fragment>;
+}
 
 interface DialogProps {
   readonly title: string;
-  /** Called when the dialog should close, also by Escape. */
-  readonly close: () => void;
-  /** False where closing loses something: then Escape does nothing. */
+  /** False if closing loses something: then Escape does nothing. */
   readonly mayEscape?: boolean;
   readonly children: ComponentChildren;
 }
 
 /** The browser's own modal dialog: it keeps the focus, and gives it back. */
-export function Dialog({ title, close, mayEscape = true, children }: DialogProps) {
+export function Dialog({ title, mayEscape = true, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useLayoutEffect(() => {
@@ -33,18 +62,18 @@ export function Dialog({ title, close, mayEscape = true, children }: DialogProps
       ref={dialog}
       aria-labelledby={titleId}
       onKeyDown={(event) => {
-        // A second Escape in a row closes a dialog whatever the answer to `cancel` is.
+        // A second Escape in a row closes a dialog, also if `cancel` was prevented.
         if (event.key === "Escape" && !mayEscape) event.preventDefault();
       }}
       onCancel={(event) => {
         event.preventDefault();
-        if (mayEscape) close();
+        if (mayEscape) closeDialog();
       }}
       onClose={() => {
         // The browser closed it by itself: by the back gesture of a phone.
         const element = dialog.current;
         if (element === null || element.open) return;
-        if (mayEscape) close();
+        if (mayEscape) closeDialog();
         else element.showModal();
       }}
     >
@@ -54,117 +83,90 @@ export function Dialog({ title, close, mayEscape = true, children }: DialogProps
   );
 }
 
-interface ConfirmProps {
-  readonly title: string;
-  /** The verb on the button. */
-  readonly verb: string;
-  readonly isDanger?: boolean;
-  /** False where there is nothing to do. */
-  readonly mayConfirm?: boolean;
-  /** Disables the button while it is true. */
-  readonly isBusy?: boolean;
-  /** Why it failed; null: it did not. */
-  readonly problem?: string | null;
-  /** The text of the button that does nothing. */
+/** A part of a dialog that may depend on the values of its form. */
+type Part<Name extends string, T> = T | ((values: Values<Name>) => T);
+
+/** A form in a dialog and the work that it starts; without fields it asks for confirmation. */
+export interface FormSpec<Name extends string> {
+  readonly title: Part<Name, string>;
+  /** The text of the button that starts the work. */
+  readonly verb: Part<Name, string>;
+  /** The text of the button that closes the dialog. */
   readonly otherwise?: string;
-  readonly confirm: () => void;
-  readonly close: () => void;
-  readonly children: ComponentChildren;
-}
-
-/** Asks before an action that cannot be undone. */
-export function Confirm(props: ConfirmProps) {
-  const { title, verb, isDanger = false, isBusy = false, confirm, close, children } = props;
-  const { problem = null, otherwise = "Keep", mayConfirm = true } = props;
-  return (
-    <Dialog title={title} close={close}>
-      {children}
-      {problem !== null && <Problem text={problem} />}
-      <div class="dialog-buttons">
-        <Button isLarge press={close}>
-          {otherwise}
-        </Button>
-        <Button
-          look={isDanger ? "danger" : "primary"}
-          isLarge
-          isDisabled={isBusy || !mayConfirm}
-          press={confirm}
-        >
-          {verb}
-        </Button>
-      </div>
-    </Dialog>
-  );
-}
-
-interface ActionDialogProps {
-  readonly title: string;
-  /** The verb on the button that starts the work. */
-  readonly verb: string;
-  /** The text of the other button. */
-  readonly otherwise: string;
   readonly isDanger?: boolean;
-  /** Does the work; an error is shown, and the dialog stays. */
-  readonly work: () => Promise<unknown>;
-  /** Announced afterwards. */
-  readonly announcement: string;
-  readonly close: () => void;
-  /** Called after the work, after `close`. */
-  readonly done: () => void;
-  readonly children: ComponentChildren;
+  /** False if there is nothing to do. */
+  readonly maySubmit?: Part<Name, boolean>;
+  readonly fields?: readonly Field<Name>[];
+  /** The initial values; empty unless given. */
+  readonly first?: Partial<Values<Name>>;
+  readonly text?: Part<Name, ComponentChildren>;
+  /** Text below the fields. */
+  readonly note?: Part<Name, ComponentChildren>;
+  /** Does the work. Returns false to keep the dialog open; an error keeps it open and is shown. */
+  readonly work: (values: Values<Name>) => Promise<unknown>;
+  /** Announced after the work. */
+  readonly announcement?: string;
+  /** Called after the work, when the dialog is closed. */
+  readonly done?: () => void;
 }
 
-/** Asks for confirmation, then does the work. */
-export function ActionDialog({ work, announcement, close, done, ...asked }: ActionDialogProps) {
+export function ask<Name extends string = never>(form: FormSpec<Name>): void {
+  openDialog(<FormDialog {...form} />);
+}
+
+export function FormDialog<Name extends string>(props: FormSpec<Name>) {
+  const { fields = [], first, otherwise = "Close", isDanger = false, announcement, done } = props;
+  const [values, setValues] = useState(() => initialValues(fields, first));
+  const [refusal, setRefusal] = useState<FieldError | null>(null);
   const submission = useSubmission();
+  const close = useClose();
   async function attempt(): Promise<void> {
-    await work();
-    announce(announcement);
+    setRefusal(null);
+    try {
+      if ((await props.work(values)) === false) return;
+    } catch (error) {
+      const isOfField = error instanceof FieldError && error.field in values;
+      if (!isOfField) throw error;
+      return setRefusal(error);
+    }
+    if (announcement !== undefined) announce(announcement);
     close();
-    done();
+    done?.();
   }
+  const partOf = <T,>(part: Part<Name, T>): T => (isFunction(part) ? part(values) : part);
   return (
-    <Confirm
-      {...asked}
-      isBusy={submission.isBusy}
-      problem={submission.problem}
-      confirm={() => submission.run(attempt)}
-      close={close}
-    />
-  );
-}
-
-interface FormDialogProps {
-  readonly title: string;
-  readonly verb: string;
-  readonly otherwise: string;
-  /** Does the work; an error is shown, and the dialog stays. */
-  readonly work: () => Promise<void>;
-  readonly close: () => void;
-  readonly children: ComponentChildren;
-}
-
-/** A form in a dialog, and the work that it starts. */
-export function FormDialog(props: FormDialogProps) {
-  const { title, verb, otherwise, work, close, children } = props;
-  const submission = useSubmission();
-  return (
-    <Dialog title={title} close={close}>
+    <Dialog title={partOf(props.title)}>
       <form
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          submission.run(work);
+          submission.run(attempt);
         }}
       >
-        {children}
+        {partOf(props.text)}
+        {fields.length > 0 && (
+          <Fields
+            fields={fields}
+            values={values}
+            error={refusal}
+            change={(changed) => {
+              setRefusal(null);
+              setValues(changed);
+            }}
+          />
+        )}
+        {partOf(props.note)}
         {submission.problem !== null && <Problem text={submission.problem} />}
-        <div class="dialog-buttons">
-          <Button isLarge press={close}>
+        <div class="row dialog-buttons">
+          <Button isLarge press={closeDialog}>
             {otherwise}
           </Button>
-          <button type="submit" class="button button-primary" disabled={submission.isBusy}>
-            {verb}
+          <button
+            type="submit"
+            class={`button button-${isDanger ? "danger" : "primary"}`}
+            disabled={submission.isBusy || !(partOf(props.maySubmit) ?? true)}
+          >
+            {partOf(props.verb)}
           </button>
         </div>
       </form>
@@ -172,7 +174,20 @@ export function FormDialog(props: FormDialogProps) {
   );
 }
 
-/** A secret that was just made. */
+function isFunction<Name extends string, T>(
+  part: Part<Name, T>,
+): part is (values: Values<Name>) => T {
+  return typeof part === "function";
+}
+
+function initialValues<Name extends string>(
+  fields: readonly Field<Name>[],
+  first: Partial<Values<Name>> = {},
+): Values<Name> {
+  const values = fields.map(({ name }) => [name, first[name] ?? ""]);
+  return Object.fromEntries(values) as Values<Name>;
+}
+
 export interface ShownSecret {
   /** As in "Copy the API key". */
   readonly what: string;
@@ -184,11 +199,10 @@ export interface ShownSecret {
 interface ShownOnceProps {
   readonly title: string;
   readonly secrets: readonly ShownSecret[];
-  readonly close: () => void;
 }
 
 /** Shows secrets this one time. It closes only when the reader confirms that they are stored. */
-export function ShownOnce({ title, secrets, close }: ShownOnceProps) {
+export function ShownOnce({ title, secrets }: ShownOnceProps) {
   const [isStored, setStored] = useState(false);
   useEffect(() => {
     if (isStored) return;
@@ -197,36 +211,27 @@ export function ShownOnce({ title, secrets, close }: ShownOnceProps) {
     return () => globalThis.removeEventListener("beforeunload", warn);
   }, [isStored]);
   return (
-    <Dialog title={title} close={close} mayEscape={false}>
-      {secrets.map((secret) => (
-        <Secret key={secret.what} {...secret} />
+    <Dialog title={title} mayEscape={false}>
+      {secrets.map(({ what, text, hint }) => (
+        <div key={what} class="stack stack-tight">
+          <h3>{what}</h3>
+          <div class="line secret">
+            <code>{text}</code>
+            <CopyButton text={text} what={what} />
+          </div>
+          <p class="hint">{hint}</p>
+        </div>
       ))}
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={isStored}
-          onChange={({ currentTarget }) => setStored(currentTarget.checked)}
-        />
-        {secrets.length === 1 ? "I stored it" : "I stored them"}
-      </label>
-      <div class="dialog-buttons">
-        <Button look="primary" isLarge isDisabled={!isStored} press={close}>
+      <Check
+        text={secrets.length === 1 ? "I stored it" : "I stored them"}
+        isChecked={isStored}
+        change={setStored}
+      />
+      <div class="row dialog-buttons">
+        <Button look="primary" isLarge isDisabled={!isStored} press={closeDialog}>
           Close
         </Button>
       </div>
     </Dialog>
-  );
-}
-
-function Secret({ what, text, hint }: ShownSecret) {
-  return (
-    <div class="stack stack-tight">
-      <h3>{what}</h3>
-      <div class="secret">
-        <code>{text}</code>
-        <CopyButton text={text} what={what} />
-      </div>
-      <p class="hint">{hint}</p>
-    </div>
   );
 }

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 
+import type { FoundDelivery } from "../../api/search.ts";
 import { now } from "../shell/clock.ts";
 import {
   absoluteText,
@@ -14,45 +15,30 @@ import { None } from "./panel.tsx";
 
 type Tone = "good" | "bad" | "warn" | "busy" | "idle";
 
-const TONES: Readonly<Record<string, Tone>> = {
-  completed: "good",
-  delivered: "good",
-  operational: "good",
-  active: "good",
-  valid: "good",
-  failed: "bad",
-  given_up: "bad",
-  refused: "bad",
-  timed_out: "bad",
-  down: "bad",
-  lost: "bad",
-  disabled: "bad",
-  invalid: "bad",
-  error: "bad",
-  retrying: "warn",
-  paused: "warn",
-  next: "warn",
-  degraded: "warn",
-  rotating: "warn",
-  warn: "warn",
-  interrupted: "warn",
-  scheduled: "warn",
-  running: "busy",
-  in_flight: "busy",
-  queued: "idle",
-  waiting: "idle",
-  cancelled: "idle",
+const STATES: Readonly<Record<Tone, string>> = {
+  good: "completed delivered operational active valid",
+  bad: "failed given_up refused timed_out down lost disabled invalid error",
+  warn: "retrying paused next degraded rotating warn interrupted scheduled",
+  busy: "running in_flight",
+  idle: "",
 };
+
+const TONES = new Map(
+  (Object.keys(STATES) as Tone[]).flatMap((tone) =>
+    STATES[tone].split(" ").map((state) => [state, tone] as const),
+  ),
+);
+
+export function toneOf(state: string): Tone {
+  return TONES.get(state) ?? "idle";
+}
 
 /** A state's word: `given_up` is "given up". */
 export function stateText(state: string): string {
   return state.replaceAll("_", " ");
 }
 
-interface Scheduled {
-  readonly state: string;
-  readonly is_paused: boolean;
-}
+type Scheduled = Pick<FoundDelivery, "state" | "is_paused">;
 
 /** The state of a delivery: a scheduled one is `paused`, or `retrying` after a failure. */
 export function shownState({ state, is_paused: isPaused }: Scheduled, hasFailed: boolean): string {
@@ -69,10 +55,9 @@ export function Ready() {
   );
 }
 
-/** A state as a badge. */
 export function Badge({ state, title }: { readonly state: string; readonly title?: string }) {
   return (
-    <span class={`badge badge-${TONES[state] ?? "idle"}`} title={title}>
+    <span class={`badge tone-${toneOf(state)}`} title={title}>
       {stateText(state)}
     </span>
   );
@@ -81,31 +66,16 @@ export function Badge({ state, title }: { readonly state: string; readonly title
 interface BarProps {
   /** 0 to 1. */
   readonly share: number;
-  /** The meaning of the bar, for screen readers. */
   readonly label: string;
   readonly isBad?: boolean;
 }
 
-/** A share as a bar. */
 export function Bar({ share, label, isBad = false }: BarProps) {
-  const percent = Math.min(1, Math.max(0, share)) * 100;
-  return (
-    <svg
-      class={isBad ? "bar bar-bad" : "bar"}
-      viewBox="0 0 100 1"
-      preserveAspectRatio="none"
-      role="img"
-      aria-label={label}
-    >
-      <rect class="bar-back" width="100" height="1" />
-      <rect width={percent} height="1" />
-    </svg>
-  );
+  return <progress class={isBad ? "bar-bad" : undefined} value={share} aria-label={label} />;
 }
 
 interface CountProps {
   readonly count: number;
-  /** A link to the counted things. */
   readonly href?: string;
   /** The counted things, for screen readers and on hover: `12 given up`. */
   readonly what?: string;
@@ -125,18 +95,29 @@ export function Count({ count, href, what, isMore = false }: CountProps) {
   );
 }
 
-interface FactProps {
-  readonly name: string;
-  readonly children: ComponentChildren;
+interface FactsProps {
+  /** Names and their values; falsy rows are left out. */
+  readonly rows: readonly (
+    | readonly [name: ComponentChildren, value: ComponentChildren]
+    | false
+    | null
+  )[];
+  readonly look?: string;
 }
 
-/** A name and its value in a list of facts. */
-export function Fact({ name, children }: FactProps) {
+export function Facts({ rows, look = "facts panel-body" }: FactsProps) {
   return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
+    <dl class={look}>
+      {rows.map(
+        (row, place) =>
+          row && (
+            <div key={place}>
+              <dt>{row[0]}</dt>
+              <dd>{row[1]}</dd>
+            </div>
+          ),
+      )}
+    </dl>
   );
 }
 
@@ -171,21 +152,19 @@ export function Quota({ used, limit, textOf }: QuotaProps) {
 /** A time relative to now, and the exact time on hover. Null is a dash. */
 export function Time({ at }: { readonly at: string | null }) {
   if (at === null) return <None />;
-  const time = Date.parse(at);
-  return (
-    <time dateTime={at} title={`${absoluteText(time)} (${at})`}>
-      {relativeText(time, now.value)}
-    </time>
-  );
+  return <Moment at={at} text={relativeText(Date.parse(at), now.value)} />;
 }
 
 /** The time until then, counted down to the second. */
 export function Countdown({ at }: { readonly at: string }) {
-  const time = Date.parse(at);
-  const left = time - now.value;
+  const left = Date.parse(at) - now.value;
+  return <Moment at={at} text={left > 0 ? `in ${countdownText(left)}` : "due now"} />;
+}
+
+function Moment({ at, text }: { readonly at: string; readonly text: string }) {
   return (
-    <time dateTime={at} title={`${absoluteText(time)} (${at})`} class="number">
-      {left > 0 ? `in ${countdownText(left)}` : "due now"}
+    <time class="number" dateTime={at} title={`${absoluteText(Date.parse(at))} (${at})`}>
+      {text}
     </time>
   );
 }

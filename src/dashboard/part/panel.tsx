@@ -18,7 +18,7 @@ export function Panel({ title, note, tools, children }: PanelProps) {
   const id = useId();
   return (
     <section class="panel" aria-labelledby={id}>
-      <div class="panel-head">
+      <div class="row pad rule-below panel-head">
         <h2 id={id}>
           {title}
           {note !== undefined && <span class="hint"> {note}</span>}
@@ -30,13 +30,42 @@ export function Panel({ title, note, tools, children }: PanelProps) {
   );
 }
 
-/** The head of a screen. */
+/** A part of a list that opens. */
+export function Fold({ title, children }: Pick<PanelProps, "title" | "children">) {
+  return (
+    <details class="rule-above">
+      <summary class="pad hint">{title}</summary>
+      {children}
+    </details>
+  );
+}
+
+interface ScreenProps<T> extends Omit<PanelProps, "note" | "children"> {
+  readonly resource: Resource<T>;
+  readonly children: (data: T) => ComponentChildren;
+  /** Parts below the data, which do not depend on it. */
+  readonly below?: ComponentChildren;
+}
+
+/** A screen that shows one resource, with a head. */
+export function Screen<T>({ title, tools, resource, children, below }: ScreenProps<T>) {
+  return (
+    <>
+      <ScreenHead title={title}>{tools}</ScreenHead>
+      <div class="stack">
+        <Loaded resource={resource}>{children}</Loaded>
+        {below}
+      </div>
+    </>
+  );
+}
+
 export function ScreenHead({
   title,
   children,
 }: Pick<PanelProps, "title"> & Partial<Pick<PanelProps, "children">>) {
   return (
-    <div class="screen-head">
+    <div class="row screen-head">
       <h1>{title}</h1>
       {children}
     </div>
@@ -60,10 +89,34 @@ export function None({ text = "–" }: { readonly text?: string }) {
 /** A problem in a frame of its own, with a way to try again. */
 export function Problem({ text, retry }: { readonly text: string; readonly retry?: () => void }) {
   return (
-    <div class="notice notice-problem" role="alert">
+    <div class="row pad wraps notice tone-bad" role="alert">
       <p>{text}</p>
       {retry && <Button press={retry}>Try again</Button>}
     </div>
+  );
+}
+
+interface Point {
+  readonly word: string;
+  readonly tone: "bad" | "warn";
+  readonly text: ComponentChildren;
+  readonly after?: ComponentChildren;
+}
+
+/** A panel of points that need attention. */
+export function PointList(props: { readonly title: string; readonly points: readonly Point[] }) {
+  return (
+    <Panel title={props.title}>
+      <ul>
+        {props.points.map(({ word, tone, text, after }, place) => (
+          <li key={place} class="point">
+            <span class={`badge tone-${tone}`}>{word}</span>
+            <p>{text}</p>
+            {after}
+          </li>
+        ))}
+      </ul>
+    </Panel>
   );
 }
 
@@ -79,7 +132,7 @@ interface EmptyProps {
 export function Empty({ title, isAlone = false, children }: EmptyProps) {
   const Title = isAlone ? "h1" : "p";
   return (
-    <div class="empty">
+    <div class="stack stack-small empty">
       <Title class="empty-title">{title}</Title>
       {children}
     </div>

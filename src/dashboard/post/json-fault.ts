@@ -55,36 +55,24 @@ function match(pattern: RegExp, text: string, at: number): string {
   return pattern.exec(text)?.[0] ?? "";
 }
 
-/** Whatever may follow a token that begins with this character; null where the token is not what was wanted. */
-function follow(wanted: Wanted, first: string, open: string[]): Wanted | null {
-  if (CLOSED_BY[wanted]?.includes(first) === true && first !== "") {
-    open.pop();
-    return afterValue(open);
-  }
-  switch (wanted) {
-    case "a value":
-    case "a value or ]":
-      return beginValue(first, open);
-    case "a name in double quotes":
-    case "a name in double quotes, or }":
-      return first === '"' ? "a colon" : null;
-    case "a colon":
-      return first === ":" ? "a value" : null;
-    case "a comma or ]":
-      return first === "," ? "a value" : null;
-    case "a comma or }":
-      return first === "," ? "a name in double quotes" : null;
-    case "nothing more":
-      return null;
-  }
-}
-
-const CLOSED_BY: Partial<Record<Wanted, string>> = {
-  "a value or ]": "]",
-  "a comma or ]": "]",
-  "a name in double quotes, or }": "}",
-  "a comma or }": "}",
+/** By the first character of a token: what is wanted after it, or the end of a list or an object. */
+const NEXT: Partial<Record<Wanted, Readonly<Record<string, Wanted | "end">>>> = {
+  "a value or ]": { "]": "end" },
+  "a name in double quotes": { '"': "a colon" },
+  "a name in double quotes, or }": { '"': "a colon", "}": "end" },
+  "a colon": { ":": "a value" },
+  "a comma or ]": { ",": "a value", "]": "end" },
+  "a comma or }": { ",": "a name in double quotes", "}": "end" },
 };
+
+/** Returns what is wanted after a token that begins with this character; null if another token was wanted. */
+function follow(wanted: Wanted, first: string, open: string[]): Wanted | null {
+  const next = NEXT[wanted]?.[first];
+  if (next === undefined) return wanted.startsWith("a value") ? beginValue(first, open) : null;
+  if (next !== "end") return next;
+  open.pop();
+  return afterValue(open);
+}
 
 function beginValue(first: string, open: string[]): Wanted | null {
   if (first === "" || "]}:,".includes(first)) return null;

@@ -1,17 +1,18 @@
-import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 
 import { announce } from "../part/announcer.tsx";
 import { Button } from "../part/control.tsx";
-import { Dialog, FormDialog } from "../part/dialog.tsx";
+import { Dialog, FormDialog, openDialog, useClose } from "../part/dialog.tsx";
+import { type Field, FieldError, type Values } from "../part/form.tsx";
 import { Loaded } from "../part/panel.tsx";
 import { ApiError, JsonText, call } from "../shell/api.ts";
 import { useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
-import { actsFor, go, route } from "../shell/route.ts";
-import { isOperator } from "../shell/session.ts";
-import { EMPTY_DRAFT, type TaskDraft, postedText } from "./task-draft.ts";
-import { FormField, type Refusal, type TaskChoices, TaskFields } from "./task-fields.tsx";
+import { actsFor, go } from "../shell/route.ts";
+import { devScript } from "../shell/scripts.ts";
+import { isOperator, timeZone } from "../shell/session.ts";
+import { findJsonFault } from "./json-fault.ts";
+import { type DraftField, EMPTY_DRAFT, type TaskDraft, postedText } from "./task-draft.ts";
 
 interface PostDialogProps {
   readonly title: string;
@@ -21,29 +22,16 @@ interface PostDialogProps {
   readonly login?: string;
 }
 
-/** The open dialog; null: closed. It belongs to the page: a screen may remove the button that opened it. */
-const opened = signal<PostDialogProps | null>(null);
-
 /** Opens the form that posts a task and then leads to it. */
 export function openPostDialog(props: PostDialogProps): void {
-  opened.value = props;
+  openDialog(<PostDialog {...props} />);
 }
 
-/** The dialog of {@link openPostDialog}. Another screen, another account or another session closes it. */
-export function PostDialog() {
-  useEffect(() => close, [route.value.path, actsFor.value]);
-  return opened.value === null ? null : <LoadedForm {...opened.value} />;
-}
-
-function close(): void {
-  opened.value = null;
-}
-
-function LoadedForm({ title, fill, login = "" }: PostDialogProps) {
+function PostDialog({ title, fill, login = "" }: PostDialogProps) {
   const form = useResource(title, (load) => readForm(fill, load), { everyMs: 0 });
   if (form.data !== null) return <TaskForm {...form.data} title={title} login={login} />;
   return (
-    <Dialog title={title} close={close}>
+    <Dialog title={title}>
       <Loaded resource={form}>{() => null}</Loaded>
     </Dialog>
   );
@@ -68,94 +56,45 @@ async function readForm(fill: PostDialogProps["fill"], load: Load): Promise<Form
 
 type TaskFormProps = Form & Required<Omit<PostDialogProps, "fill">>;
 
-function TaskForm({ first, choices, title, login: firstLogin }: TaskFormProps) {
-  const [draft, setDraft] = useState(first);
-  const [login, setLogin] = useState(firstLogin);
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+function TaskForm({ first, choices, title, login }: TaskFormProps) {
   const post = useTaskPosting();
+  const close = useClose();
   const asksAccount = isOperator.value && actsFor.value === null;
-  async function attempt(): Promise<void> {
-    setRefusal(null);
-    const account = asksAccount ? login.trim() : actsFor.peek();
+  async function attempt({ account: written, ...draft }: Values<TaskField>): Promise<void> {
+    const account = asksAccount ? written.trim() : actsFor.peek();
     try {
       const task = await post({ text: postedText(draft), account });
-      if (task.status_code !== ACCEPTED) return setRefusal(refusalOf(task));
+      if (task.status_code !== ACCEPTED) throw refusalOf(task);
       announce("The task is posted.");
       close();
       go(`/tasks/${task.id}`);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== NO_ACCOUNT) throw error;
-      setRefusal({ field: "account", text: error.details.join(" ") });
+      throw new FieldError("account", error.details.join(" "));
     }
   }
   return (
-    <FormDialog title={title} verb="Post the task" otherwise="Close" work={attempt} close={close}>
-      {asksAccount && (
-        <AccountField
-          login={login}
-          refusal={refusal}
-          change={(value) => {
-            setRefusal(null);
-            setLogin(value);
-          }}
-        />
-      )}
-      <TaskFields
-        draft={draft}
-        choices={choices}
-        refusal={refusal}
-        change={(field, value) => {
-          setRefusal(null);
-          setDraft((before) => ({ ...before, [field]: value }));
-        }}
-      />
-    </FormDialog>
+    <FormDialog<TaskField>
+      title={title}
+      verb="Post the task"
+      fields={[...(asksAccount ? [ACCOUNT_FIELD] : []), ...taskFields(choices, first)]}
+      first={{ ...first, account: login }}
+      work={attempt}
+    />
   );
 }
 
 const ACCEPTED = 20100;
 const NO_ACCOUNT = 40400;
 
-/** The field that a refused task names. Throws the refusal where it names none. */
-function refusalOf({ status_message: text, error }: PostedTask): Refusal {
+/** The error of a refused task, at the field that it names. */
+function refusalOf({ status_message: text, error }: PostedTask): Error {
   const detail: unknown = error?.detail;
-  if (typeof detail === "object" && detail !== null && "field" in detail) {
-    return { field: String(detail.field), text };
-  }
-  throw new Error(text);
+  return typeof detail === "object" && detail !== null && "field" in detail
+    ? new FieldError(String(detail.field), text)
+    : new Error(text);
 }
 
-interface AccountFieldProps {
-  readonly login: string;
-  readonly refusal: Refusal | null;
-  readonly change: (login: string) => void;
-}
-
-/** For an operator who looks at all accounts: a task belongs to one of them. */
-function AccountField({ login, refusal, change }: AccountFieldProps) {
-  const fault = refusal?.field === "account" ? refusal.text : null;
-  return (
-    <FormField
-      label="Account"
-      hint="The login of the account that the task is posted for."
-      fault={fault}
-      isRefused={fault !== null}
-    >
-      {(attributes) => (
-        <input
-          {...attributes}
-          value={login}
-          required
-          autocomplete="off"
-          spellcheck={false}
-          onInput={({ currentTarget }) => change(currentTarget.value)}
-        />
-      )}
-    </FormField>
-  );
-}
-
-/** The button that begins a new task. */
 export function NewTask() {
   const open = () =>
     openPostDialog({ title: "New task", fill: () => Promise.resolve(EMPTY_DRAFT) });
@@ -167,22 +106,20 @@ export function NewTask() {
   );
 }
 
-/** A task that is to be posted. */
-export interface TaskPost {
+interface TaskPost {
   /** The body of task_post, with this one task. */
   readonly text: string;
   /** The account that the operator posts for; null where the reader posts for the own one. */
   readonly account: string | null;
 }
 
-/** The answer about a posted task. */
 export type PostedTask = Awaited<ReturnType<typeof post>>;
 
 /**
  * Returns what posts a task. A post that was not answered is repeated with the same idempotency key, so it makes no
  * second task. Throws an ApiError.
  */
-export function useTaskPosting(): (task: TaskPost) => Promise<PostedTask> {
+function useTaskPosting(): (task: TaskPost) => Promise<PostedTask> {
   const unanswered = useRef({ text: "", key: "" });
   return async (task) => {
     if (unanswered.current.text !== task.text) {
@@ -205,4 +142,66 @@ async function post({ text, account }: TaskPost, idempotencyKey: string) {
 // `crypto.randomUUID` is missing where the page did not come over HTTPS or from this machine.
 function newIdempotencyKey(): string {
   return crypto.getRandomValues(new BigUint64Array(2)).join("-");
+}
+
+/** The names of this daemon that a task may use. */
+interface TaskChoices {
+  readonly types: readonly string[];
+  readonly marketplaces: readonly string[];
+}
+
+type TaskField = DraftField | "account";
+
+/** For an operator who sees all accounts: a task belongs to one of them. */
+const ACCOUNT_FIELD: Field<TaskField> = {
+  name: "account",
+  label: "Account",
+  hint: "The login of the account that the task is posted for.",
+  input: { required: true },
+};
+
+/** The fields of a task whose form begins with this draft. */
+function taskFields(
+  { types, marketplaces }: TaskChoices,
+  { marketplace }: TaskDraft,
+): readonly Field<TaskField>[] {
+  const hasMarketplace = marketplaces.length > 0 || marketplace !== "";
+  return [
+    choice("type", "Type", types),
+    {
+      name: "input",
+      label: "Input",
+      kind: "area",
+      hint: "Any JSON, for the runner; null where nothing is written.",
+      rule: inputFault,
+    },
+    target("postback_url", "Postback", "gets the finished task by a signed POST."),
+    target("pingback_url", "Pingback", "gets a signed GET, with $id and $tag filled in."),
+    { name: "tag", label: "Tag", hint: "A label of your own.", isHalf: true },
+    { ...choice("priority", "Priority", Array.from("0123456789")), isHalf: true },
+    {
+      name: "start_at",
+      label: "Start",
+      hint: `Not before this time (${timeZone()}); at once where there is none.`,
+      input: { type: "datetime-local" },
+    },
+    ...(hasMarketplace ? [choice("marketplace", "Marketplace", ["", ...marketplaces])] : []),
+  ];
+}
+
+function choice(name: TaskField, label: string, values: readonly string[]): Field<TaskField> {
+  return { name, label, kind: "choice", options: values.map((value) => [value] as const) };
+}
+
+/** The target of a webhook; at a daemon for development also one of its inboxes. */
+function target(name: TaskField, kind: string, effect: string): Field<TaskField> {
+  const field = { name, label: `${kind} URL`, hint: `Optional: ${effect}` };
+  const adapt = devScript.value?.inboxChoice(kind);
+  return adapt === undefined ? field : { ...field, adapt };
+}
+
+function inputFault(input: string): string | null {
+  if (input.trim() === EMPTY_DRAFT.input) return null;
+  const fault = findJsonFault(input);
+  return fault && `Line ${fault.line}, column ${fault.column}: expected ${fault.expected}.`;
 }

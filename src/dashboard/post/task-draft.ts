@@ -16,7 +16,6 @@ export interface TaskDraft {
 
 export type DraftField = keyof TaskDraft;
 
-/** The task with nothing written yet. */
 export const EMPTY_DRAFT: TaskDraft = {
   type: "",
   input: "",

@@ -43,7 +43,6 @@ export class JsonText {
   }
 }
 
-/** The options of the call of an operation. */
 export type CallOptions<Key extends OperationKey> = CommonOptions & {
   readonly query?: QueryOf<Key>;
 } & (undefined extends BodyOf<Key>
@@ -60,7 +59,6 @@ type ParamOf<Key extends OperationKey> = Key extends `${string}/:${infer Name}`
     : Name
   : never;
 
-/** The same for any operation. */
 interface AnyOptions extends CommonOptions {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: object;
@@ -73,7 +71,6 @@ export const signedOut = signal(0);
 /** True at a daemon for development, which says so in each answer. */
 export const isDev = signal(false);
 
-/** The headers of every request. */
 export function headersFor(options: AnyOptions = {}): Headers {
   const { body, isAutomatic, account, idempotencyKey } = options;
   const headers = new Headers({ "X-Requested-With": "postbackd" });

@@ -1,7 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
 
-/** Formats numbers, sizes and times for people. */
-
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 // The long style ends with the time zone.
 const dates = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
@@ -93,3 +91,12 @@ export function countdownText(ms: number): string {
 export function absoluteText(at: number): string {
   return dates.format(at);
 }
+
+/** Durations that are round on an axis. */
+export const ROUND_MS: readonly number[] = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * SECOND_MS),
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * MINUTE_MS),
+  ...[1, 2, 3, 6, 12].map((count) => count * HOUR_MS),
+  ...[1, 2, 5, 10, 20, 50, 100].map((count) => count * DAY_MS),
+];

@@ -33,7 +33,6 @@ export function useKeys(bindings: readonly KeyBinding[]): void {
   });
 }
 
-/** Listens to the keyboard. */
 export function watchKeys(): void {
   document.addEventListener("keydown", (event) => {
     const { ctrlKey, metaKey, altKey, defaultPrevented } = event;
@@ -56,24 +55,11 @@ function isWriting({ target, key }: KeyboardEvent): boolean {
   return (key === "Enter" || key === " ") && target.matches("a, button, summary, input");
 }
 
-/** The reader's place in a list that keys walk through. */
-export interface IdCursor {
-  /** The id of the row; null before the first key, unless the cursor begins at one. */
-  readonly current: string | null;
-  readonly moveTo: (id: string) => void;
-  /** j and k. */
-  readonly keys: readonly KeyBinding[];
-}
-
 /**
- * A cursor over rows with these ids. It stays on its row when others come and go. Keys scroll to the row and focus
- * its link.
+ * A cursor over rows with these ids, moved by j and k; `current` is null before the first key. It stays on its row when
+ * others come and go. Keys scroll to the row and focus its link.
  */
-export function useIdCursor(
-  ids: readonly string[],
-  noun: string,
-  first: string | null = null,
-): IdCursor {
+export function useIdCursor(ids: readonly string[], noun: string, first: string | null = null) {
   const [current, setCurrent] = useState(first);
   const isByKey = useRef(false);
   useEffect(() => {

@@ -16,7 +16,6 @@ export type LiveState = "connecting" | "live" | "polling" | "paused";
 
 export const liveState = signal<LiveState>("connecting");
 
-/** Grows with every reported change. */
 export const changes = signal(0);
 
 /** The counts that came with the last change; null before the first. */

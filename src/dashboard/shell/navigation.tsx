@@ -1,7 +1,8 @@
-import { effect, signal } from "@preact/signals";
+import { effect } from "@preact/signals";
 
 import { Button } from "../part/control.tsx";
-import { Dialog } from "../part/dialog.tsx";
+import { Dialog, openDialog } from "../part/dialog.tsx";
+import { Facts } from "../part/figure.tsx";
 import { Empty } from "../part/panel.tsx";
 import { isDev } from "./api.ts";
 import { countText } from "./format.ts";
@@ -52,7 +53,7 @@ export function watchTitle(): () => void {
 export function Navigation() {
   return (
     <header class="side">
-      <a class="brand" href={hrefOf("/")}>
+      <a class="line brand" href={hrefOf("/")}>
         <Mark />
         postbackd
       </a>
@@ -60,7 +61,7 @@ export function Navigation() {
         <Places places={isDev.value ? [...PLACES, ...DEV_PLACES] : PLACES} />
         {isOperator.value && (
           <>
-            <p class="nav-title">Operator</p>
+            <p class="small nav-title">Operator</p>
             <Places places={OPERATOR_PLACES} />
           </>
         )}
@@ -68,7 +69,7 @@ export function Navigation() {
       <div class="side-foot">
         <Live />
         <a href="/docs">API reference</a>
-        <p class="who-scope" title="All times are in your time zone">
+        <p class="small wraps" title="All times are in your time zone">
           Times: {timeZone()}
         </p>
         <Who />
@@ -83,7 +84,7 @@ function Places({ places }: { readonly places: readonly Place[] }) {
     <ul>
       {places.map(({ path, name }) => (
         <li key={path}>
-          <a href={hrefOf(path)} aria-current={path === here ? "page" : undefined}>
+          <a class="line" href={hrefOf(path)} aria-current={path === here ? "page" : undefined}>
             {name}
             {path === "/tasks" && <RunningCount />}
           </a>
@@ -97,24 +98,27 @@ function RunningCount() {
   const running = liveCounts.value?.running ?? 0;
   if (running === 0) return null;
   return (
-    <span class="nav-count" title={`${countText(running)} running`}>
+    <span class="badge tone-busy number" title={`${countText(running)} running`}>
       {countText(running)}
     </span>
   );
 }
 
-const LIVE_TEXTS = {
-  connecting: "Connecting…",
-  live: "Live",
-  polling: "Not live: updated every 10 s",
-  paused: "Paused",
+const LIVE = {
+  connecting: { text: "Connecting…", tone: "idle" },
+  live: { text: "Live", tone: "good" },
+  polling: { text: "Not live: updated every 10 s", tone: "warn" },
+  paused: { text: "Paused", tone: "idle" },
 } as const;
 
 function Live() {
+  const { text, tone } = LIVE[liveState.value];
   return (
-    <p class={`live live-${liveState.value}`}>
-      <span class="live-dot" aria-hidden="true" />
-      {LIVE_TEXTS[liveState.value]}
+    <p class="line small">
+      <span class={`tone-${tone}`} aria-hidden="true">
+        ●
+      </span>
+      <span>{text}</span>
     </p>
   );
 }
@@ -122,8 +126,8 @@ function Live() {
 function Who() {
   const { login } = session.value ?? {};
   return (
-    <div class="who">
-      {isOperator.value ? <Operator /> : <p class="who-name">{login}</p>}
+    <div class="stack stack-small who">
+      {isOperator.value ? <Operator /> : <p class="wraps who-name">{login}</p>}
       <Button press={() => void signOut()}>Sign out</Button>
     </div>
   );
@@ -133,11 +137,11 @@ function Operator() {
   const account = actsFor.value;
   return (
     <div>
-      <p class="who-name">Operator</p>
+      <p class="wraps who-name">Operator</p>
       {account === null ? (
-        <p class="who-scope">all accounts</p>
+        <p class="small wraps">all accounts</p>
       ) : (
-        <p class="who-scope">
+        <p class="small wraps">
           looking at <b>{account}</b>{" "}
           <button type="button" class="link-button" onClick={() => go("/?account=")}>
             show all
@@ -148,18 +152,12 @@ function Operator() {
   );
 }
 
-/** The logo of the product. */
+/** The logo of the product, which is also the page's icon. */
 export function Mark() {
-  return (
-    <svg class="brand-mark" viewBox="0 0 32 32" aria-hidden="true">
-      <rect width="32" height="32" rx="7" />
-      <path class="mark-p" d="M8 21V10.5h6.2a4.1 4.1 0 0 1 0 8.2H10.8" />
-      <path class="mark-arrow" d="M17.5 23H24m-3-3.2 3.2 3.2-3.2 3.2" />
-    </svg>
-  );
+  const { href } = document.querySelector<HTMLLinkElement>("link[rel=icon]") ?? {};
+  return <img src={href} width={24} height={24} alt="" />;
 }
 
-/** A URL that leads to no screen. */
 export function NotFoundScreen() {
   return (
     <Empty title="There is nothing at this address." isAlone>
@@ -170,24 +168,15 @@ export function NotFoundScreen() {
   );
 }
 
-const isOpen = signal(false);
-
-/** The list of keys that `?` opens. */
 export function KeyHelp() {
-  useKeys([{ key: "?", does: "Show this list", run: () => (isOpen.value = true) }]);
-  if (!isOpen.value) return null;
+  useKeys([{ key: "?", does: "Show this list", run: () => openDialog(<KeyList />) }]);
+  return null;
+}
+
+function KeyList() {
   return (
-    <Dialog title="Keys" close={() => (isOpen.value = false)}>
-      <dl class="key-list">
-        {boundKeys().map(({ key, does }) => (
-          <div key={key}>
-            <dt>
-              <kbd>{key}</kbd>
-            </dt>
-            <dd>{does}</dd>
-          </div>
-        ))}
-      </dl>
+    <Dialog title="Keys">
+      <Facts look="facts" rows={boundKeys().map(({ key, does }) => [<kbd>{key}</kbd>, does])} />
     </Dialog>
   );
 }

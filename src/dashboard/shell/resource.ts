@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { errorText, isAbort } from "./api.ts";
+import type { AnswerOf, OperationKey } from "../../api/operations.ts";
+import { type CallOptions, call, errorText, isAbort } from "./api.ts";
 import { changes } from "./live.ts";
 import { shownAccount } from "./session.ts";
 
@@ -10,7 +11,6 @@ export interface Resource<T> {
   readonly data: T | null;
   /** Why the last read failed; null when it did not. */
   readonly problem: string | null;
-  readonly isLoading: boolean;
   /** Reads again, after the reader changed something. */
   readonly reload: () => void;
 }
@@ -21,11 +21,15 @@ export interface Load {
   readonly isAutomatic: boolean;
 }
 
+interface Timing {
+  readonly everyMs?: number;
+  readonly pollMs?: number;
+}
+
 interface Shown<T> {
   readonly key: string;
   readonly data: T | null;
   readonly problem: string | null;
-  readonly isLoading: boolean;
 }
 
 /**
@@ -36,7 +40,7 @@ interface Shown<T> {
 export function useResource<T>(
   key: string,
   load: (call: Load) => Promise<T>,
-  { everyMs = 1000, pollMs = 0 } = {},
+  { everyMs = 1000, pollMs = 0 }: Timing = {},
 ): Resource<T> {
   const wanted = `${shownAccount.value ?? ""} ${key}`;
   const [shown, setShown] = useState<Shown<T>>(nothing(wanted));
@@ -45,26 +49,30 @@ export function useResource<T>(
   newestLoad.current = load;
 
   useEffect(() => {
-    const reader = new Reader({
-      everyMs,
-      pollMs,
-      load: (call) => newestLoad.current(call),
-      show: (change) =>
-        setShown((before) => ({
-          ...(before.key === wanted ? before : nothing<T>(wanted)),
-          ...change,
-        })),
-    });
-    reader.start();
-    return () => reader.stop();
+    const show = (change: Partial<Shown<T>>) =>
+      setShown((before) => ({
+        ...(before.key === wanted ? before : nothing<T>(wanted)),
+        ...change,
+      }));
+    return startReading({ everyMs, pollMs, load: (call) => newestLoad.current(call), show });
   }, [wanted, asked, everyMs, pollMs]);
 
-  const { data, problem, isLoading } = shown.key === wanted ? shown : nothing<T>(wanted);
-  return { data, problem, isLoading, reload: () => setAsked((count) => count + 1) };
+  const { data, problem } = shown.key === wanted ? shown : nothing<T>(wanted);
+  return { data, problem, reload: () => setAsked((count) => count + 1) };
+}
+
+/** Reads an operation of the API as a resource. */
+export function useRead<const Key extends OperationKey>(
+  operation: Key,
+  options: CallOptions<Key>,
+  timing?: Timing,
+): Resource<AnswerOf<Key>> {
+  const key = `${operation} ${JSON.stringify(options)}`;
+  return useResource(key, (load) => call(operation, { ...options, ...load }), timing);
 }
 
 function nothing<T>(key: string): Shown<T> {
-  return { key, data: null, problem: null, isLoading: true };
+  return { key, data: null, problem: null };
 }
 
 interface ReaderParts<T> {
@@ -74,71 +82,50 @@ interface ReaderParts<T> {
   readonly show: (change: Partial<Shown<T>>) => void;
 }
 
-/** Reads at once, and again after changes; one read at a time. */
-class Reader<T> {
-  readonly #parts: ReaderParts<T>;
-  readonly #stop = new AbortController();
-  #unsubscribe: (() => void) | null = null;
-  #timer: ReturnType<typeof setTimeout> | null = null;
-  #poll: ReturnType<typeof setInterval> | null = null;
-  #isReading = false;
-  #readAt = 0;
-
-  constructor(parts: ReaderParts<T>) {
-    this.#parts = parts;
-  }
-
-  start(): void {
-    this.#parts.show({ isLoading: true });
-    void this.#read(false);
-    // A signal calls back with its present value at once.
-    let isFirst = true;
-    this.#unsubscribe = changes.subscribe(() => {
-      if (!isFirst && this.#parts.everyMs > 0) this.#readSoon();
-      isFirst = false;
-    });
-    if (this.#parts.pollMs > 0) this.#poll = setInterval(() => this.#again(), this.#parts.pollMs);
-  }
-
-  stop(): void {
-    this.#stop.abort();
-    this.#unsubscribe?.();
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    if (this.#poll !== null) clearInterval(this.#poll);
-  }
-
-  #again(): void {
-    if (document.visibilityState === "visible" && !this.#isReading) void this.#read(true);
-  }
-
-  #readSoon(): void {
-    if (this.#timer !== null) return;
-    const waitMs = Math.max(0, this.#readAt + this.#parts.everyMs - performance.now());
-    this.#timer = setTimeout(() => {
-      this.#timer = null;
-      void this.#read(true);
+/** Reads immediately, and again after changes; one read at a time. Returns a function that stops it. */
+function startReading<T>({ everyMs, pollMs, load, show }: ReaderParts<T>): () => void {
+  const stop = new AbortController();
+  const { signal } = stop;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let isReading = false;
+  let readAt = 0;
+  function readSoon(): void {
+    const waitMs = Math.max(0, readAt + everyMs - performance.now());
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void read(true);
     }, waitMs);
   }
-
-  async #read(isAutomatic: boolean): Promise<void> {
-    if (this.#isReading) {
-      this.#readAt = performance.now();
-      this.#readSoon();
-      return;
-    }
-    const { load, show } = this.#parts;
-    const { signal } = this.#stop;
-    this.#isReading = true;
-    this.#readAt = performance.now();
+  async function read(isAutomatic: boolean): Promise<void> {
+    readAt = performance.now();
+    if (isReading) return readSoon();
+    isReading = true;
     try {
       const data = await load({ signal, isAutomatic });
-      if (!signal.aborted) show({ data, problem: null, isLoading: false });
+      if (!signal.aborted) show({ data, problem: null });
     } catch (error) {
-      if (!signal.aborted && !isAbort(error)) show({ problem: errorText(error), isLoading: false });
+      if (!signal.aborted && !isAbort(error)) show({ problem: errorText(error) });
     } finally {
-      this.#isReading = false;
+      isReading = false;
     }
   }
+  void read(false);
+  // A signal calls back with its present value immediately.
+  let isFirst = true;
+  const unsubscribe = changes.subscribe(() => {
+    if (!isFirst && everyMs > 0) readSoon();
+    isFirst = false;
+  });
+  const again = () => {
+    if (document.visibilityState === "visible" && !isReading) void read(true);
+  };
+  const poll = pollMs > 0 ? setInterval(again, pollMs) : undefined;
+  return () => {
+    stop.abort();
+    unsubscribe();
+    clearTimeout(timer);
+    clearInterval(poll);
+  };
 }
 
 /** A change that a button requests from the daemon. */
@@ -151,7 +138,6 @@ export interface Submission {
   readonly clear: () => void;
 }
 
-/** Keeps the state of a submission. */
 export function useSubmission(): Submission {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);

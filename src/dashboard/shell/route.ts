@@ -9,7 +9,6 @@ export interface Route {
   readonly query: URLSearchParams;
 }
 
-/** The present place. */
 export const route = signal<Route>(currentRoute());
 
 /** The account that the operator looks at, by `?account=`; null: all of them. */

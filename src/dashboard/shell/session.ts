@@ -61,7 +61,7 @@ export async function keepSession(): Promise<void> {
 async function signInAtDev(): Promise<void> {
   try {
     const { token } = await call("POST /dev/sign_in_link", { account: null });
-    await open(call("POST /v1/session/link", { body: { token }, account: null }));
+    await openByLink(token);
   } catch (error) {
     endSession(errorText(error));
   }
@@ -75,13 +75,17 @@ async function signInByUrl(): Promise<void> {
   // Removed from the address bar and the history, whether it works or not.
   history.replaceState(null, "", pathname + search);
   try {
-    await open(call("POST /v1/session/link", { body: { token }, account: null }));
+    await openByLink(token);
   } catch (error) {
     const hint = "Make a new one with: postbackd admin link";
     const note = `This sign-in link does not work: ${errorText(error)} ${hint}`;
     if (session.peek() === null) sessionNote.value = note;
     else announce(note, { isProblem: true });
   }
+}
+
+async function openByLink(token: string): Promise<void> {
+  await open(call("POST /v1/session/link", { body: { token }, account: null }));
 }
 
 /** Signs an account in. Throws an ApiError. */
@@ -95,7 +99,6 @@ async function open(opened: Promise<AnswerOf<"POST /v1/session">>): Promise<void
   session.value = envelope.session;
 }
 
-/** Signs out, here and at the daemon. */
 export async function signOut(): Promise<void> {
   try {
     await call("DELETE /v1/session", { account: null });

@@ -23,17 +23,17 @@ export function SignInScreen() {
   }
   const note = problem ?? sessionNote.value;
   return (
-    <main class="sign-in">
-      <h1>
+    <main class="stack sign-in">
+      <h1 class="line">
         <Mark /> postbackd
       </h1>
       {note !== null && <Problem text={note} />}
-      <form class="panel" onSubmit={(event) => void submit(event)}>
-        <label>
+      <form class="panel panel-body stack" onSubmit={(event) => void submit(event)}>
+        <label class="stack stack-tight field">
           Login
           <input name="login" autocomplete="username" required autofocus spellcheck={false} />
         </label>
-        <label>
+        <label class="stack stack-tight field">
           API key
           <input
             name="key"

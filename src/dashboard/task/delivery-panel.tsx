@@ -7,7 +7,7 @@ import type {
   TimelineTask,
 } from "../../api/timeline.ts";
 import { Button, CopyButton, Segments } from "../part/control.tsx";
-import { Badge, Countdown, Fact, Time, shownState } from "../part/figure.tsx";
+import { Badge, Countdown, Facts, Time, shownState } from "../part/figure.tsx";
 import { Problem } from "../part/panel.tsx";
 import { now } from "../shell/clock.ts";
 import { bytesText, countText, durationText } from "../shell/format.ts";
@@ -36,15 +36,14 @@ export function DeliveryPanel(props: DeliveryPanelProps) {
   const { kind, url, is_paused: isPaused, attempts, next_attempt_at: next } = delivery;
   const hasFailed = attempts.some(({ outcome }) => outcome !== null && outcome !== "delivered");
   return (
-    <section class="panel delivery" aria-label={`The ${kind}`}>
-      <div class="panel-head">
+    <section class="panel" aria-label={`The ${kind}`}>
+      <div class="row pad rule-below panel-head">
         <h2>{kind === "postback" ? "Postback" : "Pingback"}</h2>
         <Badge state={shownState(delivery, hasFailed)} />
         {next !== null && !isPaused && <Countdown at={next} />}
-        <span class="grow" />
         {redeliver !== null && <Button press={redeliver.run}>{redeliver.text}</Button>}
       </div>
-      <div class="delivery-head">
+      <div class="pad">
         <p class="url">
           <code tabIndex={0}>{url}</code> <CopyButton text={url} what="URL" />
         </p>
@@ -69,10 +68,7 @@ export function DeliveryPanel(props: DeliveryPanelProps) {
   );
 }
 
-interface AttemptRowProps {
-  readonly task: TimelineTask;
-  readonly delivery: TimelineDelivery;
-  readonly attempt: TimelineAttempt;
+interface AttemptRowProps extends AttemptProps {
   /** True where somebody asked for a redelivery: a new series begins. */
   readonly isNewSeries: boolean;
   readonly isCurrent: boolean;
@@ -81,15 +77,15 @@ interface AttemptRowProps {
 }
 
 /** One attempt, on a line that opens to show all its details. */
-export function AttemptRow(props: AttemptRowProps) {
+function AttemptRow(props: AttemptRowProps) {
   const { attempt, delivery, isNewSeries, isCurrent, isOpen, setOpen } = props;
   const { outcome, started_at: start } = attempt;
   const isPaused = start === null && delivery.is_paused;
   return (
     <>
-      {isNewSeries && <p class="series hint">Redelivered:</p>}
+      {isNewSeries && <p class="rule-above series hint">Redelivered:</p>}
       <details
-        class="attempt"
+        class="rule-above attempt"
         open={isOpen}
         aria-current={isCurrent ? "true" : undefined}
         onToggle={(event) => {
@@ -98,16 +94,16 @@ export function AttemptRow(props: AttemptRowProps) {
         }}
       >
         <summary class="attempt-line">
-          <span class="number attempt-number">{attempt.number}</span>
+          <span class="number">{attempt.number}</span>
           <span>
             <Badge state={isPaused ? "paused" : (outcome ?? (start ? "in_flight" : "scheduled"))} />
           </span>
-          <span class="attempt-how">{howText(attempt)}</span>
+          <span class="attempt-how wraps">{howText(attempt)}</span>
           <span class="attempt-time">
             {start !== null && <Time at={start} />}
             {start === null && !isPaused && <Countdown at={attempt.due_at} />}
           </span>
-          <span class="number attempt-spent">{spentText(attempt)}</span>
+          <span class="number">{spentText(attempt)}</span>
         </summary>
         {isOpen && <AttemptBody {...props} />}
       </details>
@@ -127,12 +123,12 @@ function spentText({ started_at: start, ended_at: end }: TimelineAttempt): strin
   return durationText(Math.max(0, until - Date.parse(start)));
 }
 
-function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
+function AttemptBody({ task, delivery, attempt }: AttemptProps) {
   const { explanation, response_excerpt: excerpt } = attempt;
   return (
     <div class="attempt-body stack">
       <p class="explanation">{sentence(explanation)}</p>
-      <Facts attempt={attempt} />
+      <AttemptFacts attempt={attempt} />
       <PhaseBar attempt={attempt} />
       {excerpt !== null && (
         <CodeBlock
@@ -146,13 +142,13 @@ function AttemptBody({ task, delivery, attempt }: AttemptRowProps) {
   );
 }
 
-interface RequestViewProps {
+interface AttemptProps {
   readonly task: TimelineTask;
   readonly delivery: TimelineDelivery;
   readonly attempt: TimelineAttempt;
 }
 
-function RequestView({ task, delivery, attempt }: RequestViewProps) {
+function RequestView({ task, delivery, attempt }: AttemptProps) {
   return (
     <>
       <CodeBlock title={requestTitle(attempt)} text={requestHead(delivery, attempt)} what="request">
@@ -164,7 +160,7 @@ function RequestView({ task, delivery, attempt }: RequestViewProps) {
         />
       </CodeBlock>
       <SignedBytes task={task} delivery={delivery} />
-      <SignatureCheck taskId={task.id} delivery={delivery} />
+      <SignatureCheck task={task} delivery={delivery} />
     </>
   );
 }
@@ -175,75 +171,80 @@ function requestTitle({ started_at: start, request_headers: own }: TimelineAttem
   return own.length === 0 ? "Request that was not sent" : "Request, as it was sent";
 }
 
-function Facts({ attempt }: { readonly attempt: TimelineAttempt }) {
+function AttemptFacts({ attempt }: { readonly attempt: TimelineAttempt }) {
   const { refusal, address, retry_after: retryAfter, due_at: due, started_at: start } = attempt;
+  const lateMs = start === null ? null : Math.max(0, Date.parse(start) - Date.parse(due));
   return (
-    <dl class="facts">
-      <Fact name="Due">
-        <Time at={due} />
-        {start !== null &&
-          `, started ${durationText(Math.max(0, Date.parse(start) - Date.parse(due)))} later`}
-      </Fact>
-      {address !== null && (
-        <Fact name="Address dialled">
-          <span class="mono">{address}</span>
-        </Fact>
-      )}
-      {retryAfter !== null && (
-        <Fact name="Retry-After">
-          <bdi>{retryAfter}</bdi>, which moves no retry
-        </Fact>
-      )}
-      {refusal !== null && (
-        <Fact name="Refused">
-          <bdi>{refusal.host}</bdi>
-          {refusal.addresses.length > 0 && ` resolved to ${refusal.addresses.join(", ")}`}:{" "}
-          {refusal.rule}
-        </Fact>
-      )}
-    </dl>
+    <Facts
+      look="facts"
+      rows={[
+        [
+          "Due",
+          <>
+            <Time at={due} />
+            {lateMs !== null && `, started ${durationText(lateMs)} later`}
+          </>,
+        ],
+        address !== null && ["Address dialled", <span class="mono">{address}</span>],
+        retryAfter !== null && [
+          "Retry-After",
+          <>
+            <bdi>{retryAfter}</bdi>, which moves no retry
+          </>,
+        ],
+        refusal !== null && [
+          "Refused",
+          <>
+            <bdi>{refusal.host}</bdi>
+            {refusal.addresses.length > 0 && ` resolved to ${refusal.addresses.join(", ")}`}:{" "}
+            {refusal.rule}
+          </>,
+        ],
+      ]}
+    />
   );
 }
 
 const PHASES = [
-  { name: "dns", field: "dns_ms" },
-  { name: "connect", field: "connect_ms" },
-  { name: "tls", field: "tls_ms" },
-  { name: "first byte", field: "first_byte_ms" },
+  { name: "dns", field: "dns_ms", colour: "chart-violet" },
+  { name: "connect", field: "connect_ms", colour: "chart-blue" },
+  { name: "tls", field: "tls_ms", colour: "chart-amber" },
+  { name: "first byte", field: "first_byte_ms", colour: "chart-teal" },
 ] as const;
 
 interface Phase {
   readonly name: string;
   readonly ms: number;
-  readonly tone: string;
+  readonly colour: string;
 }
 
 /** The phases of an attempt: one bar, and its numbers. */
-export function PhaseBar({ attempt }: { readonly attempt: TimelineAttempt }) {
+function PhaseBar({ attempt }: { readonly attempt: TimelineAttempt }) {
   const { phases, started_at: start, ended_at: end } = attempt;
-  const spent = PHASES.flatMap(({ name, field }): readonly Phase[] => {
+  const spent = PHASES.flatMap(({ name, field, colour }): readonly Phase[] => {
     const ms = phases[field];
-    return ms === null ? [] : [{ name, ms, tone: field }];
+    return ms === null ? [] : [{ name, ms, colour }];
   });
   if (spent.length === 0) return null;
   const total = start === null || end === null ? 0 : Date.parse(end) - Date.parse(start);
   const rest = total - spent.reduce((sum, { ms }) => sum + ms, 0);
-  const parts = rest < 1 ? spent : [...spent, { name: "rest", ms: rest, tone: "rest" }];
+  const parts = rest < 1 ? spent : [...spent, { name: "rest", ms: rest, colour: "none" }];
   return (
-    <div class="phases">
+    <div class="stack stack-tight phases">
       <div class="phase-bar" aria-hidden="true">
-        {parts.map(({ name, ms, tone }) => (
+        {parts.map(({ name, ms, colour }) => (
           <div
             key={name}
-            class={`phase ${tone}`}
+            class={`phase tone-${colour}`}
             style={{ flexGrow: String(Math.max(ms, 0.01)) }}
           />
         ))}
       </div>
-      <ul class="phase-names">
-        {parts.map(({ name, ms, tone }) => (
+      <ul class="row phase-names">
+        {parts.map(({ name, ms, colour }) => (
           <li key={name}>
-            <i class={`phase ${tone}`} /> {name} <span class="number">{durationText(ms)}</span>
+            <i class={`phase tone-${colour}`} /> {name}{" "}
+            <span class="number">{durationText(ms)}</span>
           </li>
         ))}
       </ul>
@@ -251,13 +252,8 @@ export function PhaseBar({ attempt }: { readonly attempt: TimelineAttempt }) {
   );
 }
 
-interface SignedBytesProps {
-  readonly task: TimelineTask;
-  readonly delivery: TimelineDelivery;
-}
-
 /** The signed bytes: a postback's body, a pingback's URL. */
-export function SignedBytes({ task, delivery }: SignedBytesProps) {
+function SignedBytes({ task, delivery }: Omit<AttemptProps, "attempt">) {
   const [loaded, setLoaded] = useState<string | null>(null);
   const submission = useSubmission();
   const { body } = delivery.request;
@@ -286,7 +282,7 @@ export function SignedBytes({ task, delivery }: SignedBytesProps) {
 /** Rebuilds the request of an attempt, as far as it is known. */
 
 /** The headers of a delivery as one attempt carried them. */
-export function headersOf(
+function headersOf(
   { request }: TimelineDelivery,
   { request_headers: own }: Pick<TimelineAttempt, "request_headers">,
 ): readonly HeaderLine[] {
@@ -301,24 +297,19 @@ export function headersOf(
 }
 
 /** The request line and the headers, exactly as sent. */
-export function requestHead(delivery: TimelineDelivery, attempt: TimelineAttempt): string {
+function requestHead(delivery: TimelineDelivery, attempt: TimelineAttempt): string {
   const { method, target } = delivery.request;
   const lines = headersOf(delivery, attempt).map(([name, value]) => `${name}: ${value}`);
   return [`${method} ${target} HTTP/1.1`, ...lines].join("\n");
 }
 
 /** The text that `X-Signature` signs: the body or the URL; null where the body is not at hand. */
-export function signedText({ kind, request, url }: TimelineDelivery): string | null {
+function signedText({ kind, request, url }: TimelineDelivery): string | null {
   if (kind === "postback") return request.body.text;
   return request.message === "" ? url : request.message;
 }
 
-/** The attempt as a curl command. */
-export function attemptCurl(
-  taskId: string,
-  delivery: TimelineDelivery,
-  attempt: TimelineAttempt,
-): string {
+function attemptCurl(taskId: string, delivery: TimelineDelivery, attempt: TimelineAttempt): string {
   const { request, url } = delivery;
   return curlCommand({
     origin: globalThis.location.origin,
@@ -336,25 +327,20 @@ const LANGUAGES = SNIPPET_LANGUAGES.map((value) => ({ value, text: value }));
 // A reader of one language reads it everywhere.
 let preferred: SnippetLanguage = "TypeScript";
 
-interface SignatureCheckProps {
-  readonly taskId: string;
-  readonly delivery: TimelineDelivery;
-}
-
 /** A program that checks this very signature, in the reader's language. */
-export function SignatureCheck({ taskId, delivery }: SignatureCheckProps) {
+function SignatureCheck({ task, delivery }: Omit<AttemptProps, "attempt">) {
   const [language, setLanguage] = useState(preferred);
   const snippet = verifySnippet(language, {
     origin: globalThis.location.origin,
-    taskId,
+    taskId: task.id,
     kind: delivery.kind,
     message: signedText(delivery),
     signature: delivery.request.signature,
   });
   return (
-    <details class="sub">
+    <details>
       <summary>Verify this signature</summary>
-      <div class="stack sub-body">
+      <div class="stack">
         <div class="row">
           <Segments
             label="Language"

@@ -52,7 +52,6 @@ export function isObject(
   );
 }
 
-/** True for a list. */
 export function isList(value: JsonSource | undefined): value is readonly JsonSource[] {
   return Array.isArray(value);
 }

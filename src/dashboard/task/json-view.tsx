@@ -33,7 +33,7 @@ interface NodeProps {
 }
 
 function Node({ name, value, depth }: NodeProps) {
-  const label = name !== null && <span class="json-name">{name}: </span>;
+  const label = name !== null && <span class="none">{name}: </span>;
   const items = isList(value)
     ? value.map((item, i) => [String(i), item] as const)
     : isObject(value)
@@ -73,7 +73,7 @@ function Branch({ name, items, brackets: [open, close], depth }: BranchProps) {
   return (
     <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        {name !== null && <span class="json-name">{name}: </span>}
+        {name !== null && <span class="none">{name}: </span>}
         {open}
         {!isOpen && ` … ${close}`}{" "}
         <span class="none">{countOf(items.length, open === "[" ? "item" : "member")}</span>
@@ -101,12 +101,12 @@ function Branch({ name, items, brackets: [open, close], depth }: BranchProps) {
 
 function Leaf({ value }: { readonly value: JsonSource }) {
   const [isWhole, setWhole] = useState(false);
-  if (value instanceof JsonNumber) return <span class="json-number">{value.source}</span>;
+  if (value instanceof JsonNumber) return <span class="tone-busy">{value.source}</span>;
   const text = JSON.stringify(value);
-  if (typeof value !== "string") return <span class="json-word">{text}</span>;
+  if (typeof value !== "string") return <span class="tone-warn">{text}</span>;
   const isLong = text.length > STRING_LENGTH_MAX && !isWhole;
   return (
-    <span class="json-string">
+    <span class="tone-good">
       <bdi>{isLong ? `${text.slice(0, STRING_LENGTH_MAX).toWellFormed()}…` : text}</bdi>
       {isLong && (
         <button type="button" class="link-button" onClick={() => setWhole(true)}>
@@ -133,7 +133,7 @@ export function CodeBlock({ title, text, what, children }: CodeBlockProps) {
   const isCut = text.length > SHOWN_LENGTH_MAX;
   return (
     <div class="code">
-      <div class="code-head">
+      <div class="line code-head">
         <h3>{title}</h3>
         {children}
         <CopyButton text={text} what={what} />

@@ -1,3 +1,5 @@
+import type { HeaderLine } from "../../api/timeline.ts";
+
 /** Makes programs that check one signature, ready to run. */
 
 export type SnippetLanguage = "TypeScript" | "Python" | "Go" | "PHP";
@@ -11,15 +13,12 @@ export interface SnippetFacts extends BodySource {
   readonly signature: string;
 }
 
-/** A program in one language. */
 export interface Snippet {
   readonly file: string;
-  /** The command that runs it. */
   readonly command: string;
   readonly text: string;
 }
 
-/** The languages, in the order of their tabs. */
 export const SNIPPET_LANGUAGES: readonly SnippetLanguage[] = ["TypeScript", "Python", "Go", "PHP"];
 
 /** How many bytes of a message fit in the program; a longer one is read from a file. */
@@ -57,7 +56,7 @@ export function quoted(language: SnippetLanguage, text: string): string {
       UNSEEN,
       (character) => SHORT_ESCAPES.get(character) ?? unicode(character.codePointAt(0) ?? 0),
     );
-  return `"${extra(escaped)}"`;
+  return `"${extra?.(escaped) ?? escaped}"`;
 }
 
 // Control and format characters (a right-to-left mark reverses a line of code), line separators, and code points
@@ -78,7 +77,6 @@ interface Parts {
   readonly bodyFile: string;
   readonly signature: string;
   readonly head: string;
-  /** The variable's name. */
   readonly what: string;
 }
 
@@ -88,7 +86,7 @@ interface LanguageRow {
   readonly comment: string;
   readonly unicode: (codePoint: number) => string;
   /** Escapes other characters with a meaning in the language's literals. */
-  readonly extra: (escaped: string) => string;
+  readonly extra?: (escaped: string) => string;
   readonly write: (parts: Parts) => string;
 }
 
@@ -99,7 +97,6 @@ const LANGUAGES: Readonly<Record<SnippetLanguage, LanguageRow>> = {
     comment: "//",
     write: typescript,
     unicode: (codePoint) => `\\u{${hex(codePoint, 4)}}`,
-    extra: (escaped) => escaped,
   },
   Python: {
     extension: "py",
@@ -107,7 +104,6 @@ const LANGUAGES: Readonly<Record<SnippetLanguage, LanguageRow>> = {
     comment: "#",
     write: python,
     unicode: shortOrLong,
-    extra: (escaped) => escaped,
   },
   Go: {
     extension: "go",
@@ -115,7 +111,6 @@ const LANGUAGES: Readonly<Record<SnippetLanguage, LanguageRow>> = {
     comment: "//",
     write: go,
     unicode: shortOrLong,
-    extra: (escaped) => escaped,
   },
   PHP: {
     extension: "php",
@@ -238,10 +233,6 @@ if (!hash_equals($expected, $signature)) {
 echo "genuine\\n";
 `;
 }
-
-/** Makes commands for a POSIX shell. */
-
-type HeaderLine = readonly [name: string, value: string];
 
 /** The place of a body. */
 export interface BodySource {

@@ -1,70 +1,69 @@
-import { useState } from "preact/hooks";
-
 import type { Timeline, TimelineDelivery, TimelineTask } from "../../api/timeline.ts";
 import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { announce } from "../part/announcer.tsx";
 import { Button } from "../part/control.tsx";
-import { Confirm } from "../part/dialog.tsx";
+import { ask } from "../part/dialog.tsx";
 import { openPostDialog } from "../post/post-dialog.tsx";
 import { type TaskDraft, draftOf } from "../post/task-draft.ts";
 import { useKeys } from "../shell/keyboard.ts";
-import { type Load, type Submission, useSubmission } from "../shell/resource.ts";
+import { type Load, useSubmission } from "../shell/resource.ts";
 import { type TaskAction, canCancel, canRedeliver, doToTask } from "../tasks/bulk-dialog.tsx";
 import { jsonText } from "./json-source.ts";
 import { parseTaskText, readTaskText } from "./task-content.tsx";
 
-/** The possible actions on one task. */
-export interface TaskActions {
-  readonly canCancel: boolean;
-  /**
-   * The redelivery that the button offers: of everything that has not arrived, or else of everything. Null where
-   * nothing can be sent.
-   */
-  readonly redelivery: Question | null;
-  /** Starts an action. Asks first where it cannot be undone, or where it was done before. */
-  readonly ask: (question: Question | null) => void;
-  /** The open question; null: none. */
-  readonly asked: Question | null;
-  readonly submission: Submission;
-  readonly confirm: () => void;
-  readonly close: () => void;
-}
+export type TaskActions = ReturnType<typeof useTaskActions>;
 
-interface Question {
+interface TaskRequest {
   readonly action: TaskAction;
   /** Null is every webhook. */
   readonly kind: DeliveryKind | null;
 }
 
-/** The actions that are possible on a task now. */
-export function useTaskActions({ task, deliveries }: Timeline, reload: () => void): TaskActions {
-  const [asked, setAsked] = useState<Question | null>(null);
+/**
+ * The actions that are possible on a task now. `redelivery` is the one that the button offers: of everything that has
+ * not arrived, or else of everything; null if nothing can be sent. `start` asks first if an action cannot be undone,
+ * or was done before.
+ */
+export function useTaskActions({ task, deliveries }: Timeline, reload: () => void) {
   const submission = useSubmission();
-  function start(question: Question): void {
+  function start(request: TaskRequest | null): void {
+    if (request === null) return;
+    const { action, kind } = request;
+    const work = () => doToTask(action, task, kind === null ? {} : { kind });
+    const isDone = meant(deliveries, kind).every(({ state }) => state === "delivered");
+    if (action === "cancel" || isDone) {
+      ask({ ...QUESTIONS[action], work, announcement: DONE[action], done: reload });
+      return;
+    }
     submission.run(async () => {
-      const { action, kind } = question;
-      await doToTask(action, task, kind === null ? {} : { kind });
+      await work();
       announce(DONE[action]);
-      setAsked(null);
       reload();
     });
   }
-  function ask(question: Question | null): void {
-    if (question === null) return;
-    const isDone = meant(deliveries, question.kind).every(({ state }) => state === "delivered");
-    if (question.action === "cancel" || isDone) setAsked(question);
-    else start(question);
-  }
   return {
-    ask,
-    asked,
+    start,
     submission,
     canCancel: canCancel(task),
     redelivery: redelivery(task, deliveries),
-    confirm: () => asked !== null && start(asked),
-    close: () => setAsked(null),
   };
 }
+
+const QUESTIONS = {
+  cancel: {
+    title: "Cancel this task?",
+    verb: "Cancel the task",
+    otherwise: "Keep",
+    isDanger: true,
+    text: <p>A queued task never runs, a running one is told to stop. It sends no webhooks.</p>,
+  },
+  redeliver: {
+    title: "Send it again?",
+    verb: "Redeliver",
+    otherwise: "Leave it",
+    text: <p>It has arrived before. The receiver gets the same webhook again.</p>,
+  },
+} as const;
 
 const DONE: Readonly<Record<TaskAction, string>> = {
   redeliver: "The webhook is due now.",
@@ -74,7 +73,7 @@ const DONE: Readonly<Record<TaskAction, string>> = {
 function redelivery(
   task: Timeline["task"],
   deliveries: readonly TimelineDelivery[],
-): Question | null {
+): TaskRequest | null {
   if (!canRedeliver({ state: task.state, deliveries })) return null;
   const sendable = deliveries.filter((each) => !each.is_paused);
   // A receiver that got one webhook does not need it again because of the other.
@@ -101,26 +100,6 @@ export function redeliveryText(
   return isScheduled ? `Send${what} now` : `Redeliver${what}`;
 }
 
-/** The question, while one is open. */
-export function ActionQuestion({ actions }: { readonly actions: TaskActions }) {
-  const { asked, submission, confirm, close } = actions;
-  if (asked === null) return null;
-  const rest = { confirm, close, isBusy: submission.isBusy, problem: submission.problem };
-  if (asked.action === "cancel") {
-    return (
-      <Confirm title="Cancel this task?" verb="Cancel the task" isDanger {...rest}>
-        <p>A queued task never runs, a running one is told to stop. It sends no webhooks.</p>
-      </Confirm>
-    );
-  }
-  return (
-    <Confirm title="Send it again?" verb="Redeliver" otherwise="Leave it" {...rest}>
-      <p>It has arrived before. The receiver gets the same webhook again.</p>
-    </Confirm>
-  );
-}
-
-/** The button that posts a task like this one. */
 export function PostAgain({ task }: { readonly task: TimelineTask }) {
   const { login } = task;
   const open = () =>

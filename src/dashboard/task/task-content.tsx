@@ -21,7 +21,6 @@ import { CodeBlock, JsonView } from "./json-view.tsx";
 // More is shown only on request.
 const AT_ONCE_BYTES_MAX = 65_536;
 
-/** The input and the result of a task. */
 export function TaskContent({ task }: { readonly task: TimelineTask }) {
   const { input_bytes: input, result_bytes: result, state, data } = task;
   const bytes = (input ?? 0) + (result ?? 0);
@@ -111,7 +110,8 @@ interface JsonPanelProps extends Pick<ComponentProps<typeof Panel>, "title" | "t
   readonly depth?: number;
 }
 
-function JsonPanel({ value, depth = 2, ...head }: JsonPanelProps) {
+/** A panel with JSON as a tree. */
+export function JsonPanel({ value, depth = 2, ...head }: JsonPanelProps) {
   return (
     <Panel {...head}>
       <div class="panel-body">
@@ -136,7 +136,7 @@ export function readTaskText(
 }
 
 /** The input and the result in an answer of task_get. */
-export interface TaskContents {
+interface TaskContents {
   /** The whole answer. */
   readonly text: string;
   /** Whether it could be read as a tree. */

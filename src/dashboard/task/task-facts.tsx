@@ -1,79 +1,43 @@
-import type { ComponentChildren } from "preact";
-
 import type { Timeline } from "../../api/timeline.ts";
-import { Time } from "../part/figure.tsx";
+import { Facts, Time } from "../part/figure.tsx";
 import { countText, durationText } from "../shell/format.ts";
 import { hrefOf, tasksPath } from "../shell/route.ts";
 import { isOperator } from "../shell/session.ts";
 import { runnerText } from "./timeline-row.ts";
 
-/** The facts of a task in words and numbers. */
 export function TaskFacts({ timeline: { task, run } }: { readonly timeline: Timeline }) {
   const { data, type, expires_at: expires } = task;
   const tag = textOf(data["tag"]);
   const startAt = textOf(data["start_at"]);
   const runner = runnerText(run.by);
-  return (
-    <dl class="facts task-facts">
-      {tag !== null && (
-        <Fact name="Tag">
-          <SearchLink q={`tag:${quoted(tag)}`} text={tag} />
-        </Fact>
-      )}
-      {type !== null && (
-        <Fact name="Type">
-          <SearchLink q={`type:${quoted(type)}`} text={type} />
-        </Fact>
-      )}
-      {isOperator.value && (
-        <Fact name="Account">
-          <SearchLink q={`account:${quoted(task.login)}`} text={task.login} />
-        </Fact>
-      )}
-      <Fact name="Created">
-        <Time at={task.created_at} />
-      </Fact>
-      {startAt !== null && task.state === "queued" && (
-        <Fact name="Not before">
-          <Time at={startAt} />
-        </Fact>
-      )}
-      <Fact name="Status">
-        {/* Why it was refused stands above. */}
-        {task.status_code} {isRefused(task) ? null : task.status_message}
-      </Fact>
-      <Fact name="Runs">
-        {countText(task.runs)}
-        {runner !== null && task.runs > 0 && <bdi>, by {runner}</bdi>}
-      </Fact>
-      {run.lease_expires_at !== null && task.state === "running" && (
-        <Fact name="Lease ends">
-          <Time at={run.lease_expires_at} />
-        </Fact>
-      )}
-      {expires !== null && (
-        <Fact name="Erased">
-          <Time at={expires} />
-        </Fact>
-      )}
-    </dl>
-  );
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
-function SearchLink({ q, text }: { readonly q: string; readonly text: string }) {
-  return (
-    <a href={hrefOf(tasksPath(q))}>
-      <bdi>{text}</bdi>
+  const found = (name: string, value: string) => (
+    <a href={hrefOf(tasksPath(`${name}:${quoted(value)}`))}>
+      <bdi>{value}</bdi>
     </a>
+  );
+  return (
+    <Facts
+      look="facts task-facts"
+      rows={[
+        tag !== null && ["Tag", found("tag", tag)],
+        type !== null && ["Type", found("type", type)],
+        isOperator.value && ["Account", found("account", task.login)],
+        ["Created", <Time at={task.created_at} />],
+        startAt !== null && task.state === "queued" && ["Not before", <Time at={startAt} />],
+        // Why it was refused stands above.
+        ["Status", `${task.status_code} ${isRefused(task) ? "" : task.status_message}`],
+        [
+          "Runs",
+          <>
+            {countText(task.runs)}
+            {runner !== null && task.runs > 0 && <bdi>, by {runner}</bdi>}
+          </>,
+        ],
+        run.lease_expires_at !== null &&
+          task.state === "running" && ["Lease ends", <Time at={run.lease_expires_at} />],
+        expires !== null && ["Erased", <Time at={expires} />],
+      ]}
+    />
   );
 }
 

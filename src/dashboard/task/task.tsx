@@ -1,24 +1,19 @@
 import { useState } from "preact/hooks";
 
 import type { Timeline, TimelineDelivery } from "../../api/timeline.ts";
+import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
 import { Button, CopyButton, copyAndAnnounce } from "../part/control.tsx";
 import { Badge, Ready } from "../part/figure.tsx";
 import { Empty, Loaded, Problem } from "../part/panel.tsx";
 import { ApiError } from "../shell/api.ts";
 import { setTime } from "../shell/clock.ts";
-import { type IdCursor, useIdCursor, useKeys } from "../shell/keyboard.ts";
+import { useIdCursor, useKeys } from "../shell/keyboard.ts";
 import { type Load, useResource } from "../shell/resource.ts";
 import { go, hrefOf } from "../shell/route.ts";
 import { timelineInZone } from "../shell/session.ts";
 import { listPath } from "../tasks/task-list.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
-import {
-  ActionQuestion,
-  PostAgain,
-  type TaskActions,
-  redeliveryText,
-  useTaskActions,
-} from "./task-action.tsx";
+import { PostAgain, type TaskActions, redeliveryText, useTaskActions } from "./task-action.tsx";
 import { ErrorDetail, TaskContent } from "./task-content.tsx";
 import { TaskFacts, isRefused, runVerdict, sentence } from "./task-facts.tsx";
 import { TimelineChart } from "./timeline-chart.tsx";
@@ -49,7 +44,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
   ]);
   return (
     <>
-      <p class="crumb">
+      <p>
         <a href={hrefOf(listPath())}>Tasks</a>
       </p>
       <Loaded resource={resource}>
@@ -97,16 +92,15 @@ function TaskView({ timeline, reload }: TaskViewProps) {
   const attempts = useAttempts(timeline);
   const actions = useTaskActions(timeline, reload);
   const { problem } = actions.submission;
-  useKeys([{ key: "r", does: "Redeliver", run: () => actions.ask(actions.redelivery) }]);
+  useKeys([{ key: "r", does: "Redeliver", run: () => actions.start(actions.redelivery) }]);
   return (
     <>
       <Head timeline={timeline} actions={actions} />
-      {problem !== null && actions.asked === null && <Problem text={problem} />}
+      {problem !== null && <Problem text={problem} />}
       <div class="stack">
         <section class="panel panel-body stack" aria-label="State">
           <Verdict timeline={timeline} />
           <RunProgress task={task} />
-          <Explanation timeline={timeline} />
           <TaskFacts timeline={timeline} />
         </section>
         <ErrorDetail task={task} />
@@ -118,19 +112,12 @@ function TaskView({ timeline, reload }: TaskViewProps) {
         <Deliveries timeline={timeline} actions={actions} attempts={attempts} />
         <TaskContent task={task} />
       </div>
-      <ActionQuestion actions={actions} />
     </>
   );
 }
 
-interface OpenAttempts {
-  readonly cursor: IdCursor;
-  readonly open: ReadonlySet<string>;
-  readonly setOpen: (key: string, isOpen: boolean) => void;
-}
-
 /** The attempt with the cursor, and the open attempts, by their keys. */
-function useAttempts({ deliveries }: Timeline): OpenAttempts {
+function useAttempts({ deliveries }: Timeline) {
   const keys = deliveries.flatMap((each) => each.attempts.map((_, i) => attemptKey(each, i)));
   const cursor = useIdCursor(keys, "attempt");
   const [open, setKeys] = useState<ReadonlySet<string>>(new Set());
@@ -152,7 +139,7 @@ function useAttempts({ deliveries }: Timeline): OpenAttempts {
 interface DeliveriesProps {
   readonly timeline: Timeline;
   readonly actions: TaskActions;
-  readonly attempts: OpenAttempts;
+  readonly attempts: ReturnType<typeof useAttempts>;
 }
 
 function Deliveries({ timeline: { task, deliveries }, actions, attempts }: DeliveriesProps) {
@@ -173,7 +160,7 @@ function Deliveries({ timeline: { task, deliveries }, actions, attempts }: Deliv
               deliveries.length > 1 && actions.redelivery !== null && !delivery.is_paused
                 ? {
                     text: redeliveryText(deliveries, kind),
-                    run: () => actions.ask({ action: "redeliver", kind }),
+                    run: () => actions.start({ action: "redeliver", kind }),
                   }
                 : null
             }
@@ -184,40 +171,47 @@ function Deliveries({ timeline: { task, deliveries }, actions, attempts }: Deliv
   );
 }
 
-/** Whether the task itself succeeded, before anything is said of its webhooks. */
+/** Whether the task itself succeeded, then why nothing was sent, or how the sending went. */
 function Verdict({ timeline }: Pick<TaskViewProps, "timeline">) {
-  const isFailed = timeline.task.state === "failed";
+  const { task, explanation, deliveries } = timeline;
+  const clauses = deliveries.map((each) => [nameOf(each.kind), each.explanation] as const);
   return (
-    <p class={isFailed ? "explanation error-message" : "explanation"}>
-      <span class="none">Task: </span>
-      {sentence(runVerdict(timeline))}
-    </p>
+    <>
+      <Clause name="Task" text={runVerdict(timeline)} isBad={task.state === "failed"} />
+      {/* The verdict on a refused task says everything. */}
+      {!isRefused(task) &&
+        (explanation === null ? (
+          clauses.map(([name, text]) => <Clause key={name} name={name} text={text} />)
+        ) : (
+          <Clause text={explanation} />
+        ))}
+    </>
   );
 }
 
-/** Why nothing was sent, or how the sending went. */
-function Explanation({ timeline }: Pick<TaskViewProps, "timeline">) {
-  // The verdict says so already.
-  if (isRefused(timeline.task)) return null;
-  if (timeline.explanation !== null) {
-    return <p class="explanation">{sentence(timeline.explanation)}</p>;
-  }
+function nameOf(kind: DeliveryKind): string {
+  return kind === "postback" ? "Postback" : "Pingback";
+}
+
+interface ClauseProps {
+  readonly name?: string;
+  readonly text: string;
+  readonly isBad?: boolean;
+}
+
+function Clause({ name, text, isBad = false }: ClauseProps) {
   return (
-    <>
-      {timeline.deliveries.map(({ kind, explanation }) => (
-        <p key={kind} class="explanation">
-          <span class="none">{kind === "postback" ? "Postback" : "Pingback"}: </span>
-          {sentence(explanation)}
-        </p>
-      ))}
-    </>
+    <p class={isBad ? "explanation tone-bad" : "explanation"}>
+      {name !== undefined && <span class="none">{name}: </span>}
+      {sentence(text)}
+    </p>
   );
 }
 
 function RunProgress({ task: { state, progress } }: Pick<Timeline, "task">) {
   if (state !== "running" || progress === null) return null;
   return (
-    <div class="run-progress">
+    <div class="line run-progress">
       <progress value={progress.progress} max={1} aria-label="Progress of the run" />
       <span class="number">{Math.floor(progress.progress * 100)} %</span>
       {progress.note !== null && <bdi class="hint">{progress.note}</bdi>}
@@ -227,10 +221,10 @@ function RunProgress({ task: { state, progress } }: Pick<Timeline, "task">) {
 
 function Head({ timeline, actions }: Pick<DeliveriesProps, "timeline" | "actions">) {
   const { task, deliveries } = timeline;
-  const { redelivery, ask, submission } = actions;
+  const { redelivery, start, submission } = actions;
   return (
-    <div class="screen-head task-head">
-      <h1>
+    <div class="row screen-head">
+      <h1 class="row">
         <Badge state={task.state} title={task.status_message} />
         {task.ready && <Ready />}
         <span class="task-name mono">{task.id}</span>
@@ -241,13 +235,18 @@ function Head({ timeline, actions }: Pick<DeliveriesProps, "timeline" | "actions
         <Button
           isLarge
           isDisabled={submission.isBusy}
-          press={() => ask({ action: "cancel", kind: null })}
+          press={() => start({ action: "cancel", kind: null })}
         >
           Cancel
         </Button>
       )}
       {redelivery !== null && (
-        <Button look="primary" isLarge isDisabled={submission.isBusy} press={() => ask(redelivery)}>
+        <Button
+          look="primary"
+          isLarge
+          isDisabled={submission.isBusy}
+          press={() => start(redelivery)}
+        >
           {redeliveryText(deliveries, redelivery.kind)}
         </Button>
       )}

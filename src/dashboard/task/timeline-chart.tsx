@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 
 import type { Timeline } from "../../api/timeline.ts";
 import { Segments } from "../part/control.tsx";
-import { Countdown } from "../part/figure.tsx";
+import { Countdown, toneOf } from "../part/figure.tsx";
 import { Panel } from "../part/panel.tsx";
 import { now } from "../shell/clock.ts";
 import { absoluteText, durationText } from "../shell/format.ts";
@@ -85,8 +85,8 @@ function RowView({ row: { name, marks }, view, current, open }: RowViewProps) {
   const seen = marks.filter((mark) => mark.to >= view.from && mark.from <= view.to);
   return (
     <>
-      <div class="timeline-row-name">{name}</div>
-      <div class="timeline-row">
+      <div class="hint timeline-row-name">{name}</div>
+      <div class="rule-below timeline-row">
         {seen.map((mark) => (
           <MarkShape
             key={mark.key}
@@ -123,11 +123,13 @@ function MarkShape({ mark, view, isCurrent, open }: MarkShapeProps) {
   const left = Math.max(0, leftOf(mark.from, view));
   const width = Math.max(0, Math.min(100, leftOf(mark.to, view)) - left);
   const style = { left: `${left}%`, width: `${width}%` };
-  const shape = `mark mark-${kind} tone-${state}`;
+  const shape = `mark mark-${kind} tone-${toneOf(state)}`;
   if (attempt === null) {
     return (
       <div class={shape} style={style} title={title}>
-        {kind === "wait" && width > WAIT_LABEL_PERCENT && <span>{label}</span>}
+        {kind === "wait" && width > WAIT_LABEL_PERCENT && (
+          <span class="clipped small">{label}</span>
+        )}
       </div>
     );
   }
@@ -165,7 +167,7 @@ function MarkLabel({ mark, view, until }: MarkLabelProps) {
       ? { left: `min(${left}%, 100% - 104px)` }
       : { left: `${left}%`, width: `${right - left}%` };
   return (
-    <div class="mark-label" style={style} aria-hidden={mark.attempt !== null}>
+    <div class="clipped mark-label" style={style} aria-hidden={mark.attempt !== null}>
       {mark.label}
       {mark.kind === "next" && (
         <>
@@ -184,7 +186,7 @@ function Axis({ view, isWhole }: { readonly view: TimeView; readonly isWhole: bo
       <div />
       <div class="axis" aria-hidden="true">
         {ticksOf(view, TICKS_MAX).map(({ left, afterMs }) => (
-          <div key={afterMs} class="tick" style={{ left: `${left}%` }}>
+          <div key={afterMs} class="small number tick" style={{ left: `${left}%` }}>
             <span>{afterMs === 0 ? "0" : `+${durationText(afterMs)}`}</span>
           </div>
         ))}

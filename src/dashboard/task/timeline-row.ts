@@ -1,8 +1,6 @@
 import type { Timeline, TimelineAttempt, TimelineDelivery } from "../../api/timeline.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../domain/clock/duration.ts";
-import { durationText } from "../shell/format.ts";
+import { ROUND_MS, durationText } from "../shell/format.ts";
 
-/** One row of a timeline. */
 export interface TimelineRow {
   readonly name: string;
   readonly marks: readonly Mark[];
@@ -169,20 +167,12 @@ export interface TimeView {
   readonly zero: number;
 }
 
-export interface Tick {
+interface Tick {
   /** In percent of the view. */
   readonly left: number;
   /** Milliseconds after the view's zero. */
   readonly afterMs: number;
 }
-
-const STEPS_MS: readonly number[] = [
-  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
-  ...[1, 2, 5, 10, 15, 30].map((count) => count * SECOND_MS),
-  ...[1, 2, 5, 10, 15, 30].map((count) => count * MINUTE_MS),
-  ...[1, 2, 3, 6, 12].map((count) => count * HOUR_MS),
-  ...[1, 2, 5, 10, 20, 50, 100].map((count) => count * DAY_MS),
-];
 
 // A shorter span would be a line.
 const SPAN_MS_MIN = 10;
@@ -204,7 +194,7 @@ export function leftOf(at: number, { from, to }: TimeView): number {
 /** Round times on the axis, at most `max` and perhaps a few less. */
 export function ticksOf(view: TimeView, max: number): readonly Tick[] {
   const span = view.to - view.from;
-  const step = STEPS_MS.find((each) => span / each <= max) ?? Math.ceil(span / max);
+  const step = ROUND_MS.find((each) => span / each <= max) ?? Math.ceil(span / max);
   const first = Math.ceil((view.from - view.zero) / step);
   const last = Math.floor((view.to - view.zero) / step);
   const ticks = Array.from({ length: last - first + 1 }, (_, i) => {

@@ -1,74 +1,63 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import type { BodyOf } from "../../api/operations.ts";
 import type { FoundTask } from "../../api/search.ts";
 import { UNDELIVERED_STATES } from "../../domain/webhook/delivery.ts";
 import { announce } from "../part/announcer.tsx";
 import { Button } from "../part/control.tsx";
-import { Confirm, Dialog } from "../part/dialog.tsx";
+import { Dialog, ask, closeDialog, openDialog, useClose } from "../part/dialog.tsx";
 import { call, errorText } from "../shell/api.ts";
 import { countOf, countText } from "../shell/format.ts";
 import { isOperator } from "../shell/session.ts";
 
-interface BulkDialogProps {
-  readonly action: TaskAction;
-  /** The selected tasks. */
-  readonly selected: readonly FoundTask[];
-  readonly close: () => void;
-}
-
-interface BulkRun {
-  readonly done: number;
-  /** Null while it is under way. */
-  readonly failures: readonly BulkFailure[] | null;
-}
-
-/** Asks for confirmation, does the action, and shows its result. */
-export function BulkDialog({ action, selected: given, close }: BulkDialogProps) {
-  // The action applies to the tasks that were shown in the question, however the list goes on.
-  const [selected] = useState(given);
-  const [mode, setMode] = useState<BulkMode>(action === "redeliver" ? "undelivered" : action);
-  const [run, setRun] = useState<BulkRun | null>(null);
-  const stop = useRef(new AbortController());
-  useEffect(() => () => stop.current.abort(), []);
-  const { title, verb, explained, leftOut } = WORDS[mode];
+/** Asks for confirmation, does the action to the selected tasks, and shows its result. */
+export function askBulk(
+  action: TaskAction,
+  selected: readonly FoundTask[],
+  done: () => void,
+): void {
   const possible = tasksFor(action, selected);
-  const rows = mode === "undelivered" ? possible.filter(hasUndelivered) : possible;
-  async function start(): Promise<void> {
-    setRun({ done: 0, failures: null });
-    const failures = await doToTasks(rows, {
-      action,
-      body: mode === "undelivered" ? ONLY_UNDELIVERED : {},
-      report: (done) => setRun({ done, failures: null }),
-      stop: stop.current.signal,
-    });
-    if (stop.current.signal.aborted) return;
-    setRun({ done: rows.length, failures });
-    if (failures.length > 0) return;
-    announce(`${DONE[action]} ${countOf(rows.length, "task")}.`);
-    close();
-  }
-  if (run !== null) return <Progress action={action} run={run} close={close} count={rows.length} />;
-  return (
-    <Confirm
-      title={rows.length === 0 ? NOTHING_FAILED : title(countOf(rows.length, "task"))}
-      verb={verb(countText(rows.length))}
-      isDanger={action === "cancel"}
-      mayConfirm={rows.length > 0}
-      otherwise="Leave them"
-      confirm={() => void start()}
-      close={close}
-    >
-      <p>{explained}</p>
-      {action === "redeliver" && <WithArrived mode={mode} change={setMode} />}
-      {selected.length > rows.length && (
+  const modeOf = ({ mode }: { readonly mode: string }): BulkMode => {
+    if (action === "cancel") return action;
+    return mode === "everything" ? mode : "undelivered";
+  };
+  const rowsOf = (mode: BulkMode) =>
+    mode === "undelivered" ? possible.filter(hasUndelivered) : possible;
+  ask<"mode">({
+    title(values) {
+      const { length } = rowsOf(modeOf(values));
+      return length === 0 ? NOTHING_FAILED : WORDS[modeOf(values)].title(countOf(length, "task"));
+    },
+    verb: (values) => WORDS[modeOf(values)].verb(countText(rowsOf(modeOf(values)).length)),
+    isDanger: action === "cancel",
+    maySubmit: (values) => rowsOf(modeOf(values)).length > 0,
+    otherwise: "Leave them",
+    text: (values) => <p>{WORDS[modeOf(values)].explained}</p>,
+    fields: action === "cancel" ? [] : [ARRIVED_FIELD],
+    note(values) {
+      const left = selected.length - rowsOf(modeOf(values)).length;
+      if (left === 0) return null;
+      return (
         <p class="hint">
-          {countOf(selected.length - rows.length, "selected task")} left out: {leftOut}
+          {countOf(left, "selected task")} left out: {WORDS[modeOf(values)].leftOut}
         </p>
-      )}
-    </Confirm>
-  );
+      );
+    },
+    async work(values) {
+      const mode = modeOf(values);
+      const body = mode === "undelivered" ? ONLY_UNDELIVERED : {};
+      openDialog(<Progress action={action} rows={rowsOf(mode)} body={body} done={done} />);
+      return false;
+    },
+  });
 }
+
+const ARRIVED_FIELD = {
+  name: "mode",
+  label: "",
+  kind: "checks",
+  options: [["everything", "Also send webhooks that arrived"]],
+} as const;
 
 /** The mode of the action: it redelivers only webhooks that did not arrive, unless the reader chooses everything. */
 type BulkMode = "undelivered" | "everything" | "cancel";
@@ -111,71 +100,65 @@ const DONE: Readonly<Record<TaskAction, string>> = {
   cancel: "Cancelled",
 };
 
-interface WithArrivedProps {
-  readonly mode: BulkMode;
-  readonly change: (mode: BulkMode) => void;
-}
-
-function WithArrived({ mode, change }: WithArrivedProps) {
-  return (
-    <label class="check">
-      <input
-        type="checkbox"
-        checked={mode === "everything"}
-        onChange={({ currentTarget }) =>
-          change(currentTarget.checked ? "everything" : "undelivered")
-        }
-      />
-      Also send webhooks that arrived
-    </label>
-  );
-}
-
 interface ProgressProps {
   readonly action: TaskAction;
-  readonly run: BulkRun;
-  readonly count: number;
-  readonly close: () => void;
+  readonly rows: readonly FoundTask[];
+  readonly body: RedeliverBody;
+  readonly done: () => void;
 }
 
-function Progress({ action, run: { done, failures }, count, close }: ProgressProps) {
-  if (failures === null) {
-    return (
-      <Dialog title={`${done} of ${countOf(count, "task")}`} close={close}>
-        <progress value={done} max={count} aria-label="Tasks done" />
-        <div class="dialog-buttons">
-          <Button isLarge press={close}>
-            Stop here
-          </Button>
-        </div>
-      </Dialog>
-    );
-  }
+/** Does the action, and lists its failures. Closing the dialog stops it. */
+function Progress({ action, rows, body, done }: ProgressProps) {
+  const [count, setCount] = useState(0);
+  const [failures, setFailures] = useState<readonly BulkFailure[] | null>(null);
+  const close = useClose();
+  useEffect(() => {
+    const stop = new AbortController();
+    void doToTasks(rows, { action, body, report: setCount, stop: stop.signal }).then((failed) => {
+      if (stop.signal.aborted) return;
+      setFailures(failed);
+      if (failed.length > 0) return;
+      announce(`${DONE[action]} ${countOf(rows.length, "task")}.`);
+      close();
+    });
+    return () => {
+      stop.abort();
+      done();
+    };
+  }, []);
+  const tasks = countOf(rows.length, "task");
   return (
     <Dialog
-      title={`${countOf(failures.length, "task")} of ${countText(count)} failed`}
-      close={close}
+      title={
+        failures === null
+          ? `${count} of ${tasks}`
+          : `${countOf(failures.length, "task")} of ${countText(rows.length)} failed`
+      }
     >
-      <p>
-        {DONE[action]} {countText(count - failures.length)}. These were not:
-      </p>
-      <ul class="failures">
-        {failures.map(({ id, reason }) => (
-          <li key={id}>
-            <code>{id}</code> {reason}
-          </li>
-        ))}
-      </ul>
-      <div class="dialog-buttons">
-        <Button isLarge press={close}>
-          Close
+      {failures === null ? (
+        <progress value={count} max={rows.length} aria-label="Tasks done" />
+      ) : (
+        <>
+          <p>
+            {DONE[action]} {countText(rows.length - failures.length)}. These were not:
+          </p>
+          <ul class="hint scroll">
+            {failures.map(({ id, reason }) => (
+              <li key={id}>
+                <code>{id}</code> {reason}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <div class="row dialog-buttons">
+        <Button isLarge press={closeDialog}>
+          {failures === null ? "Stop here" : "Close"}
         </Button>
       </div>
     </Dialog>
   );
 }
-
-/** The actions on several tasks at once. */
 
 export type TaskAction = "redeliver" | "cancel";
 
@@ -201,7 +184,6 @@ export function hasUndelivered({ deliveries }: Pick<Sendable, "deliveries">): bo
   return deliveries.some(({ state }) => UNDELIVERED_STATES.some((each) => each === state));
 }
 
-/** True for a task that has not ended. */
 export function canCancel({ state }: Pick<FoundTask, "state">): boolean {
   return state === "queued" || state === "running";
 }
@@ -222,13 +204,13 @@ export async function doToTask(
   await call(`POST /v1/tasks/${verb}/:id`, { params: { id }, body, ...account });
 }
 
-export interface BulkFailure {
+interface BulkFailure {
   readonly id: string;
   readonly reason: string;
 }
 
 /** The body that asks only for webhooks that did not arrive. */
-export const ONLY_UNDELIVERED = { states: UNDELIVERED_STATES };
+const ONLY_UNDELIVERED = { states: UNDELIVERED_STATES };
 
 interface BulkOrder {
   readonly action: TaskAction;
@@ -239,7 +221,7 @@ interface BulkOrder {
 }
 
 /** Does an action to each task, four at a time; reports after each how many are done. Returns the failures. */
-export async function doToTasks(
+async function doToTasks(
   rows: readonly FoundTask[],
   { action, body, report, stop }: BulkOrder,
 ): Promise<readonly BulkFailure[]> {

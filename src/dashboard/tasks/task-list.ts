@@ -18,8 +18,7 @@ const PAGE_SIZE_MAX = 200;
 /** How many pages are asked for automatically while nothing is found. */
 const EMPTY_PAGES_MAX = 10;
 
-/** The page to ask for. */
-export interface TaskPageQuery {
+interface TaskPageQuery {
   readonly q: string;
   readonly cursor: string | null;
   /** New tasks that the page knows already: it asks for so many more, to learn of the others too. */
@@ -35,34 +34,20 @@ export async function readTaskPage(
   load: Load,
 ): Promise<TaskPage> {
   const limit = Math.min(PAGE_SIZE_MAX, PAGE_SIZE + waiting);
-  let page = await readPage({ q, cursor, limit }, load);
-  const more = load.isAutomatic ? 0 : EMPTY_PAGES_MAX - 1;
-  for (let count = 0; count < more && page.rows.length === 0 && page.next !== null; count++) {
-    page = await readPage({ q, cursor: page.next, limit }, load);
+  const text = q === "" ? undefined : withExactDays(q);
+  let from = cursor;
+  for (let left = load.isAutomatic ? 1 : EMPTY_PAGES_MAX; ; left--) {
+    const query = { limit, q: text, cursor: from ?? undefined };
+    const page = await call("GET /v1/tasks/search", { ...load, query });
+    const { tasks, next_cursor: next, examined_until: examinedUntil } = page;
+    if (tasks.length > 0 || next === null || left === 1)
+      return { rows: tasks, next, examinedUntil };
+    from = next;
   }
-  return page;
-}
-
-async function readPage(
-  {
-    q,
-    cursor,
-    limit,
-  }: { readonly q: string; readonly cursor: string | null; readonly limit: number },
-  load: Load,
-): Promise<TaskPage> {
-  const query = {
-    limit,
-    q: q === "" ? undefined : withExactDays(q),
-    cursor: cursor ?? undefined,
-  };
-  const envelope = await call("GET /v1/tasks/search", { ...load, query });
-  const { tasks, next_cursor: next, examined_until: examinedUntil } = envelope;
-  return { rows: tasks, next, examinedUntil };
 }
 
 /** A page as it is shown at a place. */
-export interface KeptPage {
+interface KeptPage {
   readonly place: string;
   /** The page of the last read. */
   readonly fresh: TaskPage;
@@ -129,7 +114,6 @@ export function keepShown(place: string, shown: KeptPage): void {
       : { place, shown, scrollY: 0, selected: new Set(), current: null };
 }
 
-/** Keeps the selection and the cursor. */
 export function keepMarks(marks: Partial<Pick<LeftList, "selected" | "current">>): void {
   if (left !== null) left = { ...left, ...marks };
 }
@@ -162,21 +146,13 @@ export function keepListPath(query: URLSearchParams): void {
   path = kept.size === 0 ? "/tasks" : `/tasks?${kept.toString()}`;
 }
 
-/** The selected rows of a list. */
-export interface Selection {
-  readonly has: (id: string) => boolean;
-  readonly toggle: (id: string) => void;
-  /** Selects everything from the last toggled row to this one. */
-  readonly extend: (id: string) => void;
-  readonly setAll: (isSelected: boolean) => void;
-  readonly clear: () => void;
-}
+export type Selection = ReturnType<typeof useSelection>;
 
-/** A selection among these ids; it begins with `first`. */
-export function useSelection(
-  ids: readonly string[],
-  first: ReadonlySet<string> = new Set(),
-): Selection {
+/**
+ * A selection among these ids; it begins with `first`. `extend` selects everything from the last toggled row to this
+ * one.
+ */
+export function useSelection(ids: readonly string[], first: ReadonlySet<string> = new Set()) {
   const [chosen, setChosen] = useState(first);
   const [anchor, setAnchor] = useState<string | null>(null);
   function toggle(id: string): void {
@@ -196,8 +172,8 @@ export function useSelection(
     toggle,
     extend,
     clear,
-    has: (id) => chosen.has(id),
-    setAll: (isSelected) => (isSelected ? setChosen(new Set(ids)) : clear()),
+    has: (id: string) => chosen.has(id),
+    setAll: (isSelected: boolean) => (isSelected ? setChosen(new Set(ids)) : clear()),
   };
 }
 

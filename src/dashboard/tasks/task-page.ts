@@ -2,10 +2,8 @@ import type { FoundTask } from "../../api/search.ts";
 
 /** A page of found tasks: how it stays the same while it is read again and more tasks come in. */
 
-/** How many tasks a page has. */
 export const PAGE_SIZE = 50;
 
-/** Tasks of one read. */
 export interface TaskPage {
   readonly rows: readonly FoundTask[];
   /** Where older tasks begin; null: there are none. */

@@ -1,7 +1,7 @@
 import { useEffect, useId, useState } from "preact/hooks";
 
 import { SEARCHED_DELIVERIES, SEARCHED_STATES } from "../../domain/task/task-search.ts";
-import { Button } from "../part/control.tsx";
+import { Button, Segments } from "../part/control.tsx";
 import { Time, stateText } from "../part/figure.tsx";
 import { Empty } from "../part/panel.tsx";
 import { countText } from "../shell/format.ts";
@@ -18,7 +18,6 @@ import {
 
 const FIELD_ID = "task-search";
 
-/** Focuses the search. */
 export function focusSearch(): void {
   const field = document.querySelector<HTMLInputElement>(`#${FIELD_ID}`);
   field?.focus();
@@ -45,13 +44,13 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
   return (
     <form
       role="search"
-      class="task-search"
+      class="stack stack-small task-search"
       onSubmit={(event) => {
         event.preventDefault();
         search(draft);
       }}
     >
-      <div class="task-search-line">
+      <div class="line task-search-line">
         <input
           id={FIELD_ID}
           // Not "search": browsers clear such a field at Escape and by a button of their own, and the list would not
@@ -81,10 +80,14 @@ export function TaskSearchForm({ q, fault }: TaskSearchFormProps) {
           </Button>
         )}
       </div>
-      <p id={hintId} class={fault === null ? "hint" : "fault"} role={fault ? "alert" : undefined}>
+      <p
+        id={hintId}
+        class={fault === null ? "hint" : "tone-bad"}
+        role={fault ? "alert" : undefined}
+      >
         {fault ?? <Hint />}
       </p>
-      <div class="filters">
+      <div class="row">
         <Filter q={q} name="state" label="State" values={SEARCHED_STATES} />
         <Filter q={q} name="delivery" label="Webhooks" values={SEARCHED_DELIVERIES} />
       </div>
@@ -110,28 +113,21 @@ interface FilterProps {
 }
 
 function Filter({ q, name, label, values }: FilterProps) {
-  const chosen = listedIn(q, name);
   return (
-    <div class="filter" role="group" aria-label={label}>
-      <span class="filter-name" aria-hidden="true">
+    <div class="row">
+      <span class="small" aria-hidden="true">
         {label}
       </span>
-      {values.map((value) => (
-        <button
-          key={value}
-          type="button"
-          class="chip"
-          aria-pressed={chosen.includes(value)}
-          onClick={() => search(toggled(q, name, value))}
-        >
-          {stateText(value)}
-        </button>
-      ))}
+      <Segments
+        label={label}
+        options={values.map((value) => ({ value, text: stateText(value) }))}
+        value={listedIn(q, name)}
+        choose={(value) => search(toggled(q, name, value))}
+      />
     </div>
   );
 }
 
-/** The way to older tasks. */
 export function PageEnd({ page: { rows, next, examinedUntil } }: { readonly page: TaskPage }) {
   if (next === null) return null;
   const older = () => {
@@ -140,7 +136,7 @@ export function PageEnd({ page: { rows, next, examinedUntil } }: { readonly page
   };
   const isShort = rows.length < PAGE_SIZE;
   return (
-    <div class="page-end">
+    <div class="row rule-above page-end">
       {isShort && examinedUntil !== null && (
         <p class="hint">
           {rows.length === 0 ? "Nothing" : "Nothing more"} among tasks created since{" "}

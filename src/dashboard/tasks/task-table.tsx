@@ -3,7 +3,7 @@ import { ATTEMPTS_COUNTED_MAX } from "../../domain/webhook/delivery.ts";
 import { CopyButton } from "../part/control.tsx";
 import { Badge, Countdown, Ready, Time, shownState } from "../part/figure.tsx";
 import { Clipped, None } from "../part/panel.tsx";
-import { type FittedColumn, FittedTable } from "../part/table.tsx";
+import { type Column, Table } from "../part/table.tsx";
 import { now } from "../shell/clock.ts";
 import { durationText } from "../shell/format.ts";
 import { hrefOf } from "../shell/route.ts";
@@ -20,126 +20,106 @@ interface TaskTableProps {
   readonly hasAccounts: boolean;
 }
 
-/** A table of tasks, one per row. */
-export function TaskTable(props: TaskTableProps) {
-  const { rows, selection, hasAccounts } = props;
-  const isWhole = rows.every(({ id }) => selection.has(id));
+export function TaskTable({ gone, moveTo, selection, hasAccounts, ...table }: TaskTableProps) {
   return (
-    <FittedTable label="Tasks" class="task-table" columns={columnsFor(hasAccounts)}>
-      <thead>
-        <tr>
-          <th scope="col" class="pick">
-            <input
-              type="checkbox"
-              aria-label="Select all tasks of this page"
-              checked={isWhole}
-              onChange={() => selection.setAll(!isWhole)}
-            />
-          </th>
-          <th scope="col">State</th>
-          <th scope="col">Task</th>
-          <th scope="col">Tag</th>
-          <th scope="col">Webhooks</th>
-          <th scope="col">Type</th>
-          {hasAccounts && <th scope="col">Account</th>}
-          <th scope="col">Created</th>
-          <th scope="col" class="number">
-            Run
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((row) => (
-          <Row key={row.id} row={row} {...props} />
-        ))}
-      </tbody>
-    </FittedTable>
+    <Table
+      label="Tasks"
+      look="task-table"
+      columns={[pick(selection, table.rows), ...columnsFor(hasAccounts)]}
+      keyOf={({ id }) => id}
+      rowAttributes={({ id }) => ({
+        onClick: () => moveTo(id),
+        ...(gone.has(id) && {
+          class: "is-gone",
+          title: "The search no longer finds this task.",
+        }),
+      })}
+      {...table}
+    />
   );
 }
 
-const FIXED = ["", "State", "Task", "Tag", "Webhooks"].map((name) => ({ name, isFixed: true }));
-
-function columnsFor(hasAccounts: boolean): readonly FittedColumn[] {
-  const account = hasAccounts ? [{ name: "Account" }] : [];
-  return [
-    ...FIXED,
-    { name: "Type", isMinor: true },
-    ...account,
-    { name: "Created" },
-    { name: "Run", isMinor: true },
-  ];
+function pick(selection: Selection, rows: readonly FoundTask[]): Column<FoundTask> {
+  const isWhole = rows.every(({ id }) => selection.has(id));
+  return {
+    name: "",
+    look: "pick",
+    head: (
+      <input
+        type="checkbox"
+        aria-label="Select all tasks of this page"
+        checked={isWhole}
+        onChange={() => selection.setAll(!isWhole)}
+      />
+    ),
+    cell: ({ id }) => (
+      <input
+        type="checkbox"
+        aria-label={`Select task ${id}`}
+        checked={selection.has(id)}
+        onClick={(event) => {
+          if (event.shiftKey) selection.extend(id);
+          else selection.toggle(id);
+        }}
+      />
+    ),
+  };
 }
 
-function Row({
-  row,
-  gone,
-  current,
-  moveTo,
-  selection,
-  hasAccounts,
-}: TaskTableProps & { row: FoundTask }) {
-  const { id, state, type, tag, login } = row;
-  const isGone = gone.has(id);
-  return (
-    <tr
-      aria-current={id === current ? "true" : undefined}
-      class={isGone ? "is-gone" : undefined}
-      title={isGone ? "The search no longer finds this task." : undefined}
-      onClick={() => moveTo(id)}
-    >
-      <td class="pick">
-        <input
-          type="checkbox"
-          aria-label={`Select task ${id}`}
-          checked={selection.has(id)}
-          onClick={(event) => {
-            if (event.shiftKey) selection.extend(id);
-            else selection.toggle(id);
-          }}
-        />
-      </td>
-      <StateCell row={row} />
-      <td class="task-id">
+function columnsFor(hasAccounts: boolean): readonly Column<FoundTask>[] {
+  return hasAccounts ? COLUMNS : COLUMNS.filter(({ name }) => name !== "Account");
+}
+
+const COLUMNS: readonly Column<FoundTask>[] = [
+  {
+    name: "State",
+    isFixed: true,
+    cell: ({ state, status_message: message, ready }) => (
+      <>
+        <Badge state={state} title={message} />
+        {ready && <Ready />}
+      </>
+    ),
+  },
+  {
+    name: "Task",
+    isFixed: true,
+    look: "task-id",
+    cell: ({ id }) => (
+      <>
         <a class="mono" href={hrefOf(`/tasks/${encodeURIComponent(id)}`)} title={id}>
           {shortId(id)}
         </a>
         <CopyButton text={id} what="id" />
-      </td>
-      <td class="of-tag">{tag === null ? <None /> : <Clipped text={tag} />}</td>
-      <td class="of-webhooks">
-        <Webhooks row={row} />
-      </td>
-      <td class="less">{type === null ? <None /> : <Clipped text={type} />}</td>
-      {hasAccounts && (
-        <td class="less">
-          <Clipped text={login} />
-        </td>
-      )}
-      <td class="of-time">
-        <Time at={row.created_at} />
-      </td>
-      <td class="number less">
-        {state === "queued" && row.start_at !== null ? <Time at={row.start_at} /> : runText(row)}
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  { name: "Tag", isFixed: true, look: "of-tag", cell: ({ tag }) => textOrNone(tag) },
+  {
+    name: "Webhooks",
+    isFixed: true,
+    look: "of-webhooks",
+    cell: (row) => <Webhooks row={row} />,
+  },
+  { name: "Type", isMinor: true, look: "less", cell: ({ type }) => textOrNone(type) },
+  { name: "Account", look: "less", cell: ({ login }) => <Clipped text={login} /> },
+  { name: "Created", look: "of-time", cell: (row) => <Time at={row.created_at} /> },
+  {
+    name: "Run",
+    isMinor: true,
+    isNumber: true,
+    look: "less",
+    cell: (row) =>
+      row.state === "queued" && row.start_at !== null ? <Time at={row.start_at} /> : runText(row),
+  },
+];
 
-function StateCell({
-  row: { state, status_message: message, ready },
-}: {
-  readonly row: FoundTask;
-}) {
-  return (
-    <td class="of-state">
-      <Badge state={state} title={message} />
-      {ready && <Ready />}
-    </td>
-  );
+function textOrNone(text: string | null) {
+  return text === null ? <None /> : <Clipped text={text} />;
 }
 
 /** The beginning and the end of an id: ids that were made one after the other begin alike. */
-export function shortId(id: string): string {
+function shortId(id: string): string {
   return id.length <= 16 ? id : `${id.slice(0, 4)}…${id.slice(-8)}`;
 }
 
@@ -158,10 +138,10 @@ function Webhooks({ row: { state, deliveries } }: { readonly row: FoundTask }) {
   return (
     <ul class="webhooks">
       {deliveries.map((each) => (
-        <li key={each.kind}>
+        <li key={each.kind} class="line">
           <Badge state={shownState(each, hasFailed(each))} />
           <span>{each.kind}</span>
-          <bdi class="clipped webhook-host" title={each.host}>
+          <bdi class="clipped" title={each.host}>
             {each.host}
           </bdi>
           <Last delivery={each} />

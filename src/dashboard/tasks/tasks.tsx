@@ -9,11 +9,11 @@ import { NewTask } from "../post/post-dialog.tsx";
 import { ApiError, errorText } from "../shell/api.ts";
 import { now } from "../shell/clock.ts";
 import { countText } from "../shell/format.ts";
-import { type IdCursor, useIdCursor, useKeys } from "../shell/keyboard.ts";
+import { useIdCursor, useKeys } from "../shell/keyboard.ts";
 import { useResource } from "../shell/resource.ts";
 import { go, route, setQuery } from "../shell/route.ts";
 import { isOperator, shownAccount } from "../shell/session.ts";
-import { BulkDialog, type TaskAction, hasUndelivered, tasksFor } from "./bulk-dialog.tsx";
+import { type TaskAction, askBulk, hasUndelivered, tasksFor } from "./bulk-dialog.tsx";
 import {
   type LeftList,
   type Selection,
@@ -68,7 +68,7 @@ export function TasksScreen() {
   if (arrived !== waiting) setWaiting(arrived);
   return (
     <>
-      <div class="screen-head">
+      <div class="row screen-head">
         <h1>Tasks</h1>
         <NewTask />
       </div>
@@ -109,15 +109,10 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
   const { rows, arrived } = page;
   const ids = rows.map(({ id }) => id);
   const { current, moveTo, keys, selection } = useMarks(ids, found);
-  const [action, setAction] = useState<TaskAction | null>(null);
   const chosen = rows.filter(({ id }) => selection.has(id));
   const target = chosen.length > 0 ? chosen : rows.filter(({ id }) => id === current);
   function start(wanted: TaskAction): void {
-    if (tasksFor(wanted, target).length > 0) setAction(wanted);
-  }
-  function endAction(): void {
-    setAction(null);
-    reload();
+    if (tasksFor(wanted, target).length > 0) askBulk(wanted, target, reload);
   }
   function onCurrent(act: (id: string) => void): () => void {
     return () => {
@@ -145,7 +140,7 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
         arrived={arrived.length}
         count={rows.length}
       >
-        <ActionButtons chosen={chosen} selection={selection} start={setAction} />
+        <ActionButtons chosen={chosen} selection={selection} start={start} />
       </ListHead>
       {rows.length === 0 ? (
         <NothingFound q={q} hasMore={page.next !== null} isFirst={cursor === null} />
@@ -160,17 +155,12 @@ function FoundTasks({ q, cursor, page, found, showArrived, reload }: FoundTasksP
         />
       )}
       <PageEnd page={page} />
-      {action !== null && <BulkDialog action={action} selected={target} close={endAction} />}
     </>
   );
 }
 
-interface Marks extends IdCursor {
-  readonly selection: Selection;
-}
-
 /** The cursor and the selection of the list, kept for a reader who comes back; they begin as they were left. */
-function useMarks(ids: readonly string[], found: LeftList | null): Marks {
+function useMarks(ids: readonly string[], found: LeftList | null) {
   const cursor = useIdCursor(ids, "task", found?.current);
   const selection = useSelection(ids, found?.selected);
   const { current } = cursor;
@@ -229,7 +219,7 @@ interface ListHeadProps {
 function ListHead({ cursor, arrived, count, showArrived, children }: ListHeadProps) {
   if (cursor === null && arrived === 0 && count === 0) return null;
   return (
-    <div class="list-head">
+    <div class="row rule-below list-head">
       {cursor === null ? (
         arrived > 0 && (
           <button type="button" class="button button-small button-new" onClick={showArrived}>
