@@ -50,7 +50,6 @@ const SMALL_FILES: Readonly<Record<string, string>> = {
   "src/cli/start.ts": COMMAND,
   "src/dashboard/operator/screens.tsx": "a script of its own, which operators alone load",
   "src/dashboard/shell/kept-answers.ts": "tested without a browser",
-  "src/listen/listen.ts": "the entry of its room, loaded when the command runs",
   "src/main.ts": "the entry of the program",
   "src/parser/parser-thread.ts": THREAD,
   "src/store/move/move.ts": "the entry of its room, loaded when the command runs",

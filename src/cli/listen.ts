@@ -3,7 +3,7 @@ import { isWellFormedKey } from "../domain/account/key.ts";
 import { aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import { TAG } from "../domain/task/task.ts";
 import { printable } from "../domain/text.ts";
-import type { ListenPlan, ListenReport } from "../listen/listen.ts";
+import type { ListenPlan, ListenReport } from "../listen/listener.ts";
 import { createLogger } from "../log.ts";
 import { flag, textOf, toggle } from "./arguments.ts";
 import { defineCommand } from "./command.ts";
@@ -83,7 +83,7 @@ async function listenUntilStopped(
   const signals = watchSignals({ log, reload: null, stopMsMax: STOP_MS_MAX });
   void signals.asked.then(() => stop.abort());
   const parts = { clock: systemClock, report: reportOf(plan, output), stop: stop.signal };
-  const { listen } = await import("../listen/listen.ts");
+  const { listen } = await import("../listen/listener.ts");
   await aliveDuring(() => listen(plan, parts));
   process.exit(EXIT.done);
 }

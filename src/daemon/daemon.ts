@@ -27,12 +27,8 @@ import { openClock } from "./clock.ts";
 import type { Closings, Composed, DaemonOptions } from "./compose.ts";
 import { type ConfigInForce, type SetLevel, reloader } from "./reload.ts";
 
-export { DatabaseError } from "../ops/database-of.ts";
 export type { DaemonOptions } from "./compose.ts";
 export { NOT_RELOADED } from "./reload.ts";
-export { TlsFileError } from "../deliver/trust.ts";
-export { ListenError } from "../http/server/listen.ts";
-export { InstanceLockError } from "../store/sqlite/machine/instance-lock.ts";
 
 export interface Daemon {
   readonly url: string;

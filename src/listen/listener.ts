@@ -1,13 +1,15 @@
 import type { UserData } from "../api/account.ts";
 import type { ListedAttempt } from "../api/delivery.ts";
 import type { TimelineDelivery } from "../api/timeline.ts";
+import { createServiceClient } from "../deliver/service-client.ts";
 import { backoffMs } from "../deliver/service-retry.ts";
+import { readAuthorities } from "../deliver/trust.ts";
 import { type Clock, wait } from "../domain/clock/clock.ts";
 import { checkSignature, type SignatureVerdict } from "../domain/webhook/signature.ts";
-import { DaemonUnreachable, type AccountApi } from "./account-api.ts";
+import { AccountApi, DaemonUnreachable } from "./account-api.ts";
 import {
   type Forwarded,
-  type Forwarder,
+  Forwarder,
   type SignedBytes,
   type StartedAttempt,
   type WebhookSecrets,
@@ -30,15 +32,44 @@ export interface ListenReport {
   readonly back: () => void;
 }
 
-export interface ListenerDeps {
-  readonly api: Pick<AccountApi, "userData" | "attempts" | "timeline" | "taskBytes">;
-  readonly forwarder: Pick<Forwarder, "send">;
-  readonly clock: Clock;
+export interface ListenPlan {
+  readonly url: URL;
+  readonly key: string;
+  readonly forwardTo: URL;
   /** Only attempts of tasks with these; null is any. */
   readonly type: string | null;
   readonly tag: string | null;
+  /** File with authorities (PEM) to trust besides the system's. */
+  readonly ca: string | null;
+}
+
+interface ListenParts {
+  readonly clock: Clock;
   readonly report: ListenReport;
   readonly stop: AbortSignal;
+}
+
+/** Forwards attempts until it is stopped. Rejects with a DaemonRefusal, or a TlsFileError if `ca` has no authority. */
+export async function listen(plan: ListenPlan, parts: ListenParts): Promise<void> {
+  const { clock, stop } = parts;
+  const authorities = plan.ca === null ? [] : readAuthorities({ path: plan.ca, name: "--ca" });
+  const client = createServiceClient({ socketsMax: 2, authorities });
+  const forwarder = new Forwarder(plan.forwardTo, { clock, authorities });
+  const breakOff = (): void => forwarder.close();
+  stop.addEventListener("abort", breakOff);
+  try {
+    const api = new AccountApi({ ...plan, client, clock, stop });
+    await new Listener({ ...plan, ...parts, api, forwarder }).run();
+  } finally {
+    stop.removeEventListener("abort", breakOff);
+    forwarder.close();
+    client.close();
+  }
+}
+
+export interface ListenerDeps extends ListenParts, Pick<ListenPlan, "type" | "tag"> {
+  readonly api: Pick<AccountApi, "userData" | "attempts" | "timeline" | "taskBytes">;
+  readonly forwarder: Pick<Forwarder, "send">;
 }
 
 /** An attempt that had not started yet, and when to look at it again. */

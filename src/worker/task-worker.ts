@@ -2,7 +2,7 @@ import { type Clock, aliveDuring, systemClock } from "../domain/clock/clock.ts";
 import { createFunctionRunner } from "../run/function.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Pool } from "./held-run.ts";
-import type { TaskHandler, TaskWorker } from "./options.ts";
+import type { TaskWorker } from "./options.ts";
 import { readSettings, type TaskWorkerPlan } from "./settings.ts";
 import { openWorker } from "./worker.ts";
 
@@ -41,9 +41,18 @@ export function newTaskWorker(
 /** One for all types, or one for each type that has places of its own. */
 function toPools(plan: TaskWorkerPlan, clock: Clock): readonly Pool[] {
   const { handlers, concurrency } = plan;
-  const runners = [...handlers].map(([type, handler]) => {
+  const runners = [...handlers].map(([type, run]) => {
     const places = typeof concurrency === "number" ? concurrency : (concurrency.get(type) ?? 1);
-    return [type, toRunner(handler, { plan, places, clock })] as const;
+    // The daemon enforces the type's timeout and the limit of results.
+    const limits = { concurrency: places, timeoutMs: Infinity, resultBytesMax: Infinity };
+    const threw: TaskWorkerPlan["onError"] = (thrown, { id, tag, marketplace }) => {
+      try {
+        plan.onError(thrown, { id, type, tag, marketplace });
+      } catch (err) {
+        plan.log.error({ err, task: id }, "onError threw");
+      }
+    };
+    return [type, createFunctionRunner({ run, clock, threw, ...limits })] as const;
   });
   if (typeof concurrency !== "number") {
     return runners.map(([type, runner]) => ({ types: [type], runner }));
@@ -51,33 +60,9 @@ function toPools(plan: TaskWorkerPlan, clock: Clock): readonly Pool[] {
   const byType = new Map(runners);
   const runner: Runner = {
     concurrency,
-    // A task of a type that nobody asked for is given back.
+    // A task of a type that was not claimed is given back.
     run: async (request, options) =>
       (await byType.get(request.type)?.run(request, options)) ?? { kind: "aborted" },
   };
   return [{ types: [...handlers.keys()], runner }];
-}
-
-interface RunnerParts {
-  readonly plan: TaskWorkerPlan;
-  readonly places: number;
-  readonly clock: Clock;
-}
-
-function toRunner(run: TaskHandler, { plan, places, clock }: RunnerParts): Runner {
-  return createFunctionRunner({
-    run,
-    concurrency: places,
-    clock,
-    // The daemon keeps the type's timeout and the limit of results.
-    timeoutMs: Infinity,
-    resultBytesMax: Infinity,
-    threw(thrown, { id, type, tag, marketplace }) {
-      try {
-        plan.onError(thrown, { id, type, tag, marketplace });
-      } catch (err) {
-        plan.log.error({ err, task: id }, "onError threw");
-      }
-    },
-  });
 }
