@@ -111,18 +111,14 @@ const REST: readonly Figure<Run>[] = [
 ];
 
 /** The bounds of a release: at least `min`, and below `max`. */
-const BUDGETS: Readonly<
-  Record<
-    "file" | "server",
-    readonly (readonly [
-      text: string,
-      letter: string,
-      figure: Figure<Run>,
-      min: number,
-      max?: number,
-    ])[]
-  >
-> = {
+type Budget = readonly [
+  text: string,
+  letter: string,
+  figure: Figure<Run>,
+  min: number,
+  max?: number,
+];
+const BUDGETS: Readonly<Record<"file" | "server", readonly Budget[]>> = {
   file: [
     ["(b) at least 60 % of (a)", "b", TO_A, 60],
     ["p99 of (b) under 25 ms", "b", P99, 0, 25],

@@ -78,7 +78,11 @@ const POLL_MS = 10;
 export async function openOutsideView(database: string): Promise<OutsideView> {
   const isServer = database.startsWith("postgres:");
   const sql = isServer ? ON_SERVER : IN_FILE;
-  const { number, end } = isServer ? await serverNumbers(database) : fileNumbers(database);
+  const client = isServer ? new pg.Client({ connectionString: database }) : null;
+  await client?.connect();
+  const view = isServer ? null : new DatabaseView(database);
+  const number = async (statement: string): Promise<number> =>
+    view?.number(statement) ?? (await client?.query<{ n: number }>(statement))?.rows[0]?.n ?? 0;
   const none = async (what: keyof typeof sql, msMax: number): Promise<void> => {
     const fault = (): string => `not everything was done within ${msMax} ms`;
     await until(async () => (await number(sql[what])) === 0, { msMax, everyMs: POLL_MS, fault });
@@ -87,24 +91,10 @@ export async function openOutsideView(database: string): Promise<OutsideView> {
     quiet: (msMax) => none("unfinished", msMax),
     recorded: (msMax) => none("inFlight", msMax),
     countUndelivered: () => number(sql.undelivered),
-    [Symbol.asyncDispose]: end,
-  };
-}
-
-function fileNumbers(file: string) {
-  const view = new DatabaseView(file);
-  return {
-    number: async (sql: string) => view.number(sql),
-    end: async () => view[Symbol.dispose](),
-  };
-}
-
-async function serverNumbers(url: string) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  return {
-    number: async (sql: string) => (await client.query<{ n: number }>(sql)).rows[0]?.n ?? 0,
-    end: () => client.end(),
+    async [Symbol.asyncDispose]() {
+      view?.[Symbol.dispose]();
+      await client?.end();
+    },
   };
 }
 

@@ -5,19 +5,13 @@ import { basename, join } from "node:path";
 
 import { type Platform, ROOT, version } from "../manifest.ts";
 import { thirdPartyNotices } from "./contents.ts";
-import { type PackageFile, packFiles, runTool } from "./staging.ts";
+import { type PackageFile, type Packing, packFiles, runTool } from "./staging.ts";
 
 /** What a package is made of, and how. */
-export interface PackageOrder {
+export interface PackageOrder extends Packing {
   readonly platform: Platform;
   readonly executable: string;
   readonly parts: PackageParts;
-  /** Where it is put. */
-  readonly folder: string;
-  /** Seconds since the epoch, see `sourceDate`. */
-  readonly date: number;
-  /** Packed in a tenth of the time and larger: for tests. */
-  readonly isQuick?: boolean;
 }
 
 /** Makes `postbackd-VERSION-PLATFORM.tar.gz`; answers its path. */

@@ -4,17 +4,11 @@ import { join } from "node:path";
 import { z } from "zod";
 
 import { ROOT, version } from "../manifest.ts";
-import { type PackageFile, packFiles } from "./staging.ts";
+import { type PackageFile, type Packing, packFiles } from "./staging.ts";
 
 /** What goes into npm's package, beside what `npm run build` made. */
-export interface NpmOrder {
+export interface NpmOrder extends Packing {
   readonly notices: Buffer;
-  /** Where it is put. */
-  readonly folder: string;
-  /** Seconds since the epoch, see `sourceDate`. */
-  readonly date: number;
-  /** Packed in a tenth of the time and larger: for tests. */
-  readonly isQuick?: boolean;
 }
 
 const MANIFEST = z.looseObject({

@@ -21,13 +21,17 @@ import { ROOT } from "../manifest.ts";
 export interface PackageFile {
   /** Where it lies in the package, without a leading slash. */
   readonly path: string;
-  readonly content: Buffer | CopyOf;
+  readonly content: Buffer | { readonly file: string };
   readonly isExecutable?: boolean;
 }
 
-/** The bytes of a file of this machine. */
-export interface CopyOf {
-  readonly file: string;
+/** Where and how packages are put. */
+export interface Packing {
+  readonly folder: string;
+  /** Seconds since the epoch, see `sourceDate`. */
+  readonly date: number;
+  /** Packed in a tenth of the time and larger: for tests. */
+  readonly isQuick?: boolean;
 }
 
 /**
@@ -56,18 +60,11 @@ export function stage(files: readonly PackageFile[], folder: string, date: numbe
   settle(folder, date);
 }
 
-export interface Packing {
-  readonly archive: string;
-  /** The one folder that is in it. */
-  readonly root: string;
-  /** Seconds since the epoch, see `sourceDate`. */
-  readonly date: number;
-  /** Packed in a tenth of the time and larger: for tests. */
-  readonly isQuick?: boolean;
-}
-
-/** Packs files into a `.tar.gz`, all of root's, the same bytes each time. */
-export async function packFiles(files: readonly PackageFile[], packing: Packing): Promise<void> {
+/** Packs files below one folder, `root`, into a `.tar.gz`, all of root's, the same bytes each time. */
+export async function packFiles(
+  files: readonly PackageFile[],
+  packing: Packing & { readonly archive: string; readonly root: string },
+): Promise<void> {
   const { archive, root, date, isQuick = false } = packing;
   const work = mkdtempSync(join(tmpdir(), "postbackd-package-"));
   try {

@@ -54,8 +54,8 @@ const LOOKED_AT_MS = 6000;
 /** Blocks of loopback addresses of the attacker's hosts. */
 const [HANGING_BLOCK, SLOW_BLOCK] = [9, 11];
 
-/** Attacks without a key, from one address. */
-const WITHOUT_KEY: readonly SiegeRow[] = [
+/** Every row of the table, in its order: attacks without a key, of accounts, with their webhooks, of workers and services. */
+export const SIEGE_ROWS: readonly SiegeRow[] = [
   {
     name: "slow-json",
     who: "no key",
@@ -111,10 +111,6 @@ const WITHOUT_KEY: readonly SiegeRow[] = [
     attack: { shape: "hold", connections: 4096, line: "GET /livez" },
     meanwhile: (target) => target.health(),
   },
-];
-
-/** What an account does with its key, from many addresses. */
-const OF_ACCOUNTS: readonly SiegeRow[] = [
   {
     name: "post-burst",
     who: "account",
@@ -207,10 +203,6 @@ const OF_ACCOUNTS: readonly SiegeRow[] = [
       return { shape: "repeat", connections: 50, line: `GET /v1/tasks/task_get/${id}` };
     },
   },
-];
-
-/** Attacks of an account with webhooks to hosts that have names. */
-const OF_DELIVERIES: readonly SiegeRow[] = [
   {
     name: "hanging-hosts",
     who: "account",
@@ -258,10 +250,6 @@ const OF_DELIVERIES: readonly SiegeRow[] = [
       return `in the 6 s ${when} ${more} webhooks and ${started} commands (before ${sent} and ${commands})`;
     },
   },
-];
-
-/** Attacks of a worker and of an operator's own service. */
-const OF_WORKERS: readonly SiegeRow[] = [
   {
     name: "worker-json",
     who: "worker",
@@ -296,14 +284,6 @@ const OF_WORKERS: readonly SiegeRow[] = [
     what: "a service answers 16 requests at once with 4 MB of `1e9,`",
     attack: posts(Array<object>(16).fill({ type: NUMEROUS, input: {} })),
   },
-];
-
-/** Every row of the table, in its order. */
-export const SIEGE_ROWS: readonly SiegeRow[] = [
-  ...WITHOUT_KEY,
-  ...OF_ACCOUNTS,
-  ...OF_DELIVERIES,
-  ...OF_WORKERS,
 ];
 
 function hangingUrls(target: Target): (index: number) => string {
