@@ -129,7 +129,7 @@ export class Cluster {
 
   #direct(): void {
     const ports = this.nodes.flatMap(({ port }) => port ?? []);
-    this.balancer.direct(ports.map((port) => ({ host: "127.0.0.1", port })));
+    this.balancer.direct(ports.map((port) => `127.0.0.1:${port}`));
   }
 }
 
@@ -230,12 +230,6 @@ const HOP_BY_HOP = new Set(["connection", "keep-alive", "proxy-connection", "upg
 // As in deploy/haproxy.cfg, without its second check.
 const CHECK_MS = 1000;
 
-/** Where a daemon is reached. */
-export interface Target {
-  readonly host: string;
-  readonly port: number;
-}
-
 /**
  * The load balancer of a cluster, on a port of 127.0.0.1: each request goes to the next daemon. A daemon that is not ready
  * gets no request unless all are not ready, and a daemon that refuses the connection is passed over. A request that a
@@ -246,8 +240,8 @@ export class Balancer {
   /** Requests that no daemon accepted. */
   refused = 0;
   readonly #server;
-  #targets: readonly Target[] = [];
-  /** The addresses of daemons whose last check said that they are not ready. */
+  #targets: readonly string[] = [];
+  /** Those whose last check said that they are not ready. */
   readonly #unready = new Set<string>();
   #next = 0;
   readonly #checks: NodeJS.Timeout;
@@ -275,11 +269,10 @@ export class Balancer {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** From now on requests go to these. */
-  direct(targets: readonly Target[]): void {
+  /** From now on requests go to these daemons, each a host and a port. */
+  direct(targets: readonly string[]): void {
     this.#targets = targets;
-    const known = new Set(targets.map(placeOf));
-    for (const place of this.#unready) if (!known.has(place)) this.#unready.delete(place);
+    for (const each of this.#unready) if (!targets.includes(each)) this.#unready.delete(each);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -291,18 +284,16 @@ export class Balancer {
   }
 
   /** A daemon that responds late keeps its state: on a busy machine that means nothing. */
-  async #check(target: Target): Promise<void> {
-    const place = placeOf(target);
+  async #check(target: string): Promise<void> {
     const signal = AbortSignal.timeout(CHECK_MS);
-    const isReady = await fetch(`http://${place}/readyz`, { signal })
+    const isReady = await fetch(`http://${target}/readyz`, { signal })
       .then(async (response) => {
         await response.text();
         return response.status === 200;
       })
       .catch(() => (signal.aborted ? null : false));
-    if (isReady === true) this.#unready.delete(place);
-    const isKnown = this.#targets.some((each) => placeOf(each) === place);
-    if (isReady === false && isKnown) this.#unready.add(place);
+    if (isReady === true) this.#unready.delete(target);
+    if (isReady === false && this.#targets.includes(target)) this.#unready.add(target);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -314,12 +305,11 @@ export class Balancer {
 
   /** A connection to the next daemon that accepts one, or null. */
   async #reach(): Promise<Socket | null> {
-    const ready = this.#targets.filter((target) => !this.#unready.has(placeOf(target)));
+    const ready = this.#targets.filter((target) => !this.#unready.has(target));
     const targets = ready.length > 0 ? ready : this.#targets;
     for (const _ of targets) {
-      const target = targets[this.#next++ % targets.length];
-      if (target === undefined) break;
-      const socket = connect({ host: target.host, port: target.port, noDelay: true });
+      const [host, port] = targets[this.#next++ % targets.length]?.split(":") ?? [];
+      const socket = connect({ host, port: Number(port), noDelay: true });
       try {
         await once(socket, "connect");
         return socket;
@@ -329,10 +319,6 @@ export class Balancer {
     }
     return null;
   }
-}
-
-function placeOf({ host, port }: Target): string {
-  return `${host}:${port}`;
 }
 
 function forward(request: IncomingMessage, response: ServerResponse, socket: Socket): void {

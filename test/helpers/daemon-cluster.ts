@@ -45,7 +45,7 @@ export async function serveByCluster(t: TestContext, options: ServeOptions): Pro
   const balancer = await Balancer.open();
   const configs = HOSTS.map((host) => nodeConfig(host, { url, port: balancer.port, options }));
   const daemons = await Promise.all(configs.map((config) => startOn(config, options)));
-  balancer.direct(configs.map(({ host, port }) => ({ host, port })));
+  balancer.direct(configs.map(({ host, port }) => `${host}:${port}`));
   const database = new pg.Pool({ connectionString: url, max: 1, allowExitOnIdle: true });
   const types = configs.flatMap((config) => ownTypes(config));
   const isIdle = async (): Promise<boolean> => (await countOpen(database, types)) === 0;
