@@ -75,10 +75,10 @@ class Count {
   readonly all = Promise.withResolvers<void>();
   expected = Infinity;
   readonly #counting: Counting;
-  readonly #ids = new Set<string>();
-  readonly #ms: Record<"creation" | "completion" | "post" | "retries", number[]> = {
+  /** From completion to arrival, by task. */
+  readonly latencies = new Map<string, number>();
+  readonly #ms: Record<"creation" | "post" | "retries", number[]> = {
     creation: [],
-    completion: [],
     post: [],
     retries: [],
   };
@@ -102,30 +102,30 @@ class Count {
       if (kind === "retry" && webhook.attempt === RETRY_ATTEMPT)
         this.#ms.retries.push(arrivedAt - retriesFrom - at);
       if (kind !== "fresh" || at < from || at >= to) return;
-      if (!this.#ids.has(webhook.taskId)) this.#ms.post.push(arrivedAt - at);
+      if (!this.latencies.has(webhook.taskId)) this.#ms.post.push(arrivedAt - at);
     }
-    if (this.#ids.has(webhook.taskId)) {
+    if (this.latencies.has(webhook.taskId)) {
       this.#repeated++;
       return;
     }
-    this.#ids.add(webhook.taskId);
+    const completedAt = Date.parse(COMPLETED_AT.exec(envelope)?.[1] ?? "");
+    this.latencies.set(webhook.taskId, arrivedAt - completedAt);
     this.#ms.creation.push(arrivedAt - idTimeMs(webhook.taskId));
-    this.#ms.completion.push(arrivedAt - Date.parse(COMPLETED_AT.exec(envelope)?.[1] ?? ""));
-    if (this.#ids.size >= this.expected) this.all.resolve();
+    if (this.latencies.size >= this.expected) this.all.resolve();
   }
 
   get counts(): { readonly tasks: number; readonly retries: number } {
-    return { tasks: this.#ids.size, retries: this.#ms.retries.length };
+    return { tasks: this.latencies.size, retries: this.#ms.retries.length };
   }
 
   get arrivals(): Arrivals {
     return {
-      tasks: this.#ids.size,
+      tasks: this.latencies.size,
       repeated: this.#repeated,
       verified: Math.floor(this.#webhooks / VERIFIED_EVERY),
       badSignatures: this.#badSignatures,
       fromCreation: spreadOf(this.#ms.creation),
-      fromCompletion: spreadOf(this.#ms.completion),
+      fromCompletion: spreadOf([...this.latencies.values()]),
       fromPost: spreadOf(this.#ms.post),
       retries: spreadOf(this.#ms.retries),
     };
@@ -136,8 +136,6 @@ class Receiver {
   #behaviour: Behaviour = {};
   #count = new Count({ secret: "" });
   readonly #requests = new Map<string, number>();
-  /** From completion to arrival, by task. */
-  readonly #latencies = new Map<string, number>();
 
   /** Listens on all loopback addresses, each of which is a host. Returns the port. */
   async open(): Promise<number> {
@@ -183,7 +181,7 @@ class Receiver {
 
   /** From completion to arrival of each task's webhook, in milliseconds; null if it has not arrived. */
   latencies(taskIds: readonly string[]): readonly (number | null)[] {
-    return taskIds.map((id) => this.#latencies.get(id) ?? null);
+    return taskIds.map((id) => this.#count.latencies.get(id) ?? null);
   }
 
   #take(message: HttpMessage, socket: Socket, arrivedAt: number): void {
@@ -192,11 +190,7 @@ class Receiver {
     const { failing, hanging, ignored, paths } = this.#behaviour;
     const host = socket.localAddress ?? "";
     const webhook = toWebhook(message);
-    if (webhook !== null && ignored?.includes(host) !== true) {
-      this.#count.take(webhook, arrivedAt);
-      const completedAt = COMPLETED_AT.exec(webhook.body.toString("latin1", 0, 2000))?.[1];
-      this.#latencies.set(webhook.taskId, arrivedAt - Date.parse(completedAt ?? ""));
-    }
+    if (webhook !== null && ignored?.includes(host) !== true) this.#count.take(webhook, arrivedAt);
     if (hanging?.includes(host)) return;
     const rule = paths?.[path];
     const response =

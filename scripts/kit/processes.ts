@@ -128,23 +128,6 @@ function cpuSecondsUnlessGone(pid: number): number {
   }
 }
 
-/** What a process holds. */
-export interface ProcessHoldings {
-  readonly descriptors: number;
-  /** Processes that it started and that have not ended, or that it has not noticed to have ended. */
-  readonly childPids: readonly number[];
-  /** How many of them have ended. */
-  readonly zombies: number;
-}
-
-/** The descriptors and children of a process of this machine. Throws when there is no such process. */
-export function processHoldings(pid: number): ProcessHoldings {
-  const children = childrenOf(pid);
-  const zombies = children.filter(({ state }) => state === "Z").length;
-  const childPids = children.map((child) => child.pid);
-  return { descriptors: descriptorCount(pid), childPids, zombies };
-}
-
 /**
  * The CPU time that Linux has given the main thread of a process, whose id is that of the process. It is not a
  * duration: it includes neither the machine's other work nor waits for other threads.
