@@ -155,25 +155,20 @@ export class LeaseLedger {
 
   /** Takes what a worker process tells; `worker` names the process. */
   take(worker: string, event: WorkerEvent): void {
+    const key = "number" in event ? `${worker} ${event.number}` : worker;
     switch (event.kind) {
       case "claiming":
-        this.#openClaims.set(`${worker} ${event.number}`, event);
-        return;
+        return void this.#openClaims.set(key, event);
       case "claimed":
-        this.#takeClaimed(`${worker} ${event.number}`, event);
-        return;
+        return this.#takeClaimed(key, event);
       case "unclaimed":
-        this.#loseClaim(`${worker} ${event.number}`, event.at);
-        return;
+        return this.#loseClaim(key, event.at);
       case "asking":
-        this.#takeAsking(`${worker} ${event.number}`, event);
-        return;
+        return this.#takeAsking(key, event);
       case "answered":
-        this.#takeAnswer(`${worker} ${event.number}`, event);
-        return;
+        return this.#takeAnswer(key, event);
       case "fault":
-        this.faults.push(event.text);
-        return;
+        return void this.faults.push(event.text);
       case "refused":
         this.count.refused++;
     }
