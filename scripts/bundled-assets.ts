@@ -1,6 +1,6 @@
 import type { BuildFacts, DashboardFile } from "../src/assets.ts";
 
-/** What every bundle has of `src/assets.ts`: the build (`assetTexts` in `scripts/bundle.ts`) puts the values in. */
+/** The values of `src/assets.ts` that are the same in every bundle: `assetTexts` in `scripts/bundle.ts` defines them. */
 
 declare const POSTBACKD_SCHEMA_SQL: string;
 declare const POSTBACKD_POSTGRES_SCHEMA_SQL: string;

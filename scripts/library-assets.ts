@@ -2,7 +2,7 @@ import { join } from "node:path";
 
 import type { ThreadOptions } from "../src/assets.ts";
 
-/** What npm's package has in the place of `src/assets.ts`: the threads and the command host are modules beside it. */
+/** Replaces `src/assets.ts` in npm's package: the threads and the command host are modules next to it. */
 
 export * from "./bundled-assets.ts";
 
@@ -16,7 +16,7 @@ export const commandHost: readonly [string, ...string[]] = [
   join(__dirname, "command-host-main.cjs"),
 ];
 
-/** A service needs one file that no user can change: a folder of node_modules is none. */
+/** A service needs one file that users cannot change; a folder of node_modules is not such a file. */
 export const executable: string | null = null;
 
 // What the program was started with is for the program: `--input-type=module` ends a thread at its first line, and a

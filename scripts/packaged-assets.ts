@@ -1,7 +1,7 @@
 import type { ThreadOptions } from "../src/assets.ts";
 import { COMMAND_HOST, type ProgramStart } from "./program-assets.ts";
 
-/** What the executable has in the place of `src/assets.ts`. */
+/** Replaces `src/assets.ts` in the executable. */
 
 export * from "./bundled-assets.ts";
 export { prepareNativeAddon } from "./packaged-addon.ts";

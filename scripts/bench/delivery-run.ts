@@ -80,8 +80,8 @@ interface Run {
 }
 
 /**
- * Starts a daemon and sends it a load. Rejects if the daemon was ready too late, if the rate was not kept, if a webhook did
- * not arrive, arrived twice or had a wrong signature, and if the daemon does not stop in order.
+ * Starts a daemon and sends it a load. Rejects if the daemon starts too late or does not stop in order, and if the rate was
+ * not kept. Rejects also if a webhook did not arrive, arrived twice or had a wrong signature.
  */
 export async function runDeliveries(plan: DeliveryPlan, place: DaemonPlace): Promise<DeliveryRun> {
   const { backlog, behaviour } = plan;

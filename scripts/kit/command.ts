@@ -72,7 +72,7 @@ export function defineCommand<Own extends Flags>(parts: {
       process.stdout.write(`${usage} [options]\n\n${parts.about}\n\n${flagLines(flags)}\n`);
       return;
     }
-    // What the flags of both read.
+    // The outputs of both tables of flags.
     const { program: wanted, folder, postgres, ...values } = given as Values<typeof common>;
     if (postgres && parts.knowsServers !== true)
       throw new Error(`${usage} has no --postgres: it reads a SQLite file`);
@@ -163,7 +163,7 @@ function parseFlags<Own extends Flags>(flags: Own, args: readonly string[]): Val
     return [name, { type: each.meta()?.["value"] === "" ? "boolean" : "string" }] as const;
   });
   const given = parseArgs({ args: [...args], options: Object.fromEntries(options) }).values;
-  // The names and outputs of an object are those of its shape.
+  // An object has the names and outputs of its shape.
   return given["help"] === true ? null : (z.object(flags).parse(given) as Values<Own>);
 }
 

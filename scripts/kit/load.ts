@@ -119,9 +119,9 @@ const BEHIND_MS_MAX = 2000;
 const LOOK_MS_MAX = 50;
 
 /**
- * Sends each request at its time, over the connection that has been idle longest (the server closes idle ones) or the
- * first that becomes free, and counts that wait as latency. Returns the latencies. Rejects at a wrong response, at a
- * broken connection, and if the server or this process cannot keep the rate.
+ * Sends each request at its time, over the connection that has been idle longest: the server closes idle connections. A
+ * request that waits for a free connection counts the wait as latency. Returns the latencies. Rejects at a wrong response,
+ * at a broken connection, and if the server or this process cannot keep the rate.
  */
 export async function runOpenLoad(load: OpenLoad): Promise<Spread> {
   const { from, to, perSecond, requestAt, require = requireTaken, countedFrom = from } = load;

@@ -25,7 +25,7 @@ export interface PackageFile {
   readonly isExecutable?: boolean;
 }
 
-/** Where and how packages are put. */
+/** The folder of packages, and how they are packed. */
 export interface Packing {
   readonly folder: string;
   /** Seconds since the epoch, see `sourceDate`. */

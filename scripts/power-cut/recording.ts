@@ -33,7 +33,7 @@ export interface Recording {
   readonly history: readonly HistoryEntry[];
 }
 
-/** What clients had asked and the daemon had promised at a moment. */
+/** The requests of clients and the promises of the daemon up to a moment. */
 export class Book {
   /** In epoch milliseconds. */
   readonly at: number;
@@ -43,7 +43,7 @@ export class Book {
   /** Tasks whose cancelling had a response. */
   readonly cancels = new Set<string>();
   readonly revokedKeys = new Set<string>();
-  /** Keys that nobody had tried to revoke. */
+  /** Keys without a request to revoke them. */
   readonly validKeys = new Set<string>();
 
   constructor(at: number) {
@@ -52,8 +52,8 @@ export class Book {
 }
 
 /**
- * A request or a promise. Its moment is the time when a client sent it, in epoch milliseconds, or the name of what the
- * daemon wrote: the X-Request-Id of a response, or a webhook-id and attempt.
+ * A request or a promise. The moment of a request is the time when the client sent it, in epoch milliseconds. The moment
+ * of a promise names what the daemon wrote: the X-Request-Id of a response, or a webhook-id and attempt.
  */
 interface HistoryEntry {
   readonly moment: number | string;
@@ -223,7 +223,7 @@ class Observer {
     this.#ids.push(...ids);
   }
 
-  /** Reads one task after the other, at whatever daemon there is, until the signal. */
+  /** Reads one task after the other, from the running daemon, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const again = async (act: () => Promise<void>, pauseMs: number): Promise<void> => {
       for (; !signal.aborted; await sleep(pauseMs)) await act();

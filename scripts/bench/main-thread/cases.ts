@@ -374,7 +374,7 @@ async function pauses({ operator }: World): Promise<readonly Case[]> {
 const RUN = "each run is claimed, ended and recorded";
 const POSTBACK = "4 MiB are read, signed twice and sent";
 
-/** Work without a request, except for the one that begins it. */
+/** Work in the background, each with the request that begins it. */
 function runs({ owner, view, receiver, ids }: World): readonly Case[] {
   const run = (task: { readonly type: string; readonly input?: string }, count = 1): Request => ({
     ask: owner.post("/v1/tasks/task_post", Array<object>(count).fill(task)),

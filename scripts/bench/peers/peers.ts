@@ -35,7 +35,7 @@ const COMMITTED = "fsync (commit on)";
 interface Peer extends Pick<Row, "name" | "title" | "durability" | "needs"> {
   readonly program: string;
   readonly service: Service;
-  /** The fastest of those that were tried: both processes, 8 to 128 at a time, single and batched fetches. */
+  /** The fastest way that was found: one or two processes, 8 to 128 at a time, single or batched fetches. */
   readonly way: Way;
 }
 

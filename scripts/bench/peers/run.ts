@@ -216,7 +216,7 @@ export function installPeers(note: (news: string) => void): void {
 interface PeerSettings extends Omit<Way, "processes"> {
   /** A file of `programs/`. */
   readonly program: string;
-  /** Where its jobs are kept: a socket of Redis, the URL of a PostgreSQL database, or a file. */
+  /** The place of its jobs: a socket of Redis, the URL of a PostgreSQL database, or a file. */
   readonly service: string;
   /** The bearer token of a request. */
   readonly key: string;
@@ -224,7 +224,7 @@ interface PeerSettings extends Omit<Way, "processes"> {
   readonly secret: string;
 }
 
-/** What files of `programs/` export. */
+/** The exports of a file of `programs/`. */
 interface PeerProgram {
   /** Serves the API, and returns its port. The response to a post follows the insert into the queue. */
   serve(settings: PeerSettings): Promise<number>;
