@@ -1,6 +1,6 @@
 import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../../src/store/common/large-task.ts";
 import { ON_SQLITE } from "../../src/store/sql/task-columns.ts";
-import { ATTEMPT_BYTES } from "../../src/store/sqlite/tasks.ts";
+import { ATTEMPTS_BYTES } from "../../src/store/sql/task-erasure.ts";
 import { DatabaseView } from "../kit/database.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -25,7 +25,7 @@ const WRONG_COUNTS = `
       FROM deliveries AS d JOIN tasks AS t ON t.seq = d.task_seq
       WHERE d.state IN ('given_up', 'refused')
       UNION ALL
-      SELECT t.account_seq, 'bytes', -(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPT_BYTES})
+      SELECT t.account_seq, 'bytes', -(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPTS_BYTES})
       FROM tasks AS t
       LEFT JOIN task_inputs AS i ON i.task_seq = t.seq
       LEFT JOIN task_results AS r ON r.task_seq = t.seq

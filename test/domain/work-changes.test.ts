@@ -11,7 +11,6 @@ import {
   countCancelled,
   countClaimed,
   countCollected,
-  countErased,
   countFinished,
   countNewSeries,
   countPost,
@@ -102,17 +101,13 @@ for (const from of ["delayed", "queued", "running"] as const) {
   });
 }
 
-test("claims, collects and erases count, and are no traffic", () => {
+test("claims and collects count, and are not traffic", () => {
   const claimed = told((changes) => countClaimed(changes, { ...ACCOUNT, tasks: 3 }));
   const collected = told((changes) => countCollected(changes, ACCOUNT.accountSeq));
-  const erased = (isReady: boolean) =>
-    told((changes) => countErased(changes, { ...ACCOUNT, state: "completed", isReady }));
 
   assert.deepEqual(claimed.counts, { queued: -3, running: 3 });
   assert.deepEqual(collected.counts, { ready: -1 });
-  assert.deepEqual(erased(true).counts, { completed: -1, ready: -1 });
-  assert.deepEqual(erased(false).counts, { completed: -1 });
-  for (const { tasks } of [claimed, collected, erased(true)]) assert.deepEqual(tasks, []);
+  for (const { tasks } of [claimed, collected]) assert.deepEqual(tasks, []);
 });
 
 function scheduled(retry: number): DeliveryDecision {

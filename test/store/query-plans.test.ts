@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
+import { STORED_STATES } from "../../src/domain/task/task.ts";
 import * as accessRequests from "../../src/store/sql/access-requests.ts";
+import * as accountErasure from "../../src/store/sql/account-erasure.ts";
 import * as accountOverviews from "../../src/store/sql/account-overviews.ts";
 import * as accounts from "../../src/store/sql/accounts.ts";
 import * as audit from "../../src/store/sql/audit.ts";
@@ -11,11 +13,12 @@ import * as sharedDeliveries from "../../src/store/sql/deliveries.ts";
 import * as deliveryLog from "../../src/store/sql/delivery-log.ts";
 import * as deliveryPauses from "../../src/store/sql/delivery-pauses.ts";
 import * as redeliveryOrders from "../../src/store/sql/redelivery-orders.ts";
+import * as retention from "../../src/store/sql/retention.ts";
 import * as sessions from "../../src/store/sql/sessions.ts";
 import * as suspensions from "../../src/store/sql/suspensions.ts";
+import * as taskErasure from "../../src/store/sql/task-erasure.ts";
 import * as workCounts from "../../src/store/sql/work-counts.ts";
 import * as workers from "../../src/store/sql/workers.ts";
-import * as accountErasure from "../../src/store/sqlite/account-erasure.ts";
 import * as attempts from "../../src/store/sqlite/attempts.ts";
 import * as counts from "../../src/store/sqlite/counts.ts";
 import * as deliveries from "../../src/store/sqlite/deliveries.ts";
@@ -27,7 +30,6 @@ import * as taskClaims from "../../src/store/sqlite/task-claims.ts";
 import * as taskRuns from "../../src/store/sqlite/task-runs.ts";
 import * as tasks from "../../src/store/sqlite/tasks.ts";
 import * as traffic from "../../src/store/sqlite/traffic.ts";
-import * as upkeep from "../../src/store/sqlite/upkeep.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   claimLanes,
@@ -50,8 +52,8 @@ import {
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...accountOverviews }),
   ...statementsOf({ ...queue, ...taskClaims, ...leases, ...workers, ...sessions }),
-  ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...suspensions, ...upkeep }),
-  ...statementsOf({ ...sharedDeliveries, ...deliveryLog, ...redeliveryOrders }),
+  ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...suspensions, ...taskErasure }),
+  ...statementsOf({ ...sharedDeliveries, ...deliveryLog, ...redeliveryOrders, ...retention }),
   ...statementsOf({ ...accountErasure, ...accessRequests, ...clock, ...audit, ...workCounts }),
   ...statementsOf({
     TOUCH_KEY: accounts.TOUCH_KEYS.one,
@@ -60,6 +62,10 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   }),
   ...statementsOf(prefixed("LIST_REQUESTS", accessRequests.LIST_REQUESTS)),
   ...statementsOf(prefixed("LIST_ENTRIES", audit.LIST_ENTRIES)),
+  ...statementsOf(prefixed("ACCOUNT_TASKS", accountErasure.ACCOUNT_TASKS)),
+  ...statementsOf(prefixed("ERASE_DECIDED", retention.ERASE_DECIDED)),
+  ...statementsOf(prefixed("ERASE_TRAFFIC", retention.ERASE_TRAFFIC)),
+  ...statementsOf(prefixed("ERASE_MADE", retention.ERASE_MADE)),
   ...statementsOf(prefixed("COUNT_SCHEDULED", deliveryPauses.COUNT_SCHEDULED_OF)),
 };
 
@@ -79,7 +85,7 @@ const NEWEST_MARK = "SEARCH queue_marks";
 const TASK_PARTS = [
   "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
   "SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-  "SEARCH attempts USING INDEX attempts_by_delivery (task_seq=?)",
+  "SEARCH a USING INDEX attempts_by_delivery (task_seq=?)",
 ];
 
 /** The tasks that one step erases. */
@@ -87,6 +93,13 @@ const ERASED = [
   "SCAN erased VIRTUAL TABLE INDEX 1:",
   "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
 ];
+
+const SUMMED = ["UNION ALL", "SCAN t"];
+
+/** Selects by an index what is then erased by its key. */
+function oneByOne(key: string, selected: string): readonly string[] {
+  return [key, "MATERIALIZE old", selected, "SCAN old"];
+}
 
 const LEASE_BY_TASK = [
   "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
@@ -189,10 +202,10 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ADVANCE_ORDER: [
     "SEARCH redelivery_orders USING INDEX sqlite_autoindex_redelivery_orders_1 (id=?)",
   ],
-  ERASE_ORDERS: [
+  ERASE_DECIDED_orders: oneByOne(
     "SEARCH redelivery_orders USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH redelivery_orders USING COVERING INDEX redelivery_orders_ended (ended_at>? AND ended_at<?)",
-  ],
+  ),
   WAITING_ACCOUNTS: [
     "SEARCH tasks USING COVERING INDEX tasks_queued (type=? AND account_seq>? AND account_seq<?)",
     "SCAN waiting",
@@ -302,9 +315,27 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   REQUEUE_TASK: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)", NEWEST_MARK],
   DUE_TASKS: ["SEARCH t USING INDEX tasks_expiring (erase_at>? AND erase_at<?)", ...TASK_PARTS],
   KEEP_UNDELIVERED: [
-    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
+    "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)",
     "SCAN json_each VIRTUAL TABLE INDEX 1:",
-    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
+    "SEARCH o USING PRIMARY KEY (task_seq=?)",
+  ],
+  FIND_TO_ERASE: [
+    "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
+    "SEARCH d USING PRIMARY KEY (task_seq=?)",
+  ],
+  ...Object.fromEntries(
+    STORED_STATES.map((state) => [
+      `ACCOUNT_TASKS_${state}`,
+      ["SEARCH t USING INDEX tasks_by_state (account_seq=? AND state=?)", ...TASK_PARTS],
+    ]),
+  ),
+  SUM_ERASED: [
+    ...["COMPOUND QUERY", "LEFT-MOST SUBQUERY", "MATERIALIZE t"],
+    ...[...ERASED, ...TASK_PARTS, "SCAN t", ...SUMMED, ...SUMMED, ...SUMMED],
+    "SEARCH a USING INDEX attempts_by_delivery (task_seq=?)",
+    ...SUMMED,
+    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
+    ...["SCAN erased", "USE TEMP B-TREE FOR GROUP BY"],
   ],
   ERASE_TASKS: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
@@ -314,25 +345,8 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
   ],
-  COUNT_UNDELIVERED: [
-    ...ERASED,
-    "SEARCH d USING COVERING INDEX deliveries_failed (task_seq=?)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
-  COUNT_BYTES: [
-    ...ERASED,
-    ...TASK_PARTS.slice(0, 2),
-    "USE TEMP B-TREE FOR GROUP BY",
-    ...TASK_PARTS.slice(2),
-  ],
-  COUNT_RETRYING: [
-    ...ERASED,
-    "SEARCH a USING INDEX attempts_by_delivery (task_seq=?)",
-    "USE TEMP B-TREE FOR GROUP BY",
-  ],
   // Some hundred marks.
   LOWER_MARKS: ["SCAN queue_marks", "SEARCH tasks", "SEARCH tasks"],
-  ACCOUNT_TASKS: ["SEARCH t USING INDEX tasks_by_state (account_seq=? AND state=?)", ...TASK_PARTS],
   ACCOUNT_ANSWERS: [
     "SEARCH idempotency_keys USING INDEX sqlite_autoindex_idempotency_keys_1 (account_seq=?)",
   ],
@@ -377,11 +391,11 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH idempotency_keys USING INDEX sqlite_autoindex_idempotency_keys_1 (account_seq=? AND key=?)",
   ],
   SIZE_ANSWERS: ["SEARCH idempotency_keys USING INDEX idempotency_keys_by_age (erase_at<?)"],
-  ERASE_ANSWERS: [
+  ERASE_ANSWERS: oneByOne(
     "SEARCH idempotency_keys USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH idempotency_keys USING COVERING INDEX idempotency_keys_by_age (erase_at<?)",
-  ],
-  ERASE_REVOKED_KEYS: [
+  ),
+  ERASE_DECIDED_keys: [
     "SEARCH keys USING INTEGER PRIMARY KEY (rowid=?)",
     "SCAN a USING COVERING INDEX sqlite_autoindex_accounts_1",
     "SEARCH k USING COVERING INDEX keys_revoked (account_seq=? AND revoked_at>? AND revoked_at<?)",
@@ -389,14 +403,14 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     // The foreign key.
     "SEARCH sessions USING COVERING INDEX sessions_by_key (key_seq=?)",
   ],
-  ERASE_PENDING_REQUESTS: [
+  ERASE_MADE_pending: oneByOne(
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
     "SCAN access_requests USING INDEX access_requests_pending",
-  ],
-  ERASE_REQUESTS: [
+  ),
+  ERASE_DECIDED_requests: oneByOne(
     "SEARCH access_requests USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH access_requests USING INDEX access_requests_decided (decided_at>? AND decided_at<?)",
-  ],
+  ),
   SELECT_DUE: [
     "SEARCH a USING INDEX attempts_due (account_seq=? AND host=? AND retry=? AND due_at<?)",
     "SEARCH i USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
@@ -511,6 +525,25 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+const OLD_STEPS =
+  "SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at>? AND at<?)";
+
+const ERASED_STEPS = oneByOne(
+  "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)",
+  OLD_STEPS,
+);
+
+// A seek for each row too.
+const ANALYSED_STEPS = oneByOne(
+  "SEARCH traffic USING INDEX traffic_by_age (step_ms=? AND at=? AND account_seq=?)",
+  OLD_STEPS,
+);
+
+const ANALYSED_PLANS = {
+  ERASE_TRAFFIC_minutes: ANALYSED_STEPS,
+  ERASE_TRAFFIC_hours: ANALYSED_STEPS,
+};
+
 /** Of counts and traffic. Whole tables are read that have some rows for each account; no row of a task's life is. */
 const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   SUM_COUNTS: ["SCAN task_counts", "USE TEMP B-TREE FOR GROUP BY"],
@@ -532,22 +565,22 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   ERASE_FOLDED: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
   ],
-  OLD_TRAFFIC: ["SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at>? AND at<?)"],
-  ERASE_STEP: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)"],
-  ERASE_HOST_TRAFFIC: [
+  ERASE_TRAFFIC_minutes: ERASED_STEPS,
+  ERASE_TRAFFIC_hours: ERASED_STEPS,
+  ERASE_TRAFFIC_hosts: oneByOne(
     "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
     "SEARCH host_traffic USING COVERING INDEX host_traffic_by_age (at>? AND at<?)",
-  ],
-  ERASE_HOST_FAILURES: [
+  ),
+  ERASE_TRAFFIC_failures: oneByOne(
     "SEARCH host_failures USING PRIMARY KEY (account_seq=? AND host=?)",
     "SEARCH host_failures USING COVERING INDEX host_failures_by_age (ended_at>? AND ended_at<?)",
-  ],
+  ),
   ERASE_EMPTY_HOURS: [
-    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
+    "SEARCH t USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",
     "SEARCH host_traffic USING PRIMARY KEY (account_seq=?)",
   ],
   ERASE_SHARED_FAILURES: [
-    "SEARCH host_failures USING PRIMARY KEY (account_seq=? AND host=?)",
+    "SEARCH t USING PRIMARY KEY (account_seq=? AND host=?)",
     "SEARCH host_failures USING PRIMARY KEY (account_seq=?)",
     "SEARCH host_failures USING PRIMARY KEY (account_seq=?)",
   ],
@@ -561,11 +594,14 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
     "USE TEMP B-TREE FOR ORDER BY",
     "SCAN (subquery-1)",
   ],
-  ERASE_SESSIONS: [
+  ERASE_MADE_sessions: oneByOne(
     "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH sessions USING COVERING INDEX sessions_by_age (created_at<?)",
-  ],
-  ERASE_LINKS: ["SEARCH sign_in_links USING PRIMARY KEY (hash=?)", "SCAN sign_in_links"],
+  ),
+  ERASE_MADE_links: oneByOne(
+    "SEARCH sign_in_links USING PRIMARY KEY (hash=?)",
+    "SCAN sign_in_links",
+  ),
   SELECT_TRAFFIC: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
   ],
@@ -702,7 +738,7 @@ test("the plans stay the same once a file with tasks in it has been analysed", a
 
   const plans = Object.entries(STATEMENTS).map(([name, sql]) => [name, planOf(connection, sql)]);
 
-  assert.deepEqual(Object.fromEntries(plans), ALL_PLANS);
+  assert.deepEqual(Object.fromEntries(plans), { ...ALL_PLANS, ...ANALYSED_PLANS });
 });
 
 test("erasing a task finds each row that goes with it by an index", (t) => {

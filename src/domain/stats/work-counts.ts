@@ -89,15 +89,6 @@ export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountS
   counts.add(accountSeq, "ready", -1);
 }
 
-/** The traffic stays, because it happened. */
-export function countErased(
-  { counts }: Pick<WorkChanges, "counts">,
-  task: { readonly accountSeq: number; readonly state: StoredState; readonly isReady: boolean },
-): void {
-  counts.add(task.accountSeq, task.state, -1);
-  if (task.isReady) counts.add(task.accountSeq, "ready", -1);
-}
-
 /** `bytes` is the size of its record. */
 export function countAttempt(
   { counts, hosts, traffic }: WorkChanges,

@@ -8,13 +8,14 @@ import {
 } from "../../domain/stats/time-series.ts";
 import { countFinished } from "../../domain/stats/work-counts.ts";
 import { textBytes } from "../common/large-task.ts";
+import { IN_QUEUE_LISTED } from "../sql/task-columns.ts";
 import type { ExpiredPage, QueueExpiry, QueuePlace, RunEnd, Store } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { ALL_ACCOUNTS } from "./counts.ts";
 import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
 import { type NodeMemory, partColumns, waitsFromStart, waitsAnywhere } from "./scan-starts.ts";
 import { type SetSteps, each } from "./steps.ts";
-import { IN_QUEUE_LISTED, isHeld, nextEnabled, toUuid } from "./task-columns.ts";
+import { isHeld, nextEnabled, toUuid } from "./task-columns.ts";
 import { endTasks, lanesOf } from "./task-runs.ts";
 
 const HEAD_COLUMNS = `task_seq, account_seq, priority, greatest(created_at, start_at) AS since`;

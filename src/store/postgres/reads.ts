@@ -1,3 +1,4 @@
+import { systemClock, wait } from "../../domain/clock/clock.ts";
 import { suspensionReads } from "../sql/suspensions.ts";
 import {
   lookUps,
@@ -6,8 +7,7 @@ import {
   snapshotReads,
   turnReads,
 } from "../sql/use-cases.ts";
-import type { Store } from "../store.ts";
-import { accountErasureReads } from "./account-erasure.ts";
+import { type Store, StoreError } from "../store.ts";
 import { type ReadingNode, attemptClaimReads, attemptListReads } from "./attempts.ts";
 import { databaseHealthReads } from "./database-health.ts";
 import { laneReads, provenLaneReads, dueLaneReads } from "./lanes.ts";
@@ -76,5 +76,38 @@ export function longReads(sql: Sql) {
     ...taskListReads(sql),
     ...typeWorkReads(sql),
     ...trafficReads(sql),
+  };
+}
+
+// Every batch locks its stripe first, and with it the table until it has ended.
+const LIST_BATCHES = `
+  SELECT virtualtransaction AS id FROM pg_locks
+  WHERE relation = 'stripes'::regclass AND mode = 'RowShareLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+// One that stands still is ended by the server after ten seconds.
+const BATCH_MS_MAX = 15_000;
+const LOOK_MS = 20;
+
+function accountErasureReads(sql: Sql) {
+  const list = async (): Promise<readonly string[]> =>
+    (await sql.all<{ id: string }>(LIST_BATCHES)).map(({ id }) => id);
+  return {
+    /**
+     * Settles when the batches have ended that are under way now, at any node. A post of one of them may have found an
+     * account enabled that is disabled by now, and holds no lock of it. A later post finds it disabled, and locks it: so
+     * the erasure sees what it has written, or it sees that there is no account any more.
+     */
+    async batchesEnded(): Promise<void> {
+      const until = systemClock.monotonic() + BATCH_MS_MAX;
+      let left = await list();
+      while (left.length > 0) {
+        if (systemClock.monotonic() > until)
+          throw new StoreError("busy", "a write of a daemon does not end");
+        await wait(LOOK_MS, { clock: systemClock });
+        const underWay = await list();
+        left = left.filter((id) => underWay.includes(id));
+      }
+    },
   };
 }

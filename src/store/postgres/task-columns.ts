@@ -1,13 +1,6 @@
 /** The columns that statements select of tasks. */
 
 /**
- * Of `queue`: always holds. Statements that want `queue_listed` say it, and others cannot have that index: with few rows
- * alive the server believes any index to be as short as another, and would look for the next task of an account among
- * all dead ones that it had.
- */
-export const IN_QUEUE_LISTED = `runs >= 0`;
-
-/**
  * The columns of a summary, of a task that has ended, with `ends AS e` alone: it has no row in `queue`.
  */
 export const ENDED_HEAD_COLUMNS = `

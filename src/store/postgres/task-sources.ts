@@ -24,9 +24,10 @@ import {
   walkOf,
 } from "../common/list.ts";
 import { STORED_STATES, storedStates } from "../common/row.ts";
+import { IN_QUEUE_LISTED } from "../sql/task-columns.ts";
 import type { TaskPlace } from "../store.ts";
 import { type NamedStatement, type Sql, named } from "./machine/sql.ts";
-import { IN_QUEUE_LISTED, toUuid } from "./task-columns.ts";
+import { toUuid } from "./task-columns.ts";
 
 /**
  * A search in SQL: conditions on a task in `tasks AS t`. Whatever lies in another table is looked up by a subquery with

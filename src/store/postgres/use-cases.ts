@@ -100,7 +100,7 @@ function call(
   const bound = names.map((name): SqlValue => {
     const value = values[name];
     if (value === undefined) throw new Error(`the parameter ${name} has no value`);
-    return ids.has(name) && typeof value === "string" ? toUuid(value) : value;
+    return ids.has(name) ? toIds(value) : value;
   });
   if (kind === "all") return sql.all(text, bound);
   if (kind === "get") return sql.get(text, bound);
@@ -108,4 +108,9 @@ function call(
   if (kind === "run") return sql.run(text, bound);
   sql.send(text, bound);
   return undefined;
+}
+
+function toIds(value: SqlValue): SqlValue {
+  if (typeof value === "string") return toUuid(value);
+  return Array.isArray(value) ? value.map((each) => toUuid(String(each))) : value;
 }

@@ -8,8 +8,8 @@ import {
   waitsForNone,
 } from "../common/writes.ts";
 import { noteAudit } from "../sql/audit.ts";
+import { lockToErase } from "../sql/task-erasure.ts";
 import { sharedWrites, touches, workWrites } from "../sql/use-cases.ts";
-import { accountErasureWrites } from "./account-erasure.ts";
 import { attemptClaimWrites, attemptEndWrites } from "./attempts.ts";
 import { type BatchChanges, GatheredChanges } from "./batch-changes.ts";
 import { leaseWrites } from "./leases.ts";
@@ -19,7 +19,6 @@ import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
 import type { NodeMemory } from "./scan-starts.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import { toUuid } from "./task-columns.ts";
-import { taskErasureWrites } from "./task-erasure.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { progressWrites, taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
@@ -32,22 +31,26 @@ export type Writes = {
 };
 
 function allWrites(sql: BatchSql, changes: BatchChanges) {
+  const ofWork = bindWrites(sql, workWrites({ changes, nextSeq: () => sql.nextSeq() }));
   return auditing(sql, {
     ...progressWrites(sql),
-    ...accountErasureWrites(sql, changes),
     ...bindWrites(sql, sharedWrites),
     ...bindLists(sql, touches),
-    ...bindWrites(sql, workWrites({ changes, nextSeq: () => sql.nextSeq() })),
+    ...ofWork,
+    async eraseTask(orders: readonly ArgsOf<"eraseTask">[]) {
+      // All of them before the first is erased, in the order in which others lock them.
+      await runOn(sql, lockToErase(orders.map(({ id }) => id)));
+      return await ofWork.eraseTask(orders);
+    },
     ...attemptClaimWrites(sql, changes),
     ...attemptEndWrites(sql, changes),
     ...leaseWrites(sql, changes),
     ...queueExpiryWrites(sql, changes),
     ...queueSampleWrites(sql),
-    ...taskErasureWrites(sql, changes),
     ...taskRunWrites(sql, changes),
     ...taskWrites(sql, changes),
     ...trafficFoldWrites(sql),
-    ...upkeepWrites(sql, changes),
+    ...upkeepWrites(),
   });
 }
 

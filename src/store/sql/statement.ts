@@ -20,7 +20,7 @@ export interface Statement {
 export interface NumberedText {
   readonly text: string;
   readonly names: readonly string[];
-  /** The names that are cast to `uuid`: such a parameter takes any text. */
+  /** The names that are cast to `uuid`: such a parameter takes any text, or a list. */
   readonly ids: ReadonlySet<string>;
 }
 
@@ -58,7 +58,7 @@ const CAST = /::\w+(?:\[\])?/g;
 const ROW_LOCK = / FOR (?:NO KEY UPDATE|UPDATE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?/g;
 const ANY_OF = /= ANY ?\((@\w+)\)/g;
 const INDEX = / INDEXED BY \w+/g;
-const ID = /@(\w+)::uuid\b(?!\[)/g;
+const ID = /@(\w+)::uuid\b/g;
 
 function toSqlite(text: string): string {
   return text

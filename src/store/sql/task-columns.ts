@@ -71,6 +71,13 @@ export const ON_POSTGRES = withLists({
   errorText: "e.error_text",
 });
 
+/**
+ * Of `queue` on PostgreSQL: always holds. Statements that want `queue_listed` say it, and others cannot have that index: with few rows
+ * alive the server believes any index to be as short as another, and would look for the next task of an account among
+ * all dead ones that it had.
+ */
+export const IN_QUEUE_LISTED = `runs >= 0`;
+
 function withLists(of: TaskParts): TaskDialect {
   const head = `
   t.id, ${of.state} AS state, ${of.statusCode} AS "statusCode", ${of.statusMessage} AS "statusMessage", t.type,

@@ -1,4 +1,5 @@
 import { accessRequestReads, accessRequestWrites } from "./access-requests.ts";
+import { accountErasureWrites } from "./account-erasure.ts";
 import { accountOverviewReads } from "./account-overviews.ts";
 import { accountReads, accountWrites, FIND_KEY_HOLDER, keyTouches } from "./accounts.ts";
 import { auditReads, auditWrites } from "./audit.ts";
@@ -7,8 +8,10 @@ import { deliveryReads, deliveryWrites, taskDeliveryReads } from "./deliveries.t
 import { deliveryLogReads } from "./delivery-log.ts";
 import { deliveryPauseReads, deliveryPauseWrites, scheduledCountReads } from "./delivery-pauses.ts";
 import { redeliveryOrderReads, redeliveryOrderWrites } from "./redelivery-orders.ts";
+import { retentionWrites, secretWrites } from "./retention.ts";
 import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
 import { heldWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
+import { taskErasureWrites } from "./task-erasure.ts";
 import { timelineReads } from "./timeline.ts";
 import type { Batch } from "./use-case.ts";
 import { workCountReads } from "./work-counts.ts";
@@ -24,11 +27,18 @@ export const sharedWrites = {
   ...deliveryPauseWrites,
   ...auditWrites,
   ...clockWrites,
+  ...secretWrites,
 };
 
 /** The same for writes that change work, and so what is counted of it. */
 export function workWrites(batch: Batch) {
-  return { ...deliveryWrites(batch), ...redeliveryOrderWrites(batch) };
+  return {
+    ...deliveryWrites(batch),
+    ...redeliveryOrderWrites(batch),
+    ...taskErasureWrites(batch),
+    ...accountErasureWrites(batch),
+    ...retentionWrites(batch),
+  };
 }
 
 /** The writes of lists: the operations of a batch are one. */

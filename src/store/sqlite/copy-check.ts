@@ -18,6 +18,7 @@ import { timeText } from "../../domain/clock/time.ts";
 import { messageOf, codeOf } from "../../domain/error.ts";
 import { ANSWER_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { ON_SQLITE } from "../sql/task-columns.ts";
+import { ATTEMPTS_BYTES } from "../sql/task-erasure.ts";
 import { type Connection, isDamage } from "./machine/connection.ts";
 import {
   type FileHeader,
@@ -44,7 +45,6 @@ import {
   openCopy,
   MIB_BYTES,
 } from "./machine/snapshot-copy.ts";
-import { ATTEMPT_BYTES } from "./tasks.ts";
 
 /** Why a file is no copy that a daemon can be started with: a sentence without a full stop that names the file. */
 export class CopyError extends Error {
@@ -227,7 +227,7 @@ const STEP_END = `
   SELECT max(seq) FROM (SELECT seq FROM tasks WHERE seq > ? ORDER BY seq LIMIT ${STEP_TASKS})`;
 
 const TASK_SIZES = `
-  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPT_BYTES}) AS bytes
+  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPTS_BYTES}) AS bytes
   FROM tasks AS t
   ${ON_SQLITE.joins}
   WHERE t.seq > ? AND t.seq <= ?

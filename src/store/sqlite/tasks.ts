@@ -10,7 +10,6 @@ import {
 } from "../../domain/task/task.ts";
 import type { WebhookRequest } from "../../domain/webhook/webhook-request.ts";
 import {
-  ATTEMPT_OVERHEAD_BYTES,
   type LongTexts,
   type PostbackRow,
   READ_BYTES_MAX,
@@ -41,15 +40,6 @@ export const CANCEL_TASK = `
 export const CANCEL_LEASE = `
   UPDATE leases SET ending = 'cancelled'
   WHERE task_seq = ? AND (ending IS NULL OR ending = 'expired')`;
-
-/** The size of the ended attempts of `tasks AS t`: an excerpt alone has up to 4 KiB. */
-export const ATTEMPT_BYTES = `(
-    SELECT coalesce(sum(
-      ${ATTEMPT_OVERHEAD_BYTES} + coalesce(octet_length(error), 0) + coalesce(octet_length(response_excerpt), 0)
-      + coalesce(octet_length(refusal_text), 0) + coalesce(octet_length(retry_after), 0)
-    ), 0)
-    FROM attempts WHERE task_seq = t.seq AND ended_at IS NOT NULL
-  )`;
 
 const IS_LARGE = `${ON_SQLITE.textBytes} > ${READ_BYTES_MAX}`;
 

@@ -10,7 +10,7 @@ import type {
   TrafficQuery,
 } from "../store.ts";
 import { ALL_ACCOUNTS, additions, parseDurations, toDurationText } from "./counts.ts";
-import { type Connection, eraseSome } from "./machine/connection.ts";
+import { type Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
 export const NEXT_MINUTE = `
@@ -41,28 +41,6 @@ export const FOLDED_DURATIONS = `
   WHERE account_seq = @accountSeq AND step_ms = ${HOUR_MS} AND at = @hour`;
 
 export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
-
-/** Steps that ended before a time. */
-export const OLD_TRAFFIC = `
-  SELECT account_seq AS accountSeq, at FROM traffic INDEXED BY traffic_by_age
-  WHERE step_ms = @stepMs AND at > @from AND at <= @to - @stepMs
-  ORDER BY at
-  LIMIT @max`;
-
-export const ERASE_STEP = `
-  DELETE FROM traffic WHERE account_seq = ? AND step_ms = ? AND at = ?`;
-
-export const ERASE_HOST_TRAFFIC = eraseSome(
-  "host_traffic",
-  `INDEXED BY host_traffic_by_age WHERE at > @from AND at <= @to - ${HOUR_MS} ORDER BY at`,
-  "account_seq, at, host",
-);
-
-export const ERASE_HOST_FAILURES = eraseSome(
-  "host_failures",
-  `INDEXED BY host_failures_by_age WHERE ended_at > @from AND ended_at < @to ORDER BY ended_at`,
-  "account_seq, host",
-);
 
 export const SELECT_TRAFFIC = `
   SELECT at, step_ms AS stepMs, posted, completed, failed, cancelled, first_attempts AS firstAttempts,
@@ -101,36 +79,6 @@ export function trafficFoldWrites(connection: Connection) {
       return "more";
     },
   } satisfies Steps;
-}
-
-/**
- * Erases the steps of traffic, of hosts' traffic, and the failures of hosts that lie in a span of time: up to `max` of
- * each.
- */
-export function trafficErasure(connection: Connection): (due: ErasedSpan) => number {
-  const oldSteps = connection.prepare<[object], { accountSeq: number; at: number }>(OLD_TRAFFIC);
-  const eraseStep = connection.prepare<[number, number, number]>(ERASE_STEP);
-  const hosts = connection.prepare<[object]>(ERASE_HOST_TRAFFIC);
-  const failures = connection.prepare<[object]>(ERASE_HOST_FAILURES);
-
-  function eraseSteps(due: ErasedSpan, stepMs: number): number {
-    const steps = oldSteps.all({ ...due, stepMs });
-    for (const { accountSeq, at } of steps) eraseStep.run(accountSeq, stepMs, at);
-    return steps.length;
-  }
-
-  return (due) =>
-    eraseSteps(due, MINUTE_MS) +
-    eraseSteps(due, HOUR_MS) +
-    hosts.run(due).changes +
-    failures.run(due).changes;
-}
-
-/** The records that one step erases: those between two times, excluding both. */
-interface ErasedSpan {
-  readonly from: number;
-  readonly to: number;
-  readonly max: number;
 }
 
 export function trafficReads(connection: Connection) {

@@ -1,7 +1,6 @@
 import { AUDITED_WRITES, entryOf } from "../common/writes.ts";
 import { auditWrites } from "../sql/audit.ts";
 import { sharedWrites, touches, workWrites } from "../sql/use-cases.ts";
-import { accountErasureWrites } from "./account-erasure.ts";
 import { attemptClaimWrites } from "./attempts.ts";
 import { GatheredChanges, type BatchChanges } from "./counts.ts";
 import { attemptEndWrites } from "./deliveries.ts";
@@ -13,7 +12,7 @@ import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
-import { taskErasureWrites, upkeepWrites } from "./upkeep.ts";
+import { upkeepWrites } from "./upkeep.ts";
 import { bindUseCases } from "./use-cases.ts";
 
 /** All writes, by name: an operation names one of them. Each runs inside the transaction of its batch. */
@@ -24,18 +23,16 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...bindUseCases(connection, sharedWrites),
     ...bindUseCases(connection, touches),
     ...bindUseCases(connection, workWrites({ changes, nextSeq: () => null })),
-    ...accountErasureWrites(connection, changes),
     ...postWrites(connection, changes),
     ...taskWrites(connection, changes),
     ...taskRunWrites(connection, changes),
-    ...taskErasureWrites(connection, changes),
     ...leaseWrites(connection, changes),
     ...attemptClaimWrites(connection),
     ...attemptEndWrites(connection, changes),
     ...queueExpiryWrites(connection, changes),
     ...queueSampleWrites(connection),
     ...trafficFoldWrites(connection),
-    ...upkeepWrites(connection, changes),
+    ...upkeepWrites(connection),
   });
 }
 
