@@ -12,6 +12,7 @@ import * as clock from "../../src/store/sql/clock.ts";
 import * as sharedDeliveries from "../../src/store/sql/deliveries.ts";
 import * as deliveryLog from "../../src/store/sql/delivery-log.ts";
 import * as deliveryPauses from "../../src/store/sql/delivery-pauses.ts";
+import * as sharedQueue from "../../src/store/sql/queue.ts";
 import * as redeliveryOrders from "../../src/store/sql/redelivery-orders.ts";
 import * as retention from "../../src/store/sql/retention.ts";
 import * as sessions from "../../src/store/sql/sessions.ts";
@@ -53,7 +54,13 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...accountOverviews }),
   ...statementsOf({ ...queue, ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...suspensions, ...taskErasure }),
-  ...statementsOf({ ...sharedDeliveries, ...deliveryLog, ...redeliveryOrders, ...retention }),
+  ...statementsOf({
+    ...sharedDeliveries,
+    ...deliveryLog,
+    ...redeliveryOrders,
+    ...retention,
+    ...sharedQueue,
+  }),
   ...statementsOf({ ...accountErasure, ...accessRequests, ...clock, ...audit, ...workCounts }),
   ...statementsOf({
     TOUCH_KEY: accounts.TOUCH_KEYS.one,
@@ -525,6 +532,12 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+const OLDEST_WAITING = [
+  "SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=? AND created_at<?)",
+  "SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=?)",
+  "SEARCH first",
+];
+
 const OLD_STEPS =
   "SEARCH traffic USING COVERING INDEX traffic_by_age (step_ms=? AND at>? AND at<?)";
 
@@ -548,8 +561,14 @@ const ANALYSED_PLANS = {
 const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   SUM_COUNTS: ["SCAN task_counts", "USE TEMP B-TREE FOR GROUP BY"],
   SUM_WAITING: ["SCAN task_counts"],
-  WAITING_MOST: ["SCAN task_counts", IS_HELD, "USE TEMP B-TREE FOR ORDER BY"],
-  LONGEST_QUEUED: ["SEARCH tasks USING INDEX tasks_by_state (account_seq=? AND state=?)"],
+  WAITING_MOST: [
+    "SCAN task_counts",
+    "USE TEMP B-TREE FOR ORDER BY",
+    "SCAN w",
+    ...OLDEST_WAITING,
+    IS_HELD,
+  ],
+  OLDEST_OF_ACCOUNT: ["SCAN CONSTANT ROW", ...OLDEST_WAITING],
   FIND_DURATIONS: ["SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at=?)"],
   FIND_HOST_DURATIONS: [
     "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at=? AND host=?)",

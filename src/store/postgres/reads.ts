@@ -13,7 +13,7 @@ import { databaseHealthReads } from "./database-health.ts";
 import { laneReads, provenLaneReads, dueLaneReads } from "./lanes.ts";
 import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
-import { taskQueueReads, typeWorkReads, waitingReads, waitingTypeReads } from "./queue.ts";
+import { taskQueueReads, typeWorkReads, waitingTypeReads } from "./queue.ts";
 import type { NodeMemory } from "./scan-starts.ts";
 import { taskListReads } from "./task-list.ts";
 import { idempotencyReads } from "./task-posts.ts";
@@ -42,7 +42,6 @@ export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
     ...forgettingStarts(bindReads(look, suspensionReads), memory),
     ...idempotencyReads(sql),
     ...leaseReads(sql),
-    ...waitingReads(sql),
     ...taskQueueReads(sql),
     ...taskReads(sql),
     ...upkeepReads(sql),

@@ -15,7 +15,7 @@ import { type BatchChanges, GatheredChanges } from "./batch-changes.ts";
 import { leaseWrites } from "./leases.ts";
 import type { BatchWork, SetWrite } from "./machine/batch.ts";
 import type { BatchSql } from "./machine/sql.ts";
-import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
+import { queueExpiryWrites } from "./queue.ts";
 import type { NodeMemory } from "./scan-starts.ts";
 import type { ArgsOf, ValueOf } from "./steps.ts";
 import { toUuid } from "./task-columns.ts";
@@ -31,7 +31,8 @@ export type Writes = {
 };
 
 function allWrites(sql: BatchSql, changes: BatchChanges) {
-  const ofWork = bindWrites(sql, workWrites({ changes, nextSeq: () => sql.nextSeq() }));
+  const { stripe } = sql;
+  const ofWork = bindWrites(sql, workWrites({ changes, nextSeq: () => sql.nextSeq(), stripe }));
   return auditing(sql, {
     ...progressWrites(sql),
     ...bindWrites(sql, sharedWrites),
@@ -46,7 +47,6 @@ function allWrites(sql: BatchSql, changes: BatchChanges) {
     ...attemptEndWrites(sql, changes),
     ...leaseWrites(sql, changes),
     ...queueExpiryWrites(sql, changes),
-    ...queueSampleWrites(sql),
     ...taskRunWrites(sql, changes),
     ...taskWrites(sql, changes),
     ...trafficFoldWrites(sql),

@@ -27,8 +27,10 @@ export interface Batch {
     /** The accounts whose tasks and deliveries changed, for listeners. A change of a count adds its account itself. */
     readonly changed: Set<number>;
   };
-  /** A number for a row of `attempts`; null on SQLite, which numbers rows itself. */
+  /** A number for a new row; null on SQLite, which numbers rows itself. */
   nextSeq(): number | null;
+  /** The stripe of the sums on PostgreSQL. */
+  readonly stripe: number | null;
 }
 
 /** Use cases by the names of the store's methods, with their arguments and results. */

@@ -7,6 +7,7 @@ import { clockReads, clockWrites } from "./clock.ts";
 import { deliveryReads, deliveryWrites, taskDeliveryReads } from "./deliveries.ts";
 import { deliveryLogReads } from "./delivery-log.ts";
 import { deliveryPauseReads, deliveryPauseWrites, scheduledCountReads } from "./delivery-pauses.ts";
+import { queueWrites, waitingReads } from "./queue.ts";
 import { redeliveryOrderReads, redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { retentionWrites, secretWrites } from "./retention.ts";
 import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
@@ -38,6 +39,7 @@ export function workWrites(batch: Batch) {
     ...taskErasureWrites(batch),
     ...accountErasureWrites(batch),
     ...retentionWrites(batch),
+    ...queueWrites(batch),
   };
 }
 
@@ -52,6 +54,7 @@ export const sharedReads = {
   ...workCountReads,
   ...clockReads,
   ...deliveryReads,
+  ...waitingReads,
   ...redeliveryOrderReads,
 };
 
@@ -70,6 +73,7 @@ export const sharedLongReads = {
   ...workCountReads,
   ...deliveryLogReads,
   ...timelineReads,
+  ...waitingReads,
 };
 
 /** The reads for each request with credentials. */

@@ -141,7 +141,7 @@ export function readMethods({ reads, readLong }: FileAccess, { examineMax }: Lis
 
     findHeldWork: readLong("findHeldWork", byAccount),
     countWork: scoped(readLong("countWork"), reads.countWork),
-    findOldestWaiting: scoped(readLong("findAnyOldestWaiting"), reads.findAccountOldestWaiting),
+    findOldestWaiting: scoped(readLong("findOldestWaiting"), reads.findOldestWaiting),
     findTraffic: async (query) => sortTraffic(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),

@@ -10,7 +10,6 @@ import { leaseReads } from "./leases.ts";
 import type { Connection } from "./machine/connection.ts";
 import { tableCheckReads } from "./machine/file-check.ts";
 import { idempotencyReads } from "./posts.ts";
-import { accountWaitingReads, allWaitingReads } from "./queue.ts";
 import { taskListReads } from "./task-list.ts";
 import { endedTaskReads, taskQueueReads, typeWorkReads } from "./task-runs.ts";
 import { largeTaskReads, taskReads } from "./tasks.ts";
@@ -32,7 +31,6 @@ export function shortReads(connection: Connection) {
     ...attemptClaimReads(connection),
     ...provenLaneReads(connection),
     ...bindSnapshots(connection, snapshotReads),
-    ...accountWaitingReads(connection),
     ...upkeepReads(connection),
   };
 }
@@ -47,7 +45,6 @@ export function longReads(connection: Connection) {
     ...endedTaskReads(connection),
     ...typeWorkReads(connection),
     ...attemptListReads(connection),
-    ...allWaitingReads(connection),
     ...trafficReads(connection),
     ...hostTrafficReads(connection),
     ...laneReads(connection),

@@ -8,7 +8,7 @@ import { leaseWrites } from "./leases.ts";
 import { BatchRunner, type BatchRunnerOptions } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
 import { postWrites } from "./posts.ts";
-import { queueExpiryWrites, queueSampleWrites } from "./queue.ts";
+import { queueExpiryWrites } from "./queue.ts";
 import { taskRunWrites } from "./task-runs.ts";
 import { taskWrites } from "./tasks.ts";
 import { trafficFoldWrites } from "./traffic.ts";
@@ -22,7 +22,7 @@ function allWrites(connection: Connection, changes: BatchChanges) {
   return auditing(connection, {
     ...bindUseCases(connection, sharedWrites),
     ...bindUseCases(connection, touches),
-    ...bindUseCases(connection, workWrites({ changes, nextSeq: () => null })),
+    ...bindUseCases(connection, workWrites({ changes, nextSeq: () => null, stripe: null })),
     ...postWrites(connection, changes),
     ...taskWrites(connection, changes),
     ...taskRunWrites(connection, changes),
@@ -30,7 +30,6 @@ function allWrites(connection: Connection, changes: BatchChanges) {
     ...attemptClaimWrites(connection),
     ...attemptEndWrites(connection, changes),
     ...queueExpiryWrites(connection, changes),
-    ...queueSampleWrites(connection),
     ...trafficFoldWrites(connection),
     ...upkeepWrites(connection),
   });
