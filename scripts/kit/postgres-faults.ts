@@ -1,8 +1,8 @@
 import pg from "pg";
 
 import { ANSWER_OVERHEAD_BYTES } from "../../src/store/common/large-task.ts";
-import { ALL_ACCOUNTS } from "../../src/store/postgres/counts.ts";
 import { ATTEMPT_BYTES, END_BYTES, POST_BYTES } from "../../src/store/sql/task-erasure.ts";
+import { ALL_ACCOUNTS } from "../../src/store/sql/work-counts.ts";
 
 const OPEN_DELIVERIES = `
   SELECT d.task_seq, d.kind, d.host FROM deliveries AS d

@@ -4,10 +4,8 @@ import {
   type CountedWord,
   type HostTally,
 } from "../../domain/stats/work-counts.ts";
+import { ALL_ACCOUNTS } from "../sql/work-counts.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
-
-/** Stands for all accounts together in the tables. */
-export const ALL_ACCOUNTS = 0;
 
 export const ADD_TO_COUNTS = `
   INSERT INTO task_counts AS c (account_seq, word, stripe, count)

@@ -8,8 +8,9 @@ import {
   totalTally,
 } from "../../domain/stats/traffic-tally.ts";
 import { type TrafficRow, toTraffic } from "../common/row.ts";
+import { ALL_ACCOUNTS } from "../sql/work-counts.ts";
 import type { HostFailure, HostTraffic, Store } from "../store.ts";
-import { ALL_ACCOUNTS, ERASE_EMPTY_HOSTS } from "./counts.ts";
+import { ERASE_EMPTY_HOSTS } from "./counts.ts";
 import { type BatchSql, type NamedValues, type Sql, named } from "./machine/sql.ts";
 import { type SetSteps, each } from "./steps.ts";
 

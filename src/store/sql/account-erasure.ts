@@ -21,9 +21,7 @@ import {
   type StoreUseCases,
   type UseCase,
 } from "./use-case.ts";
-
-/** Stands for all accounts together in the tables. */
-const ALL_ACCOUNTS = 0;
+import { ALL_ACCOUNTS } from "./work-counts.ts";
 
 // A batch that suspends or enables an account locks this table before the account's row: so does this, which has to write
 // to both in the end.
@@ -44,7 +42,7 @@ interface Dialect {
   readonly stripe: string;
   readonly isSameStripe: string;
   readonly durations: string;
-  /** An expression: the durations of `t` without those of `own`. */
+  /** An expression: the durations of `t` minus the durations of `own`. */
   readonly subtracted: string;
 }
 
@@ -68,9 +66,9 @@ const SQLITE: Dialect = {
   subtracted: DURATIONS_ON_SQLITE,
 };
 
-// The next rows of an account are selected in the order of an index and with a number that the plan knows: otherwise
-// PostgreSQL goes through all that the account has for each part. As a range, because a plan for all accounts takes `=`
-// for as many rows as most accounts have, and would sort them.
+// The next rows of an account are selected in the order of an index, up to a number that the plan knows. Otherwise each
+// part reads all rows of the account. As a range: a generic plan takes `=` for as many rows as most accounts have, and
+// would sort them.
 const OF_ACCOUNT = `account_seq BETWEEN @accountSeq AND @accountSeq`;
 
 const POSTGRES: Dialect = {

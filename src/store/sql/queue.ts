@@ -11,9 +11,7 @@ import {
 } from "./statement.ts";
 import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { all, get, send, type Batch, type StoreUseCases, type UseCase } from "./use-case.ts";
-
-/** Stands for all accounts together in the tables. */
-const ALL_ACCOUNTS = 0;
+import { ALL_ACCOUNTS } from "./work-counts.ts";
 
 // The most tasks that were queued after others that were made later, because they were to start later.
 const OLDEST_EXAMINED_MAX = 100;

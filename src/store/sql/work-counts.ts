@@ -3,6 +3,9 @@ import type { Scope } from "../store.ts";
 import { eachDialect } from "./statement.ts";
 import { all, type StoreUseCases, type UseCase } from "./use-case.ts";
 
+/** Stands for all accounts together in the tables of sums. */
+export const ALL_ACCOUNTS = 0;
+
 export const SELECT_COUNTS = eachDialect({
   sqlite: `SELECT state AS word, count FROM task_counts WHERE account_seq = @accountId`,
   postgres: `

@@ -20,6 +20,7 @@ import {
   type HostWriter,
   type WorkChanges,
 } from "../../domain/stats/work-counts.ts";
+import { ALL_ACCOUNTS } from "../sql/work-counts.ts";
 import type { GatheredWork } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
 
@@ -106,9 +107,6 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
     this.#writeTraffic.forget();
   }
 }
-
-/** Stands for all accounts together in the tables. */
-export const ALL_ACCOUNTS = 0;
 
 const NO_DURATIONS = "[]";
 

@@ -2,6 +2,7 @@ import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { type Durations, addDurations } from "../../domain/stats/time-series.ts";
 import { TRAFFIC_WORDS } from "../../domain/stats/traffic-tally.ts";
 import { type TrafficRow, toTraffic } from "../common/row.ts";
+import { ALL_ACCOUNTS } from "../sql/work-counts.ts";
 import type {
   HostFailure,
   HostTraffic,
@@ -9,7 +10,7 @@ import type {
   Traffic,
   TrafficQuery,
 } from "../store.ts";
-import { ALL_ACCOUNTS, additions, parseDurations, toDurationText } from "./counts.ts";
+import { additions, parseDurations, toDurationText } from "./counts.ts";
 import { type Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
