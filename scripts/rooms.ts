@@ -12,7 +12,7 @@ interface Room {
 
 /** By folder; a file belongs to the longest folder that holds it. */
 const ROOMS: Readonly<Record<string, Room>> = {
-  src: { lines: 1055, files: 11 },
+  src: { lines: 1056, files: 11 },
   "src/admin": { lines: 956, files: 6 },
   "src/api": { lines: 2543, files: 16 },
   "src/cli": { lines: 4370, files: 34 },
@@ -31,9 +31,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/run": { lines: 4236, files: 24 },
   "src/store": { lines: 3383, files: 20 },
   "src/store/move": { lines: 1077, files: 5 },
-  "src/store/postgres": { lines: 8570, files: 42 },
-  "src/store/sql": { lines: 3092, files: 23 },
-  "src/store/sqlite": { lines: 6465, files: 38 },
+  "src/store/postgres": { lines: 8569, files: 42 },
+  "src/store/sql": { lines: 3091, files: 23 },
+  "src/store/sqlite": { lines: 6464, files: 38 },
   "src/testing": { lines: 639, files: 5 },
   "src/worker": { lines: 1300, files: 10 },
   scripts: { lines: 16678, files: 113 },
