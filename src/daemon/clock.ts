@@ -14,11 +14,7 @@ export interface ClockParts {
 const BUSY_MS_MAX = 30_000;
 const BUSY_PAUSE_MS = 100;
 
-/**
- * Opens the daemon's clock, and moves what waits in the store by the amount that the machine's clock was set since the
- * last reading. To be called before anything else reads or writes times. Waits up to 30 s for rows that another process
- * holds.
- */
+/** Opens the clock before anything else reads times, and moves what waits by as much as the clock was set meanwhile. */
 export async function openClock({ machine, store, log }: ClockParts): Promise<ClockWatch> {
   const clock = new ClockWatch(machine);
   const last = await store.findClockReading();

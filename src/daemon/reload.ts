@@ -161,11 +161,7 @@ function joined<T>(
   ]);
 }
 
-/**
- * The names of settings, tables and types that differ from those in force and only count after a restart. Of types
- * that the daemon runs itself all values can be taken over, but which types there are, and of which kind, is known all
- * over the daemon.
- */
+/** What differs from the configuration in force and takes a restart. Which types there are is known all over. */
 export function restartNeeds(now: Config, next: Config): readonly string[] {
   const settings = SETTING_LIST.map(({ key }) => key).filter((key) => !RELOADED.has(key));
   const isTls = ({ tls }: Config): boolean => tls !== null;

@@ -192,8 +192,7 @@ export async function dialTcp(
   return { kind: "failed", error: misfit };
 }
 
-// The last check behind the judge: some addresses lead elsewhere (to Linux, 0.0.0.0 is 127.0.0.1), and only the
-// vetted address may be written to.
+// Some addresses lead elsewhere (to Linux, 0.0.0.0 is 127.0.0.1): only the vetted one may be written to.
 function otherEndFault({ remoteAddress }: Socket, vetted: string): string | null {
   // A connection that was reset at once has no other end any more.
   if (remoteAddress === undefined) return connectFailure(new ClosedEarly());

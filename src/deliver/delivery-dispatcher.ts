@@ -377,8 +377,7 @@ function factsOf(attempt: AttemptRef, { outcome, httpStatus, error }: AttemptRes
   return { task, kind, attempt: number, host, outcome, http_status: httpStatus, error };
 }
 
-// A lane that fails more slowly than this holds slots that others could use. A receiver that takes its time and delivers
-// is welcome, for a while.
+// A lane that fails more slowly holds slots that others could use; a slow delivery is welcome, for a while.
 const SLOW_FAILURE_MS = 1000;
 const SLOW_DELIVERY_MS = 5000;
 

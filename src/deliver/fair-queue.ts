@@ -212,8 +212,7 @@ export class FairQueue {
     shares: Map<LaneState, LaneShare>,
   ): void {
     const room = this.#slots.room(of, lane, lane.account.usage);
-    // One attempt at a time to a host that has not responded: hosts that never respond must not delay a host's first
-    // attempt.
+    // One attempt at a time: hosts that never respond must not delay the first attempt to another host.
     const max = lane.isHealthy ? Infinity : 1;
     const slots = Math.min(room, lane.room, lane.hostRoom, max);
     const retries = of === "retries" ? slots : this.#retryTurns(lane, slots);

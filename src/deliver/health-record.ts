@@ -9,8 +9,7 @@ interface Minute {
   readonly receivers: Map<string, boolean>;
 }
 
-// Those who post tasks name the hosts: a minute of rubbish must not fill the memory, nor leave no room for healthy
-// hosts.
+// Clients name the hosts: a minute of rubbish must neither fill the memory nor crowd out healthy hosts.
 const FAILED_RECEIVERS_MAX = 500;
 const RECEIVERS_MAX = 1000;
 

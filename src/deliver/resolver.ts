@@ -67,8 +67,7 @@ export class Resolver {
     this.#clock = clock;
     this.#addressesListed = openHostsFile(hostsFile, clock);
     this.#servers = servers;
-    // c-ares reads the system's servers once. Without this check, a daemon that outlives a change of network asks the
-    // old ones for ever.
+    // c-ares reads the servers of the system once; a daemon may outlive a change of network.
     this.#haveServersChanged = servers === undefined ? watchFile(RESOLV_CONF, clock) : () => false;
     this.#haveServersChanged();
     this.#dns = openDns(servers);
@@ -297,18 +296,12 @@ interface Line {
   readonly waiting: Set<() => void>;
 }
 
-// A name server that does not answer holds each look-up for 6 s. More at once would be lost on their way to a server
-// that does answer.
+// A silent name server holds each look-up for 6 s, and more at once would be lost on their way to another.
 const UNDER_WAY_MAX = 128;
-// An owner may take up to so many times the places that it leaves free: 96 of 128 while it is alone. So a newcomer
-// finds a place at once.
+// An owner may take so many times the slots that it leaves free: 96 of 128 while it is alone.
 const TIMES_LEFT = 3;
 
-/**
- * Limits the look-ups in progress and lets owners take turns. The owner with the fewest in progress is next; among
- * equals, the one that has waited longest. An account with a thousand names that nobody answers for delays its own
- * look-ups only.
- */
+/** The owner with the fewest look-ups is next, then the one that has waited longest: a flood delays only its sender. */
 export class LookUpTurns {
   /** The owners with look-ups in progress or waiting, in the order of their last turns. */
   readonly #lines = new Map<LookUpOwner, Line>();
@@ -365,11 +358,7 @@ export class LookUpTurns {
   }
 }
 
-/**
- * Puts the addresses of a host into the order to dial them. The families take turns (RFC 8305 §4), so that the first
- * few hold one of each. IPv4 begins: where only one family works, it is IPv4. The order within a family stays. Each
- * address is in canonical text, with an IPv4-mapped one written as IPv4.
- */
+/** The families take turns (RFC 8305 §4), IPv4 first: if only one works, it is IPv4. Each keeps its own order. */
 export function toDialOrder(addresses: readonly string[]): readonly string[] {
   const ipv4 = addresses.filter((address) => !isIpv6(address));
   const ipv6 = addresses.filter(isIpv6);

@@ -51,11 +51,7 @@ type ServiceRequest = ServiceGet & Partial<ServicePost>;
 
 /** A client of the operator's own services. */
 export interface ServiceClient {
-  /**
-   * Sends a POST and reads its answer. Rejects for headers that cannot be written, and for nothing else. Nothing of
-   * the request is left when it settles: its connection is closed, or idle and good for the next request. Only
-   * `signal` limits its time.
-   */
+  /** Rejects only for headers that cannot be written. Nothing of the request is left when it settles. */
   post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
   /** Sends a GET, under the same rules. */
   get(url: URL, get: ServiceGet): Promise<ServiceAnswer>;
@@ -268,8 +264,7 @@ class OpenRequest {
     this.#request?.destroy();
   }
 
-  // The request's own "close" means that its connection is closed, or free again. The end of a whole answer may be
-  // announced a moment later.
+  // The request closes when its connection is closed or free; the end of a whole body may come a moment later.
   #onClose(): void {
     const request = this.#request;
     const response = this.#response;

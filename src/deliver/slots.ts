@@ -15,8 +15,7 @@ export interface HostSlots {
   readonly probing: number;
 }
 
-// The most slots of a lane whose host has not responded yet, or not in time. So a dead host holds 4 connections open
-// for 10 s, not 32.
+// The most slots of a lane whose host has not responded: a dead host holds 4 connections for 10 s, not 32.
 const PROBING_IN_FLIGHT_MAX = 4;
 
 /** This node's share of a host's slots. If it has any, a probing lane has one, or it would never become healthy. */
@@ -95,8 +94,7 @@ const PROBING_IDLE_PART = 5 / 8;
 const HEALTHY_TIMES = 7;
 const PROBING_TIMES = 3;
 
-// The bytes of bodies that are held for sending; more are claimed when these have been sent. Large results must not
-// fill the memory.
+// The bytes of bodies that are held for sending: large results must not fill the memory.
 const BYTES_MAX = 64 * 1024 * 1024;
 const PROBING_BYTES_MAX = BYTES_MAX / 2;
 // For one account. One claim brings it 8 MiB, and one host may hold as much.

@@ -15,11 +15,7 @@ const HARDENED = {
 
 let common: SecureContext | null = null;
 
-/**
- * Returns the TLS context for a connection over HTTPS. It trusts the authorities of Node, of NODE_EXTRA_CA_CERTS, of the
- * system, and `own` (PEM). The first call reads the system's store, which takes some 80 ms and 5 MB. The context without
- * `own` is made once and shared.
- */
+/** Trusts Node's, NODE_EXTRA_CA_CERTS', the system's and `own` authorities (PEM). The first call takes 80 ms, 5 MB. */
 export function trustContext(own: readonly string[] = []): SecureContext {
   if (own.length > 0) return newContext(own);
   common ??= newContext(own);

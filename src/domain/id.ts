@@ -30,10 +30,7 @@ export class RandomPool {
   }
 }
 
-/**
- * Makes everything random in this process follow from a seed, until the function that it answers is called, or another
- * seed takes its place. For tests alone: whoever knows the seed knows all keys.
- */
+/** Makes all randomness follow from a seed until the returned function is called. For tests: it reveals all keys. */
 export function seedRandom(seed: number): () => void {
   let block = 0;
   let left: Uint8Array = new Uint8Array();

@@ -1,10 +1,7 @@
 import type { LeaseEnding } from "./lease/lease.ts";
 import type { AttemptOutcome, DeliveryKind, EndedDeliveryState } from "./webhook/delivery.ts";
 
-/**
- * Whoever counts and times what the daemon does. It is told of each thing once, after that is on disk; what it does not
- * listen to costs nothing. It learns of no account, no task, no URL and no key.
- */
+/** Is called once for each thing that is on disk, and learns no account, task, URL or key. */
 export interface Observer {
   readonly request?: Listener<ObservedRequest> | undefined;
   readonly commit?: Listener<ObservedCommit> | undefined;

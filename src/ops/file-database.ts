@@ -300,11 +300,7 @@ function isReachedBy({ uid, gid }: Stats, folder: string): boolean {
   }
 }
 
-/**
- * The name under which the commands of a file's daemon run: the file itself, whatever path leads to it. While a daemon
- * lives it holds the file open, so no other file of the machine has the same numbers, and it holds the instance lock,
- * so no other daemon has the same file.
- */
+/** The owner of a file's commands. An open file keeps its numbers, and the lock keeps other daemons from it. */
 export function fileOwner(file: string): string {
   const { dev, ino } = statSync(file, { bigint: true });
   return `database-${dev}-${ino}`;

@@ -68,11 +68,7 @@ async function askOnce(question: HealthQuestion, limitMs: number): Promise<Healt
   return health ?? { kind: "not ready", url: null, reason: found };
 }
 
-/**
- * Asks a daemon for development, whose file and lock are in a folder of its own, where the configuration says to listen;
- * null where none is there. A file that `start` has served or is about to serve is never mistaken for it: that one is
- * there, or its daemon could not listen at the same place.
- */
+/** Asks a development daemon, whose lock is elsewhere; null without one, and if `start` serves the configured file. */
 async function askForDevelopment(
   { config, clock }: HealthQuestion,
   limitMs: number,

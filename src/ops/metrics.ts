@@ -268,11 +268,7 @@ export interface Sampled {
 const FRESH_MS = 5000;
 const STALE_MS = 30_000;
 
-/**
- * How much there is in the database, for whoever asks every few seconds. It takes some milliseconds of another thread
- * to read, so it is read ahead: who asks gets what was read when somebody asked last, and has it read again for the next
- * one. Only what is older than 30 s is waited for. However many ask, it is read once in 5 s.
- */
+/** Read ahead: a caller gets the last reading and starts the next. Only readings older than 30 s are waited for. */
 export class StoreSample {
   readonly #parts: StoreSampleParts;
   #last: Sampled | null = null;

@@ -37,11 +37,7 @@ const SERVER_BACKUP =
 
 type ServerConfig = Pick<Config, "node" | "notify" | "limits">;
 
-/**
- * A database on a PostgreSQL server, which other machines' daemons may share. Files, disk and damage are the server's
- * business. What is left on this machine is the name of the node: its commands run under it, so only one daemon here may
- * have it.
- */
+/** A shared PostgreSQL database. On this machine only the node's name is locked: its commands run under it. */
 export class ServerDatabase implements Database {
   readonly #url: ServerUrl;
   /** The URL as it was read last. */

@@ -26,11 +26,7 @@ const NO_WRITES =
 const AGE_MS_MAX = 1000;
 const SHORTAGE_TOLD_MS = MINUTE_MS;
 
-/**
- * Tells whether there is room for new data: the disk's floor, the database's quota, and whether the last write found
- * room, looked at once a second at most. Tasks that were accepted before are finished and delivered either way; the
- * floor is there for them.
- */
+/** Whether new data has space, looked at once a second at most. Accepted tasks are finished in any case. */
 export class StorageWatch {
   readonly #deps: StorageWatchDeps;
   #lookedAt = 0;

@@ -111,11 +111,7 @@ const LOOKS_BACK_MAX = 4;
 const LINE_FEED = 0x0a;
 const NOTHING = Buffer.alloc(0);
 
-/**
- * Reads a stream to its end and reports each line that says how far a run has come (`{"progress": 0.5, "note":
- * "halfway"}`), with or without a line end after the last one. Where lines come faster than they are read, only the
- * latest is reported. It ignores all other text, and a stream that cannot be read. It keeps at most one line.
- */
+/** Reports each line such as `{"progress": 0.5, "note": "halfway"}`, of several only the latest. Keeps one line. */
 export function readProgress(stream: Readable, report: (progress: TaskProgress) => void): void {
   let line = NOTHING;
   let isTooLong = false;

@@ -20,11 +20,7 @@ const OVERLAP_MS = 10_000;
 /** A node that has not heard from the store for this long does not know what workers tried to tell meanwhile. */
 const GAP_MS = 5000;
 
-/**
- * The care of a node for the others: each second it polls for what they queued and for attempts that became due, and it
- * takes up what ended nodes left. Notifications only speed this up; the poll guarantees that nothing is missed. In a
- * store of one node it does nothing.
- */
+/** Polls each second for work of other nodes; notifications only speed that up. Does nothing if the node is alone. */
 export class OtherNodes {
   /** Looks for what the others left to this node. To be woken once a second. */
   readonly look: Loop;

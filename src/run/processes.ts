@@ -41,8 +41,7 @@ async function* eachProcess(): AsyncGenerator<ProcessEntry> {
 /** The process in its present state; null when no process has that number. */
 export function readProcess(pid: number | "self"): ProcessEntry | null {
   const stat = readStat(pid);
-  // proc_pid_stat(5): pid (name) state ppid pgrp …; the name is the program's own and may hold
-  // anything. The start time is the 22nd field.
+  // proc_pid_stat(5): pid (name) state ppid pgrp …; a name may hold anything. The start time is the 22nd field.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [state, parentPid, groupId] = fields;
   const startTime = fields[START_TIME_FIELD];
@@ -162,8 +161,7 @@ function isOrphan(entry: ProcessEntry, owner: string): boolean {
   return starter !== null && !isAlive(starter);
 }
 
-// Its number may have passed to another process since the last look. The check leaves only the microseconds between
-// it and the signal.
+// Its number may be that of another process by now. The check leaves microseconds between it and the signal.
 function end(seen: ProcessEntry, owner: string): void {
   const now = readProcess(seen.pid);
   if (now?.startTime !== seen.startTime || !isOrphan(now, owner)) return;

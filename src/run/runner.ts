@@ -33,8 +33,7 @@ export type RunOutcome =
   /** Stopped by `signal`, or lost as in a crash. It may run again; with `isUnstarted` the run does not count. */
   | { readonly kind: "aborted"; readonly isUnstarted?: true };
 
-// A signal that this process got before the run ended is in its handler by then: one turn takes it from the system, the
-// next hands it over.
+// A signal that came before the run ended: one turn takes it from the system, the next hands it over.
 const TURNS = 3;
 
 /**

@@ -129,8 +129,7 @@ interface QueueExpirerDeps extends Pick<
 
 // However long tasks may wait, there are hardly more marks than this.
 const MARKS_MAX = 720;
-// A minute lies between two sweeps. Anything longer than this was a pause of the machine, in which no task
-// could be started.
+// A minute lies between two sweeps. Anything longer than this was a pause of the machine.
 const SERVED_MS_MAX = HOUR_MS;
 const TYPES_LOGGED_MAX = 10;
 

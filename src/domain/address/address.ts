@@ -14,11 +14,7 @@ export interface AddressBlock {
   readonly prefixBits: number;
 }
 
-/**
- * Reads the text of one address: IPv4 as four decimal numbers, IPv6 as RFC 4291 §2.2 writes it, with or without a zone.
- * It accepts exactly what `net.isIP` accepts. Null for any other text, including shortened, octal and hexadecimal IPv4
- * addresses: `127.1` is no address here.
- */
+/** Accepts exactly what `net.isIP` accepts: no shortened, octal or hexadecimal IPv4. Null for any other text. */
 export function parseAddress(text: string): Address | null {
   const percent = text.indexOf("%");
   if (percent !== -1) return parseZoned(text.slice(0, percent), text.slice(percent + 1));

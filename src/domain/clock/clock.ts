@@ -36,10 +36,7 @@ export interface Clock {
   setTimer(delayMs: number, fire: () => void, kind?: TimerKind): Timer;
 }
 
-/**
- * A `tick` comes again and again, for whoever finds out by itself what is due: a clock that is advanced leaves out the
- * ticks at which nothing is. `once` is everything else.
- */
+/** A `tick` comes again and again: a clock that is advanced leaves out the ticks at which nothing is due. */
 export type TimerKind = "once" | "tick";
 
 /** A clock that also knows how much time has passed since it began, whatever the wall clock was set to meanwhile. */

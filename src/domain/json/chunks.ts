@@ -1,9 +1,6 @@
 import { setImmediate } from "../clock/timers.ts";
 
-/**
- * More chunks than this, beyond one for each 64 bytes, are too many: each costs as much as some hundred bytes, and 32
- * bodies of 1 MiB in chunks of one byte held up everything for 16 s (measured).
- */
+/** Beyond one for each 64 bytes: 32 bodies of 1 MiB in chunks of one byte held up everything for 16 s (measured). */
 export const FINE_CHUNKS_MAX = 4096;
 const BYTES_PER_CHUNK = 64;
 

@@ -135,10 +135,7 @@ export class JsonText {
 /** A longer list tells only its length: nobody takes as many values from outside one by one. */
 const OPENED_ITEMS_MAX = 10_000;
 
-/**
- * Makes the value of compact JSON down to a number of objects, without checking anything again. `JSON.parse` makes no
- * object of it: up to V8 14.6 it takes an escaped name for another that it has seen.
- */
+/** `JSON.parse` makes no object here: up to V8 14.6 it takes an escaped name for another that it has seen. */
 class Opener {
   readonly #text: string;
   readonly #keepsDigits: boolean;

@@ -56,10 +56,7 @@ export interface LeaseFailure extends LeaseRef {
   readonly retry: boolean | null;
 }
 
-/**
- * Workers that vanish so often with the same task are most likely ended by it. Then the task fails, because it would go
- * on ending workers for ever. A lost lease is not a failure of the task, so the type's `retries` do not count here.
- */
+/** Workers that vanish so often with a task are most likely ended by it. The type's `retries` do not count here. */
 export const LEASE_LOSSES_MAX = 5;
 
 /** True if the task ends because its lease number `lossesBefore` + 1 ran out; otherwise it runs again. */
@@ -152,10 +149,7 @@ function isStopped({ ending, state }: LeaseFacts): boolean {
   return ending === "cancelled" && state === "queued";
 }
 
-/**
- * How often leases of the task have run out once this one ends in this way, or is held again (null). A worker that is
- * heard after all did not vanish, and a worker that reports a failure shows that the task does not end workers.
- */
+/** A worker that reports after all did not vanish, and a reported failure shows that the task does not end workers. */
 export function lossesAfter(
   { ending: before, losses }: Pick<LeaseFacts, "ending" | "losses">,
   ending: LeaseEnding | null,
@@ -211,10 +205,7 @@ export const TYPE_NAME: Rule<string> = textRule({
   read: (text) => (/^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : null),
 });
 
-/**
- * The name of a worker: a valid name of a type that does not begin like a token or a key. Such text is a secret in the
- * wrong place, and names are shown; so no fault repeats what was given.
- */
+/** A name of a type that does not begin like a token or a key, which would be a secret: no fault repeats it. */
 export const WORKER_NAME: Rule<string> = textRule({
   ...TYPE_NAME,
   takes: `${TYPE_NAME.takes}, and never a token or a key`,

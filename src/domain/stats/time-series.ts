@@ -52,11 +52,7 @@ export const SERIES_STEPS_MS: readonly number[] = [
   ...[HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS],
 ];
 
-/**
- * The range that covers `from` to `to`, with the smallest step that makes few enough buckets and is still kept apart at
- * `now`. Both ends are moved outwards to whole steps, so that nothing is shown in part. Null when even the largest step
- * makes too many, and when `to` is not after `from`.
- */
+/** The smallest step that makes few enough buckets and is still kept. Null if there are too many, or `to` <= `from`. */
 export function seriesRange(
   asked: Omit<SeriesRange, "stepMs"> & { readonly now: number },
 ): SeriesRange | null {
@@ -72,10 +68,7 @@ export function seriesRange(
   return null;
 }
 
-/**
- * Makes a bucket for every step of the range, oldest first, including those in which nothing happened. Counts of steps
- * that are longer than the range's go into the bucket in which they begin.
- */
+/** A bucket for every step of the range, oldest first. Longer steps count in the bucket in which they begin. */
 export function toSeries(
   range: SeriesRange,
   happened: {

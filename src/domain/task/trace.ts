@@ -1,7 +1,4 @@
-/**
- * The place of a task in the trace of whoever posted it, as the W3C's recommendation Trace Context writes it. It is
- * passed on as it came: the daemon records no spans of its own.
- */
+/** The trace of the client (W3C Trace Context), passed on as it came: the daemon records no spans of its own. */
 export interface Trace {
   readonly traceparent: string;
   /** Null where there is none. */
@@ -22,10 +19,7 @@ const FIRST_VERSION_LENGTH = 55;
 const MEMBER =
   /^(?:[a-z0-9][a-z0-9_\-*/]{0,240}@)?[a-z0-9][a-z0-9_\-*/]{0,255}=[ -+\--<>-~]{0,255}[!-+\--<>-~]$/;
 
-/**
- * Reads the headers `traceparent` and `tracestate`, each with all its lines; null where there is no valid traceparent: a
- * broken trace is no reason to refuse a task. A tracestate that is not valid is left out alone.
- */
+/** Each header with all its lines. Null without a valid traceparent; a tracestate that is not valid is left out. */
 export function parseTrace(
   traceparents: readonly string[],
   tracestates: readonly string[],

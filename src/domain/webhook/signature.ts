@@ -87,10 +87,7 @@ export type SignatureVerdict =
   | { readonly kind: "valid" }
   | { readonly kind: "invalid"; readonly reasons: readonly string[] };
 
-/**
- * Checks an `X-Signature` (contract §5) and, when it is wrong, finds out why: it tries the mistakes that receivers make
- * with form, secret and message, alone and in pairs. Digests are compared in constant time.
- */
+/** If an `X-Signature` is wrong (contract §5), tries the mistakes that receivers make. It compares in constant time. */
 export function checkSignature(question: SignatureQuestion): SignatureVerdict {
   const { signature, secret } = question;
   const form = readSignature(signature);

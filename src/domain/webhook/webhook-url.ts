@@ -75,10 +75,7 @@ const VERDICTS_MAX = 256;
 const KEPT_LENGTH_MAX = 512;
 const verdictsBy = new WeakMap<UrlPolicy, Map<string, UrlVerdict>>();
 
-/**
- * Judges a webhook URL (contract §4, points 2 to 5); for a pingback, the substituted one. It resolves nothing: {@link
- * judgeAddresses} judges the addresses of a public name, at every attempt. Never throws.
- */
+/** Judges a webhook URL (contract §4, points 2 to 5), but not the addresses of its name. Never throws. */
 export function judgeWebhookUrl(raw: string, policy: UrlPolicy): UrlVerdict {
   if (raw.length > KEPT_LENGTH_MAX) return judgeAnew(raw, policy);
   const verdicts = verdictsBy.get(policy) ?? new Map<string, UrlVerdict>();
@@ -215,8 +212,7 @@ function addressRule(
   return isOwnAddress(address, policy) ? "address of this machine" : null;
 }
 
-// A service on the machine's public address may rely on the firewall in front of it, which a packet from the machine to
-// itself never passes.
+// A service on the public address may rely on a firewall, which packets from the machine to itself never pass.
 function isOwnAddress({ bytes }: Address, policy: UrlPolicy): boolean {
   const meant = addressText({ bytes: nat64Ipv4(bytes) ?? bytes, zone: null });
   return policy.ownAddresses.some((own) => canonicalAddress(own) === meant);
@@ -245,8 +241,7 @@ export function urlSteps(raw: string, values: PlaceholderValues | null): readonl
   return steps.filter(({ url }, index) => index === 0 || url !== steps[index - 1]?.url);
 }
 
-// Part by part, each as it is in the normal form. The fragment comes last: a space before it belongs to the path, and
-// would be trimmed without it.
+// The fragment comes last: a space before it belongs to the path, and would be trimmed without it.
 function formSteps(raw: string, form: UrlForm): readonly UrlStep[] {
   const authority = rawAuthority(raw) ?? "";
   const [, port] = splitPort(authority);
