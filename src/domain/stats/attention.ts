@@ -66,36 +66,34 @@ export const WAIT_MS_MAX = MINUTE_MS;
 const HOSTS_NAMED_MAX = 3;
 const KEYS_LEFT_MIN = 1;
 
+type Found = readonly Omit<Attention, "level">[];
+
 /** Decides what needs attention now: problems first, the worst first. */
 export function decideAttention(facts: AttentionFacts): readonly Attention[] {
-  const all = [
-    ...noStorage(facts),
-    ...noWorker(facts),
-    ...conditions(facts),
-    ...failingHosts(facts),
-    ...undelivered(facts),
-    ...waitsLong(facts),
-    ...keysFull(facts),
-    ...accessRequests(facts),
+  const problems = [noStorage, noWorker, conditions, failingHosts, undelivered];
+  const warnings = [waitsLong, keysFull, accessRequests];
+  return [
+    ...problems
+      .flatMap((find) => find(facts))
+      .map((each) => ({ level: "problem", ...each }) as const),
+    ...warnings
+      .flatMap((find) => find(facts))
+      .map((each) => ({ level: "warning", ...each }) as const),
   ];
-  return all.toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level));
 }
 
-const LEVELS: readonly Attention["level"][] = ["problem", "warning"];
-
-function noStorage({ shortage }: AttentionFacts): Attention[] {
+function noStorage({ shortage }: AttentionFacts): Found {
   if (shortage === null) return [];
   const text = `New tasks are refused with 50700: ${shortage}. Make room, or raise that limit.`;
-  return [{ level: "problem", what: "no_storage", text, link: "/system" }];
+  return [{ what: "no_storage", text, link: "/system" }];
 }
 
-function noWorker({ typesWithoutWorker, role }: AttentionFacts): Attention[] {
+function noWorker({ typesWithoutWorker, role }: AttentionFacts): Found {
   const advice = adviceText(
     { operator: "start one, or see why it cannot reach this daemon" },
     role,
   );
   return typesWithoutWorker.map((type) => ({
-    level: "problem",
     what: "no_worker",
     text: `Tasks of type ${type} wait, and no worker for it has connected in the last minute. ${sentence(advice)}`,
     link: role === "operator" ? "/runners" : "/tasks?q=state:waiting",
@@ -103,42 +101,36 @@ function noWorker({ typesWithoutWorker, role }: AttentionFacts): Attention[] {
 }
 
 // These have words of their own, as of this moment.
-const SAID_OTHERWISE: ReadonlySet<ConditionName> = new Set([
-  ...(["storage.full", "worker.missing", "host.failing"] as const),
-]);
+const SAID_OTHERWISE = new Set<ConditionName>(["storage.full", "worker.missing", "host.failing"]);
 
-function conditions({ conditions: all }: AttentionFacts): Attention[] {
-  return all
-    .filter(({ name }) => !SAID_OTHERWISE.has(name))
-    .map(({ text, remedy }) => ({
-      level: "problem",
-      what: "condition",
-      text: `${sentence(text)} ${sentence(remedy)}`,
-      link: "/system",
-    }));
+function conditions({ conditions: all }: AttentionFacts): Found {
+  return all.flatMap(({ name, text, remedy }) => {
+    const said = `${sentence(text)} ${sentence(remedy)}`;
+    return SAID_OTHERWISE.has(name) ? [] : { what: "condition", text: said, link: "/system" };
+  });
 }
 
 function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function failingHosts({ hosts, now, role }: AttentionFacts): Attention[] {
+function failingHosts({ hosts, now, role }: AttentionFacts): Found {
   const failing = hosts.filter(
     ({ attempts, succeeded, failedAt }) =>
       attempts > 0 && succeeded === 0 && failedAt !== null && failedAt > now - HOUR_MS,
   );
-  const named = failing.slice(0, HOSTS_NAMED_MAX).map((each): Attention => {
+  const named = failing.slice(0, HOSTS_NAMED_MAX).map((each) => {
     const { host, attempts } = each;
     const count = attempts === 1 ? "The only attempt" : `All ${attempts} attempts`;
     const text = `${count} to reach ${host} failed lately. ${retriesText(each, role)}`;
     const link = `/tasks?q=${encodeURIComponent(`host:${host}`)}`;
-    return { level: "problem", what: "host_fails", text, link };
+    return { what: "host_fails", text, link } as const;
   });
   const others = failing.length - named.length;
   if (others === 0) return named;
   const which = others === 1 ? "1 more host fails" : `${others} more hosts fail`;
   const text = `${which}. See the list of hosts.`;
-  return [...named, { level: "problem", what: "host_fails", text, link: "/hosts" }];
+  return [...named, { what: "host_fails", text, link: "/hosts" }];
 }
 
 function retriesText({ retrying, refused, isPaused }: HostFacts, role: ReaderRole): string {
@@ -157,38 +149,38 @@ const REFUSED_ADVICE = {
   operator: "allow the address with webhooks.allow",
 };
 
-function undelivered({ undelivered: count, role }: AttentionFacts): Attention[] {
+function undelivered({ undelivered: count, role }: AttentionFacts): Found {
   if (count === 0) return [];
   const advice = { anybody: "Fix the receiver", operator: "allow the address with webhooks.allow" };
   const text =
     `${counted(count, "webhook is", "webhooks are")} undelivered: given up after all retries, or refused because the ` +
     `address may not be called. ${adviceText(advice, role)}; then send them again.`;
   const link = "/tasks?q=delivery:given_up,refused";
-  return [{ level: "problem", what: "undelivered", text, link }];
+  return [{ what: "undelivered", text, link }];
 }
 
-function waitsLong({ oldestWaitingMs, role }: AttentionFacts): Attention[] {
+function waitsLong({ oldestWaitingMs, role }: AttentionFacts): Found {
   if (oldestWaitingMs === null || oldestWaitingMs <= WAIT_MS_MAX) return [];
   const advice = { operator: "raise the type's concurrency or start more workers" };
   const text =
     `The oldest waiting task has waited for ${durationText(oldestWaitingMs)}. ` +
     `Look at what is running; to have more run at a time, ${adviceText(advice, role)}.`;
-  return [{ level: "warning", what: "waits_long", text, link: "/tasks?q=state:waiting" }];
+  return [{ what: "waits_long", text, link: "/tasks?q=state:waiting" }];
 }
 
-function keysFull({ keys }: AttentionFacts): Attention[] {
+function keysFull({ keys }: AttentionFacts): Found {
   if (keys === null || keys.max - keys.active > KEYS_LEFT_MIN) return [];
   const text = `${keys.active} of ${keys.max} API keys are active. Revoke those that nobody uses, so that a new one can be made.`;
-  return [{ level: "warning", what: "keys_full", text, link: "/keys" }];
+  return [{ what: "keys_full", text, link: "/keys" }];
 }
 
-function accessRequests({ accessRequests: { count, isMore } }: AttentionFacts): Attention[] {
+function accessRequests({ accessRequests: { count, isMore } }: AttentionFacts): Found {
   if (count === 0) return [];
   const waiting = isMore
     ? `${count}+ requests for access wait`
     : counted(count, "request for access waits", "requests for access wait");
   const text = `${waiting} for your decision.`;
-  return [{ level: "warning", what: "access_requests", text, link: "/access" }];
+  return [{ what: "access_requests", text, link: "/access" }];
 }
 
 function counted(count: number, one: string, many: string): string {
