@@ -52,7 +52,7 @@ function takeOver(next: Config, parts: ReloadParts): void {
   if (removed.length > 0) log.warn({ removed }, TARGETS_REMOVED);
   const types = parts.reloadTypes(next);
   const isTlsServed = serveCertificate(next, parts);
-  inForce.config = takenOver(inForce.config, next, { isTlsServed });
+  inForce.config = takenOver(inForce.config, next, isTlsServed);
   inForce.restartNeeds = restartNeeds(inForce.config, next);
   parts.aimEvents(next.events);
   const facts = { types, targets: next.webhooks.allow, log_level: next.log.level };
@@ -114,7 +114,7 @@ export interface ConfigInForce {
 }
 
 /** The configuration after `next` was applied: settings that take a restart stay, and a certificate that failed. */
-export function takenOver(now: Config, next: Config, { isTlsServed }: TlsOutcome): Config {
+export function takenOver(now: Config, next: Config, isTlsServed: boolean): Config {
   const isTls = (key: string): boolean => OF_TLS.some((each) => each === key);
   const settings = SETTING_LIST.map(({ key }) => key).filter(
     (key) => RELOADED.has(key) && (isTlsServed || !isTls(key)),
@@ -139,10 +139,6 @@ export function takenOver(now: Config, next: Config, { isTlsServed }: TlsOutcome
     values: joined(now.values, next.values, isTaken),
     sources: joined(now.sources, next.sources, isTaken),
   });
-}
-
-interface TlsOutcome {
-  readonly isTlsServed: boolean;
 }
 
 function isOfType(key: string, name: string): boolean {

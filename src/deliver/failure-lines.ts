@@ -2,6 +2,8 @@ import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { LogFacts } from "../domain/log.ts";
 import type { RetryDeps } from "../store/retry.ts";
 
+type LineDeps = Pick<RetryDeps, "clock" | "log">;
+
 interface Told {
   /** Monotonic. */
   readonly at: number;
@@ -16,16 +18,12 @@ const FURTHER = "";
 
 /** Logs failures: the first of each subject immediately, then at most one a minute, with the number in between. */
 export class FailureLines {
-  readonly #deps: Pick<RetryDeps, "clock" | "log">;
+  readonly #deps: LineDeps;
   readonly #message: string;
   readonly #level: "info" | "error";
   readonly #told = new Map<string, Told>();
 
-  constructor(
-    deps: Pick<RetryDeps, "clock" | "log">,
-    message: string,
-    level: "info" | "error" = "info",
-  ) {
+  constructor(deps: LineDeps, message: string, level: "info" | "error" = "info") {
     this.#deps = deps;
     this.#message = message;
     this.#level = level;

@@ -34,6 +34,11 @@ export interface SenderOptions {
 const ADDRESSES_TRIED_MAX = 3;
 const ADDRESSES_SHOWN_MAX = 16;
 
+interface Dialling {
+  readonly request: SendRequest;
+  readonly attempt: OpenAttempt;
+}
+
 /** Either what the next step needs, or the end of the attempt. */
 type Step<T> =
   | { readonly kind: "done"; readonly value: T }
@@ -153,22 +158,15 @@ export class Sender {
           { signal: attempt.signal, clock: this.#deps.clock, limitMs },
         ),
       );
-      if (tcp.kind === "open") return await this.#secure(tcp.socket, { request, address, attempt });
+      if (tcp.kind === "open") return await this.#secure(tcp.socket, { request, attempt }, address);
       if (tcp.kind === "cut") return { kind: "end", result: attempt.wasCut() };
       error = tcp.error;
     }
     return { kind: "end", result: attempt.failed(error) };
   }
 
-  async #secure(
-    socket: Socket,
-    via: {
-      readonly request: SendRequest;
-      readonly address: string;
-      readonly attempt: OpenAttempt;
-    },
-  ): Promise<Step<Connection>> {
-    const { request, address, attempt } = via;
+  async #secure(socket: Socket, to: Dialling, address: string): Promise<Step<Connection>> {
+    const { request, attempt } = to;
     const { target } = request;
     const key = connectionKey(request, address);
     if (target.scheme === "http") return { kind: "done", value: { socket, address, key } };
@@ -184,10 +182,7 @@ export class Sender {
     return { kind: "end", result: isCut ? attempt.wasCut() : attempt.failed(secured.error) };
   }
 
-  async #exchange(
-    connection: Connection,
-    { request, attempt }: { readonly request: SendRequest; readonly attempt: OpenAttempt },
-  ): Promise<Exchange> {
+  async #exchange(connection: Connection, { request, attempt }: Dialling): Promise<Exchange> {
     attempt.address = connection.address;
     const { clock } = this.#deps;
     const answer = await attempt.timed("answer", () =>

@@ -12,7 +12,7 @@ import { type ClockMode, DevClock } from "./dev-clock.ts";
 import { Inbox } from "./inbox.ts";
 import { type AttemptSender, OrderedFaults, UNSENT } from "./ordered-faults.ts";
 import { OrderedResults, type RuledType, TaskNews } from "./ordered-results.ts";
-import { Reset } from "./reset.ts";
+import { reset } from "./reset.ts";
 import { SampleSender } from "./sample-sender.ts";
 import { watchedStore } from "./store-watch.ts";
 import { WorkWatch } from "./work-watch.ts";
@@ -39,13 +39,7 @@ export class DevMode {
   #tell: (event: DevEvent) => void = () => {};
 
   /** Where runs of it are to repeat, it makes attempts one after the other. */
-  constructor({
-    clock,
-    isRepeatable,
-  }: {
-    readonly clock: DevClock;
-    readonly isRepeatable: boolean;
-  }) {
+  constructor(clock: DevClock, isRepeatable: boolean) {
     this.clock = clock;
     const notes = new DueNotes(clock);
     this.#notes = notes;
@@ -99,11 +93,7 @@ export class DevMode {
     const clock = new ClockDesk({ clock: this.clock, work, steady, due, notes });
     const samples = new SampleSender(parts);
     const inbox = new Inbox({ store, samples, clock: this.clock, work, attempts, notes });
-    const reset = new Reset({
-      ...parts,
-      work,
-      clears: [inbox, this.#results, this.#faults, clock],
-    });
+    const clears = [inbox, this.#results, this.#faults, clock];
     this.#tell = (event) => {
       clock.tell(event);
       this.#news.tell(event.taskId);
@@ -116,7 +106,7 @@ export class DevMode {
       news: this.#news,
       results: this.#results,
       faults: this.#faults,
-      reset: () => reset.run(),
+      reset: () => reset({ ...parts, work, clears }),
       makeSignInToken: async (audit) => (await createSignInLink({ store, clock, audit })).token,
     };
   }
@@ -146,5 +136,5 @@ export function seededMode(given: {
     clock.close();
     unseed?.();
   };
-  return { dev: new DevMode({ clock, isRepeatable: seed !== null }), close };
+  return { dev: new DevMode(clock, seed !== null), close };
 }

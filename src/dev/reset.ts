@@ -28,80 +28,70 @@ const ORDERS_MAX = 1000;
 // Nobody waits longer for what has been broken off; whatever it still does changes nothing.
 const BROKEN_OFF_MS_MAX = 2000;
 
-/** Erases everything that tests made, but accounts. */
-export class Reset {
-  readonly #parts: ResetParts;
+/**
+ * Erases everything that tests made, but accounts: cancels, breaks off and erases. Returns the number of tasks; nothing of
+ * them is sent after it has settled.
+ */
+export async function reset(parts: ResetParts): Promise<number> {
+  const { sender, work, clears } = parts;
+  // Nothing that is held or late keeps a task.
+  for (const each of clears) each.clear();
+  await endOrders(parts);
+  let tasks = 0;
+  let erased: number;
+  do {
+    await cancelOpen(parts);
+    erased = await erasePage(parts);
+    tasks += erased;
+  } while (erased > 0);
+  await eraseAnswers(parts);
+  // Their records are gone, so that nothing follows from how they end.
+  sender.abort();
+  await work.settled(timeoutSignal(BROKEN_OFF_MS_MAX)).catch(() => {});
+  for (const each of clears) each.clear();
+  return tasks;
+}
 
-  constructor(parts: ResetParts) {
-    this.#parts = parts;
+async function endOrders({ store, clock }: ResetParts): Promise<void> {
+  for (const { id } of await store.listOpenRedeliveryOrders({ limit: ORDERS_MAX })) {
+    await store.cancelRedeliveryOrder({ id, login: null, now: clock.now() });
   }
+}
 
-  /** Cancels, breaks off and erases. Returns the number of tasks; nothing of them is sent after it has settled. */
-  async run(): Promise<number> {
-    const { sender, work, clears } = this.#parts;
-    // Nothing that is held or late keeps a task.
-    for (const each of clears) each.clear();
-    await this.#endOrders();
-    let tasks = 0;
-    let erased: number;
+async function cancelOpen({ store, clock, cancelled }: ResetParts): Promise<void> {
+  const { states: _states, ...search } = ANY_TASK;
+  for (const { login } of await store.listAccounts()) {
+    const accountId = (await store.findAccount(login))?.accountId;
+    if (accountId === undefined) continue;
+    const filter = { accountId, states: OPEN_STATES, search };
+    const moment = { at: clock.now(), steadyAt: clock.steady() };
+    const end = { cancelledAt: moment.at, ...retentionEnd(moment, 0) };
+    let after: OpenTaskPlace | null = null;
     do {
-      await this.#cancelOpen();
-      erased = await this.#erasePage();
-      tasks += erased;
-    } while (erased > 0);
-    await this.#eraseAnswers();
-    // Their records are gone, so that nothing follows from how they end.
-    sender.abort();
-    await work.settled(timeoutSignal(BROKEN_OFF_MS_MAX)).catch(() => {});
-    for (const each of clears) each.clear();
-    return tasks;
+      const page: BulkPage = await cancelStep(store, { filter, after, end });
+      for (const id of page.ids) cancelled(id);
+      after = page.next;
+    } while (after !== null);
   }
+}
 
-  async #endOrders(): Promise<void> {
-    const { store, clock } = this.#parts;
-    for (const { id } of await store.listOpenRedeliveryOrders({ limit: ORDERS_MAX })) {
-      await store.cancelRedeliveryOrder({ id, login: null, now: clock.now() });
-    }
-  }
+async function erasePage({ store }: ResetParts): Promise<number> {
+  const query = { scope: null, search: ANY_TASK, limit: PAGE_MAX, after: null };
+  const { tasks } = await store.listTasks(query);
+  await Promise.all(tasks.map(({ id }) => store.eraseTask({ id, hasWebhooks: true })));
+  return tasks.length;
+}
 
-  async #cancelOpen(): Promise<void> {
-    const { store, clock, cancelled } = this.#parts;
-    const { states: _states, ...search } = ANY_TASK;
-    for (const { login } of await store.listAccounts()) {
-      const accountId = (await store.findAccount(login))?.accountId;
-      if (accountId === undefined) continue;
-      const filter = { accountId, states: OPEN_STATES, search };
-      const moment = { at: clock.now(), steadyAt: clock.steady() };
-      const end = { cancelledAt: moment.at, ...retentionEnd(moment, 0) };
-      let after: OpenTaskPlace | null = null;
-      do {
-        const page: BulkPage = await cancelStep(store, { filter, after, end });
-        for (const id of page.ids) cancelled(id);
-        after = page.next;
-      } while (after !== null);
-    }
-  }
-
-  async #erasePage(): Promise<number> {
-    const { store } = this.#parts;
-    const query = { scope: null, search: ANY_TASK, limit: PAGE_MAX, after: null };
-    const { tasks } = await store.listTasks(query);
-    await Promise.all(tasks.map(({ id }) => store.eraseTask({ id, hasWebhooks: true })));
-    return tasks.length;
-  }
-
-  /** Otherwise a request that is repeated would be answered with tasks that are gone. */
-  async #eraseAnswers(): Promise<void> {
-    const { store } = this.#parts;
-    const never = {
-      decidedBefore: 0,
-      pendingBefore: 0,
-      sessionsBefore: 0,
-      linksBefore: 0,
-      auditBefore: 0,
-    };
-    const all = { answersBefore: Number.MAX_SAFE_INTEGER, recordsAfter: Number.MAX_SAFE_INTEGER };
-    const stale = { ...never, ...all, trafficBefore: 0, max: ORDERS_MAX };
-    while ((await store.eraseStale(stale)) > 0) continue;
-  }
+/** Otherwise a request that is repeated would be answered with tasks that are gone. */
+async function eraseAnswers({ store }: ResetParts): Promise<void> {
+  const never = {
+    decidedBefore: 0,
+    pendingBefore: 0,
+    sessionsBefore: 0,
+    linksBefore: 0,
+    auditBefore: 0,
+  };
+  const all = { answersBefore: Number.MAX_SAFE_INTEGER, recordsAfter: Number.MAX_SAFE_INTEGER };
+  const stale = { ...never, ...all, trafficBefore: 0, max: ORDERS_MAX };
+  while ((await store.eraseStale(stale)) > 0) continue;
 }

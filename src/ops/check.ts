@@ -344,11 +344,16 @@ export function skipped(check: string, detail: string): Finding {
   return { check, verdict: "skipped", detail, remedy: null };
 }
 
-/** The conditions that these facts lead to, as findings of a check. */
-export function conditionsOf(check: string, facts: ConditionFacts): readonly Finding[] {
-  return decideConditions(facts).map(({ severity, text, remedy }) => {
+/** The conditions of these facts as findings. If there are none, a sound finding with this detail, or nothing. */
+export function conditionsOf(
+  check: string,
+  facts: ConditionFacts,
+  detail?: string,
+): readonly Finding[] {
+  const found = decideConditions(facts).map(({ severity, text, remedy }) => {
     return { check, verdict: severity, detail: text, remedy };
   });
+  return found.length > 0 || detail === undefined ? found : [sound(check, detail)];
 }
 
 /** The daemon works, but somebody should look. */

@@ -176,8 +176,7 @@ export async function checkRoom(config: Config, now: number): Promise<readonly F
   const wal = checkWal(config.database, walBytes ?? 0);
   if (freeBytes === null) return [wal, skipped("disk", "the free space is not known")];
   const disk = { freeBytes, freeBytesMin: config.limits.diskFreeBytes };
-  const found = conditionsOf("disk", { now, disk });
-  return [wal, ...(found.length > 0 ? found : [sound("disk", `${sizeText(freeBytes)} are free`)])];
+  return [wal, ...conditionsOf("disk", { now, disk }, `${sizeText(freeBytes)} are free`)];
 }
 
 function checkWal(file: string, bytes: number): Finding {

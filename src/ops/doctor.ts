@@ -133,10 +133,7 @@ function checkConfiguration({ config, problems, clock }: Patient): readonly Find
     );
   }
   const facts = { now: clock.now(), retention: retentionWarning(config) };
-  const found = conditionsOf("configuration", facts);
-  return found.length > 0
-    ? found
-    : [sound("configuration", config.file ?? "no file; all defaults")];
+  return conditionsOf("configuration", facts, config.file ?? "no file; all defaults");
 }
 
 // A weekly schedule is the rarest that somebody would still call one.
@@ -184,8 +181,7 @@ function checkTls(config: Config, clock: Clock): readonly Finding[] {
     return problems.map(({ message }) => failure("certificate", message, remedy));
   }
   const facts = { now: clock.now(), certificate: validityOf(material) };
-  const found = conditionsOf("certificate", facts);
-  return found.length > 0 ? found : [sound("certificate", `${config.tls.cert} is valid`)];
+  return conditionsOf("certificate", facts, `${config.tls.cert} is valid`);
 }
 
 function checkTrust(config: Config): readonly Finding[] {

@@ -174,10 +174,9 @@ function withoutAllowList(policy: UrlPolicy): UrlPolicy {
 const NAME = "example.com";
 const LOOK_UP_MS = 8000;
 
-export async function checkResolver({ webhooks }: Config, clock: Clock): Promise<Finding> {
-  const { dnsServers } = webhooks;
-  const isOwn = dnsServers.length > 0;
-  const resolver = new Resolver(isOwn ? { servers: dnsServers, clock } : { clock });
+export async function checkResolver(config: Config, clock: Clock): Promise<Finding> {
+  const isOwn = config.webhooks.dnsServers.length > 0;
+  const resolver = openResolver(config, clock);
   try {
     const found = await withDeadline(LOOK_UP_MS, { clock }, (signal) =>
       resolver.resolve(NAME, { signal }),

@@ -2,6 +2,11 @@ import { type Offload, compactJson } from "../domain/json/json.ts";
 import { parseCommandOutput } from "./command-output.ts";
 import type { RunResult } from "./runner.ts";
 
+interface ServiceBody {
+  readonly body: Uint8Array;
+  readonly bytesMax: number;
+}
+
 interface ServiceResult {
   readonly result: RunResult;
   /** The body is not JSON and was taken as text. */
@@ -9,13 +14,7 @@ interface ServiceResult {
 }
 
 /** Reads the body of a service's answer by the rule for a command's stdout, see {@link parseCommandOutput}. */
-function parseServiceBody({
-  body,
-  bytesMax,
-}: {
-  readonly body: Uint8Array;
-  readonly bytesMax: number;
-}): ServiceResult {
+function parseServiceBody({ body, bytesMax }: ServiceBody): ServiceResult {
   const result = parseCommandOutput(body, bytesMax);
   const mayBeText = result.kind === "result" && result.resultText.startsWith('"');
   return { result, isText: mayBeText && compactJson(body).kind === "fault" };
