@@ -4,7 +4,6 @@ import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 export interface ClockParts {
-  /** The machine's clock, or a virtual one. */
   readonly machine: Clock;
   readonly store: Pick<Store, "findClockReading" | "resumeClock">;
   readonly log: Logger;

@@ -182,13 +182,10 @@ export interface ApiParts
 
 export interface Api extends Pick<AppDeps, "gate" | "ids"> {
   readonly app: ReturnType<typeof createApp>;
-  /** Headers of every response. */
   readonly headers: ResponseHeaders;
-  /** Everything that is counted, as text. */
   readonly metrics: MetricsSource;
   /** The board of conditions: it checks from its start until the API drains. */
   readonly conditions: ConditionBoard;
-  /** True if a peer is a trusted proxy. */
   readonly isProxy: (address: string) => boolean;
   /** Accepts tasks from now on, at this URL. */
   open(url: string): void;

@@ -100,7 +100,6 @@ export async function createEngine(parts: EngineParts): Promise<MadeEngine> {
 }
 
 interface RunnerParts extends Pick<EngineParts, "config" | "clock" | "log" | "parser" | "dev"> {
-  /** See `Database.commandOwner`. */
   readonly owner: string;
   /** Null when commands run in this process. */
   readonly host: CommandHost | null;

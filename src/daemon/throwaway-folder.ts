@@ -14,7 +14,6 @@ export function makeThrowawayFolder(): string {
   return folder;
 }
 
-/** Removes such a folder with everything in it. */
 export function removeThrowawayFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   folders.delete(folder);

@@ -25,7 +25,6 @@ export class AnswerReader {
   #fault: AnswerFault | null = null;
   /** The beginning of a line whose end has not come. */
   #line = "";
-  /** So many bytes of the head were taken. */
   #headBytes = 0;
   #informational = 0;
   /** Node's parser would have refused something before the final head. */
@@ -56,7 +55,6 @@ export class AnswerReader {
     return this.#fault !== null || this.#state === "complete" || this.#state === "cut";
   }
 
-  /** The beginning of the body as text. */
   excerpt(): string {
     const [first] = this.#body;
     if (first === undefined) return "";

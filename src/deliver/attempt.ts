@@ -91,7 +91,6 @@ export class OpenAttempt {
     return outcome;
   }
 
-  /** The result of an attempt that failed by itself. */
   failed(error: string, httpStatus: number | null = null): AttemptResult {
     return this.result("failed", { error, httpStatus });
   }
@@ -104,7 +103,6 @@ export class OpenAttempt {
     });
   }
 
-  /** A result with the facts so far and the given ones. */
   result(outcome: AttemptOutcome, facts: Facts): AttemptResult {
     const { firstByteMs = null, ...rest } = facts;
     return {
@@ -182,7 +180,6 @@ export function withoutTexts(result: AttemptResult): AttemptResult {
   return { ...NOTHING_HAPPENED, outcome, httpStatus, phases, error };
 }
 
-/** The URL was refused before it was sent. */
 export function toRefused(host: string, { rule, reason }: UrlRefusal): AttemptResult {
   // A literal address stands for itself; a refused name was never resolved.
   const addresses = parseAddress(host) === null ? [] : [host];

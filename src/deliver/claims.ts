@@ -36,9 +36,7 @@ interface ClaimsDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, "claimAttempts">;
   readonly queue: FairQueue;
   readonly shifts: TimeShifts;
-  /** Counts the claims. */
   readonly steps: Steps;
-  /** Sends an attempt that has got a slot. */
   readonly start: (attempt: OwnAttempt) => void;
   /** Called with the accounts that a claim found disabled, after every claim; then {@link Claims.takeBack} is due. */
   readonly suspend: (accountIds: readonly number[]) => void;
@@ -80,7 +78,6 @@ export class Claims {
     void steps.track(this.#claim(shares).catch(failed));
   }
 
-  /** Notes that an account is enabled again. */
   resume(accountId: number): void {
     this.#resumed.add(accountId);
   }
@@ -268,7 +265,6 @@ class Prefetched {
     return hasMore && this.#waiting(ref) <= this.#maxOf(ref) / 2;
   }
 
-  /** Adds what a claim brought beyond a lane's slots. */
   add(ref: LaneRef, attempts: readonly OwnAttempt[], hasMore: boolean): void {
     const key = keyOf(ref);
     const waiting = [...(this.#lanes.get(key)?.waiting ?? []), ...attempts];
@@ -291,7 +287,6 @@ class Prefetched {
     return this.#lanes.has(keyOf(ref));
   }
 
-  /** Takes out all attempts of these lanes. */
   takeAll(isMeant: (ref: LaneRef) => boolean): readonly OwnAttempt[] {
     const lanes = [...this.#lanes.values()].filter(({ ref }) => isMeant(ref));
     return lanes.flatMap(({ ref }) => this.take(ref, Infinity));

@@ -6,12 +6,10 @@ import type { Clock, Timer } from "../domain/clock/clock.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import { connectFailure, tlsFailure } from "./failure.ts";
 
-/** An open connection and what it may be used for. */
 export interface Connection {
   readonly socket: Socket;
   /** The address at the other end. */
   readonly address: string;
-  /** See `connectionKey`. */
   readonly key: string;
 }
 

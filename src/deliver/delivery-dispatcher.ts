@@ -129,7 +129,6 @@ export class DeliveryDispatcher implements Part {
     this.pump();
   }
 
-  /** Reads what is scheduled anywhere. */
   async lookAtAll(): Promise<void> {
     this.#notice(await this.#readLanes("all"));
   }

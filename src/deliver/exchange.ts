@@ -5,7 +5,6 @@ import type { SendRequest } from "../domain/webhook/webhook-request.ts";
 import { type AnswerFault, AnswerReader } from "./answer-reader.ts";
 import { CLOSED, answerFailure } from "./failure.ts";
 
-/** The result of one request on one connection. */
 export type Exchange =
   | {
       readonly kind: "answered";

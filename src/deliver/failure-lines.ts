@@ -7,7 +7,6 @@ type LineDeps = Pick<RetryDeps, "clock" | "log">;
 interface Told {
   /** Monotonic. */
   readonly at: number;
-  /** Failures since then. */
   others: number;
 }
 

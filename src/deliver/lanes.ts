@@ -112,11 +112,9 @@ export class LaneQueue extends HeapEntry {
   }
 }
 
-/** A host that one account or many send to. */
 export class HostState implements QueueList {
   readonly host: string;
   slots: HostSlots;
-  /** Its lanes, one for each account. */
   lanes = 0;
   inFlight = 0;
   /** Due queues without a slot, those of the lane that holds least first, then by turn. */
@@ -160,13 +158,11 @@ export class AccountState extends HeapEntry {
 // The most bytes of bodies in flight in one lane: a host that hangs must not hold all the memory for bodies.
 const LANE_BYTES_MAX = 8 * 1024 * 1024;
 
-/** The queue of an account's attempts to one host. */
 export class LaneState implements Standing {
   readonly account: AccountState;
   readonly host: HostState;
   readonly fresh = new LaneQueue(this, "fresh");
   readonly retries = new LaneQueue(this, "retries");
-  /** The load of its attempts in flight. */
   readonly load = new LoadSum();
   isHealthy: boolean;
   /** Slots that were given while both classes were due: every fourth is for a retry. */
@@ -178,7 +174,6 @@ export class LaneState implements Standing {
     this.isHealthy = account.healthy.has(host.host);
   }
 
-  /** The lane as the store knows it. */
   get ref(): LaneRef {
     return { accountId: this.account.id, host: this.host.host };
   }
@@ -212,7 +207,6 @@ interface DueGroup extends Standing {
   readonly accounts: RankHeap<AccountTurn>;
 }
 
-/** A group for each class and standing. */
 export function newDueGroups(): readonly DueGroup[] {
   const either = [true, false];
   return (["fresh", "retries"] as const).flatMap((of) =>
@@ -225,7 +219,6 @@ export function newDueGroups(): readonly DueGroup[] {
 /** The due queues of an account in a group. Its weight is the number of slots that the account holds of its kind. */
 export class AccountTurn extends HeapEntry implements QueueList {
   readonly group: DueGroup;
-  /** The load of its account. */
   readonly usage: Usage;
   readonly #queues = new RankHeap<LaneQueue>();
   #lastTurn = 0;

@@ -6,7 +6,6 @@ import { canonicalAddress, classifyAddress } from "../domain/address/address.ts"
 import { codeOf, isError } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
 
-/** A list of addresses of this machine. */
 export interface AddressList {
   /** Where the list stands, for the log. */
   readonly name: string;

@@ -3,12 +3,10 @@ import { keepTrying, type RetryDeps } from "../store/retry.ts";
 import type { LaneRef, RedeliveryOrder, Store } from "../store/store.ts";
 
 interface RedelivererDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
-  /** These lanes have an attempt due, and that is on disk. */
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
   readonly store: Pick<Store, "listOpenRedeliveryOrders" | "stepRedeliveryOrder">;
 }
 
-/** An order that is worked on. */
 interface OrderUnderWay {
   readonly id: string;
   /** The number of deliveries that it has sent so far. */
@@ -45,7 +43,6 @@ export function createRedeliverer(deps: RedelivererDeps): Loop {
 class OpenOrders {
   readonly #deps: RedelivererDeps;
   readonly #underWay = new Map<string, OrderUnderWay>();
-  /** The current second, in seconds since the epoch. */
   #second = -1;
   #stepsInSecond = 0;
 

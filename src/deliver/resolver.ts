@@ -41,7 +41,6 @@ interface Shared {
 }
 
 interface LookUp extends Shared {
-  /** Gives its place back. */
   end: (() => void) | null;
 }
 
@@ -290,7 +289,6 @@ function readLines(path: string): readonly string[] {
 /** The owner of look-ups, which are counted together; null is the daemon's own. */
 type LookUpOwner = number | null;
 
-/** An owner's look-ups, in progress and waiting. */
 interface Line {
   underWay: number;
   readonly waiting: Set<() => void>;

@@ -46,14 +46,11 @@ export interface ServicePost extends ServiceGet {
   readonly body: string | Uint8Array;
 }
 
-/** A request; one without a body is a GET. */
 type ServiceRequest = ServiceGet & Partial<ServicePost>;
 
-/** A client of the operator's own services. */
 export interface ServiceClient {
   /** Rejects only for headers that cannot be written. Nothing of the request is left when it settles. */
   post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
-  /** Sends a GET, under the same rules. */
   get(url: URL, get: ServiceGet): Promise<ServiceAnswer>;
   /** Closes every connection; requests in progress end as `unreachable`. */
   close(): void;

@@ -27,7 +27,6 @@ export function slotsAt(host: string, max: number, view: NodeView): HostSlots {
 
 /** The standing of a lane, which decides how many slots it may have. */
 export interface Standing {
-  /** True if nothing of it is in flight. */
   readonly isIdle: boolean;
   /** True if its host has responded to its account, or failed quickly, the last time. */
   readonly isHealthy: boolean;
@@ -66,7 +65,6 @@ export class Usage {
     if (!isHealthy) this.probing.add(load);
   }
 
-  /** The slots that count towards an account's share. */
   slotsOf(of: AttemptClass, { isHealthy }: Pick<Standing, "isHealthy">): number {
     return isHealthy ? this.all[of] : this.probing[of];
   }
@@ -117,7 +115,6 @@ export function isFullOfBytes({ all, probing }: Usage, isHealthy: boolean): bool
 export class Slots {
   /** May be set again: attempts in flight beyond it go on. */
   max: number;
-  /** The load of all accounts. */
   readonly used = new Usage();
 
   constructor(max: number) {

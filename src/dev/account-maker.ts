@@ -17,7 +17,6 @@ export interface MadeAccount {
   readonly webhookSecret: string;
 }
 
-/** Makes accounts for tests. */
 export class AccountMaker {
   readonly #ids = new IdGenerator();
   readonly #parts: AccountMakerParts;

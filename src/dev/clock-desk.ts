@@ -27,7 +27,6 @@ export interface ClockDeskParts {
   readonly notes: Pick<DueNotes, "list">;
 }
 
-/** Reads and moves the clock of a daemon for development. */
 export class ClockDesk implements DevClockDesk {
   readonly #parts: ClockDeskParts;
   /** The events since the last advance that returned events, in their order. */

@@ -115,7 +115,6 @@ export class DevMode {
 // Tests that repeat begin at the same time.
 const SEEDED_START = Date.UTC(2026, 0, 1);
 
-/** The clock and the parts of a daemon for development. */
 export interface SeededMode {
   readonly dev: DevMode;
   /** Ends its clock; from then on nobody can guess any more what this process draws at random. */

@@ -61,7 +61,6 @@ export function removeAfterwards(folder: string): void {
   if (watcher.stdin instanceof Socket) watcher.stdin.unref();
 }
 
-/** The receivers of tests: this machine, and private networks. */
 const OWN_TARGETS = [
   ...["localhost", "127.0.0.0/8", "::1"],
   ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"],

@@ -162,7 +162,6 @@ export class HeldBackAttempts {
   }
 }
 
-/** Makes attempts, as the daemon's sender does. */
 export interface AttemptSender {
   send(request: SendRequest): Promise<AttemptResult>;
   /** Breaks off everything in flight. */

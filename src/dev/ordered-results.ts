@@ -58,7 +58,6 @@ export class OrderedResults implements DevResultDesk {
     return true;
   }
 
-  /** The runner of a type, for the runs that no rule fits. */
   runner(type: RuledType, runner: Runner): Runner {
     this.#types.add(type.name);
     return {

@@ -7,7 +7,6 @@ import { cancelStep, type BulkPage, type OpenTaskPlace, type Store } from "../st
 import type { AttemptSender } from "./ordered-faults.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
-/** Something that a test leaves behind beside the store. */
 export interface Clearable {
   clear(): void;
 }

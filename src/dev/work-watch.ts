@@ -21,7 +21,6 @@ export class WorkWatch {
   /** Told whenever work ends or takes long, or nobody waits for a lull any more. */
   #changed: (() => void)[] = [];
 
-  /** Notes that work has begun. */
   begin(what: string): Work {
     const work: Work = {
       what,
@@ -46,7 +45,6 @@ export class WorkWatch {
     return promise.finally(() => work.end());
   }
 
-  /** The work that is under way, the oldest first. */
   underWay(): readonly string[] {
     return [...this.#underWay].map(({ what }) => what);
   }

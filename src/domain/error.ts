@@ -4,7 +4,6 @@ export function isError(value: unknown): value is Error {
   return "message" in value && typeof value.message === "string";
 }
 
-/** The message of something that was thrown. */
 export function messageOf(error: unknown): string {
   return isError(error) ? error.message : String(error);
 }

@@ -19,7 +19,6 @@ export interface Logger {
   error(facts: LogFacts, message: string): void;
 }
 
-/** Writes nothing. */
 export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** True for what a program may give as its logger. */

@@ -15,7 +15,6 @@ export interface Observer {
 
 type Listener<Event> = (event: Event) => void;
 
-/** A request that was answered by the API or with a page. */
 export interface ObservedRequest {
   /** Its method and path as the API's document has them; null for a page, and for what is no operation. */
   readonly operation: string | null;
@@ -73,7 +72,6 @@ export interface ObservedAttempt {
   readonly ms: number | null;
   /** How much later than due it was begun; null where an earlier process made it. */
   readonly lagMs: number | null;
-  /** The state of the delivery after it. */
   readonly state: EndedDeliveryState | "scheduled";
 }
 

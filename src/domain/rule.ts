@@ -9,7 +9,6 @@ export interface Fault {
   readonly isOfItem?: true;
 }
 
-/** A value that passed its rule, or the reason why it did not. */
 export type Parsed<T> = { readonly kind: "value"; readonly value: T } | Fault;
 
 declare const WRITTEN: unique symbol;
@@ -34,7 +33,6 @@ export interface Rule<T, Written = unknown> {
   parse(raw: unknown): Parsed<T>;
 }
 
-/** The parts from which {@link rule} makes a rule. */
 interface RuleParts<T> extends Pick<Rule<T>, "takes" | "hint"> {
   /** `text` unless given. */
   readonly form?: Rule<T>["form"];

@@ -23,7 +23,6 @@ import type { Database } from "./database.ts";
 
 export interface BackupKeeperDeps {
   readonly config: Pick<Config, "backup">;
-  /** Null without a schedule. */
   readonly folder: BackupFolder | null;
   readonly database: Pick<Database, "startBackup">;
   readonly clock: Clock;

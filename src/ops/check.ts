@@ -198,7 +198,6 @@ export function certificateFacts({ subject, names, validFrom, validTo }: TlsMate
   return { subject, names, validFrom: toText(validFrom), expires: toText(validTo) };
 }
 
-/** The reasons why clients refuse a certificate at this moment. */
 function validityFaults(material: Dated, now: number): readonly string[] {
   return decideConditions({ now, certificate: validityOf(material) }).flatMap(
     ({ severity, text, remedy }) => (severity === "failed" ? `${text}; ${remedy}` : []),

@@ -243,12 +243,10 @@ export interface ConditionParts {
   readonly receivers: Pick<ReceiverWatch, "failing">;
   readonly floods: { accounts(): readonly string[] };
   readonly proxies: { address(): string | null };
-  /** The certificate that is served; null without one. */
   readonly certificate: () => Pick<TlsMaterial, "validFrom" | "validTo"> | null;
   readonly fault: () => string | null;
   readonly shortage: () => Promise<string | null>;
   readonly store: Pick<Store, "listNodes">;
-  /** How many daemons share the database. */
   readonly nodes: () => number;
 }
 

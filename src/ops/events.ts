@@ -106,7 +106,6 @@ export class EventSender {
     for (const { end } of this.#pending.keys()) end.abort();
   }
 
-  /** Answers whether the event was lost. */
   async #deliver(pending: Pending, before: Pending | undefined): Promise<boolean> {
     if (before !== undefined) {
       before.end.abort();

@@ -36,7 +36,6 @@ import {
 } from "./database.ts";
 import { FileWatch, fileSystemOf } from "./storage.ts";
 
-/** A database in a SQLite file of this machine. */
 export class FileDatabase implements Database {
   readonly #file: string;
   readonly #backlogMax: number;

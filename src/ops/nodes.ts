@@ -15,7 +15,6 @@ interface NodeParts {
   readonly engine: Pick<Engine, "health" | "facts">;
 }
 
-/** How runs and deliveries went in the last minutes. */
 export interface Health {
   readonly runs: FailureCount;
   readonly receivers: FailureCount;

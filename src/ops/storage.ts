@@ -146,7 +146,6 @@ export class StorageWatch {
 }
 
 interface Room {
-  /** The bytes of data in the database. */
   readonly used: number;
   /** The bytes that are free on the disk; Infinity when that is not known. */
   readonly free: number;

@@ -57,7 +57,6 @@ function configuredServers({ dnsServers }: Config["webhooks"]): Pick<ResolverOpt
   return dnsServers.length === 0 ? {} : { servers: dnsServers };
 }
 
-/** A URL as it was posted, with the values of its placeholders. */
 export interface UrlQuestion {
   readonly url: string;
   readonly values: PlaceholderValues;
@@ -77,7 +76,6 @@ export interface UrlExplanation {
   readonly use: "webhook" | "pingback";
   /** The URL that would be requested, or would have been; null when the text has no normal form. */
   readonly normalForm: string | null;
-  /** The steps from the posted URL to the normal form. */
   readonly steps: readonly UrlStep[];
   readonly target: WebhookTarget | null;
   /** The addresses of the host, in the order of dialling; empty when nothing was resolved. */

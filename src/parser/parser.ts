@@ -9,7 +9,6 @@ import type { BodyParser } from "../http/long-bodies.ts";
 import type { ResultParser } from "../run/service-result.ts";
 import type { ParseOrder, ParseOutcome } from "./parser-thread.ts";
 
-/** Parses what may take long in a thread of its own. */
 export interface Parser {
   readonly bodies: BodyParser;
   readonly results: ResultParser;

@@ -30,7 +30,6 @@ export class ClaimCredit {
   #concurrency: number;
   /** How many tasks may be queued, as far as is known, besides those that claims in progress will find. */
   #tasks = 0;
-  /** The slots that claims in progress may fill. */
   #reserved = 0;
   #claims = 0;
   #wakes = 0;
@@ -44,7 +43,6 @@ export class ClaimCredit {
     this.#concurrency = concurrency;
   }
 
-  /** Notes that tasks may be queued. */
   wake(): void {
     this.#wakes++;
     this.#allow(1, CLAIMS_MAX);

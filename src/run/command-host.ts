@@ -43,7 +43,6 @@ interface PendingRun {
 
 const LOSSES_KNOWN_MAX = 10_000;
 
-/** The longest wait between two starts of a host. */
 const START_WAIT_MS_MAX = 30_000;
 
 const UNSTARTED: RunOutcome = { kind: "aborted", isUnstarted: true };

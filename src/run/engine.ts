@@ -35,9 +35,7 @@ interface EngineDeps
   readonly store: Store;
   /** Closed at the end. */
   readonly resources: readonly { close(): void }[];
-  /** Types that the daemon runs itself. */
   readonly types: ReadonlyMap<string, TaskType>;
-  /** Types whose tasks external workers claim. */
   readonly workerTypes: ReadonlyMap<string, WorkerType>;
   /** How long a task may wait to be started while the daemon runs. */
   readonly queueDays: number;

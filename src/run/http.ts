@@ -205,7 +205,6 @@ function failed(message: string, facts: AnswerFacts): AnswerVerdict {
   return { kind: "decided", outcome: { kind: "failed", message, detail: { ...facts } } };
 }
 
-/** How much of a service's answer a failed run shows. */
 const EXCERPT_BYTES_MAX = 4096;
 // How much of the answer is searched: some of it is struck out.
 const LOOKED_AT_BYTES_MAX = 2 * EXCERPT_BYTES_MAX;

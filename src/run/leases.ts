@@ -51,7 +51,6 @@ export class HeldLeases {
     if (oldest !== undefined) this.#remove(oldest);
   }
 
-  /** The lease of a task; null if it has none. */
   leaseOf(id: string): string | null {
     return this.#byTask.get(id)?.leaseId ?? null;
   }
@@ -99,7 +98,6 @@ export interface LeaseEnderDeps extends RunDeps {
   readonly freed: (type: string) => void;
 }
 
-/** Ends leases in the store, and notifies the other parts. */
 export class LeaseEnder {
   readonly #deps: LeaseEnderDeps;
 

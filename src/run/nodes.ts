@@ -102,7 +102,6 @@ export class ProgressBoard {
   /** Shares with the other nodes what is new. To be woken once a second. */
   readonly tell: Loop;
   readonly #deps: ProgressBoardDeps;
-  /** The progress that was told of this node's own runs. */
   readonly #told = new Map<string, TaskProgress>();
 
   constructor(deps: ProgressBoardDeps) {

@@ -9,7 +9,6 @@ import { spawnInto } from "../node-internals.ts";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface CommandPlace {
-  /** Absolute path of the folder the command runs in. */
   readonly cwd: string;
   /** The whole environment of the command, see {@link commandEnvironment}. */
   readonly env: Environment;

@@ -9,7 +9,6 @@ import type { RetryDeps } from "../store/retry.ts";
 import type { ClaimedTask, Cluster, LaneRef, RunEnd } from "../store/store.ts";
 import type { RunOutcome } from "./runner.ts";
 
-/** What the parts that end runs need. */
 export interface RunDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly clock: SteadyClock;
   readonly cluster: Pick<Cluster, "self" | "isMember" | "isShared" | "holds" | "membership">;
@@ -24,7 +23,6 @@ export interface RunDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly deliveriesDue: (lanes: readonly LaneRef[]) => void;
 }
 
-/** Reports to the observer a run that a claim began. */
 export function tellStart(
   { type, queuedAt }: Pick<ClaimedTask, "type" | "queuedAt">,
   { observer, clock }: Pick<RunDeps, "observer" | "clock">,
@@ -72,7 +70,6 @@ export function toUnstoredEnd(moment: RunMoment): RunEnd {
   return toFailedEnd({ code: 50010, message, detailText: "null" }, moment);
 }
 
-/** The record of the outcome of a daemon's own runner. */
 export function toRunEnd(
   outcome: Exclude<RunOutcome, { kind: "aborted" }>,
   moment: RunMoment,

@@ -61,7 +61,6 @@ export interface Runner {
   run(request: RunRequest, options: RunOptions): Promise<RunOutcome>;
 }
 
-/** The bounds of a runner whose runs may take long. */
 export interface RunBounds {
   readonly concurrency: number;
   /** From the start of a run to its end, waits and repetitions included. */

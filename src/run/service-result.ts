@@ -9,7 +9,6 @@ interface ServiceBody {
 
 interface ServiceResult {
   readonly result: RunResult;
-  /** The body is not JSON and was taken as text. */
   readonly isText: boolean;
 }
 

@@ -64,7 +64,6 @@ export class TaskDispatcher implements Part {
   readonly #deps: TaskDispatcherDeps;
   readonly #failed: FailureLines;
   readonly #queues: readonly TypeQueue[];
-  /** By the task's id. */
   readonly #runs = new Map<string, RunUnderWay>();
   #isDraining = false;
   #isAborted = false;

@@ -200,7 +200,6 @@ export class WorkerDesk implements Part {
     return inTime(this.#steps.track(this.#fail(workerId, failures)), this.#deps);
   }
 
-  /** Queues the tasks again as if they had not been started. */
   release(workerId: number, leases: readonly LeaseRef[]): Promise<readonly LeaseOutcome[]> {
     const ends = leases.map(toRelease);
     return inTime(this.#end(ends, { workerId, moment: this.#moment() }), this.#deps);

@@ -3,7 +3,6 @@ import { isError } from "../domain/error.ts";
 import { type Cluster, type LeaseType, type LeasedTask, StoreError } from "../store/store.ts";
 import { type Claim, ClaimCredit, NOT_CLAIMED, isInputFull } from "./claim-credit.ts";
 
-/** A type whose tasks external workers claim. */
 export interface WorkerType {
   /** The most leases held concurrently. */
   readonly concurrency: number;
@@ -115,7 +114,6 @@ export interface ClaimOrder {
   readonly gone: AbortSignal;
 }
 
-/** A worker's request for tasks that has no response yet. */
 export interface Poll {
   readonly order: ClaimOrder;
   /** True while the store claims for it: then only the end of the claim ends it. */

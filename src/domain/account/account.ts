@@ -36,7 +36,6 @@ export const KEY_ID: Rule<string, string> = textRule({
   read: (text) => (KEY_ID_FORM.test(text) ? text : null),
 });
 
-/** A label is at most this many code points. */
 export const KEY_LABEL_MAX = 100;
 
 export const KEY_LABEL = plainText(KEY_LABEL_MAX);
@@ -44,7 +43,6 @@ export const KEY_LABEL = plainText(KEY_LABEL_MAX);
 /** The beginning of every API key; listings show it with the last four characters. */
 export const KEY_PREFIX = "pbd_live_";
 
-/** The beginning of every worker's token. */
 export const WORKER_TOKEN_PREFIX = "pbd_work_";
 
 const SECRET = /^[0-9A-Za-z]{40}$/;
@@ -92,7 +90,6 @@ export const SESSION_AGE_MS = 12 * HOUR_MS;
 /** The most sessions that a key, or the operator, may have at once: one more ends the oldest. */
 export const SESSIONS_MAX = 20;
 
-/** How long a sign-in link can be used. */
 export const SIGN_IN_LINK_MS = 30 * MINUTE_MS;
 
 /** The target of a link, below the daemon's URL. The token is in the fragment, which no browser sends to anybody. */
@@ -158,7 +155,6 @@ export const PENDING_REQUESTS_MAX = 10_000;
 /** A /48 of IPv6 has so many times the requests of a /64: one /64 cannot use up all of them. */
 export const NETWORK_FACTOR = 5;
 
-/** How long a request waits for a decision before it is erased. */
 export const PENDING_REQUEST_MS = 30 * DAY_MS;
 
 /** How long a request is safe: when the most wait, the oldest gives way to a new one, but not before this time. */

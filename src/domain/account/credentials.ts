@@ -54,7 +54,6 @@ export interface KeyHolder {
   readonly ownLimits: OwnLimits;
 }
 
-/** The caller, or the code that refuses them. */
 export type Authentication =
   | { readonly kind: "authenticated"; readonly holder: KeyHolder }
   | { readonly kind: "refused"; readonly code: 40100 | 40101 | 40102 };
@@ -87,7 +86,6 @@ export interface SessionSecret {
 // 32 bytes in base64url.
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
 
-/** Makes a new value of a cookie: 256 random bits. */
 export function newSessionSecret(): SessionSecret {
   return mint("");
 }

@@ -32,7 +32,6 @@ export function newWorkerToken(): MintedKey {
   return mint(WORKER_TOKEN_PREFIX);
 }
 
-/** A key that was made elsewhere. */
 export const KEY: Rule<string> = textRule({
   takes: `a key as the daemon makes them: ${KEY_PREFIX} and 40 letters and digits, of which the last six are a checksum`,
   hint: "KEY",

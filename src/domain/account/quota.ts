@@ -14,10 +14,8 @@ export interface AccountLimits {
 /** The limits that the operator gave to one account; null takes the configured one. */
 export type OwnLimits = Readonly<Record<keyof AccountLimits, number | null>>;
 
-/** The word that removes an own limit. */
 export const DEFAULT_LIMIT = "default";
 
-/** An account's own limit, or the word that removes it. */
 export function ownLimit(rule: Rule<number>): Rule<number | typeof DEFAULT_LIMIT> {
   return {
     ...rule,
@@ -69,13 +67,10 @@ export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
   readonly shareBytes: number;
 }
 
-/** A limit that would be exceeded. */
 export interface QuotaExcess {
   readonly quota: keyof PostQuota;
   readonly limit: number;
-  /** The account's usage before. */
   readonly used: number;
-  /** The amount that would be added. */
   readonly asked: number;
 }
 

@@ -266,7 +266,6 @@ export function isLoopbackHost(host: string): boolean {
   return LOOPBACK_BLOCKS.some((block) => isWithin(address.bytes, block));
 }
 
-/** The base URL of a daemon, as its clients are given it. */
 export interface BaseUrl {
   readonly url: URL;
   /** It is plain HTTP beyond this machine: whatever is sent can be read on the way. */

@@ -36,7 +36,6 @@ export type AllowListVerdict =
   | { readonly kind: "allow-list"; readonly list: AllowList }
   | { readonly kind: "fault"; readonly problems: readonly AllowListProblem[] };
 
-/** Allows nothing beyond the rules. */
 export const EMPTY_ALLOW_LIST: AllowList = { hosts: new Map(), blocks: [] };
 
 /**

@@ -1,7 +1,6 @@
 import { DAY_MS } from "../clock/duration.ts";
 import { oneOf } from "../rule.ts";
 
-/** The words for what is recorded in the audit. */
 export const AUDIT_ACTIONS = [
   "access.approved",
   "access.denied",
@@ -50,11 +49,9 @@ export interface AuditEntry {
   readonly action: AuditAction;
   /** The login, key, task, order or worker; null where the action says it all. */
   readonly subject: string | null;
-  /** More facts, by name. */
   readonly details: Readonly<Record<string, string | number | boolean | null>> | null;
 }
 
-/** How long entries are kept. */
 export const AUDIT_KEPT_MS = 400 * DAY_MS;
 
 /** The most entries that are kept: the oldest go first. */
@@ -80,7 +77,6 @@ export function concernsAccount(
   return subject === login || ids.has(subject);
 }
 
-/** An entry with its place in the list. */
 type Listed = AuditEntry & { readonly seq: number };
 
 /** A page of a list, newest first. */

@@ -21,7 +21,6 @@ export function readClocks(clock: SteadyClock): ClockReading {
 
 /** The time since the last reading, as far as a start knows it. */
 export interface Resumption {
-  /** The time at which the steady clock continues. */
   readonly steadyAt: number;
   /** By how many milliseconds the wall clock was set meanwhile; 0 when nothing shows that it was. */
   readonly stepMs: number;

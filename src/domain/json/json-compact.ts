@@ -96,7 +96,6 @@ class Compactor {
     return byte;
   }
 
-  /** Writes a byte and steps over it. */
   #take(byte: number): void {
     this.#out[this.#length++] = byte;
     this.#at++;

@@ -19,7 +19,6 @@ const LINE_FEED = 0x0a;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Options for reading a document. */
 export interface JsonReading {
   /** The most levels; {@link JSON_DEPTH_MAX} unless given. */
   readonly depthMax?: number;

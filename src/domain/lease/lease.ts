@@ -25,7 +25,6 @@ export type LeaseEnding =
 
 /** The names by which a worker refers to a lease. */
 export interface LeaseRef {
-  /** The task's id. */
   readonly id: string;
   readonly leaseId: string;
 }
@@ -40,15 +39,12 @@ export interface LeaseBeat extends LeaseRef {
   readonly progress: TaskProgress | null;
 }
 
-/** A run that a worker completed. */
 export interface LeaseCompletion extends LeaseRef {
   /** JSON text. */
   readonly resultText: string;
 }
 
-/** A run that a worker gave up. */
 export interface LeaseFailure extends LeaseRef {
-  /** One sentence for the client. */
   readonly message: string;
   /** JSON text, `null` when the worker gave none. */
   readonly detailText: string;
@@ -80,7 +76,6 @@ export const CLAIM_WAIT_SECONDS_MAX = 30;
  * worker's lease and a lease that never existed get the same answer.
  */
 
-/** A task's newest lease, and the task's state. */
 export interface LeaseFacts {
   readonly state: StoredState;
   /** Null while it is held. */

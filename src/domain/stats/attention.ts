@@ -30,7 +30,6 @@ export interface AttentionFacts {
   readonly typesWithoutWorker: readonly string[];
   /** Conditions that the operator should mend, beside those. */
   readonly conditions: readonly Pick<Condition, "name" | "text" | "remedy">[];
-  /** Hosts with recent attempts. */
   readonly hosts: readonly HostFacts[];
   /** Deliveries that are given up or refused now. */
   readonly undelivered: number;
@@ -60,7 +59,6 @@ export interface HostFacts {
   readonly isPaused: boolean;
 }
 
-/** A task may wait so long before it needs attention. */
 export const WAIT_MS_MAX = MINUTE_MS;
 // More would hide everything else; the page of hosts shows all of them.
 const HOSTS_NAMED_MAX = 3;

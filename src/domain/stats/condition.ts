@@ -27,13 +27,11 @@ export interface ConditionFacts {
   readonly shortage?: string | null;
   readonly disk?: { readonly freeBytes: number; readonly freeBytesMin: number } | null;
   readonly backupFailure?: { readonly at: number; readonly reason: string } | null;
-  /** When the certificate is valid; null without one. */
   readonly certificate?: CertificateValidity | null;
   readonly typesWithoutWorker?: readonly WaitingType[];
   readonly failingHosts?: readonly FailingHost[];
   /** False if other daemons send webhooks to the same hosts. */
   readonly isAlone?: boolean;
-  /** Accounts of which many requests are refused for their limits. */
   readonly limitedAccounts?: readonly string[];
   /** The address of a peer that sends X-Forwarded-* and is not a trusted proxy; null if none does. */
   readonly untrustedProxy?: string | null;

@@ -17,11 +17,8 @@ export interface ServiceStatus {
 
 /** The facts that the status is decided from. Counts cover the last {@link STATUS_WINDOW_MS}. */
 export interface ServiceFacts {
-  /** The store can be written and the daemon is not stopping. */
   readonly isServing: boolean;
-  /** There is room for new tasks. */
   readonly hasRoom: boolean;
-  /** The engine works. */
   readonly isWorking: boolean;
   /** How long the longest-waiting task that could be run has waited; 0 when none waits. */
   readonly queueAgeMs: number;
@@ -74,13 +71,11 @@ function worst(...words: readonly StatusWord[]): StatusWord {
 export interface DatabaseHealth {
   /** Of the server, as `15.14`. */
   readonly version: string;
-  /** The size of the whole database on the server's disk. */
   readonly bytes: number;
   /** The sessions of all clients of the server, and how many it takes. */
   readonly connections: { readonly used: number; readonly max: number };
   /** Null while nothing is kept for anybody. */
   readonly oldestSnapshot: HeldSnapshot | null;
-  /** Who follows this server now. */
   readonly standbys: readonly Standby[];
   /** True when a commit is acknowledged only once a standby has it, too. */
   readonly commitsWait: boolean;
@@ -117,7 +112,6 @@ export interface Standby {
   readonly lagMs: number | null;
 }
 
-/** Something that the operator should mend. */
 export interface DatabaseWarning {
   /** Always the same words for the same thing, and nothing in them that not everybody may know. */
   readonly text: string;

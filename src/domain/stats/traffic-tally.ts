@@ -29,7 +29,6 @@ export interface TasksChange {
   readonly cancelled?: number;
 }
 
-/** An attempt that ended, and what followed. */
 export interface EndedAttempt {
   readonly attempt: {
     readonly accountId: number;

@@ -189,7 +189,6 @@ export class CountTally {
     this.#sums.clear();
   }
 
-  /** The batch was undone. */
   reset(): void {
     this.#sums.clear();
   }

@@ -57,7 +57,6 @@ function envelopeHead(codes: readonly StatusCode[], fieldsText = ""): string {
 
 const ENVELOPE_END = "]}";
 
-/** The additions to a task's stored fields that are shown. */
 export interface TaskShown {
   /** Overrides the stored code in the answer to task_post. */
   readonly code?: StatusCode;

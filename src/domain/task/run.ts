@@ -41,7 +41,6 @@ interface WrittenProgress {
   readonly note?: string | null;
 }
 
-/** The most code points of a note. */
 export const PROGRESS_NOTE_MAX = 255;
 
 /** Reads `{"progress": 0.5, "note": "halfway"}`; null for anything else. Other members are ignored. */

@@ -26,7 +26,6 @@ export type ParsedTask =
   | { readonly kind: "accepted"; readonly task: NewTask }
   | { readonly kind: "refused"; readonly task: RefusedTask };
 
-/** Tasks with a higher priority are started first. */
 export const PRIORITY = integerBetween(0, 9);
 
 /** The most days that `start_at` may lie ahead: a year, even a leap year. */

@@ -71,7 +71,6 @@ export type TaskSearch = {
 
 const FIELDS = Object.keys(FILTERS) as readonly Field[];
 
-/** Finds everything. */
 export const ANY_TASK = Object.fromEntries(FIELDS.map((field) => [field, null])) as TaskSearch;
 
 function filter<Value extends string | number>(word: string, rule: Rule<Value>): Filter<Value> {

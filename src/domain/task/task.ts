@@ -14,7 +14,6 @@ import type { StatusCode } from "../status.ts";
  */
 export type TaskState = (typeof TASK_STATES)[number];
 
-/** Every state, in the order of a task's life. */
 export const TASK_STATES = ["queued", "running", "completed", "failed", "cancelled"] as const;
 
 /** In the order in which they are walked: a task that is started meanwhile is met as running. */
@@ -40,7 +39,6 @@ const LEGAL_MOVES = {
   cancelled: [],
 } as const satisfies Record<StoredState, readonly StoredState[]>;
 
-/** True when a task may go from one state to the other. */
 export function canMove(from: StoredState, to: StoredState): boolean {
   const targets: readonly StoredState[] = LEGAL_MOVES[from];
   return targets.includes(to);

@@ -1,6 +1,5 @@
 /** The meaning of an attempt's error for somebody who waits for the callback. */
 export interface ErrorExplanation {
-  /** The event, as a clause. */
   readonly clause: string;
   /** The remedy, as a clause; null when there is none. */
   readonly hint: string | null;
@@ -166,9 +165,7 @@ export type ReaderRole = "operator" | "account";
 
 /** Actions that can be taken, as clauses in the imperative; at least one of the two. */
 export interface Advice {
-  /** For those who post tasks or run the receiver. */
   readonly anybody?: string;
-  /** For those who have the daemon's configuration, or its machine. */
   readonly operator?: string;
 }
 

@@ -79,7 +79,6 @@ export function isUndelivered(
   return state === "given_up" || state === "refused";
 }
 
-/** Some of the states in which a delivery has ended. */
 export const ENDED_STATES = someOf<EndedDeliveryState>([...UNDELIVERED_STATES, "delivered"]);
 
 /** How one attempt ended. Fields that do not apply are null (contract §5 lists them). */
@@ -262,7 +261,6 @@ export interface NodeView {
   readonly members: readonly string[];
 }
 
-/** A node that is alone. */
 export const ALONE: NodeView = { self: "", members: [""] };
 
 /**

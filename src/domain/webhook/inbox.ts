@@ -63,7 +63,6 @@ export const SCRIPTED_ANSWER: Rule<ScriptedAnswer, WrittenAnswer> = rule({
 
 export const SCRIPTED_ANSWERS = listOf(SCRIPTED_ANSWER);
 
-/** The answer where nothing was said. */
 export const PLAIN_ANSWER: ScriptedAnswer = {
   kind: "answer",
   status: 200,

@@ -76,7 +76,6 @@ export type ReceivedMessage =
   | { readonly kind: "url"; readonly url: string };
 
 export interface SignatureQuestion {
-  /** The value of `X-Signature`. */
   readonly signature: string;
   readonly secret: string;
   readonly message: ReceivedMessage;
@@ -96,7 +95,6 @@ export function checkSignature(question: SignatureQuestion): SignatureVerdict {
   return { kind: "invalid", reasons: toReasons(form, { match, secret }) };
 }
 
-/** A verdict as sentences for people. */
 export function explainVerdict(verdict: SignatureVerdict): readonly string[] {
   if (verdict.kind === "valid") return ["The signature is valid."];
   return ["The signature is not valid.", ...verdict.reasons];

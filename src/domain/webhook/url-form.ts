@@ -159,7 +159,6 @@ function toForm(parsed: URL, rawAuthority: string): UrlForm | UrlFault {
 
 const DEFAULT_PORTS = { http: 80, https: 443 } as const;
 
-/** The values of the placeholders in a pingback URL. */
 export interface PlaceholderValues {
   readonly id: string;
   readonly tag: string | null;

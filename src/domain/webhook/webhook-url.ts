@@ -266,7 +266,6 @@ function formSteps(raw: string, form: UrlForm): readonly UrlStep[] {
 /** The webhook URLs with which a task was posted, in encoded form, and the tag for its pingback. */
 export interface PostedUrls {
   readonly postback: string | null;
-  /** With its placeholders. */
   readonly pingback: string | null;
   readonly tag: string | null;
 }
