@@ -157,21 +157,15 @@ function toTenths(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms * 10) / 10;
 }
 
-/** The ends of attempts about which the sender reports nothing. */
-
 /** Its lane was closed while the attempt waited for a slot. */
-export const TAKEN_BACK: AttemptResult = {
-  ...NOTHING_HAPPENED,
-  outcome: "interrupted",
-  error: "taken back before it was sent",
-};
+export const TAKEN_BACK = unsent("interrupted", "taken back before it was sent");
 
 /** The request could not be made, which is a fault of the program. */
-export const NOT_MADE: AttemptResult = {
-  ...NOTHING_HAPPENED,
-  outcome: "failed",
-  error: "internal error",
-};
+export const NOT_MADE = unsent("failed", "internal error");
+
+function unsent(outcome: AttemptOutcome, error: string): AttemptResult {
+  return { ...NOTHING_HAPPENED, outcome, error };
+}
 
 /** The result of an attempt whose own record the store rejected: without what the receiver sent. */
 export function withoutTexts(result: AttemptResult): AttemptResult {

@@ -23,23 +23,24 @@ import type { Store } from "../store/store.ts";
 
 /** Counts and times what it is told, for `/metrics`. What it keeps is bounded, however many tasks and types there are. */
 export class Meter implements Required<Observer> {
-  readonly #requests = new Counter("postbackd_http_requests_total");
-  readonly #requestTimes = new Histogram("postbackd_http_request_duration_seconds");
-  readonly #posted = new Counter("postbackd_tasks_posted_total");
-  readonly #refused = new Counter("postbackd_tasks_refused_total");
-  readonly #started = new Counter("postbackd_tasks_started_total");
-  readonly #ended = new Counter("postbackd_tasks_ended_total");
-  readonly #cancelled = new Counter("postbackd_tasks_cancelled_total");
-  readonly #queueWaits = new Histogram("postbackd_queue_wait_seconds");
-  readonly #runs = new Counter("postbackd_runs_total");
-  readonly #runTimes = new Histogram("postbackd_run_duration_seconds");
-  readonly #attempts = new Counter("postbackd_delivery_attempts_total");
-  readonly #attemptTimes = new Histogram("postbackd_delivery_attempt_duration_seconds");
-  readonly #lags = new Histogram("postbackd_delivery_lag_seconds");
-  readonly #deliveries = new Counter("postbackd_deliveries_ended_total");
-  readonly #batches = new Histogram("postbackd_store_batch_operations");
-  readonly #commits = new Histogram("postbackd_store_commit_duration_seconds");
-  readonly #refusals = new Counter("postbackd_store_refused_batches_total");
+  readonly #all: (Counter | Histogram)[] = [];
+  readonly #requests = this.#add(new Counter("postbackd_http_requests_total"));
+  readonly #requestTimes = this.#add(new Histogram("postbackd_http_request_duration_seconds"));
+  readonly #posted = this.#add(new Counter("postbackd_tasks_posted_total"));
+  readonly #refused = this.#add(new Counter("postbackd_tasks_refused_total"));
+  readonly #started = this.#add(new Counter("postbackd_tasks_started_total"));
+  readonly #ended = this.#add(new Counter("postbackd_tasks_ended_total"));
+  readonly #cancelled = this.#add(new Counter("postbackd_tasks_cancelled_total"));
+  readonly #queueWaits = this.#add(new Histogram("postbackd_queue_wait_seconds"));
+  readonly #runs = this.#add(new Counter("postbackd_runs_total"));
+  readonly #runTimes = this.#add(new Histogram("postbackd_run_duration_seconds"));
+  readonly #attempts = this.#add(new Counter("postbackd_delivery_attempts_total"));
+  readonly #attemptTimes = this.#add(new Histogram("postbackd_delivery_attempt_duration_seconds"));
+  readonly #lags = this.#add(new Histogram("postbackd_delivery_lag_seconds"));
+  readonly #deliveries = this.#add(new Counter("postbackd_deliveries_ended_total"));
+  readonly #batches = this.#add(new Histogram("postbackd_store_batch_operations"));
+  readonly #commits = this.#add(new Histogram("postbackd_store_commit_duration_seconds"));
+  readonly #refusals = this.#add(new Counter("postbackd_store_refused_batches_total"));
   readonly #types = new TypeNames(TYPES_MAX);
   readonly #timedTypes = new TypeNames(HISTOGRAM_TYPES_MAX);
 
@@ -86,13 +87,12 @@ export class Meter implements Required<Observer> {
   }
 
   families(): readonly Family[] {
-    return [
-      ...[this.#requests, this.#requestTimes],
-      ...[this.#posted, this.#refused, this.#started, this.#ended, this.#cancelled],
-      ...[this.#queueWaits, this.#runs, this.#runTimes],
-      ...[this.#attempts, this.#attemptTimes, this.#lags, this.#deliveries],
-      ...[this.#batches, this.#commits, this.#refusals],
-    ].map(({ family }) => family);
+    return this.#all.map(({ family }) => family);
+  }
+
+  #add<Kept extends Counter | Histogram>(kept: Kept): Kept {
+    this.#all.push(kept);
+    return kept;
   }
 }
 

@@ -207,7 +207,10 @@ function loopFamilies(delay: LoopDelay | null): readonly Family[] {
 async function processFamilies(): Promise<readonly Family[]> {
   const { user, system } = process.cpuUsage();
   const { rss, heapUsed } = process.memoryUsage();
-  const openFds = await countOpenFiles();
+  const openFds = await readdir("/proc/self/fd").then(
+    ({ length }) => length,
+    () => null,
+  );
   return [
     gauge("process_cpu_seconds_total", (user + system) / 1e6),
     gauge("process_resident_memory_bytes", rss),
@@ -220,14 +223,6 @@ async function processFamilies(): Promise<readonly Family[]> {
 
 // Counted back from now once: a clock that is set later does not move it.
 const STARTED_AT = Math.round(dateNow() - process.uptime() * 1000) / 1000;
-
-/** Null where the system has no /proc. */
-async function countOpenFiles(): Promise<number | null> {
-  return readdir("/proc/self/fd").then(
-    ({ length }) => length,
-    () => null,
-  );
-}
 
 function seconds(ms: number): number {
   return Math.round(ms * 1000) / 1e6;

@@ -222,20 +222,17 @@ type Parameters = { [Name in keyof typeof RULES]?: RuleValue<(typeof RULES)[Name
 type RuleValue<R> = R extends Rule<infer T> ? T : never;
 
 // Each is known to libpq, and here it has a place of its own or would take protection away.
-const OTHERWISE: ReadonlyMap<string, string> = new Map([
-  ["user", `has user= behind its host: write ${FORM}`],
-  ["password", `has password= behind its host: write ${FORM}`],
-  ["dbname", `has dbname= behind its host: write ${FORM}`],
-  // Hosted databases write it into the URLs that they hand out. The client cannot insist on it.
-  [
-    "channel_binding",
-    "has channel_binding=: take it out, and write sslmode=verify-full, which proves the server",
-  ],
-  [
-    "sslpassword",
-    "has sslpassword=: give a key without a passphrase, readable for this user alone",
-  ],
-]);
+const OTHERWISE = new Map(
+  Object.entries({
+    user: `has user= behind its host: write ${FORM}`,
+    password: `has password= behind its host: write ${FORM}`,
+    dbname: `has dbname= behind its host: write ${FORM}`,
+    // Hosted databases write it into the URLs that they hand out. The client cannot insist on it.
+    channel_binding:
+      "has channel_binding=: take it out, and write sslmode=verify-full, which proves the server",
+    sslpassword: "has sslpassword=: give a key without a passphrase, readable for this user alone",
+  }),
+);
 
 function readParameters(query: string): Parameters {
   const given = new Map<string, unknown>();

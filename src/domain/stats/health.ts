@@ -123,16 +123,6 @@ export interface DatabaseWarning {
 // took 7.9 ms instead of 1.7 (measured).
 const SNAPSHOT_MS_MAX = MINUTE_MS;
 
-const OLD_SNAPSHOT =
-  "a transaction or a replication slot has kept the database from cleaning up for over a minute: claims get slower " +
-  "until it ends";
-
-const NO_STANDBY_WAITED_FOR =
-  "no commit waits for a standby: a failover loses what was acknowledged last";
-
-const NO_STANDBY_ANSWERS =
-  "nothing is acknowledged: none of the standbys that synchronous_standby_names names is there. Start one, or name another";
-
 /** Why every write waits in vain for a standby; null where one answers, or may. */
 export function missingStandby({
   standbys,
@@ -141,7 +131,9 @@ export function missingStandby({
   const mayAnswer = ({ syncState }: Standby): boolean =>
     syncState === null || syncState === "sync" || syncState === "quorum";
   if (!commitsWait || standbys.some(mayAnswer)) return null;
-  return { text: NO_STANDBY_ANSWERS, facts: { standbys: standbys.map(({ name }) => name) } };
+  const text =
+    "nothing is acknowledged: none of the standbys that synchronous_standby_names names is there. Start one, or name another";
+  return { text, facts: { standbys: standbys.map(({ name }) => name) } };
 }
 
 export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarning[] {
@@ -149,14 +141,15 @@ export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarni
   const missing = missingStandby(health);
   const warnings: DatabaseWarning[] = missing === null ? [] : [missing];
   if (oldestSnapshot !== null && (oldestSnapshot.ageMs ?? 0) > SNAPSHOT_MS_MAX) {
-    warnings.push({ text: OLD_SNAPSHOT, facts: { ...oldestSnapshot } });
+    const text =
+      "a transaction or a replication slot has kept the database from cleaning up for over a minute: claims get slower " +
+      "until it ends";
+    warnings.push({ text, facts: { ...oldestSnapshot } });
   }
   // A server without standbys has nobody to fail over to.
   if (!commitsWait && standbys.length > 0) {
-    warnings.push({
-      text: NO_STANDBY_WAITED_FOR,
-      facts: { standbys: standbys.map(({ name }) => name) },
-    });
+    const text = "no commit waits for a standby: a failover loses what was acknowledged last";
+    warnings.push({ text, facts: { standbys: standbys.map(({ name }) => name) } });
   }
   return warnings;
 }
