@@ -119,6 +119,7 @@ export const INTERRUPTED: AttemptResult = {
 export interface Attempt extends Omit<AttemptResult, "outcome"> {
   readonly number: number;
   readonly dueAt: number;
+  /** When it was claimed, which is before its first packet; null while it is scheduled. */
   readonly startedAt: number | null;
   readonly endedAt: number | null;
   /** Null while the attempt is scheduled or in flight. */
