@@ -3,9 +3,8 @@ import { newTaskWorker } from "./worker/task-worker.ts";
 
 /** The names that `import … from "postbackd/worker"` gives. */
 export { TaskFailure } from "./domain/task/function.ts";
-export type { TaskFailureOptions } from "./domain/task/function.ts";
+export type { FunctionContext, TaskFailureOptions } from "./domain/task/function.ts";
 export type { LogFacts, Logger } from "./domain/log.ts";
-export type { FunctionContext } from "./domain/task/function.ts";
 export type {
   FailedTask,
   TaskHandler,
