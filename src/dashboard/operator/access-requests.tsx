@@ -80,7 +80,11 @@ const COLUMNS: readonly Column<AccessRequest>[] = [
         <b>
           <bdi>{email}</bdi>
         </b>{" "}
-        <bdi>{name}</bdi> <bdi>{company}</bdi>
+        <span class="none">
+          <bdi>{name}</bdi>
+          {name !== null && company !== null && ", "}
+          <bdi>{company}</bdi>
+        </span>
       </>
     ),
   },

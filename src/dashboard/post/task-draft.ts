@@ -29,21 +29,13 @@ export const EMPTY_DRAFT: TaskDraft = {
 
 /** The draft of a task that is posted again: everything but when it was to start. */
 export function draftOf(data: Readonly<Record<string, unknown>>, input: string): TaskDraft {
-  const text = (name: DraftField): string => {
+  const draft = { ...EMPTY_DRAFT, input };
+  for (const name of ["type", "postback_url", "pingback_url", "tag", "marketplace"] as const) {
     const value = data[name];
-    return typeof value === "string" ? value : "";
-  };
+    if (typeof value === "string") draft[name] = value;
+  }
   const priority = data["priority"];
-  return {
-    ...EMPTY_DRAFT,
-    type: text("type"),
-    input,
-    postback_url: text("postback_url"),
-    pingback_url: text("pingback_url"),
-    tag: text("tag"),
-    marketplace: text("marketplace"),
-    priority: Number.isFinite(priority) ? String(priority) : EMPTY_DRAFT.priority,
-  };
+  return Number.isFinite(priority) ? { ...draft, priority: String(priority) } : draft;
 }
 
 /** The draft as the body of task_post. The input is in it as it was written: its numbers keep every digit. */

@@ -39,20 +39,12 @@ function Node({ name, value, depth }: NodeProps) {
     : isObject(value)
       ? Object.entries(value).map(([key, item]) => [JSON.stringify(key), item] as const)
       : null;
-  if (items === null) {
-    return (
-      <div class="json-leaf">
-        {label}
-        <Leaf value={value} />
-      </div>
-    );
-  }
   const brackets = isList(value) ? (["[", "]"] as const) : (["{", "}"] as const);
-  if (items.length === 0) {
+  if (items === null || items.length === 0) {
     return (
       <div class="json-leaf">
         {label}
-        {brackets.join("")}
+        {items === null ? <Leaf value={value} /> : brackets.join("")}
       </div>
     );
   }
