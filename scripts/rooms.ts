@@ -19,7 +19,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/client": { lines: 1399, files: 8 },
   "src/config": { lines: 1889, files: 9 },
   "src/daemon": { lines: 1352, files: 8 },
-  "src/dashboard": { lines: 12227, files: 78 },
+  "src/dashboard": { lines: 12220, files: 78 },
   "src/deliver": { lines: 4203, files: 20 },
   "src/dev": { lines: 1730, files: 15 },
   "src/domain": { lines: 8511, files: 50 },

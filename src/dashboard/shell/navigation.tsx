@@ -152,10 +152,15 @@ function Operator() {
   );
 }
 
-/** The logo of the product, which is also the page's icon. */
 export function Mark() {
-  const { href } = document.querySelector<HTMLLinkElement>("link[rel=icon]") ?? {};
-  return <img src={href} width={24} height={24} alt="" />;
+  const line = { fill: "none", "stroke-linecap": "round", "stroke-linejoin": "round" } as const;
+  return (
+    <svg width="24" height="24" viewBox="0 0 32 32" stroke-width="2.6" aria-hidden="true">
+      <rect width="32" height="32" rx="7" fill="#0f766e" />
+      <path {...line} stroke="#fff" d="M8 21V10.5h6.2a4.1 4.1 0 0 1 0 8.2H10.8" />
+      <path {...line} stroke="#99f6e4" d="M17.5 23H24m-3-3.2 3.2 3.2-3.2 3.2" />
+    </svg>
+  );
 }
 
 export function NotFoundScreen() {
