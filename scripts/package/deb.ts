@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
+import { sumOf } from "../kit/measure.ts";
 import { type Platform, ROOT, version } from "../manifest.ts";
 import { type PackageOrder, type PackageParts } from "./archive.ts";
 import { type PackageFile, runTool, stage } from "./staging.ts";
@@ -42,8 +43,17 @@ export function makeDeb(order: DebOrder): string {
   try {
     stage(installedFiles(order), work, date);
     // dpkg has sums of its own for the operator's files.
-    const sums = runTool(["sh", "-c", "find usr -type f | sort | xargs md5sum"], { cwd: work });
-    const [size = ""] = runTool(["du", "-sk", "--apparent-size", work]).split("\t");
+    const [cwd, env] = [work, { LC_ALL: "C" }];
+    const sums = runTool(["sh", "-c", "find usr -type f | sort | xargs md5sum"], { cwd, env });
+    const sizes = runTool(["find", ".", "-type", "f", "-printf", "%s\n"], { cwd });
+    const size = String(
+      sumOf(
+        sizes
+          .trim()
+          .split("\n")
+          .map((bytes) => Math.ceil(Number(bytes) / 1024)),
+      ),
+    );
     const facts = {
       VERSION: debVersion,
       ARCHITECTURE: architecture,
