@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { inTurns, openApiDocument } from "../../src/http/openapi/document.ts";
-import type { ShownDocument } from "../../src/http/reference/markup.ts";
-import { referencePieces } from "../../src/http/reference/page.ts";
+import { type ShownDocument, referencePieces } from "../../src/http/reference/page.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange } from "../helpers/raw-http.ts";
 import { apiOperations } from "./operation-cases.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { ShownDocument } from "../../src/http/reference/markup.ts";
-import { referencePieces } from "../../src/http/reference/page.ts";
+import { type ShownDocument, referencePieces } from "../../src/http/reference/page.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { exchange, headerOf } from "../helpers/raw-http.ts";
@@ -29,11 +28,7 @@ function articleOf(page: string, id: string): string {
 function plain(markup: string): string {
   return markup
     .replaceAll(/<[^>]*>/g, "")
-    .replaceAll("&lt;", "<")
-    .replaceAll("&gt;", ">")
-    .replaceAll("&quot;", '"')
-    .replaceAll("&#39;", "'")
-    .replaceAll("&amp;", "&");
+    .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)));
 }
 
 test("the reference has every operation of the document with all that it takes and answers", async (t) => {

@@ -5,8 +5,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import type { JsonSchema } from "../../api/schema.ts";
 import type { DashboardFile } from "../../assets.ts";
 import { inTurns } from "../openapi/document.ts";
-import { REFERENCE_PATH, type ShownDocument } from "./markup.ts";
-import { referencePieces } from "./page.ts";
+import { REFERENCE_PATH } from "./markup.ts";
+import { type ShownDocument, referencePieces } from "./page.ts";
 
 /**
  * The page and its style. They are made when they are first asked for, because most daemons never serve them, and in
@@ -61,73 +61,50 @@ async function compressed(
   return { path, type, isImmutable, body, gzip: gzipped, brotli };
 }
 
-/** The style of the reference: a file of its own, because the page's Content-Security-Policy takes no other. */
+/** The style of the reference: a file of its own, because the page's Content-Security-Policy allows no inline style. */
 export const REFERENCE_STYLE = `
 :root {
   color-scheme: light dark;
-  --ground: #fff; --raised: #f5f6f8; --line: #dcdfe4; --text: #1c2024; --dim: #5b6470;
-  --link: #0b5cad; --good: #1a7f45; --bad: #b3261e;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ground: #14171b; --raised: #1d2127; --line: #343a43; --text: #e6e9ed; --dim: #a0a8b3;
-    --link: #7db7f5; --good: #5fd08d; --bad: #ff8f85;
-  }
+  --raised: light-dark(#f5f6f8, #1d2127); --line: light-dark(#dcdfe4, #343a43);
+  --text: light-dark(#1c2024, #e6e9ed); --dim: light-dark(#5b6470, #a0a8b3);
+  --link: light-dark(#0b5cad, #7db7f5); --good: light-dark(#1a7f45, #5fd08d); --bad: light-dark(#b3261e, #ff8f85);
 }
 * { box-sizing: border-box; }
-html { scroll-padding-top: 1rem; }
-body { margin: 0; background: var(--ground); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
+body { margin: 0; background: light-dark(#fff, #14171b); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
 a { color: var(--link); }
-h1, h2, h3, h4 { line-height: 1.25; }
 h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 2px solid var(--line); }
-h3 { margin: 0 0 .5rem; font-size: 1.2rem; }
 h4 { margin: 1.25rem 0 .5rem; }
 h2 a, h3 a, h4 a { color: inherit; text-decoration: none; }
-h2 a:hover, h3 a:hover, h4 a:hover { text-decoration: underline; }
-code, pre { font: .875em/1.45 ui-monospace, monospace; }
-code { overflow-wrap: anywhere; }
+code, pre { font: .875em/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
 pre { margin: 0; padding: .75rem; border-radius: 6px; background: var(--raised); white-space: pre-wrap; }
 pre code { font-size: inherit; }
 figure { margin: .75rem 0; }
-figcaption, .bounds, .who { color: var(--dim); font-size: .875rem; }
-.path b { color: var(--good); }
-table { width: 100%; margin: .5rem 0; border-collapse: collapse; font-size: .9375rem; }
-th, td { padding: .375rem .5rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-td { overflow-wrap: anywhere; }
-td:first-child { min-width: 9rem; }
-td:nth-child(2):not(:last-child) { min-width: 8rem; }
-article { margin: 1.5rem 0 2.5rem; }
-details { border: 1px solid var(--line); border-radius: 6px; margin: .375rem 0; padding: 0 .75rem; }
-details[open] { padding-bottom: .75rem; }
-summary { padding: .375rem 0; cursor: pointer; }
-.good > summary > b { color: var(--good); }
+figcaption, .bounds { color: var(--dim); font-size: .875rem; }
+.path b, .good > summary > b { color: var(--good); }
 .bad > summary > b { color: var(--bad); }
 .code { margin-right: .75rem; }
+table { width: 100%; border-collapse: collapse; font-size: .9375rem; }
+th, td { padding: .375rem .5rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+td:first-child, td:nth-child(2):not(:last-child) { min-width: 8rem; }
+details { border: 1px solid var(--line); border-radius: 6px; margin: .375rem 0; padding: .375rem .75rem; }
+summary { cursor: pointer; }
 .callback { margin: 1rem 0; padding-left: 1rem; border-left: 3px solid var(--line); }
-nav { padding: 1rem; background: var(--raised); font-size: .9375rem; }
+nav { padding: 1rem; background: var(--raised); font-size: .9375rem; overflow-y: auto; }
 nav ul { margin: 0; padding: 0; list-style: none; }
-nav a { display: block; padding: .125rem 0; text-decoration: none; }
+nav a { text-decoration: none; }
 nav a:hover { text-decoration: underline; }
-nav .brand a { display: inline; }
-.brand, .group { margin: .75rem 0 .25rem; font-weight: 600; }
-.group a { color: inherit; }
+.group { margin: .75rem 0 .25rem; font-weight: 600; }
 main { max-width: 56rem; padding: 0 1rem 4rem; }
-:target { scroll-margin-top: 1rem; }
-tr:target, article:target > h3 { background: var(--raised); }
+:target { scroll-margin-top: 1rem; background: var(--raised); }
+main:target { background: none; }
 @media (min-width: 60rem) {
   body { display: grid; grid-template-columns: 17rem minmax(0, 1fr); }
-  nav { position: sticky; top: 0; height: 100vh; overflow-y: auto; border-right: 1px solid var(--line); }
-  main { padding: 0 2.5rem 4rem; }
+  nav { position: sticky; top: 0; height: 100vh; }
 }
-@media (max-width: 60rem) {
-  nav { max-height: 33vh; overflow-y: auto; border-bottom: 1px solid var(--line); }
-  nav ul { columns: 12rem; }
-}
+@media (max-width: 60rem) { nav { max-height: 33vh; } }
 @media (max-width: 36rem) {
   thead { display: none; }
   tr, td { display: block; }
-  tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
-  td { padding: .125rem 0; border: 0; }
 }
 @media print { nav { display: none; } }
 `;
