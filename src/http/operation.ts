@@ -211,7 +211,7 @@ export interface OperationDoc {
   readonly callbacks?: JsonSchema;
 }
 
-/** Who may call an operation, and what is said of it. */
+/** The callers of an operation, and what is special about it. */
 interface Declaration<Who extends Access> {
   readonly access: Who;
   /** It is there while the dashboard is served only; what is for operators is so without saying. */
@@ -225,7 +225,6 @@ interface Declaration<Who extends Access> {
   readonly isSignIn?: true;
   /** How many tasks its body may hold, where that is a number of tasks. */
   readonly tasksMax?: number;
-  readonly doc: OperationDoc;
 }
 
 /** One method of one path: who may call it, what it takes, and what it does. */
@@ -234,6 +233,7 @@ export interface Operation extends Declaration<Access> {
   /** As h3 routes it; `:name` stands for a part of the path. */
   readonly path: string;
   readonly takes: OperationInputs;
+  readonly doc: OperationDoc;
   handle(call: AnyCall): MaybePromise<WholeAnswer | FieldsAnswer<AnyFields>>;
 }
 
@@ -255,7 +255,8 @@ export function isKeptByNobody({
 }
 
 /** An operation without what it takes: the api ring has that, and its answer, by its method and path. */
-interface Defined<Who extends Access, Key extends OperationKey> extends Declaration<Who> {
+interface Defined<Who extends Access, Key extends OperationKey>
+  extends Declaration<Who>, OperationDoc {
   handle(call: CallOf<Who, InputsOf<Key>>): MaybePromise<WholeAnswer | FieldsAnswer<FieldsOf<Key>>>;
 }
 
@@ -266,6 +267,8 @@ export function defineOperation<const Who extends Access, const Key extends Oper
 ): Operation {
   const table: Readonly<Record<string, OperationInputs>> = INPUTS;
   const [method, path] = key.split(" ");
+  const { access, isDashboard, isHealthCheck, isSignIn, tasksMax, handle, ...doc } = defined;
+  const declared = { access, isDashboard, isHealthCheck, isSignIn, tasksMax, handle };
   // app.ts makes each call by these very inputs, so the call has what `handle` was promised.
-  return { ...defined, method, path, takes: table[key] ?? {} } as unknown as Operation;
+  return { ...declared, method, path, doc, takes: table[key] ?? {} } as unknown as Operation;
 }

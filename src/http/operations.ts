@@ -18,7 +18,7 @@ import { taskSearch, timeline } from "./operations/task-search.ts";
 import * as tasks from "./operations/tasks.ts";
 import * as workers from "./operations/workers.ts";
 
-/** The API on one screen: all operations. What each does, takes and answers stands in its `doc`. */
+/** The API on one screen: all operations. Each declares in its file what it does, takes and returns. */
 export function operations(deps: OperationDeps): readonly Operation[] {
   const all = [
     taskPost(deps),

@@ -181,13 +181,11 @@ export function openApi(others: readonly Operation[]): Operation {
     JSON.stringify(await inTurns(openApiDocument([...others, self], version)));
   const self = defineOperation("GET /openapi.json", {
     access: "public",
-    doc: {
-      id: "getOpenApi",
-      group: "Reference",
-      summary: "Get this document",
-      description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
-      answerHeaders: CACHED_HEADERS,
-    },
+    id: "getOpenApi",
+    group: "Reference",
+    summary: "Get this document",
+    description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
+    answerHeaders: CACHED_HEADERS,
     handle: constantAnswer(text, HEADERS),
   });
   return self;

@@ -32,14 +32,12 @@ const REVOKED_KEYS_SHOWN_MAX = 100;
 export function userData({ store, keyUsage, limits, retentionDays }: OperationDeps): Operation {
   return defineOperation("GET /v1/appendix/user_data", {
     access: "account",
-    doc: {
-      id: "getUserData",
-      group: "Account",
-      summary: "Get the account",
-      description:
-        "The account with its webhook secret and its keys: all active ones, and of the revoked ones the last " +
-        `${REVOKED_KEYS_SHOWN_MAX}. A key's last use may be shown up to a minute late after a crash.`,
-    },
+    id: "getUserData",
+    group: "Account",
+    summary: "Get the account",
+    description:
+      "The account with its webhook secret and its keys: all active ones, and of the revoked ones the last " +
+      `${REVOKED_KEYS_SHOWN_MAX}. A key's last use may be shown up to a minute late after a crash.`,
     async handle({ holder: { accountId, limits: ofAccount } }) {
       const lastUses = keyUsage.lastUses();
       const data = await store.findAccountData({ accountId, revokedMax: REVOKED_KEYS_SHOWN_MAX });
@@ -73,16 +71,14 @@ const KEYS_LIMIT: RatePolicy = {
 export function keyCreate({ store, ids, uncounted }: OperationDeps): Operation {
   return defineOperation("POST /v1/appendix/keys", {
     access: "account",
-    doc: {
-      id: "createKey",
-      group: "Account",
-      summary: "Make an API key",
-      description:
-        `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys, and makes at most ` +
-        "100 an hour.",
-      codes: [40910, 42900, 50700],
-      examples: { labelled: { label: "ci" }, plain: {} },
-    },
+    id: "createKey",
+    group: "Account",
+    summary: "Make an API key",
+    description:
+      `The whole key is shown this once. An account has at most ${ACTIVE_KEYS_MAX} active keys, and makes at most ` +
+      "100 an hour.",
+    codes: [40910, 42900, 50700],
+    examples: { labelled: { label: "ci" }, plain: {} },
     async handle({ holder, body: { label }, audit, now }) {
       uncounted.admit(`keys of ${holder.login}`, KEYS_LIMIT);
       const key = await createKey({ login: holder.login, label }, { store, ids, audit, now });
@@ -101,22 +97,20 @@ function limitReached(): StatusError {
 export function keyRevoke({ store, keyUsage }: OperationDeps): Operation {
   return defineOperation("DELETE /v1/appendix/keys/:key_id", {
     access: "account",
-    doc: {
-      id: "revokeKey",
-      group: "Account",
-      summary: "Revoke an API key",
-      description:
-        "The key is refused from the next request on. Revoking it again returns the same. A revoked key is erased " +
-        "after the retention, and is then an unknown one.",
-      params: {
-        key_id: {
-          description: "Id of a key of this account.",
-          schema: KeyId,
-          example: "key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6",
-        },
+    id: "revokeKey",
+    group: "Account",
+    summary: "Revoke an API key",
+    description:
+      "The key is refused from the next request on. Revoking it again returns the same. A revoked key is erased " +
+      "after the retention, and is then an unknown one.",
+    params: {
+      key_id: {
+        description: "Id of a key of this account.",
+        schema: KeyId,
+        example: "key_01980f2a4c7e7b3f9d20a1b2c3d4e5f6",
       },
-      codes: [40400, 50700],
     },
+    codes: [40400, 50700],
     async handle({ holder, params, audit, now }) {
       const keyId = KEY_ID.parse(params["key_id"]);
       if (keyId.kind === "fault") throw new StatusError(40400);
@@ -151,26 +145,24 @@ export function accessRequest(deps: OperationDeps): Operation {
   const { store, ids, accessRequests, accessNetworks, shortage } = deps;
   return defineOperation("POST /v1/access_requests", {
     access: "public",
-    doc: {
-      id: "requestAccess",
-      group: "Access",
-      summary: "Ask for access",
-      description:
-        "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
-        "Requests are limited by address, and by /48 of IPv6.",
-      answerHeaders: {
-        RateLimit: { description: "The rest of the limit by address, if there is one." },
-        "RateLimit-Policy": { description: "The limit by address, if there is one." },
-      },
-      codes: [42900, 50300, 50700],
-      examples: {
-        short: { email: "ada@example.com" },
-        full: {
-          email: "ada@example.com",
-          name: "Ada Lovelace",
-          company: "Analytical Engines",
-          message: "About 2,000 tasks a day.",
-        },
+    id: "requestAccess",
+    group: "Access",
+    summary: "Ask for access",
+    description:
+      "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
+      "Requests are limited by address, and by /48 of IPv6.",
+    answerHeaders: {
+      RateLimit: { description: "The rest of the limit by address, if there is one." },
+      "RateLimit-Policy": { description: "The limit by address, if there is one." },
+    },
+    codes: [42900, 50300, 50700],
+    examples: {
+      short: { email: "ada@example.com" },
+      full: {
+        email: "ada@example.com",
+        name: "Ada Lovelace",
+        company: "Analytical Engines",
+        message: "About 2,000 tasks a day.",
       },
     },
     async handle({ body, clientKey, now }) {
@@ -196,12 +188,10 @@ const LETTERS_MAX = 256 * 1024;
 export function accessRequestList({ store }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/access_requests", {
     access: "operator",
-    doc: {
-      id: "listAccessRequests",
-      group: "Operator",
-      summary: "List access requests",
-      description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
-    },
+    id: "listAccessRequests",
+    group: "Operator",
+    summary: "List access requests",
+    description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
     async handle({ query: { which } }) {
       const bounds = { limit: LISTED_MAX + 1, lettersMax: LETTERS_MAX };
       const found = await store.listAccessRequests({ which, ...bounds });
@@ -225,17 +215,15 @@ const DECISION_PARAMS = {
 export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/access_requests/approve/:request_id", {
     access: "operator",
-    doc: {
-      id: "approveAccessRequest",
-      group: "Operator",
-      summary: "Approve an access request",
-      description:
-        "Makes the account, as createAccount does. Nothing is sent: hand over the key and the secret yourself. A request " +
-        "that was decided before is 40000; where the login is taken (40501) it still waits.",
-      params: DECISION_PARAMS,
-      codes: [40400, 50700],
-      examples: { ada: { login: "ada" } },
-    },
+    id: "approveAccessRequest",
+    group: "Operator",
+    summary: "Approve an access request",
+    description:
+      "Makes the account, as createAccount does. Nothing is sent: hand over the key and the secret yourself. A request " +
+      "that was decided before is 40000; where the login is taken (40501) it still waits.",
+    params: DECISION_PARAMS,
+    codes: [40400, 50700],
+    examples: { ada: { login: "ada" } },
     async handle({ params, body: { login }, audit, now }) {
       const id = params["request_id"] ?? "";
       const outcome = await approveRequest({ id, login }, { store, ids, audit, now });
@@ -249,15 +237,13 @@ export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
 export function accessRequestDeny({ store }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/access_requests/deny/:request_id", {
     access: "operator",
-    doc: {
-      id: "denyAccessRequest",
-      group: "Operator",
-      summary: "Deny an access request",
-      description:
-        "Nothing is sent to the person who asked. A request that was decided before is 40000.",
-      params: DECISION_PARAMS,
-      codes: [40400, 50700],
-    },
+    id: "denyAccessRequest",
+    group: "Operator",
+    summary: "Deny an access request",
+    description:
+      "Nothing is sent to the person who asked. A request that was decided before is 40000.",
+    params: DECISION_PARAMS,
+    codes: [40400, 50700],
     async handle({ params, audit, now }) {
       const id = params["request_id"] ?? "";
       const outcome = await denyRequest(id, { store, audit, now });

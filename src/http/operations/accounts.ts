@@ -38,12 +38,10 @@ export function loginTaken() {
 export function accountList({ store, limits }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/accounts", {
     access: "operator",
-    doc: {
-      id: "listAccounts",
-      group: "Operator",
-      summary: "List accounts",
-      description: "All accounts, by login.",
-    },
+    id: "listAccounts",
+    group: "Operator",
+    summary: "List accounts",
+    description: "All accounts, by login.",
     async handle({ query: { q, cursor, limit: max }, now }) {
       const { accounts, next } = await store.listAccountOverviews({
         part: q === "" ? null : q,
@@ -61,14 +59,12 @@ export function accountList({ store, limits }: OperationDeps): Operation {
 export function accountCreate({ store, ids }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/accounts", {
     access: "operator",
-    doc: {
-      id: "createAccount",
-      group: "Operator",
-      summary: "Make an account",
-      description: "The key is shown this once. A login that is taken is 40501.",
-      codes: [50700],
-      examples: { alice: { login: "alice" } },
-    },
+    id: "createAccount",
+    group: "Operator",
+    summary: "Make an account",
+    description: "The key is shown this once. A login that is taken is 40501.",
+    codes: [50700],
+    examples: { alice: { login: "alice" } },
     async handle({ body: { login }, audit, now }) {
       const minted = await createAccount(login, { store, ids, audit, now });
       if (minted === null) throw loginTaken();
@@ -113,9 +109,8 @@ function fromCursor(cursor: string): string {
 }
 
 /** A change that the operator makes to one account; the response is the account's new state. */
-interface Change {
+interface Change extends Pick<OperationDoc, "id" | "summary" | "description"> {
   readonly name: "disable" | "enable" | "rotate" | "finish";
-  readonly doc: Pick<OperationDoc, "id" | "summary" | "description">;
   /** True if the change suspends or resumes the account's work. */
   readonly isOfHold?: true;
   readonly make: (
@@ -127,17 +122,15 @@ interface Change {
 }
 
 export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
-  return CHANGES.map(({ name, doc, isOfHold, make, refusal }) =>
+  return CHANGES.map(({ name, isOfHold, make, refusal, ...doc }) =>
     defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
       access: "operator",
-      doc: {
-        ...doc,
-        group: "Operator",
-        params: {
-          login: { description: "Login of the account.", schema: Login, example: "alice" },
-        },
-        codes: [40400, 50700],
+      ...doc,
+      group: "Operator",
+      params: {
+        login: { description: "Login of the account.", schema: Login, example: "alice" },
       },
+      codes: [40400, 50700],
       async handle({ params, audit, now }) {
         const login = params["login"] ?? "";
         const outcome = await make(login, { store, audit, now });
@@ -159,37 +152,31 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
 const CHANGES: readonly Change[] = [
   {
     name: "disable",
-    doc: {
-      id: "disableAccount",
-      summary: "Disable an account",
-      description:
-        "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
-        "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
-        "it had not been started. `held` says how much that is. A second time changes nothing.",
-    },
+    id: "disableAccount",
+    summary: "Disable an account",
+    description:
+      "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
+      "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
+      "it had not been started. `held` says how much that is. A second time changes nothing.",
     isOfHold: true,
     make: disableAccount,
   },
   {
     name: "enable",
-    doc: {
-      id: "enableAccount",
-      summary: "Enable an account",
-      description:
-        "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
-    },
+    id: "enableAccount",
+    summary: "Enable an account",
+    description:
+      "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
     isOfHold: true,
     make: enableAccount,
   },
   {
     name: "rotate",
-    doc: {
-      id: "rotateSecret",
-      summary: "Begin to replace an account's webhook secret",
-      description:
-        "Its webhooks are signed with both secrets until the rotation is finished: `X-Signature` with the current one, " +
-        "`X-Signature-Next` with the next one. The account sees both in its user data.",
-    },
+    id: "rotateSecret",
+    summary: "Begin to replace an account's webhook secret",
+    description:
+      "Its webhooks are signed with both secrets until the rotation is finished: `X-Signature` with the current one, " +
+      "`X-Signature-Next` with the next one. The account sees both in its user data.",
     make: rotateSecret,
     refusal: {
       outcome: "already rotating",
@@ -198,13 +185,11 @@ const CHANGES: readonly Change[] = [
   },
   {
     name: "finish",
-    doc: {
-      id: "finishRotation",
-      summary: "End the rotation of an account's webhook secret",
-      description:
-        "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
-        "the next one.",
-    },
+    id: "finishRotation",
+    summary: "End the rotation of an account's webhook secret",
+    description:
+      "The next secret signs alone from now on, and the one before it is forgotten: do this once every receiver knows " +
+      "the next one.",
     make: finishRotation,
     refusal: {
       outcome: "not rotating",

@@ -30,16 +30,14 @@ import { TASK_ID_PARAM, taskNotFound } from "./tasks.ts";
 export function deliveryList(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/deliveries/:id", {
     access: "account",
-    doc: {
-      id: "listDeliveries",
-      group: "Tasks",
-      summary: "List a task's deliveries",
-      description:
-        "What happened to the task's webhooks: each attempt with its outcome, and when the next one is due. Shows the last " +
-        "100 attempts of each delivery; none before the task has ended.",
-      params: { id: TASK_ID_PARAM },
-      codes: [40401, 40403],
-    },
+    id: "listDeliveries",
+    group: "Tasks",
+    summary: "List a task's deliveries",
+    description:
+      "What happened to the task's webhooks: each attempt with its outcome, and when the next one is due. Shows the last " +
+      "100 attempts of each delivery; none before the task has ended.",
+    params: { id: TASK_ID_PARAM },
+    codes: [40401, 40403],
     async handle({ holder, params, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       return { fields: shown(key.id, await findDeliveries(key, { deps, now })) };
@@ -50,21 +48,19 @@ export function deliveryList(deps: OperationDeps): Operation {
 export function redeliver(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/redeliver/:id", {
     access: "account",
-    doc: {
-      id: "redeliver",
-      group: "Tasks",
-      summary: "Send a task's webhooks again",
-      description:
-        "Starts a fresh series of attempts for deliveries that have ended. A scheduled delivery is made due " +
-        "now; one in flight stays. With `states`, only deliveries that ended in these states are sent. A task may be " +
-        "sent again thirty times a minute.",
-      params: { id: TASK_ID_PARAM },
-      codes: [40401, 40403, 40501, 50700],
-      examples: {
-        all: {},
-        one: { kind: "postback" },
-        undelivered: { states: UNDELIVERED_STATES },
-      },
+    id: "redeliver",
+    group: "Tasks",
+    summary: "Send a task's webhooks again",
+    description:
+      "Starts a fresh series of attempts for deliveries that have ended. A scheduled delivery is made due " +
+      "now; one in flight stays. With `states`, only deliveries that ended in these states are sent. A task may be " +
+      "sent again thirty times a minute.",
+    params: { id: TASK_ID_PARAM },
+    codes: [40401, 40403, 40501, 50700],
+    examples: {
+      all: {},
+      one: { kind: "postback" },
+      undelivered: { states: UNDELIVERED_STATES },
     },
     async handle({ holder, params, body: { kind, states }, audit, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
@@ -133,15 +129,13 @@ export function redeliveries(deps: OperationDeps): readonly Operation[] {
 function preview({ store, cursors }: OperationDeps): Operation {
   return defineOperation("POST /v1/redeliveries/preview", {
     access: "viewer",
-    doc: {
-      id: "previewRedelivery",
-      group: "Dashboard",
-      summary: "Count what would be sent again",
-      description:
-        "Counts the ended deliveries that pass a filter, by host. A request looks at a bounded number " +
-        "of attempts: add up the answers, each with the `next_cursor` of the one before, until it is null.",
-      examples: { host: EXAMPLE },
-    },
+    id: "previewRedelivery",
+    group: "Dashboard",
+    summary: "Count what would be sent again",
+    description:
+      "Counts the ended deliveries that pass a filter, by host. A request looks at a bounded number " +
+      "of attempts: add up the answers, each with the `next_cursor` of the one before, until it is null.",
+    examples: { host: EXAMPLE },
     async handle({ scope, body }) {
       const filter = await toFilter(body, { scope, store });
       const view = { list: "attempts", scope: scope?.accountId ?? null } as const;
@@ -165,17 +159,15 @@ function order(deps: OperationDeps): Operation {
   const { store, ids, redeliveries: limiter } = deps;
   return defineOperation("POST /v1/redeliveries", {
     access: "viewer",
-    doc: {
-      id: "orderRedelivery",
-      group: "Dashboard",
-      summary: "Send many webhooks again",
-      description:
-        "Orders a fresh series of attempts for each delivery that has ended and passes the filter by now. The daemon " +
-        "works orders off side by side, each at its own rate, and goes on with them after a restart. An account has one " +
-        "open order at a time.",
-      codes: [50700],
-      examples: { host: { ...EXAMPLE, per_second: 20 } },
-    },
+    id: "orderRedelivery",
+    group: "Dashboard",
+    summary: "Send many webhooks again",
+    description:
+      "Orders a fresh series of attempts for each delivery that has ended and passes the filter by now. The daemon " +
+      "works orders off side by side, each at its own rate, and goes on with them after a restart. An account has one " +
+      "open order at a time.",
+    codes: [50700],
+    examples: { host: { ...EXAMPLE, per_second: 20 } },
     async handle({ audit, scope, body, now }) {
       const filter = await toFilter(body, { scope, store });
       const { per_second: perSecond } = body;
@@ -196,14 +188,12 @@ function order(deps: OperationDeps): Operation {
 function list({ store }: OperationDeps): Operation {
   return defineOperation("GET /v1/redeliveries", {
     access: "viewer",
-    doc: {
-      id: "listRedeliveries",
-      group: "Dashboard",
-      summary: "List redelivery orders",
-      description:
-        `The last ${ORDERS_LISTED_MAX} orders, newest first, and how far they are. An account sees those for itself ` +
-        "alone, the operator's among them.",
-    },
+    id: "listRedeliveries",
+    group: "Dashboard",
+    summary: "List redelivery orders",
+    description:
+      `The last ${ORDERS_LISTED_MAX} orders, newest first, and how far they are. An account sees those for itself ` +
+      "alone, the operator's among them.",
     async handle({ scope }) {
       const query = { login: scope?.login ?? null, limit: ORDERS_LISTED_MAX };
       const orders = await store.listRedeliveryOrders(query);
@@ -215,14 +205,12 @@ function list({ store }: OperationDeps): Operation {
 function cancel({ store }: OperationDeps): Operation {
   return defineOperation("DELETE /v1/redeliveries/:order_id", {
     access: "viewer",
-    doc: {
-      id: "cancelRedelivery",
-      group: "Dashboard",
-      summary: "Cancel a redelivery order",
-      description: "Deliveries that it has begun go on. An order that has ended stays as it is.",
-      params: { order_id: ORDER_ID_PARAM },
-      codes: [50700],
-    },
+    id: "cancelRedelivery",
+    group: "Dashboard",
+    summary: "Cancel a redelivery order",
+    description: "Deliveries that it has begun go on. An order that has ended stays as it is.",
+    params: { order_id: ORDER_ID_PARAM },
+    codes: [50700],
     async handle({ scope, params, now }) {
       const id = params["order_id"] ?? "";
       const login = scope?.login ?? null;
@@ -284,17 +272,15 @@ function orderDocument(kept: RedeliveryOrder): OrderShown {
 export function attemptList({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/attempts", {
     access: "account",
-    doc: {
-      id: "listAttempts",
-      group: "Tasks",
-      summary: "Follow the attempts of all webhooks",
-      description:
-        "Every attempt of the account's webhooks once, in the order in which they were scheduled. Without a cursor: the " +
-        "attempts that are scheduled now, soonest due first (of 5,000 at most, those to one host first), and the cursor " +
-        "behind the newest one. With it: those that " +
-        "were scheduled since, whether they have started or not. A page may be empty and still have `more`. Several " +
-        "daemons on one database list an attempt ten seconds after it was scheduled.",
-    },
+    id: "listAttempts",
+    group: "Tasks",
+    summary: "Follow the attempts of all webhooks",
+    description:
+      "Every attempt of the account's webhooks once, in the order in which they were scheduled. Without a cursor: the " +
+      "attempts that are scheduled now, soonest due first (of 5,000 at most, those to one host first), and the cursor " +
+      "behind the newest one. With it: those that " +
+      "were scheduled since, whether they have started or not. A page may be empty and still have `more`. Several " +
+      "daemons on one database list an attempt ten seconds after it was scheduled.",
     async handle({ holder, query, now }) {
       const { accountId } = holder;
       const view = { list: "webhooks", scope: accountId } as const;

@@ -12,15 +12,13 @@ import { type Operation, defineOperation } from "../operation.ts";
 export function devAccounts({ url }: Pick<OperationDeps, "url">, { accounts }: DevDesk): Operation {
   return defineOperation("POST /dev/accounts", {
     access: "developer",
-    doc: {
-      id: "makeAccount",
-      group: "Development",
-      summary: "Make an account",
-      description:
-        "One for each test, so that tests run side by side. For a login that is there: another key of it.",
-      codes: [40910],
-      examples: { any: {}, named: { login: "alice" } },
-    },
+    id: "makeAccount",
+    group: "Development",
+    summary: "Make an account",
+    description:
+      "One for each test, so that tests run side by side. For a login that is there: another key of it.",
+    codes: [40910],
+    examples: { any: {}, named: { login: "alice" } },
     async handle({ body: { login } }) {
       const made = await accounts.make(login === null ? {} : { login });
       if (made === null) throw new StatusError(40910);
@@ -38,15 +36,13 @@ export function devSecrets(deps: Deps): readonly Operation[] {
   return [
     defineOperation("POST /dev/secrets/rotate", {
       access: "developer",
-      doc: {
-        id: "rotateTestSecret",
-        group: "Development",
-        summary: "Begin to replace a webhook secret",
-        description:
-          "From now on webhooks of the account are signed with both secrets: `X-Signature` with the current one, " +
-          "`X-Signature-Next` with the next one.",
-        examples: { standard: {} },
-      },
+      id: "rotateTestSecret",
+      group: "Development",
+      summary: "Begin to replace a webhook secret",
+      description:
+        "From now on webhooks of the account are signed with both secrets: `X-Signature` with the current one, " +
+        "`X-Signature-Next` with the next one.",
+      examples: { standard: {} },
       async handle({ body: { login } }) {
         const outcome = await deps.store.rotateSecret({ login, next: newWebhookSecret() });
         if (outcome !== "already rotating") return { fields: await secretsOf(login, deps) };
@@ -57,13 +53,11 @@ export function devSecrets(deps: Deps): readonly Operation[] {
     }),
     defineOperation("POST /dev/secrets/finish", {
       access: "developer",
-      doc: {
-        id: "finishTestRotation",
-        group: "Development",
-        summary: "End the replacing of a webhook secret",
-        description: "The next secret signs alone from now on, and the one before it is forgotten.",
-        examples: { standard: {} },
-      },
+      id: "finishTestRotation",
+      group: "Development",
+      summary: "End the replacing of a webhook secret",
+      description: "The next secret signs alone from now on, and the one before it is forgotten.",
+      examples: { standard: {} },
       async handle({ body: { login } }) {
         const outcome = await deps.store.finishRotation({ login });
         if (outcome !== "not rotating") return { fields: await secretsOf(login, deps) };
@@ -87,13 +81,11 @@ async function secretsOf(login: string, { store }: Deps) {
 export function devSignInLink({ makeSignInToken }: DevDesk): Operation {
   return defineOperation("POST /dev/sign_in_link", {
     access: "developer",
-    doc: {
-      id: "makeSignInLink",
-      group: "Development",
-      summary: "Make a link to sign in with",
-      description:
-        "For the dashboard, whose session is over as soon as the clock is advanced beyond its end.",
-    },
+    id: "makeSignInLink",
+    group: "Development",
+    summary: "Make a link to sign in with",
+    description:
+      "For the dashboard, whose session is over as soon as the clock is advanced beyond its end.",
     async handle(call) {
       return { fields: { token: await makeSignInToken(call.audit("session.link_made", null)) } };
     },
@@ -104,15 +96,13 @@ export function devSignInLink({ makeSignInToken }: DevDesk): Operation {
 export function devWebhooks({ samples }: DevDesk): Operation {
   return defineOperation("POST /dev/webhooks", {
     access: "developer",
-    doc: {
-      id: "sendSample",
-      group: "Development",
-      summary: "Send a sample webhook",
-      description:
-        "Sends one now, signed by an account's secret, and answers what became of it. The task in it never was, nothing is " +
-        "recorded, nothing is sent again, and faults that are ordered leave it alone. A URL that a task could not have is 40501.",
-      examples: { postback: { url: "http://127.0.0.1:8080/done", kind: "postback" } },
-    },
+    id: "sendSample",
+    group: "Development",
+    summary: "Send a sample webhook",
+    description:
+      "Sends one now, signed by an account's secret, and answers what became of it. The task in it never was, nothing is " +
+      "recorded, nothing is sent again, and faults that are ordered leave it alone. A URL that a task could not have is 40501.",
+    examples: { postback: { url: "http://127.0.0.1:8080/done", kind: "postback" } },
     async handle({ body }) {
       const sent = await samples.send(body);
       if (sent.kind === "no account") {
@@ -128,15 +118,13 @@ export function devWebhooks({ samples }: DevDesk): Operation {
 export function devReset({ reset }: DevDesk): Operation {
   return defineOperation("POST /dev/reset", {
     access: "developer",
-    doc: {
-      id: "reset",
-      group: "Development",
-      summary: "Begin again",
-      description:
-        "Erases tasks, whatever they are at, with their webhooks and kept answers, and takes back rules and faults. Attempts " +
-        "under way are broken off. Accounts stay, and the clock stays as it is.",
-      examples: { all: {} },
-    },
+    id: "reset",
+    group: "Development",
+    summary: "Begin again",
+    description:
+      "Erases tasks, whatever they are at, with their webhooks and kept answers, and takes back rules and faults. Attempts " +
+      "under way are broken off. Accounts stay, and the clock stays as it is.",
+    examples: { all: {} },
     async handle() {
       return { fields: { tasks_erased: await reset() } };
     },

@@ -24,26 +24,22 @@ export function devClock({ clock }: DevDesk): readonly Operation[] {
   return [
     defineOperation("GET /dev/clock", {
       access: "developer",
-      doc: {
-        id: "showClock",
-        group: "Development",
-        summary: "Show the clock",
-        description:
-          "Tells the time of the daemon, and what falls due next for tasks and webhooks. What the daemon does for itself now " +
-          "and then, such as noting when a key was used last, is not listed; an advance stops at that too.",
-      },
+      id: "showClock",
+      group: "Development",
+      summary: "Show the clock",
+      description:
+        "Tells the time of the daemon, and what falls due next for tasks and webhooks. What the daemon does for itself now " +
+        "and then, such as noting when a key was used last, is not listed; an advance stops at that too.",
       handle: () => ({ fields: shown(clock) }),
     }),
     defineOperation("PUT /dev/clock", {
       access: "developer",
-      doc: {
-        id: "setClock",
-        group: "Development",
-        summary: "Stop or start the clock",
-        description:
-          "From now on the clock stands still until it is advanced, or goes with the machine's.",
-        examples: { manual: { mode: "manual" } },
-      },
+      id: "setClock",
+      group: "Development",
+      summary: "Stop or start the clock",
+      description:
+        "From now on the clock stands still until it is advanced, or goes with the machine's.",
+      examples: { manual: { mode: "manual" } },
       handle({ body: { mode } }) {
         clock.mode = mode;
         return { fields: shown(clock) };
@@ -56,19 +52,17 @@ export function devClock({ clock }: DevDesk): readonly Operation[] {
 function advance(clock: DevClockDesk): Operation {
   return defineOperation("POST /dev/clock/advance", {
     access: "developer",
-    doc: {
-      id: "advanceClock",
-      group: "Development",
-      summary: "Advance the clock",
-      description:
-        "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
-        "that follows, packets included. Give one of `by`, `to`, `until`. 40800 when something that takes the machine's time " +
-        "does not end within 30 s, and when something is still due after 60 days of `until`; what has happened by then has " +
-        "happened. The events are those since the previous advance that returned, if the clock stood still meanwhile. A " +
-        "clock that goes by itself is advanced as well, and goes on from there.",
-      codes: [40800],
-      examples: { later: { by: "21m" }, idle: { until: "idle" } },
-    },
+    id: "advanceClock",
+    group: "Development",
+    summary: "Advance the clock",
+    description:
+      "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
+      "that follows, packets included. Give one of `by`, `to`, `until`. 40800 when something that takes the machine's time " +
+      "does not end within 30 s, and when something is still due after 60 days of `until`; what has happened by then has " +
+      "happened. The events are those since the previous advance that returned, if the clock stood still meanwhile. A " +
+      "clock that goes by itself is advanced as well, and goes on from there.",
+    codes: [40800],
+    examples: { later: { by: "21m" }, idle: { until: "idle" } },
     async handle({ body, gone }) {
       const journey = await clock
         .advance(destination(body, clock), gone())
@@ -140,16 +134,14 @@ const READER: ExplanationReader = { role: "operator", writeTime: momentText };
 export function devWait(deps: OperationDeps, { clock, news }: DevDesk): Operation {
   return defineOperation("GET /dev/wait/:task_id", {
     access: "developer",
-    doc: {
-      id: "waitForTask",
-      group: "Development",
-      summary: "Wait for a task and its webhooks",
-      description:
-        "Answers what happened to the task when it has come so far, as getTimeline does. 40800, with how far it came, when the " +
-        "time is up, and at once when it will never come so far. It moves no clock.",
-      params: { task_id: TASK_ID_PARAM },
-      codes: [40401, 40403, 40800],
-    },
+    id: "waitForTask",
+    group: "Development",
+    summary: "Wait for a task and its webhooks",
+    description:
+      "Answers what happened to the task when it has come so far, as getTimeline does. 40800, with how far it came, when the " +
+      "time is up, and at once when it will never come so far. It moves no clock.",
+    params: { task_id: TASK_ID_PARAM },
+    codes: [40401, 40403, 40800],
     async handle({ params, query, room, gone, now }) {
       const id = params["task_id"] ?? "";
       if (!isId(id)) throw taskNotFound(id, { ...deps, now });

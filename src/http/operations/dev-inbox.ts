@@ -30,12 +30,10 @@ export function devInbox({ inbox }: DevDesk): readonly Operation[] {
 function boxList(inbox: DevInboxDesk): Operation {
   return defineOperation("GET /dev/inbox", {
     access: "developer",
-    doc: {
-      id: "listInboxes",
-      group: "Development",
-      summary: "List the inboxes",
-      description: "Each receives whatever is sent to `/inbox/{box}`, and is made at first use.",
-    },
+    id: "listInboxes",
+    group: "Development",
+    summary: "List the inboxes",
+    description: "Each receives whatever is sent to `/inbox/{box}`, and is made at first use.",
     handle: () => ({
       fields: {
         boxes: inbox.boxes().map(({ box, messages }) => {
@@ -51,16 +49,14 @@ function boxList(inbox: DevInboxDesk): Operation {
 function messageList(inbox: DevInboxDesk): Operation {
   return defineOperation("GET /dev/inbox/:box", {
     access: "developer",
-    doc: {
-      id: "listInboxMessages",
-      group: "Development",
-      summary: "See what an inbox has received",
-      description:
-        "The last 1,000 messages, and whether their signatures are valid. A box that received nothing is empty. With `wait` the " +
-        "answer is held until `count` messages are there.",
-      params: { box: BOX_PARAM },
-      codes: [42900],
-    },
+    id: "listInboxMessages",
+    group: "Development",
+    summary: "See what an inbox has received",
+    description:
+      "The last 1,000 messages, and whether their signatures are valid. A box that received nothing is empty. With `wait` the " +
+      "answer is held until `count` messages are there.",
+    params: { box: BOX_PARAM },
+    codes: [42900],
     async handle({ query, ...call }) {
       const box = boxOf(call);
       const isWanted = wantedBy(query);
@@ -81,13 +77,11 @@ function messageList(inbox: DevInboxDesk): Operation {
 function boxRemove(inbox: DevInboxDesk): Operation {
   return defineOperation("DELETE /dev/inbox/:box", {
     access: "developer",
-    doc: {
-      id: "emptyInbox",
-      group: "Development",
-      summary: "Empty an inbox",
-      description: "Removes its messages, and the answers that were set for it.",
-      params: { box: BOX_PARAM },
-    },
+    id: "emptyInbox",
+    group: "Development",
+    summary: "Empty an inbox",
+    description: "Removes its messages, and the answers that were set for it.",
+    params: { box: BOX_PARAM },
     handle(call) {
       inbox.remove(boxOf(call));
       return { fields: {} };
@@ -98,20 +92,18 @@ function boxRemove(inbox: DevInboxDesk): Operation {
 function answersSet(inbox: DevInboxDesk): Operation {
   return defineOperation("PUT /dev/inbox/:box/answers", {
     access: "developer",
-    doc: {
-      id: "setInboxAnswers",
-      group: "Development",
-      summary: "Set how an inbox answers",
-      description:
-        "Each is an HTTP status, or an object with more; `hang` never answers, until the sender gives up; `reset` resets the " +
-        "connection. `after_ms` goes by the daemon's clock. Takes the place of what was set before.",
-      params: { box: BOX_PARAM },
-      codes: [42900],
-      examples: {
-        retries: {
-          answers: [500, "hang", "reset", { status: 503, after_ms: 300 }],
-          then: 200,
-        },
+    id: "setInboxAnswers",
+    group: "Development",
+    summary: "Set how an inbox answers",
+    description:
+      "Each is an HTTP status, or an object with more; `hang` never answers, until the sender gives up; `reset` resets the " +
+      "connection. `after_ms` goes by the daemon's clock. Takes the place of what was set before.",
+    params: { box: BOX_PARAM },
+    codes: [42900],
+    examples: {
+      retries: {
+        answers: [500, "hang", "reset", { status: 503, after_ms: 300 }],
+        then: 200,
       },
     },
     handle({ body: { answers, then: last }, ...call }) {

@@ -20,22 +20,20 @@ export function devResults(deps: Deps, { results }: DevDesk): readonly Operation
 function orderResults(deps: Deps, results: DevResultDesk): Operation {
   return defineOperation("PUT /dev/results", {
     access: "developer",
-    doc: {
-      id: "orderResults",
-      group: "Development",
-      summary: "Order results",
-      description:
-        "From now on the first rule that fits a task ends its run, instead of its type's runner; the list takes the place of " +
-        "the one before, and an empty one leaves all to the runners. A rule has one of `result`, `error` and `hold`. A run that " +
-        "is held, or takes `after_ms`, keeps its place among its type's runs, times out as any other, and ends when its task is " +
-        "cancelled. A failed one is retried as its type says. Types that workers run have no rules: workers decide themselves.",
-      examples: {
-        results: [
-          { type: "echo", tag: "slow", result: { ok: true }, after_ms: 5000 },
-          { tag: "bad", error: "a.mp4 is no video." },
-          { tag: "later", hold: true },
-        ],
-      },
+    id: "orderResults",
+    group: "Development",
+    summary: "Order results",
+    description:
+      "From now on the first rule that fits a task ends its run, instead of its type's runner; the list takes the place of " +
+      "the one before, and an empty one leaves all to the runners. A rule has one of `result`, `error` and `hold`. A run that " +
+      "is held, or takes `after_ms`, keeps its place among its type's runs, times out as any other, and ends when its task is " +
+      "cancelled. A failed one is retried as its type says. Types that workers run have no rules: workers decide themselves.",
+    examples: {
+      results: [
+        { type: "echo", tag: "slow", result: { ok: true }, after_ms: 5000 },
+        { tag: "bad", error: "a.mp4 is no video." },
+        { tag: "later", hold: true },
+      ],
     },
     handle({ bodyBytes }) {
       const body = parseBody(bodyBytes, TASKS_READING);
@@ -55,17 +53,15 @@ function orderResults(deps: Deps, results: DevResultDesk): Operation {
 function finishTask(deps: Deps, results: DevResultDesk): Operation {
   return defineOperation("POST /dev/tasks/:id/finish", {
     access: "developer",
-    doc: {
-      id: "finishTask",
-      group: "Development",
-      summary: "Finish a task that is held",
-      description:
-        "Ends the run of a task that a rule holds, with `result` or `error`; that is on disk when the answer comes. A task " +
-        "that is not held is 40501.",
-      params: { id: TASK_ID_PARAM },
-      codes: [40401, 40403],
-      examples: { result: { result: { ok: true } }, error: { error: "a.mp4 is no video." } },
-    },
+    id: "finishTask",
+    group: "Development",
+    summary: "Finish a task that is held",
+    description:
+      "Ends the run of a task that a rule holds, with `result` or `error`; that is on disk when the answer comes. A task " +
+      "that is not held is 40501.",
+    params: { id: TASK_ID_PARAM },
+    codes: [40401, 40403],
+    examples: { result: { result: { ok: true } }, error: { error: "a.mp4 is no video." } },
     async handle({ params, bodyBytes, gone, now }) {
       const id = params["id"] ?? "";
       const body = parseBody(bodyBytes, TASKS_READING);
@@ -143,27 +139,23 @@ export function devFaults({ faults }: DevDesk): readonly Operation[] {
   return [
     defineOperation("GET /dev/faults", {
       access: "developer",
-      doc: {
-        id: "showFaults",
-        group: "Development",
-        summary: "Show the faults of deliveries",
-        description: "Those that were ordered.",
-      },
+      id: "showFaults",
+      group: "Development",
+      summary: "Show the faults of deliveries",
+      description: "Those that were ordered.",
       handle: () => ({ fields: shown(faults.faults) }),
     }),
     defineOperation("PUT /dev/faults", {
       access: "developer",
-      doc: {
-        id: "orderFaults",
-        group: "Development",
-        summary: "Order faults of deliveries",
-        description:
-          "From now on webhooks go wrong as they do in the field, for proving that a receiver copes. What is left out is 0. " +
-          "Which attempts it meets follows from their names and from `--seed`, so that it is the same in each run.",
-        examples: {
-          all: { duplicate: 0.2, reorder: 0.2, drop_answer: 0.1, crash_during_attempt: 0.05 },
-          none: {},
-        },
+      id: "orderFaults",
+      group: "Development",
+      summary: "Order faults of deliveries",
+      description:
+        "From now on webhooks go wrong as they do in the field, for proving that a receiver copes. What is left out is 0. " +
+        "Which attempts it meets follows from their names and from `--seed`, so that it is the same in each run.",
+      examples: {
+        all: { duplicate: 0.2, reorder: 0.2, drop_answer: 0.1, crash_during_attempt: 0.05 },
+        none: {},
       },
       handle({ body }) {
         const { drop_answer, delay_ms, crash_during_attempt, ...rest } = body;

@@ -33,15 +33,13 @@ import { type Operation, defineOperation } from "../operation.ts";
 export function nodeList({ store, nodeId }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/nodes", {
     access: "operator",
-    doc: {
-      id: "listNodes",
-      group: "Operator",
-      summary: "List nodes",
-      description:
-        "The daemons that share the database, and those that ended within the last day, newest first; what each says of " +
-        "itself is some seconds old. A daemon with a database file of its own is the one node. With them the health of " +
-        "the server of their database, as far as the daemons may see it.",
-    },
+    id: "listNodes",
+    group: "Operator",
+    summary: "List nodes",
+    description:
+      "The daemons that share the database, and those that ended within the last day, newest first; what each says of " +
+      "itself is some seconds old. A daemon with a database file of its own is the one node. With them the health of " +
+      "the server of their database, as far as the daemons may see it.",
     async handle() {
       const [nodes, health] = await Promise.all([store.listNodes(), store.findDatabaseHealth()]);
       return {
@@ -93,14 +91,12 @@ const EXAMPLE = { host: "hooks.example.com" };
 export function pauseList({ store }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/delivery_pauses", {
     access: "operator",
-    doc: {
-      id: "listDeliveryPauses",
-      group: "Operator",
-      summary: "List paused webhooks",
-      description:
-        "Which webhooks are paused, since when, why, and how many wait; the oldest pause first. A webhook goes out when no pause " +
-        "covers it any more, so one that two pauses cover is counted by both.",
-    },
+    id: "listDeliveryPauses",
+    group: "Operator",
+    summary: "List paused webhooks",
+    description:
+      "Which webhooks are paused, since when, why, and how many wait; the oldest pause first. A webhook goes out when no pause " +
+      "covers it any more, so one that two pauses cover is counted by both.",
     async handle() {
       return { fields: { pauses: await listPauses({ store }, COUNTED_PAUSES_MAX) } };
     },
@@ -110,17 +106,15 @@ export function pauseList({ store }: OperationDeps): Operation {
 export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/delivery_pauses", {
     access: "operator",
-    doc: {
-      id: "pauseDeliveries",
-      group: "Operator",
-      summary: "Pause webhooks",
-      description:
-        "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
-        "two seconds, and what is under way goes to its end. No retry is lost: what became due meanwhile goes out after the " +
-        "resume. A second pause of the same scope changes nothing.",
-      codes: [50700],
-      examples: { host: { ...EXAMPLE, reason: "maintenance" }, all: {} },
-    },
+    id: "pauseDeliveries",
+    group: "Operator",
+    summary: "Pause webhooks",
+    description:
+      "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
+      "two seconds, and what is under way goes to its end. No retry is lost: what became due meanwhile goes out after the " +
+      "resume. A second pause of the same scope changes nothing.",
+    codes: [50700],
+    examples: { host: { ...EXAMPLE, reason: "maintenance" }, all: {} },
     async handle({ body: { login, host, reason }, audit, now }) {
       const scope = await scopeOf({ login, host }, store);
       const by = { reason, pausedBy: PAUSED_BY };
@@ -140,16 +134,14 @@ export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation 
 export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/delivery_pauses/resume", {
     access: "operator",
-    doc: {
-      id: "resumeDeliveries",
-      group: "Operator",
-      summary: "Resume paused webhooks",
-      description:
-        "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent in their turn, " +
-        "unless another pause covers them.",
-      codes: [40400, 50700],
-      examples: { host: EXAMPLE, all: {} },
-    },
+    id: "resumeDeliveries",
+    group: "Operator",
+    summary: "Resume paused webhooks",
+    description:
+      "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent in their turn, " +
+      "unless another pause covers them.",
+    codes: [40400, 50700],
+    examples: { host: EXAMPLE, all: {} },
     async handle({ body: { login, host }, audit, now }) {
       const scope = await scopeOf({ login, host }, store);
       const resumed = await resumeDeliveries({ scope, login }, { store, now, audit });
@@ -195,15 +187,13 @@ const VIEW = { list: "audit", scope: null } as const;
 export function auditList({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/audit", {
     access: "operator",
-    doc: {
-      id: "listAudit",
-      group: "Operator",
-      summary: "List who did what",
-      description:
-        "What was done of consequence, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
-        "workers, redeliveries, erasures, pauses. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
-        "and the last million of them.",
-    },
+    id: "listAudit",
+    group: "Operator",
+    summary: "List who did what",
+    description:
+      "What was done of consequence, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
+      "workers, redeliveries, erasures, pauses. Nothing changes an entry, and none holds a secret. They are kept for 400 days, " +
+      "and the last million of them.",
     async handle({ query: { action, account: login, since, cursor, limit } }) {
       const before = openCursor(cursor, { cursors, ...VIEW })?.seq ?? null;
       const order = { login, action, since, before, limit, examinedMax: EXAMINED_MAX };
@@ -219,13 +209,11 @@ export function auditList({ store, cursors }: OperationDeps): Operation {
 export function systemShow({ systemFacts, serviceStatus }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/system", {
     access: "operator",
-    doc: {
-      id: "getSystem",
-      group: "Operator",
-      summary: "Get the system",
-      description:
-        "The process, its database, its configuration with the source of each value, and the last lines of its log.",
-    },
+    id: "getSystem",
+    group: "Operator",
+    summary: "Get the system",
+    description:
+      "The process, its database, its configuration with the source of each value, and the last lines of its log.",
     async handle() {
       const [facts, status] = await Promise.all([systemFacts(), serviceStatus()]);
       return { fields: { ...facts, status } };
@@ -239,12 +227,10 @@ const UNHEARD_MS_MAX = MINUTE_MS;
 export function runnerList(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/runners", {
     access: "operator",
-    doc: {
-      id: "listRunners",
-      group: "Operator",
-      summary: "List runners and workers",
-      description: "Every configured type with what waits for it, and every worker.",
-    },
+    id: "listRunners",
+    group: "Operator",
+    summary: "List runners and workers",
+    description: "Every configured type with what waits for it, and every worker.",
     async handle({ now }) {
       const { types, workers } = await lookAtTypes(deps, now);
       return { fields: { types, workers: workers.map(workerDocument) } };

@@ -10,13 +10,11 @@ export function marketplaces(deps: OperationDeps): Operation {
   const text = (): string => envelope({ marketplaces: deps.marketplaces });
   return defineOperation("GET /v1/appendix/marketplaces", {
     access: "public",
-    doc: {
-      id: "listMarketplaces",
-      group: "Reference",
-      summary: "List marketplaces",
-      description: "The operator's list. A task's `marketplace` is one of these codes.",
-      answerHeaders: CACHED_HEADERS,
-    },
+    id: "listMarketplaces",
+    group: "Reference",
+    summary: "List marketplaces",
+    description: "The operator's list. A task's `marketplace` is one of these codes.",
+    answerHeaders: CACHED_HEADERS,
     handle: constantAnswer(text, keptFor(300)),
   });
 }
@@ -24,12 +22,10 @@ export function marketplaces(deps: OperationDeps): Operation {
 export function taskTypes({ runnerTypes }: OperationDeps): Operation {
   return defineOperation("GET /v1/appendix/types", {
     access: "viewer",
-    doc: {
-      id: "listTypes",
-      group: "Reference",
-      summary: "List types",
-      description: "The operator's list. A task's `type` is one of these.",
-    },
+    id: "listTypes",
+    group: "Reference",
+    summary: "List types",
+    description: "The operator's list. A task's `type` is one of these.",
     handle: () => ({ fields: { types: namesOf(runnerTypes()) } }),
   });
 }
@@ -47,14 +43,12 @@ export function statusCodes(): Operation {
   const fields: FieldsOf<"GET /v1/appendix/status_codes"> = { status_codes: table };
   return defineOperation("GET /v1/appendix/status_codes", {
     access: "public",
-    doc: {
-      id: "listStatusCodes",
-      group: "Reference",
-      summary: "List status codes",
-      description:
-        "Every code with its message and its HTTP status, which is null for codes that only tasks have.",
-      answerHeaders: CACHED_HEADERS,
-    },
+    id: "listStatusCodes",
+    group: "Reference",
+    summary: "List status codes",
+    description:
+      "Every code with its message and its HTTP status, which is null for codes that only tasks have.",
+    answerHeaders: CACHED_HEADERS,
     handle: constantAnswer(() => envelope(fields), keptFor(3600)),
   });
 }
@@ -62,14 +56,12 @@ export function statusCodes(): Operation {
 export function serviceStatus(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/appendix/status", {
     access: "public",
-    doc: {
-      id: "getStatus",
-      group: "Reference",
-      summary: "Get the service's status",
-      description:
-        "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
-      answerHeaders: CACHED_HEADERS,
-    },
+    id: "getStatus",
+    group: "Reference",
+    summary: "Get the service's status",
+    description:
+      "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
+    answerHeaders: CACHED_HEADERS,
     async handle(call) {
       const { status, components } = await deps.serviceStatus();
       const fields: FieldsOf<"GET /v1/appendix/status"> = { status, components };
@@ -93,13 +85,11 @@ const PROBE = { access: "public", isHealthCheck: true } as const;
 export function livez(): Operation {
   return defineOperation("GET /livez", {
     ...PROBE,
-    doc: {
-      id: "isAlive",
-      group: "Health",
-      summary: "Is the process alive",
-      description:
-        "Answers as long as the process serves requests: restarting it would not help. Never asks for HTTPS.",
-    },
+    id: "isAlive",
+    group: "Health",
+    summary: "Is the process alive",
+    description:
+      "Answers as long as the process serves requests: restarting it would not help. Never asks for HTTPS.",
     handle: () => ({ status: 200, text: '{"status":"ok"}' }),
   });
 }
@@ -107,15 +97,13 @@ export function livez(): Operation {
 export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Operation {
   return defineOperation("GET /readyz", {
     ...PROBE,
-    doc: {
-      id: "isReady",
-      group: "Health",
-      summary: "Can tasks be posted",
-      description:
-        "503 with the reason while they cannot at this daemon. `warnings` names what the operator should mend in the " +
-        "database that all of them share. Never asks for HTTPS.",
-      otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
-    },
+    id: "isReady",
+    group: "Health",
+    summary: "Can tasks be posted",
+    description:
+      "503 with the reason while they cannot at this daemon. `warnings` names what the operator should mend in the " +
+      "database that all of them share. Never asks for HTTPS.",
+    otherAnswers: { 503: { description: "Tasks cannot be posted now.", schema: UNAVAILABLE } },
     async handle() {
       const reason = await notReadyReason();
       if (reason !== null) {
@@ -134,16 +122,14 @@ export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Ope
 export function metrics(deps: Pick<OperationDeps, "metricsText">): Operation {
   return defineOperation("GET /metrics", {
     access: "scraper",
-    doc: {
-      id: "getMetrics",
-      group: "Operator",
-      summary: "Get metrics",
-      description:
-        "Everything that is counted, in Prometheus' text format, or as OpenMetrics where `Accept` asks for `application/openmetrics-text`. " +
-        "A Prometheus server reads it with the token of `metrics.token`, or without credentials at the address of `metrics.listen`.",
-      answerType: CONTENT_TYPES.prometheus,
-      answerExamples: { start: METRICS_EXAMPLE },
-    },
+    id: "getMetrics",
+    group: "Operator",
+    summary: "Get metrics",
+    description:
+      "Everything that is counted, in Prometheus' text format, or as OpenMetrics where `Accept` asks for `application/openmetrics-text`. " +
+      "A Prometheus server reads it with the token of `metrics.token`, or without credentials at the address of `metrics.listen`.",
+    answerType: CONTENT_TYPES.prometheus,
+    answerExamples: { start: METRICS_EXAMPLE },
     async handle({ headers }) {
       const format = formatOf(headers("accept"));
       return {
@@ -185,26 +171,24 @@ export function events({ liveFeed }: OperationDeps): Operation {
   return defineOperation("GET /v1/events", {
     access: "viewer",
     isDashboard: true,
-    doc: {
-      id: "streamEvents",
-      group: "Dashboard",
-      summary: "Be told of changes as they happen",
-      description:
-        "Server-sent events. `change`: a task or a delivery has changed; `data` says how much there is to do now. It " +
-        "comes at most four times a second, and at once when the stream begins, unless `Last-Event-ID` shows that " +
-        "nothing is new. `end`: the daemon stops, or the session or the key is over. A comment comes every 15 seconds. " +
-        "A session or a key may have 10 streams open, an account 50; all together 200.",
-      headers: {
-        "Last-Event-ID": {
-          description: "The id of the last event of an earlier stream.",
-          schema: { type: "string", examples: ["5f0c7a1e9b3d.17"] },
-        },
+    id: "streamEvents",
+    group: "Dashboard",
+    summary: "Be told of changes as they happen",
+    description:
+      "Server-sent events. `change`: a task or a delivery has changed; `data` says how much there is to do now. It " +
+      "comes at most four times a second, and at once when the stream begins, unless `Last-Event-ID` shows that " +
+      "nothing is new. `end`: the daemon stops, or the session or the key is over. A comment comes every 15 seconds. " +
+      "A session or a key may have 10 streams open, an account 50; all together 200.",
+    headers: {
+      "Last-Event-ID": {
+        description: "The id of the last event of an earlier stream.",
+        schema: { type: "string", examples: ["5f0c7a1e9b3d.17"] },
       },
-      answerType: CONTENT_TYPE,
-      answerHeaders: HEADER_DOCS,
-      answerExamples: { change: CHANGE_EXAMPLE },
-      codes: [42900],
     },
+    answerType: CONTENT_TYPE,
+    answerHeaders: HEADER_DOCS,
+    answerExamples: { change: CHANGE_EXAMPLE },
+    codes: [42900],
     handle({ scope, credential, admitAgain, headers }) {
       const lastEventId = headers("last-event-id")[0] ?? null;
       const stillAdmitted = (): Promise<boolean> => isAdmitted(admitAgain);

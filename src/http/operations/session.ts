@@ -39,18 +39,16 @@ export function signIn(deps: OperationDeps): Operation {
   const refusals = new RateLimiter({ ...REFUSALS_NOTED, clock: deps.clock });
   return defineOperation("POST /v1/session", {
     ...RULES,
-    doc: {
-      id: "signIn",
-      group: "Dashboard",
-      summary: "Sign in with a key",
-      description:
-        "Opens a session of an account, and ends the one whose cookie was sent. " +
-        "It lasts 12 hours, 30 minutes without use, and no longer than the key does. An account signs in at most " +
-        "100 times an hour.",
-      answerHeaders: SET_COOKIE,
-      codes: [40100, 40101, 40102, 40301, 42900, 50300, 50700],
-      examples: { alice: { login: "alice", key: "pbd_live_…" } },
-    },
+    id: "signIn",
+    group: "Dashboard",
+    summary: "Sign in with a key",
+    description:
+      "Opens a session of an account, and ends the one whose cookie was sent. " +
+      "It lasts 12 hours, 30 minutes without use, and no longer than the key does. An account signs in at most " +
+      "100 times an hour.",
+    answerHeaders: SET_COOKIE,
+    codes: [40100, 40101, 40102, 40301, 42900, 50300, 50700],
+    examples: { alice: { login: "alice", key: "pbd_live_…" } },
     async handle({ body: { login, key }, ...call }) {
       const credentials = { kind: "basic", login, key } as const;
       const verdict = await judgeCredentials(credentials, deps.store);
@@ -84,16 +82,14 @@ export function signIn(deps: OperationDeps): Operation {
 export function signInByLink(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/session/link", {
     ...RULES,
-    doc: {
-      id: "signInByLink",
-      group: "Dashboard",
-      summary: "Sign in with a link",
-      description:
-        "Opens a session of the operator, with a link that `postbackd admin link` made. A link works once, for 30 minutes.",
-      answerHeaders: SET_COOKIE,
-      codes: [40100, 40301, 42900, 50300, 50700],
-      examples: { link: { token: "pbd_link_…" } },
-    },
+    id: "signInByLink",
+    group: "Dashboard",
+    summary: "Sign in with a link",
+    description:
+      "Opens a session of the operator, with a link that `postbackd admin link` made. A link works once, for 30 minutes.",
+    answerHeaders: SET_COOKIE,
+    codes: [40100, 40301, 42900, 50300, 50700],
+    examples: { link: { token: "pbd_link_…" } },
     async handle({ body: { token }, ...call }) {
       const hash = signInTokenHash(token);
       const { secret, hash: newHash } = newSessionSecret();
@@ -112,14 +108,11 @@ export function signInByLink(deps: OperationDeps): Operation {
 export function sessionGet(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/session", {
     ...RULES,
-    doc: {
-      id: "getSession",
-      group: "Dashboard",
-      summary: "Get the session",
-      description:
-        "The account or operator that the cookie signs in; null when nobody is signed in.",
-      codes: [40301, 50300],
-    },
+    id: "getSession",
+    group: "Dashboard",
+    summary: "Get the session",
+    description: "The account or operator that the cookie signs in; null when nobody is signed in.",
+    codes: [40301, 50300],
     async handle(call) {
       const session = await findLiveSession(valuesOf(call), deps);
       if (session === null) return { fields: { session: null } };
@@ -133,14 +126,12 @@ export function sessionGet(deps: OperationDeps): Operation {
 export function signOut({ store }: OperationDeps): Operation {
   return defineOperation("DELETE /v1/session", {
     ...RULES,
-    doc: {
-      id: "signOut",
-      group: "Dashboard",
-      summary: "Sign out",
-      description: "Ends the session of the cookie that was sent, and takes the cookie away.",
-      answerHeaders: SET_COOKIE,
-      codes: [40301, 50300, 50700],
-    },
+    id: "signOut",
+    group: "Dashboard",
+    summary: "Sign out",
+    description: "Ends the session of the cookie that was sent, and takes the cookie away.",
+    answerHeaders: SET_COOKIE,
+    codes: [40301, 50300, 50700],
     async handle(call) {
       await endEarlier(call, store);
       const cookie = takenCookie(sessionCookie(call.arrival()));

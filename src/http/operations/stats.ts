@@ -39,13 +39,11 @@ export function statsOverview(deps: OperationDeps): Operation {
   });
   return defineOperation("GET /v1/stats/overview", {
     access: "viewer",
-    doc: {
-      id: "getOverview",
-      group: "Dashboard",
-      summary: "See how things are",
-      description:
-        "The work there is, what happened in the last 24 hours, and what needs attention. Decided anew once a second, and whenever GET /v1/events reports a change.",
-    },
+    id: "getOverview",
+    group: "Dashboard",
+    summary: "See how things are",
+    description:
+      "The work there is, what happened in the last 24 hours, and what needs attention. Decided anew once a second, and whenever GET /v1/events reports a change.",
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
       const found = await recent.get(whose, () => gather(scope, deps));
@@ -185,14 +183,12 @@ function dayDocument(day: SeriesCounts): DayCounts {
 export function statsSeries({ store, webhooks }: OperationDeps): Operation {
   return defineOperation("GET /v1/stats/series", {
     access: "viewer",
-    doc: {
-      id: "getSeries",
-      group: "Dashboard",
-      summary: "See what happened over time",
-      description:
-        `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
-        "outwards to whole steps. Beyond the last 25 hours the smallest step is an hour.",
-    },
+    id: "getSeries",
+    group: "Dashboard",
+    summary: "See what happened over time",
+    description:
+      `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
+      "outwards to whole steps. Beyond the last 25 hours the smallest step is an hour.",
     async handle({ scope, query, now }) {
       const range = chooseRange(query, now);
       const { from, to } = range;
@@ -266,14 +262,12 @@ const HOSTS_MAX = 200;
 export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps): Operation {
   return defineOperation("GET /v1/stats/hosts", {
     access: "viewer",
-    doc: {
-      id: "listHosts",
-      group: "Dashboard",
-      summary: "See how receivers do",
-      description:
-        `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
-        "those with the most deliveries given up, refused or retried first, then those that fail the most.",
-    },
+    id: "listHosts",
+    group: "Dashboard",
+    summary: "See how receivers do",
+    description:
+      `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +
+      "those with the most deliveries given up, refused or retried first, then those that fail the most.",
     async handle({ scope, query, now }) {
       const since = query.since ?? now - Math.min(DAY_MS, retentionMs);
       // An hour's grace: a client that asks for everything uses a clock of its own.

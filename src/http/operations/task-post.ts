@@ -18,7 +18,8 @@ export function taskPost(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/task_post", {
     access: "account",
     tasksMax: deps.limits.tasksPerPost,
-    doc: { ...DOC, callbacks: webhookCallbacks(deps.webhooks) },
+    ...DOC,
+    callbacks: webhookCallbacks(deps.webhooks),
     async handle(call) {
       const { holder, bodyBytes, now } = call;
       const { accountId } = holder;

@@ -46,15 +46,13 @@ import { TASK_ID_PARAM, runningIds, taskNotFound } from "./tasks.ts";
 export function taskSearch({ store, cursors, findProgress }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/search", {
     access: "viewer",
-    doc: {
-      id: "searchTasks",
-      group: "Dashboard",
-      summary: "Search tasks",
-      description:
-        `Tasks that pass all words of \`q\`, newest first. A request looks at ${TASKS_EXAMINED_MAX} tasks and no more: a page ` +
-        "that has found fewer than `limit` among them is short or empty and still has a `next_cursor`, with which the " +
-        "search goes on.",
-    },
+    id: "searchTasks",
+    group: "Dashboard",
+    summary: "Search tasks",
+    description:
+      `Tasks that pass all words of \`q\`, newest first. A request looks at ${TASKS_EXAMINED_MAX} tasks and no more: a page ` +
+      "that has found fewer than `limit` among them is short or empty and still has a `next_cursor`, with which the " +
+      "search goes on.",
     async handle({ scope, query, now }) {
       const { q, limit } = query;
       const view = { list: "search", scope: scope?.accountId ?? null } as const;
@@ -137,16 +135,14 @@ function foundDelivery(delivery: FoundDelivery, pause: DeliveryPause | null): Fo
 export function timeline(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/timeline/:id", {
     access: "viewer",
-    doc: {
-      id: "getTimeline",
-      group: "Dashboard",
-      summary: "See what happened to a task",
-      description:
-        "The task with its run and its webhooks: each attempt with what it sent, the answer, and what the answer means. " +
-        "It collects nothing. Shows the last 100 attempts of each delivery. The sentences advise an account and the operator by what each can do.",
-      params: { id: TASK_ID_PARAM },
-      codes: [40401, 40403],
-    },
+    id: "getTimeline",
+    group: "Dashboard",
+    summary: "See what happened to a task",
+    description:
+      "The task with its run and its webhooks: each attempt with what it sent, the answer, and what the answer means. " +
+      "It collects nothing. Shows the last 100 attempts of each delivery. The sentences advise an account and the operator by what each can do.",
+    params: { id: TASK_ID_PARAM },
+    codes: [40401, 40403],
     async handle({ scope, isOperator, params, query, now }) {
       const id = params["id"] ?? "";
       const wanted = { scope: scope?.accountId ?? null, id };

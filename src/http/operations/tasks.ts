@@ -35,33 +35,31 @@ import { withEntityTag } from "../respond.ts";
 export function taskGet(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/task_get/:id", {
     access: "account",
-    doc: {
-      id: "getTask",
-      group: "Tasks",
-      summary: "Get a task",
-      description:
-        "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
-        "to be read until it expires. A malformed id is answered like an unknown one.",
-      params: { id: TASK_ID_PARAM },
-      headers: {
-        Prefer: {
-          description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
-          schema: { type: "string", examples: ["wait=30"] },
-        },
+    id: "getTask",
+    group: "Tasks",
+    summary: "Get a task",
+    description:
+      "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
+      "to be read until it expires. A malformed id is answered like an unknown one.",
+    params: { id: TASK_ID_PARAM },
+    headers: {
+      Prefer: {
+        description: `\`wait=N\` holds the answer until the task has ended, for N ≤ ${WAIT_SECONDS_MAX} seconds.`,
+        schema: { type: "string", examples: ["wait=30"] },
       },
-      answerHeaders: {
-        ETag: {
-          description:
-            "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
-        },
-        "Preference-Applied": {
-          description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
-          schema: { type: "string", pattern: "^wait=\\d+$" },
-        },
-      },
-      answerExamples: GET_EXAMPLES,
-      codes: [40401, 40403],
     },
+    answerHeaders: {
+      ETag: {
+        description:
+          "On finished tasks, whose envelope does not change any more: for a client that keeps a copy of its own.",
+      },
+      "Preference-Applied": {
+        description: "On answers to `Prefer: wait=N`: the wait that was accepted.",
+        schema: { type: "string", pattern: "^wait=\\d+$" },
+      },
+    },
+    answerExamples: GET_EXAMPLES,
+    codes: [40401, 40403],
     async handle(call) {
       const key = { accountId: call.holder.accountId, id: call.params["id"] ?? "" };
       const wait = preferredWaitSeconds(call);
@@ -148,13 +146,11 @@ async function collectIfPossible(store: ApiStore, key: TaskKey): Promise<void> {
 export function tasksReady({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/tasks_ready", {
     access: "account",
-    doc: {
-      id: "listReadyTasks",
-      group: "Tasks",
-      summary: "List ready tasks",
-      description:
-        "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
-    },
+    id: "listReadyTasks",
+    group: "Tasks",
+    summary: "List ready tasks",
+    description:
+      "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
     async handle({ holder, query }) {
       const { limit, cursor, ...asked } = query;
       const view = { list: "ready", scope: holder.accountId } as const;
@@ -172,12 +168,10 @@ export function tasksReady({ store, cursors }: OperationDeps): Operation {
 export function taskList({ store, cursors, findProgress }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks", {
     access: "account",
-    doc: {
-      id: "listTasks",
-      group: "Tasks",
-      summary: "List tasks",
-      description: "All tasks of the account, newest first, refused and cancelled ones included.",
-    },
+    id: "listTasks",
+    group: "Tasks",
+    summary: "List tasks",
+    description: "All tasks of the account, newest first, refused and cancelled ones included.",
     async handle({ holder, query }) {
       const { limit, cursor, state, created_after, created_before, ...asked } = query;
       const view = { list: "tasks", scope: holder.accountId } as const;
@@ -240,18 +234,16 @@ function waitsOf(line: string): readonly string[] {
 export function taskCancel(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/task_cancel/:id", {
     access: "account",
-    doc: {
-      id: "cancelTask",
-      group: "Tasks",
-      summary: "Cancel a task",
-      description:
-        "A queued task never runs, a running one is told to stop. A cancelled task is never ready and sends no webhook. " +
-        "Cancelling it again answers the same.",
-      params: { id: TASK_ID_PARAM },
-      answerExamples: CANCEL_EXAMPLES,
-      codes: [40401, 40403, 40902, 50700],
-      examples: { empty: {} },
-    },
+    id: "cancelTask",
+    group: "Tasks",
+    summary: "Cancel a task",
+    description:
+      "A queued task never runs, a running one is told to stop. A cancelled task is never ready and sends no webhook. " +
+      "Cancelling it again answers the same.",
+    params: { id: TASK_ID_PARAM },
+    answerExamples: CANCEL_EXAMPLES,
+    codes: [40401, 40403, 40902, 50700],
+    examples: { empty: {} },
     async handle({ holder, params, now }) {
       const key = { accountId: holder.accountId, id: params["id"] ?? "" };
       const notFound = (): StatusError => taskNotFound(key.id, { ...deps, now });
@@ -279,20 +271,18 @@ export function taskCancelMany(deps: OperationDeps): Operation {
   const turns = new AccountTurns();
   return defineOperation("POST /v1/tasks/cancel", {
     access: "account",
-    doc: {
-      id: "cancelTasks",
-      group: "Tasks",
-      summary: "Cancel many tasks",
-      description:
-        "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them when it is empty. " +
-        "The newest come first, and what is posted meanwhile is left alone. A request cancels a bounded number: add up the " +
-        "answers, each with the `next_cursor` of the one before, until it is null. It is safe to repeat at any point, from the " +
-        "beginning too: what is cancelled is not counted again.",
-      codes: [50700],
-      examples: {
-        tag: { tag: "holiday", state: "queued" },
-        preview: { created_before: "2030-01-31T09:00:00.000Z", dry_run: true },
-      },
+    id: "cancelTasks",
+    group: "Tasks",
+    summary: "Cancel many tasks",
+    description:
+      "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them when it is empty. " +
+      "The newest come first, and what is posted meanwhile is left alone. A request cancels a bounded number: add up the " +
+      "answers, each with the `next_cursor` of the one before, until it is null. It is safe to repeat at any point, from the " +
+      "beginning too: what is cancelled is not counted again.",
+    codes: [50700],
+    examples: {
+      tag: { tag: "holiday", state: "queued" },
+      preview: { created_before: "2030-01-31T09:00:00.000Z", dry_run: true },
     },
     async handle({ holder: { accountId }, body, gone }) {
       const filter = toFilter(body, accountId);

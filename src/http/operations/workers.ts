@@ -16,21 +16,19 @@ type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 export function workerClaim(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/claim", {
     access: "worker",
-    doc: {
-      id: "claimTasks",
-      group: "Workers",
-      summary: "Claim tasks",
-      description:
-        "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
-        "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
-        "a separate connection: requests of one connection are served one after the other. " +
-        "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
-      answerExamples: CLAIM_EXAMPLES,
-      codes: [40301, 50700],
-      examples: {
-        one: { types: [EXAMPLE_TYPE] },
-        waiting: { types: [EXAMPLE_TYPE], max: 10, wait_seconds: 30 },
-      },
+    id: "claimTasks",
+    group: "Workers",
+    summary: "Claim tasks",
+    description:
+      "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
+      "queued the answer waits for `wait_seconds` at most; it comes at once and empty while the daemon stops. Wait on " +
+      "a separate connection: requests of one connection are served one after the other. " +
+      "`tasks_error` is always 0 in the answers to workers: outcomes stand beside the tasks.",
+    answerExamples: CLAIM_EXAMPLES,
+    codes: [40301, 50700],
+    examples: {
+      one: { types: [EXAMPLE_TYPE] },
+      waiting: { types: [EXAMPLE_TYPE], max: 10, wait_seconds: 30 },
     },
     async handle(call) {
       const { worker, body } = call;
@@ -106,21 +104,19 @@ function claimAnswer(tasks: readonly LeasedTask[]): WholeAnswer {
 export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/heartbeat", {
     access: "worker",
-    doc: {
-      id: "heartbeatLeases",
-      group: "Workers",
-      summary: "Keep leases",
-      description:
-        "Extends each lease to its full time from now on, at most until the type's timeout. Send one every third " +
-        "of a lease. `lost` and `cancelled` mean: stop this task, its result no longer counts. Progress is given at the " +
-        "top for all of the leases, or beside one for it alone; what is no progress there is passed over, and " +
-        "`detail` says so.",
-      codes: [50700],
-      examples: {
-        one: { leases: [EXAMPLE_LEASE], progress: { progress: 0.25, note: "30 of 120 frames" } },
-        each: { leases: [{ ...EXAMPLE_LEASE, progress: { progress: 0.5 } }] },
-        none: { leases: [] },
-      },
+    id: "heartbeatLeases",
+    group: "Workers",
+    summary: "Keep leases",
+    description:
+      "Extends each lease to its full time from now on, at most until the type's timeout. Send one every third " +
+      "of a lease. `lost` and `cancelled` mean: stop this task, its result no longer counts. Progress is given at the " +
+      "top for all of the leases, or beside one for it alone; what is no progress there is passed over, and " +
+      "`detail` says so.",
+    codes: [50700],
+    examples: {
+      one: { leases: [EXAMPLE_LEASE], progress: { progress: 0.25, note: "30 of 120 frames" } },
+      each: { leases: [{ ...EXAMPLE_LEASE, progress: { progress: 0.5 } }] },
+      none: { leases: [] },
     },
     async handle({ worker: { workerId }, bodyBytes: bytes }) {
       const read = await parseLong("beats", { bytes }, { parser, owner: `worker ${workerId}` });
@@ -133,16 +129,14 @@ export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
 export function workerRelease({ desk, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/release", {
     access: "worker",
-    doc: {
-      id: "releaseLeases",
-      group: "Workers",
-      summary: "Give tasks back",
-      description:
-        "Back to the queue at once, for any worker, and without spending a run: for a worker that stops before it " +
-        "has begun a task.",
-      codes: [50700],
-      examples: { one: { tasks: [EXAMPLE_LEASE] } },
-    },
+    id: "releaseLeases",
+    group: "Workers",
+    summary: "Give tasks back",
+    description:
+      "Back to the queue at once, for any worker, and without spending a run: for a worker that stops before it " +
+      "has begun a task.",
+    codes: [50700],
+    examples: { one: { tasks: [EXAMPLE_LEASE] } },
     async handle({ worker: { workerId }, bodyBytes: bytes }) {
       const read = await parseLong("releases", { bytes }, { parser, owner: `worker ${workerId}` });
       return answer(await askDesk(read, (leases) => desk.release(workerId, leases)));
@@ -153,17 +147,15 @@ export function workerRelease({ desk, parser }: OperationDeps): Operation {
 export function workerComplete({ desk, limits, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/complete", {
     access: "worker",
-    doc: {
-      id: "completeTasks",
-      group: "Workers",
-      summary: "Complete tasks",
-      description:
-        "Ends runs with their results, which are on disk when the answer comes. Again with the same lease answers " +
-        `the same. A result over the limit of results, or deeper than ${JSON_DEPTH_MAX} levels, fails its run like ` +
-        "a command's that wrote too much; `detail` says so. The body may have four times the limit of results.",
-      codes: [50700],
-      examples: { one: { tasks: [{ ...EXAMPLE_LEASE, result: { width: 200, height: 150 } }] } },
-    },
+    id: "completeTasks",
+    group: "Workers",
+    summary: "Complete tasks",
+    description:
+      "Ends runs with their results, which are on disk when the answer comes. Again with the same lease answers " +
+      `the same. A result over the limit of results, or deeper than ${JSON_DEPTH_MAX} levels, fails its run like ` +
+      "a command's that wrote too much; `detail` says so. The body may have four times the limit of results.",
+    codes: [50700],
+    examples: { one: { tasks: [{ ...EXAMPLE_LEASE, result: { width: 200, height: 150 } }] } },
     async handle({ worker: { workerId }, bodyBytes: bytes }) {
       const body = { bytes, resultBytesMax: limits.resultBytes };
       const read = await parseLong("completions", body, { parser, owner: `worker ${workerId}` });
@@ -175,20 +167,18 @@ export function workerComplete({ desk, limits, parser }: OperationDeps): Operati
 export function workerFail({ desk, limits, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/fail", {
     access: "worker",
-    doc: {
-      id: "failTasks",
-      group: "Workers",
-      summary: "Fail tasks",
-      description:
-        "Ends runs that failed. `retry` true queues the task again, false is final, and without it the " +
-        "type's `retries` decide. A failure always counts: parts that cannot be kept are left out or cut, and " +
-        "`detail` says so.",
-      codes: [50700],
-      examples: {
-        one: { tasks: [{ ...EXAMPLE_LEASE, message: "a.mp4 is no video." }] },
-        final: {
-          tasks: [{ ...EXAMPLE_LEASE, message: "No.", detail: { exit_code: 1 }, retry: false }],
-        },
+    id: "failTasks",
+    group: "Workers",
+    summary: "Fail tasks",
+    description:
+      "Ends runs that failed. `retry` true queues the task again, false is final, and without it the " +
+      "type's `retries` decide. A failure always counts: parts that cannot be kept are left out or cut, and " +
+      "`detail` says so.",
+    codes: [50700],
+    examples: {
+      one: { tasks: [{ ...EXAMPLE_LEASE, message: "a.mp4 is no video." }] },
+      final: {
+        tasks: [{ ...EXAMPLE_LEASE, message: "No.", detail: { exit_code: 1 }, retry: false }],
       },
     },
     async handle({ worker: { workerId }, bodyBytes: bytes }) {
