@@ -2,8 +2,6 @@ import type { JsonSchema } from "../../api/schema.ts";
 import { TaskEnvelope } from "../../api/task.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 
-const SIGNATURE: JsonSchema = { type: "string", pattern: "^sha256=[0-9a-f]{64}$" };
-
 /** When a webhook counts as delivered, and when it is tried again, as the operator has set it. */
 export interface WebhookSchedule {
   readonly timeoutMs: number;
@@ -83,40 +81,32 @@ function lengthText(ms: number): string {
 
 function headers(kind: "postback" | "pingback", message: string): readonly JsonSchema[] {
   const signed = `\`sha256=\` and the hex HMAC-SHA256 of ${message}`;
-  const content = kind === "postback" ? "the body" : "an empty body";
-  return [
-    header("User-Agent", "The sender.", { const: "postbackd-webhooks/1" }),
-    header("X-Signature", `${signed}, with the account's webhook secret.`, SIGNATURE),
-    {
-      ...header(
-        "X-Signature-Next",
-        `${signed}, with the next secret during a rotation.`,
-        SIGNATURE,
-      ),
-      required: false,
-    },
-    header("X-Attempt", "Counts the attempts of a series, from 1.", {
-      type: "integer",
-      minimum: 1,
-    }),
-    header("webhook-id", "The same for every attempt of one webhook (Standard Webhooks).", {
-      type: "string",
-      pattern: `^[0-9a-f-]{36}-${kind}$`,
-    }),
-    header("webhook-timestamp", "When the attempt was signed, in seconds since 1970.", {
-      type: "integer",
-      minimum: 0,
-    }),
-    header(
+  const ofId = `Of id, timestamp and ${kind === "postback" ? "the body" : "an empty body"}`;
+  const signature = { type: "string", pattern: "^sha256=[0-9a-f]{64}$" };
+  const table: readonly (readonly [name: string, description: string, schema: JsonSchema])[] = [
+    ["User-Agent", "The sender.", { const: "postbackd-webhooks/1" }],
+    ["X-Signature", `${signed}, with the account's webhook secret.`, signature],
+    ["X-Signature-Next", `${signed}, with the next secret during a rotation.`, signature],
+    ["X-Attempt", "Counts the attempts of a series, from 1.", { type: "integer", minimum: 1 }],
+    [
+      "webhook-id",
+      "The same for every attempt of one webhook (Standard Webhooks).",
+      { type: "string", pattern: `^[0-9a-f-]{36}-${kind}$` },
+    ],
+    [
+      "webhook-timestamp",
+      "When the attempt was signed, in seconds since 1970.",
+      { type: "integer", minimum: 0 },
+    ],
+    [
       "webhook-signature",
-      `Of id, timestamp and ${content} (Standard Webhooks), with each secret; separated by spaces.`,
+      `${ofId} (Standard Webhooks), with each secret; separated by spaces.`,
       { type: "string", pattern: "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=)?$" },
-    ),
+    ],
   ];
-}
-
-function header(name: string, description: string, schema: JsonSchema): JsonSchema {
-  return { name, in: "header", required: true, description, schema };
+  return table.map(([name, description, schema]) => {
+    return { name, in: "header", required: name !== "X-Signature-Next", description, schema };
+  });
 }
 
 function callbackResponses({ retryAfterMs }: WebhookSchedule): JsonSchema {
