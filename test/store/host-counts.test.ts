@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
-import { hostTrafficReads } from "../../src/store/sqlite/traffic.ts";
+import { longReads } from "../../src/store/sqlite/reads.ts";
 import {
   claimAttempt,
   newAttemptRecord,
@@ -32,7 +32,7 @@ function seedMany(t: TestContext): Connection {
 }
 
 test("every failure of a host is counted, however many there are; that there are too many hosts is told", (t) => {
-  const { listHostTraffic } = hostTrafficReads(seedMany(t));
+  const { listHostTraffic } = longReads(seedMany(t));
   const read = (scope: number | null) => {
     const { hosts, hasMore } = listHostTraffic({ scope, since: 0, limit: 1 });
     return { hosts: hosts.map(({ host, givenUp }) => [host, givenUp]), hasMore };

@@ -18,6 +18,7 @@ import * as retention from "../../src/store/sql/retention.ts";
 import * as sessions from "../../src/store/sql/sessions.ts";
 import * as suspensions from "../../src/store/sql/suspensions.ts";
 import * as taskErasure from "../../src/store/sql/task-erasure.ts";
+import * as hostTraffic from "../../src/store/sql/traffic.ts";
 import * as workCounts from "../../src/store/sql/work-counts.ts";
 import * as workers from "../../src/store/sql/workers.ts";
 import * as attempts from "../../src/store/sqlite/attempts.ts";
@@ -51,7 +52,7 @@ import {
 
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
-  ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...accountOverviews }),
+  ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...hostTraffic, ...accountOverviews }),
   ...statementsOf({ ...queue, ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...suspensions, ...taskErasure }),
   ...statementsOf({
@@ -623,23 +624,30 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   ),
   SELECT_TRAFFIC: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
+    ...["SCAN json_each VIRTUAL TABLE INDEX 1:", "USE TEMP B-TREE FOR ORDER BY"],
+  ],
+  // Of hosts, 20,000 rows at most.
+  WORST_HOSTS: [
+    ...["SCAN CONSTANT ROW", "MATERIALIZE worst", "MATERIALIZE hosts"],
+    ...["COMPOUND QUERY", "LEFT-MOST SUBQUERY", "MATERIALIZE sent"],
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
+    ...["SCAN sent", "UNION ALL", "MATERIALIZE counted"],
+    "SEARCH host_counts USING PRIMARY KEY (account_seq>? AND account_seq<?)",
+    ...["SCAN counted", "SCAN facts", "USE TEMP B-TREE FOR GROUP BY"],
+    ...["SCAN hosts", "USE TEMP B-TREE FOR ORDER BY", "SCAN facts", "SCAN worst LEFT-JOIN"],
+    ...["SCAN hosts", "SCAN sent", "SCAN counted"],
+  ],
+  HOST_DURATIONS: [
+    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
+    ...["SCAN examined", "SCAN json_each VIRTUAL TABLE INDEX 1:", "SCAN (subquery-5)"],
   ],
   SELECT_USAGE: ["SEARCH task_counts USING PRIMARY KEY (account_seq=? AND state=?)"],
-  SELECT_HOST_DURATIONS: [
-    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
-    "SCAN (subquery-1)",
-    "SCAN json_each VIRTUAL TABLE INDEX 1:",
-  ],
-  SELECT_HOST_COUNTS: ["SEARCH host_counts USING PRIMARY KEY (account_seq=?)"],
-  // Some rows for each account.
-  SUM_HOST_COUNTS: ["SCAN host_counts", "SCAN (subquery-1)", "USE TEMP B-TREE FOR GROUP BY"],
-  COUNT_HOST_ROWS: ["SCAN host_counts", "SCAN (subquery-1)"],
   ERASE_EMPTY_HOST: ["SEARCH host_counts USING PRIMARY KEY (account_seq=? AND host=?)"],
-  SELECT_HOST_TRAFFIC: ["SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)"],
-  FIND_HOST_FAILURE: [
+  HOST_FAILURES: [
     "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",
+    "SCAN json_each VIRTUAL TABLE INDEX 1:",
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH attempts EXISTS USING INDEX attempts_by_delivery (task_seq=?)",
+    "SEARCH a EXISTS USING INDEX attempts_by_delivery (task_seq=?)",
   ],
   LIST_OVERVIEWS: [
     "SEARCH accounts USING INDEX sqlite_autoindex_accounts_1 (login>?)",

@@ -2,6 +2,7 @@ import { performanceNow } from "../../domain/clock/timers.ts";
 import { listByTurns } from "../common/list.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
 import { WRITES, type WriteName } from "../common/writes.ts";
+import { toSteps } from "../sql/traffic.ts";
 import type { Store } from "../store.ts";
 import { TransactionTimes } from "./database-health.ts";
 import type { ServerAccess } from "./server-access.ts";
@@ -30,6 +31,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     "countEndedDeliveriesStep",
     ({ filter }) => filter.login,
   );
+  const readTraffic = readLong("readTraffic", byScope);
   const times = new TransactionTimes(() => performanceNow());
   const eraseAccountPart = write("eraseAccountPart");
   return {
@@ -50,7 +52,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
     listReady: (query) => listByTurns(query, listReady),
     searchTasks: (query) => listByTurns(query, searchTasks, examineMax),
     findTimeline: readLong("findTimeline", byScope),
-    findTraffic: readLong("findTraffic", byScope),
+    findTraffic: async (query) => toSteps(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
     findDatabaseHealth: () => reads.readDatabaseHealth(times),

@@ -18,7 +18,6 @@ import type { NodeMemory } from "./scan-starts.ts";
 import { taskListReads } from "./task-list.ts";
 import { idempotencyReads } from "./task-posts.ts";
 import { largeTaskReads, progressReads, taskReads } from "./tasks.ts";
-import { hostTrafficReads, trafficReads } from "./traffic.ts";
 import { turnStatement } from "./turn-reads.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { bindLookUps, bindReads } from "./use-cases.ts";
@@ -70,11 +69,9 @@ export function longReads(sql: Sql) {
     ...bindReads(sql, sharedLongReads),
     ...attemptListReads(sql),
     ...bindReads(sql, snapshotReads),
-    ...hostTrafficReads(sql),
     ...largeTaskReads(sql),
     ...taskListReads(sql),
     ...typeWorkReads(sql),
-    ...trafficReads(sql),
   };
 }
 

@@ -14,6 +14,7 @@ import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
 import { heldWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
 import { timelineReads } from "./timeline.ts";
+import { hostTrafficReads, readTraffic } from "./traffic.ts";
 import type { Batch } from "./use-case.ts";
 import { workCountReads } from "./work-counts.ts";
 import { FIND_WORKER_HOLDER, workerReads, workerTouches, workerWrites } from "./workers.ts";
@@ -74,6 +75,8 @@ export const sharedLongReads = {
   ...deliveryLogReads,
   ...timelineReads,
   ...waitingReads,
+  ...hostTrafficReads,
+  readTraffic,
 };
 
 /** The reads for each request with credentials. */

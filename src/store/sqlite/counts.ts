@@ -20,6 +20,7 @@ import {
   type HostWriter,
   type WorkChanges,
 } from "../../domain/stats/work-counts.ts";
+import { parseDurations } from "../sql/traffic.ts";
 import { ALL_ACCOUNTS } from "../sql/work-counts.ts";
 import type { GatheredWork } from "./machine/batch.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -236,10 +237,4 @@ const KNOWN_MAX = 1000;
 /** One text in a row instead of rows of their own: a batch that ends attempts then writes four rows, not forty. */
 export function toDurationText(durations: readonly number[]): string {
   return JSON.stringify(durations);
-}
-
-/** Parses a text that {@link toDurationText} made. */
-export function parseDurations(text: string): Durations {
-  // Only that function writes this column.
-  return JSON.parse(text) as Durations;
 }

@@ -6,13 +6,13 @@ import { listByTurns } from "../common/list.ts";
 import type { LoneNode } from "../common/lone-node.ts";
 import { type ReadOwner, TurnMemo } from "../common/read-turns.ts";
 import { submitOptionsOf, WRITES, type WriteName } from "../common/writes.ts";
+import { toSteps } from "../sql/traffic.ts";
 import { StoreError } from "../store.ts";
 import type { DeliveryCountStep, DeliveryStore, Scope, Store } from "../store.ts";
 import { onlyRef } from "./attempts.ts";
 import type { FileAccess } from "./file-access.ts";
 import { toPostRow } from "./posts.ts";
 import { isShortRead } from "./task-list.ts";
-import { sortTraffic } from "./traffic.ts";
 
 /** The limits of a page of a list. */
 export interface ListLimits {
@@ -142,7 +142,7 @@ export function readMethods({ reads, readLong }: FileAccess, { examineMax }: Lis
     findHeldWork: readLong("findHeldWork", byAccount),
     countWork: scoped(readLong("countWork"), reads.countWork),
     findOldestWaiting: scoped(readLong("findOldestWaiting"), reads.findOldestWaiting),
-    findTraffic: async (query) => sortTraffic(await readTraffic(query)),
+    findTraffic: async (query) => toSteps(await readTraffic(query)),
     listHostTraffic: readLong("listHostTraffic", byScope),
     listAccountOverviews: readLong("listAccountOverviews"),
     listAudit: readLong("listAudit"),

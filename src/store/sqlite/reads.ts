@@ -13,7 +13,6 @@ import { idempotencyReads } from "./posts.ts";
 import { taskListReads } from "./task-list.ts";
 import { endedTaskReads, taskQueueReads, typeWorkReads } from "./task-runs.ts";
 import { largeTaskReads, taskReads } from "./tasks.ts";
-import { hostTrafficReads, trafficReads } from "./traffic.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { bindLookUps, bindSnapshots, bindUseCases } from "./use-cases.ts";
 
@@ -45,8 +44,6 @@ export function longReads(connection: Connection) {
     ...endedTaskReads(connection),
     ...typeWorkReads(connection),
     ...attemptListReads(connection),
-    ...trafficReads(connection),
-    ...hostTrafficReads(connection),
     ...laneReads(connection),
     ...bindSnapshots(connection, sharedLongReads),
     ...tableCheckReads(connection),
