@@ -52,7 +52,15 @@ import {
 
 /** The statements that run for a task, a request or a tick, by name. */
 const STATEMENTS: Readonly<Record<string, string>> = {
-  ...statementsOf({ ...tasks, ...taskRuns, ...counts, ...posts, ...traffic, ...hostTraffic, ...accountOverviews }),
+  ...statementsOf({
+    ...tasks,
+    ...taskRuns,
+    ...counts,
+    ...posts,
+    ...traffic,
+    ...hostTraffic,
+    ...accountOverviews,
+  }),
   ...statementsOf({ ...queue, ...taskClaims, ...leases, ...workers, ...sessions }),
   ...statementsOf({ ...attempts, ...deliveries, ...accounts, ...suspensions, ...taskErasure }),
   ...statementsOf({
@@ -77,12 +85,15 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   ...statementsOf(prefixed("COUNT_SCHEDULED", deliveryPauses.COUNT_SCHEDULED_OF)),
 };
 
+const JSON_LIST = "SCAN json_each VIRTUAL TABLE INDEX 1:";
+const OF_HOURS = "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)";
+
 /** A walk through the attempts of a range, with what is looked up for each; the states asked for are a list. */
 const WALK = [
   "SEARCH a USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
   "SEARCH n USING COVERING INDEX attempts_by_delivery (task_seq=? AND kind=?)",
   "SEARCH d USING PRIMARY KEY (task_seq=? AND kind=?)",
-  "SCAN json_each VIRTUAL TABLE INDEX 1:",
+  JSON_LIST,
 ];
 
 const IS_HELD = "SEARCH accounts USING INDEX accounts_disabled (seq=? AND rowid=?)";
@@ -143,10 +154,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH attempts USING COVERING INDEX attempts_by_delivery (task_seq=? AND kind=?)",
   ],
   HASTEN_SCHEDULED: ["SEARCH attempts USING INDEX attempts_by_delivery (task_seq=?)"],
-  SELECT_ENDED: [
-    "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
-    "SCAN json_each VIRTUAL TABLE INDEX 1:",
-  ],
+  SELECT_ENDED: ["SEARCH deliveries USING PRIMARY KEY (task_seq=?)", JSON_LIST],
   BEGIN_SERIES: [
     "SCAN t VIRTUAL TABLE INDEX 1:",
     "SEARCH d USING PRIMARY KEY (task_seq=? AND kind=?)",
@@ -247,10 +255,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     "SEARCH t USING INDEX tasks_queued (type=? AND account_seq=?)",
     "SEARCH task_inputs USING INTEGER PRIMARY KEY (rowid=?)",
   ],
-  START_TASKS: [
-    "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
-    "SCAN json_each VIRTUAL TABLE INDEX 1:",
-  ],
+  START_TASKS: ["SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)", JSON_LIST],
   FIND_NEWEST_LEASE: [...LEASE_BY_TASK, IS_HELD],
   FIND_LEASE: LEASE_BY_TASK,
   EXTEND_LEASE: ["SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)"],
@@ -324,7 +329,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   DUE_TASKS: ["SEARCH t USING INDEX tasks_expiring (erase_at>? AND erase_at<?)", ...TASK_PARTS],
   KEEP_UNDELIVERED: [
     "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)",
-    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+    JSON_LIST,
     "SEARCH o USING PRIMARY KEY (task_seq=?)",
   ],
   FIND_TO_ERASE: [
@@ -347,7 +352,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   ERASE_TASKS: [
     "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)",
-    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+    JSON_LIST,
     "SEARCH deliveries USING PRIMARY KEY (task_seq=?)",
     "SEARCH leases USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH task_results USING INTEGER PRIMARY KEY (rowid=?)",
@@ -447,7 +452,7 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   IS_HELD: ["SEARCH accounts USING INTEGER PRIMARY KEY (rowid=?)"],
   LIST_SENDING_ACCOUNTS: ["SCAN accounts USING INDEX accounts_enabled"],
   PROVEN_HOSTS: [
-    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
+    OF_HOURS,
     "SCAN t",
     "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",
     "USE TEMP B-TREE FOR GROUP BY",
@@ -624,28 +629,24 @@ const TRAFFIC_PLANS: Readonly<Record<string, readonly string[]>> = {
   ),
   SELECT_TRAFFIC: [
     "SEARCH traffic USING PRIMARY KEY (account_seq=? AND step_ms=? AND at>? AND at<?)",
-    ...["SCAN json_each VIRTUAL TABLE INDEX 1:", "USE TEMP B-TREE FOR ORDER BY"],
+    ...[JSON_LIST, "USE TEMP B-TREE FOR ORDER BY"],
   ],
   // Of hosts, 20,000 rows at most.
   WORST_HOSTS: [
-    ...["SCAN CONSTANT ROW", "MATERIALIZE worst", "MATERIALIZE hosts"],
-    ...["COMPOUND QUERY", "LEFT-MOST SUBQUERY", "MATERIALIZE sent"],
-    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
-    ...["SCAN sent", "UNION ALL", "MATERIALIZE counted"],
+    ...["SCAN CONSTANT ROW", "MATERIALIZE worst", "MATERIALIZE hosts", "COMPOUND QUERY"],
+    ...["LEFT-MOST SUBQUERY", "MATERIALIZE sent", OF_HOURS, "SCAN sent", "UNION ALL"],
+    "MATERIALIZE counted",
     "SEARCH host_counts USING PRIMARY KEY (account_seq>? AND account_seq<?)",
-    ...["SCAN counted", "SCAN facts", "USE TEMP B-TREE FOR GROUP BY"],
-    ...["SCAN hosts", "USE TEMP B-TREE FOR ORDER BY", "SCAN facts", "SCAN worst LEFT-JOIN"],
+    ...["SCAN counted", "SCAN facts", "USE TEMP B-TREE FOR GROUP BY", "SCAN hosts"],
+    ...["USE TEMP B-TREE FOR ORDER BY", "SCAN facts", "SCAN worst LEFT-JOIN"],
     ...["SCAN hosts", "SCAN sent", "SCAN counted"],
   ],
-  HOST_DURATIONS: [
-    "SEARCH host_traffic USING PRIMARY KEY (account_seq=? AND at>?)",
-    ...["SCAN examined", "SCAN json_each VIRTUAL TABLE INDEX 1:", "SCAN (subquery-5)"],
-  ],
+  HOST_DURATIONS: [OF_HOURS, "SCAN examined", JSON_LIST, "SCAN (subquery-5)"],
   SELECT_USAGE: ["SEARCH task_counts USING PRIMARY KEY (account_seq=? AND state=?)"],
   ERASE_EMPTY_HOST: ["SEARCH host_counts USING PRIMARY KEY (account_seq=? AND host=?)"],
   HOST_FAILURES: [
     "SEARCH f USING PRIMARY KEY (account_seq=? AND host=?)",
-    "SCAN json_each VIRTUAL TABLE INDEX 1:",
+    JSON_LIST,
     "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH a EXISTS USING INDEX attempts_by_delivery (task_seq=?)",
   ],

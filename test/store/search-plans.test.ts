@@ -2,14 +2,12 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { schemaSql } from "../../src/assets.ts";
+import * as few from "../../src/store/sql/few-tasks.ts";
+import type { Statement } from "../../src/store/sql/statement.ts";
+import * as lists from "../../src/store/sql/task-list.ts";
+import * as sources from "../../src/store/sql/task-sources.ts";
 import { FIND_TEXTS, FIND_TIMELINE } from "../../src/store/sql/timeline.ts";
 import { openWriter, type Connection } from "../../src/store/sqlite/machine/connection.ts";
-import {
-  ATTEMPTS_FOUND,
-  DELIVERIES_FOUND,
-  LAST_ATTEMPTS,
-} from "../../src/store/sqlite/task-filter.ts";
-import * as lists from "../../src/store/sqlite/task-list.ts";
 import {
   claimLanes,
   newDatabaseFile,
@@ -44,6 +42,8 @@ function rangeOfReady(index: string, column = ""): string {
 
 const BY_SEQ = "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)";
 
+const LISTED = "SCAN l VIRTUAL TABLE INDEX 1:";
+
 const SOURCES: Readonly<Record<string, readonly string[]>> = {
   states: merged(range("tasks_by_state", "state"), 6),
   state: [range("tasks_by_state", "state")],
@@ -58,7 +58,7 @@ const SOURCES: Readonly<Record<string, readonly string[]>> = {
   ],
   retrying: ["SEARCH attempts USING INDEX attempts_retrying (task_seq<?)", ...["SCAN f", BY_SEQ]],
   all: ["SEARCH t USING INTEGER PRIMARY KEY (rowid<?)"],
-  listed: ["SCAN l VIRTUAL TABLE INDEX 1:", BY_SEQ],
+  listed: [LISTED, BY_SEQ],
 };
 
 /** Those that are bounded within, and joined on as they are found. */
@@ -73,8 +73,6 @@ const FILTER = [
   ...[`SEARCH attempts USING INDEX ${OF_DELIVERY}`],
   "SEARCH attempts USING INDEX attempts_retrying (task_seq=?)",
 ];
-
-const WITH_LOGIN = "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)";
 
 const ACCOUNTS = "SCAN a USING COVERING INDEX sqlite_autoindex_accounts_1";
 const IN_TIME = "created_at>? AND created_at<?";
@@ -95,20 +93,22 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
     ...[ACCOUNTS, "SCAN s VIRTUAL TABLE INDEX 1:"],
     `SEARCH t USING COVERING INDEX tasks_by_state (account_seq=? AND state=? AND ${IN_TIME})`,
   ],
-  MANY_ACCOUNTS: [
-    "SCAN accounts USING COVERING INDEX sqlite_autoindex_accounts_1",
-    "SCAN (subquery-1)",
+  COUNT_ACCOUNTS: ["SCAN accounts USING COVERING INDEX sqlite_autoindex_accounts_1", "SCAN a"],
+  COUNT_OWN: [
+    "SEARCH task_counts USING PRIMARY KEY (account_seq=? AND state=?)",
+    "SCAN json_each VIRTUAL TABLE INDEX 1:",
   ],
-  MANY_OF_ACCOUNT: [
-    "SEARCH tasks USING COVERING INDEX tasks_by_state (account_seq=?)",
-    "SCAN (subquery-1)",
-  ],
-  ATTEMPTS_FOUND: [`SEARCH attempts USING COVERING INDEX ${OF_DELIVERY}`, "SCAN (subquery-1)"],
-  DELIVERIES_FOUND: [
-    "SEARCH d USING PRIMARY KEY (task_seq=?)",
+  FIND_ACCOUNT: ["SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (login=?)"],
+  SELECT_SUMMARIES: [LISTED, BY_SEQ],
+  SELECT_FOUND: [LISTED, BY_SEQ, "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)"],
+  FIND_DELIVERIES: [
+    ...["SCAN s VIRTUAL TABLE INDEX 1:", "SEARCH d USING PRIMARY KEY (task_seq=?)"],
+    "SEARCH o USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+    `SEARCH attempts USING COVERING INDEX ${OF_DELIVERY}`,
+    "SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     `SEARCH attempts USING INDEX ${OF_DELIVERY}`,
+    ...[`SEARCH c USING COVERING INDEX ${OF_DELIVERY}`, "SCAN (subquery-1)"],
   ],
-  LAST_ATTEMPTS: [`SEARCH attempts USING INDEX ${OF_DELIVERY}`],
   FIND_TIMELINE: [
     "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)",
     ...JOINED.slice(1).map(
@@ -122,11 +122,14 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-const TIMELINE = { FIND_TIMELINE: FIND_TIMELINE.sqlite, FIND_TEXTS: FIND_TEXTS.sqlite };
+function isStatement(value: unknown): value is Statement {
+  return typeof value === "object" && value !== null && "sqlite" in value && "postgres" in value;
+}
 
+/** The texts of the statements of a module. */
 function texts(module: object): readonly (readonly [name: string, sql: string])[] {
-  return Object.entries(module).flatMap(([name, sql]) =>
-    typeof sql === "string" ? [[name, sql] as const] : [],
+  return Object.entries(module).flatMap(([name, of]) =>
+    isStatement(of) && of.sqlite !== null ? [[name, of.sqlite] as const] : [],
   );
 }
 
@@ -146,18 +149,19 @@ function planOf(connection: Connection, sql: string): readonly string[] {
 
 function assertPlans(connection: Connection): void {
   const expected = Object.entries(SOURCES);
-  assert.deepEqual(Object.keys(lists.LIST_BY).sort(), expected.map(([name]) => name).sort());
+  assert.deepEqual(Object.keys(lists.PASSING_BY).sort(), expected.map(([name]) => name).sort());
   for (const [name, source] of expected) {
-    const plan = (by: Readonly<Record<string, string>>) => planOf(connection, by[name] ?? "");
+    const plan = (by: Readonly<Record<string, Statement>>) =>
+      planOf(connection, by[name]?.sqlite ?? "");
     const taken = [...source, ...(name in JOINED_ON ? [] : ["SCAN p"]), ...FILTER];
-    assert.deepEqual(plan(lists.LIST_BY), taken, name);
-    assert.deepEqual(plan(lists.SEARCH_BY), [...taken, WITH_LOGIN], name);
-    assert.deepEqual(plan(lists.COUNT_CANDIDATES_BY).slice(0, source.length), source, name);
-    assert.deepEqual(plan(lists.LAST_CANDIDATE_BY).slice(0, source.length), source, name);
+    assert.deepEqual(plan(lists.PASSING_BY), taken, name);
+    assert.deepEqual(plan(sources.COUNT_BY).slice(0, source.length), source, name);
+    const looked = plan(lists.LOOKED_AT_BY).slice(0, source.length + 1);
+    assert.deepEqual(looked, ["MATERIALIZE p", ...source], name);
   }
   const others = [
-    ...texts(lists.LISTED_BY),
-    ...[lists, { ATTEMPTS_FOUND, DELIVERIES_FOUND, LAST_ATTEMPTS, ...TIMELINE }].flatMap(texts),
+    ...texts(few.LISTED_BY),
+    ...[lists, sources, few, { FIND_TIMELINE, FIND_TEXTS }].flatMap(texts),
   ].map(([name, sql]) => [name, planOf(connection, sql)] as const);
   assert.deepEqual(Object.fromEntries(others), OTHERS);
 }

@@ -15,7 +15,6 @@ import { leaseReads } from "./leases.ts";
 import type { Sql } from "./machine/sql.ts";
 import { taskQueueReads, typeWorkReads, waitingTypeReads } from "./queue.ts";
 import type { NodeMemory } from "./scan-starts.ts";
-import { taskListReads } from "./task-list.ts";
 import { idempotencyReads } from "./task-posts.ts";
 import { largeTaskReads, progressReads, taskReads } from "./tasks.ts";
 import { turnStatement } from "./turn-reads.ts";
@@ -70,7 +69,6 @@ export function longReads(sql: Sql) {
     ...attemptListReads(sql),
     ...bindReads(sql, snapshotReads),
     ...largeTaskReads(sql),
-    ...taskListReads(sql),
     ...typeWorkReads(sql),
   };
 }

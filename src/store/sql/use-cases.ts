@@ -13,6 +13,7 @@ import { retentionWrites, secretWrites } from "./retention.ts";
 import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
 import { heldWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
+import { taskListReads } from "./task-list.ts";
 import { timelineReads } from "./timeline.ts";
 import { hostTrafficReads, readTraffic } from "./traffic.ts";
 import type { Batch } from "./use-case.ts";
@@ -75,6 +76,7 @@ export const sharedLongReads = {
   ...deliveryLogReads,
   ...timelineReads,
   ...waitingReads,
+  ...taskListReads,
   ...hostTrafficReads,
   readTraffic,
 };

@@ -1,3 +1,4 @@
+import { taskListReads } from "../sql/task-list.ts";
 import {
   lookUps,
   sharedLongReads,
@@ -10,7 +11,6 @@ import { leaseReads } from "./leases.ts";
 import type { Connection } from "./machine/connection.ts";
 import { tableCheckReads } from "./machine/file-check.ts";
 import { idempotencyReads } from "./posts.ts";
-import { taskListReads } from "./task-list.ts";
 import { endedTaskReads, taskQueueReads, typeWorkReads } from "./task-runs.ts";
 import { largeTaskReads, taskReads } from "./tasks.ts";
 import { upkeepReads } from "./upkeep.ts";
@@ -23,7 +23,7 @@ export function shortReads(connection: Connection) {
     ...bindUseCases(connection, turnReads),
     ...bindLookUps(connection, lookUps),
     ...taskReads(connection),
-    ...taskListReads(connection),
+    ...bindSnapshots(connection, { listReady: taskListReads.listReady }),
     ...taskQueueReads(connection),
     ...leaseReads(connection),
     ...idempotencyReads(connection),
@@ -40,7 +40,6 @@ export type LongReads = ReturnType<typeof longReads>;
 export function longReads(connection: Connection) {
   return {
     ...largeTaskReads(connection),
-    ...taskListReads(connection),
     ...endedTaskReads(connection),
     ...typeWorkReads(connection),
     ...attemptListReads(connection),
