@@ -1,5 +1,5 @@
 import { leaseExpiry } from "../../domain/lease/lease.ts";
-import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
+import { BATCH_WEIGHT_MAX } from "../common/write-rule.ts";
 import type { LeaseClaim, LeasedTask, LeaseType } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { RunAgain } from "./machine/batch.ts";

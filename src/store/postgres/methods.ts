@@ -1,8 +1,8 @@
 import { performanceNow } from "../../domain/clock/timers.ts";
 import { listByTurns } from "../common/list.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
-import { WRITES, type WriteName } from "../common/writes.ts";
 import { toSteps } from "../sql/traffic.ts";
+import { WRITES, type WriteName } from "../sql/writes.ts";
 import type { Store } from "../store.ts";
 import { TransactionTimes } from "./database-health.ts";
 import type { ServerAccess } from "./server-access.ts";

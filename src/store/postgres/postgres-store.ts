@@ -4,7 +4,7 @@ import type { Logger } from "../../domain/log.ts";
 import type { Observer } from "../../domain/observer.ts";
 import { observedTransport } from "../common/batch.ts";
 import { GroupCommit } from "../common/group-commit.ts";
-import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
+import { BATCH_WEIGHT_MAX } from "../common/write-rule.ts";
 import type { Store } from "../store.ts";
 import type { NewWork } from "./machine/batch.ts";
 import { Dialer } from "./machine/dialer.ts";

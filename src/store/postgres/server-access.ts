@@ -1,6 +1,6 @@
 import type { GroupCommit } from "../common/group-commit.ts";
 import { ReadTurns, type ReadOwner } from "../common/read-turns.ts";
-import { submitOptionsOf } from "../common/writes.ts";
+import { submitOptionsOf } from "../sql/writes.ts";
 import { StoreError, type Store } from "../store.ts";
 import type { ReadingNode } from "./attempts.ts";
 import type { Reader, SnapshotReader } from "./machine/reader.ts";

@@ -1,15 +1,9 @@
 import type { BatchReply, BatchTransport, Operation } from "../common/batch.ts";
-import {
-  AUDITED_WRITES,
-  type News,
-  entryOf,
-  locksOf,
-  newsOf,
-  waitsForNone,
-} from "../common/writes.ts";
+import type { News } from "../common/write-rule.ts";
 import { noteAudit } from "../sql/audit.ts";
 import { lockToErase } from "../sql/task-erasure.ts";
 import { sharedWrites, touches, workWrites } from "../sql/use-cases.ts";
+import { AUDITED_WRITES, entryOf, locksOf, newsOf, waitsForNone } from "../sql/writes.ts";
 import { attemptClaimWrites, attemptEndWrites } from "./attempts.ts";
 import { type BatchChanges, GatheredChanges } from "./batch-changes.ts";
 import { leaseWrites } from "./leases.ts";

@@ -6,6 +6,7 @@ import {
   type AccessRequest,
 } from "../../domain/account/account.ts";
 import { hasRoomBeside } from "../../domain/account/quota.ts";
+import { CLIENT_WRITE, LOCKS_UNNAMED, type WriteRules } from "../common/write-rule.ts";
 import type { Undecidable } from "../store.ts";
 import { makeAccount } from "./accounts.ts";
 import { onlyPostgres, statement } from "./statement.ts";
@@ -144,3 +145,10 @@ function toAccessRequest({
   const decision = kind === null || decidedAt === null ? null : { kind, decidedAt, login };
   return { ...request, decision };
 }
+
+export const accessRequestRules = {
+  insertAccessRequest: { weight: CLIENT_WRITE },
+  approveAccessRequest: { hasEffect: (outcome) => outcome === "approved" },
+  denyAccessRequest: { hasEffect: (outcome) => outcome === "denied" },
+  denyAccessRequests: { postgresWeight: LOCKS_UNNAMED, hasEffect: (count) => count > 0 },
+} satisfies WriteRules;

@@ -1,6 +1,7 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { takeWithin, type SizedRow } from "../common/list.ts";
+import { LOCKS_UNNAMED, type WriteRules } from "../common/write-rule.ts";
 import {
   eachDialect,
   type Flag,
@@ -233,3 +234,7 @@ function* eraseSomeRows({ changes }: Batch, accountSeq: number): UseCase<number>
   }
   return 0;
 }
+
+export const accountErasureRules = {
+  eraseAccountPart: { postgresWeight: LOCKS_UNNAMED, hasEffect: ({ kind }) => kind === "done" },
+} satisfies WriteRules;

@@ -2,6 +2,7 @@ import type { Account } from "../../domain/account/account.ts";
 import type { KeyHolder } from "../../domain/account/credentials.ts";
 import { hasRoomBeside, openTasksOf, type OwnLimits } from "../../domain/account/quota.ts";
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
+import { rows, type WriteRules } from "../common/write-rule.ts";
 import type { AccountState, Key, NewAccount, NewKey, WebhookSecrets } from "../store.ts";
 import { eachDialect, lookUp, statement, type Flag } from "./statement.ts";
 import { touch, touchOf } from "./touches.ts";
@@ -248,3 +249,13 @@ export function toOwnLimits(row: OwnLimits): OwnLimits {
   const { bytes, openTasks, requestsPerMinute, tasksPerMinute } = row;
   return { bytes, openTasks, requestsPerMinute, tasksPerMinute };
 }
+
+export const accountRules = {
+  createAccount: { hasEffect: (outcome) => outcome === "created" },
+  changeLimits: { hasEffect: (limits) => limits !== null },
+  createKey: { hasEffect: (outcome) => outcome === "created" },
+  revokeKey: { hasEffect: (key, { revokedAt }) => key?.revokedAt === revokedAt },
+  touchKeys: { weight: (uses) => rows(uses.length) },
+  rotateSecret: { hasEffect: (outcome) => outcome === "rotating" },
+  finishRotation: { hasEffect: (outcome) => outcome === "finished" },
+} satisfies WriteRules;

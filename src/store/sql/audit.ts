@@ -1,4 +1,5 @@
 import { AUDIT_MAX } from "../../domain/audit/audit-entry.ts";
+import type { WriteRules } from "../common/write-rule.ts";
 import type { AuditEntry, AuditQuery } from "../store.ts";
 import { eachDialect, statement } from "./statement.ts";
 import { all, run, send, type StoreUseCases, type UseCase } from "./use-case.ts";
@@ -93,3 +94,7 @@ function toEntry({ actorKind: kind, actorName: name, address, detailsText, ...ro
   const details = detailsText === null ? null : (JSON.parse(detailsText) as AuditEntry["details"]);
   return { ...row, actor: { kind, name, address }, details };
 }
+
+export const auditRules = {
+  noteAudit: {},
+} satisfies WriteRules;

@@ -1,4 +1,5 @@
 import type { ClockReading } from "../../domain/clock/service-clock.ts";
+import { WHOLE_TABLES, type WriteRules } from "../common/write-rule.ts";
 import { onlyPostgres, onlySqlite, statement, type Statement, type Values } from "./statement.ts";
 import { get, run, send, type StoreUseCases, type UseCase } from "./use-case.ts";
 
@@ -161,3 +162,10 @@ export const clockReads = {
     return (yield* get<ClockReading>(FIND_READING)) ?? null;
   },
 } satisfies StoreUseCases;
+
+export const clockRules = {
+  keepClockReading: {},
+  resumeClock: { weight: WHOLE_TABLES },
+  shiftTimes: { weight: WHOLE_TABLES },
+  hastenAttempts: { weight: WHOLE_TABLES },
+} satisfies WriteRules;

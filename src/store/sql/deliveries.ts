@@ -6,6 +6,7 @@ import {
   shownDeliveryState,
 } from "../../domain/webhook/delivery.ts";
 import { type AttemptRow, type TaskRow, toAttempt, toTask } from "../common/row.ts";
+import type { WriteRules } from "../common/write-rule.ts";
 import type { Delivery, LaneRef, WebhookSecrets } from "../store.ts";
 import { SECRET_COLUMNS } from "./accounts.ts";
 import { eachDialect, onlySqlite, statement } from "./statement.ts";
@@ -224,3 +225,11 @@ export function* deliveriesOf(taskSeq: number): UseCase<readonly Delivery[]> {
     return { kind, url, state: shownDeliveryState(state, attempts.at(-1)), attempts };
   });
 }
+
+export const deliveryRules = {
+  redeliver: {
+    weight: { weight: 2, mayShed: true },
+    hasEffect: (lanes) => lanes.length > 0,
+    news: (_, lanes) => ({ lanes }),
+  },
+} satisfies WriteRules;

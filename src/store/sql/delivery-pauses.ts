@@ -1,4 +1,5 @@
 import { PAUSES_MAX, type DeliveryPause } from "../../domain/webhook/delivery-pause.ts";
+import type { WriteRules } from "../common/write-rule.ts";
 import { eachDialect, statement, type Flag } from "./statement.ts";
 import { all, get, run, type StoreUseCases } from "./use-case.ts";
 
@@ -71,3 +72,8 @@ export const scheduledCountReads = {
     return found?.count ?? 0;
   },
 } satisfies StoreUseCases;
+
+export const deliveryPauseRules = {
+  pauseDeliveries: { hasEffect: (outcome) => outcome === "paused" },
+  resumeDeliveries: { hasEffect: (isResumed) => isResumed },
+} satisfies WriteRules;

@@ -1,5 +1,6 @@
 import { MINUTE_MS } from "../../domain/clock/duration.ts";
 import { earlier, isMarkDue, waitedMs } from "../../domain/stats/time-series.ts";
+import { STEP_WRITE, type WriteRules } from "../common/write-rule.ts";
 import type { Scope } from "../store.ts";
 import {
   eachDialect,
@@ -182,3 +183,8 @@ function oldestOfAll(accounts: readonly WaitingRow[]): number | null {
   const enabled = accounts.filter(({ isHeld }) => !isHeld);
   return enabled.map(({ since }) => since).reduce(earlier, null);
 }
+
+export const queueRules = {
+  markQueue: {},
+  sampleQueues: { weight: STEP_WRITE },
+} satisfies WriteRules;

@@ -9,6 +9,7 @@ import {
   stepSize,
 } from "../../domain/webhook/delivery.ts";
 import { NOTHING_LEFT, toFilter, toOrder, type OrderRow } from "../common/row.ts";
+import { STEP_WRITE, type WriteRules } from "../common/write-rule.ts";
 import type { LaneRef } from "../store.ts";
 import { beginSeries, type EndedDelivery } from "./deliveries.ts";
 import { type AttemptRange, readFilter, selectEnded } from "./delivery-log.ts";
@@ -180,3 +181,9 @@ export const redeliveryOrderReads = {
     return (yield* all<OrderRow>(LIST_OPEN_ORDERS, { limit })).map(toOrder);
   },
 } satisfies StoreUseCases;
+
+export const redeliveryOrderRules = {
+  orderRedelivery: { hasEffect: (order) => order !== "busy" },
+  cancelRedeliveryOrder: {},
+  stepRedeliveryOrder: { weight: STEP_WRITE, news: (_, { lanes }) => ({ lanes }) },
+} satisfies WriteRules;

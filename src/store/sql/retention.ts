@@ -1,6 +1,7 @@
 import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { takeWithin } from "../common/list.ts";
+import { rows, type WriteRules } from "../common/write-rule.ts";
 import type { StaleBefore } from "../store.ts";
 import { eraseAudit } from "./audit.ts";
 import { eachDialect, statement, type Statement } from "./statement.ts";
@@ -170,3 +171,9 @@ function* eraseUncounted(due: Due): UseCase<number> {
   );
   return erased.reduce((sum, count) => sum + count, 0);
 }
+
+export const retentionRules = {
+  keepSecret: {},
+  eraseExpired: { weight: ({ max }) => rows(max) },
+  eraseStale: { weight: ({ max }) => rows(2 * max) },
+} satisfies WriteRules;

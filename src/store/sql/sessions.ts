@@ -1,5 +1,6 @@
 import { SIGN_IN_LINK_MS } from "../../domain/account/account.ts";
 import type { OwnLimits } from "../../domain/account/quota.ts";
+import { CLIENT_WRITE, rows, type WriteRules } from "../common/write-rule.ts";
 import type { NewSession, Session } from "../store.ts";
 import { LIMIT_COLUMNS, toOwnLimits } from "./accounts.ts";
 import { lookUp, onlyPostgres, statement } from "./statement.ts";
@@ -120,3 +121,11 @@ export const sessionTouches = {
     );
   },
 } satisfies StoreUseCases;
+
+export const sessionRules = {
+  createSession: { weight: CLIENT_WRITE, hasEffect: (outcome) => outcome === "created" },
+  touchSessions: { weight: (uses) => rows(uses.length) },
+  endSession: {},
+  createSignInLink: { hasEffect: () => true },
+  useSignInLink: { hasEffect: (outcome) => outcome === "created" },
+} satisfies WriteRules;

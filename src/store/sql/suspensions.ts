@@ -1,5 +1,6 @@
 import type { Account } from "../../domain/account/account.ts";
 import { toTaskCounts } from "../../domain/stats/work-counts.ts";
+import type { WriteRules } from "../common/write-rule.ts";
 import { ACCOUNT_COLUMNS } from "./accounts.ts";
 import { eachDialect, onlyPostgres, statement, type Flag } from "./statement.ts";
 import { all, get, send, together, type StoreUseCases, type UseCase } from "./use-case.ts";
@@ -98,3 +99,9 @@ export function* findHeldWork({ accountId }: { readonly accountId: number }): Us
 }
 
 export const heldWorkReads = { findHeldWork } satisfies StoreUseCases;
+
+export const suspensionRules = {
+  setAccountDisabled: {
+    hasEffect: (account, { disabledAt }) => account?.disabledAt === disabledAt,
+  },
+} satisfies WriteRules;

@@ -3,6 +3,7 @@ import type { CountedWord, HostWord } from "../../domain/stats/work-counts.ts";
 import { type StoredState, decideErasure } from "../../domain/task/task.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
 import { takeWithin, type ExpiredRow } from "../common/list.ts";
+import { idOf, type WriteRules } from "../common/write-rule.ts";
 import { eachDialect, type Flag, onlyPostgres, onlySqlite } from "./statement.ts";
 import { ON_POSTGRES, ON_SQLITE, type TaskDialect } from "./task-columns.ts";
 import { all, get, send, type Batch, type StoreUseCases, type UseCase } from "./use-case.ts";
@@ -216,3 +217,11 @@ export function taskErasureWrites(batch: Batch) {
     },
   } satisfies StoreUseCases;
 }
+
+export const taskErasureRules = {
+  eraseTask: {
+    hasEffect: (outcome) => outcome === "erased",
+    locks: (task) => [idOf(task)],
+    news: ({ id }, outcome) => ({ ended: outcome === "erased" ? [id] : [] }),
+  },
+} satisfies WriteRules;

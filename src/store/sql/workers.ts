@@ -1,3 +1,4 @@
+import { rows, type WriteRules } from "../common/write-rule.ts";
 import type { Worker, WorkerHolder } from "../store.ts";
 import { eachDialect, lookUp, statement, type Flag } from "./statement.ts";
 import { touch, touchOf } from "./touches.ts";
@@ -104,3 +105,9 @@ function parseTypes(typesText: string): readonly string[] {
   if (Array.isArray(types) && types.every((type) => typeof type === "string")) return types;
   throw new Error(`the database holds a worker with types that are no list: ${typesText}`);
 }
+
+export const workerRules = {
+  createWorker: { hasEffect: (outcome) => outcome === "created" },
+  revokeWorker: { hasEffect: (worker, { revokedAt }) => worker?.revokedAt === revokedAt },
+  touchWorkers: { weight: (uses) => rows(uses.length) },
+} satisfies WriteRules;

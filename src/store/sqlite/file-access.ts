@@ -1,7 +1,7 @@
 import { everyStep } from "../../domain/error.ts";
 import type { GroupCommit } from "../common/group-commit.ts";
 import type { ReadOwner } from "../common/read-turns.ts";
-import { submitOptionsOf } from "../common/writes.ts";
+import { submitOptionsOf } from "../sql/writes.ts";
 import { StoreError } from "../store.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
 import type { FileGuard, LongReader } from "./reader.ts";

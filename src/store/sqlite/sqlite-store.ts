@@ -4,7 +4,7 @@ import { observedTransport } from "../common/batch.ts";
 import { GroupCommit } from "../common/group-commit.ts";
 import { newLoneNode } from "../common/lone-node.ts";
 import type { GiveWay } from "../common/read-turns.ts";
-import { BATCH_WEIGHT_MAX } from "../common/writes.ts";
+import { BATCH_WEIGHT_MAX } from "../common/write-rule.ts";
 import type { Store } from "../store.ts";
 import { FileAccess } from "./file-access.ts";
 import { openReader } from "./machine/connection.ts";

@@ -1,6 +1,6 @@
-import { AUDITED_WRITES, entryOf } from "../common/writes.ts";
 import { auditWrites } from "../sql/audit.ts";
 import { sharedWrites, touches, workWrites } from "../sql/use-cases.ts";
+import { AUDITED_WRITES, entryOf } from "../sql/writes.ts";
 import { attemptClaimWrites } from "./attempts.ts";
 import { GatheredChanges, type BatchChanges } from "./counts.ts";
 import { attemptEndWrites } from "./deliveries.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import type { News } from "../../../src/store/common/writes.ts";
+import type { News } from "../../../src/store/common/write-rule.ts";
 import {
   GatheredNews,
   PAYLOAD_BYTES_MAX,

@@ -1,92 +1,60 @@
 import { stateAtPost } from "../../domain/task/task.ts";
-import type { Audited, AuditEntry, Changes, LeaseEnd, Store, TaskPost } from "../store.ts";
-import type { SubmitOptions } from "./group-commit.ts";
-
-/** The changes of a batch that other nodes are notified of. The node's own callers have them in their results. */
-export type News = Partial<Changes>;
-
-/** A task by its id or its number. */
-export type TaskRef = string | number;
-
-type WeightOf<Args> = SubmitOptions | ((args: Args) => SubmitOptions);
-
-/** The properties of a write besides its statements: its weight, its audit entry, its locks and its notifications. */
-interface WriteRule<Args, Result> {
-  /** Its weight in a batch and in the backlog. Default: one row, never refused. */
-  readonly weight?: WeightOf<Args>;
-  /** The same on PostgreSQL, if it differs. */
-  readonly postgresWeight?: WeightOf<Args>;
-  /** The write may carry an audit entry, which is recorded if this returns true. */
-  readonly hasEffect?: (result: Result, args: Args) => boolean;
-  /** The tasks to lock in PostgreSQL's queue: by one statement for all operations of the name, or by one for each. */
-  readonly locks?: (args: Args) => readonly TaskRef[];
-  readonly locksEach?: (args: Args) => readonly TaskRef[];
-  /** The write skips rows that other transactions have locked. */
-  readonly waitsForNone?: true;
-  /** The notification to other nodes, besides the accounts. */
-  readonly news?: (args: Args, result: Result) => News;
-}
-
-type WriteRules = {
-  readonly [Name in keyof Store]?: Store[Name] extends (args: infer Args) => Promise<infer Result>
-    ? WriteRule<Args, Result>
-    : never;
-};
-
-/** The most weight of a batch. */
-export const BATCH_WEIGHT_MAX = 256;
-
-/** A client's write: it may be refused, because a client can repeat it. */
-const CLIENT_WRITE: SubmitOptions = { weight: 1, mayShed: true };
-// Delays every other write. It runs at a start, or after the machine's clock was set.
-const WHOLE_TABLES: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
-// Counts the rows that the step reads and writes: half a batch.
-const STEP_WRITE: SubmitOptions = { weight: BATCH_WEIGHT_MAX / 2, mayShed: false };
-// Waits for rows that it does not name, so it runs in a batch of its own: a shared batch would hold other rows meanwhile.
-const LOCKS_UNNAMED: SubmitOptions = { weight: BATCH_WEIGHT_MAX, mayShed: false };
-// A step of the operator or the engine. The engine's own limits bound the number of steps.
-const ONE_ROW = rows(1);
+import type { SubmitOptions } from "../common/group-commit.ts";
+import {
+  CLIENT_WRITE,
+  LOCKS_UNNAMED,
+  type News,
+  ONE_ROW,
+  STEP_WRITE,
+  type TaskRef,
+  WHOLE_TABLES,
+  type WriteRule,
+  type WriteRules,
+  idOf,
+  rows,
+} from "../common/write-rule.ts";
+import type { Audited, AuditEntry, LeaseEnd, TaskPost } from "../store.ts";
+import { accessRequestRules } from "./access-requests.ts";
+import { accountErasureRules } from "./account-erasure.ts";
+import { accountRules } from "./accounts.ts";
+import { auditRules } from "./audit.ts";
+import { clockRules } from "./clock.ts";
+import { deliveryRules } from "./deliveries.ts";
+import { deliveryPauseRules } from "./delivery-pauses.ts";
+import { queueRules } from "./queue.ts";
+import { redeliveryOrderRules } from "./redelivery-orders.ts";
+import { retentionRules } from "./retention.ts";
+import { sessionRules } from "./sessions.ts";
+import { suspensionRules } from "./suspensions.ts";
+import { taskErasureRules } from "./task-erasure.ts";
+import { workerRules } from "./workers.ts";
 
 // A claim requests one task for each free slot and mostly gets a few. With the full weight each claim had a commit of its
 // own, and claims filled the backlog: with 1,000 types, 944 of 960 posts of 100 tasks were refused (measured).
 const PLACES_PER_ROW = 8;
 
-const idOf = ({ id }: { readonly id: string }): string => id;
 const seqOf = ({ seq }: { readonly seq: number }): readonly number[] => [seq];
-const always = (): boolean => true;
 
 /**
- * All writes of the store. On PostgreSQL every batch locks tasks in the same order, which prevents deadlocks: first the
+ * All writes of the store: those of `store/sql/` by their nouns, and those with a hot path. On PostgreSQL every batch locks tasks in the same order, which prevents deadlocks: first the
  * tasks that its operations name, by number; then their dependent rows; last the claimed tasks, without waiting. An
  * operation that waits for tasks which it does not name has the weight of a batch, so it gets a batch of its own.
  */
 export const WRITES = {
-  createAccount: { hasEffect: (outcome) => outcome === "created" },
-  changeLimits: { hasEffect: (limits) => limits !== null },
-  setAccountDisabled: {
-    hasEffect: (account, { disabledAt }) => account?.disabledAt === disabledAt,
-  },
-  eraseAccountPart: { postgresWeight: LOCKS_UNNAMED, hasEffect: ({ kind }) => kind === "done" },
-  createKey: { hasEffect: (outcome) => outcome === "created" },
-  revokeKey: { hasEffect: (key, { revokedAt }) => key?.revokedAt === revokedAt },
-  touchKeys: { weight: (uses) => rows(uses.length) },
-  rotateSecret: { hasEffect: (outcome) => outcome === "rotating" },
-  finishRotation: { hasEffect: (outcome) => outcome === "finished" },
-
-  insertAccessRequest: { weight: CLIENT_WRITE },
-  approveAccessRequest: { hasEffect: (outcome) => outcome === "approved" },
-  denyAccessRequest: { hasEffect: (outcome) => outcome === "denied" },
-  denyAccessRequests: { postgresWeight: LOCKS_UNNAMED, hasEffect: (count) => count > 0 },
-
-  createSession: { weight: CLIENT_WRITE, hasEffect: (outcome) => outcome === "created" },
-  touchSessions: { weight: (uses) => rows(uses.length) },
-  endSession: {},
-  createSignInLink: { hasEffect: always },
-  useSignInLink: { hasEffect: (outcome) => outcome === "created" },
-
-  createWorker: { hasEffect: (outcome) => outcome === "created" },
-  revokeWorker: { hasEffect: (worker, { revokedAt }) => worker?.revokedAt === revokedAt },
-  touchWorkers: { weight: (uses) => rows(uses.length) },
+  ...accountRules,
+  ...suspensionRules,
+  ...accountErasureRules,
+  ...accessRequestRules,
+  ...sessionRules,
+  ...workerRules,
+  ...taskErasureRules,
+  ...deliveryRules,
+  ...deliveryPauseRules,
+  ...redeliveryOrderRules,
+  ...queueRules,
+  ...clockRules,
+  ...retentionRules,
+  ...auditRules,
 
   insertTasks: {
     weight: weightOfPost,
@@ -107,12 +75,6 @@ export const WRITES = {
     locksEach: ({ ids }) => ids,
     news: (_, { queued, running }) => ({ ended: [...queued, ...running] }),
   },
-  eraseTask: {
-    hasEffect: (outcome) => outcome === "erased",
-    locks: (task) => [idOf(task)],
-    news: ({ id }, outcome) => ({ ended: outcome === "erased" ? [id] : [] }),
-  },
-
   claimTasks: {
     weight: ({ max }) => rows(max),
     postgresWeight: ({ max }) => claimOf(max),
@@ -135,9 +97,7 @@ export const WRITES = {
     postgresWeight: LOCKS_UNNAMED,
     news: (_, { tasks, lanes }) => ({ lanes, ended: tasks.map(idOf) }),
   },
-  markQueue: {},
   noteProgress: { locks: (runs) => runs.map(idOf) },
-
   // Never refused: workers hold the tasks already, and a refusal would cost more than the write.
   claimLeases: {
     weight: ({ max }) => rows(max),
@@ -159,34 +119,13 @@ export const WRITES = {
     },
   },
   resumeLeases: { weight: WHOLE_TABLES },
-
   claimAttempts: {
     weight: ({ lanes }) => rows(placesOf(lanes)),
     postgresWeight: ({ lanes }) => claimOf(placesOf(lanes)),
     waitsForNone: true,
   },
   recordAttempt: {},
-  redeliver: {
-    weight: { weight: 2, mayShed: true },
-    hasEffect: (lanes) => lanes.length > 0,
-    news: (_, lanes) => ({ lanes }),
-  },
-  pauseDeliveries: { hasEffect: (outcome) => outcome === "paused" },
-  resumeDeliveries: { hasEffect: (isResumed) => isResumed },
-  orderRedelivery: { hasEffect: (order) => order !== "busy" },
-  cancelRedeliveryOrder: {},
-  stepRedeliveryOrder: { weight: STEP_WRITE, news: (_, { lanes }) => ({ lanes }) },
-
-  sampleQueues: { weight: STEP_WRITE },
   foldTraffic: { weight: STEP_WRITE },
-  keepClockReading: {},
-  resumeClock: { weight: WHOLE_TABLES },
-  shiftTimes: { weight: WHOLE_TABLES },
-  hastenAttempts: { weight: WHOLE_TABLES },
-  keepSecret: {},
-  noteAudit: {},
-  eraseExpired: { weight: ({ max }) => rows(max) },
-  eraseStale: { weight: ({ max }) => rows(2 * max) },
   reclaimSpace: {},
   tryWrite: {},
 } satisfies WriteRules;
@@ -240,11 +179,6 @@ export function waitsForNone(name: string): boolean {
 /** The notification of an operation to other nodes. */
 export function newsOf(name: string, args: unknown, value: unknown): News | undefined {
   return RULES[name]?.news?.(args as never, value as never);
-}
-
-/** The weight of a write of so many rows, which is never refused. */
-function rows(weight: number): SubmitOptions {
-  return { weight, mayShed: false };
 }
 
 /** The weight of a claim of at most so many tasks. */
