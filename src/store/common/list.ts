@@ -172,6 +172,12 @@ export const LIST_TURN_MAX = 2500;
  */
 const PAGE_BYTES_MAX = 1024 * 1024;
 
+/** The limits of a page of a list. */
+export interface ListLimits {
+  /** How many tasks a page may look at; undefined takes the number of {@link Store.listTasks}. */
+  readonly examineMax: number | undefined;
+}
+
 /** One turn of a list: a part of a page. */
 export interface ListTurn extends TaskQuery {
   /** The rows that the page may look at, and those of this turn. */

@@ -4,6 +4,14 @@ import { StoreError } from "../store.ts";
 /** The owner of a read: an account, by its id or login; null for the operator and the daemon itself. */
 export type ReadOwner = number | string | null;
 
+export function byAccount({ accountId }: { readonly accountId: number }): ReadOwner {
+  return accountId;
+}
+
+export function byScope({ scope }: { readonly scope: number | null }): ReadOwner {
+  return scope;
+}
+
 // One is read while the next is on its way: the thread never waits for this one.
 const UNDER_WAY_MAX = 2;
 // For one owner: a client that hangs up leaves the reads behind that it asked for.

@@ -24,7 +24,7 @@ import type {
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
-import { type BatchSql, type Sql, firstSeqOf, named } from "./machine/sql.ts";
+import { type BatchSql, type Sql, firstSeqOf } from "./machine/sql.ts";
 import { startColumns } from "./scan-starts.ts";
 import { type SetSteps, each, inWaves } from "./steps.ts";
 import { ENDED_HEAD_COLUMNS, TEXT_COLUMNS, hasEnded, isHeld } from "./task-columns.ts";
@@ -338,7 +338,7 @@ const FOLLOWING = ["attempts", "outbox"]
   .map(
     (table) => `
     (SELECT seq, task_seq, account_seq, kind, number, due_at, started_at FROM ${table}
-      WHERE seq > @after AND seq < @before ORDER BY seq LIMIT ${EXAMINED_MAX})`,
+      WHERE seq > $2 AND seq < $3 ORDER BY seq LIMIT ${EXAMINED_MAX})`,
   )
   .join(" UNION ALL ");
 
@@ -346,26 +346,26 @@ const COLUMNS = `
   e.seq, t.id AS "taskId", t.type, t.tag, e.kind, e.number, e.due_at AS "dueAt", e.started_at AS "startedAt"`;
 
 /** One statement, because an attempt that ends moves from one table to the other. */
-const LIST_ATTEMPTS = named(`
+const LIST_ATTEMPTS = `
   WITH examined AS MATERIALIZED (
     SELECT * FROM (${FOLLOWING}) AS f ORDER BY seq LIMIT ${EXAMINED_MAX}
   ), own AS (
     SELECT ${COLUMNS}
     FROM examined AS e JOIN tasks AS t ON t.seq = e.task_seq
-    WHERE e.account_seq = @accountId ORDER BY e.seq LIMIT @limit
+    WHERE e.account_seq = $1 ORDER BY e.seq LIMIT $4
   )
   SELECT x.examined, x.last, own.*
   FROM (SELECT count(*)::int AS examined, max(seq) AS last FROM examined) AS x LEFT JOIN own ON true
-  ORDER BY own.seq`);
+  ORDER BY own.seq`;
 
-const LIST_SCHEDULED = named(`
+const LIST_SCHEDULED = `
   SELECT ${COLUMNS}
   FROM (
-    SELECT * FROM outbox WHERE account_seq = @accountId AND started_at IS NULL AND seq < @before
+    SELECT * FROM outbox WHERE account_seq = $1 AND started_at IS NULL AND seq < $2
     LIMIT ${EXAMINED_MAX}
   ) AS e JOIN tasks AS t ON t.seq = e.task_seq
   ORDER BY e.due_at, e.seq
-  LIMIT @limit`);
+  LIMIT $3`;
 
 /** A row that was looked at, and an attempt of the account; all of it is null where there is none. */
 type FollowingRow = {
@@ -377,10 +377,10 @@ export function attemptListReads(sql: Sql) {
     async listAttempts({ accountId, after, limit, now }: AttemptQuery): Promise<AttemptPage> {
       const before = firstSeqOf(now - SETTLED_MS);
       if (after === null) {
-        const attempts = await LIST_SCHEDULED.all<ListedAttempt>(sql, { accountId, before, limit });
+        const attempts = await sql.all<ListedAttempt>(LIST_SCHEDULED, [accountId, before, limit]);
         return { attempts, next: before - 1, hasMore: false };
       }
-      const rows = await LIST_ATTEMPTS.all<FollowingRow>(sql, { accountId, after, before, limit });
+      const rows = await sql.all<FollowingRow>(LIST_ATTEMPTS, [accountId, after, before, limit]);
       const { examined = 0, last = null } = rows[0] ?? {};
       const attempts = rows.flatMap(({ examined: _examined, last: _last, ...row }) =>
         isAttempt(row) ? [row] : [],

@@ -1,17 +1,11 @@
 import { performanceNow } from "../../domain/clock/timers.ts";
-import { listByTurns } from "../common/list.ts";
-import type { ReadOwner } from "../common/read-turns.ts";
+import { type ListLimits, listByTurns } from "../common/list.ts";
+import { byAccount, byScope } from "../common/read-turns.ts";
 import { toSteps } from "../sql/traffic.ts";
 import { WRITES, type WriteName } from "../sql/writes.ts";
 import type { Store } from "../store.ts";
 import { TransactionTimes } from "./database-health.ts";
 import type { ServerAccess } from "./server-access.ts";
-
-/** The limits of a page of a list. */
-export interface ListLimits {
-  /** How many tasks a page may look at; undefined takes the number of {@link Store.listTasks}. */
-  readonly examineMax: number | undefined;
-}
 
 /** The writes of the store, each one operation of its name. */
 export function writeMethods({ write }: ServerAccess) {
@@ -74,12 +68,4 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
       return "done";
     },
   } satisfies Partial<Store>;
-}
-
-function byAccount({ accountId }: { readonly accountId: number }): ReadOwner {
-  return accountId;
-}
-
-function byScope({ scope }: { readonly scope: number | null }): ReadOwner {
-  return scope;
 }

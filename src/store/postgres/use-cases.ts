@@ -1,5 +1,5 @@
 import type { FoundBy, LookUp } from "../sql/statement.ts";
-import { NO_RESULTS, type Call, type NoResult, type UseCase } from "../sql/use-case.ts";
+import { NO_RESULTS, isCall, type Call, type NoResult, type UseCase } from "../sql/use-case.ts";
 import type { BatchSql, ReadSql, SqlValue } from "./machine/sql.ts";
 import { each } from "./steps.ts";
 import { toUuid } from "./task-columns.ts";
@@ -84,10 +84,6 @@ export async function runOn<Result>(
     step = useCase.next(typeof result === "object" ? await result : result);
   }
   return step.value;
-}
-
-function isCall(request: Call | readonly UseCase<unknown>[]): request is Call {
-  return !Array.isArray(request);
 }
 
 /** No promise for a statement without a result. */

@@ -17,6 +17,10 @@ export interface Call {
   readonly values: Values;
 }
 
+export function isCall(request: Request): request is Call {
+  return !Array.isArray(request);
+}
+
 /** The results of a statement that a database does not need. */
 export const NO_RESULTS = { all: [], get: undefined, run: 0, send: undefined } as const;
 export type NoResult = (typeof NO_RESULTS)[Call["kind"]];

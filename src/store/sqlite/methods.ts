@@ -2,9 +2,9 @@ import { hostname } from "node:os";
 
 import { version } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
-import { listByTurns } from "../common/list.ts";
+import { type ListLimits, listByTurns } from "../common/list.ts";
 import type { LoneNode } from "../common/lone-node.ts";
-import { type ReadOwner, TurnMemo } from "../common/read-turns.ts";
+import { type ReadOwner, TurnMemo, byAccount, byScope } from "../common/read-turns.ts";
 import { toSteps } from "../sql/traffic.ts";
 import { submitOptionsOf, WRITES, type WriteName } from "../sql/writes.ts";
 import { StoreError } from "../store.ts";
@@ -12,12 +12,6 @@ import type { DeliveryCountStep, DeliveryStore, ReadyQuery, Scope, Store } from 
 import { onlyRef } from "./attempts.ts";
 import type { FileAccess } from "./file-access.ts";
 import { toPostRow } from "./posts.ts";
-
-/** The limits of a page of a list. */
-export interface ListLimits {
-  /** How many tasks a page may look at; undefined takes the number of {@link TaskStore.listTasks}. */
-  readonly examineMax: number | undefined;
-}
 
 type FileWrite = Exclude<WriteName, "noteProgress">;
 
@@ -175,12 +169,4 @@ function scoped<Value>(
   ofAccount: (accountId: number) => Promise<Value>,
 ): (scope: Scope) => Promise<Value> {
   return (scope) => (scope === null ? ofAll(scope) : ofAccount(scope));
-}
-
-function byAccount({ accountId }: { readonly accountId: number }): number {
-  return accountId;
-}
-
-function byScope({ scope }: { readonly scope: number | null }): number | null {
-  return scope;
 }

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 
 import type { FoundBy, LookUp, Statement, Values } from "../sql/statement.ts";
-import { NO_RESULTS, type Call, type UseCase } from "../sql/use-case.ts";
+import { NO_RESULTS, isCall, type Call, type UseCase } from "../sql/use-case.ts";
 import type { Connection } from "./machine/connection.ts";
 
 type UseCases = Readonly<Record<string, (...args: never[]) => UseCase<unknown>>>;
@@ -90,10 +90,6 @@ class Runner {
     this.#prepared.set(statement, prepared);
     return prepared;
   }
-}
-
-function isCall(request: Call | readonly UseCase<unknown>[]): request is Call {
-  return !Array.isArray(request);
 }
 
 function toBound(values: Values): object {

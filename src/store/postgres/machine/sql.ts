@@ -1,5 +1,3 @@
-import { rewriteParameters } from "../../common/row.ts";
-
 /** A value of a statement: a scalar, or a column of them for `unnest`. */
 export type SqlValue = Scalar | readonly Scalar[];
 export type Scalar = string | number | boolean | null;
@@ -87,33 +85,4 @@ export class SeqSource {
 /** The smallest number that a row of this time can have. */
 export function firstSeqOf(time: number): number {
   return Math.max(0, time - EPOCH) * PER_MS;
-}
-
-/** Values by the names of parameters; a statement takes those that it names. */
-export type NamedValues = Readonly<Record<string, SqlValue | undefined>>;
-
-/** A statement whose parameters have names: `@name`. */
-export interface NamedStatement {
-  all<Row>(sql: Sql, values: NamedValues): Promise<readonly Row[]>;
-  get<Row>(sql: Sql, values: NamedValues): Promise<Row | undefined>;
-}
-
-/** Makes a statement of a text with `@name` for each parameter, which may stand in several places. */
-export function named(text: string): NamedStatement {
-  const names: string[] = [];
-  const numbered = rewriteParameters(text, /@\w+/, (parameter) => {
-    const name = parameter.slice(1);
-    const known = names.indexOf(name) + 1;
-    return `$${known === 0 ? names.push(name) : known}`;
-  });
-  const valuesOf = (values: NamedValues): readonly SqlValue[] =>
-    names.map((name) => {
-      const value = values[name];
-      if (value === undefined) throw new Error(`the parameter ${name} has no value`);
-      return value;
-    });
-  return {
-    all: (sql, values) => sql.all(numbered, valuesOf(values)),
-    get: (sql, values) => sql.get(numbered, valuesOf(values)),
-  };
 }

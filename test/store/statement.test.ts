@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { ReadSql } from "../../src/store/postgres/machine/sql.ts";
+import { runOn } from "../../src/store/postgres/use-cases.ts";
+import { statement } from "../../src/store/sql/statement.ts";
+import { all } from "../../src/store/sql/use-case.ts";
+
+test("PostgreSQL numbers the parameters of a statement, each name once", () => {
+  const { postgres } = statement("SELECT @b::int WHERE @a::int = 1 OR @b < @c_1");
+
+  assert.equal(postgres?.text, "SELECT $1::int WHERE $2::int = 1 OR $1 < $3");
+  assert.deepEqual(postgres.names, ["b", "a", "c_1"]);
+});
+
+test("a statement without a value that it names is refused", async () => {
+  const sql: ReadSql = { all: async () => [], get: async () => undefined };
+
+  await assert.rejects(runOn(sql, all(statement("SELECT @a"), { b: 1 })), /parameter a/);
+});
+
+test("a statement keeps what looks like a parameter in a literal, a quoted name or a comment", () => {
+  const text = `SELECT 'a@b', "c@d", 'it''s @e' -- not @f
+    /* nor
+    '@g */ FROM t WHERE h = `;
+
+  assert.equal(statement(`${text}@h`).postgres?.text, `${text}$1`);
+});
