@@ -58,7 +58,7 @@ const QUICK = new Set(["helpers", "net", "parser", "runners", "scripts", "store"
 // 287 tests; the others say it of a server.
 const NOT_QUICK = ["sqlite-thread.test.ts", "postgres"].map((name) => join("test", "store", name));
 
-const STARTS_DAEMON = /\bstartTestDaemon\b|operation-cases\.ts/;
+const CLUSTER_TEST = /\bclusterTest\(/;
 
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
 const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
@@ -96,7 +96,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     title: "tests of the API on three daemons that share a database",
     commands: () => [
       ["--import", "tsx", "scripts/test-program.ts"],
-      ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupClusterTests(ROOT, apiTests())],
+      ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupClusterTests(ROOT, clusterTests())],
     ],
     isShown: true,
     postgres: "needed",
@@ -213,11 +213,11 @@ function isPostgresTest(file: string): boolean {
   return file.startsWith(join("test", "store", "postgres", sep));
 }
 
-/** Those that start a daemon by the helpers' function, themselves or for the requests of every operation. */
-function apiTests(): readonly string[] {
+/** The files that have a cluster test. */
+function clusterTests(): readonly string[] {
   return filesBelow(join("test", "http"))
     .filter((file) => file.endsWith(".test.ts"))
-    .filter((file) => STARTS_DAEMON.test(readFileSync(join(ROOT, file), "utf8")));
+    .filter((file) => CLUSTER_TEST.test(readFileSync(join(ROOT, file), "utf8")));
 }
 
 function isDistTest(file: string): boolean {

@@ -3,6 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import type { AccessRequest } from "../../src/domain/account/account.ts";
 import { HOUR_MS } from "../../src/domain/clock/duration.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { openBeside, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, type RawRequest } from "../helpers/raw-http.ts";
@@ -69,28 +70,31 @@ test("a request for access needs no key and is stored exactly as it was sent", a
   );
 });
 
-test("whoever asks gets the same answer: again, or with the address of an account or a decided request", async (t) => {
-  const { daemon } = await startAt9(t);
-  const email = "tester@example.com";
-  const first = await ask(daemon.url, request({ email }));
-  const beside = await openBeside(t, daemon);
-  const [waiting] = await beside.listAccessRequests({ which: "pending", limit: 1 });
-  await beside.denyAccessRequest({ id: waiting?.id ?? "", decidedAt: NOW });
-  const others = [
-    await ask(daemon.url, request({ email })),
-    await ask(daemon.url, request({ email })),
-    await ask(daemon.url, request({ email: "nobody@example.com" })),
-  ];
+clusterTest(
+  "whoever asks gets the same answer: again, or with the address of an account or a decided request",
+  async (t) => {
+    const { daemon } = await startAt9(t);
+    const email = "tester@example.com";
+    const first = await ask(daemon.url, request({ email }));
+    const beside = await openBeside(t, daemon);
+    const [waiting] = await beside.listAccessRequests({ which: "pending", limit: 1 });
+    await beside.denyAccessRequest({ id: waiting?.id ?? "", decidedAt: NOW });
+    const others = [
+      await ask(daemon.url, request({ email })),
+      await ask(daemon.url, request({ email })),
+      await ask(daemon.url, request({ email: "nobody@example.com" })),
+    ];
 
-  const shapeOf = ({ response }: Answer) => ({
-    status: response.status,
-    names: response.headers.map(([name]) => name),
-    body: response.body.toString().replace(/"request_id":"[^"]*"/, ""),
-    length: response.body.length,
-  });
-  for (const other of others) assert.deepEqual(shapeOf(other), shapeOf(first));
-  assert.equal((await stored(t, daemon)).length, 4);
-});
+    const shapeOf = ({ response }: Answer) => ({
+      status: response.status,
+      names: response.headers.map(([name]) => name),
+      body: response.body.toString().replace(/"request_id":"[^"]*"/, ""),
+      length: response.body.length,
+    });
+    for (const other of others) assert.deepEqual(shapeOf(other), shapeOf(first));
+    assert.equal((await stored(t, daemon)).length, 4);
+  },
+);
 
 test("an e-mail address that is none is refused, and nothing is stored", async (t) => {
   const { daemon } = await startAt9(t);

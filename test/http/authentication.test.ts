@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { newKey } from "../../src/domain/account/key.ts";
 import type { Store } from "../../src/store/store.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { headerLines, openRaw, type RawResponse } from "../helpers/raw-http.ts";
 import { ask, askOn, complaints, JSON_TYPE, TASK_POST, taskGet, TASKS_READY } from "./answer.ts";
@@ -186,20 +187,23 @@ test("says that a key is revoked, or its account disabled, only to who has both 
   }
 });
 
-test("a revocation and a disabling by another process count on the very next request", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const store = await openBeside(t, daemon);
-  const { login } = daemon.account;
-  const codeNow = async () => (await daemon.call(TASKS_READY)).json() as Promise<unknown>;
-  assert.partialDeepStrictEqual(await codeNow(), { status_code: 20000 });
+clusterTest(
+  "a revocation and a disabling by another process count on the very next request",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const store = await openBeside(t, daemon);
+    const { login } = daemon.account;
+    const codeNow = async () => (await daemon.call(TASKS_READY)).json() as Promise<unknown>;
+    assert.partialDeepStrictEqual(await codeNow(), { status_code: 20000 });
 
-  await store.setAccountDisabled({ login, disabledAt: Date.now() });
-  assert.partialDeepStrictEqual(await codeNow(), { status_code: 40102 });
-  await store.setAccountDisabled({ login, disabledAt: null });
-  assert.partialDeepStrictEqual(await codeNow(), { status_code: 20000 });
-  await revokeKeyOf(store, login);
-  assert.partialDeepStrictEqual(await codeNow(), { status_code: 40101 });
-});
+    await store.setAccountDisabled({ login, disabledAt: Date.now() });
+    assert.partialDeepStrictEqual(await codeNow(), { status_code: 40102 });
+    await store.setAccountDisabled({ login, disabledAt: null });
+    assert.partialDeepStrictEqual(await codeNow(), { status_code: 20000 });
+    await revokeKeyOf(store, login);
+    assert.partialDeepStrictEqual(await codeNow(), { status_code: 40101 });
+  },
+);
 
 test("every operation on tasks asks for a key, and the health checks look at none", async (t) => {
   const daemon = await startTestDaemon(t);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
@@ -206,37 +207,40 @@ test("judges a refused delivery anew when it is sent again", async (t) => {
   assert.equal(receiver.requests.length, 1);
 });
 
-test("sends again what did not arrive and nothing else when only that is asked for", async (t) => {
-  const receiver = await startReceiver(t);
-  receiver.answer(({ method }) => ({ kind: "status", status: method === "POST" ? 500 : 204 }));
-  const daemon = await startTestDaemon(t, { toml: "webhooks.retry_after = []" });
-  const urls = { postback_url: receiver.url("/post"), pingback_url: receiver.url("/ping") };
-  const id = await postOne(daemon, urls);
-  await daemon.daemon.idle();
-  receiver.answer({ kind: "status", status: 204 });
-  const undelivered = '{"states":["given_up","refused"]}';
+clusterTest(
+  "sends again what did not arrive and nothing else when only that is asked for",
+  async (t) => {
+    const receiver = await startReceiver(t);
+    receiver.answer(({ method }) => ({ kind: "status", status: method === "POST" ? 500 : 204 }));
+    const daemon = await startTestDaemon(t, { toml: "webhooks.retry_after = []" });
+    const urls = { postback_url: receiver.url("/post"), pingback_url: receiver.url("/ping") };
+    const id = await postOne(daemon, urls);
+    await daemon.daemon.idle();
+    receiver.answer({ kind: "status", status: 204 });
+    const undelivered = '{"states":["given_up","refused"]}';
 
-  const first = await again(daemon, id, undelivered);
-  await daemon.daemon.idle();
-  const second = await again(daemon, id, undelivered);
-  await daemon.daemon.idle();
+    const first = await again(daemon, id, undelivered);
+    await daemon.daemon.idle();
+    const second = await again(daemon, id, undelivered);
+    await daemon.daemon.idle();
 
-  assert.deepEqual([first.code, second.code], [20000, 20000]);
-  assert.deepEqual(receiver.requests.map(({ method }) => method).toSorted(), [
-    "GET",
-    "POST",
-    "POST",
-  ]);
-  assert.deepEqual(
-    shown(second).map(({ kind, state, attempts }) => [kind, state, attempts.length]),
-    [
-      ["pingback", "delivered", 1],
-      ["postback", "delivered", 2],
-    ],
-  );
-});
+    assert.deepEqual([first.code, second.code], [20000, 20000]);
+    assert.deepEqual(receiver.requests.map(({ method }) => method).toSorted(), [
+      "GET",
+      "POST",
+      "POST",
+    ]);
+    assert.deepEqual(
+      shown(second).map(({ kind, state, attempts }) => [kind, state, attempts.length]),
+      [
+        ["pingback", "delivered", 1],
+        ["postback", "delivered", 2],
+      ],
+    );
+  },
+);
 
-test("leaves what is in flight alone", async (t) => {
+clusterTest("leaves what is in flight alone", async (t) => {
   const receiver = await startReceiver(t);
   const gate = createGate();
   receiver.answer({ kind: "held", until: gate.opened, reply: { kind: "status", status: 200 } });
@@ -271,25 +275,28 @@ test("has nothing to list and nothing to send for a task that has not ended, was
   assert.equal(receiver.requests.length, 0);
 });
 
-test("answers an unknown id, a malformed one and another account's task alike", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const id = await postOne(daemon, {});
-  const stranger = { account: await createTestAccount(daemon.file, "stranger") };
-  const unknown = id.replace(/.{4}$/, id.endsWith("0000") ? "1111" : "0000");
+clusterTest(
+  "answers an unknown id, a malformed one and another account's task alike",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const id = await postOne(daemon, {});
+    const stranger = { account: await createTestAccount(daemon.file, "stranger") };
+    const unknown = id.replace(/.{4}$/, id.endsWith("0000") ? "1111" : "0000");
 
-  for (const operation of ["deliveries", "redeliver"] as const) {
-    const method = operation === "deliveries" ? "GET" : "POST";
-    const asked = [
-      { target: path(operation, unknown), headers: [bearer(daemon)] },
-      { target: path(operation, "x"), headers: [bearer(daemon)] },
-      { target: path(operation, id), headers: [bearer(stranger)] },
-    ];
-    for (const request of asked) {
-      const { code } = await ask(daemon.url, { method, ...request });
-      assert.equal(code, 40401);
+    for (const operation of ["deliveries", "redeliver"] as const) {
+      const method = operation === "deliveries" ? "GET" : "POST";
+      const asked = [
+        { target: path(operation, unknown), headers: [bearer(daemon)] },
+        { target: path(operation, "x"), headers: [bearer(daemon)] },
+        { target: path(operation, id), headers: [bearer(stranger)] },
+      ];
+      for (const request of asked) {
+        const { code } = await ask(daemon.url, { method, ...request });
+        assert.equal(code, 40401);
+      }
     }
-  }
-});
+  },
+);
 
 test("refuses a kind or a state that there is not, and a field that it does not know", async (t) => {
   const daemon = await startTestDaemon(t);

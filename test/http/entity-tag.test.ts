@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { openRaw, toBytes } from "../helpers/raw-http.ts";
@@ -73,50 +74,56 @@ test("every finished task has a strong tag of its own, and an unfinished one has
   }
 });
 
-test("a tag stays the same: for GET and HEAD, before and after collecting, over a restart", async (t) => {
-  const { daemon, id, tag } = await startFinished(t);
-  assert.equal(await tagOf(daemon, id, "HEAD"), tag);
-  const collected = await request(daemon, { target: taskGet(id) });
-  assert.equal(collected.header("etag"), tag);
-  assert.equal(await tagOf(daemon, id), tag);
-  await daemon.daemon.stop();
-  const { folder, account } = daemon;
-  const second = await startTestDaemon(t, { folder, account });
-  assert.equal(await tagOf(second, id), tag);
-});
+clusterTest(
+  "a tag stays the same: for GET and HEAD, before and after collecting, over a restart",
+  async (t) => {
+    const { daemon, id, tag } = await startFinished(t);
+    assert.equal(await tagOf(daemon, id, "HEAD"), tag);
+    const collected = await request(daemon, { target: taskGet(id) });
+    assert.equal(collected.header("etag"), tag);
+    assert.equal(await tagOf(daemon, id), tag);
+    await daemon.daemon.stop();
+    const { folder, account } = daemon;
+    const second = await startTestDaemon(t, { folder, account });
+    assert.equal(await tagOf(second, id), tag);
+  },
+);
 
-test("a client that has the task already gets 304: no body, no media type, and nothing is collected", async (t) => {
-  const { daemon, id, tag } = await startFinished(t);
-  const connection = await openRaw(t, daemon.url);
-  const forms: readonly (readonly string[])[] = [
-    [tag],
-    [`W/${tag}`],
-    ["*"],
-    [`"x", ${tag}`],
-    [`"x",W/"y",${tag},"z"`],
-    [`  ${tag}  `],
-    ['"x"', tag],
-    ['"x"', `"y", W/${tag}`],
-  ];
-  for (const form of forms) {
-    for (const method of ["GET", "HEAD"]) {
-      const headers = [bearer(daemon), ...ifNoneMatch(...form)];
-      connection.send(toBytes({ method, target: taskGet(id), headers }));
-      const got = toPlainAnswer(await connection.next());
-      assert.deepEqual([got.status, got.text], [304, ""], `${method} ${form.join("|")}`);
-      assert.equal(got.header("etag"), tag);
-      for (const name of ["content-type", "content-length", "transfer-encoding"]) {
-        assert.equal(got.header(name), null, name);
+clusterTest(
+  "a client that has the task already gets 304: no body, no media type, and nothing is collected",
+  async (t) => {
+    const { daemon, id, tag } = await startFinished(t);
+    const connection = await openRaw(t, daemon.url);
+    const forms: readonly (readonly string[])[] = [
+      [tag],
+      [`W/${tag}`],
+      ["*"],
+      [`"x", ${tag}`],
+      [`"x",W/"y",${tag},"z"`],
+      [`  ${tag}  `],
+      ['"x"', tag],
+      ['"x"', `"y", W/${tag}`],
+    ];
+    for (const form of forms) {
+      for (const method of ["GET", "HEAD"]) {
+        const headers = [bearer(daemon), ...ifNoneMatch(...form)];
+        connection.send(toBytes({ method, target: taskGet(id), headers }));
+        const got = toPlainAnswer(await connection.next());
+        assert.deepEqual([got.status, got.text], [304, ""], `${method} ${form.join("|")}`);
+        assert.equal(got.header("etag"), tag);
+        for (const name of ["content-type", "content-length", "transfer-encoding"]) {
+          assert.equal(got.header(name), null, name);
+        }
+        assert.notEqual(got.header("x-request-id"), null);
       }
-      assert.notEqual(got.header("x-request-id"), null);
     }
-  }
-  assert.equal((await daemon.ready()).tasks_count, 1);
-  // The connection goes on, and a 200 collects.
-  connection.send(toBytes({ target: taskGet(id), headers: [bearer(daemon)] }));
-  assert.equal(toPlainAnswer(await connection.next()).code, 20000);
-  assert.equal((await daemon.ready()).tasks_count, 0);
-});
+    assert.equal((await daemon.ready()).tasks_count, 1);
+    // The connection goes on, and a 200 collects.
+    connection.send(toBytes({ target: taskGet(id), headers: [bearer(daemon)] }));
+    assert.equal(toPlainAnswer(await connection.next()).code, 20000);
+    assert.equal((await daemon.ready()).tasks_count, 0);
+  },
+);
 
 test("a tag that is not the task's is no reason for 304: the answer is whole and collects", async (t) => {
   const { daemon, id, tag } = await startFinished(t);
@@ -147,9 +154,12 @@ test("a 304 needs the task as any answer does: no key is 40100, another's task i
   assert.equal((await request(daemon, { target: TASKS_READY, headers })).status, 200);
 });
 
-test("a client that waits with a tag is answered 304 where the task is as it knows it", async (t) => {
-  const { daemon, id, tag } = await startFinished(t);
-  const headers = ["Prefer: wait=60", ...ifNoneMatch(tag)];
-  const got = await request(daemon, { target: taskGet(id), headers });
-  assert.deepEqual([got.status, got.header("preference-applied")], [304, "wait=60"]);
-});
+clusterTest(
+  "a client that waits with a tag is answered 304 where the task is as it knows it",
+  async (t) => {
+    const { daemon, id, tag } = await startFinished(t);
+    const headers = ["Prefer: wait=60", ...ifNoneMatch(tag)];
+    const got = await request(daemon, { target: taskGet(id), headers });
+    assert.deepEqual([got.status, got.header("preference-applied")], [304, "wait=60"]);
+  },
+);

@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
@@ -15,34 +16,40 @@ import { cookieLine, createOperatorSession } from "./session-requests.ts";
 
 const IDLE = { waiting: 0, delayed: 0, running: 0, ready: 0, retrying: 0, undelivered: 0 };
 
-test("a stream says how things are, and tells of a task that is posted and runs", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const { response, events } = await openEvents(t, daemon);
-  assert.equal(response.headers.get("content-type"), "text/event-stream");
-  assert.equal(response.headers.get("cache-control"), "no-store");
-  assert.equal(response.headers.get("x-accel-buffering"), "no");
-  assert.equal(response.headers.get("content-length"), null);
-  const first = await events.change();
-  assert.deepEqual(first.tasks, IDLE);
-  assert.match(first.id, /^[0-9a-f]{12}\.0$/);
+clusterTest(
+  "a stream says how things are, and tells of a task that is posted and runs",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const { response, events } = await openEvents(t, daemon);
+    assert.equal(response.headers.get("content-type"), "text/event-stream");
+    assert.equal(response.headers.get("cache-control"), "no-store");
+    assert.equal(response.headers.get("x-accel-buffering"), "no");
+    assert.equal(response.headers.get("content-length"), null);
+    const first = await events.change();
+    assert.deepEqual(first.tasks, IDLE);
+    assert.match(first.id, /^[0-9a-f]{12}\.0$/);
 
-  await daemon.post({ type: "echo", input: 1 });
-  await untilCounts(events, { ...IDLE, ready: 1 });
-  assert.deepEqual(complaints(daemon), []);
-});
+    await daemon.post({ type: "echo", input: 1 });
+    await untilCounts(events, { ...IDLE, ready: 1 });
+    assert.deepEqual(complaints(daemon), []);
+  },
+);
 
-test("a stream tells of a delivery that fails and of a task that is collected", async (t) => {
-  const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
-  const daemon = await startTestDaemon(t);
-  const { events } = await openEvents(t, daemon);
-  const { tasks } = await daemon.post({ type: "echo", input: 1, postback_url: receiver.url() });
-  const id = tasks[0]?.id ?? "";
-  await untilCounts(events, { ...IDLE, ready: 1, retrying: 1 });
-  await daemon.call(`/v1/tasks/task_get/${id}`);
-  await untilCounts(events, { ...IDLE, retrying: 1 });
-});
+clusterTest(
+  "a stream tells of a delivery that fails and of a task that is collected",
+  async (t) => {
+    const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
+    const daemon = await startTestDaemon(t);
+    const { events } = await openEvents(t, daemon);
+    const { tasks } = await daemon.post({ type: "echo", input: 1, postback_url: receiver.url() });
+    const id = tasks[0]?.id ?? "";
+    await untilCounts(events, { ...IDLE, ready: 1, retrying: 1 });
+    await daemon.call(`/v1/tasks/task_get/${id}`);
+    await untilCounts(events, { ...IDLE, retrying: 1 });
+  },
+);
 
-test("a stream tells of a delivery that is given up, and of its redelivery", async (t) => {
+clusterTest("a stream tells of a delivery that is given up, and of its redelivery", async (t) => {
   const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
   const daemon = await startTestDaemon(t, { toml: "[webhooks]\nretry_after = []\n" });
   const { events } = await openEvents(t, daemon);

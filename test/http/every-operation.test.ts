@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import type { JsonSchema } from "../../src/api/schema.ts";
 import { takesBody } from "../../src/http/operation.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { headerLines, headerOf, openRaw, toBytes, toChunks } from "../helpers/raw-http.ts";
 import { JSON_TYPE, toAnswer } from "./answer.ts";
 import {
@@ -21,7 +22,7 @@ import {
 
 const CHUNKED = "Transfer-Encoding: chunked";
 
-test("every operation has a sound request here, and answers it", async (t) => {
+clusterTest("every operation has a sound request here, and answers it", async (t) => {
   const tested = await startTested(t);
   const names = tested.cases.map(({ operation }) => operation.doc.id);
   assert.deepEqual(names.toSorted(), soundNames().toSorted());
@@ -395,31 +396,34 @@ test("of a header that counts once two are refused by who reads it, and passed o
   assertQuiet(tested);
 });
 
-test("an entity tag in either of two headers, or the star, is 304 wherever there is one", async (t) => {
-  const tested = await startTested(t);
-  const tagged: string[] = [];
-  for (const { operation, name, sound } of tested.cases) {
-    const tag = headerOf((await tested.send(sound)).response, "etag");
-    if (tag === null) continue;
-    tagged.push(operation.doc.id);
-    const shapes = [[tag], [`"x", W/${tag}`], ['"x"', tag], [tag, '"x"'], ["*"]];
-    for (const shape of shapes) {
-      const others = shape.map((each) => `If-None-Match: ${each}`);
-      for (const method of ["GET", "HEAD"]) {
-        const { response } = await tested.send({ ...sound, method, others });
-        assert.equal(response.status, 304, `${name} ${others.join()}`);
+clusterTest(
+  "an entity tag in either of two headers, or the star, is 304 wherever there is one",
+  async (t) => {
+    const tested = await startTested(t);
+    const tagged: string[] = [];
+    for (const { operation, name, sound } of tested.cases) {
+      const tag = headerOf((await tested.send(sound)).response, "etag");
+      if (tag === null) continue;
+      tagged.push(operation.doc.id);
+      const shapes = [[tag], [`"x", W/${tag}`], ['"x"', tag], [tag, '"x"'], ["*"]];
+      for (const shape of shapes) {
+        const others = shape.map((each) => `If-None-Match: ${each}`);
+        for (const method of ["GET", "HEAD"]) {
+          const { response } = await tested.send({ ...sound, method, others });
+          assert.equal(response.status, 304, `${name} ${others.join()}`);
+        }
+      }
+      for (const other of [tag.slice(1, -1), `"x${tag.slice(1)}`, `${tag}x`, "", '""']) {
+        const { response } = await tested.send({ ...sound, others: [`If-None-Match: ${other}`] });
+        assert.equal(response.status, 200, `${name} ${other}`);
       }
     }
-    for (const other of [tag.slice(1, -1), `"x${tag.slice(1)}`, `${tag}x`, "", '""']) {
-      const { response } = await tested.send({ ...sound, others: [`If-None-Match: ${other}`] });
-      assert.equal(response.status, 200, `${name} ${other}`);
-    }
-  }
-  assert.ok(
-    ["listMarketplaces", "getStatus", "listStatusCodes"].every((id) => tagged.includes(id)),
-  );
-  assertQuiet(tested);
-});
+    assert.ok(
+      ["listMarketplaces", "getStatus", "listStatusCodes"].every((id) => tagged.includes(id)),
+    );
+    assertQuiet(tested);
+  },
+);
 
 const FORWARDED: readonly (readonly string[])[] = [
   ["X-Forwarded-Proto: http"],

@@ -4,6 +4,7 @@ import { test } from "node:test";
 
 import { newSignInToken } from "../../src/domain/account/credentials.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawRequest, RawResponse } from "../helpers/raw-http.ts";
@@ -187,34 +188,37 @@ test("a result is given out although the store cannot take its task out of the r
   }
 });
 
-test("a task that ends at the moment when its waiting client hangs up is not collected", async (t) => {
-  const looks: string[] = [];
-  const looked = Promise.withResolvers<void>();
-  const ring = await startRing(t, {
-    store: {
-      async findTask() {
-        looks.push("look");
-        looked.resolve();
-        // The second look would find it ended.
-        const task = looks.length > 1 ? FINISHED : { ...FINISHED, state: "running" as const };
-        return { task, isReady: looks.length > 1 };
+clusterTest(
+  "a task that ends at the moment when its waiting client hangs up is not collected",
+  async (t) => {
+    const looks: string[] = [];
+    const looked = Promise.withResolvers<void>();
+    const ring = await startRing(t, {
+      store: {
+        async findTask() {
+          looks.push("look");
+          looked.resolve();
+          // The second look would find it ended.
+          const task = looks.length > 1 ? FINISHED : { ...FINISHED, state: "running" as const };
+          return { task, isReady: looks.length > 1 };
+        },
+        async collectTask() {
+          looks.push("collect");
+        },
       },
-      async collectTask() {
-        looks.push("collect");
-      },
-    },
-  });
-  const connection = await openRaw(t, ring.url);
-  const headers = [bearer(ring), "Prefer: wait=60"];
-  connection.send(toBytes({ target: taskGet(FINISHED.id), headers }));
-  await looked.promise;
-  connection.reset();
-  // By the third answer the server has seen it.
-  for (let i = 0; i < 3; i++) await exchange(ring.url, { target: "/livez" });
+    });
+    const connection = await openRaw(t, ring.url);
+    const headers = [bearer(ring), "Prefer: wait=60"];
+    connection.send(toBytes({ target: taskGet(FINISHED.id), headers }));
+    await looked.promise;
+    connection.reset();
+    // By the third answer the server has seen it.
+    for (let i = 0; i < 3; i++) await exchange(ring.url, { target: "/livez" });
 
-  assert.ok(!looks.includes("collect"));
-  assert.deepEqual(ring.logged, []);
-});
+    assert.ok(!looks.includes("collect"));
+    assert.deepEqual(ring.logged, []);
+  },
+);
 
 test("an unexpected error is 50000, leaks nothing, and is logged once with the request's id", async (t) => {
   const errors: readonly unknown[] = [
@@ -317,17 +321,20 @@ test("/readyz stays ok with what the operator should mend, and says nothing of i
   );
 });
 
-test("while it stops, nothing is taken in: 50300 with Retry-After, and reading goes on", async (t) => {
-  const ring = await startRing(t, { isAccepting: false });
-  const posted = await ask(ring.url, posting(ring, "[{}]"));
-  assert.equal(posted.code, 50300);
-  assert.equal(headerOf(posted.response, "retry-after"), "5");
-  assert.equal((await ask(ring.url, posting(ring, "[1]"))).code, 40503);
-  const headers = [bearer(ring)];
-  assert.equal((await ask(ring.url, { target: TASKS_READY, headers })).code, 20000);
-  assert.equal((await ask(ring.url, { target: taskGet(FINISHED.id), headers })).code, 20000);
-  assert.deepEqual(ring.woken, []);
-});
+clusterTest(
+  "while it stops, nothing is taken in: 50300 with Retry-After, and reading goes on",
+  async (t) => {
+    const ring = await startRing(t, { isAccepting: false });
+    const posted = await ask(ring.url, posting(ring, "[{}]"));
+    assert.equal(posted.code, 50300);
+    assert.equal(headerOf(posted.response, "retry-after"), "5");
+    assert.equal((await ask(ring.url, posting(ring, "[1]"))).code, 40503);
+    const headers = [bearer(ring)];
+    assert.equal((await ask(ring.url, { target: TASKS_READY, headers })).code, 20000);
+    assert.equal((await ask(ring.url, { target: taskGet(FINISHED.id), headers })).code, 20000);
+    assert.deepEqual(ring.woken, []);
+  },
+);
 
 test("without room nothing is taken in: 50700, and reading and cancelling go on", async (t) => {
   const ring = await startRing(t, { hasRoom: false });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { openDatabase } from "../../src/store/sqlite/machine/connection.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { JSON_TYPE, TASK_POST, unlessBusy } from "./answer.ts";
@@ -55,7 +56,7 @@ test("the same key and body is answered byte for byte as the first time, and mak
   assert.equal((await daemon.ready()).tasks_count, 2);
 });
 
-test("a post without a key and one with another key are posts of their own", async (t) => {
+clusterTest("a post without a key and one with another key are posts of their own", async (t) => {
   const daemon = await startTestDaemon(t);
   const answers = [
     await post(daemon, { key: "k1" }),
@@ -69,47 +70,58 @@ test("a post without a key and one with another key are posts of their own", asy
   assert.equal(await countTasks(daemon), 18);
 });
 
-test("posts with one key at once make one set of tasks, and all get its answer", async (t) => {
-  const daemon = await startTestDaemon(t);
-  for (const key of ["a", "b", "c"]) {
-    const before = await countTasks(daemon);
+clusterTest(
+  "posts with one key at once make one set of tasks, and all get its answer",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    for (const key of ["a", "b", "c"]) {
+      const before = await countTasks(daemon);
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => unlessBusy(() => post(daemon, { key }))),
+      );
+      assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+      assert.ok(answers.every(({ status }) => status === 200));
+      assert.equal(answers.filter((answer) => !isReplay(answer)).length, 1);
+      assert.equal((await countTasks(daemon)) - before, 3);
+    }
+  },
+);
+
+clusterTest(
+  "different bodies with one key at once: one is taken, the others are 42200",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const bodies = Array.from({ length: 20 }, (_, i) => `{"input":${i}}`);
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => unlessBusy(() => post(daemon, { key }))),
+      bodies.map((body) => unlessBusy(() => post(daemon, { body }))),
     );
-    assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
-    assert.ok(answers.every(({ status }) => status === 200));
-    assert.equal(answers.filter((answer) => !isReplay(answer)).length, 1);
-    assert.equal((await countTasks(daemon)) - before, 3);
-  }
-});
+    const codes = answers.map(({ code }) => code);
+    assert.equal(codes.filter((code) => code === 20000).length, 1);
+    assert.equal(codes.filter((code) => code === 42200).length, 19);
+    assert.equal(await countTasks(daemon), 1);
+  },
+);
 
-test("different bodies with one key at once: one is taken, the others are 42200", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const bodies = Array.from({ length: 20 }, (_, i) => `{"input":${i}}`);
-  const answers = await Promise.all(bodies.map((body) => unlessBusy(() => post(daemon, { body }))));
-  const codes = answers.map(({ code }) => code);
-  assert.equal(codes.filter((code) => code === 20000).length, 1);
-  assert.equal(codes.filter((code) => code === 42200).length, 19);
-  assert.equal(await countTasks(daemon), 1);
-});
+clusterTest(
+  "another body with a key that was used is 42200, white space and order included",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const first = await post(daemon, { body: '{"input":1,"tag":"t"}' });
+    const others = [
+      ['{"input":2,"tag":"t"}', '{"tag":"t","input":1}', '{"input":1, "tag":"t"}'],
+      ['{"input":1,"tag":"t"}\n', ' {"input":1,"tag":"t"}', '[{"input":1,"tag":"t"}]'],
+      ['{"input":1.0,"tag":"t"}', '{"input":1,"tag":"\\u0074"}', "[]", '{"typo":1}', "[1]"],
+    ].flat();
+    for (const body of others) {
+      const { status, code, header } = await post(daemon, { body });
+      assert.deepEqual([status, code, header("idempotent-replayed")], [422, 42200, null], body);
+    }
+    assert.equal((await post(daemon, { body: '{"input":1,"tag":"t"}' })).text, first.text);
+    assert.equal(await countTasks(daemon), 1);
+  },
+);
 
-test("another body with a key that was used is 42200, white space and order included", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const first = await post(daemon, { body: '{"input":1,"tag":"t"}' });
-  const others = [
-    ['{"input":2,"tag":"t"}', '{"tag":"t","input":1}', '{"input":1, "tag":"t"}'],
-    ['{"input":1,"tag":"t"}\n', ' {"input":1,"tag":"t"}', '[{"input":1,"tag":"t"}]'],
-    ['{"input":1.0,"tag":"t"}', '{"input":1,"tag":"\\u0074"}', "[]", '{"typo":1}', "[1]"],
-  ].flat();
-  for (const body of others) {
-    const { status, code, header } = await post(daemon, { body });
-    assert.deepEqual([status, code, header("idempotent-replayed")], [422, 42200, null], body);
-  }
-  assert.equal((await post(daemon, { body: '{"input":1,"tag":"t"}' })).text, first.text);
-  assert.equal(await countTasks(daemon), 1);
-});
-
-test("accounts do not share their keys", async (t) => {
+clusterTest("accounts do not share their keys", async (t) => {
   const daemon = await startTestDaemon(t);
   const account = await createTestAccount(daemon.file, "other");
   const first = await post(daemon);
@@ -162,7 +174,7 @@ test("the sweep erases what is kept for longer than 24 hours, and nothing younge
   assert.equal((await post(daemon, { key: "young" })).text, young.text);
 });
 
-test("a key stands over a restart", async (t) => {
+clusterTest("a key stands over a restart", async (t) => {
   const first = await startTestDaemon(t);
   const { text } = await post(first);
   await first.daemon.stop();
@@ -197,7 +209,7 @@ test("an answer that is not HTTP 200 is not kept: the mended post may have the s
   assert.equal(countKept(daemon.file), 1);
 });
 
-test("a post in which every task is refused is kept like any other", async (t) => {
+clusterTest("a post in which every task is refused is kept like any other", async (t) => {
   const daemon = await startTestDaemon(t);
   const body = '[{"typo":1},{"priority":-1}]';
   const first = await post(daemon, { body });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { isWellFormedKey } from "../../src/domain/account/key.ts";
 import { HOUR_MS } from "../../src/domain/clock/duration.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf, openRaw, toChunks } from "../helpers/raw-http.ts";
@@ -199,37 +200,43 @@ test("a body that is no JSON object is refused in the contract's order, and no k
   assert.equal((await userDataOf(daemon)).keys.length, 1);
 });
 
-test("of fifty keys asked for at once nineteen are made: an account has twenty active ones", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const asked = Array.from({ length: 50 }, () =>
-    unlessBusy(() => ask(daemon.url, keyPost(daemon, "{}"))),
-  );
-  const answers = await Promise.all(asked);
+clusterTest(
+  "of fifty keys asked for at once nineteen are made: an account has twenty active ones",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const asked = Array.from({ length: 50 }, () =>
+      unlessBusy(() => ask(daemon.url, keyPost(daemon, "{}"))),
+    );
+    const answers = await Promise.all(asked);
 
-  const made = answers.filter(({ code }) => code === 20000);
-  const refused = answers.filter(({ code }) => code === 40910);
-  assert.deepEqual([made.length, refused.length], [19, 31]);
-  assert.equal(refused[0]?.response.status, 409);
-  assert.match(refused[0]?.body.errors?.[0]?.detail ?? "", /revoke one first/);
-  const { keys } = await userDataOf(daemon);
-  assert.equal(keys.filter((key) => key.revoked_at === null).length, 20);
-  const whole = made.map((answer) => fieldsOf<{ key: ShownNewKey }>(answer).key.key);
-  assert.equal(new Set(whole).size, 19);
-});
+    const made = answers.filter(({ code }) => code === 20000);
+    const refused = answers.filter(({ code }) => code === 40910);
+    assert.deepEqual([made.length, refused.length], [19, 31]);
+    assert.equal(refused[0]?.response.status, 409);
+    assert.match(refused[0]?.body.errors?.[0]?.detail ?? "", /revoke one first/);
+    const { keys } = await userDataOf(daemon);
+    assert.equal(keys.filter((key) => key.revoked_at === null).length, 20);
+    const whole = made.map((answer) => fieldsOf<{ key: ShownNewKey }>(answer).key.key);
+    assert.equal(new Set(whole).size, 19);
+  },
+);
 
-test("a revoked key makes room for one, and other accounts have their own twenty", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const other = await createTestAccount(daemon.file, "other");
-  const ids = [];
-  for (let i = 0; i < 19; i++) ids.push((await makeKey(daemon)).key_id);
-  assert.equal((await ask(daemon.url, keyPost(daemon))).code, 40910);
+clusterTest(
+  "a revoked key makes room for one, and other accounts have their own twenty",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const other = await createTestAccount(daemon.file, "other");
+    const ids = [];
+    for (let i = 0; i < 19; i++) ids.push((await makeKey(daemon)).key_id);
+    assert.equal((await ask(daemon.url, keyPost(daemon))).code, 40910);
 
-  await makeKey({ url: daemon.url, account: other });
-  await ask(daemon.url, keyDelete(daemon, ids[0] ?? ""));
-  await makeKey(daemon);
+    await makeKey({ url: daemon.url, account: other });
+    await ask(daemon.url, keyDelete(daemon, ids[0] ?? ""));
+    await makeKey(daemon);
 
-  assert.equal((await ask(daemon.url, keyPost(daemon))).code, 40910);
-});
+    assert.equal((await ask(daemon.url, keyPost(daemon))).code, 40910);
+  },
+);
 
 test("an account makes a hundred keys an hour, and revoked ones are erased after the retention", async (t) => {
   const clock = createFakeClock({ now: NOW });
@@ -260,21 +267,24 @@ test("an account makes a hundred keys an hour, and revoked ones are erased after
   );
 });
 
-test("a revoked key is refused on the very next request of the same connection", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const { key, key_id } = await makeKey(daemon);
-  const headers = [`Authorization: Bearer ${key}`];
-  const connection = await openRaw(t, daemon.url);
-  assert.equal((await askOn(connection, { target: TASKS_READY, headers })).code, 20000);
+clusterTest(
+  "a revoked key is refused on the very next request of the same connection",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const { key, key_id } = await makeKey(daemon);
+    const headers = [`Authorization: Bearer ${key}`];
+    const connection = await openRaw(t, daemon.url);
+    assert.equal((await askOn(connection, { target: TASKS_READY, headers })).code, 20000);
 
-  assert.equal((await askOn(connection, keyDelete(daemon, key_id))).code, 20000);
+    assert.equal((await askOn(connection, keyDelete(daemon, key_id))).code, 20000);
 
-  const refused = await askOn(connection, { target: TASKS_READY, headers });
-  assert.equal(refused.code, 40101);
-  assert.equal(refused.response.status, 401);
-  assert.equal((await askOn(connection, { target: USER_DATA, headers })).code, 40101);
-  assert.equal((await askOn(connection, keyDelete(daemon, key_id))).code, 20000);
-});
+    const refused = await askOn(connection, { target: TASKS_READY, headers });
+    assert.equal(refused.code, 40101);
+    assert.equal(refused.response.status, 401);
+    assert.equal((await askOn(connection, { target: USER_DATA, headers })).code, 40101);
+    assert.equal((await askOn(connection, keyDelete(daemon, key_id))).code, 20000);
+  },
+);
 
 test("revoking a key again answers the same, also when time has gone by", async (t) => {
   const clock = createFakeClock({ now: NOW });
@@ -331,7 +341,7 @@ test("a key that is unknown, malformed or another account's is 40400, and all th
   );
 });
 
-test("the key that authenticates may revoke itself, the last one too", async (t) => {
+clusterTest("the key that authenticates may revoke itself, the last one too", async (t) => {
   const daemon = await startTestDaemon(t);
   const [mine] = (await userDataOf(daemon)).keys;
   const connection = await openRaw(t, daemon.url);
@@ -353,22 +363,25 @@ test("a body that a revocation came with is not taken for the next request", asy
   assert.equal(next.code, 20000);
 });
 
-test("what another process does to keys and accounts counts on the next request of a kept connection", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const beside = await openBeside(t, daemon);
-  const { login } = daemon.account;
-  const connection = await openRaw(t, daemon.url);
-  const request = { target: USER_DATA, headers: [bearer(daemon)] };
-  const codeNow = async () => (await askOn(connection, request)).code;
+clusterTest(
+  "what another process does to keys and accounts counts on the next request of a kept connection",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const beside = await openBeside(t, daemon);
+    const { login } = daemon.account;
+    const connection = await openRaw(t, daemon.url);
+    const request = { target: USER_DATA, headers: [bearer(daemon)] };
+    const codeNow = async () => (await askOn(connection, request)).code;
 
-  assert.equal(await codeNow(), 20000);
-  await beside.setAccountDisabled({ login, disabledAt: NOW });
-  assert.equal(await codeNow(), 40102);
-  await beside.setAccountDisabled({ login, disabledAt: null });
-  assert.equal(await codeNow(), 20000);
-  await revokeKeysOf(beside, login);
-  assert.equal(await codeNow(), 40101);
-});
+    assert.equal(await codeNow(), 20000);
+    await beside.setAccountDisabled({ login, disabledAt: NOW });
+    assert.equal(await codeNow(), 40102);
+    await beside.setAccountDisabled({ login, disabledAt: null });
+    assert.equal(await codeNow(), 20000);
+    await revokeKeysOf(beside, login);
+    assert.equal(await codeNow(), 40101);
+  },
+);
 
 test("no key, secret or label of a key is ever logged", async (t) => {
   const daemon = await startTestDaemon(t);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { headerOf } from "../helpers/raw-http.ts";
 import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
@@ -23,38 +24,41 @@ async function askFor({ url }: TestDaemon, fields: object): Promise<string> {
 
 const idsOf = (requests: readonly ShownRequest[]) => requests.map(({ id }) => id);
 
-test("requests are listed oldest first with exactly what was sent, those that wait unless all are asked for", async (t) => {
-  const { daemon, operator } = await start(t);
-  const hostile = {
-    name: "<img src=x onerror=alert(1)>\u202e",
-    company: "'; DROP TABLE accounts; --",
-    message: '{"__proto__":1}\n\u200b\ttwo lines',
-  };
-  const first = await askFor(daemon, hostile);
-  const second = await askFor(daemon, {});
+clusterTest(
+  "requests are listed oldest first with exactly what was sent, those that wait unless all are asked for",
+  async (t) => {
+    const { daemon, operator } = await start(t);
+    const hostile = {
+      name: "<img src=x onerror=alert(1)>\u202e",
+      company: "'; DROP TABLE accounts; --",
+      message: '{"__proto__":1}\n\u200b\ttwo lines',
+    };
+    const first = await askFor(daemon, hostile);
+    const second = await askFor(daemon, {});
 
-  const { fields } = await operator.get("/access_requests");
-  assert.deepEqual(idsOf(fields.requests), [first, second]);
-  assert.equal(fields.more, false);
-  const { created_at, ...shown } = fields.requests[0] ?? { created_at: "" };
-  assert.ok(Date.parse(created_at) > 0);
-  const undecided = { decision: null, decided_at: null };
-  assert.deepEqual(shown, { id: first, email: "ada@example.com", ...hostile, ...undecided });
+    const { fields } = await operator.get("/access_requests");
+    assert.deepEqual(idsOf(fields.requests), [first, second]);
+    assert.equal(fields.more, false);
+    const { created_at, ...shown } = fields.requests[0] ?? { created_at: "" };
+    assert.ok(Date.parse(created_at) > 0);
+    const undecided = { decision: null, decided_at: null };
+    assert.deepEqual(shown, { id: first, email: "ada@example.com", ...hostile, ...undecided });
 
-  assert.equal((await operator.post(`/access_requests/deny/${first}`)).code, 20000);
-  assert.deepEqual(idsOf((await operator.get("/access_requests")).fields.requests), [second]);
-  const all = (await operator.get("/access_requests?which=all")).fields.requests;
-  assert.deepEqual(
-    all.map(({ id, decision }) => [id, decision]),
-    [
-      [first, "denied"],
-      [second, null],
-    ],
-  );
-  for (const query of ["which=none", "which=", "which=all&which=all", "limit=1"]) {
-    assert.equal((await operator.get(`/access_requests?${query}`)).code, 40000, query);
-  }
-});
+    assert.equal((await operator.post(`/access_requests/deny/${first}`)).code, 20000);
+    assert.deepEqual(idsOf((await operator.get("/access_requests")).fields.requests), [second]);
+    const all = (await operator.get("/access_requests?which=all")).fields.requests;
+    assert.deepEqual(
+      all.map(({ id, decision }) => [id, decision]),
+      [
+        [first, "denied"],
+        [second, null],
+      ],
+    );
+    for (const query of ["which=none", "which=", "which=all&which=all", "limit=1"]) {
+      assert.equal((await operator.get(`/access_requests?${query}`)).code, 40000, query);
+    }
+  },
+);
 
 test("a list of long requests is shorter and says that there are more, and they come when those are decided", async (t) => {
   const { daemon, operator } = await start(t);
@@ -72,31 +76,34 @@ test("a list of long requests is shorter and says that there are more, and they 
   assert.equal(second.more, false);
 });
 
-test("an approval makes the account and shows its secrets once; a second one makes nothing", async (t) => {
-  const { daemon, operator } = await start(t);
-  const id = await askFor(daemon, {});
-  const approve = `/access_requests/approve/${id}`;
+clusterTest(
+  "an approval makes the account and shows its secrets once; a second one makes nothing",
+  async (t) => {
+    const { daemon, operator } = await start(t);
+    const id = await askFor(daemon, {});
+    const approve = `/access_requests/approve/${id}`;
 
-  const { response, fields } = await operator.post(approve, { login: "ada" });
-  assert.equal(headerOf(response, "cache-control"), "no-store");
-  assert.deepEqual(Object.keys(fields).slice(2), ["login", "key", "webhook_secret"]);
-  const account = { login: "ada", key: fields.key, secret: "" };
-  const target = "/v1/appendix/user_data";
-  const { code } = await ask(daemon.url, { target, headers: [bearer({ account })] });
-  assert.equal(code, 20000);
+    const { response, fields } = await operator.post(approve, { login: "ada" });
+    assert.equal(headerOf(response, "cache-control"), "no-store");
+    assert.deepEqual(Object.keys(fields).slice(2), ["login", "key", "webhook_secret"]);
+    const account = { login: "ada", key: fields.key, secret: "" };
+    const target = "/v1/appendix/user_data";
+    const { code } = await ask(daemon.url, { target, headers: [bearer({ account })] });
+    assert.equal(code, 20000);
 
-  for (const again of [
-    await operator.post(approve, { login: "ada2" }),
-    await operator.post(`/access_requests/deny/${id}`),
-  ]) {
-    assert.equal(again.code, 40000);
-    assert.match(again.body.errors?.[0]?.detail ?? "", /was decided before/);
-  }
-  const logins = (await operator.get("/accounts")).fields.accounts.map(({ login }) => login);
-  assert.deepEqual(logins, ["ada", "tester"]);
-});
+    for (const again of [
+      await operator.post(approve, { login: "ada2" }),
+      await operator.post(`/access_requests/deny/${id}`),
+    ]) {
+      assert.equal(again.code, 40000);
+      assert.match(again.body.errors?.[0]?.detail ?? "", /was decided before/);
+    }
+    const logins = (await operator.get("/accounts")).fields.accounts.map(({ login }) => login);
+    assert.deepEqual(logins, ["ada", "tester"]);
+  },
+);
 
-test("of two approvals at the same time one makes an account", async (t) => {
+clusterTest("of two approvals at the same time one makes an account", async (t) => {
   const { daemon, operator } = await start(t);
   const id = await askFor(daemon, {});
   const approve = `/access_requests/approve/${id}`;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
@@ -91,19 +92,22 @@ test("what is changed without the page's own header is refused, and changes noth
   assert.equal((await withKey(daemon.url, daemon.account.key)).code, 20000);
 });
 
-test("an account that is made is shown its key and its secret once, and can be used at once", async (t) => {
-  const { daemon, operator } = await start(t);
-  const { response, fields } = await operator.post("/accounts", { login: "ada+1@example.com" });
-  assert.equal(headerOf(response, "cache-control"), "no-store");
-  assert.deepEqual(Object.keys(fields).slice(2), ["login", "key", "webhook_secret"]);
-  const { body, code } = await withKey(daemon.url, fields.key);
-  assert.equal(code, 20000);
-  const data: Readonly<Record<string, unknown>> = { ...body };
-  assert.equal(data["login"], "ada+1@example.com");
-  assert.equal(data["webhook_secret"], fields.webhook_secret);
-  assert.ok(!daemon.logLines.join("").includes(fields.key));
-  assert.ok(!daemon.logLines.join("").includes(fields.webhook_secret));
-});
+clusterTest(
+  "an account that is made is shown its key and its secret once, and can be used at once",
+  async (t) => {
+    const { daemon, operator } = await start(t);
+    const { response, fields } = await operator.post("/accounts", { login: "ada+1@example.com" });
+    assert.equal(headerOf(response, "cache-control"), "no-store");
+    assert.deepEqual(Object.keys(fields).slice(2), ["login", "key", "webhook_secret"]);
+    const { body, code } = await withKey(daemon.url, fields.key);
+    assert.equal(code, 20000);
+    const data: Readonly<Record<string, unknown>> = { ...body };
+    assert.equal(data["login"], "ada+1@example.com");
+    assert.equal(data["webhook_secret"], fields.webhook_secret);
+    assert.ok(!daemon.logLines.join("").includes(fields.key));
+    assert.ok(!daemon.logLines.join("").includes(fields.webhook_secret));
+  },
+);
 
 test("a login that is taken or none is 40501, and nothing is made", async (t) => {
   const { operator } = await start(t);
@@ -160,29 +164,33 @@ test("a login that is no login is not found, whatever it is, and is not repeated
   assert.equal((await withKey(daemon.url, daemon.account.key)).code, 20000);
 });
 
-test("an account that is disabled is refused from its next request on, and its session is over", async (t) => {
-  const { daemon, operator } = await start(t);
-  const { url, account } = daemon;
-  const { login, key } = account;
-  const { secret } = await signedIn(url, pagePost(SESSION, { login, key }));
-  const asSession = async () =>
-    (await ask(url, { target: USER_DATA, headers: [...FROM_PAGE, cookieLine(url, secret)] })).code;
-  assert.equal(await asSession(), 20000);
+clusterTest(
+  "an account that is disabled is refused from its next request on, and its session is over",
+  async (t) => {
+    const { daemon, operator } = await start(t);
+    const { url, account } = daemon;
+    const { login, key } = account;
+    const { secret } = await signedIn(url, pagePost(SESSION, { login, key }));
+    const asSession = async () =>
+      (await ask(url, { target: USER_DATA, headers: [...FROM_PAGE, cookieLine(url, secret)] }))
+        .code;
+    assert.equal(await asSession(), 20000);
 
-  const first = await operator.post("/accounts/disable/tester");
-  assert.ok(first.fields.account.disabled_at !== null);
-  assert.deepEqual(first.fields.account.held, { queued: 0, running: 0, webhooks: 0 });
-  assert.equal((await withKey(url, key)).code, 40102);
-  assert.equal(await asSession(), 40100);
-  const again = await operator.post("/accounts/disable/tester");
-  assert.deepEqual(again.fields.account, first.fields.account);
+    const first = await operator.post("/accounts/disable/tester");
+    assert.ok(first.fields.account.disabled_at !== null);
+    assert.deepEqual(first.fields.account.held, { queued: 0, running: 0, webhooks: 0 });
+    assert.equal((await withKey(url, key)).code, 40102);
+    assert.equal(await asSession(), 40100);
+    const again = await operator.post("/accounts/disable/tester");
+    assert.deepEqual(again.fields.account, first.fields.account);
 
-  const enabled = await operator.post("/accounts/enable/tester");
-  assert.deepEqual(enabled.fields.account, {
-    ...{ login, disabled_at: null, is_rotating: false, held: null },
-  });
-  assert.equal((await withKey(url, key)).code, 20000);
-});
+    const enabled = await operator.post("/accounts/enable/tester");
+    assert.deepEqual(enabled.fields.account, {
+      ...{ login, disabled_at: null, is_rotating: false, held: null },
+    });
+    assert.equal((await withKey(url, key)).code, 20000);
+  },
+);
 
 test("an account that is disabled says what it holds, in the answer and in the list, and goes on when it is enabled", async (t) => {
   const held = await openHeldTasks(t);
@@ -210,35 +218,38 @@ test("an account that is disabled says what it holds, in the answer and in the l
   }
 });
 
-test("a secret is rotated once at a time and the rotation finished once; the account sees both secrets meanwhile", async (t) => {
-  const { daemon, operator } = await start(t);
-  const secrets = async () => {
-    const { body } = await withKey(daemon.url, daemon.account.key);
-    const data: Readonly<Record<string, unknown>> = { ...body };
-    return [data["webhook_secret"], data["webhook_secret_next"]];
-  };
-  const tooEarly = await operator.post("/accounts/finish/tester");
-  assert.equal(tooEarly.code, 40000);
-  assert.match(tooEarly.body.errors?.[0]?.detail ?? "", /begin a rotation first/);
+clusterTest(
+  "a secret is rotated once at a time and the rotation finished once; the account sees both secrets meanwhile",
+  async (t) => {
+    const { daemon, operator } = await start(t);
+    const secrets = async () => {
+      const { body } = await withKey(daemon.url, daemon.account.key);
+      const data: Readonly<Record<string, unknown>> = { ...body };
+      return [data["webhook_secret"], data["webhook_secret_next"]];
+    };
+    const tooEarly = await operator.post("/accounts/finish/tester");
+    assert.equal(tooEarly.code, 40000);
+    assert.match(tooEarly.body.errors?.[0]?.detail ?? "", /begin a rotation first/);
 
-  const rotating = await operator.post("/accounts/rotate/tester");
-  assert.deepEqual(rotating.fields.account, {
-    ...{ login: "tester", disabled_at: null, is_rotating: true, held: null },
-  });
-  const [current, next] = await secrets();
-  assert.equal(current, daemon.account.secret);
-  assert.match(String(next), /^whsec_/);
-  const again = await operator.post("/accounts/rotate/tester");
-  assert.equal(again.code, 40000);
-  assert.match(again.body.errors?.[0]?.detail ?? "", /rotating already/);
-  assert.ok(!rotating.response.body.toString().includes("whsec_"));
+    const rotating = await operator.post("/accounts/rotate/tester");
+    assert.deepEqual(rotating.fields.account, {
+      ...{ login: "tester", disabled_at: null, is_rotating: true, held: null },
+    });
+    const [current, next] = await secrets();
+    assert.equal(current, daemon.account.secret);
+    assert.match(String(next), /^whsec_/);
+    const again = await operator.post("/accounts/rotate/tester");
+    assert.equal(again.code, 40000);
+    assert.match(again.body.errors?.[0]?.detail ?? "", /rotating already/);
+    assert.ok(!rotating.response.body.toString().includes("whsec_"));
 
-  const finished = await operator.post("/accounts/finish/tester");
-  assert.equal(finished.fields.account.is_rotating, false);
-  assert.deepEqual(await secrets(), [next, null]);
-});
+    const finished = await operator.post("/accounts/finish/tester");
+    assert.equal(finished.fields.account.is_rotating, false);
+    assert.deepEqual(await secrets(), [next, null]);
+  },
+);
 
-test("accounts are listed by login, page by page, and by a part of it", async (t) => {
+clusterTest("accounts are listed by login, page by page, and by a part of it", async (t) => {
   const { operator } = await start(t);
   for (const login of ["a_1", "axb", "A.2", "zoe@x"]) await operator.post("/accounts", { login });
   const logins: string[] = [];
@@ -273,7 +284,7 @@ test("accounts are listed by login, page by page, and by a part of it", async (t
   }
 });
 
-test("an account is listed with what it does", async (t) => {
+clusterTest("an account is listed with what it does", async (t) => {
   const { daemon, operator } = await start(t);
   await daemon.post([
     { type: "echo", input: 1 },

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
@@ -110,75 +111,84 @@ test("nothing goes out to a host that is paused, what waits is counted, and it g
   assert.equal((await paused.next()).url, "/a");
 });
 
-test("pauses of an account, a host, both and all are apart: each is resumed by naming it exactly", async (t) => {
-  const { daemon, operator } = await start(t);
-  await createTestAccount(daemon.file, "ada");
-  const [ada, host] = [{ login: "ada" }, { host: "a.example.com" }];
-  const scopes = [{}, ada, host, { ...ada, ...host }];
-  for (const scope of scopes) assert.equal((await operator.post(PAUSES, scope)).code, 20000);
-  const listed = async () =>
-    (await operator.get(PAUSES)).fields.pauses.map(({ login, host }) => [login, host]);
-  const shown = [
-    [null, null],
-    ["ada", null],
-    [null, "a.example.com"],
-    ["ada", "a.example.com"],
-  ];
-  assert.deepEqual(await listed(), shown);
+clusterTest(
+  "pauses of an account, a host, both and all are apart: each is resumed by naming it exactly",
+  async (t) => {
+    const { daemon, operator } = await start(t);
+    await createTestAccount(daemon.file, "ada");
+    const [ada, host] = [{ login: "ada" }, { host: "a.example.com" }];
+    const scopes = [{}, ada, host, { ...ada, ...host }];
+    for (const scope of scopes) assert.equal((await operator.post(PAUSES, scope)).code, 20000);
+    const listed = async () =>
+      (await operator.get(PAUSES)).fields.pauses.map(({ login, host }) => [login, host]);
+    const shown = [
+      [null, null],
+      ["ada", null],
+      [null, "a.example.com"],
+      ["ada", "a.example.com"],
+    ];
+    assert.deepEqual(await listed(), shown);
 
-  for (const [i, scope] of scopes.entries()) {
-    const { fields } = await operator.post(RESUME, scope);
-    assert.equal(fields.pauses_left, 3 - i);
-    assert.deepEqual(await listed(), shown.slice(i + 1));
-    const again = await operator.post(RESUME, scope);
-    assert.equal(again.code, 40400);
-    assert.match(again.body.errors?.[0]?.detail ?? "", /No pause is of exactly /);
-  }
-});
+    for (const [i, scope] of scopes.entries()) {
+      const { fields } = await operator.post(RESUME, scope);
+      assert.equal(fields.pauses_left, 3 - i);
+      assert.deepEqual(await listed(), shown.slice(i + 1));
+      const again = await operator.post(RESUME, scope);
+      assert.equal(again.code, 40400);
+      assert.match(again.body.errors?.[0]?.detail ?? "", /No pause is of exactly /);
+    }
+  },
+);
 
-test("what is paused already keeps its first reason, and one entry of the audit says who paused it", async (t) => {
-  const { operator } = await start(t);
-  const first = await operator.post(PAUSES, { login: "tester", reason: "incident" });
-  const second = await operator.post(PAUSES, { login: "tester", reason: "another" });
-  await operator.post(RESUME, { login: "tester" });
+clusterTest(
+  "what is paused already keeps its first reason, and one entry of the audit says who paused it",
+  async (t) => {
+    const { operator } = await start(t);
+    const first = await operator.post(PAUSES, { login: "tester", reason: "incident" });
+    const second = await operator.post(PAUSES, { login: "tester", reason: "another" });
+    await operator.post(RESUME, { login: "tester" });
 
-  assert.deepEqual(second.fields.pause, first.fields.pause);
-  const { entries } = (await operator.get("/audit")).fields;
-  assert.deepEqual(
-    // Before them the operator signed in.
-    entries
-      .slice(0, -1)
-      .map(({ actor, action, subject, details }) => [
-        ...[actor.kind, actor.address, action],
-        ...[subject, details],
-      ]),
-    [
-      ["operator", "127.0.0.1", "delivery.resumed", "tester", { host: null }],
-      ["operator", "127.0.0.1", "delivery.paused", "tester", { host: null, reason: "incident" }],
-    ],
-  );
-});
+    assert.deepEqual(second.fields.pause, first.fields.pause);
+    const { entries } = (await operator.get("/audit")).fields;
+    assert.deepEqual(
+      // Before them the operator signed in.
+      entries
+        .slice(0, -1)
+        .map(({ actor, action, subject, details }) => [
+          ...[actor.kind, actor.address, action],
+          ...[subject, details],
+        ]),
+      [
+        ["operator", "127.0.0.1", "delivery.resumed", "tester", { host: null }],
+        ["operator", "127.0.0.1", "delivery.paused", "tester", { host: null, reason: "incident" }],
+      ],
+    );
+  },
+);
 
-test("beyond a hundred pauses nothing is counted, and one too many is refused with what to do", async (t) => {
-  const pause = { since: NOW, reason: null, pausedBy: "ada", accountId: null, login: null };
-  const pauses = Array.from({ length: 101 }, (_, i) => ({ ...pause, host: `h${i}.example.com` }));
-  const { url, cookie } = await startRing(t, {
-    store: {
-      listDeliveryPauses: async () => pauses,
-      countScheduled: async () => 7,
-      pauseDeliveries: async () => "too many",
-    },
-  });
-  const credentials = [cookie];
+clusterTest(
+  "beyond a hundred pauses nothing is counted, and one too many is refused with what to do",
+  async (t) => {
+    const pause = { since: NOW, reason: null, pausedBy: "ada", accountId: null, login: null };
+    const pauses = Array.from({ length: 101 }, (_, i) => ({ ...pause, host: `h${i}.example.com` }));
+    const { url, cookie } = await startRing(t, {
+      store: {
+        listDeliveryPauses: async () => pauses,
+        countScheduled: async () => 7,
+        pauseDeliveries: async () => "too many",
+      },
+    });
+    const credentials = [cookie];
 
-  const list = await ask(url, { target: OPERATOR + PAUSES, headers: [...FROM_PAGE, cookie] });
-  const refused = await ask(url, operatorPost(PAUSES, { body: {}, credentials }));
+    const list = await ask(url, { target: OPERATOR + PAUSES, headers: [...FROM_PAGE, cookie] });
+    const refused = await ask(url, operatorPost(PAUSES, { body: {}, credentials }));
 
-  const { pauses: listed } = Object(list.body) as { pauses: { waiting: number | null }[] };
-  assert.deepEqual(
-    listed.map(({ waiting }) => waiting),
-    pauses.map((_, i) => (i < 100 ? 7 : null)),
-  );
-  assert.equal(refused.code, 40000);
-  assert.match(refused.body.errors?.[0]?.detail ?? "", /There are 1000 pauses: resume some/);
-});
+    const { pauses: listed } = Object(list.body) as { pauses: { waiting: number | null }[] };
+    assert.deepEqual(
+      listed.map(({ waiting }) => waiting),
+      pauses.map((_, i) => (i < 100 ? 7 : null)),
+    );
+    assert.equal(refused.code, 40000);
+    assert.match(refused.body.errors?.[0]?.detail ?? "", /There are 1000 pauses: resume some/);
+  },
+);

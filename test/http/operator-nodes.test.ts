@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { test } from "node:test";
 
 import { version } from "../../src/assets.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { ask } from "./answer.ts";
@@ -41,26 +42,42 @@ test("a daemon with a file of its own is the one node, with every role and what 
   });
 });
 
-test("shows the health of a database that nodes share, with what the operator should mend", async (t) => {
-  const standby = { name: "east", state: "streaming", syncState: "async", lagBytes: 64, lagMs: 5 };
-  const slot = { holder: "slot", name: "copy", pid: null, transactions: 900 } as const;
-  const health = {
-    ...{ version: "15.14", bytes: 1000, connections: { used: 9, max: 100 } },
-    ...{ oldestSnapshot: { ...slot, ageMs: 61_000 }, standbys: [standby], commitsWait: false },
-    deadRows: { queue: 3, outbox: 4 },
-  };
-  const { url, cookie } = await startRing(t, { store: { findDatabaseHealth: async () => health } });
+clusterTest(
+  "shows the health of a database that nodes share, with what the operator should mend",
+  async (t) => {
+    const standby = {
+      name: "east",
+      state: "streaming",
+      syncState: "async",
+      lagBytes: 64,
+      lagMs: 5,
+    };
+    const slot = { holder: "slot", name: "copy", pid: null, transactions: 900 } as const;
+    const health = {
+      ...{ version: "15.14", bytes: 1000, connections: { used: 9, max: 100 } },
+      ...{ oldestSnapshot: { ...slot, ageMs: 61_000 }, standbys: [standby], commitsWait: false },
+      deadRows: { queue: 3, outbox: 4 },
+    };
+    const { url, cookie } = await startRing(t, {
+      store: { findDatabaseHealth: async () => health },
+    });
 
-  const { body } = await ask(url, { target: `${OPERATOR}/nodes`, headers: [...FROM_PAGE, cookie] });
+    const { body } = await ask(url, {
+      target: `${OPERATOR}/nodes`,
+      headers: [...FROM_PAGE, cookie],
+    });
 
-  const { warnings, ...shown } = Object(Object(body)["database"]);
-  assert.equal(warnings.length, 2);
-  assert.match(warnings[0], /cleaning up/);
-  assert.match(warnings[1], /no commit waits for a standby/);
-  assert.deepEqual(shown, {
-    ...{ version: "15.14", bytes: 1000, connections: { used: 9, max: 100 } },
-    oldest_snapshot: { ...slot, age_ms: 61_000 },
-    standbys: [{ name: "east", state: "streaming", sync_state: "async", lag_bytes: 64, lag_ms: 5 }],
-    ...{ commits_wait: false, dead_rows: { queue: 3, outbox: 4 } },
-  });
-});
+    const { warnings, ...shown } = Object(Object(body)["database"]);
+    assert.equal(warnings.length, 2);
+    assert.match(warnings[0], /cleaning up/);
+    assert.match(warnings[1], /no commit waits for a standby/);
+    assert.deepEqual(shown, {
+      ...{ version: "15.14", bytes: 1000, connections: { used: 9, max: 100 } },
+      oldest_snapshot: { ...slot, age_ms: 61_000 },
+      standbys: [
+        { name: "east", state: "streaming", sync_state: "async", lag_bytes: 64, lag_ms: 5 },
+      ],
+      ...{ commits_wait: false, dead_rows: { queue: 3, outbox: 4 } },
+    });
+  },
+);

@@ -5,6 +5,7 @@ import { test, type TestContext } from "node:test";
 import { version } from "../../src/assets.ts";
 import { newKey } from "../../src/domain/account/key.ts";
 import { HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock, type FakeClock } from "../helpers/fake-clock.ts";
 import { exchange, headerLines, headerOf, type RawRequest } from "../helpers/raw-http.ts";
@@ -246,28 +247,31 @@ test("attempts to sign in are counted as refused credentials are, and the right 
   assert.equal((await ask(daemon.url, keySignIn(daemon))).code, 20000);
 });
 
-test("a key that is revoked, or whose account is disabled, during its sign-in is 40101 or 40102", async (t) => {
-  for (const [code, change] of [
-    [40101, { keyRevoked: true }],
-    [40102, { accountDisabled: true }],
-  ] as const) {
-    let changes = {};
-    const ring = await startRing(t, {
-      store: {
-        async findKeyHolder(hash) {
-          const found = (await SOUND.findKeyHolder(hash)) ?? assert.fail();
-          return { ...found, ...changes };
+clusterTest(
+  "a key that is revoked, or whose account is disabled, during its sign-in is 40101 or 40102",
+  async (t) => {
+    for (const [code, change] of [
+      [40101, { keyRevoked: true }],
+      [40102, { accountDisabled: true }],
+    ] as const) {
+      let changes = {};
+      const ring = await startRing(t, {
+        store: {
+          async findKeyHolder(hash) {
+            const found = (await SOUND.findKeyHolder(hash)) ?? assert.fail();
+            return { ...found, ...changes };
+          },
+          async createSession() {
+            changes = change;
+            return "refused";
+          },
         },
-        async createSession() {
-          changes = change;
-          return "refused";
-        },
-      },
-    });
-    const request = pagePost(SESSION, { login: "tester", key: newKey().key });
-    assert.equal((await ask(ring.url, request)).code, code);
-  }
-});
+      });
+      const request = pagePost(SESSION, { login: "tester", key: newKey().key });
+      assert.equal((await ask(ring.url, request)).code, code);
+    }
+  },
+);
 
 test("an account signs in a hundred times an hour, and others all the while", async (t) => {
   const { daemon, clock } = await startAt(t);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
@@ -261,7 +262,7 @@ test("when everything is recovered, nothing is undelivered of any host", async (
   assert.equal(overview.day["given_up"], 3);
 });
 
-test("an account sees its own numbers alone", async (t) => {
+clusterTest("an account sees its own numbers alone", async (t) => {
   const daemon = await startTestDaemon(t);
   const other = await createTestAccount(daemon.file, "other");
   await daemon.post([{ type: "echo", input: 1 }]);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { startWithWorker } from "../flow/worker-client.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
@@ -65,33 +66,36 @@ function many(count: number, task: object): readonly object[] {
   return Array.from({ length: count }, () => task);
 }
 
-test("cancels what waits and what runs of its own account, and neither what has ended nor anybody else's", async (t) => {
-  const { daemon, worker } = await startWithWorker(t, { toml: WORKER });
-  const other = { ...daemon, account: await createTestAccount(daemon.file, "other") };
-  const [ended = ""] = await post(daemon, [{ type: "echo" }]);
-  await daemon.daemon.idle();
-  const own = await post(daemon, [
-    ...many(3, { type: "print" }),
-    { type: "scan", start_at: farStart() },
-  ]);
-  const lease = await worker.claimOne();
-  const body = JSON.stringify({ type: "print" });
-  const theirs = await fetch(`${daemon.url}/v1/tasks/task_post`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${other.account.key}`, "content-type": "application/json" },
-    body,
-  });
-  assert.equal(theirs.status, 200);
+clusterTest(
+  "cancels what waits and what runs of its own account, and neither what has ended nor anybody else's",
+  async (t) => {
+    const { daemon, worker } = await startWithWorker(t, { toml: WORKER });
+    const other = { ...daemon, account: await createTestAccount(daemon.file, "other") };
+    const [ended = ""] = await post(daemon, [{ type: "echo" }]);
+    await daemon.daemon.idle();
+    const own = await post(daemon, [
+      ...many(3, { type: "print" }),
+      { type: "scan", start_at: farStart() },
+    ]);
+    const lease = await worker.claimOne();
+    const body = JSON.stringify({ type: "print" });
+    const theirs = await fetch(`${daemon.url}/v1/tasks/task_post`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${other.account.key}`, "content-type": "application/json" },
+      body,
+    });
+    assert.equal(theirs.status, 200);
 
-  const done = { queued: 3, running: 1, dry_run: false, next_cursor: null };
-  assert.deepEqual(await cancelOnce(daemon, {}), done);
+    const done = { queued: 3, running: 1, dry_run: false, next_cursor: null };
+    assert.deepEqual(await cancelOnce(daemon, {}), done);
 
-  assert.deepEqual(await statesOf(daemon, own), Array(4).fill("cancelled"));
-  assert.equal(await worker.heartbeat(lease), "cancelled");
-  assert.equal((await daemon.get(ended)).state, "completed");
-  assert.deepEqual(await cancelOnce(daemon, {}), { ...done, queued: 0, running: 0 });
-  assert.equal((await cancelOnce(daemon, { dry_run: true }, byKey(other))).queued, 1);
-});
+    assert.deepEqual(await statesOf(daemon, own), Array(4).fill("cancelled"));
+    assert.equal(await worker.heartbeat(lease), "cancelled");
+    assert.equal((await daemon.get(ended)).state, "completed");
+    assert.deepEqual(await cancelOnce(daemon, {}), { ...done, queued: 0, running: 0 });
+    assert.equal((await cancelOnce(daemon, { dry_run: true }, byKey(other))).queued, 1);
+  },
+);
 
 test("cancels what passes all filters, and nothing that fails one of them", async (t) => {
   const clock = createFakeClock({ now: NOW });
@@ -133,7 +137,7 @@ test("a program that runs a task is ended, who waits for the task is answered, a
   assert.deepEqual(await statesOf(daemon, [id, other]), ["cancelled", "completed"]);
 });
 
-test("counts with dry_run and cancels none", async (t) => {
+clusterTest("counts with dry_run and cancels none", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   const ids = await post(daemon, many(120, { type: "print" }));
 
@@ -143,21 +147,24 @@ test("counts with dry_run and cancels none", async (t) => {
   assert.deepEqual(new Set(await statesOf(daemon, ids)), new Set(["queued"]));
 });
 
-test("cancels many in portions, and leaves alone what is posted between two of them", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: WORKER });
-  await post(daemon, many(PORTION + 350, { type: "print" }));
-  const first = await cancelOnce(daemon, {});
-  const [later = ""] = await post(daemon, [{ type: "print" }]);
+clusterTest(
+  "cancels many in portions, and leaves alone what is posted between two of them",
+  async (t) => {
+    const daemon = await startTestDaemon(t, { toml: WORKER });
+    await post(daemon, many(PORTION + 350, { type: "print" }));
+    const first = await cancelOnce(daemon, {});
+    const [later = ""] = await post(daemon, [{ type: "print" }]);
 
-  assert.deepEqual([first.queued, first.running], [PORTION, 0]);
-  const { queued, next_cursor } = await cancelOnce(daemon, { cursor: first.next_cursor });
+    assert.deepEqual([first.queued, first.running], [PORTION, 0]);
+    const { queued, next_cursor } = await cancelOnce(daemon, { cursor: first.next_cursor });
 
-  assert.deepEqual([queued, next_cursor], [350, null]);
-  assert.deepEqual(await statesOf(daemon, [later]), ["queued"]);
-  assert.deepEqual(await cancelAll(daemon), { queued: 1, running: 0, requests: 1 });
-});
+    assert.deepEqual([queued, next_cursor], [350, null]);
+    assert.deepEqual(await statesOf(daemon, [later]), ["queued"]);
+    assert.deepEqual(await cancelAll(daemon), { queued: 1, running: 0, requests: 1 });
+  },
+);
 
-test("finds few among many, of which one request looks at a part", async (t) => {
+clusterTest("finds few among many, of which one request looks at a part", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   // No index knows both; each portion of the walk looks at some thousands.
   await post(daemon, [{ type: "scan", tag: "b" }]);
@@ -169,7 +176,7 @@ test("finds few among many, of which one request looks at a part", async (t) => 
   assert.equal(queued, 1);
 });
 
-test("requests of one account at once cancel each task once", async (t) => {
+clusterTest("requests of one account at once cancel each task once", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   await post(daemon, many(700, { type: "print" }));
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
@@ -59,21 +60,24 @@ test("a delayed task that is cancelled does not run when its time comes", async 
   assert.equal((await daemon.ready()).tasks_count, 0);
 });
 
-test("a running task's program gets SIGTERM and is gone, and the next one takes its place", async (t) => {
-  const held = await openHeldTasks(t);
-  const daemon = await startTestDaemon(t, { toml: held.toml });
-  const id = await postOne(daemon, { type: "hold" });
-  const process = await held.next();
-  const other = await postOne(daemon, { type: "hold" });
-  const { text } = await cancel(daemon, id);
-  await process.ended;
-  (await held.next()).socket.end();
-  await daemon.daemon.idle();
+clusterTest(
+  "a running task's program gets SIGTERM and is gone, and the next one takes its place",
+  async (t) => {
+    const held = await openHeldTasks(t);
+    const daemon = await startTestDaemon(t, { toml: held.toml });
+    const id = await postOne(daemon, { type: "hold" });
+    const process = await held.next();
+    const other = await postOne(daemon, { type: "hold" });
+    const { text } = await cancel(daemon, id);
+    await process.ended;
+    (await held.next()).socket.end();
+    await daemon.daemon.idle();
 
-  assert.equal(await shown(daemon, id), text);
-  assert.equal((await daemon.get(id)).runs, 1);
-  assert.equal((await daemon.get(other)).state, "completed");
-});
+    assert.equal(await shown(daemon, id), text);
+    assert.equal((await daemon.get(id)).runs, 1);
+    assert.equal((await daemon.get(other)).state, "completed");
+  },
+);
 
 test("the answer does not wait for a program that ignores SIGTERM, which is killed after 5 s", async (t) => {
   const clock = createFakeClock({ now: NOW });
@@ -134,60 +138,66 @@ test("a cancelled task shows when it ended and until when it is kept, with what 
   }
 });
 
-test("a cancelled task sends nothing, not after a restart either, and is never ready", async (t) => {
-  const receiver = await startReceiver(t);
-  const held = await openHeldTasks(t);
-  const first = await startTestDaemon(t, { toml: held.toml });
-  const urls = (name: string) => ({
-    postback_url: receiver.url(`/${name}/postback`),
-    pingback_url: receiver.url(`/${name}/pingback`),
-  });
-  const ids = [
-    await postOne(first, { type: "hold", ...urls("running") }),
-    await postOne(first, { type: "hold", ...urls("queued") }),
-    await postOne(first, { type: "hold", start_at: farStart(), ...urls("delayed") }),
-  ];
-  const process = await held.next();
-  for (const id of ids) assert.equal((await cancel(first, id)).status, 200);
-  await process.ended;
-  await first.daemon.idle();
-  const texts = await Promise.all(ids.map((id) => shown(first, id)));
-  await first.daemon.stop();
+clusterTest(
+  "a cancelled task sends nothing, not after a restart either, and is never ready",
+  async (t) => {
+    const receiver = await startReceiver(t);
+    const held = await openHeldTasks(t);
+    const first = await startTestDaemon(t, { toml: held.toml });
+    const urls = (name: string) => ({
+      postback_url: receiver.url(`/${name}/postback`),
+      pingback_url: receiver.url(`/${name}/pingback`),
+    });
+    const ids = [
+      await postOne(first, { type: "hold", ...urls("running") }),
+      await postOne(first, { type: "hold", ...urls("queued") }),
+      await postOne(first, { type: "hold", start_at: farStart(), ...urls("delayed") }),
+    ];
+    const process = await held.next();
+    for (const id of ids) assert.equal((await cancel(first, id)).status, 200);
+    await process.ended;
+    await first.daemon.idle();
+    const texts = await Promise.all(ids.map((id) => shown(first, id)));
+    await first.daemon.stop();
 
-  const { folder, account } = first;
-  const second = await startTestDaemon(t, { folder, account, toml: held.toml });
-  await postOne(second, { type: "fail", ...urls("failed") });
-  await second.daemon.idle();
-  const paths = receiver.requests.map(({ url }) => url).toSorted();
-  assert.deepEqual(paths, ["/failed/pingback", "/failed/postback"]);
-  assert.deepEqual(await Promise.all(ids.map((id) => shown(second, id))), texts);
-  assert.equal((await second.ready()).tasks_count, 1);
-});
+    const { folder, account } = first;
+    const second = await startTestDaemon(t, { folder, account, toml: held.toml });
+    await postOne(second, { type: "fail", ...urls("failed") });
+    await second.daemon.idle();
+    const paths = receiver.requests.map(({ url }) => url).toSorted();
+    assert.deepEqual(paths, ["/failed/pingback", "/failed/postback"]);
+    assert.deepEqual(await Promise.all(ids.map((id) => shown(second, id))), texts);
+    assert.equal((await second.ready()).tasks_count, 1);
+  },
+);
 
-test("a task that has completed, has failed or was refused is 40902 and stays as it is", async (t) => {
-  const held = await openHeldTasks(t);
-  const toml = `${held.toml}[types.echo]\nrunner = "echo"\n`;
-  const daemon = await startTestDaemon(t, { toml });
-  const { tasks } = await daemon.post([
-    { type: "echo", input: 1 },
-    { type: "fail" },
-    { type: "echo", typo: 1 },
-  ]);
-  await daemon.daemon.idle();
-  for (const { id } of tasks) {
-    const before = await shown(daemon, id);
-    for (let i = 0; i < 2; i++) {
-      const { status, text } = await cancel(daemon, id);
-      const body = '{"status_code":40902,"status_message":"Task Not Cancellable."}';
-      assert.deepEqual([status, text], [409, body]);
+clusterTest(
+  "a task that has completed, has failed or was refused is 40902 and stays as it is",
+  async (t) => {
+    const held = await openHeldTasks(t);
+    const toml = `${held.toml}[types.echo]\nrunner = "echo"\n`;
+    const daemon = await startTestDaemon(t, { toml });
+    const { tasks } = await daemon.post([
+      { type: "echo", input: 1 },
+      { type: "fail" },
+      { type: "echo", typo: 1 },
+    ]);
+    await daemon.daemon.idle();
+    for (const { id } of tasks) {
+      const before = await shown(daemon, id);
+      for (let i = 0; i < 2; i++) {
+        const { status, text } = await cancel(daemon, id);
+        const body = '{"status_code":40902,"status_message":"Task Not Cancellable."}';
+        assert.deepEqual([status, text], [409, body]);
+      }
+      assert.equal(await shown(daemon, id), before);
     }
-    assert.equal(await shown(daemon, id), before);
-  }
-  assert.equal((await daemon.ready()).tasks_count, 2);
-  const [id = ""] = tasks.map((task) => task.id);
-  await (await daemon.call(taskGet(id))).text();
-  assert.equal((await cancel(daemon, id)).code, 40902);
-});
+    assert.equal((await daemon.ready()).tasks_count, 2);
+    const [id = ""] = tasks.map((task) => task.id);
+    await (await daemon.call(taskGet(id))).text();
+    assert.equal((await cancel(daemon, id)).code, 40902);
+  },
+);
 
 test("an unknown, a malformed and another account's id are answered alike, and nothing is cancelled", async (t) => {
   const daemon = await startTestDaemon(t);
@@ -229,48 +239,51 @@ test("an id from before the retention period is 40403, that of an erased task to
   assert.deepEqual([status, text], [410, expected]);
 });
 
-test("a cancel that races with the claim and the end of its task gets a true answer", async (t) => {
-  const receiver = await startReceiver(t);
-  const command = JSON.stringify([process.execPath, "-e", "0"]);
-  const toml = `[types.echo]\nrunner = "echo"\n[types.short]\ncommand = ${command}\nconcurrency = 2\n`;
-  const daemon = await startTestDaemon(t, { toml });
-  const outcomes = new Map<string, number>();
-  const race = async (type: string) => {
-    const task = { type, postback_url: receiver.url("/") };
-    const { tasks } = await daemon.post(Array.from({ length: 8 }, () => task));
-    for (const { id } of tasks) outcomes.set(id, 0);
-    const turns = tasks
-      .flatMap(({ id }) => [id, id])
-      .map((id) => unlessBusy(() => cancel(daemon, id)));
-    for (const { status, text } of await Promise.all(turns)) {
-      const { id } = status === 200 ? JSON.parse(text).tasks[0] : { id: null };
-      if (id !== null) outcomes.set(id, status);
-      else assert.equal(status, 409);
+clusterTest(
+  "a cancel that races with the claim and the end of its task gets a true answer",
+  async (t) => {
+    const receiver = await startReceiver(t);
+    const command = JSON.stringify([process.execPath, "-e", "0"]);
+    const toml = `[types.echo]\nrunner = "echo"\n[types.short]\ncommand = ${command}\nconcurrency = 2\n`;
+    const daemon = await startTestDaemon(t, { toml });
+    const outcomes = new Map<string, number>();
+    const race = async (type: string) => {
+      const task = { type, postback_url: receiver.url("/") };
+      const { tasks } = await daemon.post(Array.from({ length: 8 }, () => task));
+      for (const { id } of tasks) outcomes.set(id, 0);
+      const turns = tasks
+        .flatMap(({ id }) => [id, id])
+        .map((id) => unlessBusy(() => cancel(daemon, id)));
+      for (const { status, text } of await Promise.all(turns)) {
+        const { id } = status === 200 ? JSON.parse(text).tasks[0] : { id: null };
+        if (id !== null) outcomes.set(id, status);
+        else assert.equal(status, 409);
+      }
+    };
+    await Promise.all(Array.from({ length: 24 }, (_, i) => race(i % 8 === 0 ? "short" : "echo")));
+    await daemon.daemon.idle();
+
+    const ready = new Set((await daemon.ready("?limit=1000")).tasks.map(({ id }) => id));
+    const delivered = receiver.requests.map(({ rawBody }) => JSON.parse(rawBody.toString()));
+    const sent = new Set(delivered.map(({ tasks }) => tasks[0].id));
+    const states: string[] = [];
+    for (const [id, status] of outcomes) {
+      const { state } = await daemon.get(id);
+      states.push(state);
+      assert.equal(state, status === 200 ? "cancelled" : "completed");
+      assert.equal(ready.has(id), state === "completed");
+      assert.equal(sent.has(id), state === "completed");
     }
-  };
-  await Promise.all(Array.from({ length: 24 }, (_, i) => race(i % 8 === 0 ? "short" : "echo")));
-  await daemon.daemon.idle();
+    assert.equal(states.length, 192);
+    assert.equal(receiver.requests.length, sent.size);
+    const { text } = await request(daemon, { target: "/v1/appendix/user_data" });
+    const counted = JSON.parse(text);
+    assert.equal(counted.tasks.cancelled, states.filter((state) => state === "cancelled").length);
+    assert.equal(counted.tasks.completed, ready.size);
+  },
+);
 
-  const ready = new Set((await daemon.ready("?limit=1000")).tasks.map(({ id }) => id));
-  const delivered = receiver.requests.map(({ rawBody }) => JSON.parse(rawBody.toString()));
-  const sent = new Set(delivered.map(({ tasks }) => tasks[0].id));
-  const states: string[] = [];
-  for (const [id, status] of outcomes) {
-    const { state } = await daemon.get(id);
-    states.push(state);
-    assert.equal(state, status === 200 ? "cancelled" : "completed");
-    assert.equal(ready.has(id), state === "completed");
-    assert.equal(sent.has(id), state === "completed");
-  }
-  assert.equal(states.length, 192);
-  assert.equal(receiver.requests.length, sent.size);
-  const { text } = await request(daemon, { target: "/v1/appendix/user_data" });
-  const counted = JSON.parse(text);
-  assert.equal(counted.tasks.cancelled, states.filter((state) => state === "cancelled").length);
-  assert.equal(counted.tasks.completed, ready.size);
-});
-
-test("many that cancel one running task at once all get the same answer", async (t) => {
+clusterTest("many that cancel one running task at once all get the same answer", async (t) => {
   const held = await openHeldTasks(t);
   const daemon = await startTestDaemon(t, { toml: held.toml });
   const id = await postOne(daemon, { type: "hold" });
@@ -354,7 +367,7 @@ test("a body is optional and has no fields; whatever else is sent is refused, an
   assert.equal(none.text, empty.text);
 });
 
-test("what was cancelled before a restart does not run after it", async (t) => {
+clusterTest("what was cancelled before a restart does not run after it", async (t) => {
   const held = await openHeldTasks(t);
   const first = await startTestDaemon(t, { toml: held.toml });
   const running = await postOne(first, { type: "hold" });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { openRaw } from "../helpers/raw-http.ts";
@@ -82,7 +83,7 @@ test("an id may be spelled with percent escapes and a slash after it", async (t)
   }
 });
 
-test("another account's task is answered like an unknown one", async (t) => {
+clusterTest("another account's task is answered like an unknown one", async (t) => {
   const daemon = await startTestDaemon(t);
   const other = await createTestAccount(daemon.file, "other");
   const { tasks } = await daemon.post([{ input: "SECRET" }]);
@@ -139,7 +140,7 @@ test("collect takes true and false alone, and a query that is wrong collects not
   assert.equal((await daemon.ready()).tasks_count, 0);
 });
 
-test("many that collect one task at once all get the same answer", async (t) => {
+clusterTest("many that collect one task at once all get the same answer", async (t) => {
   const daemon = await startTestDaemon(t);
   const { tasks } = await daemon.post([{ input: [1.5] }]);
   await daemon.daemon.idle();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import {
   createTestAccount,
   startTestDaemon,
@@ -176,7 +177,7 @@ test("a task is listed as task_get shows it, without input, result and error", a
   assert.equal((await list(daemon, "?state=cancelled&limit=1")).tasks_error, 1);
 });
 
-test("listing collects nothing", async (t) => {
+clusterTest("listing collects nothing", async (t) => {
   const daemon = await startTestDaemon(t);
   await postMany(daemon, 3);
   await daemon.daemon.idle();
@@ -278,7 +279,7 @@ test("a query that says anything but what is known, once and in range, is 40000 
   }
 });
 
-test("a page holds 100 tasks unless asked otherwise, and at most 1000", async (t) => {
+clusterTest("a page holds 100 tasks unless asked otherwise, and at most 1000", async (t) => {
   const daemon = await startTestDaemon(t);
   for (let i = 0; i < 11; i++) await postMany(daemon, 100);
   assert.equal((await list(daemon)).tasks_count, 100);
@@ -363,7 +364,7 @@ test("what was there when the paging began comes once, while tasks are posted, f
   assert.deepEqual(seen, ids.toReversed());
 });
 
-test("another account sees its own tasks alone, with any filter", async (t) => {
+clusterTest("another account sees its own tasks alone, with any filter", async (t) => {
   const daemon = await startTestDaemon(t);
   const account = await createTestAccount(daemon.file, "other");
   const later = new Date(Date.now() + 3_600_000).toISOString();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { openRaw } from "../helpers/raw-http.ts";
 import { ask, askOn, posting, TASK_POST, taskGet } from "./answer.ts";
@@ -18,7 +19,7 @@ async function inputText(daemon: TestDaemon, input: string): Promise<string> {
   return match?.[1] ?? "";
 }
 
-test("an input and a result come back character for character", async (t) => {
+clusterTest("an input and a result come back character for character", async (t) => {
   const daemon = await startTestDaemon(t);
   const inputs = [
     ["12345678901234567890", "-12345678901234567890.10", "1.50", "-0", "0.0", "-0.0", "1E400"],
@@ -82,21 +83,24 @@ test("unknown fields and bad types are shown and kept without control characters
   assert.equal(long?.status_message, `Unknown Field: '${"x".repeat(64)}…'.`);
 });
 
-test("a refused task shows its URLs in encoded form in the response, task_get and the list", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const urls = { postback_url: "http://exa mple.com/ü", pingback_url: "ftp://bücher/\u0000$id" };
-  const shown = {
-    postback_url: "http://exa%20mple.com/%C3%BC",
-    pingback_url: "ftp://b%C3%BCcher/%00$id",
-  };
-  const [posted] = (await daemon.post({ type: "echo", ...urls })).tasks;
-  assert(posted !== undefined);
-  assert.equal(posted.status_code, 40501);
-  assert.deepEqual(posted.data, { type: "echo", ...shown });
-  assert.deepEqual(await daemon.get(posted.id), posted);
-  const listed = await (await daemon.call("/v1/tasks")).json();
-  assert.partialDeepStrictEqual(listed, { tasks: [{ id: posted.id, data: shown }] });
-});
+clusterTest(
+  "a refused task shows its URLs in encoded form in the response, task_get and the list",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const urls = { postback_url: "http://exa mple.com/ü", pingback_url: "ftp://bücher/\u0000$id" };
+    const shown = {
+      postback_url: "http://exa%20mple.com/%C3%BC",
+      pingback_url: "ftp://b%C3%BCcher/%00$id",
+    };
+    const [posted] = (await daemon.post({ type: "echo", ...urls })).tasks;
+    assert(posted !== undefined);
+    assert.equal(posted.status_code, 40501);
+    assert.deepEqual(posted.data, { type: "echo", ...shown });
+    assert.deepEqual(await daemon.get(posted.id), posted);
+    const listed = await (await daemon.call("/v1/tasks")).json();
+    assert.partialDeepStrictEqual(listed, { tasks: [{ id: posted.id, data: shown }] });
+  },
+);
 
 const later = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
 
@@ -208,23 +212,26 @@ test("takes 100 tasks, and of 101 none, whatever they are", async (t) => {
   assert.equal((await daemon.ready("?limit=1000")).tasks_count, 100);
 });
 
-test("tasks are answered in the order posted, each with an id of its own that sorts after the one before", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const rounds = await Promise.all(
-    Array.from({ length: 10 }, () => daemon.post([{ tag: "a" }, { nonsense: 1 }, { tag: "b" }])),
-  );
-  const ids = rounds.map(({ tasks }) => tasks.map(({ id }) => id));
-  assert.equal(new Set(ids.flat()).size, 30);
-  for (const each of ids) assert.deepEqual(each, each.toSorted());
-  for (const { tasks } of rounds) {
-    assert.deepEqual(
-      tasks.map(({ data }) => data["tag"]),
-      ["a", undefined, "b"],
+clusterTest(
+  "tasks are answered in the order posted, each with an id of its own that sorts after the one before",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const rounds = await Promise.all(
+      Array.from({ length: 10 }, () => daemon.post([{ tag: "a" }, { nonsense: 1 }, { tag: "b" }])),
     );
-  }
-});
+    const ids = rounds.map(({ tasks }) => tasks.map(({ id }) => id));
+    assert.equal(new Set(ids.flat()).size, 30);
+    for (const each of ids) assert.deepEqual(each, each.toSorted());
+    for (const { tasks } of rounds) {
+      assert.deepEqual(
+        tasks.map(({ data }) => data["tag"]),
+        ["a", undefined, "b"],
+      );
+    }
+  },
+);
 
-test("posts of many clients at once lose nothing and mix nothing", async (t) => {
+clusterTest("posts of many clients at once lose nothing and mix nothing", async (t) => {
   const daemon = await startTestDaemon(t);
   const posts = Array.from({ length: 60 }, (_, i) =>
     Promise.resolve(

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { startReceiver } from "../helpers/receiver.ts";
@@ -31,52 +32,59 @@ async function startSearched(t: TestContext) {
 
 const JSON_HEADER = { "content-type": "application/json" };
 
-test("an account finds its own tasks by each word, newest first, with what became of their webhooks", async (t) => {
-  const { daemon } = await startSearched(t);
-  const tags = async (q: string) => {
-    const { tasks, next_cursor } = await search(daemon, byKey(daemon), { q });
-    assert.equal(next_cursor, null);
-    return tasks.map(({ tag }) => tag);
-  };
+clusterTest(
+  "an account finds its own tasks by each word, newest first, with what became of their webhooks",
+  async (t) => {
+    const { daemon } = await startSearched(t);
+    const tags = async (q: string) => {
+      const { tasks, next_cursor } = await search(daemon, byKey(daemon), { q });
+      assert.equal(next_cursor, null);
+      return tasks.map(({ tag }) => tag);
+    };
 
-  assert.deepEqual(await tags(""), ["refused", "later", "bad", "good one"]);
-  assert.deepEqual(await tags("state:queued"), ["later"]);
-  assert.deepEqual(await tags("state:ready,failed"), ["refused", "bad", "good one"]);
-  assert.deepEqual(await tags('tag:"good one"'), ["good one"]);
-  assert.deepEqual(await tags("delivery:given_up"), ["bad"]);
-  assert.deepEqual(await tags("delivery:delivered host:127.0.0.1"), ["good one"]);
-  assert.deepEqual(await tags("host:elsewhere.example"), []);
-  assert.deepEqual(await tags("code:40501"), ["refused"]);
-  assert.deepEqual(await tags("after:1h state:failed"), ["refused"]);
-  assert.deepEqual(await tags("before:1h"), []);
-  const [bad] = (await search(daemon, byKey(daemon), { q: "bad" })).tasks;
-  assert.deepEqual(bad?.deliveries[0]?.last, {
-    ...{ outcome: "failed", http_status: 500, error: "status is not 2xx" },
-    ended_at: (bad?.deliveries[0]?.last as { ended_at?: string } | null)?.ended_at,
-  });
-  assert.equal(bad?.deliveries[0]?.attempts, 1);
-  assert.deepEqual(complaints(daemon), []);
-});
+    assert.deepEqual(await tags(""), ["refused", "later", "bad", "good one"]);
+    assert.deepEqual(await tags("state:queued"), ["later"]);
+    assert.deepEqual(await tags("state:ready,failed"), ["refused", "bad", "good one"]);
+    assert.deepEqual(await tags('tag:"good one"'), ["good one"]);
+    assert.deepEqual(await tags("delivery:given_up"), ["bad"]);
+    assert.deepEqual(await tags("delivery:delivered host:127.0.0.1"), ["good one"]);
+    assert.deepEqual(await tags("host:elsewhere.example"), []);
+    assert.deepEqual(await tags("code:40501"), ["refused"]);
+    assert.deepEqual(await tags("after:1h state:failed"), ["refused"]);
+    assert.deepEqual(await tags("before:1h"), []);
+    const [bad] = (await search(daemon, byKey(daemon), { q: "bad" })).tasks;
+    assert.deepEqual(bad?.deliveries[0]?.last, {
+      ...{ outcome: "failed", http_status: 500, error: "status is not 2xx" },
+      ended_at: (bad?.deliveries[0]?.last as { ended_at?: string } | null)?.ended_at,
+    });
+    assert.equal(bad?.deliveries[0]?.attempts, 1);
+    assert.deepEqual(complaints(daemon), []);
+  },
+);
 
-test("pages follow each other by their cursor, and a cursor of another list is none", async (t) => {
-  const { daemon } = await startSearched(t);
-  const found: (string | null)[] = [];
-  let cursor: string | null = null;
-  do {
-    const query: Record<string, string> = cursor === null ? { limit: "1" } : { limit: "1", cursor };
-    const page = await search(daemon, byKey(daemon), query);
-    found.push(...page.tasks.map(({ tag }) => tag));
-    cursor = page.next_cursor;
-  } while (cursor !== null);
+clusterTest(
+  "pages follow each other by their cursor, and a cursor of another list is none",
+  async (t) => {
+    const { daemon } = await startSearched(t);
+    const found: (string | null)[] = [];
+    let cursor: string | null = null;
+    do {
+      const query: Record<string, string> =
+        cursor === null ? { limit: "1" } : { limit: "1", cursor };
+      const page = await search(daemon, byKey(daemon), query);
+      found.push(...page.tasks.map(({ tag }) => tag));
+      cursor = page.next_cursor;
+    } while (cursor !== null);
 
-  assert.deepEqual(found, ["refused", "later", "bad", "good one"]);
-  const list = await daemon.call("/v1/tasks?limit=1");
-  const { next_cursor } = (await list.json()) as { readonly next_cursor: string };
-  const target = `/v1/tasks/search?cursor=${next_cursor}`;
-  assert.equal((await ask(daemon.url, { target, headers: byKey(daemon) })).code, 40000);
-});
+    assert.deepEqual(found, ["refused", "later", "bad", "good one"]);
+    const list = await daemon.call("/v1/tasks?limit=1");
+    const { next_cursor } = (await list.json()) as { readonly next_cursor: string };
+    const target = `/v1/tasks/search?cursor=${next_cursor}`;
+    assert.equal((await ask(daemon.url, { target, headers: byKey(daemon) })).code, 40000);
+  },
+);
 
-test("the operator finds the tasks of all accounts, or of one", async (t) => {
+clusterTest("the operator finds the tasks of all accounts, or of one", async (t) => {
   const { daemon, other } = await startSearched(t);
   const operator = await byOperator(daemon);
   const found = async (who: readonly string[], q: string) =>
@@ -89,15 +97,22 @@ test("the operator finds the tasks of all accounts, or of one", async (t) => {
   assert.deepEqual(await found(byKey(other), ""), ["other bad"]);
 });
 
-test("an account finds no task of another, by no word, and is not told that there is one", async (t) => {
-  const { daemon, other } = await startSearched(t);
-  const { tasks } = await search(daemon, byKey(daemon), {});
-  const nothing = { tasks: [], next_cursor: null, examined_until: null };
-  for (const q of [...tasks.flatMap(({ id }) => [id, `id:${id}`]), "account:tester"]) {
-    const { tasks: found, next_cursor, examined_until } = await search(daemon, byKey(other), { q });
-    assert.deepEqual({ tasks: found, next_cursor, examined_until }, nothing, q);
-  }
-});
+clusterTest(
+  "an account finds no task of another, by no word, and is not told that there is one",
+  async (t) => {
+    const { daemon, other } = await startSearched(t);
+    const { tasks } = await search(daemon, byKey(daemon), {});
+    const nothing = { tasks: [], next_cursor: null, examined_until: null };
+    for (const q of [...tasks.flatMap(({ id }) => [id, `id:${id}`]), "account:tester"]) {
+      const {
+        tasks: found,
+        next_cursor,
+        examined_until,
+      } = await search(daemon, byKey(other), { q });
+      assert.deepEqual({ tasks: found, next_cursor, examined_until }, nothing, q);
+    }
+  },
+);
 
 test("a search that cannot be read is 40000 with the word and what is known", async (t) => {
   const daemon: TestDaemon = await startTestDaemon(t);

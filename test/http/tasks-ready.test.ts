@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { openRaw } from "../helpers/raw-http.ts";
@@ -30,17 +31,20 @@ async function postMany(daemon: TestDaemon, count: number): Promise<readonly str
   return tasks.map(({ id }) => id);
 }
 
-test("lists finished tasks without input, result and error, and an empty list the same way", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const empty = { status_code: 20000, status_message: "Ok.", tasks_count: 0, tasks_error: 0 };
-  assert.deepEqual(await daemon.ready(), { ...empty, next_cursor: null, tasks: [] });
-  await daemon.post({ input: "IN", tag: "t" });
-  await daemon.daemon.idle();
-  const [task] = (await daemon.ready()).tasks;
+clusterTest(
+  "lists finished tasks without input, result and error, and an empty list the same way",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const empty = { status_code: 20000, status_message: "Ok.", tasks_count: 0, tasks_error: 0 };
+    assert.deepEqual(await daemon.ready(), { ...empty, next_cursor: null, tasks: [] });
+    await daemon.post({ input: "IN", tag: "t" });
+    await daemon.daemon.idle();
+    const [task] = (await daemon.ready()).tasks;
 
-  assert.deepEqual(task?.data, { tag: "t" });
-  assert.ok(!("result" in task) && !("error" in task));
-});
+    assert.deepEqual(task?.data, { tag: "t" });
+    assert.ok(!("result" in task) && !("error" in task));
+  },
+);
 
 test("a query that says anything but what is known, once and in range, is 40000 and never clamped", async (t) => {
   const daemon = await startTestDaemon(t);
@@ -136,7 +140,7 @@ test("a cursor that was not given out is 40000", async (t) => {
   );
 });
 
-test("pages are complete and without doubles, whatever their size", async (t) => {
+clusterTest("pages are complete and without doubles, whatever their size", async (t) => {
   const daemon = await startTestDaemon(t);
   const ids = await postMany(daemon, 60);
   await daemon.daemon.idle();
@@ -155,35 +159,38 @@ test("pages are complete when every task finished in the same millisecond", asyn
   assert.deepEqual((await allPages(daemon, "limit=3")).toSorted(), ids.toSorted());
 });
 
-test("what was ready when the paging began comes once, while other tasks finish and are collected", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const ids = await postMany(daemon, 100);
-  await daemon.daemon.idle();
-  const first = (await daemon.ready("?limit=20")).tasks.map(({ id }) => id);
-  let isBusy = true;
-  const busy = (async () => {
-    for (let i = 0; isBusy && i < 200; i++) {
-      await postMany(daemon, 3);
-      // What was seen already may go; what comes after it must not move because of that.
-      const id = first[i];
-      if (id !== undefined) await (await daemon.call(`/v1/tasks/task_get/${id}`)).text();
-    }
-  })();
-  const seen = await allPages(daemon, "limit=7", async () => {
-    if (isBusy) await postMany(daemon, 1);
-    const { tasks } = await daemon.ready("?limit=1000");
-    if (tasks.length > 200) isBusy = false;
-  });
-  isBusy = false;
-  await busy;
+clusterTest(
+  "what was ready when the paging began comes once, while other tasks finish and are collected",
+  async (t) => {
+    const daemon = await startTestDaemon(t);
+    const ids = await postMany(daemon, 100);
+    await daemon.daemon.idle();
+    const first = (await daemon.ready("?limit=20")).tasks.map(({ id }) => id);
+    let isBusy = true;
+    const busy = (async () => {
+      for (let i = 0; isBusy && i < 200; i++) {
+        await postMany(daemon, 3);
+        // What was seen already may go; what comes after it must not move because of that.
+        const id = first[i];
+        if (id !== undefined) await (await daemon.call(`/v1/tasks/task_get/${id}`)).text();
+      }
+    })();
+    const seen = await allPages(daemon, "limit=7", async () => {
+      if (isBusy) await postMany(daemon, 1);
+      const { tasks } = await daemon.ready("?limit=1000");
+      if (tasks.length > 200) isBusy = false;
+    });
+    isBusy = false;
+    await busy;
 
-  assert.equal(new Set(seen).size, seen.length);
-  const collected = new Set(first);
-  const missed = ids.filter((id) => !seen.includes(id) && !collected.has(id));
-  assert.deepEqual(missed, []);
-});
+    assert.equal(new Set(seen).size, seen.length);
+    const collected = new Set(first);
+    const missed = ids.filter((id) => !seen.includes(id) && !collected.has(id));
+    assert.deepEqual(missed, []);
+  },
+);
 
-test("filters by tag and by type, alone, together and across pages", async (t) => {
+clusterTest("filters by tag and by type, alone, together and across pages", async (t) => {
   const toml = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
   const daemon = await startTestDaemon(t, { toml });
   const tags = ["x", "y", "", "a b&c=d", "é😀", "%41"];

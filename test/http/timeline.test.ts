@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
@@ -69,40 +70,43 @@ async function startPair(t: TestContext, toml = "") {
   return { receiver, daemon };
 }
 
-test("what is shown of a request is what its receiver got, byte for byte, at each attempt", async (t) => {
-  const { receiver, daemon } = await startPair(t);
-  const url = receiver.url("/hook?x=%C3%A9");
-  const input = { text: "é😀", secret: '"\\' };
-  const id = await postOne(daemon, { input, postback_url: url, pingback_url: url, tag: "t" });
-  await daemon.daemon.idle();
-  await daemon.call(`/v1/tasks/redeliver/${id}`, { method: "POST" });
-  await daemon.daemon.idle();
+clusterTest(
+  "what is shown of a request is what its receiver got, byte for byte, at each attempt",
+  async (t) => {
+    const { receiver, daemon } = await startPair(t);
+    const url = receiver.url("/hook?x=%C3%A9");
+    const input = { text: "é😀", secret: '"\\' };
+    const id = await postOne(daemon, { input, postback_url: url, pingback_url: url, tag: "t" });
+    await daemon.daemon.idle();
+    await daemon.call(`/v1/tasks/redeliver/${id}`, { method: "POST" });
+    await daemon.daemon.idle();
 
-  const { deliveries, explanation, task } = await timelineOf(daemon, id);
-  assert.equal(explanation, null);
-  assert.deepEqual([task["ready"], task["login"], task["error"]], [true, "tester", null]);
-  assert.equal(task["input_bytes"], Buffer.byteLength(JSON.stringify(input)));
-  assert.equal(deliveries.length, 2);
-  for (const { kind, request, attempts } of deliveries) {
-    const method = kind === "postback" ? "POST" : "GET";
-    const requests = receiver.requests.filter((each) => each.method === method);
-    assert.equal(requests.length, 2);
-    assert.equal(attempts.length, 2);
-    for (const [index, received] of requests.entries()) {
-      assert.deepEqual([request.method, request.target], [received.method, received.url]);
-      assert.equal(request.body.text, received.rawBody.toString());
-      assert.equal(request.body.bytes, received.rawBody.length);
-      assert.equal(request.signature, received.headers["x-signature"]);
-      const { request_headers = [] } = attempts[index] ?? {};
-      assertReceived(received, [...request.headers, ...request_headers]);
+    const { deliveries, explanation, task } = await timelineOf(daemon, id);
+    assert.equal(explanation, null);
+    assert.deepEqual([task["ready"], task["login"], task["error"]], [true, "tester", null]);
+    assert.equal(task["input_bytes"], Buffer.byteLength(JSON.stringify(input)));
+    assert.equal(deliveries.length, 2);
+    for (const { kind, request, attempts } of deliveries) {
+      const method = kind === "postback" ? "POST" : "GET";
+      const requests = receiver.requests.filter((each) => each.method === method);
+      assert.equal(requests.length, 2);
+      assert.equal(attempts.length, 2);
+      for (const [index, received] of requests.entries()) {
+        assert.deepEqual([request.method, request.target], [received.method, received.url]);
+        assert.equal(request.body.text, received.rawBody.toString());
+        assert.equal(request.body.bytes, received.rawBody.length);
+        assert.equal(request.signature, received.headers["x-signature"]);
+        const { request_headers = [] } = attempts[index] ?? {};
+        assertReceived(received, [...request.headers, ...request_headers]);
+      }
+      assert.equal(request.message, kind === "postback" ? "body" : url);
+      assert.equal(request.signature_next, null);
     }
-    assert.equal(request.message, kind === "postback" ? "body" : url);
-    assert.equal(request.signature_next, null);
-  }
-  const text = await (await daemon.call(`/v1/tasks/task_get/${id}?collect=false`)).text();
-  assert.equal(deliveries.find(({ kind }) => kind === "postback")?.request.body.text, text);
-  assert.deepEqual(complaints(daemon), []);
-});
+    const text = await (await daemon.call(`/v1/tasks/task_get/${id}?collect=false`)).text();
+    assert.equal(deliveries.find(({ kind }) => kind === "postback")?.request.body.text, text);
+    assert.deepEqual(complaints(daemon), []);
+  },
+);
 
 test("a timeline has an explanation at the task, its deliveries and their attempts, and no story", async (t) => {
   const { receiver, daemon } = await startPair(t);
@@ -168,7 +172,7 @@ test("where nothing went out there is a signature to compare with, and no header
   assert.match(delivery?.request.signature ?? "", /^sha256=[0-9a-f]{64}$/);
 });
 
-test("a timeline shows a task in each state with its explanation and its run", async (t) => {
+clusterTest("a timeline shows a task in each state with its explanation and its run", async (t) => {
   const { daemon } = await startPair(
     t,
     '[types.echo]\nrunner = "echo"\n[types.gone]\nrunner = "worker"\n',
@@ -231,25 +235,28 @@ test("a large body is measured and not shown, and its attempts are signed as the
   assertReceived(received, headers);
 });
 
-test("a timeline collects nothing, and is its account's and the operator's alone", async (t) => {
-  const { daemon } = await startPair(t);
-  const id = await postOne(daemon, { input: 1 });
-  await daemon.daemon.idle();
-  const other = { account: await createTestAccount(daemon.file, "other") };
-  const codeFor = async (who: Asker, of = id) =>
-    (await ask(daemon.url, { target: `/v1/tasks/timeline/${of}`, headers: who })).code;
+clusterTest(
+  "a timeline collects nothing, and is its account's and the operator's alone",
+  async (t) => {
+    const { daemon } = await startPair(t);
+    const id = await postOne(daemon, { input: 1 });
+    await daemon.daemon.idle();
+    const other = { account: await createTestAccount(daemon.file, "other") };
+    const codeFor = async (who: Asker, of = id) =>
+      (await ask(daemon.url, { target: `/v1/tasks/timeline/${of}`, headers: who })).code;
 
-  assert.equal(await codeFor(byKey(daemon)), 20000);
-  assert.equal(await codeFor(await byOperator(daemon)), 20000);
-  assert.equal(await codeFor(byKey(other)), 40401);
-  assert.equal(await codeFor([...(await byOperator(daemon)), "X-Account: other"]), 40401);
-  assert.equal(await codeFor([]), 40100);
-  for (const unknown of [newTaskId(Date.now()), "x", "%00", "..%2f"]) {
-    assert.equal(await codeFor(byKey(daemon), unknown), 40401, unknown);
-  }
-  assert.equal(await codeFor(byKey(daemon), newTaskId(0)), 40403);
-  assert.equal((await daemon.ready()).tasks.length, 1);
-});
+    assert.equal(await codeFor(byKey(daemon)), 20000);
+    assert.equal(await codeFor(await byOperator(daemon)), 20000);
+    assert.equal(await codeFor(byKey(other)), 40401);
+    assert.equal(await codeFor([...(await byOperator(daemon)), "X-Account: other"]), 40401);
+    assert.equal(await codeFor([]), 40100);
+    for (const unknown of [newTaskId(Date.now()), "x", "%00", "..%2f"]) {
+      assert.equal(await codeFor(byKey(daemon), unknown), 40401, unknown);
+    }
+    assert.equal(await codeFor(byKey(daemon), newTaskId(0)), 40403);
+    assert.equal((await daemon.ready()).tasks.length, 1);
+  },
+);
 
 test("times in sentences are those of the zone that is named, and of UTC where none is", async (t) => {
   const { receiver, daemon } = await startPair(t);

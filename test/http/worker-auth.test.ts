@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newWorkerToken } from "../../src/domain/account/key.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { headerLines, openRaw, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { ask, askOn, bearer, complaints, JSON_TYPE, TASKS_READY, toAnswer } from "./answer.ts";
@@ -111,24 +112,30 @@ test("a worker's token opens nothing of an account's, by either scheme", async (
   }
 });
 
-test("a revoked token is 40101 from the next request on, whichever process revoked it", async (t) => {
-  const daemon = await startWorkers(t);
-  const store = await openBeside(t, daemon);
-  const connection = await openRaw(t, daemon.url);
-  const request = (operation: (typeof WORKER_OPERATIONS)[number]) =>
-    workerPost(daemon, { operation, body: { leases: [] } });
-  assert.equal((await askOn(connection, request("heartbeat"))).code, 20000);
-  await store.revokeWorker({ name: "press", revokedAt: Date.now() });
+clusterTest(
+  "a revoked token is 40101 from the next request on, whichever process revoked it",
+  async (t) => {
+    const daemon = await startWorkers(t);
+    const store = await openBeside(t, daemon);
+    const connection = await openRaw(t, daemon.url);
+    const request = (operation: (typeof WORKER_OPERATIONS)[number]) =>
+      workerPost(daemon, { operation, body: { leases: [] } });
+    assert.equal((await askOn(connection, request("heartbeat"))).code, 20000);
+    await store.revokeWorker({ name: "press", revokedAt: Date.now() });
 
-  for (const operation of WORKER_OPERATIONS) {
-    const { code, response } = await askOn(connection, request(operation));
-    assert.equal(code, 40101, operation);
-    assert.deepEqual(headerLines(response, "www-authenticate"), [INVALID_TOKEN]);
-  }
-  const again = await createTestWorker(daemon.file, ["print"]);
-  assert.equal((await askAsWorker({ ...daemon, token: again }, "claim", SOUND.claim)).code, 20000);
-  assert.deepEqual(complaints(daemon), []);
-});
+    for (const operation of WORKER_OPERATIONS) {
+      const { code, response } = await askOn(connection, request(operation));
+      assert.equal(code, 40101, operation);
+      assert.deepEqual(headerLines(response, "www-authenticate"), [INVALID_TOKEN]);
+    }
+    const again = await createTestWorker(daemon.file, ["print"]);
+    assert.equal(
+      (await askAsWorker({ ...daemon, token: again }, "claim", SOUND.claim)).code,
+      20000,
+    );
+    assert.deepEqual(complaints(daemon), []);
+  },
+);
 
 test("unknown tokens count for their address, and never hold up a valid or a revoked one", async (t) => {
   const daemon = await startWorkers(t, "failed_authentications_per_minute = 3");

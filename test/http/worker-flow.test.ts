@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
+import { clusterTest } from "../helpers/cluster-test.ts";
 import { openAdminStore, startTestDaemon, type TestDaemonOptions } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
@@ -130,7 +131,7 @@ test("a result that is too large fails its run with 50010, and the worker is tol
   assert.match(error?.message ?? "", /is over 1024 bytes/);
 });
 
-test("a claim that waits gets the task that is posted meanwhile", async (t) => {
+clusterTest("a claim that waits gets the task that is posted meanwhile", async (t) => {
   const daemon = await startWorkers(t);
   const waiting = await startClaim(t, daemon, 30);
   const id = (await daemon.post({})).tasks[0]?.id;
@@ -157,21 +158,24 @@ test("a claim waits as long as it was asked to, to the millisecond, and then com
   assert.deepEqual(await answered, []);
 });
 
-test("a token that is revoked while its claim waits gets no task: the next worker does, in the same run", async (t) => {
-  const daemon = await startWorkers(t);
-  const other = await createTestWorker(daemon.file, TYPES, "other");
-  const waiting = await startClaim(t, daemon, 30);
-  const store = await openAdminStore(daemon.file);
-  t.after(() => store.close());
-  await store.revokeWorker({ name: "press", revokedAt: Date.now() });
-  const id = (await daemon.post({})).tasks[0]?.id;
+clusterTest(
+  "a token that is revoked while its claim waits gets no task: the next worker does, in the same run",
+  async (t) => {
+    const daemon = await startWorkers(t);
+    const other = await createTestWorker(daemon.file, TYPES, "other");
+    const waiting = await startClaim(t, daemon, 30);
+    const store = await openAdminStore(daemon.file);
+    t.after(() => store.close());
+    await store.revokeWorker({ name: "press", revokedAt: Date.now() });
+    const id = (await daemon.post({})).tasks[0]?.id;
 
-  assert.equal(toAnswer(await waiting.connection.next()).code, 40101);
-  const [task] = await claim({ ...daemon, token: other }, { types: TYPES, wait_seconds: 30 });
-  assert.deepEqual([task?.id, task?.run], [id, 1]);
-});
+    assert.equal(toAnswer(await waiting.connection.next()).code, 40101);
+    const [task] = await claim({ ...daemon, token: other }, { types: TYPES, wait_seconds: 30 });
+    assert.deepEqual([task?.id, task?.run], [id, 1]);
+  },
+);
 
-test("a worker that hangs up while it waits takes no task with it", async (t) => {
+clusterTest("a worker that hangs up while it waits takes no task with it", async (t) => {
   const daemon = await startWorkers(t);
   const waiting = await startClaim(t, daemon, 30);
   waiting.connection.reset();
@@ -204,7 +208,7 @@ test("what a worker has sent before a stop is still taken, and a heartbeat says 
   await stopped;
 });
 
-test("a stop lets every claim that waits come back at once and empty", async (t) => {
+clusterTest("a stop lets every claim that waits come back at once and empty", async (t) => {
   const daemon = await startWorkers(t);
   const waiting = [await startClaim(t, daemon, 30), await startClaim(t, daemon, 30)];
   const stopped = daemon.daemon.stop();
