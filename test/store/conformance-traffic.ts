@@ -189,6 +189,22 @@ export function exerciseWaiting(open: OpenStore): void {
     assert.deepEqual(await oldest(), [null, null, null]);
   });
 
+  test("the oldest waiting task is found among the first hundred that were delayed", async (t) => {
+    const { store } = await open(t);
+    const ada = await seedAccount(store, "ada");
+    const post = (startAt: number, count = 1) =>
+      store.insertTasks(newPost(ada, Array.from({ length: count }, () => newTask({ startAt }))));
+    for (const seconds of [30, 20, 40]) await post(T0 + seconds * 1000);
+    await store.releaseDelayed({ now: T0 + 60_000, max: 9 });
+    assert.equal(await store.findOldestWaiting(ada), T0 + 20_000);
+
+    await store.claimTasks({ type: "echo", max: 9, now: T0 + 60_000 });
+    await post(T0 + 30_000, 100);
+    await post(T0 + 20_000);
+    await store.releaseDelayed({ now: T0 + 60_000, max: 200 });
+    assert.equal(await store.findOldestWaiting(ada), T0 + 30_000);
+  });
+
   test("keeps of each step the most that was seen waiting for a runner, of accounts and of all", async (t) => {
     const { store } = await open(t);
     const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
