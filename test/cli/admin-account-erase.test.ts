@@ -17,12 +17,12 @@ function admin(t: TestContext, { file }: Pick<TestDaemon, "file">, words: string
 }
 
 /** How many rows of an account each table has, those that have none left out. */
-function rowsOf(file: string, accountSeq: number): Readonly<Record<string, number>> {
+function rowsOf(file: string, accountId: number): Readonly<Record<string, number>> {
   const database = openDatabase(file, { readonly: true });
   const tables = ["tasks", "keys", "task_counts", "idempotency_keys", "traffic", "host_traffic"];
   const rows = [...tables, "host_counts", "host_failures", "access_requests"].map((table) => {
     const sql = `SELECT count(*) FROM ${table} WHERE account_seq = ?`;
-    return [table, Number(database.prepare(sql).pluck().get(accountSeq))] as const;
+    return [table, Number(database.prepare(sql).pluck().get(accountId))] as const;
   });
   const whole = ["task_inputs", "task_results", "deliveries", "attempts", "sessions"].map(
     (table) =>

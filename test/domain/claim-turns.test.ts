@@ -61,7 +61,7 @@ function claim(waiting: readonly number[], max: number): readonly number[] {
     for (const turn of open) {
       if (left === 0) break;
       const had = turn.rows.length;
-      const count = Math.min(share, left, (waiting[turn.accountSeq] ?? 0) - had);
+      const count = Math.min(share, left, (waiting[turn.accountId] ?? 0) - had);
       for (let n = 0; n < count; n++) turn.rows.push(n);
       turn.mayHaveMore = count === share;
       left -= count;

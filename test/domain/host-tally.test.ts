@@ -6,19 +6,19 @@ import { CountTally, HostTally } from "../../src/domain/stats/work-counts.ts";
 /** What a tally writes. */
 function written(tally: HostTally): readonly unknown[] {
   const all: unknown[] = [];
-  tally.write((accountSeq, host, sums) => void all.push([accountSeq, host, { ...sums }]));
+  tally.write((accountId, host, sums) => void all.push([accountId, host, { ...sums }]));
   return all;
 }
 
 test("a host's changes are written once for a batch, summed, without what came to nothing", () => {
   const tally = new HostTally(new CountTally());
-  const to = { accountSeq: 1, host: "a.example" };
+  const to = { accountId: 1, host: "a.example" };
   tally.add({ ...to, word: "retrying", count: 1 });
   tally.add({ ...to, word: "retrying", count: -1 });
   tally.add({ ...to, word: "given_up", count: 1 });
-  tally.add({ accountSeq: 2, host: "a.example", word: "refused", count: -3 });
-  tally.add({ accountSeq: 1, host: "nothing.example", word: "given_up", count: 1 });
-  tally.add({ accountSeq: 1, host: "nothing.example", word: "given_up", count: -1 });
+  tally.add({ accountId: 2, host: "a.example", word: "refused", count: -3 });
+  tally.add({ accountId: 1, host: "nothing.example", word: "given_up", count: 1 });
+  tally.add({ accountId: 1, host: "nothing.example", word: "given_up", count: -1 });
 
   assert.deepEqual(written(tally), [
     [1, "a.example", { given_up: 1, refused: 0, retrying: 0 }],
@@ -29,8 +29,8 @@ test("a host's changes are written once for a batch, summed, without what came t
 
 test("a batch that was undone leaves nothing to write", () => {
   const tally = new HostTally(new CountTally());
-  tally.add({ accountSeq: 1, host: "a.example", word: "given_up", count: 1 });
-  tally.add({ accountSeq: 1, host: "b.example", word: "given_up", count: 1 });
+  tally.add({ accountId: 1, host: "a.example", word: "given_up", count: 1 });
+  tally.add({ accountId: 1, host: "b.example", word: "given_up", count: 1 });
 
   tally.reset();
 

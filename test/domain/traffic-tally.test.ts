@@ -43,8 +43,8 @@ function tallied(...records: readonly EndedAttempt[]): ReturnType<TrafficTally["
 }
 
 /** What was counted in the only minute of an account. */
-function minuteOf(accounts: ReturnType<TrafficTally["take"]>, accountSeq = 1): TrafficMinute {
-  const [minute, another] = accounts.get(accountSeq)?.minutes.values() ?? [];
+function minuteOf(accounts: ReturnType<TrafficTally["take"]>, accountId = 1): TrafficMinute {
+  const [minute, another] = accounts.get(accountId)?.minutes.values() ?? [];
   assert(minute !== undefined && another === undefined);
   return minute;
 }
@@ -126,7 +126,7 @@ test("keeps the failure of a host that ended last, whichever was told last", () 
 
 test("what was counted once is not counted again", () => {
   const tally = new TrafficTally();
-  tally.addTasks({ accountSeq: 1, at: AT, posted: 3 });
+  tally.addTasks({ accountId: 1, at: AT, posted: 3 });
 
   assert.deepEqual(countsOf(minuteOf(tally.take())), { posted: 3 });
   assert.equal(tally.take().size, 0);
@@ -134,9 +134,9 @@ test("what was counted once is not counted again", () => {
 
 test("all accounts together are the sum of each, their minutes and hosts kept apart", () => {
   const tally = new TrafficTally();
-  tally.addTasks({ accountSeq: 1, at: AT, posted: 3, failed: 1 });
-  tally.addTasks({ accountSeq: 2, at: AT, completed: 2 });
-  tally.addTasks({ accountSeq: 2, at: AT + MINUTE, cancelled: 4 });
+  tally.addTasks({ accountId: 1, at: AT, posted: 3, failed: 1 });
+  tally.addTasks({ accountId: 2, at: AT, completed: 2 });
+  tally.addTasks({ accountId: 2, at: AT + MINUTE, cancelled: 4 });
   const delivered = { outcome: "delivered", decision: { state: "delivered" } } as const;
   for (const accountId of [1, 2]) tally.addAttempt(ended({ ...delivered, accountId }));
   tally.addAttempt(ended({ ...delivered, accountId: 2, host: "b.example" }));

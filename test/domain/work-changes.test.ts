@@ -20,22 +20,22 @@ import type { NewTask } from "../../src/domain/task/task.ts";
 import { isUndelivered, type DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 
 const NOW = 1_900_000_000_000;
-const ACCOUNT = { accountSeq: 7 };
+const ACCOUNT = { accountId: 7 };
 
 /** Writes down what is told. */
 function told(tell: (changes: WorkChanges) => void) {
   const counts: Record<string, number> = {};
   const tasks: TasksChange[] = [];
   const attempts: EndedAttempt[] = [];
-  const add = (accountSeq: number, word: string, count: number): void => {
-    assert.equal(accountSeq, ACCOUNT.accountSeq);
+  const add = (accountId: number, word: string, count: number): void => {
+    assert.equal(accountId, ACCOUNT.accountId);
     if (count !== 0) counts[word] = (counts[word] ?? 0) + count;
   };
   const countChanges: WorkChanges["counts"] = {
     add,
-    move(accountSeq, from, to) {
-      add(accountSeq, from, -1);
-      add(accountSeq, to, 1);
+    move(accountId, from, to) {
+      add(accountId, from, -1);
+      add(accountId, to, 1);
     },
   };
   tell({
@@ -65,7 +65,7 @@ test("a post counts each task as what it begins as, and all of them as posted", 
     newTask({ startAt: NOW + 1 }),
     newTask({ pingback: HOOK }),
   ];
-  const post = { accountId: ACCOUNT.accountSeq, createdAt: NOW, accepted, refused: [{}, {}] };
+  const post = { accountId: ACCOUNT.accountId, createdAt: NOW, accepted, refused: [{}, {}] };
 
   assert.deepEqual(
     told((changes) => countPost(changes, post, 90)),
@@ -103,7 +103,7 @@ for (const from of ["delayed", "queued", "running"] as const) {
 
 test("claims and collects count, and are not traffic", () => {
   const claimed = told((changes) => countClaimed(changes, { ...ACCOUNT, tasks: 3 }));
-  const collected = told((changes) => countCollected(changes, ACCOUNT.accountSeq));
+  const collected = told((changes) => countCollected(changes, ACCOUNT.accountId));
 
   assert.deepEqual(claimed.counts, { queued: -3, running: 3 });
   assert.deepEqual(collected.counts, { ready: -1 });
@@ -156,7 +156,7 @@ test("a fresh series takes back that a delivery is undelivered, and nothing else
 function written(tally: CountTally, changed = new Set<number>()): readonly unknown[] {
   const all: unknown[] = [];
   const writer: CountWriter = {
-    add: (accountSeq, word, count) => void all.push([accountSeq, word, count]),
+    add: (accountId, word, count) => void all.push([accountId, word, count]),
   };
   tally.write(writer, changed);
   return all;

@@ -181,7 +181,7 @@ test("no word of a body reaches beyond the account", async (t) => {
       const answer = await ask(daemon.url, postJson(target, own.who, { since: SINCE, login }));
       assert.deepEqual([answer.code, answer.body.errors?.[0]?.pointer], [40501, "/login"]);
     }
-    for (const extra of [{ accountSeq: 2 }, { account: "other" }, { scope: null }]) {
+    for (const extra of [{ accountId: 2 }, { account: "other" }, { scope: null }]) {
       const answer = await ask(daemon.url, postJson(target, own.who, { since: SINCE, ...extra }));
       assert.equal(answer.code, 40501);
     }

@@ -193,7 +193,12 @@ export function exerciseWaiting(open: OpenStore): void {
     const { store } = await open(t);
     const ada = await seedAccount(store, "ada");
     const post = (startAt: number, count = 1) =>
-      store.insertTasks(newPost(ada, Array.from({ length: count }, () => newTask({ startAt }))));
+      store.insertTasks(
+        newPost(
+          ada,
+          Array.from({ length: count }, () => newTask({ startAt })),
+        ),
+      );
     for (const seconds of [30, 20, 40]) await post(T0 + seconds * 1000);
     await store.releaseDelayed({ now: T0 + 60_000, max: 9 });
     assert.equal(await store.findOldestWaiting(ada), T0 + 20_000);

@@ -21,7 +21,7 @@ export const TRAFFIC_WORDS = Object.keys(NOTHING_COUNTED) as (keyof typeof NOTHI
 export const HOST_WORDS = ["attempts", "succeeded"] as const;
 
 export interface TasksChange {
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly at: number;
   readonly posted?: number;
   readonly completed?: number;
@@ -60,7 +60,7 @@ export class TrafficTally {
   #accounts = new Map<number, AccountTally>();
 
   addTasks(change: TasksChange): void {
-    this.#account(change.accountSeq).addTasks(change);
+    this.#account(change.accountId).addTasks(change);
   }
 
   addAttempt(record: EndedAttempt): void {
@@ -74,11 +74,11 @@ export class TrafficTally {
     return accounts;
   }
 
-  #account(accountSeq: number): AccountTally {
-    const known = this.#accounts.get(accountSeq);
+  #account(accountId: number): AccountTally {
+    const known = this.#accounts.get(accountId);
     if (known !== undefined) return known;
     const tally = new AccountTally();
-    this.#accounts.set(accountSeq, tally);
+    this.#accounts.set(accountId, tally);
     return tally;
   }
 }

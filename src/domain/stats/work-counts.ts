@@ -35,7 +35,7 @@ interface PostedTasks {
 /** Counts a post. Refused tasks are failed from the start, and count as posted all the same. */
 export function countPost(
   { counts, traffic }: WorkChanges,
-  { accountId: accountSeq, createdAt, accepted, refused }: PostedTasks,
+  { accountId, createdAt, accepted, refused }: PostedTasks,
   bytes: number,
 ): void {
   const failed = refused.length;
@@ -43,50 +43,50 @@ export function countPost(
   for (const task of accepted) {
     if (stateAtPost(task, createdAt) === "delayed") delayed++;
   }
-  counts.add(accountSeq, "queued", accepted.length - delayed);
-  counts.add(accountSeq, "delayed", delayed);
-  counts.add(accountSeq, "failed", failed);
-  counts.add(accountSeq, "bytes", bytes);
-  traffic.addTasks({ accountSeq, at: createdAt, posted: accepted.length + failed, failed });
+  counts.add(accountId, "queued", accepted.length - delayed);
+  counts.add(accountId, "delayed", delayed);
+  counts.add(accountId, "failed", failed);
+  counts.add(accountId, "bytes", bytes);
+  traffic.addTasks({ accountId, at: createdAt, posted: accepted.length + failed, failed });
 }
 
 export function countClaimed(
   { counts }: Pick<WorkChanges, "counts">,
-  { accountSeq, tasks }: { readonly accountSeq: number; readonly tasks: number },
+  { accountId, tasks }: { readonly accountId: number; readonly tasks: number },
 ): void {
-  counts.add(accountSeq, "queued", -tasks);
-  counts.add(accountSeq, "running", tasks);
+  counts.add(accountId, "queued", -tasks);
+  counts.add(accountId, "running", tasks);
 }
 
 /** `bytes` is the size of its result and its error. */
 export function countFinished(
   { counts, traffic }: WorkChanges,
   end: {
-    readonly accountSeq: number;
+    readonly accountId: number;
     readonly from: "running" | "queued";
     readonly state: "completed" | "failed";
     readonly endedAt: number;
     readonly bytes: number;
   },
 ): void {
-  const { accountSeq, from, state, endedAt, bytes } = end;
-  counts.move(accountSeq, from, state);
-  counts.add(accountSeq, "ready", 1);
-  counts.add(accountSeq, "bytes", bytes);
-  traffic.addTasks({ accountSeq, at: endedAt, [state]: 1 });
+  const { accountId, from, state, endedAt, bytes } = end;
+  counts.move(accountId, from, state);
+  counts.add(accountId, "ready", 1);
+  counts.add(accountId, "bytes", bytes);
+  traffic.addTasks({ accountId, at: endedAt, [state]: 1 });
 }
 
 export function countCancelled(
   { counts, traffic }: WorkChanges,
-  end: { readonly accountSeq: number; readonly from: StoredState; readonly cancelledAt: number },
+  end: { readonly accountId: number; readonly from: StoredState; readonly cancelledAt: number },
 ): void {
-  const { accountSeq, from, cancelledAt } = end;
-  counts.move(accountSeq, from, "cancelled");
-  traffic.addTasks({ accountSeq, at: cancelledAt, cancelled: 1 });
+  const { accountId, from, cancelledAt } = end;
+  counts.move(accountId, from, "cancelled");
+  traffic.addTasks({ accountId, at: cancelledAt, cancelled: 1 });
 }
 
-export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountSeq: number): void {
-  counts.add(accountSeq, "ready", -1);
+export function countCollected({ counts }: Pick<WorkChanges, "counts">, accountId: number): void {
+  counts.add(accountId, "ready", -1);
 }
 
 /** `bytes` is the size of its record. */
@@ -96,26 +96,26 @@ export function countAttempt(
   bytes: number,
 ): void {
   const { attempt, decision } = record;
-  const { accountId: accountSeq, host } = attempt;
-  counts.add(accountSeq, "bytes", bytes);
+  const { accountId, host } = attempt;
+  counts.add(accountId, "bytes", bytes);
   traffic.addAttempt(record);
   const wasRetry = attempt.retry > 0;
   const isRetried = decision.state === "scheduled" && decision.retry > 0;
   if (wasRetry !== isRetried) {
-    hosts.add({ accountSeq, host, word: "retrying", count: isRetried ? 1 : -1 });
+    hosts.add({ accountId, host, word: "retrying", count: isRetried ? 1 : -1 });
   }
   if (isUndelivered(decision.state)) {
-    hosts.add({ accountSeq, host, word: decision.state, count: 1 });
+    hosts.add({ accountId, host, word: decision.state, count: 1 });
   }
 }
 
 /** Counts an ended delivery that begins a fresh series. */
 export function countNewSeries(
   { hosts }: Pick<WorkChanges, "hosts">,
-  begun: { readonly accountSeq: number; readonly host: string; readonly state: EndedDeliveryState },
+  begun: { readonly accountId: number; readonly host: string; readonly state: EndedDeliveryState },
 ): void {
-  const { accountSeq, host, state } = begun;
-  if (isUndelivered(state)) hosts.add({ accountSeq, host, word: state, count: -1 });
+  const { accountId, host, state } = begun;
+  if (isUndelivered(state)) hosts.add({ accountId, host, word: state, count: -1 });
 }
 
 export type WorkCounts = Readonly<Record<CountedWord, number>>;
@@ -148,7 +148,7 @@ export function toTaskCounts(counts: WorkCounts): Readonly<Record<TaskState, num
 }
 
 export interface CountWriter {
-  add(accountSeq: number, word: CountedWord, count: number): void;
+  add(accountId: number, word: CountedWord, count: number): void;
 }
 
 /** Sums a batch's changes of counts: 256 claimed tasks of one account cost two rows, not 512. */
@@ -156,21 +156,21 @@ export class CountTally {
   readonly #sums = new Map<number, Map<CountedWord, number>>();
 
   /** Raises one of an account's counts; a negative number lowers it. */
-  add(accountSeq: number, word: CountedWord, count: number): void {
+  add(accountId: number, word: CountedWord, count: number): void {
     if (count === 0) return;
-    const sums = this.#sums.get(accountSeq) ?? new Map<CountedWord, number>();
-    if (sums.size === 0) this.#sums.set(accountSeq, sums);
+    const sums = this.#sums.get(accountId) ?? new Map<CountedWord, number>();
+    if (sums.size === 0) this.#sums.set(accountId, sums);
     sums.set(word, (sums.get(word) ?? 0) + count);
   }
 
-  move(accountSeq: number, from: StoredState, to: StoredState): void {
-    this.add(accountSeq, from, -1);
-    this.add(accountSeq, to, 1);
+  move(accountId: number, from: StoredState, to: StoredState): void {
+    this.add(accountId, from, -1);
+    this.add(accountId, to, 1);
   }
 
   /** The usage of an account now, from its usage when the batch began. */
-  usageAfter(accountSeq: number, before: AccountUsage): AccountUsage {
-    const sums = this.#sums.get(accountSeq);
+  usageAfter(accountId: number, before: AccountUsage): AccountUsage {
+    const sums = this.#sums.get(accountId);
     if (sums === undefined) return before;
     let { bytes, openTasks } = before;
     for (const [word, sum] of sums) {
@@ -182,9 +182,9 @@ export class CountTally {
 
   /** Writes the changes, adds the accounts that they concern to `changed`, and begins anew. */
   write(writer: CountWriter, changed: Set<number>): void {
-    for (const [accountSeq, sums] of this.#sums) {
-      changed.add(accountSeq);
-      for (const [word, sum] of sums) if (sum !== 0) writer.add(accountSeq, word, sum);
+    for (const [accountId, sums] of this.#sums) {
+      changed.add(accountId);
+      for (const [word, sum] of sums) if (sum !== 0) writer.add(accountId, word, sum);
     }
     this.#sums.clear();
   }
@@ -200,7 +200,7 @@ export type HostWord = (typeof HOST_WORDS)[number];
 
 /** Changes such a count of an account and a host; a negative `count` lowers it. */
 export interface HostChange {
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly host: string;
   readonly word: HostWord;
   readonly count: number;
@@ -209,7 +209,7 @@ export interface HostChange {
 export type HostSums = Record<HostWord, number>;
 
 /** Writes the sums of a batch; those that are all zero are left out. */
-export type HostWriter = (accountSeq: number, host: string, sums: Readonly<HostSums>) => void;
+export type HostWriter = (accountId: number, host: string, sums: Readonly<HostSums>) => void;
 
 /** Sums a batch's changes of hosts. A delivery that succeeds at the first attempt changes nothing here. */
 export class HostTally {
@@ -221,19 +221,19 @@ export class HostTally {
   }
 
   /** Also reports it for the account as a whole. */
-  add({ accountSeq, host, word, count }: HostChange): void {
-    this.#counts.add(accountSeq, word === "retrying" ? "retrying" : "undelivered", count);
-    const hosts = this.#sums.get(accountSeq) ?? new Map<string, HostSums>();
-    if (hosts.size === 0) this.#sums.set(accountSeq, hosts);
+  add({ accountId, host, word, count }: HostChange): void {
+    this.#counts.add(accountId, word === "retrying" ? "retrying" : "undelivered", count);
+    const hosts = this.#sums.get(accountId) ?? new Map<string, HostSums>();
+    if (hosts.size === 0) this.#sums.set(accountId, hosts);
     const sums = hosts.get(host) ?? { given_up: 0, refused: 0, retrying: 0 };
     sums[word] += count;
     hosts.set(host, sums);
   }
 
   write(writer: HostWriter): void {
-    for (const [accountSeq, hosts] of this.#sums) {
+    for (const [accountId, hosts] of this.#sums) {
       for (const [host, sums] of hosts) {
-        if (HOST_WORDS.some((word) => sums[word] !== 0)) writer(accountSeq, host, sums);
+        if (HOST_WORDS.some((word) => sums[word] !== 0)) writer(accountId, host, sums);
       }
     }
     this.#sums.clear();

@@ -7,14 +7,14 @@
 
 /** An account's turn in a claim, and the tasks that it has been given so far. */
 export interface Turn<Row> {
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly rows: Row[];
   /** False once it was given less than its share. */
   mayHaveMore: boolean;
 }
 
-export function newTurn<Row>(accountSeq: number): Turn<Row> {
-  return { accountSeq, rows: [], mayHaveMore: true };
+export function newTurn<Row>(accountId: number): Turn<Row> {
+  return { accountId, rows: [], mayHaveMore: true };
 }
 
 /** How many tasks each account is given in a round; the last round may end before every account had its turn. */

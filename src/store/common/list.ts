@@ -29,7 +29,7 @@ export const BY_AGE: ReadonlySet<SourceKind> = new Set(["all", "failed", "retryi
 /** A search whose account has been looked up. */
 export interface AccountSearch {
   /** Null stands for all accounts. */
-  readonly accountSeq: number | null;
+  readonly accountId: number | null;
   readonly search: TaskSearch;
 }
 

@@ -21,9 +21,9 @@ export interface BatchChanges extends WorkChanges {
   /** The same for a claim of attempts. */
   lookAtLanes(lanes: readonly LaneRef[], now: number): LaneLook;
   /** The usage of accounts as the batch found it: to be asked for before {@link usageAfter}. */
-  findUsage(accountSeqs: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>>;
+  findUsage(accountIds: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>>;
   /** The usage of an account now, with all changes of its batch so far, from what it was before. */
-  usageAfter(accountSeq: number, before: AccountUsage): AccountUsage;
+  usageAfter(accountId: number, before: AccountUsage): AccountUsage;
 }
 
 /** Gathers the changes that the operations of a batch report. */
@@ -56,12 +56,12 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
     return look;
   }
 
-  findUsage(accountSeqs: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>> {
-    return readUsage(this.#sql, accountSeqs);
+  findUsage(accountIds: readonly number[]): Promise<ReadonlyMap<number, AccountUsage>> {
+    return readUsage(this.#sql, accountIds);
   }
 
-  usageAfter(accountSeq: number, before: AccountUsage): AccountUsage {
-    return this.counts.usageAfter(accountSeq, before);
+  usageAfter(accountId: number, before: AccountUsage): AccountUsage {
+    return this.counts.usageAfter(accountId, before);
   }
 
   send(): void {

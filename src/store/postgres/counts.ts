@@ -13,7 +13,7 @@ export const ADD_TO_COUNTS = `
   ON CONFLICT (account_seq, word, stripe) DO UPDATE SET count = c.count + excluded.count`;
 
 const SELECT_USAGE = `
-  SELECT account_seq AS "accountSeq",
+  SELECT account_seq AS "accountId",
     coalesce(sum(count) FILTER (WHERE word = 'bytes'), 0)::bigint AS bytes,
     coalesce(sum(count) FILTER (WHERE word <> 'bytes'), 0)::bigint AS "openTasks"
   FROM task_counts
@@ -34,8 +34,8 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
   let bytes = 0;
   tally.write(
     {
-      add(accountSeq, word, count) {
-        adds.accounts.push(accountSeq);
+      add(accountId, word, count) {
+        adds.accounts.push(accountId);
         adds.words.push(word);
         adds.counts.push(count);
         if (word === "bytes") bytes += count;
@@ -56,12 +56,10 @@ export function sendCounts(sql: BatchSql, tally: CountTally, changed: Set<number
 /** Reads the usage of accounts as it is committed; an account that has never posted has none. */
 export async function readUsage(
   sql: Sql,
-  accountSeqs: readonly number[],
+  accountIds: readonly number[],
 ): Promise<ReadonlyMap<number, AccountUsage>> {
-  const rows = await sql.all<AccountUsage & { accountSeq: number }>(SELECT_USAGE, [accountSeqs]);
-  return new Map(
-    rows.map(({ accountSeq, bytes, openTasks }) => [accountSeq, { bytes, openTasks }]),
-  );
+  const rows = await sql.all<AccountUsage & { accountId: number }>(SELECT_USAGE, [accountIds]);
+  return new Map(rows.map(({ accountId, bytes, openTasks }) => [accountId, { bytes, openTasks }]));
 }
 
 const ADD_TO_HOSTS = `
@@ -99,8 +97,8 @@ export function sendHostCounts(sql: BatchSql, tally: HostTally): void {
   const givenUp: number[] = [];
   const refused: number[] = [];
   const retrying: number[] = [];
-  tally.write((accountSeq, host, sums) => {
-    accounts.push(accountSeq);
+  tally.write((accountId, host, sums) => {
+    accounts.push(accountId);
     hosts.push(host);
     givenUp.push(sums.given_up);
     refused.push(sums.refused);

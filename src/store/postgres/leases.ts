@@ -193,7 +193,7 @@ export function leaseReads(sql: Sql) {
 
 function columnsOf(row: string): string {
   return `
-    t.id, ${row}.task_seq AS seq, ${row}.account_seq AS "accountSeq", ${row}.state, ${row}.runs, ${row}.failures,
+    t.id, ${row}.task_seq AS seq, ${row}.account_seq AS "accountId", ${row}.state, ${row}.runs, ${row}.failures,
     ${row}.started_at AS "startedAt", ${row}.start_at AS "startAt", ${row}.lease_id AS "leaseId",
     ${row}.worker_seq AS "workerSeq", ${row}.lease_ending AS ending, ${row}.losses, ${row}.lease_ms AS "leaseMs",
     ${row}.claimed_at AS "claimedAt", ${row}.deadline_at AS "deadlineAt", ${row}.lease_until AS "expiresAt",
@@ -230,7 +230,7 @@ const WRITE_LEASES = `
 interface FoundLease extends LeaseTimes {
   readonly id: string;
   readonly seq: number;
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly leaseId: string;
   readonly workerSeq: number;
   readonly isAccountHeld: boolean;
@@ -295,7 +295,7 @@ class LeaseRows {
     row.state = "running";
     row.startedAt = row.claimedAt;
     row.isQueuedAnew = false;
-    this.#changes.counts.move(row.accountSeq, "queued", "running");
+    this.#changes.counts.move(row.accountId, "queued", "running");
   }
 
   /** A null ending means that it is held again. Comes after {@link revive}, which reads how it had ended. */
@@ -314,7 +314,7 @@ class LeaseRows {
     }
     row.state = sequel.kind === "retry" ? "delayed" : "queued";
     row.startedAt = null;
-    this.#changes.counts.move(row.accountSeq, "running", row.state);
+    this.#changes.counts.move(row.accountId, "running", row.state);
     if (sequel.kind === "retry") {
       row.startAt = sequel.startAt;
       row.failures++;
@@ -335,11 +335,11 @@ class LeaseRows {
       this.#sql,
       rows.flatMap((row) => toTaskEnd(row) ?? []),
     );
-    for (const { end, accountSeq } of rows) {
+    for (const { end, accountId } of rows) {
       if (end === null) continue;
       const { state, endedAt } = end;
       const bytes = textBytes(end.resultText, end.errorText);
-      countFinished(this.#changes, { accountSeq, from: "running", state, endedAt, bytes });
+      countFinished(this.#changes, { accountId, from: "running", state, endedAt, bytes });
     }
     return new Map(ended.map((task) => [task.seq, lanesOf(task)]));
   }

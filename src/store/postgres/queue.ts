@@ -266,8 +266,8 @@ async function expire(
   );
   const { state, endedAt, resultText, errorText } = end;
   const bytes = textBytes(resultText, errorText);
-  for (const { accountSeq } of ended) {
-    countFinished(changes, { accountSeq, from: "queued", state, endedAt, bytes });
+  for (const { accountId } of ended) {
+    countFinished(changes, { accountId, from: "queued", state, endedAt, bytes });
   }
   const seqs = new Set(ended.map(({ seq }) => seq));
   return {

@@ -236,7 +236,7 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
     for (;;) {
       const open = [...turns.values()].filter(({ mayHaveMore }) => mayHaveMore);
       if (claim.left === 0 || open.length === 0 || isClaimFull(claim)) break;
-      const parts = look.partsOf(open.map(({ accountSeq }) => accountSeq));
+      const parts = look.partsOf(open.map(({ accountId }) => accountId));
       await this.#giveRound(claim, this.#texts.more, parts);
     }
     const tasks = inTurn([...turns.values()]);
@@ -266,21 +266,21 @@ class TurnClaims<Row extends ClaimedTask & RoundFacts> {
     for (const turn of turns.values()) turn.mayHaveMore = false;
     const inOrder = rows.toSorted((a, b) => a.place - b.place);
     const byAccount = Map.groupBy(inOrder, ({ accountId }) => accountId);
-    for (const [accountSeq, given] of byAccount) {
-      const turn = turns.get(accountSeq) ?? newTurn<Row>(accountSeq);
-      turns.set(accountSeq, turn);
+    for (const [accountId, given] of byAccount) {
+      const turn = turns.get(accountId) ?? newTurn<Row>(accountId);
+      turns.set(accountId, turn);
       turn.rows.push(...given);
       for (const { bytes } of given) claim.inputLength += bytes;
       turn.mayHaveMore = given.length === share;
-      countClaimed(this.#changes, { accountSeq, tasks: given.length });
+      countClaimed(this.#changes, { accountId, tasks: given.length });
     }
     claim.left -= rows.length;
     // Learns from which task on the accounts have something.
-    for (const [accountSeq, given] of byAccount) {
+    for (const [accountId, given] of byAccount) {
       const last = given.findLast(({ priority }) => priority === 0);
       const isEmpty = given.length < share && !isClaimFull(claim);
-      if (isEmpty) claim.look.emptied(accountSeq);
-      else if (last !== undefined) claim.look.givenUpTo(accountSeq, last.seq);
+      if (isEmpty) claim.look.emptied(accountId);
+      else if (last !== undefined) claim.look.givenUpTo(accountId, last.seq);
     }
     return accounts < left && !isClaimFull(claim);
   }

@@ -28,7 +28,7 @@ const PUT_BACK = `
     AS a (seq, of_run, of_id, start_at, uncounted)
   WHERE q.task_seq = ANY ($2::bigint[]) AND a.seq = q.task_seq + 0 AND q.state = 'running' AND q.node_seq + 0 = $1 AND (a.of_run IS NULL OR q.runs = a.of_run)
     AND (a.of_id IS NULL OR EXISTS (SELECT 1 FROM tasks AS t WHERE t.seq = a.seq AND t.id = a.of_id))
-  RETURNING q.task_seq AS seq, q.account_seq AS "accountSeq"`;
+  RETURNING q.task_seq AS seq, q.account_seq AS "accountId"`;
 
 const IS_LEFT = `
   q.state = 'running' AND q.node_seq IS NOT NULL
@@ -44,7 +44,7 @@ const REQUEUE_LEFT = `
   UPDATE queue AS q
   SET state = 'queued', started_at = NULL, node_seq = NULL, queued_mark = ${MARK}
   FROM left_over AS l WHERE q.task_seq = l.task_seq
-  RETURNING q.account_seq AS "accountSeq"`;
+  RETURNING q.account_seq AS "accountId"`;
 
 export const RELEASE_DELAYED = `
   UPDATE queue SET state = 'queued', queued_mark = ${MARK}
@@ -53,7 +53,7 @@ export const RELEASE_DELAYED = `
     ORDER BY start_at LIMIT $2::int
     FOR UPDATE SKIP LOCKED
   ))
-  RETURNING account_seq AS "accountSeq"`;
+  RETURNING account_seq AS "accountId"`;
 
 export function taskRunWrites(sql: BatchSql, changes: BatchChanges) {
   const batch = { sql, changes };
@@ -91,7 +91,7 @@ export function taskRunWrites(sql: BatchSql, changes: BatchChanges) {
 
     releaseDelayed: each(async ({ now, max }) => {
       const rows = await sql.all<OfAccount>(RELEASE_DELAYED, [now, max]);
-      for (const { accountSeq } of rows) changes.counts.move(accountSeq, "delayed", "queued");
+      for (const { accountId } of rows) changes.counts.move(accountId, "delayed", "queued");
       return rows.length;
     }),
   } satisfies SetSteps;
@@ -104,7 +104,7 @@ interface Batch {
 }
 
 interface OfAccount {
-  readonly accountSeq: number;
+  readonly accountId: number;
 }
 
 async function finishTasks(
@@ -120,7 +120,7 @@ async function finishTasks(
     const task = bySeq.get(seq);
     if (task === undefined) return null;
     const bytes = textBytes(resultText, errorText);
-    countFinished(changes, { accountSeq: task.accountSeq, from: "running", state, endedAt, bytes });
+    countFinished(changes, { accountId: task.accountId, from: "running", state, endedAt, bytes });
     const lanes = lanesOf(task);
     for (const lane of lanes) changes.memory.laneStarts.scheduled(lane, endedAt);
     return lanes;
@@ -147,9 +147,9 @@ async function putBack(
     sorted.map(() => uncounted),
   ]);
   const startsAt = new Map(runs.map(({ seq, startAt }) => [seq, startAt]));
-  for (const { seq, accountSeq } of rows) {
+  for (const { seq, accountId } of rows) {
     const to = startsAt.get(seq) === undefined ? "queued" : "delayed";
-    changes.counts.move(accountSeq, "running", to);
+    changes.counts.move(accountId, "running", to);
   }
   return new Set(rows.map(({ seq }) => seq));
 }
@@ -171,7 +171,7 @@ async function requeueLeft({ sql, changes }: Batch): Promise<number> {
   // This node may have passed over rows that a claim of an ended node held.
   changes.memory.forgetStarts();
   const rows = await sql.all<OfAccount>(REQUEUE_LEFT);
-  for (const { accountSeq } of rows) changes.counts.move(accountSeq, "running", "queued");
+  for (const { accountId } of rows) changes.counts.move(accountId, "running", "queued");
   return rows.length;
 }
 
@@ -205,7 +205,7 @@ export interface TaskEnd {
 /** A task that has ended. */
 export interface EndedTask {
   readonly seq: number;
-  readonly accountSeq: number;
+  readonly accountId: number;
   /** The state that it was in before. */
   readonly from: StoredState;
   /** Those to which an attempt is due now. */
@@ -255,7 +255,7 @@ const END_TASKS = `
     ) AS w (kind, host, seq)
     WHERE w.host IS NOT NULL AND state_after <> 'cancelled'
   )
-  SELECT task_seq AS seq, account_seq AS "accountSeq", state AS "from", pingback_host AS "pingbackHost",
+  SELECT task_seq AS seq, account_seq AS "accountId", state AS "from", pingback_host AS "pingbackHost",
     postback_host AS "postbackHost", state_after AS "stateAfter"
   FROM gone`;
 
@@ -291,9 +291,9 @@ export async function endTasks(
     ends.map(({ lease }) => lease?.ending ?? null),
     ends.map(({ lease }) => lease?.losses ?? null),
   ]);
-  return rows.map(({ seq, accountSeq, from, pingbackHost, postbackHost, stateAfter }) => ({
+  return rows.map(({ seq, accountId, from, pingbackHost, postbackHost, stateAfter }) => ({
     seq,
-    accountSeq,
+    accountId,
     from,
     hosts:
       stateAfter === "cancelled"
@@ -303,6 +303,6 @@ export async function endTasks(
 }
 
 /** The lanes that have an attempt due now. */
-export function lanesOf({ accountSeq, hosts }: EndedTask): readonly LaneRef[] {
-  return hosts.map((host) => ({ accountId: accountSeq, host }));
+export function lanesOf({ accountId, hosts }: EndedTask): readonly LaneRef[] {
+  return hosts.map((host) => ({ accountId, host }));
 }

@@ -141,8 +141,8 @@ async function cancel(
       eraseAt,
     })),
   );
-  for (const { accountSeq, from } of ended) {
-    countCancelled(changes, { accountSeq, from, cancelledAt });
+  for (const { accountId, from } of ended) {
+    countCancelled(changes, { accountId, from, cancelledAt });
   }
   return new Map(ended.map(({ seq, from }) => [seq, from]));
 }

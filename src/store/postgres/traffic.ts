@@ -55,13 +55,13 @@ export function sendTraffic(sql: BatchSql, traffic: TrafficTally): void {
   if (accounts.size === 0) return;
   const tallies = [...accounts, [ALL_ACCOUNTS, totalTally(accounts)] as const];
   const all = <Kind>(listOf: (tally: AccountTally) => Iterable<Kind>) =>
-    tallies.flatMap(([accountSeq, tally]) =>
-      Array.from(listOf(tally), (each) => [accountSeq, each] as const),
+    tallies.flatMap(([accountId, tally]) =>
+      Array.from(listOf(tally), (each) => [accountId, each] as const),
     );
   const minutes = all((tally) => tally.minutes.values());
   sql.send(ADD_TRAFFIC, [
     sql.stripe,
-    minutes.map(([accountSeq]) => accountSeq),
+    minutes.map(([accountId]) => accountId),
     minutes.map(([, { at }]) => at),
     minutes.map(([, { durations }]) => toArrayText(durations)),
     ...TRAFFIC_WORDS.map((word) => minutes.map(([, { counts }]) => counts[word])),
@@ -70,7 +70,7 @@ export function sendTraffic(sql: BatchSql, traffic: TrafficTally): void {
   if (hours.length > 0) {
     sql.send(ADD_HOST_TRAFFIC, [
       sql.stripe,
-      hours.map(([accountSeq]) => accountSeq),
+      hours.map(([accountId]) => accountId),
       hours.map(([, { at }]) => at),
       hours.map(([, { host }]) => host),
       hours.map(([, { durations }]) => toArrayText(durations)),
@@ -81,7 +81,7 @@ export function sendTraffic(sql: BatchSql, traffic: TrafficTally): void {
   if (failures.length > 0) {
     sql.send(KEEP_HOST_FAILURES, [
       sql.stripe,
-      failures.map(([accountSeq]) => accountSeq),
+      failures.map(([accountId]) => accountId),
       failures.map(([, { attempt }]) => attempt.host),
       failures.map(([, { endedAt }]) => endedAt),
       failures.map(([, { result }]) => result.error),

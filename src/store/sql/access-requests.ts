@@ -42,7 +42,7 @@ export const LOCK_DECISION = statement(
 );
 
 export const DECIDE_REQUEST = statement(`
-  UPDATE access_requests SET decision = @decision, decided_at = @decidedAt, account_seq = @accountSeq
+  UPDATE access_requests SET decision = @decision, decided_at = @decidedAt, account_seq = @accountId
   WHERE id = @id`);
 
 const LIST = `
@@ -79,16 +79,16 @@ export const accessRequestWrites = {
   *approveAccessRequest({ id, decidedAt, account }) {
     const reason = yield* reasonNotToDecide(id);
     if (reason !== null) return reason;
-    const accountSeq = yield* makeAccount(account);
-    if (accountSeq === null) return "exists";
-    yield* send(DECIDE_REQUEST, { id, decision: "approved", decidedAt, accountSeq });
+    const accountId = yield* makeAccount(account);
+    if (accountId === null) return "exists";
+    yield* send(DECIDE_REQUEST, { id, decision: "approved", decidedAt, accountId });
     return "approved";
   },
 
   *denyAccessRequest({ id, decidedAt }) {
     const reason = yield* reasonNotToDecide(id);
     if (reason !== null) return reason;
-    yield* send(DECIDE_REQUEST, { id, decision: "denied", decidedAt, accountSeq: null });
+    yield* send(DECIDE_REQUEST, { id, decision: "denied", decidedAt, accountId: null });
     return "denied";
   },
 

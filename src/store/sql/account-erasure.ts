@@ -59,7 +59,7 @@ const DURATIONS_ON_POSTGRES = `
   FROM unnest(t.durations, own.durations) WITH ORDINALITY AS d (n, m, place)`;
 
 const SQLITE: Dialect = {
-  isOwn: "account_seq = @accountSeq",
+  isOwn: "account_seq = @accountId",
   rowsMax: 200,
   stripe: "",
   isSameStripe: "",
@@ -70,7 +70,7 @@ const SQLITE: Dialect = {
 // The next rows of an account are selected in the order of an index, up to a number that the plan knows. Otherwise each
 // part reads all rows of the account. As a range: a generic plan takes `=` for as many rows as most accounts have, and
 // would sort them.
-const OF_ACCOUNT = `account_seq BETWEEN @accountSeq AND @accountSeq`;
+const OF_ACCOUNT = `account_seq BETWEEN @accountId AND @accountId`;
 
 const POSTGRES: Dialect = {
   isOwn: OF_ACCOUNT,
@@ -90,7 +90,7 @@ const ofState = (state: string): Statement =>
   SELECT t.seq, ${ON_SQLITE.textBytes} + ${ATTEMPTS_BYTES} AS bytes
   FROM tasks AS t INDEXED BY tasks_by_state
   ${ON_SQLITE.joins}
-  WHERE t.account_seq = @accountSeq AND t.state = '${state}'
+  WHERE t.account_seq = @accountId AND t.state = '${state}'
   LIMIT ${TASKS_MAX}`);
 
 const ofTable = (table: string, endBytes: string, which = ""): Statement =>
@@ -114,7 +114,7 @@ export const ACCOUNT_ANSWERS = inDialects(
 );
 
 const ERASE_ANSWERS = statement(`
-  DELETE FROM idempotency_keys WHERE account_seq = @accountSeq AND key = ANY(@keys::text[])
+  DELETE FROM idempotency_keys WHERE account_seq = @accountId AND key = ANY(@keys::text[])
   RETURNING octet_length(answer_text) AS bytes`);
 
 /** The next rows by host: those of {@link ERASE_STATISTICS}. */
@@ -175,14 +175,14 @@ const ERASE_STATISTICS = [
 const LAST = [
   statement(`DELETE FROM redelivery_orders WHERE filter_text::json ->> 'login' = @login`),
   statement(
-    `DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountSeq)`,
+    `DELETE FROM sessions WHERE key_seq IN (SELECT seq FROM keys WHERE account_seq = @accountId)`,
   ),
   ...["keys", "access_requests", "task_counts", "host_counts"].map((table) =>
-    statement(`DELETE FROM ${table} WHERE account_seq = @accountSeq`),
+    statement(`DELETE FROM ${table} WHERE account_seq = @accountId`),
   ),
-  statement(`DELETE FROM accounts WHERE seq = @accountSeq`),
+  statement(`DELETE FROM accounts WHERE seq = @accountId`),
   onlySqlite(`
-    INSERT INTO erased_accounts (one, last_seq) VALUES (1, @accountSeq)
+    INSERT INTO erased_accounts (one, last_seq) VALUES (1, @accountId)
     ON CONFLICT (one) DO UPDATE SET last_seq = max(last_seq, excluded.last_seq)`),
 ];
 
@@ -194,19 +194,19 @@ export function accountErasureWrites(batch: Batch) {
       const account = yield* get<{ seq: number; isDisabled: Flag }>(LOCK_ACCOUNT, { login });
       if (account === undefined) return { kind: "unknown" };
       if (!account.isDisabled) return { kind: "enabled" };
-      const { seq: accountSeq } = account;
-      const tasks = yield* eraseSomeTasks(batch, accountSeq);
+      const { seq: accountId } = account;
+      const tasks = yield* eraseSomeTasks(batch, accountId);
       if (tasks > 0) return { kind: "more", tasks };
-      if ((yield* eraseSomeRows(batch, accountSeq)) > 0) return { kind: "more", tasks: 0 };
-      for (const erase of LAST) yield* send(erase, { login, accountSeq });
+      if ((yield* eraseSomeRows(batch, accountId)) > 0) return { kind: "more", tasks: 0 };
+      for (const erase of LAST) yield* send(erase, { login, accountId });
       return { kind: "done" };
     },
   } satisfies StoreUseCases;
 }
 
-function* eraseSomeTasks(batch: Batch, accountSeq: number): UseCase<number> {
+function* eraseSomeTasks(batch: Batch, accountId: number): UseCase<number> {
   for (const select of Object.values(ACCOUNT_TASKS)) {
-    const rows = takeWithin(yield* all<SizedRow>(select, { accountSeq }));
+    const rows = takeWithin(yield* all<SizedRow>(select, { accountId }));
     const seqs = rows.map(({ seq }) => seq);
     if (seqs.length === 0) continue;
     yield* eraseTasks(batch, seqs);
@@ -216,19 +216,19 @@ function* eraseSomeTasks(batch: Batch, accountSeq: number): UseCase<number> {
   return 0;
 }
 
-function* eraseSomeRows({ changes }: Batch, accountSeq: number): UseCase<number> {
+function* eraseSomeRows({ changes }: Batch, accountId: number): UseCase<number> {
   const answers = takeWithin(
-    yield* all<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, { accountSeq }),
+    yield* all<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, { accountId }),
   );
   if (answers.length > 0) {
     const keys = answers.map(({ key }) => key);
-    for (const { bytes } of yield* all<{ bytes: number }>(ERASE_ANSWERS, { accountSeq, keys })) {
-      changes.counts.add(accountSeq, "bytes", -(ANSWER_OVERHEAD_BYTES + bytes));
+    for (const { bytes } of yield* all<{ bytes: number }>(ERASE_ANSWERS, { accountId, keys })) {
+      changes.counts.add(accountId, "bytes", -(ANSWER_OVERHEAD_BYTES + bytes));
     }
     return answers.length;
   }
   for (const list of ERASE_STATISTICS) {
-    const erased = yield* together<number[]>(...list.map((each) => run(each, { accountSeq })));
+    const erased = yield* together<number[]>(...list.map((each) => run(each, { accountId })));
     const last = erased.at(-1) ?? 0;
     if (last > 0) return last;
   }

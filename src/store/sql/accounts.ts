@@ -41,7 +41,7 @@ const LOCK_ACCOUNT = statement(`SELECT seq FROM accounts WHERE login = @login FO
 
 const INSERT_KEY = statement(`
   INSERT INTO keys (key_id, account_seq, hash, last_four, label, created_at)
-  VALUES (@keyId, @accountSeq, @hash, @lastFour, @label, @createdAt)`);
+  VALUES (@keyId, @accountId, @hash, @lastFour, @label, @createdAt)`);
 
 // After the lock: a statement sees what was committed when it begins.
 export const COUNT_ACTIVE_KEYS = statement(`
@@ -192,9 +192,9 @@ export function* makeAccount(account: NewAccount): UseCase<number | null> {
   return made.seq;
 }
 
-function* insertKey(key: Omit<NewKey, "login" | "activeMax">, accountSeq: number): UseCase<void> {
+function* insertKey(key: Omit<NewKey, "login" | "activeMax">, accountId: number): UseCase<void> {
   const { keyId, hash, lastFour, label, createdAt } = key;
-  yield* send(INSERT_KEY, { keyId, accountSeq, hash, lastFour, label, createdAt });
+  yield* send(INSERT_KEY, { keyId, accountId, hash, lastFour, label, createdAt });
 }
 
 function* findSeq(login: string): UseCase<number | null> {

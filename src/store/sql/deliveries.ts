@@ -90,14 +90,14 @@ export const SELECT_ENDED = eachDialect({
  */
 export const BEGIN_SERIES = eachDialect({
   sqlite: `
-    SELECT @accountSeqs ->> t.key AS "accountSeq", d.task_seq AS "taskSeq", d.kind, d.host, d.state
+    SELECT @accountIds ->> t.key AS "accountId", d.task_seq AS "taskSeq", d.kind, d.host, d.state
     FROM json_each(@taskSeqs) AS t
       CROSS JOIN deliveries AS d ON d.task_seq = t.value AND d.kind = @kinds ->> t.key
     WHERE d.state NOT IN ('waiting', 'open')`,
   postgres: `
     WITH found AS (
       SELECT a.account_seq, d.task_seq, d.kind, d.host, d.ended, a.next_seq
-      FROM unnest(@taskSeqs::bigint[], @kinds::webhook_kind[], @accountSeqs::bigint[], @nextSeqs::bigint[])
+      FROM unnest(@taskSeqs::bigint[], @kinds::webhook_kind[], @accountIds::bigint[], @nextSeqs::bigint[])
         AS a (task_seq, kind, account_seq, next_seq)
       JOIN deliveries AS d ON d.task_seq = a.task_seq AND d.kind = a.kind
       WHERE d.ended IS NOT NULL
@@ -110,7 +110,7 @@ export const BEGIN_SERIES = eachDialect({
       SELECT next_seq, task_seq, kind, account_seq, ${FIRST_ATTEMPT.number}, ${FIRST_ATTEMPT.retry}, host, @now
       FROM found
     )
-    SELECT account_seq AS "accountSeq", task_seq AS "taskSeq", kind, host, ended AS state FROM found`,
+    SELECT account_seq AS "accountId", task_seq AS "taskSeq", kind, host, ended AS state FROM found`,
 });
 
 const OPEN_DELIVERY = onlySqlite(
@@ -119,7 +119,7 @@ const OPEN_DELIVERY = onlySqlite(
 
 const INSERT_FIRST_ATTEMPT = onlySqlite(`
   INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
-  VALUES (@accountSeq, @taskSeq, @kind, ${FIRST_ATTEMPT.number}, ${FIRST_ATTEMPT.retry}, @host, @now)`);
+  VALUES (@accountId, @taskSeq, @kind, ${FIRST_ATTEMPT.number}, ${FIRST_ATTEMPT.retry}, @host, @now)`);
 
 interface AnyTaskRow extends TaskRow, WebhookSecrets {
   readonly traceText: string | null;
@@ -143,7 +143,7 @@ export function deliveryWrites(batch: Batch) {
       const hastened =
         states === null ? yield* all<SentAgain>(HASTEN_SCHEDULED, { taskSeq, kind, now }) : [];
       const ended = yield* all<Pick<SentAgain, "kind">>(SELECT_ENDED, { taskSeq, kind, states });
-      const deliveries = ended.map((each) => ({ accountSeq: accountId, taskSeq, kind: each.kind }));
+      const deliveries = ended.map((each) => ({ accountId, taskSeq, kind: each.kind }));
       const begun = yield* beginSeries(batch, deliveries, now);
       return [...hastened, ...begun]
         .toSorted((a, b) => (a.kind < b.kind ? -1 : 1))
@@ -154,7 +154,7 @@ export function deliveryWrites(batch: Batch) {
 
 /** A delivery that has ended. */
 export interface EndedDelivery {
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly taskSeq: number;
   readonly kind: DeliveryKind;
 }
@@ -178,14 +178,14 @@ export function* beginSeries(
   const begun = yield* all<BegunDelivery>(BEGIN_SERIES, {
     taskSeqs: deliveries.map(({ taskSeq }) => taskSeq),
     kinds: deliveries.map(({ kind }) => kind),
-    accountSeqs: deliveries.map(({ accountSeq }) => accountSeq),
+    accountIds: deliveries.map(({ accountId }) => accountId),
     nextSeqs: deliveries.map(() => nextSeq()),
     now,
   });
   for (const delivery of begun) {
     yield* send(OPEN_DELIVERY, { ...delivery });
     yield* send(INSERT_FIRST_ATTEMPT, { ...delivery, now });
-    changes.changed.add(delivery.accountSeq);
+    changes.changed.add(delivery.accountId);
     countNewSeries(changes, delivery);
   }
   return begun;

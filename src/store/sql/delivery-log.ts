@@ -33,7 +33,7 @@ const passes = (last: "a" | "l", state: string): string => `
   AND coalesce(${last}.ended_at, a.due_at) >= @since
   AND coalesce(${last}.ended_at, a.due_at) < @until
   AND (@states::text[] IS NULL OR ${state} = ANY (@states))
-  AND (@accountSeq::bigint IS NULL OR a.account_seq = @accountSeq)`;
+  AND (@accountId::bigint IS NULL OR a.account_seq = @accountId)`;
 
 const IS_NEWEST = `
   a.seq = (SELECT max(n.seq) FROM attempts AS n WHERE n.task_seq = a.task_seq AND n.kind = a.kind)`;
@@ -146,10 +146,10 @@ export function* readFilter(
   const { login, kind, host, states, outcome } = filter;
   const account =
     login === null ? undefined : yield* get<{ seq: number }>(FIND_ACCOUNT_SEQ, { login });
-  const accountSeq = login === null ? null : (account?.seq ?? NO_SEQ);
+  const accountId = login === null ? null : (account?.seq ?? NO_SEQ);
   const since = filter.since ?? Number.MIN_SAFE_INTEGER;
   const until = filter.until ?? Number.MAX_SAFE_INTEGER;
-  const values = { kind, host, outcome, states, accountSeq, since, until };
+  const values = { kind, host, outcome, states, accountId, since, until };
   return (yield* rangesOf(filter, within)).map((range) => ({ ...values, ...range }));
 }
 

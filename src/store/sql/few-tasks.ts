@@ -69,11 +69,11 @@ export const LISTED_BY = {
   // The result must not show that another account has such a task.
   id: statement(`
     SELECT t.created_at AS "timeMs", t.seq FROM tasks AS t
-    WHERE t.id = @id::uuid AND (@accountSeq::bigint IS NULL OR t.account_seq = @accountSeq) LIMIT @max`),
+    WHERE t.id = @id::uuid AND (@accountId::bigint IS NULL OR t.account_seq = @accountId) LIMIT @max`),
   ready: eachDialect({ sqlite: fewOf("tasks_ready", "t.ready = 1"), postgres: fewReady() }),
   readyOfAccount: eachDialect({
-    sqlite: fewOf("tasks_ready", "t.account_seq = @accountSeq AND t.ready = 1"),
-    postgres: fewReady("WHERE account_seq = @accountSeq::bigint"),
+    sqlite: fewOf("tasks_ready", "t.account_seq = @accountId AND t.ready = 1"),
+    postgres: fewReady("WHERE account_seq = @accountId::bigint"),
   }),
   waiting: eachDialect({
     sqlite: fewOf("tasks_queued", "t.state = 'queued'"),
@@ -147,9 +147,9 @@ export function* listFewTasks(of: PageQuery): UseCase<readonly number[] | null> 
 }
 
 /** The sets in which everything lies that a search finds; null when no index can tell. */
-function fewOrders({ accountSeq, search }: AccountSearch): readonly FewOrder[] | null {
+function fewOrders({ accountId, search }: AccountSearch): readonly FewOrder[] | null {
   if (search.id !== null) return [{ name: "id" }];
-  return accountSeq === null ? ordersOfAll(search) : [{ name: "readyOfAccount" }];
+  return accountId === null ? ordersOfAll(search) : [{ name: "readyOfAccount" }];
 }
 
 function ordersOfAll(search: TaskSearch): readonly FewOrder[] | null {
@@ -177,8 +177,8 @@ function ordersOfState(state: SearchedState): readonly FewOrder[] {
 }
 
 /** The seqs of those beyond the place, in the order of the result. */
-function toListed(rows: readonly TaskPlace[], { accountSeq, after }: PageQuery): readonly number[] {
-  const isByTime = accountSeq !== null;
+function toListed(rows: readonly TaskPlace[], { accountId, after }: PageQuery): readonly number[] {
+  const isByTime = accountId !== null;
   const order = (a: TaskPlace, b: TaskPlace) =>
     (isByTime ? b.timeMs - a.timeMs : 0) || b.seq - a.seq;
   const left = rows.filter((row) => after === null || order(after, row) < 0);

@@ -50,9 +50,9 @@ function inDialects(text: (of: Dialect) => string): Statement {
  * In a statement: when the longest-waiting task of an account that may run was queued; null if no task waits. A task
  * that was made after the first one was queued cannot have been queued earlier.
  */
-function oldestOf({ queue, isListed, greatest }: Dialect, accountSeq: string): string {
+function oldestOf({ queue, isListed, greatest }: Dialect, accountId: string): string {
   const queuedAt = `${greatest}(created_at, coalesce(start_at, 0))`;
-  const ofAccount = `FROM ${queue} WHERE account_seq = ${accountSeq} AND state = 'queued' AND ${isListed}`;
+  const ofAccount = `FROM ${queue} WHERE account_seq = ${accountId} AND state = 'queued' AND ${isListed}`;
   return `(
     SELECT min(${queuedAt}) FROM (
       SELECT created_at, start_at ${ofAccount}
@@ -66,7 +66,7 @@ function oldestOf({ queue, isListed, greatest }: Dialect, accountSeq: string): s
 // accounts, those with the most waiting tasks are sampled.
 export const WAITING_MOST = inDialects(
   (of) => `
-  SELECT w.account_seq AS "accountSeq", w.queued, ${oldestOf(of, "w.account_seq")} AS since,
+  SELECT w.account_seq AS "accountId", w.queued, ${oldestOf(of, "w.account_seq")} AS since,
     EXISTS (SELECT 1 FROM ${of.disabled} WHERE disabled_at IS NOT NULL AND seq = w.account_seq) AS "isHeld"
   FROM (
     SELECT account_seq, sum(count) AS queued FROM task_counts WHERE ${of.word} = 'queued'
@@ -82,19 +82,19 @@ export const SUM_WAITING = inDialects(
 );
 
 export const OLDEST_OF_ACCOUNT = inDialects(
-  (of) => `SELECT ${oldestOf(of, "@accountSeq")} AS since`,
+  (of) => `SELECT ${oldestOf(of, "@accountId")} AS since`,
 );
 
 const RAISE_QUEUED = {
   one: onlySqlite(`
     INSERT INTO traffic (account_seq, step_ms, at, queued, oldest_ms)
-    VALUES (@accountSeq, ${MINUTE_MS}, @at, @queued, @oldestMs)
+    VALUES (@accountId, ${MINUTE_MS}, @at, @queued, @oldestMs)
     ON CONFLICT (account_seq, step_ms, at) DO UPDATE
     SET queued = max(queued, excluded.queued), oldest_ms = max(oldest_ms, excluded.oldest_ms)`),
   set: onlyPostgres(`
     INSERT INTO traffic AS t (account_seq, step_ms, at, stripe, queued, oldest_ms)
     SELECT account_seq, ${MINUTE_MS}, @at, @stripe, queued, oldest_ms
-    FROM unnest(@accountSeqs::bigint[], @queued::bigint[], @oldestMs::bigint[]) AS a (account_seq, queued, oldest_ms)
+    FROM unnest(@accountIds::bigint[], @queued::bigint[], @oldestMs::bigint[]) AS a (account_seq, queued, oldest_ms)
     ON CONFLICT (account_seq, step_ms, at, stripe) DO UPDATE
     SET queued = greatest(t.queued, excluded.queued), oldest_ms = greatest(t.oldest_ms, excluded.oldest_ms)`),
 };
@@ -125,7 +125,7 @@ const OLD_MARK = statement(`
 const FORGET_MARKS = statement(`DELETE FROM queue_marks WHERE seq < @seq`);
 
 interface WaitingRow {
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly queued: number;
   readonly isHeld: Flag;
   readonly since: number | null;
@@ -137,9 +137,9 @@ export function queueWrites(batch: Batch) {
       const accounts = yield* all<WaitingRow>(WAITING_MOST);
       const queued = (yield* get<{ queued: number }>(SUM_WAITING))?.queued ?? 0;
       // Also of an empty queue: this row shows that a daemon ran.
-      const total = { accountSeq: ALL_ACCOUNTS, queued, since: oldestOfAll(accounts) };
-      const rows = [...accounts, total].map(({ accountSeq, queued: waiting, since }) => ({
-        accountSeq,
+      const total = { accountId: ALL_ACCOUNTS, queued, since: oldestOfAll(accounts) };
+      const rows = [...accounts, total].map(({ accountId, queued: waiting, since }) => ({
+        accountId,
         queued: waiting,
         oldestMs: waitedMs(since, now),
       }));
@@ -148,7 +148,7 @@ export function queueWrites(batch: Batch) {
       yield* send(RAISE_QUEUED.set, {
         at,
         stripe: batch.stripe,
-        accountSeqs: rows.map(({ accountSeq }) => accountSeq),
+        accountIds: rows.map(({ accountId }) => accountId),
         queued: rows.map((row) => row.queued),
         oldestMs: rows.map(({ oldestMs }) => oldestMs),
       });
@@ -174,7 +174,7 @@ export const waitingReads = { findOldestWaiting } satisfies StoreUseCases;
 
 function* findOldestWaiting(scope: Scope): UseCase<number | null> {
   if (scope === null) return oldestOfAll(yield* all<WaitingRow>(WAITING_MOST));
-  const row = yield* get<Pick<WaitingRow, "since">>(OLDEST_OF_ACCOUNT, { accountSeq: scope });
+  const row = yield* get<Pick<WaitingRow, "since">>(OLDEST_OF_ACCOUNT, { accountId: scope });
   return row?.since ?? null;
 }
 

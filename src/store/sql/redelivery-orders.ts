@@ -73,7 +73,7 @@ export const STEP_END = statement(`
 
 /** Deliveries that ended after the order was given are not part of it, even when their attempts began before. */
 export const SELECT_ORDERED = selectEnded(
-  `a.seq, a.task_seq AS "taskSeq", a.kind, a.account_seq AS "accountSeq"`,
+  `a.seq, a.task_seq AS "taskSeq", a.kind, a.account_seq AS "accountId"`,
   `AND a.ended_at <= @createdAt ORDER BY a.seq LIMIT @max`,
 );
 
@@ -134,7 +134,7 @@ export function redeliveryOrderWrites(batch: Batch) {
       yield* send(ADVANCE_ORDER, { id, examined, redelivered, endedAt: isDone ? now : null });
       // In the order of the attempts.
       const hosts = new Map(begun.map((each) => [`${each.taskSeq} ${each.kind}`, each.host]));
-      const lanes = found.flatMap(({ taskSeq, kind: of, accountSeq: accountId }): LaneRef[] => {
+      const lanes = found.flatMap(({ taskSeq, kind: of, accountId }): LaneRef[] => {
         const host = hosts.get(`${taskSeq} ${of}`);
         return host === undefined ? [] : [{ accountId, host }];
       });

@@ -44,7 +44,7 @@ export const SIZE_ANSWERS = statement(
 
 const eraseAnswers = (key: string): string => `
   ${eraseSome("idempotency_keys", key, OLD_ANSWERS)}
-  RETURNING account_seq AS "accountSeq", octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
+  RETURNING account_seq AS "accountId", octet_length(answer_text) + ${ANSWER_OVERHEAD_BYTES} AS bytes`;
 
 export const ERASE_ANSWERS = eachDialect({
   sqlite: eraseAnswers("seq"),
@@ -148,11 +148,11 @@ export function retentionWrites(batch: Batch) {
 function* eraseOldAnswers({ changes }: Batch, { answersBefore, max }: Due): UseCase<number> {
   const sizes = yield* all<{ bytes: number }>(SIZE_ANSWERS, { answersBefore, max });
   if (sizes.length === 0) return 0;
-  const erased = yield* all<{ accountSeq: number; bytes: number }>(ERASE_ANSWERS, {
+  const erased = yield* all<{ accountId: number; bytes: number }>(ERASE_ANSWERS, {
     answersBefore,
     max: takeWithin(sizes).length,
   });
-  for (const { accountSeq, bytes } of erased) changes.counts.add(accountSeq, "bytes", -bytes);
+  for (const { accountId, bytes } of erased) changes.counts.add(accountId, "bytes", -bytes);
   return erased.length;
 }
 

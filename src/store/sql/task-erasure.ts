@@ -61,7 +61,7 @@ export const SUM_ERASED = eachDialect({
         FROM t CROSS JOIN deliveries AS d INDEXED BY deliveries_failed ON d.task_seq = t.seq
         WHERE d.state IN ('given_up', 'refused')
     )
-    SELECT account_seq AS "accountSeq", host, word, sum(count) AS count FROM erased
+    SELECT account_seq AS "accountId", host, word, sum(count) AS count FROM erased
     GROUP BY account_seq, host, word`,
   postgres: `
     WITH t AS (
@@ -89,7 +89,7 @@ export const SUM_ERASED = eachDialect({
       UNION ALL SELECT account_seq, host, ended::text, 1 FROM d JOIN t ON t.seq = d.task_seq
         WHERE ended IN ('given_up', 'refused')
     )
-    SELECT account_seq AS "accountSeq", host, word, sum(count) AS count FROM erased
+    SELECT account_seq AS "accountId", host, word, sum(count) AS count FROM erased
     GROUP BY account_seq, host, word`,
 });
 
@@ -147,7 +147,7 @@ export const KEEP_UNDELIVERED = eachDialect({
 });
 
 /** The sum of what was erased: of a host, or of an account. */
-type ErasedSum = { readonly accountSeq: number; readonly count: number } & (
+type ErasedSum = { readonly accountId: number; readonly count: number } & (
   | { readonly host: string; readonly word: HostWord }
   | { readonly host: null; readonly word: CountedWord }
 );
@@ -183,7 +183,7 @@ export function* eraseTasks(
   if (seqs.length === 0) return;
   yield* lockTasks(seqs);
   for (const sum of yield* all<ErasedSum>(SUM_ERASED, { seqs })) {
-    if (sum.host === null) counts.add(sum.accountSeq, sum.word, -sum.count);
+    if (sum.host === null) counts.add(sum.accountId, sum.word, -sum.count);
     else hosts.add({ ...sum, count: -sum.count });
   }
   yield* send(ERASE_TASKS, { seqs });

@@ -161,9 +161,9 @@ function* takeTurn<Shown>(
   const { scope, search, after } = turn;
   const { login } = search;
   const named = login === null ? undefined : yield* get<{ seq: number }>(FIND_ACCOUNT, { login });
-  const accountSeq = accountOf(scope, search, named?.seq);
-  if (accountSeq === "none") return NOTHING_FOUND;
-  const of = { ...turn, accountSeq, isReady };
+  const accountId = accountOf(scope, search, named?.seq);
+  if (accountId === "none") return NOTHING_FOUND;
+  const of = { ...turn, accountId, isReady };
   const source = yield* chooseSource(of);
   const { kind } = source;
   // A prepared list is looked at as a whole: it is short.

@@ -66,7 +66,7 @@ const SEARCH_ON_POSTGRES: SearchDialect = {
 /** The condition for each part of a search that is given. {@link searchValues} has the parameters that they name. */
 function conditions(of: SearchDialect): string {
   const each: Readonly<Record<Exclude<keyof TaskSearch, "host">, string>> = {
-    login: "(@accountSeq::bigint IS NULL OR t.account_seq = @accountSeq)",
+    login: "(@accountId::bigint IS NULL OR t.account_seq = @accountId)",
     id: "(@id::uuid IS NULL OR t.id = @id)",
     type: "(@type::text IS NULL OR t.type = @type)",
     tag: "(@tag::text IS NULL OR t.tag = @tag)",
@@ -87,11 +87,11 @@ export const PASSES = {
 };
 
 /** The parameters of a search. */
-export function searchValues({ accountSeq, search }: AccountSearch) {
+export function searchValues({ accountId, search }: AccountSearch) {
   const { id, type, tag, host, code, states, deliveries, createdAfter, createdBefore } = search;
   const shown = states?.filter((state) => state !== "ready");
   return {
-    accountSeq,
+    accountId,
     id,
     type,
     tag,

@@ -48,7 +48,7 @@ const NEWEST_FIRST = `ORDER BY ${BY_TIME.order} LIMIT @max`;
 function rangeOnSqlite(index: string, filter: string): string {
   return `
     SELECT t.created_at AS time, t.seq FROM tasks AS t INDEXED BY ${index}
-    WHERE ${filter} AND t.account_seq = @accountSeq
+    WHERE ${filter} AND t.account_seq = @accountId
       AND t.created_at >= @createdAfter AND (t.created_at, t.seq) < (@placeTime, @placeSeq COLLATE BINARY)`;
 }
 
@@ -57,7 +57,7 @@ function ofAccount(index: string, filter: string): Candidates {
     sqlite: `${rangeOnSqlite(index, filter)} ${NEWEST_FIRST}`,
     postgres: `
     SELECT t.created_at AS time, t.seq FROM tasks AS t
-    WHERE t.account_seq = @accountSeq::bigint AND ${filter}
+    WHERE t.account_seq = @accountId::bigint AND ${filter}
       AND t.created_at >= @createdAfter::bigint AND (t.created_at, t.seq) < ${PLACE}
     ${NEWEST_FIRST}`,
     ...BY_TIME,
@@ -71,7 +71,7 @@ const STATES_ON_POSTGRES = STORED_STATES.map((state) => {
   const [table, isListed] = isOpen ? ["queue", IN_QUEUE_LISTED] : ["ends", "true"];
   return `(
     SELECT created_at AS time, task_seq AS seq FROM ${table}
-    WHERE ${isListed} AND @${state}::boolean AND account_seq = @accountSeq::bigint AND state = '${state}'
+    WHERE ${isListed} AND @${state}::boolean AND account_seq = @accountId::bigint AND state = '${state}'
       AND created_at >= @createdAfter::bigint AND (created_at, task_seq) < ${PLACE}
     ORDER BY created_at DESC, task_seq DESC LIMIT @max)`;
 });
@@ -88,12 +88,12 @@ function ofReady(index: string, filters: { readonly [on in "sqlite" | "postgres"
   return {
     sqlite: `
     SELECT t.completed_at AS time, t.seq FROM tasks AS t INDEXED BY ${index}
-    WHERE t.account_seq = @accountSeq AND t.ready = 1 ${filters.sqlite}
+    WHERE t.account_seq = @accountId AND t.ready = 1 ${filters.sqlite}
       AND (t.completed_at, t.seq) > (@placeTime, @placeSeq)
     ORDER BY t.completed_at, t.seq LIMIT @max`,
     postgres: `
     SELECT completed_at AS time, task_seq AS seq FROM ready
-    WHERE account_seq = @accountSeq::bigint ${filters.postgres}
+    WHERE account_seq = @accountId::bigint ${filters.postgres}
       AND (completed_at, task_seq) > ${PLACE}
     ORDER BY completed_at, task_seq LIMIT @max`,
     ...BY_COMPLETION,
@@ -179,27 +179,27 @@ export const COUNT_BY = eachSource(({ sqlite, postgres }) => {
 
 const countOwn = (word: string): string => `
   SELECT coalesce(sum(count), 0)::bigint AS count FROM task_counts
-  WHERE account_seq = @accountSeq AND ${word} = ANY(@words::text[])`;
+  WHERE account_seq = @accountId AND ${word} = ANY(@words::text[])`;
 
 export const COUNT_OWN = eachDialect({ sqlite: countOwn("state"), postgres: countOwn("word") });
 
 /** Chooses the source of a turn. */
 export function* chooseSource(of: SourceQuery): UseCase<TaskSource> {
-  const { accountSeq, search, isReady } = of;
+  const { accountId, search, isReady } = of;
   if (isReady) return yield* narrowest(of, { among: readyKinds(search), otherwise: "ready" });
   const byId = search.id === null ? null : yield* listed(of);
   if (byId !== null) return byId;
-  if (accountSeq !== null) return yield* within(of, accountSeq);
+  if (accountId !== null) return yield* within(of, accountId);
   const walk = walkOf(search);
   return walk === null ? ((yield* listed(of)) ?? { kind: "all" }) : { kind: walk };
 }
 
-function* within(of: SourceQuery, accountSeq: number): UseCase<TaskSource> {
+function* within(of: SourceQuery, accountId: number): UseCase<TaskSource> {
   const { search } = of;
   const walk = search.tag === null ? walkOf(search) : null;
   // When an account has few tasks, all of them are looked at, instead of the failed ones of all accounts.
   if (walk !== null) {
-    const own = yield* get<Counted>(COUNT_OWN, { accountSeq, words: STORED_STATES });
+    const own = yield* get<Counted>(COUNT_OWN, { accountId, words: STORED_STATES });
     const isLarge = (own?.count ?? 0) >= Math.min(OWN_MAX, of.examineMax);
     if (isLarge) return { kind: walk, isShared: true };
   }

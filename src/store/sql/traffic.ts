@@ -7,7 +7,7 @@ import { all, together, type StoreUseCases, type UseCase } from "./use-case.ts";
 import { ALL_ACCOUNTS } from "./work-counts.ts";
 
 const STEPS_WITHIN = `
-  account_seq = @accountSeq::bigint AND step_ms = ANY(@stepsMs::int[]) AND at >= @from::bigint AND at < @to::bigint`;
+  account_seq = @accountId::bigint AND step_ms = ANY(@stepsMs::int[]) AND at >= @from::bigint AND at < @to::bigint`;
 
 /** On PostgreSQL a row is the sum of all stripes; their histograms are added up by {@link toSteps}, five times faster. */
 export const SELECT_TRAFFIC = eachDialect({
@@ -31,8 +31,8 @@ export const SELECT_TRAFFIC = eachDialect({
 
 /** Returns the rows for {@link toSteps}, oldest first. */
 export function* readTraffic({ scope, from, to }: TrafficQuery): UseCase<readonly TrafficRow[]> {
-  const accountSeq = scope ?? ALL_ACCOUNTS;
-  return yield* all(SELECT_TRAFFIC, { accountSeq, stepsMs: [HOUR_MS, MINUTE_MS], from, to });
+  const accountId = scope ?? ALL_ACCOUNTS;
+  return yield* all(SELECT_TRAFFIC, { accountId, stepsMs: [HOUR_MS, MINUTE_MS], from, to });
 }
 
 /** Converts the rows. To be called on the thread that uses them: 30,000 objects are slow to pass between threads. */
@@ -55,7 +55,7 @@ export function parseDurations(text: string): Durations {
 const SUM_ROWS_MAX = 20_000;
 const DURATION_ROWS_MAX = 8000;
 
-const WITHIN = `account_seq = @accountSeq::bigint AND at >= @from::bigint`;
+const WITHIN = `account_seq = @accountId::bigint AND at >= @from::bigint`;
 
 /**
  * The hosts that did the most harm, then those that fail more often: what was sent to them within the time, and the
@@ -117,7 +117,7 @@ const failures = (first: string): string => `
       AND EXISTS (SELECT 1 FROM attempts AS a WHERE a.task_seq = t.seq AND a.host = f.host AND a.ended_at = f.ended_at)
   ) AS "taskId"
   FROM host_failures AS f
-  WHERE f.account_seq = @accountSeq::bigint AND f.host = ANY(@hosts::text[]) AND f.ended_at >= @from::bigint`;
+  WHERE f.account_seq = @accountId::bigint AND f.host = ANY(@hosts::text[]) AND f.ended_at >= @from::bigint`;
 
 export const HOST_FAILURES = eachDialect({
   sqlite: failures(""),
@@ -142,17 +142,17 @@ interface DurationRow {
 
 export const hostTrafficReads = {
   *listHostTraffic({ scope, since, limit, only }) {
-    const accountSeq = scope ?? ALL_ACCOUNTS;
+    const accountId = scope ?? ALL_ACCOUNTS;
     const from = since - (since % HOUR_MS);
     const onlySent = only === "sent" ? 1 : 0;
     // A range uses the index. A condition for one account or all does not.
     const counted = { firstAccount: scope ?? 0, lastAccount: scope ?? Number.MAX_SAFE_INTEGER };
-    const rows = yield* all<SumRow>(WORST_HOSTS, { accountSeq, from, ...counted, onlySent, limit });
+    const rows = yield* all<SumRow>(WORST_HOSTS, { accountId, from, ...counted, onlySent, limit });
     const sums = rows.flatMap(
       ({ hostCount: _h, sentRows: _s, countedRows: _c, host, ...sum }): HostSums[] =>
         host === null ? [] : [{ host, ...sum }],
     );
-    const shown = { accountSeq, from, hosts: sums.map(({ host }) => host) };
+    const shown = { accountId, from, hosts: sums.map(({ host }) => host) };
     const [durationRows, failed] = yield* together(
       all<DurationRow>(HOST_DURATIONS, shown),
       all<HostFailure & { readonly host: string }>(HOST_FAILURES, shown),

@@ -227,24 +227,24 @@ const STEP_END = `
   SELECT max(seq) FROM (SELECT seq FROM tasks WHERE seq > ? ORDER BY seq LIMIT ${STEP_TASKS})`;
 
 const TASK_SIZES = `
-  SELECT t.account_seq AS accountSeq, sum(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPTS_BYTES}) AS bytes
+  SELECT t.account_seq AS accountId, sum(${TASK_OVERHEAD_BYTES} + ${ON_SQLITE.textBytes} + ${ATTEMPTS_BYTES}) AS bytes
   FROM tasks AS t
   ${ON_SQLITE.joins}
   WHERE t.seq > ? AND t.seq <= ?
   GROUP BY t.account_seq`;
 
 const ANSWER_SIZES = `
-  SELECT account_seq AS accountSeq, sum(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text)) AS bytes
+  SELECT account_seq AS accountId, sum(${ANSWER_OVERHEAD_BYTES} + octet_length(answer_text)) AS bytes
   FROM idempotency_keys
   GROUP BY account_seq`;
 
 const COUNTED_SIZES = `
-  SELECT c.account_seq AS accountSeq, a.login, c.count AS bytes
+  SELECT c.account_seq AS accountId, a.login, c.count AS bytes
   FROM task_counts AS c JOIN accounts AS a ON a.seq = c.account_seq
   WHERE c.state = 'bytes'`;
 
 interface Size {
-  readonly accountSeq: number;
+  readonly accountId: number;
   readonly bytes: number;
 }
 
@@ -254,8 +254,8 @@ interface Size {
  */
 function sizeFault(connection: Connection, { check }: CopyWatch): string | null {
   const found = new Map<number, number>();
-  const add = ({ accountSeq, bytes }: Size): void => {
-    found.set(accountSeq, (found.get(accountSeq) ?? 0) + bytes);
+  const add = ({ accountId, bytes }: Size): void => {
+    found.set(accountId, (found.get(accountId) ?? 0) + bytes);
   };
   const stepEnd = connection.prepare<[number], number | null>(STEP_END).pluck();
   const tasks = connection.prepare<[number, number], Size>(TASK_SIZES);
@@ -267,9 +267,9 @@ function sizeFault(connection: Connection, { check }: CopyWatch): string | null 
   }
   connection.prepare<[], Size>(ANSWER_SIZES).all().forEach(add);
   const counted = connection.prepare<[], Size & { login: string }>(COUNTED_SIZES).all();
-  const short = counted.find(({ accountSeq, bytes }) => (found.get(accountSeq) ?? 0) < bytes);
+  const short = counted.find(({ accountId, bytes }) => (found.get(accountId) ?? 0) < bytes);
   if (short === undefined) return null;
-  const missing = short.bytes - (found.get(short.accountSeq) ?? 0);
+  const missing = short.bytes - (found.get(short.accountId) ?? 0);
   return `the rows of account ${short.login} have ${missing} bytes less than were counted: an input, a result or an attempt is missing`;
 }
 

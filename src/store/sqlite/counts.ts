@@ -55,7 +55,7 @@ export interface BatchChanges extends WorkChanges {
    */
   readonly changed: Set<number>;
   /** The usage of an account now, with all changes of its batch so far: to be asked for before an operation counts. */
-  usageOf(accountSeq: number): AccountUsage;
+  usageOf(accountId: number): AccountUsage;
 }
 
 /** Gathers the changes that the operations of a batch report. */
@@ -76,20 +76,20 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
     const addToHost = connection.prepare<[number, string, number, number, number]>(ADD_TO_HOST);
     const eraseEmpty = connection.prepare<[number, string]>(ERASE_EMPTY_HOST);
     this.#writeCounts = {
-      add: (accountSeq, word, count) => void addToCount.run(accountSeq, word, count),
+      add: (accountId, word, count) => void addToCount.run(accountId, word, count),
     };
-    this.#writeHosts = (accountSeq, host, { given_up, refused, retrying }) => {
-      addToHost.run(accountSeq, host, given_up, refused, retrying);
-      if (Math.min(given_up, refused, retrying) < 0) eraseEmpty.run(accountSeq, host);
+    this.#writeHosts = (accountId, host, { given_up, refused, retrying }) => {
+      addToHost.run(accountId, host, given_up, refused, retrying);
+      if (Math.min(given_up, refused, retrying) < 0) eraseEmpty.run(accountId, host);
     };
     this.#writeTraffic = trafficWriter(connection);
     this.#readUsage = connection.prepare<[number], AccountUsage>(SELECT_USAGE);
   }
 
-  usageOf(accountSeq: number): AccountUsage {
-    const before = this.#usageBefore.get(accountSeq) ?? this.#readUsage.get(accountSeq) ?? NO_USAGE;
-    this.#usageBefore.set(accountSeq, before);
-    return this.counts.usageAfter(accountSeq, before);
+  usageOf(accountId: number): AccountUsage {
+    const before = this.#usageBefore.get(accountId) ?? this.#readUsage.get(accountId) ?? NO_USAGE;
+    this.#usageBefore.set(accountId, before);
+    return this.counts.usageAfter(accountId, before);
   }
 
   write(): void {
@@ -159,34 +159,34 @@ function trafficWriter(connection: Connection) {
     return durations.length === 0 ? NO_DURATIONS : stored.sum(key, durations, find);
   }
 
-  function writeMinute(accountSeq: number, { at, counts, durations }: TrafficMinute): void {
-    const find = (): string | undefined => findDurations.get(accountSeq, at);
-    const sum = summed(`${accountSeq} ${at}`, durations, find);
-    addTraffic.run(accountSeq, at, sum, ...TRAFFIC_WORDS.map((column) => counts[column]));
+  function writeMinute(accountId: number, { at, counts, durations }: TrafficMinute): void {
+    const find = (): string | undefined => findDurations.get(accountId, at);
+    const sum = summed(`${accountId} ${at}`, durations, find);
+    addTraffic.run(accountId, at, sum, ...TRAFFIC_WORDS.map((column) => counts[column]));
   }
 
-  function writeHour(accountSeq: number, { at, host, counts, durations }: HostHour): void {
-    const find = (): string | undefined => findHostDurations.get(accountSeq, at, host);
-    const sum = summed(`${accountSeq} ${at} ${host}`, durations, find);
-    addHost.run(accountSeq, at, host, sum, ...HOST_TRAFFIC_WORDS.map((column) => counts[column]));
+  function writeHour(accountId: number, { at, host, counts, durations }: HostHour): void {
+    const find = (): string | undefined => findHostDurations.get(accountId, at, host);
+    const sum = summed(`${accountId} ${at} ${host}`, durations, find);
+    addHost.run(accountId, at, host, sum, ...HOST_TRAFFIC_WORDS.map((column) => counts[column]));
   }
 
-  function writeFailure(accountSeq: number, { attempt, result, endedAt }: EndedAttempt): void {
+  function writeFailure(accountId: number, { attempt, result, endedAt }: EndedAttempt): void {
     const { error, httpStatus } = result;
-    keepFailure.run(accountSeq, attempt.host, endedAt, error, httpStatus, attempt.taskSeq);
+    keepFailure.run(accountId, attempt.host, endedAt, error, httpStatus, attempt.taskSeq);
   }
 
-  function writeAccount(accountSeq: number, tally: AccountTally): void {
-    for (const minute of tally.minutes.values()) writeMinute(accountSeq, minute);
-    for (const hour of tally.hours()) writeHour(accountSeq, hour);
-    for (const failure of tally.failures.values()) writeFailure(accountSeq, failure);
+  function writeAccount(accountId: number, tally: AccountTally): void {
+    for (const minute of tally.minutes.values()) writeMinute(accountId, minute);
+    for (const hour of tally.hours()) writeHour(accountId, hour);
+    for (const failure of tally.failures.values()) writeFailure(accountId, failure);
   }
 
   return {
     write(accounts: ReadonlyMap<number, AccountTally>): void {
       if (accounts.size === 0) return;
       stored.begin();
-      for (const [accountSeq, tally] of accounts) writeAccount(accountSeq, tally);
+      for (const [accountId, tally] of accounts) writeAccount(accountId, tally);
       writeAccount(ALL_ACCOUNTS, totalTally(accounts));
     },
 

@@ -19,7 +19,7 @@ export const END_ATTEMPT = `
 
 const INSERT_ATTEMPT = `
   INSERT INTO attempts (account_seq, task_seq, kind, number, retry, host, due_at)
-  VALUES (@accountSeq, @taskSeq, @kind, @number, @retry, @host, @dueAt)`;
+  VALUES (@accountId, @taskSeq, @kind, @number, @retry, @host, @dueAt)`;
 
 const SET_DELIVERY_STATE = `UPDATE deliveries SET state = ? WHERE task_seq = ? AND kind = ?`;
 
@@ -33,7 +33,7 @@ export function attemptEndWrites(connection: Connection, changes: BatchChanges) 
       const { attempt, result, decision, endedAt } = record;
       const { outcome, httpStatus, error, address, phases, responseExcerpt, retryAfter } = result;
       const refusalText = result.refusal === null ? null : JSON.stringify(result.refusal);
-      const { seq, accountId: accountSeq, taskSeq, kind, host } = attempt;
+      const { seq, accountId, taskSeq, kind, host } = attempt;
       const { dnsMs, connectMs, tlsMs, firstByteMs } = phases;
       const end = [endedAt, outcome, httpStatus, error, address];
       const times = [dnsMs, connectMs, tlsMs, firstByteMs];
@@ -41,7 +41,7 @@ export function attemptEndWrites(connection: Connection, changes: BatchChanges) 
       const which = [seq, taskSeq, kind, attempt.dueAt];
       // An attempt that has already ended keeps its record, and nothing follows from it a second time.
       if (endAttempt.run(...end, ...times, ...texts, ...which).changes === 0) return;
-      changes.changed.add(accountSeq);
+      changes.changed.add(accountId);
       const bytes = ATTEMPT_OVERHEAD_BYTES + textBytes(error, ...texts);
       countAttempt(changes, record, bytes);
       if (decision.state !== "scheduled") {
@@ -49,7 +49,7 @@ export function attemptEndWrites(connection: Connection, changes: BatchChanges) 
         return;
       }
       const { dueAt, retry } = decision;
-      const lane = { accountSeq, host };
+      const lane = { accountId, host };
       insertAttempt.run({ ...lane, taskSeq, kind, dueAt, retry, number: attempt.number + 1 });
     },
   } satisfies Steps;

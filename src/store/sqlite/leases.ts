@@ -47,7 +47,7 @@ const IS_OF_WORKER = `l.lease_id = @leaseId AND (@workerId IS NULL OR l.worker_s
 
 /** Finds it by the task's id, never by its seq: an erased task leaves its seq to another one. */
 export const FIND_NEWEST_LEASE = `
-  SELECT t.seq, t.account_seq AS accountSeq, t.state, l.ending, l.losses, l.lease_ms AS leaseMs,
+  SELECT t.seq, t.account_seq AS accountId, t.state, l.ending, l.losses, l.lease_ms AS leaseMs,
     l.claimed_at AS claimedAt, l.deadline_at AS deadlineAt, l.expires_at AS expiresAt,
     ${isAccountHeld("t.account_seq")} AS isAccountHeld
   FROM tasks AS t CROSS JOIN leases AS l ON l.task_seq = t.seq
@@ -159,9 +159,9 @@ function leaseChanges(connection: Connection, { counts }: BatchChanges) {
     },
 
     reviveTask(lease: NewestLease): void {
-      const { seq, accountSeq, claimedAt: startedAt } = lease;
+      const { seq, accountId, claimedAt: startedAt } = lease;
       reviveTask.run({ seq, startedAt, runs: runsRevived(lease) });
-      counts.move(accountSeq, "queued", "running");
+      counts.move(accountId, "queued", "running");
     },
   };
 }

@@ -54,7 +54,7 @@ export const NEXT_TASKS = `
     max(t.created_at, coalesce(t.start_at, 0)) AS queuedAt, t.trace_text AS traceText,
     (SELECT input_text FROM task_inputs WHERE task_seq = t.seq) AS inputText
   FROM tasks AS t INDEXED BY tasks_queued
-  WHERE t.state = 'queued' AND t.type = @type AND t.account_seq = @accountSeq
+  WHERE t.state = 'queued' AND t.type = @type AND t.account_seq = @accountId
   ORDER BY t.priority DESC, t.seq
   LIMIT @share`;
 
@@ -84,16 +84,16 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
 
   /** Starts the next tasks of the account: fewer than its share when there are no more. */
   function give(turn: Turn<ClaimedTask>, share: number, claim: OpenClaim): readonly ClaimedTask[] {
-    const { accountSeq } = turn;
+    const { accountId } = turn;
     const rows: ClaimedTask[] = [];
-    for (const row of next.iterate({ type: claim.type, accountSeq, share })) {
+    for (const row of next.iterate({ type: claim.type, accountId, share })) {
       rows.push(row);
       claim.inputLength += row.inputText?.length ?? 0;
       if (isClaimFull(claim)) break;
     }
     turn.rows.push(...rows);
     turn.mayHaveMore = rows.length === share;
-    countClaimed(changes, { accountSeq, tasks: rows.length });
+    countClaimed(changes, { accountId, tasks: rows.length });
     return rows;
   }
 
@@ -114,7 +114,7 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
     if (claim.max < 1) return [];
     const { type } = claim;
     const last = served.get(type) ?? NO_ACCOUNT;
-    const turns = listAccounts(claim, last).map((accountSeq) => newTurn<ClaimedTask>(accountSeq));
+    const turns = listAccounts(claim, last).map((accountId) => newTurn<ClaimedTask>(accountId));
     const openClaim = { ...claim, inputLength };
     let left = claim.max;
     let open = turns;

@@ -14,7 +14,7 @@ import { taskClaims } from "./task-claims.ts";
 // which SQLite makes and drops at each run of the statement (measured: 3 of the 10 µs of FINISH_TASK). They take values
 // by position, as in tasks.ts.
 export const FIND_RUNNING = `
-  SELECT seq, account_seq AS accountSeq FROM tasks
+  SELECT seq, account_seq AS accountId FROM tasks
   WHERE seq = ? AND state = 'running' AND id = coalesce(?, id) AND runs = coalesce(?, runs)`;
 
 export const FINISH_TASK = `
@@ -164,9 +164,9 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
     requeueTasks(which) {
       if (!("of" in which)) return requeueOne(which);
       if (which.of === "ended nodes") return 0;
-      const accountSeqs = requeueAll.all();
-      for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "running", "queued");
-      return accountSeqs.length;
+      const accountIds = requeueAll.all();
+      for (const accountId of accountIds) changes.counts.move(accountId, "running", "queued");
+      return accountIds.length;
     },
 
     releaseTask(which) {
@@ -175,9 +175,9 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
     },
 
     releaseDelayed(due) {
-      const accountSeqs = release.all(due);
-      for (const accountSeq of accountSeqs) changes.counts.move(accountSeq, "delayed", "queued");
-      return accountSeqs.length;
+      const accountIds = release.all(due);
+      for (const accountId of accountIds) changes.counts.move(accountId, "delayed", "queued");
+      return accountIds.length;
     },
   } satisfies Steps;
 }
@@ -185,7 +185,7 @@ export function taskRunWrites(connection: Connection, changes: BatchChanges) {
 /** A task that is running. */
 export interface Run {
   readonly seq: number;
-  readonly accountSeq: number;
+  readonly accountId: number;
 }
 
 /** The three ways in which a run ends, for the daemon's runners and for workers. */
@@ -200,34 +200,34 @@ export function runEnds(connection: Connection, changes: BatchChanges) {
   const retry = connection.prepare(RETRY_TASK);
   const requeue = connection.prepare(REQUEUE_TASK);
 
-  function startDeliveries({ seq, accountSeq }: Run, dueAt: number): readonly LaneRef[] {
+  function startDeliveries({ seq, accountId }: Run, dueAt: number): readonly LaneRef[] {
     const waiting = waitingDeliveries.all(seq);
     if (waiting.length === 0) return [];
     openDeliveries.run(seq);
-    for (const { kind, host } of waiting) insertAttempt.run(accountSeq, seq, kind, host, dueAt);
-    return waiting.map(({ host }) => ({ accountId: accountSeq, host }));
+    for (const { kind, host } of waiting) insertAttempt.run(accountId, seq, kind, host, dueAt);
+    return waiting.map(({ host }) => ({ accountId, host }));
   }
 
   return {
     /** Answers the lanes that now have an attempt due. `from` is the state that the task is in. */
     finish(run: Run, end: RunEnd, from: "running" | "queued" = "running"): readonly LaneRef[] {
-      const { seq, accountSeq } = run;
+      const { seq, accountId } = run;
       const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;
       finish.run(state, code, endedAt, expiresAt, eraseAt, seq);
       insertResult.run(seq, resultText, errorText);
       const bytes = textBytes(resultText, errorText);
-      countFinished(changes, { accountSeq, from, state, endedAt, bytes });
+      countFinished(changes, { accountId, from, state, endedAt, bytes });
       return startDeliveries(run, endedAt);
     },
 
-    retry({ seq, accountSeq }: Run, startAt: number): void {
+    retry({ seq, accountId }: Run, startAt: number): void {
       retry.run({ seq, startAt });
-      changes.counts.move(accountSeq, "running", "delayed");
+      changes.counts.move(accountId, "running", "delayed");
     },
 
-    requeue({ seq, accountSeq }: Run, { isRunCounted }: { readonly isRunCounted: boolean }): void {
+    requeue({ seq, accountId }: Run, { isRunCounted }: { readonly isRunCounted: boolean }): void {
       requeue.run({ seq, uncounted: isRunCounted ? 0 : 1 });
-      changes.counts.move(accountSeq, "running", "queued");
+      changes.counts.move(accountId, "running", "queued");
     },
   };
 }

@@ -70,11 +70,11 @@ export function taskWrites(connection: Connection, changes: BatchChanges) {
 
   function cancel(
     { seq, state }: { readonly seq: number; readonly state: StoredState },
-    { accountId: accountSeq, cancelledAt, expiresAt, eraseAt }: Omit<TaskCancel, "id">,
+    { accountId, cancelledAt, expiresAt, eraseAt }: Omit<TaskCancel, "id">,
   ): void {
     setCancelled.run({ seq, cancelledAt, expiresAt, eraseAt });
     cancelLease.run(seq);
-    countCancelled(changes, { accountSeq, from: state, cancelledAt });
+    countCancelled(changes, { accountId, from: state, cancelledAt });
   }
 
   return {

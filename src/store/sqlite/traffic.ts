@@ -7,18 +7,18 @@ import { type Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
 
 export const NEXT_MINUTE = `
-  SELECT account_seq AS accountSeq, at FROM traffic INDEXED BY traffic_by_age
+  SELECT account_seq AS accountId, at FROM traffic INDEXED BY traffic_by_age
   WHERE step_ms = ${MINUTE_MS} AND at < ?
   ORDER BY at
   LIMIT 1`;
 
 const WITHIN = `
-  account_seq = @accountSeq AND step_ms = ${MINUTE_MS} AND at >= @hour AND at < @until`;
+  account_seq = @accountId AND step_ms = ${MINUTE_MS} AND at >= @hour AND at < @until`;
 
 export const FOLD_TRAFFIC = `
   INSERT INTO traffic
     (account_seq, step_ms, at, durations_text, queued, oldest_ms, ${TRAFFIC_WORDS.join(", ")})
-  SELECT @accountSeq, ${HOUR_MS}, @hour, @durationsText, max(queued), max(oldest_ms),
+  SELECT @accountId, ${HOUR_MS}, @hour, @durationsText, max(queued), max(oldest_ms),
     ${TRAFFIC_WORDS.map((column) => `sum(${column})`).join(", ")}
   FROM traffic
   WHERE ${WITHIN}
@@ -31,7 +31,7 @@ export const FOLDED_DURATIONS = `
   SELECT durations_text FROM traffic WHERE ${WITHIN}
   UNION ALL
   SELECT durations_text FROM traffic
-  WHERE account_seq = @accountSeq AND step_ms = ${HOUR_MS} AND at = @hour`;
+  WHERE account_seq = @accountId AND step_ms = ${HOUR_MS} AND at = @hour`;
 
 export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
 
@@ -39,13 +39,13 @@ export const ERASE_FOLDED = `DELETE FROM traffic WHERE ${WITHIN}`;
 const FOLDED_ROWS_MAX = 1000;
 
 export function trafficFoldWrites(connection: Connection) {
-  const next = connection.prepare<[number], { accountSeq: number; at: number }>(NEXT_MINUTE);
+  const next = connection.prepare<[number], { accountId: number; at: number }>(NEXT_MINUTE);
   const findDurations = connection.prepare<[object], string>(FOLDED_DURATIONS).pluck();
   const fold = connection.prepare<[object]>(FOLD_TRAFFIC);
   const erase = connection.prepare<[object]>(ERASE_FOLDED);
 
   /** Folds the minutes of an account's hour; answers how many there were. */
-  function foldHour(which: { accountSeq: number; hour: number; until: number }): number {
+  function foldHour(which: { accountId: number; hour: number; until: number }): number {
     const durations: Durations = [];
     for (const text of findDurations.all(which)) addDurations(durations, parseDurations(text));
     fold.run({ ...which, durationsText: toDurationText(durations) });
@@ -59,7 +59,7 @@ export function trafficFoldWrites(connection: Connection) {
         if (first === undefined) return "done";
         const hour = first.at - (first.at % HOUR_MS);
         const until = Math.min(hour + HOUR_MS, minutesBefore);
-        folded += foldHour({ accountSeq: first.accountSeq, hour, until });
+        folded += foldHour({ accountId: first.accountId, hour, until });
       }
       return "more";
     },
