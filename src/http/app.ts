@@ -225,7 +225,7 @@ function openRoom(
   event: H3Event,
   { request, holder, deps }: { request: IncomingMessage; holder: string; deps: ServingDeps },
 ): RequestRoom {
-  const room = new RequestRoom(deps.shared, { request, holder, gone: () => closeSignal(request) });
+  const room = new RequestRoom(deps.shared, request, { holder, gone: () => closeSignal(request) });
   const response = event.runtime?.node?.res;
   if (response === undefined || response.closed) room.end();
   else whenAnswered(request, response, () => room.end());

@@ -13,6 +13,27 @@ export function placesOfAddress(connections: number): number {
   return Math.max(ADDRESS_PLACES_MIN, Math.floor(connections * SHARE_OF_ADDRESS));
 }
 
+/** Counts by key and in all. A key whose count is 0 takes no memory. */
+export class Counts {
+  readonly #byKey = new Map<string, number>();
+  #all = 0;
+
+  get all(): number {
+    return this.#all;
+  }
+
+  of(key: string): number {
+    return this.#byKey.get(key) ?? 0;
+  }
+
+  add(key: string, by: number): void {
+    const count = this.of(key) + by;
+    if (count === 0) this.#byKey.delete(key);
+    else this.#byKey.set(key, count);
+    this.#all += by;
+  }
+}
+
 /** The present activity of a connection. The daemon decides how long `serving` and `waiting` take, not the client. */
 export type ConnectionActivity = "receiving" | "serving" | "waiting" | "sending" | "idle";
 
@@ -35,8 +56,6 @@ export interface PlaceLimits {
   readonly onShortage?: (what: ShortageOutcome) => void;
 }
 
-export type Admittance = "place" | "reserve" | "none";
-
 /**
  * Decides who may have a connection when there is room for fewer. The longest idle one of the address with the most
  * is closed for a new one. Where none is idle, that address loses the one that has been receiving or being sent to
@@ -57,14 +76,9 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     this.ofAddressMax = placesOfAddress(limits.connections);
   }
 
-  /** How many have a place, also in the reserve. */
+  /** The reserve included. */
   get size(): number {
     return this.#count + this.#reserve.size;
-  }
-
-  /** Whether places have run out, so that somebody must go for the next one. */
-  get isFull(): boolean {
-    return this.#count >= this.#limits.connections;
   }
 
   *all(): Iterable<One> {
@@ -73,7 +87,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
   }
 
   /** Gives a new connection a place, if need be that of another one, which is closed. */
-  enter(newcomer: One): Admittance {
+  enter(newcomer: One): "place" | "reserve" | "none" {
     const { address } = newcomer;
     if (this.#makeRoom(address)) {
       const own = this.#byAddress.get(address) ?? new Set();
@@ -110,7 +124,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
   #makeRoom(address: string): boolean {
     const own = this.#byAddress.get(address);
     const hasShare = own !== undefined && own.size >= this.ofAddressMax;
-    if (!hasShare && !this.isFull) return true;
+    if (!hasShare && this.#count < this.#limits.connections) return true;
     const isMade = this.#evict(
       hasShare ? (this.#oldestIdle(own) ?? this.#slowest(own)) : this.#leastUsed(own),
     );
@@ -121,24 +135,20 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
   /** The connection that gives way to one more of an address, among all there are. */
   #leastUsed(own: Set<One> | undefined): One | null {
     const ownSize = own?.size ?? 0;
-    const isGiving = (others: Set<One>): boolean => others.size > ownSize || others === own;
     return (
-      this.#ofLargest(
-        (places) => this.#oldestIdle(places),
-        () => true,
-      ) ?? this.#ofLargest((places) => this.#slowest(places), isGiving)
+      this.#ofLargest((places) => this.#oldestIdle(places)) ??
+      this.#ofLargest((places) =>
+        places.size > ownSize || places === own ? this.#slowest(places) : null,
+      )
     );
   }
 
-  /** The one found at the largest address that has any to find. */
-  #ofLargest(
-    find: (places: Set<One>) => One | null,
-    isMeant: (places: Set<One>) => boolean,
-  ): One | null {
+  /** The connection found at the largest address at which any is found. */
+  #ofLargest(find: (places: Set<One>) => One | null): One | null {
     let found: One | null = null;
     let most = 0;
     for (const places of this.#byAddress.values()) {
-      if (places.size <= most || !isMeant(places)) continue;
+      if (places.size <= most) continue;
       const one = find(places);
       if (one === null) continue;
       found = one;
@@ -203,21 +213,14 @@ export class ClientConnection implements Occupant {
   /** Nearly always one; a client that sends ahead has a few. */
   readonly #exchanges: Exchange[] = [];
   #latest: IncomingMessage | null = null;
-  #since: number;
+  since: number;
 
-  constructor(
-    socket: Socket,
-    { address, places, now }: Omit<FollowOptions, "isProxy"> & { readonly address: string },
-  ) {
+  constructor(socket: Socket, address: string, { places, now }: FollowOptions) {
     this.socket = socket;
     this.address = address;
     this.leave = () => places.leave(this);
     this.#now = now;
-    this.#since = now();
-  }
-
-  get since(): number {
-    return this.#since;
+    this.since = now();
   }
 
   get activity(): ConnectionActivity {
@@ -236,7 +239,7 @@ export class ClientConnection implements Occupant {
 
   begin(request: IncomingMessage, response: ServerResponse): void {
     this.#latest = request;
-    if (this.#exchanges.length === 0) this.#since = this.#now();
+    if (this.#exchanges.length === 0) this.since = this.#now();
     this.#exchanges.push({ request, response, callbacks: [] });
   }
 
@@ -244,7 +247,7 @@ export class ClientConnection implements Occupant {
   end(response: ServerResponse): readonly (() => void)[] {
     const at = this.#exchanges.findIndex((each) => each.response === response);
     const [ended] = at === -1 ? [] : this.#exchanges.splice(at, 1);
-    this.#since = this.#now();
+    this.since = this.#now();
     this.isWaiting = false;
     return ended?.callbacks ?? [];
   }
@@ -262,7 +265,7 @@ export class ClientConnection implements Occupant {
     else this.cutOff();
   }
 
-  /** Closes it, and drops what the kernel holds for it. */
+  /** Drops what the kernel holds for it, too. */
   cutOff(): void {
     this.socket.resetAndDestroy();
   }
@@ -271,7 +274,7 @@ export class ClientConnection implements Occupant {
 // By the socket that a request names, which is a TLS socket where there is TLS.
 const connections = new WeakMap<Duplex, ClientConnection>();
 
-/** The connection that a request came over; null where nobody follows it. */
+/** Returns null if the server does not count its connections. */
 export function connectionOf({ socket }: Pick<IncomingMessage, "socket">): ClientConnection | null {
   return connections.get(socket) ?? null;
 }
@@ -306,7 +309,7 @@ export function placeConnections(server: Server, options: FollowOptions): void {
     const isProxy = options.isProxy(peer);
     if (isProxy) proxied += 1;
     const address = isProxy ? `proxy ${proxied}` : addressKey(peer);
-    const connection = new ClientConnection(socket, { ...options, address });
+    const connection = new ClientConnection(socket, address, options);
     const admittance = options.places.enter(connection);
     if (admittance === "none") {
       socket.resetAndDestroy();
@@ -347,25 +350,17 @@ function peerKey({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
-/**
- * The fate of a connection that found no place: another one was closed for it, it got one of the reserve, or it was
- * refused.
- */
+/** The fate of a connection that found no place: another one was closed for it, it got a reserve place, or it was refused. */
 export type ShortageOutcome = "closed_others" | "over_reserve" | "refused";
 
-const EVERY_MS = MINUTE_MS;
-const NOTHING: Readonly<Record<ShortageOutcome, number>> = {
-  closed_others: 0,
-  over_reserve: 0,
-  refused: 0,
-};
+const NOTHING = { closed_others: 0, over_reserve: 0, refused: 0 };
 
-/** Logs that places for connections run out: the first time at once, then once a minute at most, with counts. */
+/** Logs that places for connections run out: the first time immediately, then once a minute at most, with counts. */
 export class PlaceShortage {
   readonly #deps: { readonly clock: Clock; readonly log: Logger };
   /** Counts since the last line. */
   #counts = { ...NOTHING };
-  #loggedAt: number | null = null;
+  #nextAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: { readonly clock: Clock; readonly log: Logger }) {
     this.#deps = deps;
@@ -375,8 +370,8 @@ export class PlaceShortage {
     const { clock, log } = this.#deps;
     this.#counts[what]++;
     const now = clock.monotonic();
-    if (this.#loggedAt !== null && now - this.#loggedAt < EVERY_MS) return;
-    this.#loggedAt = now;
+    if (now < this.#nextAt) return;
+    this.#nextAt = now + MINUTE_MS;
     log.warn(this.#counts, "there were more connections than places (limits.connections)");
     this.#counts = { ...NOTHING };
   }

@@ -4,7 +4,7 @@ import type { Clock } from "../../domain/clock/clock.ts";
 import { StatusError } from "../../domain/status.ts";
 import type { BodyRoom } from "../body.ts";
 import type { CallRoom, WholeAnswer } from "../operation.ts";
-import { connectionOf, placesOfAddress } from "./connections.ts";
+import { type ClientConnection, Counts, connectionOf, placesOfAddress } from "./connections.ts";
 import {
   LARGEST_PART,
   NEWCOMER_FACTOR,
@@ -22,98 +22,6 @@ export interface SharedRoom {
   readonly waits: WaitPlaces;
 }
 
-export interface Roomed {
-  readonly request: IncomingMessage;
-  /** The holder of its room: an account, a worker, or an address. */
-  readonly holder: string;
-  readonly gone: () => AbortSignal;
-}
-
-/** The part of the common room that one request takes, from the first byte of its body to the last of its answer. */
-export class RequestRoom implements BodyRoom, CallRoom {
-  readonly #shared: SharedRoom;
-  readonly #roomed: Roomed;
-  readonly #hold: ByteHold;
-  #letGo: (() => void) | null = null;
-  #isEnded = false;
-
-  constructor(shared: SharedRoom, roomed: Roomed) {
-    this.#shared = shared;
-    this.#roomed = roomed;
-    this.#hold = shared.budget.open(roomed.holder);
-  }
-
-  takeNow(bytes: number): boolean {
-    return this.#hold.takeNow(bytes);
-  }
-
-  take(bytes: number): Promise<void> {
-    return this.#hold.take(bytes, this.#roomed.gone);
-  }
-
-  set(bytes: number): void {
-    this.#hold.set(bytes);
-  }
-
-  async forAnswer(): Promise<void> {
-    if (!this.takeNow(ANSWER_BYTES_GUESS)) await this.take(ANSWER_BYTES_GUESS);
-  }
-
-  /** The answer exists; a stream takes a place among those that wait. Throws 42900 where there is none. */
-  answered({ text, bytes, stream }: WholeAnswer, isHead: boolean): void {
-    this.set(bytes?.length ?? text.length * TEXT_COPIES);
-    if (stream !== undefined && !isHead && !this.#isEnded) this.#letGo = this.#beginWait();
-  }
-
-  waitRefusal(): StatusError | null {
-    return this.#shared.waits.refusal(this.#waiter());
-  }
-
-  async whileWaiting<T>(begin: () => Promise<T>): Promise<T> {
-    const letGo = this.#beginWait();
-    this.set(0);
-    try {
-      return await begin();
-    } finally {
-      letGo();
-    }
-  }
-
-  /** Gives back everything: the answer has gone, or the client has. */
-  end(): void {
-    this.#isEnded = true;
-    this.#letGo?.();
-    this.#hold.end();
-  }
-
-  #waiter(): Waiter {
-    const { request, holder } = this.#roomed;
-    return { holder, address: connectionOf(request)?.address ?? holder };
-  }
-
-  #beginWait(): () => void {
-    const letGo = this.#shared.waits.take(this.#waiter());
-    const connection = connectionOf(this.#roomed.request);
-    if (connection !== null) connection.isWaiting = true;
-    return () => {
-      letGo();
-      if (connection !== null) connection.isWaiting = false;
-    };
-  }
-}
-
-export interface ByteBudgetOptions {
-  readonly bytes: number;
-  readonly clock: Clock;
-}
-
-interface Holder {
-  readonly name: string;
-  bytes: number;
-  /** How many of its requests have a part. */
-  holds: number;
-}
-
 interface RoomOrder {
   readonly hold: ByteHold;
   readonly bytes: number;
@@ -122,27 +30,26 @@ interface RoomOrder {
 }
 
 /**
- * The bytes that are held for clients: bodies that are being received, and answers that are not read yet. A holder is
+ * The bytes that are held for clients: bodies that are being received, and responses that are not read yet. A holder is
  * an account, a worker, or the address of a client without credentials. It may take no more than it leaves free: a
- * single holder half of the budget, two holders a third each, so there is room for the next one. Whoever asks for
- * more waits. Room that is given back goes to the holders in turn.
+ * single holder half of the budget, two holders a third each, so there is room for the next one. A request for more
+ * bytes waits. Room that is given back goes to the holders in turn.
  */
 export class ByteBudget {
-  readonly #bytes: number;
+  readonly #size: number;
   readonly #clock: Clock;
-  readonly #holders = new Map<string, Holder>();
-  /** By holder; the one whose turn it is comes first. */
-  readonly #orders = new Map<Holder, Set<RoomOrder>>();
-  #all = 0;
+  readonly #held = new Counts();
+  /** By holder; the holder whose turn it is comes first. */
+  readonly #orders = new Map<string, Set<RoomOrder>>();
   #waiting = 0;
 
-  constructor({ bytes, clock }: ByteBudgetOptions) {
-    this.#bytes = bytes;
+  constructor({ bytes, clock }: { readonly bytes: number; readonly clock: Clock }) {
+    this.#size = bytes;
     this.#clock = clock;
   }
 
   get bytes(): number {
-    return this.#all;
+    return this.#held.all;
   }
 
   get waiting(): number {
@@ -150,38 +57,26 @@ export class ByteBudget {
   }
 
   /** A part for one request, which holds nothing yet. */
-  open(name: string): ByteHold {
-    const holder = this.#holders.get(name) ?? { name, bytes: 0, holds: 0 };
-    if (holder.holds === 0) this.#holders.set(name, holder);
-    holder.holds += 1;
+  open(holder: string): ByteHold {
     return new ByteHold(this, holder);
   }
 
   /** For {@link ByteHold}. */
-  change(holder: Holder, by: number): void {
-    holder.bytes += by;
-    this.#all += by;
+  change(holder: string, by: number): void {
+    this.#held.add(holder, by);
     if (by < 0 && this.#waiting > 0) this.#grant();
   }
 
-  /** For {@link ByteHold}. */
-  close(holder: Holder): void {
-    holder.holds -= 1;
-    if (holder.holds === 0) this.#holders.delete(holder.name);
-  }
-
-  /** For {@link ByteHold}: false where there is no room for so many bytes now. */
-  hasRoom(holder: Holder, bytes: number): boolean {
-    const counted = Math.min(bytes, this.#bytes * LARGEST_PART);
-    if (holder.bytes + counted <= this.#bytes - this.#all) return true;
-    return holder.bytes === 0 && this.#all + counted <= this.#bytes * NEWCOMER_FACTOR;
+  /** For {@link ByteHold}: false if there is no room for so many bytes now. */
+  hasRoom(holder: string, bytes: number): boolean {
+    const counted = Math.min(bytes, this.#size * LARGEST_PART);
+    const held = this.#held.of(holder);
+    if (held + counted <= this.#size - this.#held.all) return true;
+    return held === 0 && this.#held.all + counted <= this.#size * NEWCOMER_FACTOR;
   }
 
   /** For {@link ByteHold}: settles when the room is taken; rejects when there was none in time. */
-  wait(
-    hold: ByteHold,
-    { bytes, gone }: { readonly bytes: number; readonly gone: AbortSignal },
-  ): Promise<void> {
+  wait(hold: ByteHold, bytes: number, gone: AbortSignal): Promise<void> {
     const { holder } = hold;
     const line = this.#orders.get(holder) ?? new Set();
     if (line.size >= ROOM_WAITS_PER_HOLDER_MAX || this.#waiting >= ROOM_WAITS_MAX || gone.aborted) {
@@ -189,19 +84,16 @@ export class ByteBudget {
     }
     return new Promise((resolve, reject) => {
       const refuse = (): void => order.end(this.#refusal(holder));
-      const order: RoomOrder = {
-        hold,
-        bytes,
-        end: (error) => {
-          timer.cancel();
-          gone.removeEventListener("abort", refuse);
-          line.delete(order);
-          if (line.size === 0) this.#orders.delete(holder);
-          this.#waiting -= 1;
-          if (error === null) resolve();
-          else reject(error);
-        },
+      const end = (error: StatusError | null): void => {
+        timer.cancel();
+        gone.removeEventListener("abort", refuse);
+        line.delete(order);
+        if (line.size === 0) this.#orders.delete(holder);
+        this.#waiting -= 1;
+        if (error === null) resolve();
+        else reject(error);
       };
+      const order: RoomOrder = { hold, bytes, end };
       const timer = this.#clock.setTimer(ROOM_WAIT_MS_MAX, refuse);
       gone.addEventListener("abort", refuse);
       this.#orders.set(holder, line.add(order));
@@ -209,7 +101,7 @@ export class ByteBudget {
     });
   }
 
-  // One request of a holder, then one of the next, until nobody who waits has room.
+  // One request of a holder, then one of the next, until no waiting request has room.
   #grant(): void {
     for (let isGiving = true; isGiving;) {
       isGiving = false;
@@ -226,33 +118,37 @@ export class ByteBudget {
     }
   }
 
-  #refusal({ bytes: held }: Holder): StatusError {
-    const headers = { "retry-after": String(RETRY_AFTER_SECONDS) };
-    const share = Math.floor(this.#bytes / 2);
+  #refusal(holder: string): StatusError {
+    const held = this.#held.of(holder);
+    const share = Math.floor(this.#size / 2);
     const limit = `Bodies that are not finished and answers that are not read may take ${share} bytes of one account or address`;
-    if (held > 0) {
-      const detail = `${limit}, and less while others hold some: yours take ${held}.`;
-      return new StatusError(42900, { detail, headers });
-    }
-    const detail = `${limit}, and ${this.#bytes} of all: there is no room now.`;
-    return new StatusError(50300, { detail, headers });
+    const detail =
+      held > 0
+        ? `${limit}, and less while others hold some: yours take ${held}.`
+        : `${limit}, and ${this.#size} of all: there is no room now.`;
+    const headers = { "retry-after": String(RETRY_AFTER_SECONDS) };
+    return new StatusError(held > 0 ? 42900 : 50300, { detail, headers });
   }
 }
 
 /** The part of a {@link ByteBudget} that one request holds. */
 export class ByteHold {
-  readonly holder: Holder;
+  readonly holder: string;
   readonly #budget: ByteBudget;
   #bytes = 0;
   #isEnded = false;
 
-  constructor(budget: ByteBudget, holder: Holder) {
+  constructor(budget: ByteBudget, holder: string) {
     this.#budget = budget;
     this.holder = holder;
   }
 
   get bytes(): number {
     return this.#bytes;
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
   }
 
   /** Takes so many more bytes if there is room now; else returns false. */
@@ -263,11 +159,11 @@ export class ByteHold {
   }
 
   /**
-   * Takes so many more bytes when there is room: at once, or within {@link ROOM_WAIT_MS_MAX}. Else throws 42900, or
-   * 50300 where this holder holds nothing. `gone` ends the wait.
+   * Takes so many more bytes when there is room, within {@link ROOM_WAIT_MS_MAX}. Else throws 42900, or 50300 if this
+   * holder holds nothing. `gone` ends the wait.
    */
   async take(bytes: number, gone: () => AbortSignal): Promise<void> {
-    if (!this.takeNow(bytes)) await this.#budget.wait(this, { bytes, gone: gone() });
+    if (!this.takeNow(bytes)) await this.#budget.wait(this, bytes, gone());
   }
 
   /** Holds exactly so many from now on, whether there is room or not. */
@@ -278,21 +174,86 @@ export class ByteHold {
     if (by !== 0) this.#budget.change(this.holder, by);
   }
 
-  /** Gives back everything, for good. */
+  /** Gives back everything, permanently. */
   end(): void {
-    if (this.#isEnded) return;
     this.set(0);
     this.#isEnded = true;
-    this.#budget.close(this.holder);
+  }
+}
+
+/** The part of the common room that one request takes, from the first byte of its body to the last of its response. */
+export class RequestRoom extends ByteHold implements BodyRoom, CallRoom {
+  readonly #waits: WaitPlaces;
+  readonly #connection: ClientConnection | null;
+  readonly #gone: () => AbortSignal;
+  #letGo: (() => void) | null = null;
+
+  constructor({ budget, waits }: SharedRoom, request: IncomingMessage, of: RoomHolder) {
+    super(budget, of.holder);
+    this.#waits = waits;
+    this.#connection = connectionOf(request);
+    this.#gone = of.gone;
+  }
+
+  override take(bytes: number): Promise<void> {
+    return super.take(bytes, this.#gone);
+  }
+
+  async forAnswer(): Promise<void> {
+    if (!this.takeNow(ANSWER_BYTES_GUESS)) await this.take(ANSWER_BYTES_GUESS);
+  }
+
+  /** The response exists; a stream takes a waiting place. Throws 42900 if there is none. */
+  answered({ text, bytes, stream }: WholeAnswer, isHead: boolean): void {
+    this.set(bytes?.length ?? text.length * TEXT_COPIES);
+    if (stream !== undefined && !isHead && !this.isEnded) this.#letGo = this.#beginWait();
+  }
+
+  waitRefusal(): StatusError | null {
+    return this.#waits.refusal(this.#waiter);
+  }
+
+  async whileWaiting<T>(begin: () => Promise<T>): Promise<T> {
+    const letGo = this.#beginWait();
+    this.set(0);
+    try {
+      return await begin();
+    } finally {
+      letGo();
+    }
+  }
+
+  override end(): void {
+    super.end();
+    this.#letGo?.();
+  }
+
+  get #waiter(): Waiter {
+    return { holder: this.holder, address: this.#connection?.address ?? this.holder };
+  }
+
+  #beginWait(): () => void {
+    const letGo = this.#waits.take(this.#waiter);
+    const connection = this.#connection;
+    if (connection !== null) connection.isWaiting = true;
+    return () => {
+      letGo();
+      if (connection !== null) connection.isWaiting = false;
+    };
   }
 }
 
 const RETRY_AFTER_SECONDS = 5;
 
-/** The client of a request that waits. */
-export interface Waiter {
+interface RoomHolder {
   /** An account, a worker, or the address of a client without credentials. */
   readonly holder: string;
+  /** Aborted when the client disconnects. */
+  readonly gone: () => AbortSignal;
+}
+
+/** The client of a request that waits. */
+interface Waiter extends Pick<RoomHolder, "holder"> {
   /** As {@link ConnectionPlaces} counts it. */
   readonly address: string;
 }
@@ -303,25 +264,27 @@ export interface Waiter {
  * leaves free: a single holder takes half, so the next holder finds some.
  */
 export class WaitPlaces {
-  readonly #ofAll: Places;
+  readonly #allMax: number;
   readonly #ofAddressMax: number;
-  readonly #byAddress = new Map<string, Places>();
+  readonly #all = new Counts();
+  readonly #byAddress = new Map<string, Counts>();
 
   constructor(connections: number) {
-    this.#ofAll = new Places(Math.max(1, Math.floor(connections * WAITING_SHARE)));
+    this.#allMax = Math.max(1, Math.floor(connections * WAITING_SHARE));
     this.#ofAddressMax = placesOfAddress(connections);
   }
 
   get taken(): number {
-    return this.#ofAll.taken;
+    return this.#all.all;
   }
 
   /** The present refusal of a client; null when there is a place for it. */
   refusal({ holder, address }: Waiter): StatusError | null {
-    if (!this.#ofAll.hasRoomFor(holder)) {
-      return refused(`the ${this.#ofAll.max} that may wait, half of limits.connections`);
+    if (this.#all.of(holder) >= this.#allMax - this.#all.all) {
+      return refused(`the ${this.#allMax} that may wait, half of limits.connections`);
     }
-    if (this.#byAddress.get(address)?.hasRoomFor(holder) !== false) return null;
+    const own = this.#byAddress.get(address);
+    if (own === undefined || own.of(holder) < this.#ofAddressMax - own.all) return null;
     return refused(`the ${this.#ofAddressMax} that its address may have`);
   }
 
@@ -330,11 +293,11 @@ export class WaitPlaces {
     const refusal = this.refusal(waiter);
     if (refusal !== null) throw refusal;
     const { holder, address } = waiter;
-    const ofAddress = this.#byAddress.get(address) ?? new Places(this.#ofAddressMax);
-    this.#byAddress.set(address, ofAddress);
+    const own = this.#byAddress.get(address) ?? new Counts();
+    this.#byAddress.set(address, own);
     const change = (by: 1 | -1): void => {
-      for (const places of [this.#ofAll, ofAddress]) places.change(holder, by);
-      if (ofAddress.taken === 0) this.#byAddress.delete(address);
+      for (const counts of [this.#all, own]) counts.add(holder, by);
+      if (own.all === 0) this.#byAddress.delete(address);
     };
     change(1);
     let isTaken = true;
@@ -348,34 +311,4 @@ export class WaitPlaces {
 function refused(ofWhat: string): StatusError {
   const detail = `The waiting requests of one account or worker may take no more connections than they leave free of ${ofWhat}. Ask without waiting.`;
   return tooManyRequests(RETRY_AFTER_SECONDS, { detail });
-}
-
-/** Places that holders share. */
-class Places {
-  readonly max: number;
-  readonly #byHolder = new Map<string, number>();
-  #taken = 0;
-
-  constructor(max: number) {
-    this.max = max;
-  }
-
-  get taken(): number {
-    return this.#taken;
-  }
-
-  hasRoomFor(holder: string): boolean {
-    return this.#takenBy(holder) < this.max - this.#taken;
-  }
-
-  change(holder: string, by: number): void {
-    const taken = this.#takenBy(holder) + by;
-    if (taken === 0) this.#byHolder.delete(holder);
-    else this.#byHolder.set(holder, taken);
-    this.#taken += by;
-  }
-
-  #takenBy(holder: string): number {
-    return this.#byHolder.get(holder) ?? 0;
-  }
 }

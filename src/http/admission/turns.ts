@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { performanceNow, queueMicrotask, setImmediate } from "../../domain/clock/timers.ts";
 import { boundFineChunks } from "../body.ts";
 import { addressKey } from "../guard/client.ts";
-import { connectionOf, whenAnswered } from "./connections.ts";
+import { Counts, connectionOf, whenAnswered } from "./connections.ts";
 import {
   WAITING_MAX,
   IN_LINE_OF_ADDRESS_MAX,
@@ -35,7 +35,7 @@ interface Line {
 export function takeTurns(listener: RequestListener, options: TurnOptions): RequestListener {
   const begun = shareTurns(listener, options);
   const lines = new WeakMap<Duplex, Line>();
-  const inLine = new InLine();
+  const inLine = new Counts();
 
   function begin(socket: Duplex, [request, response]: Exchange): void {
     whenAnswered(request, response, () => endTurn(socket));
@@ -47,7 +47,7 @@ export function takeTurns(listener: RequestListener, options: TurnOptions): Requ
     if (line === undefined) return;
     const next = socket.destroyed ? undefined : line.waiting.shift();
     const left = next === undefined ? line.waiting.length : 1;
-    if (left > 0) inLine.change(line, -left);
+    if (left > 0) inLine.add(line.address, -left);
     if (next === undefined) lines.delete(socket);
     if (line.waiting.length === 0 && socket.isPaused()) socket.resume();
     if (next !== undefined) begin(socket, next);
@@ -64,38 +64,17 @@ export function takeTurns(listener: RequestListener, options: TurnOptions): Requ
       begin(socket, [request, response]);
       return;
     }
-    if (inLine.isFull(line)) {
+    if (inLine.all >= IN_LINE_MAX || inLine.of(line.address) >= IN_LINE_OF_ADDRESS_MAX) {
       socket.destroy();
       return;
     }
-    inLine.change(line, 1);
+    inLine.add(line.address, 1);
     line.waiting.push([request, response]);
     // Not now: Node resumes it at the end of this very request.
     if (line.waiting.length >= WAITING_MAX) {
       queueMicrotask(() => line.waiting.length > 0 && socket.pause());
     }
   };
-}
-
-/** Counts the requests in line, by address and in all. */
-class InLine {
-  readonly #byAddress = new Map<string, number>();
-  #all = 0;
-
-  isFull({ address }: Line): boolean {
-    return this.#all >= IN_LINE_MAX || this.#countOf(address) >= IN_LINE_OF_ADDRESS_MAX;
-  }
-
-  change({ address }: Line, by: number): void {
-    this.#all += by;
-    const count = this.#countOf(address) + by;
-    if (count === 0) this.#byAddress.delete(address);
-    else this.#byAddress.set(address, count);
-  }
-
-  #countOf(address: string): number {
-    return this.#byAddress.get(address) ?? 0;
-  }
 }
 
 export interface TurnOptions {
