@@ -1,14 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { join, sep } from "node:path";
+import { pathToFileURL } from "node:url";
 
-import { build, type BuildOptions, type Plugin } from "esbuild";
+import { build, type BuildOptions, type BuildResult, type Plugin } from "esbuild";
 
-import { dashboardFiles, type BuildFacts } from "../src/assets.ts";
+import type { BuildFacts } from "../src/assets.ts";
 import { sqliteVersion } from "../src/store/sqlite/machine/connection.ts";
 import { type Platform, ROOT, version } from "./manifest.ts";
 import { MAIN_PROGRAM, type ProgramAssets } from "./program-assets.ts";
-import { withoutUnusedCode } from "./unused-code.ts";
 
 // `require` evaluates only what it names. What is recorded is compiled when the executable is made.
 const MAIN_ENTRY = `
@@ -20,16 +20,23 @@ const MAIN_ENTRY = `
   } else require("./main.ts");
 `;
 
+/** The entries of the threads and of the command host, by the names of their bundles. */
+export const HELPERS: Readonly<Record<string, string>> = {
+  "writer-thread": "store/sqlite/writer-thread.ts",
+  "reader-thread": "store/sqlite/reader-thread.ts",
+  "backup-thread": "store/sqlite/backup-thread.ts",
+  "parser-thread": "parser/parser-thread.ts",
+  "command-host-main": "run/command-host-main.ts",
+};
+
 // A text of its own, a seventh of the other: each thread keeps its text and all that was compiled of it in its memory.
 const HELPER_ENTRY = `
   import { isMainThread, workerData } from "node:worker_threads";
-  if (start.isRecorded) {
-    require("./store/sqlite/writes.ts");
-  } else if (isMainThread) require("./run/command-host-main.ts");
-  else if (workerData.role === "writer") require("./store/sqlite/writer-thread.ts");
-  else if (workerData.role === "reader") require("./store/sqlite/reader-thread.ts");
-  else if (workerData.role === "backup") require("./store/sqlite/backup-thread.ts");
-  else if (workerData.role === "parser") require("./parser/parser-thread.ts");
+  const helper = isMainThread ? "command-host-main" : workerData.role + "-thread";
+  if (start.isRecorded) require("./store/sqlite/writes.ts");
+  ${Object.entries(HELPERS)
+    .map(([name, file]) => `else if (helper === "${name}") require("./${file}");`)
+    .join("\n  ")}
   else throw new Error("no thread has the role " + workerData.role);
 `;
 
@@ -53,11 +60,7 @@ export async function bundle(
     // An entry of its own for each platform names the addon instead of looking for it.
     alias: { "better-sqlite3": `better-sqlite3/${to.platform}` },
     define: { ...assetTexts(), POSTBACKD_DASHBOARD: isMain ? packedDashboard() : "[]" },
-    plugins: [
-      assetsFrom("packaged-assets.ts"),
-      addonFrom("packaged-addon.ts"),
-      ...(isMain ? [withoutUnusedCode()] : []),
-    ],
+    plugins: [assetsFrom("packaged-assets.ts"), ADDON, ...(isMain ? [withoutUnusedCode()] : [])],
   });
 }
 
@@ -72,36 +75,34 @@ export async function bundleLoader(outFile: string): Promise<void> {
 
 const COMMON: BuildOptions = { bundle: true, platform: "node", target: "node24", format: "cjs" };
 
-/** Has an addon loaded by a file of `scripts`. */
-function addonFrom(file: string): Plugin {
-  const contents = `module.exports = require("./${file}").loadAddon();`;
-  return {
-    name: "addon",
-    setup(setup) {
-      setup.onResolve({ filter: /\.node$/ }, ({ path }) => ({ path, namespace: "addon" }));
-      setup.onLoad({ filter: /.*/, namespace: "addon" }, () => {
-        return { contents, resolveDir: join(ROOT, "scripts") };
-      });
-    },
-  };
-}
+/** The executable takes SQLite's addon out of itself. */
+const ADDON: Plugin = {
+  name: "addon",
+  setup(setup) {
+    setup.onResolve({ filter: /\.node$/ }, ({ path }) => ({ path, namespace: "addon" }));
+    setup.onLoad({ filter: /.*/, namespace: "addon" }, () => {
+      // A file of its own: esbuild keeps all of a file that is required, and all of its imports.
+      const contents = `module.exports = require("./packaged-addon.ts").loadAddon();`;
+      return { contents, resolveDir: join(ROOT, "scripts") };
+    });
+  },
+};
 
 /** Runs esbuild. Rejects on warnings too. */
-export async function buildSound(options: BuildOptions): Promise<void> {
-  const { warnings } = await build({ ...options, logLevel: "warning" });
-  if (warnings.length > 0) throw new Error(`esbuild warned ${warnings.length} times, see above`);
+export async function buildSound(options: BuildOptions): Promise<BuildResult> {
+  const result = await build({ ...options, logLevel: "warning" });
+  const { length } = result.warnings;
+  if (length > 0) throw new Error(`esbuild warned ${length} times, see above`);
+  return result;
 }
 
 /** The texts that stand in for files of the sources, by the names that esbuild puts them in for. */
 export function assetTexts(): Record<string, string> {
-  const schemaSql = readFileSync(join(ROOT, "schema.sql"), "utf8");
-  const postgresSchemaSql = readFileSync(join(ROOT, "schema-postgres.sql"), "utf8");
+  const textOf = (...path: string[]) => JSON.stringify(readFileSync(join(ROOT, ...path), "utf8"));
   return {
-    POSTBACKD_SCHEMA_SQL: JSON.stringify(schemaSql),
-    POSTBACKD_POSTGRES_SCHEMA_SQL: JSON.stringify(postgresSchemaSql),
-    POSTBACKD_SERVICE_UNIT: JSON.stringify(
-      readFileSync(join(ROOT, "deploy", "postbackd.service"), "utf8"),
-    ),
+    POSTBACKD_SCHEMA_SQL: textOf("schema.sql"),
+    POSTBACKD_POSTGRES_SCHEMA_SQL: textOf("schema-postgres.sql"),
+    POSTBACKD_SERVICE_UNIT: textOf("deploy", "postbackd.service"),
     POSTBACKD_VERSION: JSON.stringify(version),
     POSTBACKD_BUILD: JSON.stringify(buildFacts()),
   };
@@ -114,18 +115,11 @@ function buildFacts(): BuildFacts {
   return { commit, sqlite: sqliteVersion() };
 }
 
-/** The dashboard as JSON, its bytes in Base64: what `bundled-assets.ts` unpacks. It must have been built before. */
+/** The dashboard as JSON, its bytes in Base64: `bundled-assets.ts` unpacks it. */
 export function packedDashboard(): string {
-  const files = dashboardFiles();
-  if (files.length === 0) throw new Error("the dashboard is not built: npm run build:dashboard");
-  const base64 = (bytes: Uint8Array | null) => bytes && Buffer.from(bytes).toString("base64");
-  const packed = files.map((file) => ({
-    ...file,
-    body: base64(file.body),
-    gzip: base64(file.gzip),
-    brotli: base64(file.brotli),
-  }));
-  return JSON.stringify(packed);
+  const file = join(ROOT, "dist", "dashboard.json");
+  if (!existsSync(file)) throw new Error("the dashboard is not built: npm run build:dashboard");
+  return readFileSync(file, "utf8");
 }
 
 /** Puts a file of `scripts` in the place of `src/assets.ts`. */
@@ -143,4 +137,87 @@ export function assetsFrom(file: string): Plugin {
       });
     },
   };
+}
+
+// The URL of the sources' assets. The assets of `scripts` use it too: both folders have the same parent.
+const ASSETS_URL = pathToFileURL(join(ROOT, "src", "assets.ts")).href;
+
+/** Bundles what tests start, into a folder below node_modules: better-sqlite3 is found there. */
+export async function bundleForTests(options: BuildOptions): Promise<void> {
+  await buildSound({
+    ...COMMON,
+    external: ["better-sqlite3"],
+    define: { "import.meta.url": JSON.stringify(ASSETS_URL) },
+    ...options,
+    plugins: [...(options.plugins ?? []), withoutUnusedCode()],
+  });
+}
+
+/** The names that are imported from a module; none where `require` gives what is used. */
+type Stubs = Readonly<Record<string, readonly string[]>>;
+
+/**
+ * Imports of features that the program does not use, by the package that imports them. listhen
+ * could start a tunnel (it would download cloudflared), make certificates, print a QR code, fill the clipboard, open a
+ * browser and serve web sockets; consola could ask questions, pino send its log to threads.
+ */
+const UNUSED: Readonly<Record<string, Stubs>> = {
+  listhen: {
+    untun: ["startTunnel"],
+    "node-forge": ["default"],
+    uqr: ["renderUnicodeCompact"],
+    tinyclip: ["writeText"],
+    "../chunks/xdg-open.mjs": ["xdgOpenScript"],
+    "crossws/adapters/node": ["default"],
+  },
+  consola: { "./chunks/prompt.mjs": ["prompt"] },
+  pino: { "thread-stream": [] },
+};
+
+const NAMESPACE = "unused";
+
+/**
+ * Leaves code out of a bundle that is never run: something that throws stands in for it. A module of the list that is
+ * not imported any more fails the build, so that the list stays true.
+ */
+export function withoutUnusedCode(): Plugin {
+  const left = new Set(Object.values(UNUSED).flatMap((stubs) => Object.keys(stubs)));
+  return {
+    name: "unused-code",
+    setup(build) {
+      build.onResolve({ filter: /^[^/]/ }, ({ path, importer }) => {
+        const names = UNUSED[packageOf(importer)]?.[path];
+        if (names === undefined) return undefined;
+        left.delete(path);
+        return { path, namespace: NAMESPACE, pluginData: names };
+      });
+      build.onLoad({ filter: /.*/, namespace: NAMESPACE }, ({ path, pluginData }) => {
+        // The resolution above set it.
+        return { contents: stubOf(path, pluginData as readonly string[]) };
+      });
+      build.onEnd(() => {
+        const text = `nothing imports ${[...left].join(", ")}: take it off the list in scripts/bundle.ts`;
+        return left.size === 0 ? {} : { errors: [{ text }] };
+      });
+    },
+  };
+}
+
+/** The package that a file belongs to; empty for a file of the project's own. */
+function packageOf(file: string): string {
+  const [, ...parts] = file.split(`${sep}node_modules${sep}`);
+  const [first = "", second = ""] = parts.at(-1)?.split(sep) ?? [];
+  return first.startsWith("@") ? `${first}/${second}` : first;
+}
+
+function stubOf(path: string, names: readonly string[]): string {
+  const message = `${path} is not in the executable: nothing was meant to use it`;
+  const stub = "new Proxy(refuse, { get: refuse })";
+  const lines = names.map((name) =>
+    name === "default" ? `export default ${stub};` : `export const ${name} = ${stub};`,
+  );
+  if (names.length === 0) lines.push(`module.exports = ${stub};`);
+  // To call it, to construct it and to look at what it has throws alike.
+  lines.unshift(`function refuse() { throw new Error(${JSON.stringify(message)}); }`);
+  return lines.join("\n");
 }

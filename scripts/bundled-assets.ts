@@ -1,4 +1,4 @@
-import type { BuildFacts, DashboardFile } from "../src/assets.ts";
+import type { BuildFacts, DashboardFile, PackedFile } from "../src/assets.ts";
 
 /** The values of `src/assets.ts` that are the same in every bundle: `assetTexts` in `scripts/bundle.ts` defines them. */
 
@@ -15,19 +15,14 @@ export const serviceUnit: string = POSTBACKD_SERVICE_UNIT;
 export const version: string = POSTBACKD_VERSION;
 export const buildFacts: BuildFacts = POSTBACKD_BUILD;
 
-/** A file of the dashboard, its bytes in Base64. */
-type PackedFile = Pick<DashboardFile, "path" | "type" | "isImmutable"> &
-  Readonly<Record<"body", string>> &
-  Readonly<Record<"gzip" | "brotli", string | null>>;
-
 let unpacked: readonly DashboardFile[] | null = null;
 
 export function dashboardFiles(): readonly DashboardFile[] {
   unpacked ??= POSTBACKD_DASHBOARD.map(({ body, gzip, brotli, ...file }) => ({
     ...file,
     body: Buffer.from(body, "base64"),
-    gzip: gzip === null ? null : Buffer.from(gzip, "base64"),
-    brotli: brotli === null ? null : Buffer.from(brotli, "base64"),
+    gzip: Buffer.from(gzip, "base64"),
+    brotli: Buffer.from(brotli, "base64"),
   }));
   return unpacked;
 }

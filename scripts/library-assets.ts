@@ -1,15 +1,17 @@
 import { join } from "node:path";
 
-import type { ThreadOptions } from "../src/assets.ts";
+import type { ThreadEntries, ThreadOptions } from "../src/assets.ts";
 
 /** Replaces `src/assets.ts` in npm's package: the threads and the command host are modules next to it. */
 
 export * from "./bundled-assets.ts";
 
-export const writerThreadEntry: string | URL = join(__dirname, "writer-thread.cjs");
-export const readerThreadEntry: string | URL = join(__dirname, "reader-thread.cjs");
-export const backupThreadEntry: string | URL = join(__dirname, "backup-thread.cjs");
-export const parserThreadEntry: string | URL = join(__dirname, "parser-thread.cjs");
+export const threadEntries: ThreadEntries = {
+  writer: join(__dirname, "writer-thread.cjs"),
+  reader: join(__dirname, "reader-thread.cjs"),
+  backup: join(__dirname, "backup-thread.cjs"),
+  parser: join(__dirname, "parser-thread.cjs"),
+};
 
 export const commandHost: readonly [string, ...string[]] = [
   process.execPath,

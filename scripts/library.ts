@@ -4,10 +4,16 @@ import { dirname, join, relative } from "node:path";
 
 import type { Plugin } from "esbuild";
 
-import { assetsFrom, assetTexts, buildSound, packedDashboard } from "./bundle.ts";
+import {
+  assetsFrom,
+  assetTexts,
+  buildSound,
+  HELPERS,
+  packedDashboard,
+  withoutUnusedCode,
+} from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
 import { apiTypes, configTypes } from "./package-types.ts";
-import { withoutUnusedCode } from "./unused-code.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
 const MODULES = ["index.ts", "verify.ts", "worker.ts", "client/client.ts", "testing/testing.ts"];
@@ -33,14 +39,7 @@ const ADDONS = ["linux", "linuxmusl", "darwin"].flatMap((system) => [
 /** The folder of what runs the daemon, beside the modules above. */
 const DAEMON_FOLDER = "daemon";
 
-const DAEMON_MODULES = {
-  daemon: "embedded/daemon.ts",
-  "writer-thread": "store/sqlite/writer-thread.ts",
-  "reader-thread": "store/sqlite/reader-thread.ts",
-  "backup-thread": "store/sqlite/backup-thread.ts",
-  "parser-thread": "parser/parser-thread.ts",
-  "command-host-main": "run/command-host-main.ts",
-};
+const DAEMON_MODULES = { daemon: "embedded/daemon.ts", ...HELPERS };
 
 /**
  * Makes the modules that other programs import, as ES modules and for `require`, their types, and the command of npm's

@@ -1,4 +1,4 @@
-import type { ThreadOptions } from "../src/assets.ts";
+import type { ThreadEntries, ThreadOptions } from "../src/assets.ts";
 import { COMMAND_HOST, type ProgramStart } from "./program-assets.ts";
 
 /** Replaces `src/assets.ts` in the executable. */
@@ -11,10 +11,13 @@ export const executable: string | null = process.execPath;
 declare const start: ProgramStart;
 
 // One text for all: it looks which of them it is in.
-export const writerThreadEntry: string | URL = start.threadSource;
-export const readerThreadEntry: string | URL = start.threadSource;
-export const backupThreadEntry: string | URL = start.threadSource;
-export const parserThreadEntry: string | URL = start.threadSource;
+const { threadSource } = start;
+export const threadEntries: ThreadEntries = {
+  writer: threadSource,
+  reader: threadSource,
+  backup: threadSource,
+  parser: threadSource,
+};
 
 // And the process that runs commands, too.
 export const commandHost: readonly [string, ...string[]] = [process.execPath, COMMAND_HOST];

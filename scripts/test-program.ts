@@ -1,11 +1,7 @@
 import { join } from "node:path";
 
-import { build } from "esbuild";
-
-import { assetsFrom } from "./bundle.ts";
+import { assetsFrom, bundleForTests, HELPERS } from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
-import { TEST_BUNDLE } from "./test-bundle.ts";
-import { withoutUnusedCode } from "./unused-code.ts";
 
 /**
  * Bundles what tests start as processes and as threads, a file each, because a thread reads all of its file. From the
@@ -13,20 +9,10 @@ import { withoutUnusedCode } from "./unused-code.ts";
  * takes 60 ms instead of 85, a daemon 380 instead of 550, a command 100 instead of 150, and a run has hundreds of each.
  */
 
-const ENTRIES = [
-  "main.ts",
-  "run/command-host-main.ts",
-  "store/sqlite/writer-thread.ts",
-  "store/sqlite/reader-thread.ts",
-  "store/sqlite/backup-thread.ts",
-  "parser/parser-thread.ts",
-];
-
-await build({
-  ...TEST_BUNDLE,
-  entryPoints: ENTRIES.map((file) => join(ROOT, "src", file)),
+await bundleForTests({
+  entryPoints: ["main.ts", ...Object.values(HELPERS)].map((file) => join(ROOT, "src", file)),
   entryNames: "[name]",
   outdir: join(ROOT, "node_modules", ".cache", "program"),
   outExtension: { ".js": ".cjs" },
-  plugins: [assetsFrom("test-assets.ts"), withoutUnusedCode()],
+  plugins: [assetsFrom("test-assets.ts")],
 });

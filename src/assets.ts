@@ -1,26 +1,19 @@
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /**
  * The files that the program carries with it: read from disk in development. The build puts
- * `scripts/packaged-assets.ts` in the place of this file, because a bundle has no files beside it.
+ * `scripts/packaged-assets.ts` in the place of this file, because a bundle has no files next to it.
  */
 
 /** The text of `schema.sql`: what a new database file is made with. */
-export const schemaSql: string = readFileSync(new URL("../schema.sql", import.meta.url), "utf8");
+export const schemaSql: string = textOf("../schema.sql");
 
 /** The text of `schema-postgres.sql`: what an empty database on a server is made with. */
-export const postgresSchemaSql: string = readFileSync(
-  new URL("../schema-postgres.sql", import.meta.url),
-  "utf8",
-);
+export const postgresSchemaSql: string = textOf("../schema-postgres.sql");
 
 /** The text of `deploy/postbackd.service`: the systemd unit that the program installs. */
-export const serviceUnit: string = readFileSync(
-  new URL("../deploy/postbackd.service", import.meta.url),
-  "utf8",
-);
+export const serviceUnit: string = textOf("../deploy/postbackd.service");
 
 /** The place of the executable that this is; null for the sources. */
 export const executable: string | null = null;
@@ -39,9 +32,32 @@ export interface DashboardFile {
   readonly isImmutable: boolean;
 }
 
-/** The dashboard as `npm run build:dashboard` made it; none where it has not. Read anew when it was built again. */
+/** A file of the dashboard with its bytes in Base64, as `scripts/dashboard-bundle.ts` writes it. */
+export type PackedFile = Pick<DashboardFile, "path" | "type" | "isImmutable"> &
+  Readonly<Record<"body" | "gzip" | "brotli", string>>;
+
+/** The dashboard as `npm run build:dashboard` made it; empty before. Read again after each build. */
 export function dashboardFiles(): readonly DashboardFile[] {
-  return readDashboard(fileURLToPath(new URL("../dist/dashboard/", import.meta.url)));
+  const file = new URL("../dist/dashboard.json", import.meta.url);
+  const builtAt = statSync(file, { throwIfNoEntry: false })?.mtimeMs;
+  if (builtAt === undefined) return [];
+  if (dashboard?.builtAt !== builtAt) {
+    // Our own script wrote it.
+    const packed = JSON.parse(readFileSync(file, "utf8")) as readonly PackedFile[];
+    dashboard = { builtAt, files: packed.map(unpackFile) };
+  }
+  return dashboard.files;
+}
+
+let dashboard: { readonly builtAt: number; readonly files: readonly DashboardFile[] } | null = null;
+
+function unpackFile({ body, gzip, brotli, ...file }: PackedFile): DashboardFile {
+  return {
+    ...file,
+    body: Buffer.from(body, "base64"),
+    gzip: Buffer.from(gzip, "base64"),
+    brotli: Buffer.from(brotli, "base64"),
+  };
 }
 
 /** The version in `package.json`. */
@@ -57,29 +73,17 @@ export interface BuildFacts {
 
 export const buildFacts: BuildFacts = { commit: null, sqlite: null };
 
-/** The entry with which `new Worker(…)` starts the writer thread. */
-export const writerThreadEntry: string | URL = new URL(
-  "./store/sqlite/writer-thread.ts",
-  import.meta.url,
-);
+/** The entries with which `new Worker(…)` starts the threads. */
+export const threadEntries: ThreadEntries = {
+  writer: new URL("./store/sqlite/writer-thread.ts", import.meta.url),
+  reader: new URL("./store/sqlite/reader-thread.ts", import.meta.url),
+  backup: new URL("./store/sqlite/backup-thread.ts", import.meta.url),
+  parser: new URL("./parser/parser-thread.ts", import.meta.url),
+};
 
-/** The entry with which `new Worker(…)` starts the reader thread. */
-export const readerThreadEntry: string | URL = new URL(
-  "./store/sqlite/reader-thread.ts",
-  import.meta.url,
-);
-
-/** The entry with which `new Worker(…)` starts the thread that makes a backup. */
-export const backupThreadEntry: string | URL = new URL(
-  "./store/sqlite/backup-thread.ts",
-  import.meta.url,
-);
-
-/** The entry with which `new Worker(…)` starts the parser's thread. */
-export const parserThreadEntry: string | URL = new URL(
-  "./parser/parser-thread.ts",
-  import.meta.url,
-);
+export type ThreadEntries = Readonly<
+  Record<"writer" | "reader" | "backup" | "parser", string | URL>
+>;
 
 /** The options of Node's workers that are not the same everywhere. */
 export interface ThreadOptions {
@@ -105,43 +109,12 @@ export const commandHost: readonly [string, ...string[]] = [
  */
 export function prepareNativeAddon(_dataFolder: string): void {}
 
-let readFiles: { readonly list: string; readonly files: readonly DashboardFile[] } | null = null;
-
-function readDashboard(folder: string): readonly DashboardFile[] {
-  const listFile = join(folder, "files.json");
-  if (!existsSync(listFile)) return [];
-  const list = readFileSync(listFile, "utf8");
-  // The names in it change with what the files hold.
-  if (readFiles?.list !== list) readFiles = { list, files: readListed(folder, list) };
-  return readFiles.files;
-}
-
-function readListed(folder: string, list: string): readonly DashboardFile[] {
-  const read = (name: string | null) => (name === null ? null : readFileSync(join(folder, name)));
-  // Our own script wrote it, just now or not long ago.
-  return (JSON.parse(list) as ListedFile[]).map(({ path, type, isImmutable, ...names }) => ({
-    path,
-    type,
-    isImmutable,
-    body: readFileSync(join(folder, names.file)),
-    gzip: read(names.gzip),
-    brotli: read(names.brotli),
-  }));
-}
-
-/** A row of `dist/dashboard/files.json`; names are relative to its folder. */
-interface ListedFile {
-  readonly path: string;
-  readonly type: string;
-  readonly file: string;
-  readonly gzip: string | null;
-  readonly brotli: string | null;
-  readonly isImmutable: boolean;
+function textOf(path: string): string {
+  return readFileSync(new URL(path, import.meta.url), "utf8");
 }
 
 function packageVersion(): string {
-  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  const manifest: unknown = JSON.parse(text);
+  const manifest: unknown = JSON.parse(textOf("../package.json"));
   if (typeof manifest === "object" && manifest !== null && "version" in manifest) {
     if (typeof manifest.version === "string") return manifest.version;
   }

@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 
-import { parserThreadEntry, threadOptions } from "../assets.ts";
+import { threadEntries, threadOptions } from "../assets.ts";
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { setImmediate } from "../domain/clock/timers.ts";
 import type { WorkOrder } from "../domain/json/json.ts";
@@ -72,7 +72,7 @@ class ParserThread {
 
   #start(): Worker {
     const workerData = { role: "parser" };
-    const worker = new Worker(parserThreadEntry, { ...threadOptions, workerData });
+    const worker = new Worker(threadEntries.parser, { ...threadOptions, workerData });
     worker.on("message", (outcome: ParseOutcome) => {
       // An answer of a thread that was let go belongs to no order.
       if (this.#worker === worker) this.#settle(outcome);

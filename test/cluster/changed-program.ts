@@ -2,12 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
-import { build, type Plugin } from "esbuild";
+import type { Plugin } from "esbuild";
 
+import { bundleForTests } from "../../scripts/bundle.ts";
 import type { Program } from "../../scripts/kit/daemon.ts";
 import { ROOT } from "../../scripts/manifest.ts";
-import { TEST_BUNDLE } from "../../scripts/test-bundle.ts";
-import { withoutUnusedCode } from "../../scripts/unused-code.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 
 // From there it finds the packages that are not bundled.
@@ -22,11 +21,7 @@ export async function newChangedProgram(
   const folder = mkdtempSync(join(PLACE, "changed-program-"));
   afterwards(t, () => rmSync(folder, { recursive: true, force: true }));
   const outfile = join(folder, "main.cjs");
-  await build({
-    ...TEST_BUNDLE,
-    entryPoints: [join(ROOT, "src", "main.ts")],
-    outfile,
-    plugins: [change, withoutUnusedCode()],
-  });
+  const entryPoints = [join(ROOT, "src", "main.ts")];
+  await bundleForTests({ entryPoints, outfile, plugins: [change] });
   return { name, command: [process.execPath, outfile] };
 }

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, realpathSync, renameSync, rmSync, writeFileSync 
 import { basename, dirname, join } from "node:path";
 import { Worker } from "node:worker_threads";
 
-import { backupThreadEntry, threadOptions, version } from "../../assets.ts";
+import { threadEntries, threadOptions, version } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
 import type { TellProgress } from "../../domain/log.ts";
 import type { BackupMessage, BackupOutcome, BackupThreadData } from "./backup-thread.ts";
@@ -159,7 +159,7 @@ export interface BackupRun {
 export function startBackup(order: BackupOrder, tell: TellProgress = () => {}): BackupRun {
   const stop = newStopFlag();
   const workerData: BackupThreadData = { role: "backup", order, stop };
-  const worker = new Worker(backupThreadEntry, { ...threadOptions, workerData });
+  const worker = new Worker(threadEntries.backup, { ...threadOptions, workerData });
   return { ended: endOf(worker, tell), stop: () => stopCopy(stop) };
 }
 

@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 
-import { readerThreadEntry, threadOptions } from "../../assets.ts";
+import { threadEntries, threadOptions } from "../../assets.ts";
 import { ReadTurns, type GiveWay, type ReadOwner } from "../common/read-turns.ts";
 import { damage, FileFault, StoreError, type FileTrouble } from "../store.ts";
 import { toReadError, type Connection } from "./machine/connection.ts";
@@ -89,7 +89,7 @@ class ReaderThread {
   #isLost = false;
 
   constructor(file: string) {
-    this.#worker = new Worker(readerThreadEntry, {
+    this.#worker = new Worker(threadEntries.reader, {
       ...threadOptions,
       workerData: { role: "reader", file },
     });

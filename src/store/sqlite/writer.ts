@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 
-import { threadOptions, writerThreadEntry } from "../../assets.ts";
+import { threadEntries, threadOptions } from "../../assets.ts";
 import { messageOf } from "../../domain/error.ts";
 import type { BatchReply, BatchTransport } from "../common/batch.ts";
 import { openWithSchema } from "./machine/schema.ts";
@@ -9,7 +9,7 @@ import { newBatchRunner } from "./writes.ts";
 
 /** Starts the writer thread on the file and waits until the file is open. Rejects with the reason if that fails. */
 export async function startWriterThread(file: string): Promise<BatchTransport> {
-  const worker = new Worker(writerThreadEntry, {
+  const worker = new Worker(threadEntries.writer, {
     ...threadOptions,
     workerData: { role: "writer", file },
   });
