@@ -110,7 +110,7 @@ export async function compose(given: Opened, closings: Closings): Promise<Compos
     ...parts,
     taskEnded: (id) => waiters.tell(id),
     awaited: () => waiters.ids,
-    accountsDisabled: (accountIds) => waiters.tellAccounts(accountIds),
+    accountsDisabled: (accountIds) => accountIds.forEach((id) => waiters.tell(id)),
   });
   closings.unshift(
     () => engine.abort(),

@@ -14,7 +14,7 @@ import {
 import { tooManyRequests } from "./admission/quota.ts";
 import { LiveStream } from "./live-stream.ts";
 
-export interface LiveFeedDeps {
+interface LiveFeedDeps {
   readonly store: Pick<Store, "countWork" | "watch" | "cluster">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -22,7 +22,6 @@ export interface LiveFeedDeps {
   readonly boot: string;
 }
 
-/** A client, and the changes it is to get. */
 export interface Listener {
   readonly scope: Scope;
   /** The key or session by which its streams are counted. */
@@ -59,6 +58,8 @@ interface Channel {
   shown: string | null;
 }
 
+const NEW_CHANNEL = { nextAt: 0, timer: null, isReading: false, shown: null };
+
 /**
  * Tells open streams that something in their scope has changed, and how much work there is now. Nothing is queued: a
  * stream that takes nothing is passed over until it does, and then gets the state of that moment.
@@ -84,7 +85,9 @@ export class LiveFeed {
   open({ scope, credential, stillAdmitted, lastEventId }: Listener): ReadableStream<Uint8Array> {
     this.#requirePlace(scope, credential);
     // Never stopped before the end: a stream that comes back is told whether it missed anything.
-    this.#stopWatching ??= this.#deps.store.watch(({ accounts }) => this.#changed(accounts));
+    this.#stopWatching ??= this.#deps.store.watch(({ accounts }) => {
+      for (const each of [null, ...accounts]) this.#changedIn(each);
+    });
     const channel = this.#channelOf(scope);
     const stream = new LiveStream({
       credential,
@@ -125,7 +128,7 @@ export class LiveFeed {
   #requirePlace(scope: Scope, credential: string): void {
     const all = [...this.#channels.values()].flatMap(({ streams }) => [...streams]);
     const ofAccount = scope === null ? 0 : (this.#channels.get(scope)?.streams.size ?? 0);
-    const own = all.filter((stream) => stream.credential === credential).length;
+    const own = all.filter(({ options }) => options.credential === credential).length;
     let detail = null;
     if (ofAccount >= STREAMS_PER_ACCOUNT_MAX) {
       detail = `Of one account ${STREAMS_PER_ACCOUNT_MAX} streams may be open at once: close one first, or poll.`;
@@ -140,14 +143,7 @@ export class LiveFeed {
   #channelOf(scope: Scope): Channel {
     const known = this.#channels.get(scope);
     if (known !== undefined) return known;
-    const channel = {
-      scope,
-      streams: new Set<LiveStream>(),
-      nextAt: 0,
-      timer: null,
-      isReading: false,
-      shown: null,
-    };
+    const channel = { scope, streams: new Set<LiveStream>(), ...NEW_CHANNEL };
     this.#channels.set(scope, channel);
     return channel;
   }
@@ -161,10 +157,6 @@ export class LiveFeed {
     if (this.#channels.size > 0) return;
     this.#admissionTimer?.cancel();
     this.#admissionTimer = null;
-  }
-
-  #changed(accountIds: readonly number[]): void {
-    for (const scope of [null, ...accountIds]) this.#changedIn(scope);
   }
 
   #changedIn(scope: Scope): void {
@@ -197,14 +189,8 @@ export class LiveFeed {
     if (!this.#behind(channel).some((stream) => stream.takes)) return;
     const { clock } = this.#deps;
     const waitMs = channel.nextAt - clock.monotonic();
-    if (waitMs <= 0) {
-      void this.#sendDue(channel);
-      return;
-    }
-    channel.timer = clock.setTimer(waitMs, () => {
-      channel.timer = null;
-      void this.#sendDue(channel);
-    });
+    if (waitMs <= 0) void this.#sendDue(channel);
+    else channel.timer = clock.setTimer(waitMs, () => void this.#sendDue(channel));
   }
 
   /** Where nodes share the store, a channel that has shown nothing yet cannot tell what the others have changed. */
@@ -219,6 +205,7 @@ export class LiveFeed {
   }
 
   async #sendDue(channel: Channel): Promise<void> {
+    channel.timer = null;
     const now = this.#deps.clock.monotonic();
     channel.nextAt = now + CHANGE_INTERVAL_MS;
     const due = this.#behind(channel).filter(({ sentAt }) => now - sentAt >= CHANGE_INTERVAL_MS);
@@ -261,11 +248,10 @@ export class LiveFeed {
   }
 
   async #stillAdmitted(streams: readonly LiveStream[]): Promise<readonly LiveStream[]> {
-    const verdicts = await Promise.all(
-      streams.map(async (stream) => ({ stream, isIn: await stream.stillAdmitted() })),
-    );
-    for (const { stream, isIn } of verdicts) if (!isIn) stream.end("signed_out");
-    return verdicts.filter(({ isIn }) => isIn).map(({ stream }) => stream);
+    const verdicts = await Promise.all(streams.map(({ options }) => options.stillAdmitted()));
+    const admitted = streams.filter((_, at) => verdicts[at]);
+    for (const stream of streams) if (!admitted.includes(stream)) stream.end("signed_out");
+    return admitted;
   }
 
   /** Looks whether other nodes changed something: what they did is not always heard of. */

@@ -29,22 +29,20 @@ const PREAMBLE = "retry: 2000\n\n";
  * take at once is not sent.
  */
 export class LiveStream {
-  readonly credential: string;
-  readonly stillAdmitted: () => Promise<boolean>;
   readonly body: ReadableStream<Uint8Array>;
-  readonly #options: LiveStreamOptions;
-  #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
-  #seen: number;
+  readonly options: LiveStreamOptions;
+  /** The number of changes that its client knows of; below 0 for none. */
+  seen: number;
   /** When it was last sent a change, by the monotonic clock. */
-  #sentAt = Number.NEGATIVE_INFINITY;
-  #takes = false;
+  sentAt = Number.NEGATIVE_INFINITY;
+  /** True while its client has taken everything that was sent. */
+  takes = false;
+  #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #wasPassedOver = false;
 
   constructor(options: LiveStreamOptions) {
-    this.#options = options;
-    this.credential = options.credential;
-    this.stillAdmitted = options.stillAdmitted;
-    this.#seen = options.seen;
+    this.options = options;
+    this.seen = options.seen;
     this.body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -59,25 +57,12 @@ export class LiveStream {
     );
   }
 
-  get seen(): number {
-    return this.#seen;
-  }
-
-  get sentAt(): number {
-    return this.#sentAt;
-  }
-
-  /** True while its client has taken everything that was sent. */
-  get takes(): boolean {
-    return this.#takes;
-  }
-
   /** Sends a change, unless the client knows of it or takes nothing. */
   change({ id, changes, data, now }: Change): void {
-    if (changes <= this.#seen) return;
+    if (changes <= this.seen) return;
     if (!this.#send(`event: change\nid: ${id}\ndata: ${data}\n\n`)) return;
-    this.#seen = changes;
-    this.#sentAt = now;
+    this.seen = changes;
+    this.sentAt = now;
   }
 
   /** Shows that it is still there, unless the client takes nothing. */
@@ -98,25 +83,25 @@ export class LiveStream {
   }
 
   #send(text: string): boolean {
-    const isSent = this.#takes && this.#controller !== null;
+    const isSent = this.takes && this.#controller !== null;
     this.#wasPassedOver = !isSent;
     if (!isSent) return false;
-    this.#takes = false;
+    this.takes = false;
     this.#controller?.enqueue(Buffer.from(text));
     return true;
   }
 
   #pull(): void {
-    this.#takes = true;
+    this.takes = true;
     this.#wasPassedOver = false;
-    this.#options.taken();
+    this.options.taken();
   }
 
   #leave(): ReadableStreamDefaultController<Uint8Array> | null {
     const controller = this.#controller;
     this.#controller = null;
-    this.#takes = false;
-    if (controller !== null) this.#options.gone();
+    this.takes = false;
+    if (controller !== null) this.options.gone();
     return controller;
   }
 }

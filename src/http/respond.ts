@@ -6,6 +6,7 @@ import { FastResponse } from "srvx";
 import { entityTag } from "../domain/id.ts";
 import { type ResponseHeaders, STATUS_TABLE, StatusError } from "../domain/status.ts";
 import { StoreError } from "../store/store.ts";
+import { weighted } from "./guard/client.ts";
 import type { AnswerHeaderDoc, Call, WholeAnswer } from "./operation.ts";
 
 const RETRY_AFTER_SECONDS = "1";
@@ -200,13 +201,6 @@ export async function pageAnswer(
  * several does not matter: the smallest serves it best.
  */
 export function acceptsCoding(accepted: readonly string[]): (coding: "br" | "gzip") => boolean {
-  const elements = accepted.join(",").toLowerCase().split(",");
-  const weights = new Map(
-    elements.map((element) => {
-      const [coding = "", ...parameters] = element.split(";").map((part) => part.trim());
-      const quality = parameters.find((parameter) => parameter.startsWith("q="));
-      return [coding, quality === undefined ? 1 : Number(quality.slice(2)) || 0];
-    }),
-  );
+  const weights = new Map(weighted(accepted).map(({ name, quality }) => [name, quality]));
   return (coding) => (weights.get(coding) ?? weights.get("*") ?? 0) > 0;
 }

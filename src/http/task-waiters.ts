@@ -7,9 +7,8 @@ import type { TaskKey } from "../domain/task/task.ts";
  */
 export class TaskWaiters {
   readonly #clock: Clock;
-  readonly #waiting = new Map<string, Set<() => void>>();
-  /** The same, by the calling account. */
-  readonly #byAccount = new Map<number, Set<() => void>>();
+  /** By the id of the task, and by the calling account. */
+  readonly #waiting = new Map<string | number, Set<() => void>>();
   #isAborted = false;
 
   constructor(clock: Clock) {
@@ -29,49 +28,34 @@ export class TaskWaiters {
       const end = (): void => {
         timer.cancel();
         gone.removeEventListener("abort", end);
-        leave(this.#waiting, id, end);
-        leave(this.#byAccount, accountId, end);
+        for (const key of [id, accountId]) {
+          const others = this.#waiting.get(key);
+          others?.delete(end);
+          if (others?.size === 0) this.#waiting.delete(key);
+        }
         resolve();
       };
       const timer = this.#clock.setTimer(ms, end);
       gone.addEventListener("abort", end);
-      join(this.#waiting, id, end);
-      join(this.#byAccount, accountId, end);
+      for (const key of [id, accountId]) {
+        this.#waiting.set(key, (this.#waiting.get(key) ?? new Set()).add(end));
+      }
     });
   }
 
-  get ids(): Iterable<string> {
-    return this.#waiting.keys();
+  /** The tasks that requests wait for. */
+  get ids(): readonly string[] {
+    return [...this.#waiting.keys()].filter((key) => typeof key === "string");
   }
 
-  /** Tells that a task has ended; its end must be committed. */
-  tell(id: string): void {
-    for (const end of this.#waiting.get(id) ?? []) end();
-  }
-
-  /** Tells that accounts are disabled: requests that wait for their tasks have to be admitted again. */
-  tellAccounts(accountIds: ReadonlySet<number>): void {
-    for (const accountId of accountIds) {
-      for (const end of this.#byAccount.get(accountId) ?? []) end();
-    }
+  /** A task has ended; its end must be committed. Or an account is disabled: its requests must be admitted again. */
+  tell(key: string | number): void {
+    for (const end of this.#waiting.get(key) ?? []) end();
   }
 
   /** Breaks off all waits, and those that begin from now on: the daemon stops. */
   abort(): void {
     this.#isAborted = true;
-    for (const id of [...this.#waiting.keys()]) this.tell(id);
+    for (const id of this.ids) this.tell(id);
   }
-}
-
-type Ends<Key> = Map<Key, Set<() => void>>;
-
-function join<Key>(waiting: Ends<Key>, key: Key, end: () => void): void {
-  const others = waiting.get(key) ?? new Set();
-  waiting.set(key, others.add(end));
-}
-
-function leave<Key>(waiting: Ends<Key>, key: Key, end: () => void): void {
-  const others = waiting.get(key);
-  others?.delete(end);
-  if (others?.size === 0) waiting.delete(key);
 }

@@ -1,7 +1,6 @@
 import {
   type PostQuota,
   type QuotaExcess,
-  type RateMoment,
   type RateRule,
   type RateVerdict,
   type RateWindow,
@@ -18,9 +17,9 @@ import { RATE_KEYS_MAX, REFUSALS_PER_MINUTE, LOGGED_ADDRESSES_MAX } from "./limi
 
 export interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
-  /** How many nodes share the limit, 1 unless given; each allows its part, so together they allow about the limit. */
+  /** How many nodes share the limit, 1 unless given. */
   readonly nodes?: () => number;
-  /** How many keys are remembered at once, 10,000 unless given. */
+  /** {@link RATE_KEYS_MAX} unless given. */
   readonly entriesMax?: number;
 }
 
@@ -50,22 +49,17 @@ interface Counted {
  * So a client that stays with one node is allowed less than the limit, and one that asks all of them a little more.
  */
 export class RateLimiter {
-  /** Of all nodes together; 0: everything is allowed and nothing is remembered. */
-  readonly limit: number;
-  readonly #rule: RateRule;
-  readonly #clock: Pick<Clock, "monotonic">;
-  readonly #nodes: () => number;
-  readonly #entriesMax: number;
+  readonly #options: Required<RateLimiterOptions>;
   // In the order in which they began, which is also the order in which they end.
   readonly #windows = new Map<string, RateWindow>();
 
   constructor(options: RateLimiterOptions) {
-    const { limit, windowMs, clock, nodes = () => 1, entriesMax = RATE_KEYS_MAX } = options;
-    this.limit = limit;
-    this.#nodes = nodes;
-    this.#rule = { limit, windowMs };
-    this.#clock = clock;
-    this.#entriesMax = entriesMax;
+    this.#options = { nodes: () => 1, entriesMax: RATE_KEYS_MAX, ...options };
+  }
+
+  /** Of all nodes together; with 0 everything is allowed and nothing is remembered. */
+  get limit(): number {
+    return this.#options.limit;
   }
 
   /** Counts as {@link count}, and returns the headers about the limit. Throws 42900 where the events are too many. */
@@ -80,23 +74,19 @@ export class RateLimiter {
 
   /** Counts events of this key against its present limit. A refused event does not count. */
   count(key: string, { limit = this.limit, events = 1 }: Counted = {}): RateVerdict {
-    // Events that come at once and are within the limit must not be refused for ever, however many nodes there are.
-    const part = Math.max(Math.ceil(limit / this.#nodes()), Math.min(limit, events));
-    const rule = { ...this.#rule, limit: part };
-    const moment: RateMoment = { now: this.#clock.monotonic(), rule };
+    const { windowMs, clock, nodes, entriesMax } = this.#options;
+    // Events that come together and are within the limit must not be refused for ever, however many nodes there are.
+    const part = Math.max(Math.ceil(limit / nodes()), Math.min(limit, events));
+    const moment = { now: clock.monotonic(), rule: { limit: part, windowMs } };
     const known = this.#windows.get(key) ?? null;
     const { window, verdict } = countEvents(known, moment, events);
     if (limit === 0) return verdict;
-    if (known === null) this.#makeRoom();
-    else if (known.startedAt !== window.startedAt) this.#windows.delete(key);
+    if (known === null && this.#windows.size >= entriesMax) {
+      const [oldest = ""] = this.#windows.keys();
+      this.#windows.delete(oldest);
+    } else if (known !== null && known.startedAt !== window.startedAt) this.#windows.delete(key);
     this.#windows.set(key, window);
     return verdict;
-  }
-
-  #makeRoom(): void {
-    if (this.#windows.size < this.#entriesMax) return;
-    const [oldest] = this.#windows.keys();
-    if (oldest !== undefined) this.#windows.delete(oldest);
   }
 }
 
@@ -122,7 +112,7 @@ export function tooManyRequests(
   return new StatusError(42900, { detail, headers: retry });
 }
 
-export interface RefusedCredentialsDeps {
+interface RefusedCredentialsDeps {
   readonly clock: Clock;
   readonly log: Pick<Logger, "info">;
   /** The limit of failed authentications, by client address. */
@@ -145,19 +135,15 @@ export class RefusedCredentials {
    * often. Only 40100 counts: a known key always gets its 40101 or 40102 (contract §2).
    */
   refuse(code: StatusCode, address: string): void {
-    this.#note(address);
+    const known = this.#counts.get(address);
+    if (known === undefined && this.#counts.size >= LOGGED_ADDRESSES_MAX) this.#others++;
+    else this.#counts.set(address, (known ?? 0) + 1);
+    this.#timer ??= this.#deps.clock.setTimer(MINUTE_MS, () => this.write());
     if (code !== 40100) return;
     const verdict = this.#deps.limiter.count(address);
     if (verdict.isAllowed) return;
     const detail = "Too many refused credentials came from this address.";
     throw tooManyRequests(verdict.resetSeconds, { detail });
-  }
-
-  #note(address: string): void {
-    const known = this.#counts.get(address);
-    if (known === undefined && this.#counts.size >= LOGGED_ADDRESSES_MAX) this.#others++;
-    else this.#counts.set(address, (known ?? 0) + 1);
-    this.#timer ??= this.#deps.clock.setTimer(MINUTE_MS, () => this.write());
   }
 
   /** Logs what was noted since the last time. */
@@ -228,10 +214,8 @@ export function quotaOf({ limits }: AccountRef, { shareBytes }: OperationDeps): 
   return { bytes: limits.bytes, openTasks: limits.openTasks, shareBytes: shareBytes() };
 }
 
-// Tasks are erased days after they have finished, so asking more often gains nothing.
-const BYTES_RETRY_SECONDS = "3600";
-// Tasks finish all the time.
-const OPEN_TASKS_RETRY_SECONDS = "10";
+// In seconds. Bytes are freed days after tasks have finished; tasks finish all the time.
+const RETRY_AFTER = { bytes: "3600", shareBytes: "3600", openTasks: "10" };
 
 /**
  * Throws 50700 for an account that has as many bytes as it may have: each attempt to send a webhook again would add to
@@ -260,30 +244,20 @@ export function overQuota(
   }: Pick<OperationDeps, "retentionDays" | "floods"> & { readonly adds?: string },
 ): StatusError {
   floods.note(login);
-  const raise = (flag: string): string =>
-    `the operator can raise the limit: postbackd admin account limit ${login} ${flag}`;
+  const raise = `the operator can raise the limit: postbackd admin account limit ${login}`;
   const kept = `To collect tasks frees nothing: they are kept for ${retentionDays} days after they have finished`;
-  switch (quota) {
-    case "openTasks":
-      return new StatusError(42900, {
-        detail:
-          `This account may have ${limit} open tasks, which wait or run (limits.account.open_tasks); it has ` +
-          `${used}, and this post has ${asked}. Post again when some have finished; ${raise("--open-tasks N")}.`,
-        headers: { "retry-after": OPEN_TASKS_RETRY_SECONDS },
-      });
-    case "bytes":
-      return new StatusError(50700, {
-        detail:
-          `This account may have ${limit} bytes of tasks in the store (limits.account.bytes); it has ${used}, and ` +
-          `${adds}. ${kept}; ${raise("--bytes SIZE")}.`,
-        headers: { "retry-after": BYTES_RETRY_SECONDS },
-      });
-    case "shareBytes":
-      return new StatusError(50700, {
-        detail:
-          `While there are other accounts, one may take half of the room that there is for data, ${limit} bytes ` +
-          `now; this one has ${used}, and ${adds}. ${kept}; the operator can make more room.`,
-        headers: { "retry-after": BYTES_RETRY_SECONDS },
-      });
-  }
+  const details = {
+    openTasks:
+      `This account may have ${limit} open tasks, which wait or run (limits.account.open_tasks); it has ` +
+      `${used}, and this post has ${asked}. Post again when some have finished; ${raise} --open-tasks N.`,
+    bytes:
+      `This account may have ${limit} bytes of tasks in the store (limits.account.bytes); it has ${used}, and ` +
+      `${adds}. ${kept}; ${raise} --bytes SIZE.`,
+    shareBytes:
+      `While there are other accounts, one may take half of the room that there is for data, ${limit} bytes ` +
+      `now; this one has ${used}, and ${adds}. ${kept}; the operator can make more room.`,
+  };
+  const headers = { "retry-after": RETRY_AFTER[quota] };
+  const code = quota === "openTasks" ? 42900 : 50700;
+  return new StatusError(code, { detail: details[quota], headers });
 }

@@ -26,8 +26,7 @@ export interface ProxyPolicy {
   readonly sessionScope?: string | null;
 }
 
-/** The parts of a request that are read here. */
-export type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
+type ReceivedRequest = Pick<IncomingMessage, "rawHeaders"> & {
   readonly socket: { readonly remoteAddress?: string | undefined };
 };
 
@@ -36,11 +35,15 @@ type ArrivedRequest = ReceivedRequest & {
 };
 
 export function arrivalOf(request: ArrivedRequest, policy: ProxyPolicy): Arrival {
-  const isHttps = policy.servesTls || saysHttps(request, policy);
+  // Only what a trusted proxy says is certain, and one that does not say may do either.
+  const isHttps =
+    policy.servesTls ||
+    (policy.trusted.length > 0 &&
+      isTrustedProxy(request.socket.remoteAddress ?? "", policy) &&
+      forwardedScheme(request) === "https");
   return { isHttps, sessionScope: policy.sessionScope ?? `${request.socket.localPort ?? 0}` };
 }
 
-/** The known facts of the client behind a request. */
 export interface ClientFacts {
   /** In its one spelling ({@link addressText}); the empty text for a connection that is gone already. */
   readonly address: string;
@@ -67,18 +70,15 @@ export function clientFacts(request: ReceivedRequest, policy: ProxyPolicy): Clie
   const peer = parseAddress(text);
   if (peer === null || !isTrusted(peer, policy)) {
     const address = peer === null ? text : addressText(peer);
-    return { address, isPlainHttp: goesAround(peer, policy) };
+    // A plain HTTP server is meant for its proxies and this machine alone.
+    const isOpen = policy.servesTls || policy.insecureHttp || policy.trusted.length === 0;
+    const isPlainHttp =
+      !isOpen && (peer === null || !LOOPBACK.some((block) => isWithin(peer.bytes, block)));
+    return { address, isPlainHttp };
   }
   const client = forwardedFor(request, { proxy: peer, policy });
   const isPlainHttp = (forwardedScheme(request) ?? "https") !== "https";
   return { address: addressText(client), isPlainHttp };
-}
-
-// Only what a trusted proxy says is certain, and one that does not say may do either.
-function saysHttps(request: ReceivedRequest, policy: ProxyPolicy): boolean {
-  if (policy.trusted.length === 0) return false;
-  const isProxy = isTrustedProxy(request.socket.remoteAddress ?? "", policy);
-  return isProxy && forwardedScheme(request) === "https";
 }
 
 /**
@@ -99,12 +99,6 @@ export function isTrustedProxy(address: string, policy: ProxyPolicy): boolean {
 }
 
 const LOOPBACK = ["127.0.0.0/8", "::1/128"].flatMap((text) => parseBlock(text) ?? []);
-
-/** Whether a client came to a plain HTTP server that is meant for its proxies and this machine alone. */
-function goesAround(peer: Address | null, policy: ProxyPolicy): boolean {
-  if (policy.servesTls || policy.insecureHttp || policy.trusted.length === 0) return false;
-  return peer === null || !LOOPBACK.some((block) => isWithin(peer.bytes, block));
-}
 
 function isTrusted({ bytes }: Address, { trusted }: ProxyPolicy): boolean {
   return trusted.some((block) => isWithin(bytes, block));
@@ -188,9 +182,10 @@ export class ProxyWatch {
     if (now - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = now;
     const peer = parseAddress(request.socket.remoteAddress ?? "");
-    if (peer === null || !isForwarded(request)) return;
-    const address = addressText(peer);
-    if (!isTrustedProxy(address, policy)) this.#note(address, now);
+    if (peer === null || isTrusted(peer, policy)) return;
+    const names = ["x-forwarded-for", "x-forwarded-proto"];
+    const isForwarded = names.some((name) => headerValues(request, name).length > 0);
+    if (isForwarded) this.#note(addressText(peer), now);
   }
 
   /** The address of the last such peer; null when there was none within the hour. */
@@ -211,12 +206,6 @@ export class ProxyWatch {
   }
 }
 
-function isForwarded(request: ReceivedRequest): boolean {
-  return ["x-forwarded-for", "x-forwarded-proto"].some(
-    (name) => headerValues(request, name).length > 0,
-  );
-}
-
 /**
  * Every value of a header, one for each of its lines. Node's own `headers` keeps the first of two lines of a header
  * such as Authorization, and silently drops the other.
@@ -232,4 +221,18 @@ export function headerValues(
     if (each.toLowerCase() === name) values.push(value);
   }
   return values;
+}
+
+/** The elements of the values of an `Accept` header, in lower case. A quality that is not a number is 0. */
+export function weighted(values: readonly string[]) {
+  return values
+    .join(",")
+    .toLowerCase()
+    .split(",")
+    .map((element) => {
+      const [name = "", ...parameters] = element.split(";").map((part) => part.trim());
+      const given = parameters.find((parameter) => parameter.startsWith("q="));
+      const quality = given === undefined ? 1 : Number(given.slice(2));
+      return { name, parameters, quality: Number.isFinite(quality) ? quality : 0 };
+    });
 }

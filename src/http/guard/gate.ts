@@ -65,7 +65,6 @@ export interface GateDeps extends SessionLookup {
   readonly proxyWatch: Pick<ProxyWatch, "look">;
 }
 
-/** The context of every check at the gate, beside the request. */
 interface GateContext {
   readonly deps: GateDeps;
   readonly now: number;
@@ -135,7 +134,9 @@ export async function admit(
     return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
   }
   if (access === "worker") return admitWorker(request, context);
-  if (access === "scraper" && isScraper(request, deps)) {
+  const isScraper = () =>
+    hasMetricsToken(headerValues(request, "authorization"), deps.metricsToken());
+  if (access === "scraper" && isScraper()) {
     noteCaller(request, "metrics.token");
     return { ...EVERYBODY, holder: "scraper" };
   }
@@ -148,21 +149,18 @@ export async function admit(
     : ({ kind: "account", name: `${own.login} ${credential}` } as const);
   if (access === "operator" || access === "scraper") {
     if (isOperator) return { who: {}, holder, isOperator, actor, headers: {}, admitAgain };
-    throw forbidden("This is the operator's: `postbackd admin link` makes a link to sign in with.");
+    const detail = "This is the operator's: `postbackd admin link` makes a link to sign in with.";
+    throw new StatusError(40301, { detail });
   }
   const account = own ?? (await namedAccount(request, deps));
   if (access === "account" && account === null) {
-    throw forbidden("Name the account to act for: X-Account: LOGIN.");
+    throw new StatusError(40301, { detail: "Name the account to act for: X-Account: LOGIN." });
   }
   // A request of the operator does not count against the account.
   const headers = isOperator ? {} : countRequest(own, deps);
   const isFor = access === "account" && account !== null;
   const who = isFor ? { holder: account } : { scope: account, isOperator, credential };
   return { who, holder, isOperator, actor, headers, admitAgain };
-}
-
-function isScraper(request: IncomingMessage, { metricsToken }: GateDeps): boolean {
-  return hasMetricsToken(headerValues(request, "authorization"), metricsToken());
 }
 
 async function admitWorker(request: IncomingMessage, context: GateContext): Promise<Admitted> {
@@ -201,8 +199,19 @@ interface Identity {
 
 type Identify<Who> = (request: IncomingMessage, context: GateContext) => Promise<Who>;
 
-const identifyWorker: Identify<WorkerHolder> = (request, { deps }) =>
-  authenticateWorker(headerValues(request, "authorization"), deps.store);
+/**
+ * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). It accepts
+ * only a worker's token, as Bearer, and looks it up on every request, as keys are. No Basic: a worker has no login.
+ */
+const identifyWorker: Identify<WorkerHolder> = async (request, { deps: { store } }) => {
+  const credentials = parseAuthorization(headerValues(request, "authorization"));
+  if (credentials?.kind !== "bearer") throw challenge(40100, [BEARER_CHALLENGE]);
+  const { key } = credentials;
+  const worker = isWellFormedWorkerToken(key) ? await store.findWorkerHolder(hashKey(key)) : null;
+  if (worker === null) throw challenge(40100, [INVALID_TOKEN]);
+  if (worker.isRevoked) throw challenge(40101, [INVALID_TOKEN]);
+  return worker;
+};
 
 // A client that sends credentials with each request is no browser that was talked into it: its cookies mean nothing.
 const identifyCaller: Identify<Identity> = async (request, context) => {
@@ -261,7 +270,6 @@ function sessionOver(taken: string): StatusError {
   });
 }
 
-/** An account with its present limits. */
 function toAccountRef(
   { accountId, login, ownLimits }: Omit<AccountRef, "limits"> & { readonly ownLimits: OwnLimits },
   { accountLimits }: GateDeps,
@@ -308,12 +316,6 @@ function countRequest(
   return requests.admit(String(accountId), REQUESTS, { limit, refused });
 }
 
-function forbidden(detail: string): StatusError {
-  return new StatusError(40301, { detail });
-}
-
-type KeyStore = Pick<Store, "findKeyHolder">;
-
 const BASIC_CHALLENGE = 'Basic realm="postbackd", charset="UTF-8"';
 /** For people who sign in at a page, where a browser's own dialog must not open. */
 export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
@@ -323,9 +325,9 @@ const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
  * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The
  * key is looked up on every request: a revocation by any process counts at once.
  */
-export async function authenticate(
+async function authenticate(
   headers: readonly string[],
-  store: KeyStore,
+  store: GateDeps["store"],
 ): Promise<KeyHolder> {
   const credentials = parseAuthorization(headers);
   if (credentials === null) throw challenge(40100, [BASIC_CHALLENGE, BEARER_CHALLENGE]);
@@ -338,29 +340,12 @@ export async function authenticate(
 /** Judges credentials, however they came, by the present state of their key (contract §2). */
 export async function judgeCredentials(
   credentials: Credentials,
-  store: KeyStore,
+  store: Pick<Store, "findKeyHolder">,
 ): Promise<Authentication> {
   // A key with a wrong checksum was never made: no look-up is needed to know that.
   const { key } = credentials;
   const holder = isWellFormedKey(key) ? await store.findKeyHolder(hashKey(key)) : null;
   return decideAuthentication(credentials, holder);
-}
-
-/**
- * Returns the worker that calls by its `Authorization` headers, or throws 40100 or 40101 (contract §7). It accepts
- * only a worker's token, as Bearer, and looks it up on every request, as keys are. No Basic: a worker has no login.
- */
-export async function authenticateWorker(
-  headers: readonly string[],
-  store: Pick<Store, "findWorkerHolder">,
-): Promise<WorkerHolder> {
-  const credentials = parseAuthorization(headers);
-  if (credentials?.kind !== "bearer") throw challenge(40100, [BEARER_CHALLENGE]);
-  const { key } = credentials;
-  const worker = isWellFormedWorkerToken(key) ? await store.findWorkerHolder(hashKey(key)) : null;
-  if (worker === null) throw challenge(40100, [INVALID_TOKEN]);
-  if (worker.isRevoked) throw challenge(40101, [INVALID_TOKEN]);
-  return worker;
 }
 
 /** The same refusal without Basic in its challenges. */

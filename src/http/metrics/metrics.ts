@@ -1,3 +1,4 @@
+import { weighted } from "../guard/client.ts";
 import { SERIES, type SeriesName } from "./series.ts";
 
 /** How metrics are written: as Prometheus' text format 0.0.4, or as OpenMetrics 1.0.0. */
@@ -8,8 +9,6 @@ export const CONTENT_TYPES: Readonly<Record<MetricsFormat, string>> = {
   openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
-const OPENMETRICS = /^application\/openmetrics-text$/i;
-
 /**
  * The format that an `Accept` header asks for. OpenMetrics only where it is named, and no other type is liked better;
  * everybody else gets Prometheus' own.
@@ -17,27 +16,19 @@ const OPENMETRICS = /^application\/openmetrics-text$/i;
 export function formatOf(accept: readonly string[]): MetricsFormat {
   let best = 0;
   let format: MetricsFormat = "prometheus";
-  for (const range of accept.join(",").split(",")) {
-    const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
-    const quality = qualityOf(parameters);
+  for (const { name, parameters, quality } of weighted(accept)) {
     if (quality <= best) continue;
     best = quality;
-    const isAsked = OPENMETRICS.test(type) && isVersionOne(parameters);
+    const isAsked = name === "application/openmetrics-text" && isVersionOne(parameters);
     format = isAsked ? "openmetrics" : "prometheus";
   }
   return format;
 }
 
-function qualityOf(parameters: readonly string[]): number {
-  const text = parameters.find((parameter) => /^q=/i.test(parameter))?.slice(2);
-  const quality = text === undefined ? 1 : Number(text);
-  return Number.isFinite(quality) ? quality : 0;
-}
-
 // Prometheus asks for 0.0.1 too, whose texts are the same to it. A later version may not be.
 function isVersionOne(parameters: readonly string[]): boolean {
-  const version = parameters.find((parameter) => /^version=/i.test(parameter));
-  return version === undefined || /^version="?(?:1\.0\.0|0\.0\.1)"?$/i.test(version);
+  const version = parameters.find((parameter) => parameter.startsWith("version="));
+  return version === undefined || /^version="?(?:1\.0\.0|0\.0\.1)"?$/.test(version);
 }
 
 /** Writes the families, each name once, in their order. A family without values is left out. */

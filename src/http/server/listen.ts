@@ -56,50 +56,47 @@ export async function atMetricsAddress<Value>(
 }
 
 export function toListenError(error: unknown, { host, port }: ListenAddress): ListenError {
-  const { reason, remedy } = faultOf(error, port);
-  const message = `cannot listen on ${host} port ${port}: ${reason}; ${remedy}`;
+  const code = codeOf(error) ?? "";
+  const { reason, remedy } = FAULTS[code] ?? { reason: null, remedy: () => ANOTHER };
+  const why = reason === null ? messageOf(error) : `${reason} (${code})`;
+  const message = `cannot listen on ${host} port ${port}: ${why}; ${remedy(port)}`;
   return new ListenError(message, { cause: error });
 }
 
+const ANOTHER = "choose another with --host and --port";
+
 interface ListenFault {
   readonly reason: string;
-  readonly remedy: string;
+  readonly remedy: (port: number) => string;
 }
 
-const ANOTHER: ListenFault["remedy"] = "choose another with --host and --port";
+const NOT_PERMITTED: ListenFault = {
+  reason: "this user may not use the port",
+  remedy: (port) =>
+    port > 0 && port < 1024
+      ? "choose one from 1024 on with --port, or give the program CAP_NET_BIND_SERVICE"
+      : "choose another with --port",
+};
 
-function faultOf(error: unknown, port: number): ListenFault {
-  const code = codeOf(error) ?? "";
-  switch (code) {
-    case "EADDRINUSE":
-      return {
-        reason: `another program listens there (${code})`,
-        remedy: "stop it, or choose another port with --port; 0 picks a free one",
-      };
-    case "EACCES":
-    case "EPERM":
-      return {
-        reason: `this user may not use the port (${code})`,
-        remedy:
-          port > 0 && port < 1024
-            ? "choose one from 1024 on with --port, or give the program CAP_NET_BIND_SERVICE"
-            : "choose another with --port",
-      };
-    case "EADDRNOTAVAIL":
-      return {
-        reason: `that is no address of this machine (${code})`,
-        remedy: "choose one of its own with --host",
-      };
-    case "ENOTFOUND":
-    case "EAI_AGAIN":
-      return {
-        reason: `the name has no address (${code})`,
-        remedy: "write an address with --host, such as 127.0.0.1",
-      };
-    default:
-      return { reason: messageOf(error), remedy: ANOTHER };
-  }
-}
+const NO_ADDRESS: ListenFault = {
+  reason: "the name has no address",
+  remedy: () => "write an address with --host, such as 127.0.0.1",
+};
+
+const FAULTS: Readonly<Record<string, ListenFault>> = {
+  EADDRINUSE: {
+    reason: "another program listens there",
+    remedy: () => "stop it, or choose another port with --port; 0 picks a free one",
+  },
+  EADDRNOTAVAIL: {
+    reason: "that is no address of this machine",
+    remedy: () => "choose one of its own with --host",
+  },
+  EACCES: NOT_PERMITTED,
+  EPERM: NOT_PERMITTED,
+  ENOTFOUND: NO_ADDRESS,
+  EAI_AGAIN: NO_ADDRESS,
+};
 
 /** A certificate chain and its private key, as PEM texts. */
 export interface TlsPair {
