@@ -49,9 +49,7 @@ export function followConnections(server: Server): Connections {
     socket.destroySoon();
   }
 
-  // For an HTTPS server a connection is the bare TCP connection below TLS, which no request ever names.
-  const event = "setSecureContext" in server ? "secureConnection" : "connection";
-  server.on(event, (socket: Socket) => {
+  onConnection(server, (socket) => {
     requestsUnderWay.set(socket, 0);
     socket.once("close", () => requestsUnderWay.delete(socket));
     closeIfIdle(socket);
@@ -87,6 +85,11 @@ export function followConnections(server: Server): Connections {
   };
 }
 
+// For an HTTPS server a connection is the bare TCP connection below TLS, which no request ever names.
+function onConnection(server: Server, listener: (socket: Socket) => void): void {
+  server.on("setSecureContext" in server ? "secureConnection" : "connection", listener);
+}
+
 /** The oldest one comes first. */
 const lingering = new Set<Socket>();
 
@@ -96,8 +99,7 @@ const lingering = new Set<Socket>();
  * it reads, as Python's urllib and fetch do, then reports a broken pipe instead of the response.
  */
 export function lingerAfterRefusals(server: Server): void {
-  const event = "setSecureContext" in server ? "secureConnection" : "connection";
-  server.on(event, (socket: Socket) => {
+  onConnection(server, (socket) => {
     const destroySoon = socket.destroySoon.bind(socket);
     // Node calls it when the last response of a connection has been handed to the kernel.
     socket.destroySoon = () => {
@@ -147,7 +149,16 @@ function dropAll(socket: Socket): void {
  * earlier requests go first: a client would take this one for theirs.
  */
 export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
-  const answerGarbage = answererWith(headers);
+  const answerGarbage = (error: NodeJS.ErrnoException, socket: Socket): void => {
+    if (error.code === "ECONNRESET" || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
+    const reply = { requestId: ids.next(systemClock.now()), headers };
+    socket.write(toRawResponse(new StatusError(40000, { detail }), reply));
+    closeLingering(socket);
+  };
   const lastAnswers = new WeakMap<Socket, ServerResponse>();
   server.prependListener("request", ({ socket }, response) => lastAnswers.set(socket, response));
   server.on("clientError", (error, socket: Socket) => {
@@ -162,20 +173,6 @@ export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
 }
 
 const ids = new IdGenerator();
-
-function answererWith(headers: ResponseHeaders) {
-  return (error: NodeJS.ErrnoException, socket: Socket): void => {
-    if (error.code === "ECONNRESET" || !socket.writable) {
-      socket.destroy();
-      return;
-    }
-    const detail = GARBAGE[error.code ?? ""] ?? NO_REQUEST;
-    const reply = { requestId: ids.next(systemClock.now()), headers };
-    const text = toRawResponse(new StatusError(40000, { detail }), reply);
-    socket.write(text);
-    closeLingering(socket);
-  };
-}
 
 const NO_REQUEST = "This is not an HTTP/1.1 request that can be read.";
 const GARBAGE: Readonly<Record<string, string>> = {

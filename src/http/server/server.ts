@@ -52,21 +52,20 @@ export interface ServerOptions {
   readonly isProxy?: (address: string) => boolean;
   /** Notified of each connection; the server's own unless given. */
   readonly arrivals?: Arrivals;
-  /** Headers of answers to what is no request; those of the others are the app's. */
+  /** Headers of responses to bytes that are not a request; the app adds those of the others. */
   readonly headers?: ResponseHeaders;
-  /** Called when places for connections run out, see place-shortage.ts. */
+  /** Called when places for connections run out. */
   readonly onShortage?: (what: ShortageOutcome) => void;
 }
 
 /** The bounds of connections; config/setting.ts has the defaults. */
-export interface ConnectionLimits {
-  /** At once; connection-places.ts says who gives way to one more. */
+interface ConnectionLimits {
   readonly connections: number;
   /** For a request's headers, and for a TLS handshake. */
   readonly headerTimeoutMs: number;
   /** For a whole request, body included. */
   readonly requestTimeoutMs: number;
-  /** For an answer that its client reads too slowly or not at all, see send-pace.ts. */
+  /** For a response that its client reads too slowly or not at all. */
   readonly sendTimeoutMs: number;
 }
 
@@ -76,45 +75,60 @@ const TIMEOUT_MS_MAX = 2_147_483_647;
 const RANDOM_PORT_TRIES = 5;
 
 /**
- * Serves the app over HTTP, or HTTPS where there is a certificate. Rejects with a ListenError when it
- * cannot listen there.
+ * Serves the app over HTTP, or over HTTPS with a certificate. Rejects with a ListenError if it cannot listen there.
  */
 export async function openServer(app: H3, options: ServerOptions): Promise<HttpServer> {
-  const { arrivals = new Arrivals() } = options;
+  const { tls, host, arrivals = new Arrivals() } = options;
   const listener = takeTurns(toListener(app), { arrivals });
-  return options.tls === null
-    ? openPlain(listener, { ...options, arrivals })
-    : openTls(listener, { ...options, arrivals, tls: options.tls });
+  const opening = { ...options, arrivals };
+  const server = await (tls === null
+    ? openPlain(listener, opening)
+    : openTls(listener, opening, tls));
+  checkInternals(server);
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("it listens on no port");
+  const { port } = address;
+  return {
+    url: `${tls === null ? "http" : "https"}://${urlHost(host)}:${port}`,
+    port,
+    reloadTls(pair) {
+      if ("setSecureContext" in server) server.setSecureContext(contextOptions(pair));
+      else throw new Error("plain HTTP is served: there is no certificate to replace");
+    },
+    ...followConnections(server),
+  };
 }
 
 type Opening = ServerOptions & { readonly arrivals: Arrivals };
 
-async function openPlain(listener: RequestListener, options: Opening): Promise<HttpServer> {
+async function openPlain(listener: RequestListener, options: Opening): Promise<Server> {
   const server = await listenPlain(listener, options);
   lengthenQueue(server, ACCEPT_QUEUE_MAX);
   harden(server, options);
-  // Node reads the interval of its checks when listening begins, so it is told again.
+  // Node reads the interval of its checks when listening begins, so the event is sent again.
   server.emit("listening");
-  return toHttpServer(server, {
-    origin: `http://${urlHost(options.host)}`,
-    reloadTls() {
-      throw new Error("plain HTTP is served: there is no certificate to replace");
-    },
-  });
+  return server;
 }
 
 /**
+ * Serves TLS 1.2 or newer and HTTP/1.1 only. A handshake that fails, or takes longer than the headers may, ends its
+ * connection without a response.
+ *
  * Does without listhen, which serves HTTPS badly: it takes neither a least TLS version nor a time for handshakes,
  * takes a PEM text that begins with a remark for a path, and breaks off the requests under way when it closes
  * (http-shutdown takes the TCP connection below TLS for idle).
  */
 async function openTls(
   listener: RequestListener,
-  options: Opening & { readonly tls: TlsPair },
-): Promise<HttpServer> {
-  const { host, port, tls, limits } = options;
-  const handshakeTimeoutMs = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
-  const server = createTlsServer(listener, { pair: tls, handshakeTimeoutMs });
+  options: Opening,
+  pair: TlsPair,
+): Promise<TlsServer> {
+  const { host, port, limits } = options;
+  const handshakeTimeout = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
+  const tls = { ...contextOptions(pair), ALPNProtocols: ["http/1.1"], handshakeTimeout };
+  const server = createServer(tls, listener);
+  // Node makes a clientError of a failed handshake. There is no key to send a response with.
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
   harden(server, options);
   try {
     const listening = once(server, "listening");
@@ -124,21 +138,7 @@ async function openTls(
   } catch (error) {
     throw toListenError(error, { host, port });
   }
-  return toHttpServer(server, {
-    origin: `https://${urlHost(host)}`,
-    reloadTls: (pair) => server.setSecureContext(contextOptions(pair)),
-  });
-}
-
-function toHttpServer(
-  server: Server,
-  { origin, reloadTls }: { readonly origin: string } & Pick<HttpServer, "reloadTls">,
-): HttpServer {
-  checkInternals(server);
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("it listens on no port");
-  const { port } = address;
-  return { url: `${origin}:${port}`, port, reloadTls, ...followConnections(server) };
+  return server;
 }
 
 function urlHost(host: string): string {
@@ -232,26 +232,4 @@ function harden(server: Server, options: Opening): void {
   const places = new ConnectionPlaces<ClientConnection>({ connections, now, onShortage });
   placeConnections(server, { places, isProxy, now });
   cutOffSlow(server, { places, sendTimeoutMs });
-}
-
-/**
- * Makes an HTTPS server that does not listen yet: TLS 1.2 or newer, HTTP/1.1 only. A handshake that fails, or takes
- * longer than `handshakeTimeoutMs`, whatever trickles in, ends its connection without an answer. Throws where the
- * pair cannot be served.
- */
-export function createTlsServer(
-  listener: RequestListener,
-  { pair, handshakeTimeoutMs }: { readonly pair: TlsPair; readonly handshakeTimeoutMs: number },
-): TlsServer {
-  const server = createServer(
-    {
-      ...contextOptions(pair),
-      ALPNProtocols: ["http/1.1"],
-      handshakeTimeout: handshakeTimeoutMs,
-    },
-    listener,
-  );
-  // Node makes a clientError of a failed handshake. There is no key to send an answer with.
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
-  return server;
 }
