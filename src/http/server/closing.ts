@@ -85,7 +85,7 @@ export function followConnections(server: Server): Connections {
   };
 }
 
-// For an HTTPS server a connection is the bare TCP connection below TLS, which no request ever names.
+// The `connection` event of an HTTPS server has the TCP connection below TLS, which no request ever names.
 function onConnection(server: Server, listener: (socket: Socket) => void): void {
   server.on("setSecureContext" in server ? "secureConnection" : "connection", listener);
 }

@@ -52,7 +52,7 @@ export interface ServerOptions {
   readonly isProxy?: (address: string) => boolean;
   /** Notified of each connection; the server's own unless given. */
   readonly arrivals?: Arrivals;
-  /** Headers of responses to bytes that are not a request; the app adds those of the others. */
+  /** Headers of responses to bytes that are not a request. The app adds headers to all other responses. */
   readonly headers?: ResponseHeaders;
   /** Called when places for connections run out. */
   readonly onShortage?: (what: ShortageOutcome) => void;
