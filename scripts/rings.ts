@@ -122,8 +122,8 @@ export const RINGS: readonly Ring[] = [
   {
     files: "dev/*",
     imports: [
-      ...["domain/*", "store/store.ts", "run/runner.ts", "http/dev-desk.ts", "verify.ts"],
-      "admin/account.ts",
+      ...["domain/*", "store/store.ts", "run/runner.ts", "verify.ts"],
+      ...["admin/account.ts", "api/*", "http/*"],
     ],
     packages: [],
     // child_process and net for what outlives a process that is killed.

@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 
 import { dashboardFiles } from "../assets.ts";
 import type { Config } from "../config/config.ts";
-import type { DevMode } from "../dev/dev-mode.ts";
+import type { DevMode, DevService } from "../dev/dev-mode.ts";
 import { UNCOUNTED_PER_HOUR } from "../domain/account/quota.ts";
 import type { Clock, SteadyClock } from "../domain/clock/clock.ts";
 import { HOUR_MS, MINUTE_MS } from "../domain/clock/duration.ts";
@@ -18,7 +18,6 @@ import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
 import { METRICS_LIMITS } from "../http/admission/limits.ts";
 import { FloodWatch, RateLimiter, RefusedCredentials } from "../http/admission/quota.ts";
 import { type AppDeps, createApp, createMetricsApp } from "../http/app.ts";
-import type { DevDesk } from "../http/dev-desk.ts";
 import { toBrowserPolicy } from "../http/guard/browser.ts";
 import { ProxyWatch, isTrustedProxy, toProxyPolicy } from "../http/guard/client.ts";
 import type { GateDeps } from "../http/guard/gate.ts";
@@ -129,7 +128,7 @@ export async function compose(given: Opened, closings: Closings): Promise<Compos
     engine.cancel(id);
     waiters.tell(id);
   };
-  let dev: DevDesk | null = null;
+  let dev: DevService | null = null;
   if (given.dev !== undefined) {
     const due = openDueList(config.database);
     closings.unshift(() => due.close());
@@ -176,8 +175,8 @@ export interface ApiParts
   readonly parser: Pick<Parser, "bodies">;
   readonly receivers: Pick<ReceiverWatch, "failing" | "takeGivenUp">;
   readonly events: Pick<EventSender, "tell">;
-  /** The desk of the operations for development; null in any other daemon. */
-  readonly dev: DevDesk | null;
+  /** What a daemon for development adds; null in any other daemon. */
+  readonly dev: DevService | null;
 }
 
 export interface Api extends Pick<AppDeps, "gate" | "ids"> {
@@ -227,8 +226,9 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const isAccepting = (): boolean => state.isOpen && !engine.isHalted && store.cluster.isMember();
   const all = operations({
     ...{ ...configFacts(parts), ...engineCalls(parts), ...callLimits(parts, limiter) },
-    ...{ store, clock, log, ids, cursors, waiters, liveFeed, floods, url, dev, isAccepting },
+    ...{ store, clock, log, ids, cursors, waiters, liveFeed, floods, url, isAccepting },
     ...{ ...usage, refusedCredentials, metricsText: metrics, notReadyReason: notReady },
+    dev: dev?.operations ?? null,
     shortage: () => storage.shortage(),
     shareBytes: () => storage.shareBytes,
     conditions: () => conditions.standing(),

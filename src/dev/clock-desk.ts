@@ -1,7 +1,7 @@
+import type { DevEvent } from "../api/dev.ts";
 import { type Clock, type SteadyClock, systemClock } from "../domain/clock/clock.ts";
 import { DAY_MS, HOUR_MS } from "../domain/clock/duration.ts";
 import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
-import type { Destination, DevClockDesk, DevEvent, Journey } from "../http/dev-desk.ts";
 import type { DueItem, DueList } from "../store/store.ts";
 import type { ClockMode, DevClock } from "./dev-clock.ts";
 import type { WorkWatch } from "./work-watch.ts";
@@ -27,7 +27,18 @@ export interface ClockDeskParts {
   readonly notes: Pick<DueNotes, "list">;
 }
 
-export class ClockDesk implements DevClockDesk {
+/** The end of an advance: a time of the wall clock, or a moment at which nothing is scheduled. */
+export type Destination = { readonly at: number } | "idle";
+
+/** The time at the end of an advance, and the events since the previous one that arrived. */
+export interface Journey {
+  readonly now: number;
+  readonly events: readonly DevEvent[];
+  /** The work that the clock waits for; empty when it has arrived. */
+  readonly waitsFor: readonly string[];
+}
+
+export class ClockDesk {
   readonly #parts: ClockDeskParts;
   /** The events since the last advance that returned events, in their order. */
   #events: DevEvent[] = [];
@@ -138,7 +149,7 @@ export class ClockDesk implements DevClockDesk {
 
 /** Groups the events of each moment by task: their order among tasks depends on the machine's speed. */
 function byTask(events: readonly DevEvent[]): DevEvent[] {
-  const groups = Map.groupBy(events, ({ at, taskId }) => `${at} ${taskId}`);
+  const groups = Map.groupBy(events, ({ at, task_id }) => `${at} ${task_id}`);
   return [...groups.values()].flat();
 }
 

@@ -1,18 +1,29 @@
-import { createSignInLink } from "../admin/account.ts";
+import type { DevEvent } from "../api/dev.ts";
 import { type Clock, type SteadyClock, systemClock } from "../domain/clock/clock.ts";
 import { seedRandom } from "../domain/id.ts";
 import type { UrlPolicy } from "../domain/webhook/webhook-url.ts";
-import type { DevDesk, DevEvent } from "../http/dev-desk.ts";
+import type { OperationDeps } from "../http/operation-deps.ts";
+import type { Operation } from "../http/operation.ts";
 import type { Runner } from "../run/runner.ts";
 import type { DueList, Store } from "../store/store.ts";
 import { AccountMaker } from "./account-maker.ts";
+import {
+  devAccounts,
+  devReset,
+  devSecrets,
+  devSignInLink,
+  devWebhooks,
+} from "./account-operations.ts";
 import { AttemptWatch } from "./attempt-watch.ts";
 import { ClockDesk, DueNotes } from "./clock-desk.ts";
+import { devClock, devWait } from "./clock-operations.ts";
 import { type ClockMode, DevClock } from "./dev-clock.ts";
+import { devInbox } from "./inbox-operations.ts";
 import { Inbox } from "./inbox.ts";
 import { type AttemptSender, OrderedFaults, UNSENT } from "./ordered-faults.ts";
 import { OrderedResults, type RuledType, TaskNews } from "./ordered-results.ts";
 import { reset } from "./reset.ts";
+import { devFaults, devResults } from "./result-operations.ts";
 import { SampleSender } from "./sample-sender.ts";
 import { watchedStore } from "./store-watch.ts";
 import { WorkWatch } from "./work-watch.ts";
@@ -25,6 +36,12 @@ export interface DevParts {
   readonly urlPolicy: () => UrlPolicy;
   /** Tells the engine and everybody who waits that the task was cancelled. */
   readonly cancelled: (id: string) => void;
+}
+
+/** What a daemon for development serves besides the API. */
+export interface DevService {
+  readonly inbox: Inbox;
+  readonly operations: (deps: OperationDeps) => readonly Operation[];
 }
 
 /** Stands between the daemon's parts, so that the clock knows what goes on, and rules and faults can be ordered. */
@@ -87,7 +104,7 @@ export class DevMode {
     return { ...systemClock, now: () => shown.now() };
   }
 
-  open(parts: DevParts): DevDesk {
+  open(parts: DevParts): DevService {
     const { store, clock: steady, due } = parts;
     const [work, attempts, notes] = [this.#work, this.#attempts, this.#notes];
     const clock = new ClockDesk({ clock: this.clock, work, steady, due, notes });
@@ -96,19 +113,22 @@ export class DevMode {
     const clears = [inbox, this.#results, this.#faults, clock];
     this.#tell = (event) => {
       clock.tell(event);
-      this.#news.tell(event.taskId);
+      this.#news.tell(event.task_id);
     };
-    return {
-      clock,
-      inbox,
-      accounts: new AccountMaker(parts),
-      samples,
-      news: this.#news,
-      results: this.#results,
-      faults: this.#faults,
-      reset: () => reset({ ...parts, work, clears }),
-      makeSignInToken: async (audit) => (await createSignInLink({ store, clock, audit })).token,
-    };
+    const accounts = new AccountMaker(parts);
+    const operations: DevService["operations"] = (deps) => [
+      ...devClock(clock),
+      ...devInbox(inbox),
+      devAccounts(accounts, deps),
+      devWebhooks(samples),
+      devWait({ clock, news: this.#news }, deps),
+      ...devResults(this.#results, deps),
+      ...devFaults(this.#faults),
+      ...devSecrets(deps),
+      devReset(() => reset({ ...parts, work, clears })),
+      devSignInLink({ store, clock }),
+    ];
+    return { inbox, operations };
   }
 }
 

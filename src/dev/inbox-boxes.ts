@@ -1,20 +1,38 @@
+import type { InboxMessage as InboxMessageShown } from "../api/dev.ts";
 import { StatusError } from "../domain/status.ts";
 import { PLAIN_ANSWER, type ScriptedAnswer } from "../domain/webhook/inbox.ts";
-import type { InboxAnswered, InboxAnswers, InboxMessage } from "../http/dev-desk.ts";
+import type { InboxRequest } from "../http/inbox.ts";
+
+export interface InboxWait {
+  readonly isWanted: (message: InboxMessage) => boolean;
+  readonly count: number;
+  readonly ms: number;
+  readonly gone: AbortSignal;
+}
+
+export interface InboxAnswers {
+  /** One by one. */
+  readonly answers: readonly ScriptedAnswer[];
+  /** After them. */
+  readonly last: ScriptedAnswer;
+}
+
+export interface InboxMessage
+  extends InboxRequest, Pick<InboxMessageShown, "seq" | "kind" | "attempt" | "signature"> {
+  readonly receivedAt: number;
+  readonly taskId: string | null;
+  /** Final once the message is answered. */
+  answered: InboxMessageShown["answered"];
+}
 
 /** The most messages of a box, and boxes; the most bytes that all messages may take. */
 export const BOX_MESSAGES_MAX = 1000;
 export const BOXES_MAX = 1000;
 export const INBOX_BYTES_MAX = 256 * 1024 ** 2;
 
-/** A message that is kept; how it was answered is known later. */
-export interface KeptMessage extends InboxMessage {
-  answered: InboxAnswered;
-}
-
 interface Box {
   /** The oldest first. */
-  readonly messages: KeptMessage[];
+  readonly messages: InboxMessage[];
   answers: ScriptedAnswer[];
   last: ScriptedAnswer;
 }
@@ -23,7 +41,7 @@ interface Box {
 export class InboxBoxes {
   readonly #boxes = new Map<string, Box>();
   /** Of all boxes, the oldest first: so each of them is the first of its box when its turn to go has come. */
-  readonly #all = new Set<KeptMessage>();
+  readonly #all = new Set<InboxMessage>();
   #bytes = 0;
 
   list(): readonly { readonly box: string; readonly messages: readonly InboxMessage[] }[] {
@@ -49,7 +67,7 @@ export class InboxBoxes {
   }
 
   /** Keeps a message, and answers how its sender is to be answered. Throws 42900 where there are too many boxes. */
-  add(message: KeptMessage): ScriptedAnswer {
+  add(message: InboxMessage): ScriptedAnswer {
     const box = this.#open(message.box);
     box.messages.push(message);
     this.#all.add(message);
@@ -75,13 +93,13 @@ export class InboxBoxes {
     return box;
   }
 
-  #drop(message: KeptMessage | undefined): void {
+  #drop(message: InboxMessage | undefined): void {
     if (message === undefined) return;
     this.#boxes.get(message.box)?.messages.shift();
     this.#forget(message);
   }
 
-  #forget(message: KeptMessage): void {
+  #forget(message: InboxMessage): void {
     this.#all.delete(message);
     this.#bytes -= bytesOf(message);
   }

@@ -2,16 +2,10 @@ import { EventEmitter, once } from "node:events";
 
 import { systemClock, type Clock } from "../domain/clock/clock.ts";
 import type { ScriptedAnswer } from "../domain/webhook/inbox.ts";
-import type {
-  DevInboxDesk,
-  InboxAnswers,
-  InboxMessage,
-  InboxRequest,
-  InboxWait,
-} from "../http/dev-desk.ts";
+import type { InboxRequest } from "../http/inbox.ts";
 import type { AttemptWatch } from "./attempt-watch.ts";
 import type { DueNotes } from "./clock-desk.ts";
-import { InboxBoxes, type KeptMessage } from "./inbox-boxes.ts";
+import { type InboxAnswers, InboxBoxes, type InboxMessage, type InboxWait } from "./inbox-boxes.ts";
 import { judge, valuesOf, type JudgeParts } from "./signature-verdict.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
@@ -22,10 +16,10 @@ export interface InboxParts extends JudgeParts {
   readonly notes: Pick<DueNotes, "note">;
 }
 
-const WAITING = { how: "waiting", status: null, afterMs: null } as const;
+const WAITING = { how: "waiting", status: null, after_ms: null } as const;
 
 /** A receiver for tests: it records whatever it is sent, and answers as it was told. */
-export class Inbox implements DevInboxDesk {
+export class Inbox {
   readonly #parts: InboxParts;
   readonly #boxes = new InboxBoxes();
   /** Emits an event for each message, by the name of its box. */
@@ -36,7 +30,7 @@ export class Inbox implements DevInboxDesk {
     this.#parts = parts;
   }
 
-  boxes(): ReturnType<DevInboxDesk["boxes"]> {
+  boxes(): ReturnType<InboxBoxes["list"]> {
     return this.#boxes.list();
   }
 
@@ -75,7 +69,13 @@ export class Inbox implements DevInboxDesk {
     try {
       const judgement = await judge(request, this.#parts);
       const seq = ++this.#seq;
-      const message: KeptMessage = { ...request, ...judgement, seq, receivedAt, answered: WAITING };
+      const message: InboxMessage = {
+        ...request,
+        ...judgement,
+        seq,
+        receivedAt,
+        answered: WAITING,
+      };
       const answer = this.#boxes.add(message);
       const isReady = answer.kind === "reset" || (answer.kind === "answer" && answer.afterMs === 0);
       // Before the message counts as recorded: the clock must not wait for whoever waits for the clock.
@@ -122,11 +122,11 @@ export class Inbox implements DevInboxDesk {
     return promise;
   }
 
-  #answered({ receivedAt }: InboxMessage, answer: ScriptedAnswer | null): KeptMessage["answered"] {
-    const afterMs = this.#parts.clock.now() - receivedAt;
-    if (answer === null) return { how: "gone", status: null, afterMs };
-    if (answer.kind === "answer") return { how: "sent", status: answer.status, afterMs };
-    return { how: "reset", status: null, afterMs };
+  #answered({ receivedAt }: InboxMessage, answer: ScriptedAnswer | null): InboxMessage["answered"] {
+    const after_ms = this.#parts.clock.now() - receivedAt;
+    if (answer === null) return { how: "gone", status: null, after_ms };
+    if (answer.kind === "answer") return { how: "sent", status: answer.status, after_ms };
+    return { how: "reset", status: null, after_ms };
   }
 }
 

@@ -1,19 +1,22 @@
 import { createHash } from "node:crypto";
 
+import type { FieldsOf } from "../api/operations.ts";
 import { type Clock, wait } from "../domain/clock/clock.ts";
 import { randomBytes } from "../domain/id.ts";
 import { type AttemptResult, INTERRUPTED } from "../domain/webhook/delivery.ts";
 import type { SendRequest } from "../domain/webhook/webhook-request.ts";
-import type { DevFaultDesk, Faults } from "../http/dev-desk.ts";
 import type { DueNotes } from "./clock-desk.ts";
 import type { WorkWatch } from "./work-watch.ts";
+
+/** The share of attempts that have a fault, from 0 to 1, and a delay; their inputs in api/dev.ts have the details. */
+export type Faults = FieldsOf<"PUT /dev/faults">;
 
 export const NO_FAULTS: Faults = {
   duplicate: 0,
   reorder: 0,
-  dropAnswer: 0,
-  delayMs: 0,
-  crashDuringAttempt: 0,
+  drop_answer: 0,
+  delay_ms: 0,
+  crash_during_attempt: 0,
 };
 
 export interface FaultParts {
@@ -27,9 +30,17 @@ interface Sending {
   readonly signal: AbortSignal;
 }
 
-type Share = Exclude<keyof Faults, "delayMs">;
+type Share = Exclude<keyof Faults, "delay_ms">;
 
-export class OrderedFaults implements DevFaultDesk {
+// Part of what decides which attempts a seed meets: another spelling would change them.
+const SEEDED_NAMES: Readonly<Record<Share, string>> = {
+  duplicate: "duplicate",
+  reorder: "reorder",
+  drop_answer: "dropAnswer",
+  crash_during_attempt: "crashDuringAttempt",
+};
+
+export class OrderedFaults {
   readonly #clock: Clock;
   readonly #notes: DueNotes;
   readonly #heldBack: HeldBackAttempts;
@@ -76,7 +87,7 @@ export class OrderedFaults implements DevFaultDesk {
 
   async #send(request: SendRequest, { sender, signal }: Sending): Promise<AttemptResult> {
     const { host } = request.target;
-    const { delayMs } = this.#faults;
+    const { delay_ms: delayMs } = this.#faults;
     const forget = this.#notes.noteWebhook("attempt", { id: nameOf(request), ms: delayMs });
     if (delayMs > 0) await wait(delayMs, { clock: this.#clock, signal });
     forget();
@@ -96,20 +107,20 @@ export class OrderedFaults implements DevFaultDesk {
     const result = await sender.send(request);
     if (result.outcome === "refused" || result.outcome === "interrupted") return result;
     if (this.#has("duplicate", request)) await sender.send(request);
-    if (mayCrash && this.#has("crashDuringAttempt", request)) {
+    if (mayCrash && this.#has("crash_during_attempt", request)) {
       this.#interrupted.add(delivery);
       const { address, phases, refusal } = result;
       // As after a crash, except for what is known here.
       return { ...INTERRUPTED, address, phases, refusal };
     }
-    const isDropped = result.outcome === "delivered" && this.#has("dropAnswer", request);
+    const isDropped = result.outcome === "delivered" && this.#has("drop_answer", request);
     return isDropped ? toLost(result) : result;
   }
 
   #has(fault: Share, request: SendRequest): boolean {
     const share = this.#faults[fault];
     if (share === 0) return false;
-    const text = `${this.#salt} ${fault} ${nameOf(request)} ${request.headers["x-attempt"]}`;
+    const text = `${this.#salt} ${SEEDED_NAMES[fault]} ${nameOf(request)} ${request.headers["x-attempt"]}`;
     return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32 < share;
   }
 }

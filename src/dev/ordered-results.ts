@@ -1,9 +1,24 @@
 import type { Clock, Timer } from "../domain/clock/clock.ts";
 import { timeoutSignal } from "../domain/clock/timers.ts";
-import type { DevResultDesk, OrderedEnd, ResultRule } from "../http/dev-desk.ts";
 import type { RunOptions, RunOutcome, RunRequest, Runner } from "../run/runner.ts";
 import type { DueNotes } from "./clock-desk.ts";
 import type { WorkWatch } from "./work-watch.ts";
+
+export type OrderedEnd =
+  /** `text` is JSON. */
+  | { readonly kind: "result"; readonly text: string }
+  | { readonly kind: "error"; readonly message: string };
+
+export interface ResultRule {
+  /** Null fits all types. */
+  readonly type: string | null;
+  /** Null fits any tag, and none. */
+  readonly tag: string | null;
+  /** Null holds the run until it is finished by a request. */
+  readonly end: OrderedEnd | null;
+  /** By the daemon's clock. */
+  readonly afterMs: number;
+}
 
 export interface RuledType {
   readonly name: string;
@@ -20,7 +35,7 @@ export interface ResultParts {
 const SOON_MS = 1000;
 
 /** Gives runs the ends that were ordered for them, instead of those of their runners. */
-export class OrderedResults implements DevResultDesk {
+export class OrderedResults {
   readonly #parts: ResultParts;
   readonly #types = new Set<string>();
   #rules: readonly ResultRule[] = [];

@@ -2,14 +2,13 @@ import type { Clock } from "../domain/clock/clock.ts";
 import { DAY_MS } from "../domain/clock/duration.ts";
 import { IdGenerator } from "../domain/id.ts";
 import type { Task } from "../domain/task/task.ts";
-import type { AttemptResult } from "../domain/webhook/delivery.ts";
+import { type AttemptResult, type Attempt, type DeliveryKind } from "../domain/webhook/delivery.ts";
 import { webhookRequest, type SendRequest } from "../domain/webhook/webhook-request.ts";
 import {
   judgePingbackUrl,
   judgeWebhookUrl,
   type UrlPolicy,
 } from "../domain/webhook/webhook-url.ts";
-import type { DevSampleDesk, SampleSent } from "../http/dev-desk.ts";
 import type { Store } from "../store/store.ts";
 
 export interface SampleParts {
@@ -19,12 +18,24 @@ export interface SampleParts {
   readonly urlPolicy: () => UrlPolicy;
 }
 
+export interface SampleOrder {
+  readonly url: string;
+  readonly kind: DeliveryKind;
+  readonly login: string;
+}
+
+export type SampleSent =
+  | { readonly kind: "sent"; readonly taskId: string; readonly attempt: Attempt }
+  /** `reason` is a sentence about the URL. */
+  | { readonly kind: "refused"; readonly reason: string }
+  | { readonly kind: "no account" };
+
 const TAG = "sample";
 const SAMPLES_MAX = 1000;
 const KEPT_MS = 30 * DAY_MS;
 
 /** Sends webhooks of tasks that never were. */
-export class SampleSender implements DevSampleDesk {
+export class SampleSender {
   readonly #ids = new IdGenerator();
   readonly #parts: SampleParts;
   /** The logins of the last samples, by their tasks' ids. */
@@ -34,7 +45,7 @@ export class SampleSender implements DevSampleDesk {
     this.#parts = parts;
   }
 
-  async send({ url, kind, login }: Parameters<DevSampleDesk["send"]>[0]): Promise<SampleSent> {
+  async send({ url, kind, login }: SampleOrder): Promise<SampleSent> {
     const { store, clock, sender, urlPolicy } = this.#parts;
     const secrets = await store.findSecrets(login);
     if (secrets === null) return { kind: "no account" };

@@ -6,9 +6,10 @@ import {
   type ReceivedMessage,
 } from "../domain/webhook/signature.ts";
 import { parseWebhookId } from "../domain/webhook/webhook-request.ts";
-import type { InboxMessage, InboxRequest } from "../http/dev-desk.ts";
+import type { InboxRequest } from "../http/inbox.ts";
 import type { Store, WebhookSecrets } from "../store/store.ts";
 import { verifyPingback, verifyPostback } from "../verify.ts";
+import type { InboxMessage } from "./inbox-boxes.ts";
 import type { SampleSender } from "./sample-sender.ts";
 
 export interface JudgeParts {

@@ -1,6 +1,7 @@
+import type { DevEvent } from "../api/dev.ts";
 import type { Clock } from "../domain/clock/clock.ts";
+import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import { isPromise } from "../domain/error.ts";
-import type { DevEvent } from "../http/dev-desk.ts";
 import type { LeaseEnd, Store } from "../store/store.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
@@ -14,41 +15,41 @@ type Telling = {
 };
 
 const started = (tasks: readonly { readonly id: string }[]) =>
-  tasks.map(({ id: taskId }) => ({ event: "run_started", taskId }) as const);
+  tasks.map(({ id: task_id }) => ({ task_id, event: "run_started" }) as const);
 
-function leaseEnded({ id: taskId, how, sequel }: LeaseEnd): Omit<DevEvent, "at"> {
-  if (sequel.kind === "finish") return { event: "task_ended", taskId, state: sequel.state };
-  const nextAt = sequel.kind === "retry" ? sequel.startAt : null;
-  return { event: "lease_ended", taskId, outcome: how, nextAt };
+function leaseEnded({ id: task_id, how, sequel }: LeaseEnd): Omit<DevEvent, "at"> {
+  if (sequel.kind === "finish") return { task_id, event: "task_ended", state: sequel.state };
+  const next_at = sequel.kind === "retry" ? timeText(sequel.startAt) : null;
+  return { task_id, event: "lease_ended", outcome: how, next_at };
 }
 
 const cancelled = (ids: readonly string[]) =>
-  ids.map((taskId) => ({ event: "task_ended", taskId, state: "cancelled" }) as const);
+  ids.map((task_id) => ({ task_id, event: "task_ended", state: "cancelled" }) as const);
 
 const erased = (ids: readonly string[]) =>
-  ids.map((taskId) => ({ event: "task_erased", taskId }) as const);
+  ids.map((task_id) => ({ task_id, event: "task_erased" }) as const);
 
 const TELLING: Telling = {
   claimTasks: started,
   claimLeases: started,
-  retryTask: (_, { id: taskId, startAt: nextAt }) =>
-    taskId === undefined ? [] : [{ event: "run_failed", taskId, nextAt }],
-  finishTask: (lanes, { id: taskId, state }) =>
-    lanes === null || taskId === undefined ? [] : [{ event: "task_ended", taskId, state }],
+  retryTask: (_, { id: task_id, startAt }) =>
+    task_id === undefined ? [] : [{ task_id, event: "run_failed", next_at: timeText(startAt) }],
+  finishTask: (lanes, { id: task_id, state }) =>
+    lanes === null || task_id === undefined ? [] : [{ task_id, event: "task_ended", state }],
   endLeases: (results, { ends }) =>
     ends.filter((_, i) => results[i]?.isNew === true).map(leaseEnded),
   cancelTask: (outcome, { id }) => (outcome === "cancelled" ? cancelled([id]) : []),
   cancelTasks: ({ queued, running }) => cancelled([...queued, ...running]),
   expireQueued: ({ tasks }) =>
-    tasks.map(({ id: taskId }) => ({ event: "task_ended", taskId, state: "failed" })),
+    tasks.map(({ id: task_id }) => ({ task_id, event: "task_ended", state: "failed" })),
   eraseExpired: ({ erased: ids }) => erased(ids),
   eraseTask: (outcome, { id }) => (outcome === "erased" ? erased([id]) : []),
   recordAttempt: (_, { attempt, result, decision }) => {
-    const { taskId, kind, number } = attempt;
-    const { outcome, httpStatus } = result;
-    const nextAt = decision.state === "scheduled" ? decision.dueAt : null;
-    const ended = { outcome, httpStatus, delivery: decision.state, nextAt };
-    return [{ event: "attempt_ended", taskId, kind, attempt: number, ...ended }];
+    const { taskId: task_id, kind, number } = attempt;
+    const { outcome, httpStatus: http_status } = result;
+    const next_at = timeOrNull(decision.state === "scheduled" ? decision.dueAt : null);
+    const ended = { outcome, delivery: decision.state, http_status, next_at };
+    return [{ task_id, event: "attempt_ended", kind, attempt: number, ...ended }];
   },
 };
 
@@ -70,7 +71,7 @@ export function watchedStore(store: Store, { clock, work, tell }: StoreWatchPart
         if (!isPromise(answer)) return answer;
         const told = answer.then((value: unknown) => {
           const events = typeof telling === "function" ? telling(value, ...given) : [];
-          for (const event of events) tell({ at: clock.now(), ...event });
+          for (const event of events) tell({ at: timeText(clock.now()), ...event });
           return value;
         });
         return work.track(String(name), told);

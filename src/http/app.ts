@@ -23,10 +23,10 @@ import {
   parseBody,
   readBodyBytes,
 } from "./body.ts";
-import type { DevInboxDesk } from "./dev-desk.ts";
 import { guardDeveloper, isFromPage, toBrowserPolicy } from "./guard/browser.ts";
 import { arrivalOf, headerValues, strictTransport } from "./guard/client.ts";
 import { type GateDeps, admit, clientKey, requireHttps } from "./guard/gate.ts";
+import { type InboxReceiver, answerMessage } from "./inbox.ts";
 import { checkEscapes, parseFields, parseQuery } from "./inputs.ts";
 import { inTurns, openApiDocument } from "./openapi/document.ts";
 import type { OperationDeps } from "./operation-deps.ts";
@@ -42,7 +42,6 @@ import {
   isParsedByOperation,
   takesBody,
 } from "./operation.ts";
-import { addInbox, answerMessage } from "./operations/dev-inbox.ts";
 import { metrics } from "./operations/service.ts";
 import {
   DASHBOARD_PATH,
@@ -77,7 +76,7 @@ export interface AppDeps {
   /** Headers that every answer has. */
   readonly headers?: ResponseHeaders;
   /** Receives messages of tests; without it nothing does. */
-  readonly inbox?: DevInboxDesk;
+  readonly inbox?: InboxReceiver;
   /** True to log a line for each request. */
   readonly logsRequests?: boolean;
 }
@@ -262,7 +261,7 @@ function servePages(app: H3, deps: AppDeps): void {
 function serveInbox(app: H3, deps: ServingDeps): void {
   const { inbox, gate } = deps;
   if (inbox === undefined) return;
-  addInbox(app, async (event) => {
+  const serveMessage = async (event: H3Event): Promise<Response> => {
     const reply = newReply(event, deps);
     const request = nodeRequest(event);
     try {
@@ -275,7 +274,9 @@ function serveInbox(app: H3, deps: ServingDeps): void {
     } catch (error) {
       return answerError(error, { deps, event, ...reply });
     }
-  });
+  };
+  app.all("/inbox/:box", serveMessage);
+  app.all("/inbox/:box/**", serveMessage);
 }
 
 const NO_PARAMETERS = new URLSearchParams();

@@ -18,19 +18,19 @@ import type { TaskProgress } from "../domain/task/run.ts";
 import type { TaskRules } from "../domain/task/task-post.ts";
 import type { LaneRef, LeasedTask, Store } from "../store/store.ts";
 import type { FloodWatch, RateLimiter, RefusedCredentials } from "./admission/quota.ts";
-import type { DevDesk } from "./dev-desk.ts";
 import type { ListCursors } from "./list-cursor.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import type { BodyParser } from "./long-bodies.ts";
 import type { MetricsFormat } from "./metrics/metrics.ts";
 import type { WebhookSchedule } from "./openapi/webhooks.ts";
+import type { Operation } from "./operation.ts";
 import type { TaskWaiters } from "./task-waiters.ts";
 import type { UsageNotes } from "./usage-notes.ts";
 
 /** Everything that the composition root gives to operations; each takes of it what it needs. */
 export interface OperationDeps extends ConfiguredFacts {
-  /** The means of a daemon for development; null for every other. */
-  readonly dev: DevDesk | null;
+  /** The operations that a daemon for development adds; null for every other. */
+  readonly dev: ((deps: OperationDeps) => readonly Operation[]) | null;
   /** Where this daemon is served, without a path. */
   readonly url: () => string;
   readonly store: ApiStore;

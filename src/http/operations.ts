@@ -1,14 +1,9 @@
-import type { DevDesk } from "./dev-desk.ts";
 import { openApi } from "./openapi/document.ts";
 import type { OperationDeps } from "./operation-deps.ts";
 import type { Operation } from "./operation.ts";
 import * as account from "./operations/account.ts";
 import * as accounts from "./operations/accounts.ts";
 import * as deliveries from "./operations/deliveries.ts";
-import * as development from "./operations/dev-accounts.ts";
-import { devClock, devWait } from "./operations/dev-clock.ts";
-import { devInbox } from "./operations/dev-inbox.ts";
-import { devFaults, devResults } from "./operations/dev-results.ts";
 import * as operator from "./operations/operator.ts";
 import * as service from "./operations/service.ts";
 import * as session from "./operations/session.ts";
@@ -70,25 +65,10 @@ export function operations(deps: OperationDeps): readonly Operation[] {
     session.signOut(deps),
     service.livez(),
     service.readyz(deps),
-    ...(deps.dev === null ? [] : forDevelopment(deps, deps.dev)),
+    ...(deps.dev?.(deps) ?? []),
   ];
   const served = deps.servesDashboard ? all : all.filter(isWithoutDashboard);
   return [...served, openApi(served)];
-}
-
-function forDevelopment(deps: OperationDeps, dev: DevDesk): readonly Operation[] {
-  return [
-    ...devClock(dev),
-    ...devInbox(dev),
-    development.devAccounts(deps, dev),
-    development.devWebhooks(dev),
-    devWait(deps, dev),
-    ...devResults(deps, dev),
-    ...devFaults(dev),
-    ...development.devSecrets(deps),
-    development.devReset(dev),
-    development.devSignInLink(dev),
-  ];
 }
 
 function isWithoutDashboard({ access, isDashboard }: Operation): boolean {

@@ -1,26 +1,24 @@
-import type { DevEvent as DevEventShown, TaskStage } from "../../api/dev.ts";
-import { systemClock } from "../../domain/clock/clock.ts";
-import { momentText, timeText } from "../../domain/clock/time.ts";
-import { isId } from "../../domain/id.ts";
-import { StatusError } from "../../domain/status.ts";
-import { isFinished } from "../../domain/task/task.ts";
-import {
-  type ExplanationReader,
-  explainDelivery,
-} from "../../domain/webhook/delivery-explanation.ts";
-import type { DueItem, TaskTimeline } from "../../store/store.ts";
-import { ClientGoneError } from "../body.ts";
-import type { DevClockDesk, DevDesk, DevEvent } from "../dev-desk.ts";
-import { invalidField } from "../inputs.ts";
-import type { OperationDeps } from "../operation-deps.ts";
-import { type Operation, defineOperation } from "../operation.ts";
-import { timelineAnswer } from "./task-search.ts";
-import { TASK_ID_PARAM, taskNotFound } from "./tasks.ts";
+import type { TaskStage } from "../api/dev.ts";
+import { systemClock } from "../domain/clock/clock.ts";
+import { momentText, timeText } from "../domain/clock/time.ts";
+import { isId } from "../domain/id.ts";
+import { StatusError } from "../domain/status.ts";
+import { isFinished } from "../domain/task/task.ts";
+import { type ExplanationReader, explainDelivery } from "../domain/webhook/delivery-explanation.ts";
+import { ClientGoneError } from "../http/body.ts";
+import { invalidField } from "../http/inputs.ts";
+import type { OperationDeps } from "../http/operation-deps.ts";
+import { type Operation, defineOperation } from "../http/operation.ts";
+import { timelineAnswer } from "../http/operations/task-search.ts";
+import { TASK_ID_PARAM, taskNotFound } from "../http/operations/tasks.ts";
+import type { DueItem, TaskTimeline } from "../store/store.ts";
+import type { ClockDesk } from "./clock-desk.ts";
+import type { TaskNews } from "./ordered-results.ts";
 
 const NEXT_MAX = 20;
 
 /** Reading and moving the clock of a daemon for development. */
-export function devClock({ clock }: DevDesk): readonly Operation[] {
+export function devClock(clock: ClockDesk): readonly Operation[] {
   return [
     defineOperation("GET /dev/clock", {
       access: "developer",
@@ -49,7 +47,7 @@ export function devClock({ clock }: DevDesk): readonly Operation[] {
   ];
 }
 
-function advance(clock: DevClockDesk): Operation {
+function advance(clock: ClockDesk): Operation {
   return defineOperation("POST /dev/clock/advance", {
     access: "developer",
     id: "advanceClock",
@@ -83,7 +81,7 @@ function advance(clock: DevClockDesk): Operation {
           "Advance again, or to that time.";
         throw new StatusError(40800, { detail });
       }
-      return { fields: { now: timeText(journey.now), events: journey.events.map(toDocument) } };
+      return { fields: { now: timeText(journey.now), events: journey.events } };
     },
   });
 }
@@ -99,7 +97,7 @@ interface Given {
   readonly until: "idle" | null;
 }
 
-function destination({ by, to, until }: Given, clock: DevClockDesk): { at: number } | "idle" {
+function destination({ by, to, until }: Given, clock: ClockDesk): { at: number } | "idle" {
   const given = [by, to, until].filter((each) => each !== null);
   if (given.length !== 1) {
     const detail = 'Give exactly one of by ("21m"), to (a time) and until ("idle").';
@@ -111,27 +109,22 @@ function destination({ by, to, until }: Given, clock: DevClockDesk): { at: numbe
   throw invalidField("to", `The clock shows ${timeText(clock.now())}, and never goes back.`);
 }
 
-function shown(clock: DevClockDesk) {
+function shown(clock: ClockDesk) {
   const next = clock.next(NEXT_MAX).map(({ at, what, taskId, kind }) => {
     return { at: timeText(at), what, task_id: taskId, kind };
   });
   return { mode: clock.mode, now: timeText(clock.now()), next };
 }
 
-function toDocument({ at, taskId, httpStatus, nextAt, ...rest }: DevEvent): DevEventShown {
-  return {
-    at: timeText(at),
-    task_id: taskId,
-    ...rest,
-    ...(httpStatus !== undefined && { http_status: httpStatus }),
-    ...(nextAt !== undefined && { next_at: nextAt === null ? null : timeText(nextAt) }),
-  };
-}
-
 const READER: ExplanationReader = { role: "operator", writeTime: momentText };
 
+export interface WaitParts {
+  readonly clock: ClockDesk;
+  readonly news: TaskNews;
+}
+
 /** Waits for a task and its webhooks. */
-export function devWait(deps: OperationDeps, { clock, news }: DevDesk): Operation {
+export function devWait({ clock, news }: WaitParts, deps: OperationDeps): Operation {
   return defineOperation("GET /dev/wait/:task_id", {
     access: "developer",
     id: "waitForTask",

@@ -1,15 +1,19 @@
-import { secretsDocument } from "../../admin/account.ts";
-import { newWebhookSecret } from "../../domain/account/key.ts";
-import { StatusError } from "../../domain/status.ts";
-import { attemptDocument } from "../../domain/webhook/delivery.ts";
-import { inboxUrl } from "../../domain/webhook/inbox.ts";
-import type { DevDesk } from "../dev-desk.ts";
-import { invalidField } from "../inputs.ts";
-import type { OperationDeps } from "../operation-deps.ts";
-import { type Operation, defineOperation } from "../operation.ts";
+import { createSignInLink, secretsDocument } from "../admin/account.ts";
+import { newWebhookSecret } from "../domain/account/key.ts";
+import { StatusError } from "../domain/status.ts";
+import { attemptDocument } from "../domain/webhook/delivery.ts";
+import { inboxUrl } from "../domain/webhook/inbox.ts";
+import { invalidField } from "../http/inputs.ts";
+import type { OperationDeps } from "../http/operation-deps.ts";
+import { type Operation, defineOperation } from "../http/operation.ts";
+import type { AccountMaker } from "./account-maker.ts";
+import type { SampleSender } from "./sample-sender.ts";
 
 /** An account for each test. */
-export function devAccounts({ url }: Pick<OperationDeps, "url">, { accounts }: DevDesk): Operation {
+export function devAccounts(
+  accounts: AccountMaker,
+  { url }: Pick<OperationDeps, "url">,
+): Operation {
   return defineOperation("POST /dev/accounts", {
     access: "developer",
     id: "makeAccount",
@@ -78,7 +82,9 @@ async function secretsOf(login: string, { store }: Deps) {
 }
 
 /** Makes a link as the command line does, for whoever reaches the daemon: it is theirs anyway. */
-export function devSignInLink({ makeSignInToken }: DevDesk): Operation {
+export function devSignInLink(
+  parts: Omit<Parameters<typeof createSignInLink>[0], "audit">,
+): Operation {
   return defineOperation("POST /dev/sign_in_link", {
     access: "developer",
     id: "makeSignInLink",
@@ -87,13 +93,15 @@ export function devSignInLink({ makeSignInToken }: DevDesk): Operation {
     description:
       "For the dashboard, whose session is over as soon as the clock is advanced beyond its end.",
     async handle(call) {
-      return { fields: { token: await makeSignInToken(call.audit("session.link_made", null)) } };
+      const audit = call.audit("session.link_made", null);
+      const { token } = await createSignInLink({ ...parts, audit });
+      return { fields: { token } };
     },
   });
 }
 
 /** Webhooks without a task. */
-export function devWebhooks({ samples }: DevDesk): Operation {
+export function devWebhooks(samples: SampleSender): Operation {
   return defineOperation("POST /dev/webhooks", {
     access: "developer",
     id: "sendSample",
@@ -115,7 +123,7 @@ export function devWebhooks({ samples }: DevDesk): Operation {
 }
 
 /** Beginning again, between two tests. */
-export function devReset({ reset }: DevDesk): Operation {
+export function devReset(reset: () => Promise<number>): Operation {
   return defineOperation("POST /dev/reset", {
     access: "developer",
     id: "reset",

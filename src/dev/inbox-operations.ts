@@ -1,20 +1,13 @@
 import { isUtf8 } from "node:buffer";
-import type { IncomingMessage } from "node:http";
 
-import type { H3 } from "h3";
-
-import type { InboxMessage as InboxMessageShown } from "../../api/dev.ts";
-import { timeText } from "../../domain/clock/time.ts";
-import { StatusError } from "../../domain/status.ts";
-import type { DeliveryKind } from "../../domain/webhook/delivery.ts";
-import { BOX_PATTERN, PLAIN_ANSWER } from "../../domain/webhook/inbox.ts";
-import { connectionOf } from "../admission/connections.ts";
-import type { RequestRoom } from "../admission/room.ts";
-import { ClientGoneError, readBytes } from "../body.ts";
-import type { DevDesk, DevInboxDesk, InboxMessage, InboxRequest } from "../dev-desk.ts";
-import { arrivalOf, headerValues } from "../guard/client.ts";
-import type { GateDeps } from "../guard/gate.ts";
-import { type Call, type Operation, type WholeAnswer, defineOperation } from "../operation.ts";
+import type { InboxMessage as InboxMessageShown } from "../api/dev.ts";
+import { timeText } from "../domain/clock/time.ts";
+import type { DeliveryKind } from "../domain/webhook/delivery.ts";
+import { BOX_PATTERN, PLAIN_ANSWER } from "../domain/webhook/inbox.ts";
+import { boxName } from "../http/inbox.ts";
+import { type Call, type Operation, defineOperation } from "../http/operation.ts";
+import type { InboxMessage } from "./inbox-boxes.ts";
+import type { Inbox } from "./inbox.ts";
 
 const BOX_PARAM = {
   description: "The name of an inbox: what follows `/inbox/` in its URL.",
@@ -23,11 +16,11 @@ const BOX_PARAM = {
 } as const;
 
 /** The messages in the inboxes of a daemon for development, and how those answer. */
-export function devInbox({ inbox }: DevDesk): readonly Operation[] {
+export function devInbox(inbox: Inbox): readonly Operation[] {
   return [boxList(inbox), messageList(inbox), boxRemove(inbox), answersSet(inbox)];
 }
 
-function boxList(inbox: DevInboxDesk): Operation {
+function boxList(inbox: Inbox): Operation {
   return defineOperation("GET /dev/inbox", {
     access: "developer",
     id: "listInboxes",
@@ -46,7 +39,7 @@ function boxList(inbox: DevInboxDesk): Operation {
   });
 }
 
-function messageList(inbox: DevInboxDesk): Operation {
+function messageList(inbox: Inbox): Operation {
   return defineOperation("GET /dev/inbox/:box", {
     access: "developer",
     id: "listInboxMessages",
@@ -74,7 +67,7 @@ function messageList(inbox: DevInboxDesk): Operation {
   });
 }
 
-function boxRemove(inbox: DevInboxDesk): Operation {
+function boxRemove(inbox: Inbox): Operation {
   return defineOperation("DELETE /dev/inbox/:box", {
     access: "developer",
     id: "emptyInbox",
@@ -89,7 +82,7 @@ function boxRemove(inbox: DevInboxDesk): Operation {
   });
 }
 
-function answersSet(inbox: DevInboxDesk): Operation {
+function answersSet(inbox: Inbox): Operation {
   return defineOperation("PUT /dev/inbox/:box/answers", {
     access: "developer",
     id: "setInboxAnswers",
@@ -144,8 +137,7 @@ function firstPart(messages: readonly InboxMessage[]): readonly InboxMessage[] {
 }
 
 function toDocument(message: InboxMessage): InboxMessageShown {
-  const { seq, method, target, url, headers, kind, taskId, attempt, signature } = message;
-  const { how, status, afterMs } = message.answered;
+  const { seq, method, target, url, headers, kind, taskId, attempt, signature, answered } = message;
   const isText = isUtf8(message.body);
   const bytes = Buffer.from(message.body.buffer, message.body.byteOffset, message.body.length);
   return {
@@ -161,76 +153,6 @@ function toDocument(message: InboxMessage): InboxMessageShown {
     task_id: taskId,
     attempt,
     signature,
-    answered: { how, status, after_ms: afterMs },
+    answered,
   };
-}
-
-/** The most bytes of a message's body. */
-export const MESSAGE_BYTES_MAX = 4 * 1024 ** 2;
-
-type Handler = Parameters<H3["all"]>[1];
-
-/** Routes what is sent to inboxes. */
-export function addInbox(app: H3, handler: Handler): void {
-  app.all("/inbox/:box", handler);
-  app.all("/inbox/:box/**", handler);
-}
-
-const BOX = new RegExp(BOX_PATTERN);
-
-/** The name of a box as it was given. Throws 40000 for what cannot be one. */
-export function boxName(given: string): string {
-  if (BOX.test(given)) return given;
-  const detail = "The name of an inbox is 1 to 64 of the characters A-Z a-z 0-9 . _ @ + -";
-  throw new StatusError(40000, { detail });
-}
-
-export interface InboxCall {
-  /** The name of the box, as it stands in the path. */
-  readonly box: string;
-  readonly request: IncomingMessage;
-  readonly gate: Pick<GateDeps, "proxies">;
-  readonly room: RequestRoom;
-  /** Aborted when the client disconnects. */
-  readonly gone: AbortSignal;
-}
-
-/** Records a message, and answers it as the inbox was told to. Throws a ClientGoneError where there is no answer. */
-export async function answerMessage(call: InboxCall, inbox: DevInboxDesk): Promise<WholeAnswer> {
-  const { request, room, gone } = call;
-  const message = await toMessage(call);
-  const answer = await room.whileWaiting(() => inbox.receive(message, gone));
-  if (answer?.kind === "answer") {
-    const { status, body: text } = answer;
-    const { "content-type": contentType = "text/plain; charset=utf-8", ...headers } =
-      answer.headers;
-    return { status, text, headers, contentType };
-  }
-  if (answer?.kind === "reset") connectionOf(request)?.cutOff();
-  throw new ClientGoneError("the message was not to be answered");
-}
-
-async function toMessage({ box, request, gate, room }: InboxCall): Promise<InboxRequest> {
-  const { method = "", url: target = "" } = request;
-  const name = boxName(box);
-  const bytes = await readBytes(request, { bytesMax: MESSAGE_BYTES_MAX, room });
-  const [host = ""] = headerValues(request, "host");
-  const scheme = arrivalOf(request, gate.proxies).isHttps ? "https" : "http";
-  return {
-    box: name,
-    method,
-    target,
-    url: `${scheme}://${host}${target}`,
-    headers: headersOf(request),
-    // A copy: what was read may be a small part of a large piece of memory.
-    body: Uint8Array.from(bytes),
-  };
-}
-
-function headersOf({ rawHeaders }: IncomingMessage): InboxRequest["headers"] {
-  const headers: [string, string][] = [];
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    headers.push([rawHeaders[i] ?? "", rawHeaders[i + 1] ?? ""]);
-  }
-  return headers;
 }

@@ -1,23 +1,24 @@
-import { RESULT_RULE, RUN_END } from "../../api/dev.ts";
-import { isId } from "../../domain/id.ts";
-import { isJsonObject } from "../../domain/json/json.ts";
-import { StatusError } from "../../domain/status.ts";
-import { TASKS_READING, parseBody } from "../body.ts";
-import type { DevDesk, DevResultDesk, Faults, OrderedEnd, ResultRule } from "../dev-desk.ts";
-import { invalidField, parseFields } from "../inputs.ts";
-import { toKeptJson } from "../long-bodies.ts";
-import type { OperationDeps } from "../operation-deps.ts";
-import { type Operation, defineOperation } from "../operation.ts";
-import { TASK_ID_PARAM, taskNotFound } from "./tasks.ts";
+import { RESULT_RULE, RUN_END } from "../api/dev.ts";
+import { isId } from "../domain/id.ts";
+import { isJsonObject } from "../domain/json/json.ts";
+import { StatusError } from "../domain/status.ts";
+import { TASKS_READING, parseBody } from "../http/body.ts";
+import { invalidField, parseFields } from "../http/inputs.ts";
+import { toKeptJson } from "../http/long-bodies.ts";
+import type { OperationDeps } from "../http/operation-deps.ts";
+import { type Operation, defineOperation } from "../http/operation.ts";
+import { TASK_ID_PARAM, taskNotFound } from "../http/operations/tasks.ts";
+import type { OrderedFaults } from "./ordered-faults.ts";
+import type { OrderedEnd, OrderedResults, ResultRule } from "./ordered-results.ts";
 
 type Deps = Pick<OperationDeps, "limits" | "store" | "retentionMs" | "workerTypes">;
 
 /** Results that are ordered instead of computed. */
-export function devResults(deps: Deps, { results }: DevDesk): readonly Operation[] {
+export function devResults(results: OrderedResults, deps: Deps): readonly Operation[] {
   return [orderResults(deps, results), finishTask(deps, results)];
 }
 
-function orderResults(deps: Deps, results: DevResultDesk): Operation {
+function orderResults(deps: Deps, results: OrderedResults): Operation {
   return defineOperation("PUT /dev/results", {
     access: "developer",
     id: "orderResults",
@@ -50,7 +51,7 @@ function orderResults(deps: Deps, results: DevResultDesk): Operation {
   });
 }
 
-function finishTask(deps: Deps, results: DevResultDesk): Operation {
+function finishTask(deps: Deps, results: OrderedResults): Operation {
   return defineOperation("POST /dev/tasks/:id/finish", {
     access: "developer",
     id: "finishTask",
@@ -81,7 +82,7 @@ const ONE_END = "Give one of result and error.";
 
 function parseRule(
   body: unknown,
-  { results, workerTypes, ...deps }: Deps & { readonly results: DevResultDesk },
+  { results, workerTypes, ...deps }: Deps & { readonly results: OrderedResults },
 ): ResultRule {
   const { error, ...rule } = parseFields(withoutResult(body), RESULT_RULE);
   const { type, tag, after_ms: afterMs, hold } = rule;
@@ -135,7 +136,7 @@ function at<Value>(pointer: string, parse: () => Value): Value {
 }
 
 /** Faults of deliveries: for proving that a receiver copes. */
-export function devFaults({ faults }: DevDesk): readonly Operation[] {
+export function devFaults(faults: OrderedFaults): readonly Operation[] {
   return [
     defineOperation("GET /dev/faults", {
       access: "developer",
@@ -143,7 +144,7 @@ export function devFaults({ faults }: DevDesk): readonly Operation[] {
       group: "Development",
       summary: "Show the faults of deliveries",
       description: "Those that were ordered.",
-      handle: () => ({ fields: shown(faults.faults) }),
+      handle: () => ({ fields: faults.faults }),
     }),
     defineOperation("PUT /dev/faults", {
       access: "developer",
@@ -158,24 +159,9 @@ export function devFaults({ faults }: DevDesk): readonly Operation[] {
         none: {},
       },
       handle({ body }) {
-        const { drop_answer, delay_ms, crash_during_attempt, ...rest } = body;
-        faults.order({
-          ...rest,
-          dropAnswer: drop_answer,
-          delayMs: delay_ms,
-          crashDuringAttempt: crash_during_attempt,
-        });
-        return { fields: shown(faults.faults) };
+        faults.order(body);
+        return { fields: faults.faults };
       },
     }),
   ];
-}
-
-function shown({ dropAnswer, delayMs, crashDuringAttempt, ...rest }: Faults) {
-  return {
-    ...rest,
-    drop_answer: dropAnswer,
-    delay_ms: delayMs,
-    crash_during_attempt: crashDuringAttempt,
-  };
 }
