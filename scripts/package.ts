@@ -11,11 +11,16 @@ import {
   requirePinnedNode,
   version,
 } from "./manifest.ts";
-import { makeArchive, packageParts, writeSums } from "./package/archive.ts";
 import { billOfMaterials } from "./package/contents.ts";
-import { givenMaintainer, makeDeb } from "./package/deb.ts";
 import { fetchNode } from "./package/node.ts";
-import { makeNpmPackage } from "./package/npm.ts";
+import {
+  givenMaintainer,
+  makeArchive,
+  makeDeb,
+  makeNpmPackage,
+  packageParts,
+  writeSums,
+} from "./package/packages.ts";
 import { sourceDate } from "./package/staging.ts";
 
 /**
@@ -37,28 +42,20 @@ const hostExecutable = join(DIST, "postbackd");
 if (!existsSync(hostExecutable))
   throw new Error("there is no dist/postbackd: run 'npm run package'");
 
-const date = sourceDate();
+const packing = { folder: FOLDER, date: sourceDate(), isQuick: flags.quick };
 rmSync(FOLDER, { recursive: true, force: true });
 mkdirSync(FOLDER, { recursive: true });
 const parts = packageParts(hostExecutable);
 const maintainer = givenMaintainer();
 const made: string[] = [];
 for (const platform of PLATFORMS) {
-  const order = {
-    platform,
-    executable: await executableFor(platform),
-    parts,
-    folder: FOLDER,
-    date,
-    isQuick: flags.quick,
-  };
-  made.push(await makeArchive(order), makeDeb({ ...order, maintainer }));
+  const executable = await executableFor(platform);
+  const order = { ...packing, platform, executable, parts, maintainer };
+  made.push(makeArchive(order), makeDeb(order));
 }
-made.push(
-  await makeNpmPackage({ notices: parts.notices, folder: FOLDER, date, isQuick: flags.quick }),
-);
+made.push(makeNpmPackage({ ...packing, notices: parts["THIRD-PARTY-NOTICES"] }));
 const bill = join(FOLDER, `postbackd-${version}.cdx.json`);
-writeFileSync(bill, billOfMaterials(date));
+writeFileSync(bill, billOfMaterials(packing.date));
 made.push(bill);
 writeSums(FOLDER, made);
 for (const file of made) {

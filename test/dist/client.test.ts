@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { ROOT } from "../../scripts/manifest.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 test("where package.json's exports are not read (node10), its typesVersions name the types", (t) => {
   const home = join(folderWith(t, ARCHIVE), "node_modules", "postbackd");

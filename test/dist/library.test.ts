@@ -40,7 +40,7 @@ const CHECK = `
 `;
 const VERDICTS = [true, true, false, false, false, true, false, "TypeError"];
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 /** The package as its users have it. */
 function install(t: TestContext): string {

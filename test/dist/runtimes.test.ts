@@ -14,7 +14,7 @@ import { startReceiver, type ReceivedRequest } from "../helpers/receiver.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 const PARTS = ["post", "pages", "stream", "error", "abort", "verify"];
 const ALL_PASSED = Object.fromEntries(PARTS.map((part) => [part, "passed"]));

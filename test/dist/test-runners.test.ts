@@ -12,7 +12,7 @@ import { findRuntime } from "../runtimes/runtimes.ts";
  * in a realm of its own, and fake timers replace the globals of the process that the daemon runs in.
  */
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 /** The same tests in every runner. Each adds its name to a file, so that no runner can leave one out. */
 const TESTS = `

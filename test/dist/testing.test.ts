@@ -8,7 +8,7 @@ import { runProgram, startProgram } from "../helpers/program.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 import { findProgram, RUNTIME_NAMES, tellRun } from "../runtimes/runtimes.ts";
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 const RUN = `
 const main = async () => {

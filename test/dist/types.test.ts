@@ -8,7 +8,7 @@ import { ROOT } from "../../scripts/manifest.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 import { findRuntime } from "../runtimes/runtimes.ts";
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 /** How compilers look for types, and from what: a file that imports, and one that requires. */
 const RESOLUTIONS = [

@@ -8,7 +8,7 @@ import { runProgram } from "../helpers/program.ts";
 import { folderWith, testPackage } from "../package/npm-package.ts";
 import { findRuntime } from "../runtimes/runtimes.ts";
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 /** The first test of the document, as users of vitest write it. */
 function firstTest(): string {

@@ -5,7 +5,7 @@ import { test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { version } from "../../scripts/manifest.ts";
-import { makeDeb } from "../../scripts/package/deb.ts";
+import { makeDeb } from "../../scripts/package/packages.ts";
 import { verifyPostback } from "../../src/verify.ts";
 import { startProgram } from "../helpers/program.ts";
 import { Machine, machineProblem, newDisk, type MachineDisk } from "../systemd/machine.ts";

@@ -13,7 +13,7 @@ import { test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { ROOT } from "../../scripts/manifest.ts";
-import { makeArchive } from "../../scripts/package/archive.ts";
+import { makeArchive } from "../../scripts/package/packages.ts";
 import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
 import { machineProblem, runHere, type Envelope } from "../systemd/machine.ts";
 import { readDockerfile, settingsOf, type ImageSettings, type Instruction } from "./dockerfile.ts";
@@ -46,7 +46,7 @@ const order = testOrder();
 async function buildImage(): Promise<Image> {
   const context = join(order.folder, "context");
   mkdirSync(context, { recursive: true });
-  await makeArchive({ ...order, folder: context });
+  makeArchive({ ...order, folder: context });
   const stages = readDockerfile(join(ROOT, "deploy", "Dockerfile"), { TARGETARCH: DEBIAN_ARCH });
   const final = stages.at(-1) ?? assert.fail("the Dockerfile is empty");
   const source = stages.find(({ name }) => name === `archive-${DEBIAN_ARCH}`);

@@ -6,18 +6,18 @@ import { join } from "node:path";
 import { after, type TestContext } from "node:test";
 
 import { ROOT, version } from "../../scripts/manifest.ts";
-import { makeNpmPackage } from "../../scripts/package/npm.ts";
+import { makeNpmPackage } from "../../scripts/package/packages.ts";
 import { temporaryFolder } from "../helpers/program.ts";
 
 /** Makes npm's package of what was built, in a folder that is removed after the file's tests; answers its path. */
-export async function testPackage(): Promise<string> {
+export function testPackage(): string {
   const built = join(ROOT, "dist", "daemon");
   assert.ok(existsSync(built), `There is no ${built}: run 'npm run build' first.`);
   const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
   after(() => rmSync(folder, { recursive: true, force: true }));
   // Any time and any notices will do.
   const notices = Buffer.from("notices");
-  await makeNpmPackage({ notices, folder, date: 1_790_000_000, isQuick: true });
+  makeNpmPackage({ notices, folder, date: 1_790_000_000, isQuick: true });
   return join(folder, `postbackd-${version}.tgz`);
 }
 

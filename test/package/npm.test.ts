@@ -9,7 +9,7 @@ import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts
 import { exchange } from "../helpers/raw-http.ts";
 import { folderWith, testPackage } from "./npm-package.ts";
 
-const ARCHIVE = await testPackage();
+const ARCHIVE = testPackage();
 
 /** What npm may not do, or keep, in a test. */
 const NPM_ENV = { npm_config_offline: "true", npm_config_update_notifier: "false" };
@@ -159,7 +159,7 @@ function isThere(place: string): boolean {
 }
 
 test("a package of npm that is made again is the same, byte for byte", async () => {
-  const again = await testPackage();
+  const again = testPackage();
 
   assert.ok(readFileSync(again).equals(readFileSync(ARCHIVE)));
 });

@@ -5,12 +5,11 @@ import { join } from "node:path";
 import { after } from "node:test";
 
 import { hostPlatform } from "../../scripts/manifest.ts";
-import { packageParts } from "../../scripts/package/archive.ts";
-import type { DebOrder } from "../../scripts/package/deb.ts";
+import { packageParts, type PackageOrder } from "../../scripts/package/packages.ts";
 import { BINARY } from "../dist/binary.ts";
 
 /** Packages for the platform of the tests, in a folder that is removed after the file's tests. */
-export function testOrder(): DebOrder {
+export function testOrder(): PackageOrder {
   const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
   after(() => rmSync(folder, { recursive: true, force: true }));
   return {
