@@ -110,7 +110,7 @@ export class DevMode {
     const clock = new ClockDesk({ clock: this.clock, work, steady, due, notes });
     const samples = new SampleSender(parts);
     const inbox = new Inbox({ store, samples, clock: this.clock, work, attempts, notes });
-    const clears = [inbox, this.#results, this.#faults, clock];
+    const clears = [inbox.boxes, this.#results, this.#faults, clock];
     this.#tell = (event) => {
       clock.tell(event);
       this.#news.tell(event.task_id);

@@ -6,7 +6,7 @@ import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 import { BOX_PATTERN, PLAIN_ANSWER } from "../domain/webhook/inbox.ts";
 import { boxName } from "../http/inbox.ts";
 import { type Call, type Operation, defineOperation } from "../http/operation.ts";
-import type { InboxMessage } from "./inbox-boxes.ts";
+import type { InboxBoxes, InboxMessage } from "./inbox-boxes.ts";
 import type { Inbox } from "./inbox.ts";
 
 const BOX_PARAM = {
@@ -17,19 +17,23 @@ const BOX_PARAM = {
 
 /** The messages in the inboxes of a daemon for development, and how those answer. */
 export function devInbox(inbox: Inbox): readonly Operation[] {
-  return [boxList(inbox), messageList(inbox), boxRemove(inbox), answersSet(inbox)];
+  return [
+    boxList(inbox.boxes),
+    messageList(inbox),
+    boxRemove(inbox.boxes),
+    answersSet(inbox.boxes),
+  ];
 }
 
-function boxList(inbox: Inbox): Operation {
+function boxList(boxes: InboxBoxes): Operation {
   return defineOperation("GET /dev/inbox", {
     access: "developer",
     id: "listInboxes",
-    group: "Development",
     summary: "List the inboxes",
     description: "Each receives whatever is sent to `/inbox/{box}`, and is made at first use.",
     handle: () => ({
       fields: {
-        boxes: inbox.boxes().map(({ box, messages }) => {
+        boxes: boxes.list().map(({ box, messages }) => {
           const last = messages.at(-1);
           const at = last === undefined ? null : timeText(last.receivedAt);
           return { box, messages: messages.length, last_received_at: at };
@@ -43,7 +47,6 @@ function messageList(inbox: Inbox): Operation {
   return defineOperation("GET /dev/inbox/:box", {
     access: "developer",
     id: "listInboxMessages",
-    group: "Development",
     summary: "See what an inbox has received",
     description:
       "The last 1,000 messages, and whether their signatures are valid. A box that received nothing is empty. With `wait` the " +
@@ -58,7 +61,7 @@ function messageList(inbox: Inbox): Operation {
         await call.room.whileWaiting(() => inbox.wait(box, wanted));
         await call.room.forAnswer();
       }
-      const all = inbox.messages(box).filter(isWanted).slice(-query.last);
+      const all = inbox.boxes.messages(box).filter(isWanted).slice(-query.last);
       const shown = firstPart(all);
       const isWhole = shown.length === all.length;
       const next_after = isWhole ? null : (shown.at(-1)?.seq ?? null);
@@ -67,26 +70,24 @@ function messageList(inbox: Inbox): Operation {
   });
 }
 
-function boxRemove(inbox: Inbox): Operation {
+function boxRemove(boxes: InboxBoxes): Operation {
   return defineOperation("DELETE /dev/inbox/:box", {
     access: "developer",
     id: "emptyInbox",
-    group: "Development",
     summary: "Empty an inbox",
     description: "Removes its messages, and the answers that were set for it.",
     params: { box: BOX_PARAM },
     handle(call) {
-      inbox.remove(boxOf(call));
+      boxes.remove(boxOf(call));
       return { fields: {} };
     },
   });
 }
 
-function answersSet(inbox: Inbox): Operation {
+function answersSet(boxes: InboxBoxes): Operation {
   return defineOperation("PUT /dev/inbox/:box/answers", {
     access: "developer",
     id: "setInboxAnswers",
-    group: "Development",
     summary: "Set how an inbox answers",
     description:
       "Each is an HTTP status, or an object with more; `hang` never answers, until the sender gives up; `reset` resets the " +
@@ -100,7 +101,7 @@ function answersSet(inbox: Inbox): Operation {
       },
     },
     handle({ body: { answers, then: last }, ...call }) {
-      inbox.setAnswers(boxOf(call), { answers: answers ?? [], last: last ?? PLAIN_ANSWER });
+      boxes.setAnswers(boxOf(call), { answers: answers ?? [], last: last ?? PLAIN_ANSWER });
       return { fields: {} };
     },
   });

@@ -5,7 +5,7 @@ import type { ScriptedAnswer } from "../domain/webhook/inbox.ts";
 import type { InboxRequest } from "../http/inbox.ts";
 import type { AttemptWatch } from "./attempt-watch.ts";
 import type { DueNotes } from "./clock-desk.ts";
-import { type InboxAnswers, InboxBoxes, type InboxMessage, type InboxWait } from "./inbox-boxes.ts";
+import { InboxBoxes, type InboxMessage, type InboxWait } from "./inbox-boxes.ts";
 import { judge, valuesOf, type JudgeParts } from "./signature-verdict.ts";
 import type { WorkWatch } from "./work-watch.ts";
 
@@ -21,7 +21,7 @@ const WAITING = { how: "waiting", status: null, after_ms: null } as const;
 /** A receiver for tests: it records whatever it is sent, and answers as it was told. */
 export class Inbox {
   readonly #parts: InboxParts;
-  readonly #boxes = new InboxBoxes();
+  readonly boxes = new InboxBoxes();
   /** Emits an event for each message, by the name of its box. */
   readonly #arrivals = new EventEmitter().setMaxListeners(0);
   #seq = 0;
@@ -30,40 +30,20 @@ export class Inbox {
     this.#parts = parts;
   }
 
-  boxes(): ReturnType<InboxBoxes["list"]> {
-    return this.#boxes.list();
-  }
-
-  messages(box: string): readonly InboxMessage[] {
-    return this.#boxes.messages(box);
-  }
-
   async wait(box: string, { isWanted, count, ms, gone }: InboxWait): Promise<void> {
     const over = new AbortController();
     const timer = systemClock.setTimer(ms, () => over.abort());
     const signal = AbortSignal.any([gone, over.signal]);
-    while (!signal.aborted && this.messages(box).filter(isWanted).length < count) {
+    while (!signal.aborted && this.boxes.messages(box).filter(isWanted).length < count) {
       // Rejects when the wait is over, which the loop looks at.
       await once(this.#arrivals, eventOf(box), { signal }).catch(() => {});
     }
     timer.cancel();
   }
 
-  remove(box: string): void {
-    this.#boxes.remove(box);
-  }
-
-  clear(): void {
-    this.#boxes.clear();
-  }
-
-  setAnswers(box: string, answers: InboxAnswers): void {
-    this.#boxes.setAnswers(box, answers);
-  }
-
   async receive(request: InboxRequest, gone: AbortSignal): Promise<ScriptedAnswer | null> {
     const { clock, work } = this.#parts;
-    this.#boxes.requireRoom(request.box);
+    this.boxes.requireRoom(request.box);
     const receivedAt = clock.now();
     const recorded = work.begin(`a message to the inbox ${request.box}`);
     try {
@@ -76,7 +56,7 @@ export class Inbox {
         receivedAt,
         answered: WAITING,
       };
-      const answer = this.#boxes.add(message);
+      const answer = this.boxes.add(message);
       const isReady = answer.kind === "reset" || (answer.kind === "answer" && answer.afterMs === 0);
       // Before the message counts as recorded: the clock must not wait for whoever waits for the clock.
       const due = isReady || this.#clockReaches(message, { answer, gone });
