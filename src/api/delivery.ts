@@ -83,8 +83,6 @@ const Attempts = envelope({
 
 const LIMIT = { min: 1, max: 1000, standard: 100 };
 
-/** Which webhooks the operator pauses. */
-
 /** How many pauses are listed with what waits: each is counted by itself. */
 export const COUNTED_PAUSES_MAX = 100;
 

@@ -21,8 +21,6 @@ import { type InputsFor, optional, required, textUpTo, wholeNumber, withDefault 
 import * as s from "./schema.ts";
 import { HeaderLine, TIMELINE_ANSWERS } from "./timeline.ts";
 
-/** The clock of a daemon for development (contract §9). */
-
 const CLOCK_MODES = ["real", "manual"] as const;
 
 const Mode = s.word(
@@ -85,8 +83,6 @@ const DevEvent = s.named(
 );
 export type DevEvent = s.Static<typeof DevEvent>;
 
-/** The inboxes of a daemon for development (contract §9). */
-
 const InboxMessage = s.named(
   "InboxMessage",
   s.object({
@@ -131,10 +127,6 @@ const Nothing = envelope({});
 /** How long a look into a box may be held. */
 export const INBOX_WAIT_SECONDS_MAX = 60;
 
-/** Signing in at a daemon for development, whose clock may be advanced beyond the end of any session. */
-
-/** Replacing the webhook secret of an account for tests, as the operator does elsewhere. */
-
 const Secrets = envelope({
   login: Login,
   webhook_secret: WebhookSecret,
@@ -142,10 +134,6 @@ const Secrets = envelope({
 });
 
 const ACCOUNT = { login: withDefault(LOGIN, STANDARD_DEV_LOGIN, "Of the account.") };
-
-/** Accounts for tests (contract §9). */
-
-/** Webhooks without a task (contract §9). */
 
 // Judged as that of a task, with its placeholders.
 const URL_TEXT = textRule({
@@ -155,12 +143,8 @@ const URL_TEXT = textRule({
   read: (text) => text,
 });
 
-/** Waiting for a task and its webhooks (contract §9). */
-
 export const TASK_STAGES = ["ended", "delivered", "settled"] as const;
 export type TaskStage = (typeof TASK_STAGES)[number];
-
-/** Results that are ordered instead of computed (contract §9). */
 
 const MESSAGE_LENGTH_MAX = 1000;
 
@@ -213,10 +197,6 @@ function shown(
     entries.map(([name, { schema, description }]) => [name, { ...schema, description }]),
   );
 }
-
-/** Beginning again (contract §9). */
-
-/** Faults of deliveries that are ordered (contract §9). */
 
 const Faults = envelope({
   duplicate: Share,

@@ -17,7 +17,6 @@ export function devAccounts(
   return defineOperation("POST /dev/accounts", {
     access: "developer",
     id: "makeAccount",
-    group: "Development",
     summary: "Make an account",
     description:
       "One for each test, so that tests run side by side. For a login that is there: another key of it.",
@@ -41,7 +40,6 @@ export function devSecrets(deps: Deps): readonly Operation[] {
     defineOperation("POST /dev/secrets/rotate", {
       access: "developer",
       id: "rotateTestSecret",
-      group: "Development",
       summary: "Begin to replace a webhook secret",
       description:
         "From now on webhooks of the account are signed with both secrets: `X-Signature` with the current one, " +
@@ -58,7 +56,6 @@ export function devSecrets(deps: Deps): readonly Operation[] {
     defineOperation("POST /dev/secrets/finish", {
       access: "developer",
       id: "finishTestRotation",
-      group: "Development",
       summary: "End the replacing of a webhook secret",
       description: "The next secret signs alone from now on, and the one before it is forgotten.",
       examples: { standard: {} },
@@ -88,7 +85,6 @@ export function devSignInLink(
   return defineOperation("POST /dev/sign_in_link", {
     access: "developer",
     id: "makeSignInLink",
-    group: "Development",
     summary: "Make a link to sign in with",
     description:
       "For the dashboard, whose session is over as soon as the clock is advanced beyond its end.",
@@ -105,7 +101,6 @@ export function devWebhooks(samples: SampleSender): Operation {
   return defineOperation("POST /dev/webhooks", {
     access: "developer",
     id: "sendSample",
-    group: "Development",
     summary: "Send a sample webhook",
     description:
       "Sends one now, signed by an account's secret, and answers what became of it. The task in it never was, nothing is " +
@@ -127,7 +122,6 @@ export function devReset(reset: () => Promise<number>): Operation {
   return defineOperation("POST /dev/reset", {
     access: "developer",
     id: "reset",
-    group: "Development",
     summary: "Begin again",
     description:
       "Erases tasks, whatever they are at, with their webhooks and kept answers, and takes back rules and faults. Attempts " +

@@ -23,7 +23,6 @@ export function devClock(clock: ClockDesk): readonly Operation[] {
     defineOperation("GET /dev/clock", {
       access: "developer",
       id: "showClock",
-      group: "Development",
       summary: "Show the clock",
       description:
         "Tells the time of the daemon, and what falls due next for tasks and webhooks. What the daemon does for itself now " +
@@ -33,7 +32,6 @@ export function devClock(clock: ClockDesk): readonly Operation[] {
     defineOperation("PUT /dev/clock", {
       access: "developer",
       id: "setClock",
-      group: "Development",
       summary: "Stop or start the clock",
       description:
         "From now on the clock stands still until it is advanced, or goes with the machine's.",
@@ -51,7 +49,6 @@ function advance(clock: ClockDesk): Operation {
   return defineOperation("POST /dev/clock/advance", {
     access: "developer",
     id: "advanceClock",
-    group: "Development",
     summary: "Advance the clock",
     description:
       "Lets time pass: retries, starts, timeouts and erasures that fall due on the way happen, one after the other, with all " +
@@ -128,7 +125,6 @@ export function devWait({ clock, news }: WaitParts, deps: OperationDeps): Operat
   return defineOperation("GET /dev/wait/:task_id", {
     access: "developer",
     id: "waitForTask",
-    group: "Development",
     summary: "Wait for a task and its webhooks",
     description:
       "Answers what happened to the task when it has come so far, as getTimeline does. 40800, with how far it came, when the " +

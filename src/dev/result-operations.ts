@@ -22,7 +22,6 @@ function orderResults(deps: Deps, results: OrderedResults): Operation {
   return defineOperation("PUT /dev/results", {
     access: "developer",
     id: "orderResults",
-    group: "Development",
     summary: "Order results",
     description:
       "From now on the first rule that fits a task ends its run, instead of its type's runner; the list takes the place of " +
@@ -55,7 +54,6 @@ function finishTask(deps: Deps, results: OrderedResults): Operation {
   return defineOperation("POST /dev/tasks/:id/finish", {
     access: "developer",
     id: "finishTask",
-    group: "Development",
     summary: "Finish a task that is held",
     description:
       "Ends the run of a task that a rule holds, with `result` or `error`; that is on disk when the answer comes. A task " +
@@ -141,7 +139,6 @@ export function devFaults(faults: OrderedFaults): readonly Operation[] {
     defineOperation("GET /dev/faults", {
       access: "developer",
       id: "showFaults",
-      group: "Development",
       summary: "Show the faults of deliveries",
       description: "Those that were ordered.",
       handle: () => ({ fields: faults.faults }),
@@ -149,7 +146,6 @@ export function devFaults(faults: OrderedFaults): readonly Operation[] {
     defineOperation("PUT /dev/faults", {
       access: "developer",
       id: "orderFaults",
-      group: "Development",
       summary: "Order faults of deliveries",
       description:
         "From now on webhooks go wrong as they do in the field, for proving that a receiver copes. What is left out is 0. " +

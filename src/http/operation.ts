@@ -256,9 +256,22 @@ export function isKeptByNobody({
 
 /** An operation without what it takes: the api ring has that, and its answer, by its method and path. */
 interface Defined<Who extends Access, Key extends OperationKey>
-  extends Declaration<Who>, OperationDoc {
+  extends Declaration<Who>, Omit<OperationDoc, "group"> {
+  /** By its access unless given. */
+  readonly group?: OperationDoc["group"];
   handle(call: CallOf<Who, InputsOf<Key>>): MaybePromise<WholeAnswer | FieldsAnswer<FieldsOf<Key>>>;
 }
+
+const GROUP_OF: Readonly<Record<Access, OperationDoc["group"]>> = {
+  public: "Reference",
+  account: "Tasks",
+  viewer: "Dashboard",
+  operator: "Operator",
+  scraper: "Operator",
+  worker: "Workers",
+  developer: "Development",
+  network: "Operator",
+};
 
 /** Takes an operation in with what the api ring says that it takes and answers. */
 export function defineOperation<const Who extends Access, const Key extends OperationKey>(
@@ -267,7 +280,8 @@ export function defineOperation<const Who extends Access, const Key extends Oper
 ): Operation {
   const table: Readonly<Record<string, OperationInputs>> = INPUTS;
   const [method, path] = key.split(" ");
-  const { access, isDashboard, isHealthCheck, isSignIn, tasksMax, handle, ...doc } = defined;
+  const { access, isDashboard, isHealthCheck, isSignIn, tasksMax, handle, ...own } = defined;
+  const doc: OperationDoc = { group: GROUP_OF[access], ...own };
   const declared = { access, isDashboard, isHealthCheck, isSignIn, tasksMax, handle };
   // app.ts makes each call by these very inputs, so the call has what `handle` was promised.
   return { ...declared, method, path, doc, takes: table[key] ?? {} } as unknown as Operation;

@@ -182,7 +182,6 @@ export function openApi(others: readonly Operation[]): Operation {
   const self = defineOperation("GET /openapi.json", {
     access: "public",
     id: "getOpenApi",
-    group: "Reference",
     summary: "Get this document",
     description: "The API in OpenAPI 3.1, made from the rules by which requests are parsed.",
     answerHeaders: CACHED_HEADERS,

@@ -189,7 +189,6 @@ export function accessRequestList({ store }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/access_requests", {
     access: "operator",
     id: "listAccessRequests",
-    group: "Operator",
     summary: "List access requests",
     description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
     async handle({ query: { which } }) {
@@ -216,7 +215,6 @@ export function accessRequestApprove({ store, ids }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/access_requests/approve/:request_id", {
     access: "operator",
     id: "approveAccessRequest",
-    group: "Operator",
     summary: "Approve an access request",
     description:
       "Makes the account, as createAccount does. Nothing is sent: hand over the key and the secret yourself. A request " +
@@ -238,7 +236,6 @@ export function accessRequestDeny({ store }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/access_requests/deny/:request_id", {
     access: "operator",
     id: "denyAccessRequest",
-    group: "Operator",
     summary: "Deny an access request",
     description:
       "Nothing is sent to the person who asked. A request that was decided before is 40000.",

@@ -39,7 +39,6 @@ export function accountList({ store, limits }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/accounts", {
     access: "operator",
     id: "listAccounts",
-    group: "Operator",
     summary: "List accounts",
     description: "All accounts, by login.",
     async handle({ query: { q, cursor, limit: max }, now }) {
@@ -60,7 +59,6 @@ export function accountCreate({ store, ids }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/accounts", {
     access: "operator",
     id: "createAccount",
-    group: "Operator",
     summary: "Make an account",
     description: "The key is shown this once. A login that is taken is 40501.",
     codes: [50700],
@@ -126,7 +124,6 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
     defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
       access: "operator",
       ...doc,
-      group: "Operator",
       params: {
         login: { description: "Login of the account.", schema: Login, example: "alice" },
       },

@@ -31,7 +31,6 @@ export function deliveryList(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/deliveries/:id", {
     access: "account",
     id: "listDeliveries",
-    group: "Tasks",
     summary: "List a task's deliveries",
     description:
       "What happened to the task's webhooks: each attempt with its outcome, and when the next one is due. Shows the last " +
@@ -49,7 +48,6 @@ export function redeliver(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/redeliver/:id", {
     access: "account",
     id: "redeliver",
-    group: "Tasks",
     summary: "Send a task's webhooks again",
     description:
       "Starts a fresh series of attempts for deliveries that have ended. A scheduled delivery is made due " +
@@ -130,7 +128,6 @@ function preview({ store, cursors }: OperationDeps): Operation {
   return defineOperation("POST /v1/redeliveries/preview", {
     access: "viewer",
     id: "previewRedelivery",
-    group: "Dashboard",
     summary: "Count what would be sent again",
     description:
       "Counts the ended deliveries that pass a filter, by host. A request looks at a bounded number " +
@@ -160,7 +157,6 @@ function order(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/redeliveries", {
     access: "viewer",
     id: "orderRedelivery",
-    group: "Dashboard",
     summary: "Send many webhooks again",
     description:
       "Orders a fresh series of attempts for each delivery that has ended and passes the filter by now. The daemon " +
@@ -189,7 +185,6 @@ function list({ store }: OperationDeps): Operation {
   return defineOperation("GET /v1/redeliveries", {
     access: "viewer",
     id: "listRedeliveries",
-    group: "Dashboard",
     summary: "List redelivery orders",
     description:
       `The last ${ORDERS_LISTED_MAX} orders, newest first, and how far they are. An account sees those for itself ` +
@@ -206,7 +201,6 @@ function cancel({ store }: OperationDeps): Operation {
   return defineOperation("DELETE /v1/redeliveries/:order_id", {
     access: "viewer",
     id: "cancelRedelivery",
-    group: "Dashboard",
     summary: "Cancel a redelivery order",
     description: "Deliveries that it has begun go on. An order that has ended stays as it is.",
     params: { order_id: ORDER_ID_PARAM },
@@ -273,7 +267,6 @@ export function attemptList({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/attempts", {
     access: "account",
     id: "listAttempts",
-    group: "Tasks",
     summary: "Follow the attempts of all webhooks",
     description:
       "Every attempt of the account's webhooks once, in the order in which they were scheduled. Without a cursor: the " +

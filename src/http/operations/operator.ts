@@ -34,7 +34,6 @@ export function nodeList({ store, nodeId }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/nodes", {
     access: "operator",
     id: "listNodes",
-    group: "Operator",
     summary: "List nodes",
     description:
       "The daemons that share the database, and those that ended within the last day, newest first; what each says of " +
@@ -92,7 +91,6 @@ export function pauseList({ store }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/delivery_pauses", {
     access: "operator",
     id: "listDeliveryPauses",
-    group: "Operator",
     summary: "List paused webhooks",
     description:
       "Which webhooks are paused, since when, why, and how many wait; the oldest pause first. A webhook goes out when no pause " +
@@ -107,7 +105,6 @@ export function pauseCreate({ store, pausesChanged }: OperationDeps): Operation 
   return defineOperation("POST /v1/operator/delivery_pauses", {
     access: "operator",
     id: "pauseDeliveries",
-    group: "Operator",
     summary: "Pause webhooks",
     description:
       "Pauses the webhooks of an account, to a host, or both; all of them where neither is named. The daemons begin none within " +
@@ -135,7 +132,6 @@ export function pauseEnd({ store, pausesChanged }: OperationDeps): Operation {
   return defineOperation("POST /v1/operator/delivery_pauses/resume", {
     access: "operator",
     id: "resumeDeliveries",
-    group: "Operator",
     summary: "Resume paused webhooks",
     description:
       "Ends the pause with the same account and host; 40400 if it does not exist. Its webhooks are sent in their turn, " +
@@ -188,7 +184,6 @@ export function auditList({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/audit", {
     access: "operator",
     id: "listAudit",
-    group: "Operator",
     summary: "List who did what",
     description:
       "What was done of consequence, newest first: keys, secrets that were shown or replaced, sign-ins, accounts, access, " +
@@ -210,7 +205,6 @@ export function systemShow({ systemFacts, serviceStatus }: OperationDeps): Opera
   return defineOperation("GET /v1/operator/system", {
     access: "operator",
     id: "getSystem",
-    group: "Operator",
     summary: "Get the system",
     description:
       "The process, its database, its configuration with the source of each value, and the last lines of its log.",
@@ -228,7 +222,6 @@ export function runnerList(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/operator/runners", {
     access: "operator",
     id: "listRunners",
-    group: "Operator",
     summary: "List runners and workers",
     description: "Every configured type with what waits for it, and every worker.",
     async handle({ now }) {

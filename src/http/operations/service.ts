@@ -11,7 +11,6 @@ export function marketplaces(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/appendix/marketplaces", {
     access: "public",
     id: "listMarketplaces",
-    group: "Reference",
     summary: "List marketplaces",
     description: "The operator's list. A task's `marketplace` is one of these codes.",
     answerHeaders: CACHED_HEADERS,
@@ -44,7 +43,6 @@ export function statusCodes(): Operation {
   return defineOperation("GET /v1/appendix/status_codes", {
     access: "public",
     id: "listStatusCodes",
-    group: "Reference",
     summary: "List status codes",
     description:
       "Every code with its message and its HTTP status, which is null for codes that only tasks have.",
@@ -57,7 +55,6 @@ export function serviceStatus(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/appendix/status", {
     access: "public",
     id: "getStatus",
-    group: "Reference",
     summary: "Get the service's status",
     description:
       "From the age of the queue and the rates at which runs and deliveries fail; at most a second old.",
@@ -80,13 +77,12 @@ const UNAVAILABLE = object({
   reason: text("Why, in words."),
 });
 
-const PROBE = { access: "public", isHealthCheck: true } as const;
+const PROBE = { access: "public", isHealthCheck: true, group: "Health" } as const;
 
 export function livez(): Operation {
   return defineOperation("GET /livez", {
     ...PROBE,
     id: "isAlive",
-    group: "Health",
     summary: "Is the process alive",
     description:
       "Answers as long as the process serves requests: restarting it would not help. Never asks for HTTPS.",
@@ -98,7 +94,6 @@ export function readyz({ notReadyReason, databaseWarnings }: OperationDeps): Ope
   return defineOperation("GET /readyz", {
     ...PROBE,
     id: "isReady",
-    group: "Health",
     summary: "Can tasks be posted",
     description:
       "503 with the reason while they cannot at this daemon. `warnings` names what the operator should mend in the " +
@@ -123,7 +118,6 @@ export function metrics(deps: Pick<OperationDeps, "metricsText">): Operation {
   return defineOperation("GET /metrics", {
     access: "scraper",
     id: "getMetrics",
-    group: "Operator",
     summary: "Get metrics",
     description:
       "Everything that is counted, in Prometheus' text format, or as OpenMetrics where `Accept` asks for `application/openmetrics-text`. " +
@@ -172,7 +166,6 @@ export function events({ liveFeed }: OperationDeps): Operation {
     access: "viewer",
     isDashboard: true,
     id: "streamEvents",
-    group: "Dashboard",
     summary: "Be told of changes as they happen",
     description:
       "Server-sent events. `change`: a task or a delivery has changed; `data` says how much there is to do now. It " +

@@ -25,7 +25,7 @@ import type { ApiStore, OperationDeps } from "../operation-deps.ts";
 import { defineOperation, type Call, type Operation } from "../operation.ts";
 
 // Anything that sends a request here may be a browser that was talked into it.
-const RULES = { access: "public", isDashboard: true, isSignIn: true } as const;
+const RULES = { access: "public", isDashboard: true, isSignIn: true, group: "Dashboard" } as const;
 
 /** Refused sign-ins that the audit notes: in its 400 days they are less than what it keeps, so they push out nothing. */
 const REFUSALS_NOTED = { limit: 60, windowMs: HOUR_MS };
@@ -40,7 +40,6 @@ export function signIn(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/session", {
     ...RULES,
     id: "signIn",
-    group: "Dashboard",
     summary: "Sign in with a key",
     description:
       "Opens a session of an account, and ends the one whose cookie was sent. " +
@@ -83,7 +82,6 @@ export function signInByLink(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/session/link", {
     ...RULES,
     id: "signInByLink",
-    group: "Dashboard",
     summary: "Sign in with a link",
     description:
       "Opens a session of the operator, with a link that `postbackd admin link` made. A link works once, for 30 minutes.",
@@ -109,7 +107,6 @@ export function sessionGet(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/session", {
     ...RULES,
     id: "getSession",
-    group: "Dashboard",
     summary: "Get the session",
     description: "The account or operator that the cookie signs in; null when nobody is signed in.",
     codes: [40301, 50300],
@@ -127,7 +124,6 @@ export function signOut({ store }: OperationDeps): Operation {
   return defineOperation("DELETE /v1/session", {
     ...RULES,
     id: "signOut",
-    group: "Dashboard",
     summary: "Sign out",
     description: "Ends the session of the cookie that was sent, and takes the cookie away.",
     answerHeaders: SET_COOKIE,

@@ -40,7 +40,6 @@ export function statsOverview(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/stats/overview", {
     access: "viewer",
     id: "getOverview",
-    group: "Dashboard",
     summary: "See how things are",
     description:
       "The work there is, what happened in the last 24 hours, and what needs attention. Decided anew once a second, and whenever GET /v1/events reports a change.",
@@ -184,7 +183,6 @@ export function statsSeries({ store, webhooks }: OperationDeps): Operation {
   return defineOperation("GET /v1/stats/series", {
     access: "viewer",
     id: "getSeries",
-    group: "Dashboard",
     summary: "See what happened over time",
     description:
       `The numbers of a time in at most ${SERIES_BUCKETS_MAX} equal steps, from a minute to a day; both ends are moved ` +
@@ -263,7 +261,6 @@ export function statsHosts({ store, retentionMs, retentionDays }: OperationDeps)
   return defineOperation("GET /v1/stats/hosts", {
     access: "viewer",
     id: "listHosts",
-    group: "Dashboard",
     summary: "See how receivers do",
     description:
       `At most ${HOSTS_MAX} hosts that webhooks were sent to since, or to which some are given up or refused now: ` +

@@ -47,7 +47,6 @@ export function taskSearch({ store, cursors, findProgress }: OperationDeps): Ope
   return defineOperation("GET /v1/tasks/search", {
     access: "viewer",
     id: "searchTasks",
-    group: "Dashboard",
     summary: "Search tasks",
     description:
       `Tasks that pass all words of \`q\`, newest first. A request looks at ${TASKS_EXAMINED_MAX} tasks and no more: a page ` +
@@ -136,7 +135,6 @@ export function timeline(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/timeline/:id", {
     access: "viewer",
     id: "getTimeline",
-    group: "Dashboard",
     summary: "See what happened to a task",
     description:
       "The task with its run and its webhooks: each attempt with what it sent, the answer, and what the answer means. " +

@@ -36,7 +36,6 @@ export function taskGet(deps: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/task_get/:id", {
     access: "account",
     id: "getTask",
-    group: "Tasks",
     summary: "Get a task",
     description:
       "The envelope with one task. The first 200 for a finished task collects it: it leaves tasks_ready, and stays " +
@@ -147,7 +146,6 @@ export function tasksReady({ store, cursors }: OperationDeps): Operation {
   return defineOperation("GET /v1/tasks/tasks_ready", {
     access: "account",
     id: "listReadyTasks",
-    group: "Tasks",
     summary: "List ready tasks",
     description:
       "Tasks that completed or failed and were not collected yet, oldest completion first. Listing collects nothing.",
@@ -169,7 +167,6 @@ export function taskList({ store, cursors, findProgress }: OperationDeps): Opera
   return defineOperation("GET /v1/tasks", {
     access: "account",
     id: "listTasks",
-    group: "Tasks",
     summary: "List tasks",
     description: "All tasks of the account, newest first, refused and cancelled ones included.",
     async handle({ holder, query }) {
@@ -235,7 +232,6 @@ export function taskCancel(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/task_cancel/:id", {
     access: "account",
     id: "cancelTask",
-    group: "Tasks",
     summary: "Cancel a task",
     description:
       "A queued task never runs, a running one is told to stop. A cancelled task is never ready and sends no webhook. " +
@@ -272,7 +268,6 @@ export function taskCancelMany(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/tasks/cancel", {
     access: "account",
     id: "cancelTasks",
-    group: "Tasks",
     summary: "Cancel many tasks",
     description:
       "Cancels the account's queued and running tasks that pass the filter, as one by one: all of them when it is empty. " +

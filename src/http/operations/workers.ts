@@ -17,7 +17,6 @@ export function workerClaim(deps: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/claim", {
     access: "worker",
     id: "claimTasks",
-    group: "Workers",
     summary: "Claim tasks",
     description:
       "Starts queued tasks for this worker, each with a lease that heartbeats have to extend. When nothing is " +
@@ -105,7 +104,6 @@ export function workerHeartbeat({ desk, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/heartbeat", {
     access: "worker",
     id: "heartbeatLeases",
-    group: "Workers",
     summary: "Keep leases",
     description:
       "Extends each lease to its full time from now on, at most until the type's timeout. Send one every third " +
@@ -130,7 +128,6 @@ export function workerRelease({ desk, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/release", {
     access: "worker",
     id: "releaseLeases",
-    group: "Workers",
     summary: "Give tasks back",
     description:
       "Back to the queue at once, for any worker, and without spending a run: for a worker that stops before it " +
@@ -148,7 +145,6 @@ export function workerComplete({ desk, limits, parser }: OperationDeps): Operati
   return defineOperation("POST /v1/worker/complete", {
     access: "worker",
     id: "completeTasks",
-    group: "Workers",
     summary: "Complete tasks",
     description:
       "Ends runs with their results, which are on disk when the answer comes. Again with the same lease answers " +
@@ -168,7 +164,6 @@ export function workerFail({ desk, limits, parser }: OperationDeps): Operation {
   return defineOperation("POST /v1/worker/fail", {
     access: "worker",
     id: "failTasks",
-    group: "Workers",
     summary: "Fail tasks",
     description:
       "Ends runs that failed. `retry` true queues the task again, false is final, and without it the " +
