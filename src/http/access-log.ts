@@ -9,17 +9,12 @@ import { whenAnswered } from "./admission/connections.ts";
 import { type ProxyPolicy, clientFacts } from "./guard/client.ts";
 import type { Operation } from "./operation.ts";
 
-export interface RequestHooksDeps {
+interface RequestHooksDeps {
   readonly clock: Clock;
   readonly operations: readonly Operation[];
   readonly observer?: Pick<Observer, "request"> | undefined;
-  /** Logs each request; null, as without it, logs none. */
-  readonly accessLog?: AccessLog | null;
-}
-
-interface AccessLog {
-  readonly log: Pick<Logger, "info">;
-  readonly proxies: ProxyPolicy;
+  /** Null logs no request. */
+  readonly accessLog?: { readonly log: Pick<Logger, "info">; readonly proxies: ProxyPolicy } | null;
 }
 
 // The callers that the gate has found, by request; forgotten with the request.
@@ -54,28 +49,28 @@ export function requestHooks({
       const now = clock.monotonic();
       // A URL that h3 cannot read is refused before it has begun.
       const since = began.get(event) ?? now;
+      const { method } = event.req;
+      const route = event.context.matchedRoute?.route;
+      const { req, res: response } = event.runtime?.node ?? {};
       if (notify !== undefined) {
-        const operation = operationOf(event);
-        const isGone = event.runtime?.node?.req.socket.destroyed === true;
+        const operation = `${method === "HEAD" ? "GET" : method} ${route}`;
         notify({
           operation: known.has(operation) ? operation : null,
-          status: isGone ? null : status,
+          status: req?.socket.destroyed === true ? null : status,
           ms: now - since,
         });
       }
-      if (accessLog === null) return;
-      const { req: request, res: response } = event.runtime?.node ?? {};
-      if (request === undefined || response === undefined) return;
-      const { socket } = request as IncomingMessage;
+      if (accessLog === null || req === undefined || response === undefined) return;
+      const request = req as IncomingMessage;
+      const { socket } = request;
       const sentBefore = socket.bytesWritten;
-      const route = event.context.matchedRoute?.route;
       // The path is the operation's, without its parameters, the query and anything else that the client chose.
       const facts = {
-        method: METHODS.has(event.req.method) ? event.req.method : "other",
+        method: METHODS.has(method) ? method : "other",
         path: route !== undefined && paths.has(route) ? route : "other",
         http_status: status,
-        address: clientFacts(request as IncomingMessage, accessLog.proxies).address,
-        caller: callers.get(request as IncomingMessage) ?? null,
+        address: clientFacts(request, accessLog.proxies).address,
+        caller: callers.get(request) ?? null,
       };
       const write = (): void => {
         const ms = Math.round(clock.monotonic() - since);
@@ -85,14 +80,10 @@ export function requestHooks({
       };
       // The response of a client that has gone emits nothing more.
       if (response.closed) write();
-      else whenAnswered(request as IncomingMessage, response, write);
+      else whenAnswered(request, response, write);
     },
   };
 }
 
 // A method may be any word.
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
-
-function operationOf({ req: { method }, context: { matchedRoute } }: H3Event): string {
-  return `${method === "HEAD" ? "GET" : method} ${matchedRoute?.route}`;
-}

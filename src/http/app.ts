@@ -43,14 +43,7 @@ import {
   takesBody,
 } from "./operation.ts";
 import { metrics } from "./operations/service.ts";
-import {
-  DASHBOARD_PATH,
-  type PageFiles,
-  addPages,
-  servePage,
-  serveReference,
-  serveRoot,
-} from "./page.ts";
+import { DASHBOARD_PATH, type PageFiles, servePage, serveReference, serveRoot } from "./page.ts";
 import { referenceFiles } from "./reference/files.ts";
 import { REFERENCE_PATH } from "./reference/markup.ts";
 import {
@@ -244,18 +237,18 @@ function servePages(app: H3, deps: AppDeps): void {
   const hasDashboard = pages !== null && browsers !== null;
   const first = hasDashboard ? DASHBOARD_PATH : REFERENCE_PATH;
   const reference = referenceFiles(() => inTurns(openApiDocument(operations, version)));
-  addPages(app, {
-    dashboard: hasDashboard
-      ? (event) => servePage(toRequest(event), { files: pages, gate, browsers })
-      : null,
-    reference: (event) => serveReference(toRequest(event), reference),
-    root(event) {
-      const page = toRequest(event);
-      return (
-        serveRoot(page, first) ?? toResponse(toErrorAnswer(new StatusError(40400)), page.reply)
-      );
-    },
+  app.all("/", (event) => {
+    const page = toRequest(event);
+    return serveRoot(page, first) ?? toResponse(toErrorAnswer(new StatusError(40400)), page.reply);
   });
+  for (const path of [REFERENCE_PATH, `${REFERENCE_PATH}/**`]) {
+    app.all(path, (event) => serveReference(toRequest(event), reference));
+  }
+  // Without a dashboard its paths are unknown like others.
+  if (!hasDashboard) return;
+  for (const path of ["/dashboard", `${DASHBOARD_PATH}**`]) {
+    app.all(path, (event) => servePage(toRequest(event), { files: pages, gate, browsers }));
+  }
 }
 
 function serveInbox(app: H3, deps: ServingDeps): void {

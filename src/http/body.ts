@@ -137,19 +137,18 @@ function unsupported(detail: string): StatusError {
   return new StatusError(41500, { detail });
 }
 
+// Reading on only to throw the rest away would let a client keep the connection busy for nothing.
+const CLOSE = { connection: "close" };
+
 function tooLarge(bytesMax: number): StatusError {
   const detail = `The body may have at most ${bytesMax} bytes.`;
-  // Reading on only to throw the rest away would let a client keep the connection busy for nothing.
-  return new StatusError(41300, {
-    detail,
-    headers: { connection: "close" },
-  });
+  return new StatusError(41300, { detail, headers: CLOSE });
 }
 
 function tooFine(): StatusError {
   const most = `at most ${FINE_CHUNKS_MAX}, and one for each 64 bytes, and ${TURN_CHUNKS_MAX} at once`;
   const detail = `The body comes in too many small chunks: ${most}. Send Content-Length, or larger ones.`;
-  return new StatusError(40000, { detail, headers: { connection: "close" } });
+  return new StatusError(40000, { detail, headers: CLOSE });
 }
 
 /**
@@ -221,7 +220,7 @@ async function orClosing(taking: Promise<void>): Promise<void> {
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
     const { code, details, headers } = error;
-    throw new StatusError(code, { details, headers: { ...headers, connection: "close" } });
+    throw new StatusError(code, { details, headers: { ...headers, ...CLOSE } });
   }
 }
 

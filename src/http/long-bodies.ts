@@ -92,20 +92,16 @@ export function parsePostedTasks(
     const detail = `At most ${tasksMax} tasks may be posted at once; these are ${elements.length}.`;
     return { kind: "refused", code: 40006, more: { detail } };
   }
-  const objects: readonly JsonObject[] = elements.filter(isJsonObject);
+  const objects = elements.filter(isJsonObject);
   if (objects.length < elements.length) {
-    const details = notObjects(elements, Array.isArray(body));
+    const detail = "A task must be a JSON object.";
+    const details = elements.flatMap((element, i) =>
+      isJsonObject(element) ? [] : [{ pointer: Array.isArray(body) ? `/${i}` : "", detail }],
+    );
     return { kind: "refused", code: 40503, more: { details } };
   }
   const tasks = objects.map((task) => parseTask(task, { id: nextId(), now, rules }));
   return { kind: "tasks", tasks };
-}
-
-function notObjects(elements: readonly unknown[], isArray: boolean): StatusDetail[] {
-  return elements.flatMap((element, i) => {
-    if (isJsonObject(element)) return [];
-    return [{ pointer: isArray ? `/${i}` : "", detail: "A task must be a JSON object." }];
-  });
 }
 
 /**
@@ -117,7 +113,6 @@ interface LeasesBody {
   readonly bytes: Uint8Array;
 }
 
-/** A body as it came, and the limit of each result in it. */
 interface ResultsBody extends LeasesBody {
   readonly resultBytesMax: number;
 }

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 
-import type { H3 } from "h3";
 import { FastResponse } from "srvx";
 
 import type { DashboardFile } from "../assets.ts";
@@ -40,7 +39,10 @@ export function servePage(page: PageRequest, deps: PageDeps): Response {
   const fault = faultOf(request, deps);
   if (fault !== null) return textResponse(reply, 403, fault);
   if (`${pathname}/` === DASHBOARD_PATH) return redirect(308, DASHBOARD_PATH, reply);
-  return serveFile(page, deps.files());
+  const files = deps.files();
+  if (files.length === 0) return textResponse(reply, 503, NOT_BUILT);
+  const wanted = pathname.startsWith(ASSETS) ? [pathname] : [pathname, DASHBOARD_PATH];
+  return serveFile(wanted, files, page);
 }
 
 /** Answers every request at or below `/docs`. There is nothing to sign in at, so any name and plain HTTP will do. */
@@ -51,8 +53,7 @@ export async function serveReference(
   const { method, pathname, reply } = page;
   if (!isRead(method)) return textResponse(reply, 405, "Pages are only read.");
   if (pathname === `${REFERENCE_PATH}/`) return redirect(308, REFERENCE_PATH, reply);
-  const file = (await files()).find(({ path }) => path === pathname);
-  return file === undefined ? textResponse(reply, 404, NO_FILE) : fileResponse(file, page);
+  return serveFile([pathname], await files(), page);
 }
 
 /** Sends a browser from `/` to a page; null for other clients, for whom nothing is there. */
@@ -63,23 +64,6 @@ export function serveRoot({ request, method, reply }: PageRequest, path: string)
 
 function isRead(method: string): boolean {
   return method === "GET" || method === "HEAD";
-}
-
-type Handler = Parameters<H3["all"]>[1];
-
-/** Routes what browsers ask for; without a `dashboard` its paths are unknown like others. */
-export function addPages(
-  app: H3,
-  handlers: Readonly<Record<"root" | "reference", Handler>> & {
-    readonly dashboard: Handler | null;
-  },
-): void {
-  app.all("/", handlers.root);
-  app.all(REFERENCE_PATH, handlers.reference);
-  app.all(`${REFERENCE_PATH}/**`, handlers.reference);
-  if (handlers.dashboard === null) return;
-  app.all("/dashboard", handlers.dashboard);
-  app.all(`${DASHBOARD_PATH}**`, handlers.dashboard);
 }
 
 function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string | null {
@@ -95,30 +79,25 @@ function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string
 const NOT_BUILT =
   "The dashboard is not built: run `npm run build:dashboard`, then load this page again.";
 
-const NO_FILE = "There is no such file.";
-
-function serveFile(page: PageRequest, files: readonly DashboardFile[]): Response {
-  const { pathname, reply } = page;
-  const isAsset = pathname.startsWith(ASSETS);
-  const wanted = files.find(({ path }) => path === pathname);
-  const file = wanted ?? (isAsset ? undefined : files.find(({ path }) => path === DASHBOARD_PATH));
-  if (file === undefined) {
-    return files.length > 0
-      ? textResponse(reply, 404, NO_FILE)
-      : textResponse(reply, 503, NOT_BUILT);
-  }
-  return fileResponse(file, page);
-}
-
-function fileResponse(file: DashboardFile, { request, reply }: PageRequest): Response {
-  const { body, encoding } = encodedBody(file, headerValues(request, "accept-encoding"));
+/** The first of these paths that has a file. */
+function serveFile(
+  paths: readonly string[],
+  files: readonly DashboardFile[],
+  { request, reply }: PageRequest,
+): Response {
+  const found = paths.map((wanted) => files.find(({ path }) => path === wanted));
+  const file = found.find((each) => each !== undefined);
+  if (file === undefined) return textResponse(reply, 404, "There is no such file.");
+  const accepts = acceptsCoding(headerValues(request, "accept-encoding"));
+  const coded = [["br", file.brotli] as const, ["gzip", file.gzip] as const];
+  const [encoding, body] = coded.find(([coding, bytes]) => bytes !== null && accepts(coding)) ?? [];
   const headers = {
     "content-type": file.type,
     "cache-control": file.isImmutable ? "public, max-age=31536000, immutable" : "no-store",
     vary: "accept-encoding",
-    ...(encoding !== null && { "content-encoding": encoding }),
+    ...(encoding !== undefined && { "content-encoding": encoding }),
   };
-  return toResponse({ status: 200, headers, body }, reply);
+  return toResponse({ status: 200, headers, body: body ?? file.body }, reply);
 }
 
 /** A sentence for a person, where there is no page. */
@@ -162,13 +141,10 @@ const SECURITY_HEADERS: ResponseHeaders = {
     "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
 };
 
-interface PageAnswer {
-  readonly status: number;
-  readonly headers: ResponseHeaders;
-  readonly body: Uint8Array;
-}
-
-function toResponse({ status, headers, body }: PageAnswer, reply: Reply): Response {
+function toResponse(
+  { status, headers, body }: { status: number; headers: ResponseHeaders; body: Uint8Array },
+  reply: Reply,
+): Response {
   const lines: [string, string][] = [];
   addLines(lines, headers);
   addLines(lines, SECURITY_HEADERS);
@@ -177,11 +153,4 @@ function toResponse({ status, headers, body }: PageAnswer, reply: Reply): Respon
   // Anything but a view of its own bytes would be copied.
   const sent = reply.isHead ? null : (body as Uint8Array<ArrayBuffer>);
   return new FastResponse(sent, { status, headers: lines });
-}
-
-function encodedBody({ body, brotli, gzip }: DashboardFile, accepted: readonly string[]) {
-  const accepts = acceptsCoding(accepted);
-  if (brotli !== null && accepts("br")) return { body: brotli, encoding: "br" };
-  if (gzip !== null && accepts("gzip")) return { body: gzip, encoding: "gzip" };
-  return { body, encoding: null };
 }
