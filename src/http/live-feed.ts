@@ -229,14 +229,13 @@ export class LiveFeed {
       const shown = JSON.stringify(tasks);
       const isNews = channel.shown !== null && channel.shown !== shown;
       channel.shown = shown;
-      const { clock } = this.#deps;
+      const { clock, store } = this.#deps;
       const data: ChangeData = { tasks, time: timeText(clock.now()) };
       const change = { id, changes, data: JSON.stringify(data), now: clock.monotonic() };
       this.#sent.set(scope, changes);
       for (const stream of admitted) stream.change(change);
       // A change by another node is news to the streams that this was not sent to.
-      const isUnheard =
-        this.#deps.store.cluster.isShared && isNews && changes === this.#changesOf(scope);
+      const isUnheard = store.cluster.isShared && isNews && changes === this.#changesOf(scope);
       if (isUnheard && admitted.length < channel.streams.size) this.#changedIn(scope);
       return true;
     } catch (error) {

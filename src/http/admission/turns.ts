@@ -77,7 +77,7 @@ export function takeTurns(listener: RequestListener, options: TurnOptions): Requ
   };
 }
 
-export interface TurnOptions {
+interface TurnOptions {
   readonly arrivals: Arrivals;
   readonly loop?: EventLoop;
 }
@@ -155,7 +155,7 @@ export interface EventLoop {
   goRound(callback: () => void): void;
 }
 
-export const EVENT_LOOP: EventLoop = {
+const EVENT_LOOP: EventLoop = {
   now: () => performanceNow(),
   goRound: (callback) => void setImmediate(callback),
 };
@@ -275,7 +275,7 @@ function take<Item>(turns: Turns<Item>): Item | undefined {
 
 /** Lets each account do one piece of work at a time, in the order in which the work was asked for. */
 export class AccountTurns {
-  /** The last piece of work of each account, begun or to come; settles in any case, and never rejects. */
+  /** The last piece of work of each account, begun or to come; never rejects. */
   readonly #last = new Map<number, Promise<void>>();
 
   /** Does the work when everything that this account asked for before has ended. */

@@ -52,7 +52,12 @@ export function hostFault(request: Received, { hosts }: BrowserPolicy): string |
 
 /** Refuses with 40301 a request that comes by a foreign name, or from another site. */
 export function guardBrowser(request: Received, policy: BrowserPolicy): void {
-  const detail = hostFault(request, policy) ?? sourceFault(request, policy);
+  const isUnknown = isSilent(request) && request.method !== "GET" && request.method !== "HEAD";
+  const sourceFault = isUnknown ? "Send Sec-Fetch-Site or Origin, as browsers do." : null;
+  refuse(hostFault(request, policy) ?? sourceFault ?? originFault(request, policy));
+}
+
+function refuse(detail: string | null): void {
   if (detail !== null) throw new StatusError(40301, { detail });
 }
 
@@ -65,8 +70,7 @@ export function guardDeveloper(request: Received, policy: BrowserPolicy): void {
   const [host = ""] = headerValues(request, "host");
   const isLocalName =
     policy.isBeyondLoopback && isSilent(request) && /^[a-z0-9-]+(:\d+)?$/i.test(host);
-  const detail = (isLocalName ? null : hostFault(request, policy)) ?? originFault(request, policy);
-  if (detail !== null) throw new StatusError(40301, { detail });
+  refuse((isLocalName ? null : hostFault(request, policy)) ?? originFault(request, policy));
 }
 
 /**
@@ -75,8 +79,7 @@ export function guardDeveloper(request: Received, policy: BrowserPolicy): void {
  */
 export function guardNetwork(request: Received, policy: BrowserPolicy): void {
   const nameFault = policy.isBeyondLoopback ? null : hostFault(request, policy);
-  const detail = nameFault ?? originFault(request, policy);
-  if (detail !== null) throw new StatusError(40301, { detail });
+  refuse(nameFault ?? originFault(request, policy));
 }
 
 /** The value of X-Requested-With by which the page identifies itself. */
@@ -93,21 +96,14 @@ export function isFromPage(request: Received): boolean {
  * an image.
  */
 export function guardSession(request: Received): void {
-  if (isFromPage(request)) return;
   const detail = `Send X-Requested-With: ${PAGE_NAME} with what is asked by a session.`;
-  throw new StatusError(40301, { detail });
+  refuse(isFromPage(request) ? null : detail);
 }
 
 const OWN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 const CROSS_SITE = "Requests from other sites and origins are refused.";
 
-// Goes by Fetch Metadata where the browser sends it, which it does for HTTPS and localhost; else by Origin.
-function sourceFault(request: Received, policy: BrowserPolicy): string | null {
-  if (isSilent(request) && !isRead(request))
-    return "Send Sec-Fetch-Site or Origin, as browsers do.";
-  return originFault(request, policy);
-}
-
+// Uses Fetch Metadata if the browser sends it, which it does for HTTPS and localhost; else Origin.
 function originFault(request: Received, { publicHost }: BrowserPolicy): string | null {
   const sites = headerValues(request, "sec-fetch-site");
   if (sites.length > 0) return sites.every((site) => OWN_SITES.has(site)) ? null : CROSS_SITE;
@@ -120,10 +116,6 @@ function originFault(request: Received, { publicHost }: BrowserPolicy): string |
 /** True for a request that says nothing of the page that made it, as those of programs. */
 function isSilent(request: Received): boolean {
   return ["sec-fetch-site", "origin"].every((name) => headerValues(request, name).length === 0);
-}
-
-function isRead({ method }: Received): boolean {
-  return method === "GET" || method === "HEAD";
 }
 
 // `null`, like everything else that is no URL, has no host.
@@ -143,9 +135,9 @@ function isEverybodys(name: string): boolean {
   return name === "localhost" || name.endsWith(".localhost") || parseAddress(name) !== null;
 }
 
-/** The name of a session's cookie, and whether browsers send it over HTTPS alone. */
-export interface SessionCookie {
+interface SessionCookie {
   readonly name: string;
+  /** Browsers send it over HTTPS alone. */
   readonly isSecure: boolean;
 }
 
@@ -199,7 +191,6 @@ export const SET_COOKIE: Readonly<Record<string, AnswerHeaderDoc>> = {
   },
 };
 
-/** The dependencies of looking up a session. */
 export interface SessionLookup {
   readonly store: Pick<Store, "findSession">;
   readonly sessionUsage: UsageNotes<number>;

@@ -37,12 +37,12 @@ export function exposition(families: readonly Family[], format: MetricsFormat): 
   for (const family of families) {
     if (family.samples.length === 0 && family.distributions.length === 0) continue;
     addHead(lines, family, format);
-    const { labels, bounds } = SERIES[family.name];
+    const { labels } = SERIES[family.name];
     for (const sample of family.samples) {
       lines.push(`${family.name}${braced(pairs(labels, sample.labels))} ${number(sample.value)}`);
     }
     for (const each of family.distributions) {
-      addDistribution(lines, { ...each, name: family.name, names: labels, bounds }, format);
+      addDistribution(lines, { ...each, name: family.name }, format);
     }
   }
   if (format === "openmetrics") lines.push("# EOF");
@@ -57,17 +57,12 @@ function addHead(lines: string[], { name }: Family, format: MetricsFormat): void
   lines.push(`# HELP ${shown} ${escapedHelp(help, format)}`, `# TYPE ${shown} ${kind}`);
 }
 
-interface NamedDistribution extends Distribution {
-  readonly name: string;
-  readonly names: readonly string[];
-  readonly bounds: readonly number[];
-}
-
 function addDistribution(
   lines: string[],
-  { name, names, bounds, labels, counts, sum }: NamedDistribution,
+  { name, labels, counts, sum }: Distribution & Pick<Family, "name">,
   format: MetricsFormat,
 ): void {
+  const { labels: names, bounds } = SERIES[name];
   const own = pairs(names, labels);
   let total = 0;
   counts.forEach((count, i) => {
