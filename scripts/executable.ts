@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
@@ -13,6 +12,7 @@ import { dirname, join } from "node:path";
 
 import { bundle, bundleLoader } from "./bundle.ts";
 import { type Platform, ROOT, hostPlatform, nodeVersion } from "./manifest.ts";
+import { runTool } from "./package/staging.ts";
 import {
   ADDON_ASSET,
   LOADER_ASSET,
@@ -84,7 +84,7 @@ function recordCache({ source, cache }: ProgramAssets, { work, platform }: Work)
   // The seed is none of the flags that V8 compares. With it, and without a loader and an environment, the same program
   // gives the same bytes.
   const flags = [...FLAGS, "--random-seed=1"];
-  runNode([...flags, recorder, source, cache], { work });
+  runNode([...flags, recorder, source, cache], work);
 }
 
 /** Puts the pinned Node where pkg keeps a Node that it has downloaded: pkg takes it and downloads nothing. */
@@ -107,20 +107,11 @@ function assemble(output: string, { work, platform }: Work): void {
   const arch = platform.replace("linux-", "");
   const targets = [{ platform: "linux", arch, nodeRange: `node${nodeVersion}`, output }];
   const assembler = join(ROOT, "scripts", "assemble.ts");
-  const env = { HOME: work, TMPDIR: work };
-  runNode([assembler, LOADER_ASSET, JSON.stringify({ targets, seaConfig })], { work, env });
+  const args = [assembler, LOADER_ASSET, JSON.stringify({ targets, seaConfig })];
+  runNode(args, work, `HOME=${work}`, `TMPDIR=${work}`);
 }
 
-/** Runs Node in the folder of the build. */
-function runNode(
-  args: readonly string[],
-  { work, env = {} }: { readonly work: string; readonly env?: NodeJS.ProcessEnv },
-): void {
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
-    cwd: work,
-    env,
-    encoding: "utf8",
-  });
-  if (status !== 0)
-    throw new Error(`node ${args.join(" ")} ended with ${status}:\n${stdout}${stderr}`);
+/** Runs Node in the folder of the build, with no other environment than these variables. */
+function runNode(args: readonly string[], work: string, ...variables: readonly string[]): void {
+  runTool(["env", "--ignore-environment", ...variables, process.execPath, ...args], { cwd: work });
 }

@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
@@ -14,6 +13,7 @@ import {
 } from "./bundle.ts";
 import { ROOT } from "./manifest.ts";
 import { apiTypes, configTypes } from "./package-types.ts";
+import { runTool } from "./package/staging.ts";
 
 // What package.json exports; each becomes a module of its own, with all that it needs to check signatures.
 const MODULES = ["index.ts", "verify.ts", "worker.ts", "client/client.ts", "testing/testing.ts"];
@@ -163,11 +163,7 @@ function declareTypes(outFolder: string): void {
     ...["--isolatedDeclarations", "--noResolve", "--noCheck"],
     ...["--rootDir", join(ROOT, "src"), "--outDir", outFolder],
   ];
-  const { status, stdout } = spawnSync(process.execPath, [tsc, ...args, ...files], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
-  if (status !== 0) throw new Error(`tsc ended with ${status}:\n${stdout}`);
+  runTool([process.execPath, tsc, ...args, ...files]);
   for (const [name, typesOf] of Object.entries(WRITTEN_TYPES)) {
     writeFileSync(join(outFolder, `${name}.d.ts`), typesOf());
   }

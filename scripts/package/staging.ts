@@ -88,7 +88,7 @@ export function packFiles(
   });
 }
 
-/** Runs a program to its end, and returns its output. Throws if it fails, with its error output. */
+/** Runs a program to its end, and returns its output. Throws if it fails, with all of its output. */
 export function runTool(
   [file, ...args]: readonly [string, ...string[]],
   { cwd = ROOT, env = {} }: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
@@ -100,6 +100,6 @@ export function runTool(
     maxBuffer: 64 * 1024 ** 2,
   });
   if (status === 0) return stdout;
-  const reason = error === undefined ? `ended with ${status}: ${stderr}` : error.message;
+  const reason = error === undefined ? `ended with ${status}: ${stdout}${stderr}` : error.message;
   throw new Error(`'${[file, ...args].join(" ")}' ${reason}`);
 }
