@@ -12,7 +12,7 @@ interface Room {
 
 /** By folder; a file belongs to the longest folder that holds it. */
 const ROOMS: Readonly<Record<string, Room>> = {
-  src: { lines: 1056, files: 11 },
+  src: { lines: 1028, files: 11 },
   "src/admin": { lines: 956, files: 6 },
   "src/api": { lines: 2521, files: 16 },
   "src/cli": { lines: 4370, files: 34 },
@@ -36,7 +36,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "src/store/sqlite": { lines: 5730, files: 36 },
   "src/testing": { lines: 639, files: 5 },
   "src/worker": { lines: 1300, files: 10 },
-  scripts: { lines: 16683, files: 113 },
+  scripts: { lines: 16407, files: 108 },
   test: { lines: 114370, files: 778 },
 };
 
