@@ -17,7 +17,16 @@ import { SCRIPTED_ANSWER, SCRIPTED_ANSWERS } from "../domain/webhook/inbox.ts";
 import { WebhookSecret, WholeKey } from "./account.ts";
 import { Attempt, DeliveryKind, DeliveryState } from "./delivery.ts";
 import { Id, Login, Share, Time, envelope } from "./envelope.ts";
-import { type InputsFor, optional, required, textUpTo, wholeNumber, withDefault } from "./input.ts";
+import {
+  type Inputs,
+  type InputsFor,
+  type WrittenInputs,
+  optional,
+  required,
+  textUpTo,
+  wholeNumber,
+  withDefault,
+} from "./input.ts";
 import * as s from "./schema.ts";
 import { HeaderLine, TIMELINE_ANSWERS } from "./timeline.ts";
 
@@ -166,37 +175,19 @@ export const RUN_END = { error: RESULT_RULE.error };
 
 const Result = s.anything("Any JSON; the run ends with it, digit for digit.");
 
-interface WrittenEnd {
-  readonly result?: unknown;
-  readonly error?: string;
+type Written<Of extends Inputs> = WrittenInputs<Of> & { readonly result?: unknown };
+
+/** An object with these fields and any JSON as its result. */
+function withResult<Of extends Inputs>(name: string, inputs: Of): s.Schema<Written<Of>> {
+  const fields = Object.entries(inputs).map(([field, { schema, description }]) => {
+    return [field, { ...schema, description }];
+  });
+  const properties = { ...Object.fromEntries(fields), result: Result };
+  return s.named(name, s.closed<Written<Of>>({ type: "object", properties }));
 }
 
-interface WrittenRule extends WrittenEnd {
-  readonly type?: string;
-  readonly tag?: string;
-  readonly after_ms?: number;
-  readonly hold?: boolean;
-}
-
-function written<Value>(
-  name: string,
-  inputs: Readonly<Record<string, s.JsonSchema>>,
-): s.Schema<Value> {
-  const properties = { ...inputs, result: Result };
-  return s.named(name, s.closed<Value>({ type: "object", properties }));
-}
-
-const Rule = written<WrittenRule>("ResultRule", shown(RESULT_RULE));
-const End = written<WrittenEnd>("RunEnd", shown(RUN_END));
-
-function shown(
-  inputs: Readonly<Record<string, { readonly schema: s.JsonSchema; readonly description: string }>>,
-) {
-  const entries = Object.entries(inputs);
-  return Object.fromEntries(
-    entries.map(([name, { schema, description }]) => [name, { ...schema, description }]),
-  );
-}
+const Rule = withResult("ResultRule", RESULT_RULE);
+const End = withResult("RunEnd", RUN_END);
 
 const Faults = envelope({
   duplicate: Share,

@@ -1,4 +1,5 @@
-import type { TaskStage } from "../api/dev.ts";
+import type { DEV_INPUTS, TaskStage } from "../api/dev.ts";
+import type { InputValues } from "../api/input.ts";
 import { systemClock } from "../domain/clock/clock.ts";
 import { momentText, timeText } from "../domain/clock/time.ts";
 import { isId } from "../domain/id.ts";
@@ -12,7 +13,7 @@ import { type Operation, defineOperation } from "../http/operation.ts";
 import { timelineAnswer } from "../http/operations/task-search.ts";
 import { TASK_ID_PARAM, taskNotFound } from "../http/operations/tasks.ts";
 import type { DueItem, TaskTimeline } from "../store/store.ts";
-import type { ClockDesk } from "./clock-desk.ts";
+import type { ClockDesk, Destination } from "./clock-desk.ts";
 import type { TaskNews } from "./ordered-results.ts";
 
 const NEXT_MAX = 20;
@@ -88,13 +89,9 @@ function isOpen({ what }: DueItem): boolean {
   return what !== "erasure";
 }
 
-interface Given {
-  readonly by: number | null;
-  readonly to: number | null;
-  readonly until: "idle" | null;
-}
+type Given = InputValues<(typeof DEV_INPUTS)["POST /dev/clock/advance"]["body"]>;
 
-function destination({ by, to, until }: Given, clock: ClockDesk): { at: number } | "idle" {
+function destination({ by, to, until }: Given, clock: ClockDesk): Destination {
   const given = [by, to, until].filter((each) => each !== null);
   if (given.length !== 1) {
     const detail = 'Give exactly one of by ("21m"), to (a time) and until ("idle").';
