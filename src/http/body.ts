@@ -26,7 +26,7 @@ export interface BodyLimits {
   readonly resultBytes: number;
 }
 
-/** Counts the bytes of a body; see byte-budget.ts. */
+/** Counts the bytes of a body; see admission/room.ts. */
 export interface BodyRoom {
   /** Takes so many more bytes if there is room now; else false. */
   takeNow(bytes: number): boolean;

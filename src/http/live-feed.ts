@@ -33,11 +33,11 @@ export interface Listener {
 }
 
 /** The least time between two changes that a stream is sent; changes in between are sent as one. */
-export const CHANGE_INTERVAL_MS = 250;
+const CHANGE_INTERVAL_MS = 250;
 /** A stream is never silent for longer. */
-export const COMMENT_INTERVAL_MS = 15_000;
+const COMMENT_INTERVAL_MS = 15_000;
 /** A stream ends at most this long after its session or key; another process may have ended that. */
-export const ADMISSION_INTERVAL_MS = 1000;
+const ADMISSION_INTERVAL_MS = 1000;
 
 /** Makes a name for a run of the daemon. */
 export function newBootName(): string {

@@ -1,6 +1,6 @@
-export type StreamEnd = "stopping" | "signed_out";
+type StreamEnd = "stopping" | "signed_out";
 
-export interface LiveStreamOptions {
+interface LiveStreamOptions {
   readonly credential: string;
   readonly stillAdmitted: () => Promise<boolean>;
   /** The number of changes that its client knows of; below 0 for none. */

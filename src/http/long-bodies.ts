@@ -228,7 +228,7 @@ function toMessage(value: unknown, note: Note): string {
   return points.slice(0, WORKER_MESSAGE_LENGTH_MAX).join("");
 }
 
-export type KeptJson =
+type KeptJson =
   | { readonly kind: "text"; readonly text: string }
   /** `reason` completes "it …". */
   | { readonly kind: "fault"; readonly reason: string };

@@ -47,7 +47,7 @@ export interface Occupant {
   close(): void;
 }
 
-export interface PlaceLimits {
+interface PlaceLimits {
   /** The most at once; {@link RESERVE_PLACES} come on top. */
   readonly connections: number;
   /** By the clock of {@link Occupant.since}. */

@@ -15,7 +15,7 @@ import type { OperationDeps } from "../operation-deps.ts";
 import type { AccountRef } from "../operation.ts";
 import { RATE_KEYS_MAX, REFUSALS_PER_MINUTE, LOGGED_ADDRESSES_MAX } from "./limits.ts";
 
-export interface RateLimiterOptions extends RateRule {
+interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
   /** How many nodes share the limit, 1 unless given. */
   readonly nodes?: () => number;

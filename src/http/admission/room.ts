@@ -199,8 +199,8 @@ export class RequestRoom extends ByteHold implements BodyRoom, CallRoom {
     return super.take(bytes, this.#gone);
   }
 
-  async forAnswer(): Promise<void> {
-    if (!this.takeNow(ANSWER_BYTES_GUESS)) await this.take(ANSWER_BYTES_GUESS);
+  forAnswer(): Promise<void> {
+    return this.take(ANSWER_BYTES_GUESS);
   }
 
   /** The response exists; a stream takes a waiting place. Throws 42900 if there is none. */

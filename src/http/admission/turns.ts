@@ -30,7 +30,7 @@ interface Line {
  * connection could make thousands of requests wait, or have as many large results held for it. From a connection with
  * ten requests in line nothing more is read. A client that has gone gets no more turns, and a client that sends ahead
  * more than all connections of its address may have in line is cut off. One turn of the event loop begins a limited
- * number of requests over all connections (see loop-turns.ts).
+ * number of requests over all connections (see {@link shareTurns}).
  */
 export function takeTurns(listener: RequestListener, options: TurnOptions): RequestListener {
   const begun = shareTurns(listener, options);

@@ -44,7 +44,7 @@ export function arrivalOf(request: ArrivedRequest, policy: ProxyPolicy): Arrival
   return { isHttps, sessionScope: policy.sessionScope ?? `${request.socket.localPort ?? 0}` };
 }
 
-export interface ClientFacts {
+interface ClientFacts {
   /** In its one spelling ({@link addressText}); the empty text for a connection that is gone already. */
   readonly address: string;
   /** Whether it used plain HTTP where HTTPS is available: 40300. */

@@ -124,13 +124,12 @@ export async function admit(
 ): Promise<Admitted> {
   const { deps } = context;
   if (isSignIn === true) guardSignIn(request, deps);
-  if (access === "public") return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
   if (access === "developer") {
     if (deps.browsers !== null) guardDeveloper(request, deps.browsers);
     return { ...EVERYBODY, holder: "developer" };
   }
-  if (access === "network") {
-    if (deps.browsers !== null) guardNetwork(request, deps.browsers);
+  if (access === "public" || access === "network") {
+    if (access === "network" && deps.browsers !== null) guardNetwork(request, deps.browsers);
     return { ...EVERYBODY, holder: `address ${clientKey(request, deps)}` };
   }
   if (access === "worker") return admitWorker(request, context);

@@ -109,7 +109,7 @@ export interface Sample {
 }
 
 /** Counts of what fell into each bucket of a histogram; the last count is of what is above all bounds. */
-export interface Distribution {
+interface Distribution {
   readonly labels: readonly string[];
   readonly counts: readonly number[];
   readonly sum: number;
