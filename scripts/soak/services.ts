@@ -29,7 +29,7 @@ export const MARK = "POSTBACKD_SOAK_MARK";
 // Every start of a command leaves a line here: the id of its task.
 const STARTS = "starts";
 
-// The answer to each mode is in task-plan.ts.
+// How often each mode is posted is in client.ts.
 const SCRIPT = `#!/bin/sh
 read -r line
 id=\${line#*'"id":"'}; id=\${id%%'"'*}

@@ -74,7 +74,7 @@ export interface Call {
   ) => AuditEntry;
 }
 
-/** The room that a request occupies; see request-room.ts. */
+/** The room that a request occupies; see `RequestRoom`. */
 export interface CallRoom {
   /**
    * To be awaited before anything large is read for an answer that has waited, or is no GET's: throws 42900 or 50300.
