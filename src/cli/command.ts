@@ -54,8 +54,9 @@ export function defineCommand<const Args extends ArgumentTable>(of: Definition<A
       const answer = await run(given as Given<Args>);
       if (answer === undefined) return;
       printAnswer(answer, given["json"] === true);
-      // citty drops what the run of a sub-command returns.
-      if (answer.exit !== undefined) process.exitCode = answer.exit;
+      // citty drops what the run of a sub-command returns. An exit code that is set, also 0, ends the program before
+      // an error of stdout is reported.
+      if (answer.exit !== undefined && answer.exit > 0) process.exitCode = answer.exit;
     },
   });
   return { ...behaviour, ...own };

@@ -60,13 +60,13 @@ export function failureOf(error: unknown, name: string): Failure {
     return { exit: EXIT.configuration, document, lines };
   }
   const isExpected = isExpectedFailure(error);
-  const text = isExpected ? messageOf(error) : faultText(error, {});
+  const text = isExpected ? messageOf(error) : `${messageOf(error)}; ${remedyOf(error)}`;
   const [message = "", ...rest] = text.split("; ");
   const remedy = rest.length === 0 ? null : rest.join("; ");
   return {
     exit: EXIT.failed,
     document: { code: isExpected ? "failed" : "internal", message, remedy },
-    lines: [isExpected ? text : faultText(error, process.env)],
+    lines: [error instanceof CommandFailure ? text : withStack(text, error, process.env)],
   };
 }
 
@@ -87,7 +87,10 @@ function nameOf(error: unknown): string {
 
 /** The message and a remedy of an unexpected error, with its stack if POSTBACKD_LOG_LEVEL is `debug`. */
 export function faultText(error: unknown, env: NodeJS.ProcessEnv): string {
-  const text = `${messageOf(error)}; ${remedyOf(error)}`;
+  return withStack(`${messageOf(error)}; ${remedyOf(error)}`, error, env);
+}
+
+function withStack(text: string, error: unknown, env: NodeJS.ProcessEnv): string {
   return env["POSTBACKD_LOG_LEVEL"] === "debug" ? `${text}\n${inspect(error)}` : text;
 }
 

@@ -22,7 +22,8 @@ export function listAnswer<Row>(
   rows: readonly Row[],
   { none, columns, end = [] }: ListTexts<Row>,
 ): Answer {
-  return answer(document, ...(rows.length === 0 ? [none] : [...tableLines(rows, columns), ...end]));
+  // Lists have no bound, and arguments of a call have one.
+  return { document, lines: rows.length === 0 ? [none] : [...tableLines(rows, columns), ...end] };
 }
 
 interface ListTexts<Row> {

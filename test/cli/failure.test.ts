@@ -79,3 +79,19 @@ test("an unexpected error is one line, and has its stack at debug", async (t) =>
     assert.match(stderr, STACK);
   }
 });
+
+test("a command whose result cannot be written exits with 1", async (t) => {
+  const folder = temporaryFolder(t);
+  await makeDatabase(join(folder, "postbackd.db"));
+  const command = ["sh", "-c", 'exec "$@" > /dev/full', "sh", ...SOURCES] as const;
+
+  for (const words of [
+    ["config", "check"],
+    ["doctor", "--json"],
+    ["explain-url", "http://93.184.216.34/", "--json"],
+    ["admin", "account", "list"],
+  ]) {
+    const { code } = await runProgram(t, words, { command, cwd: folder });
+    assert.equal(code, 1, words.join(" "));
+  }
+});
