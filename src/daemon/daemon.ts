@@ -55,7 +55,10 @@ export interface Daemon {
     | "findSecrets"
     | "findKeyHolder"
   >;
-  /** Drains for 18 s, then aborts: nothing acknowledged is lost. Settles when all is closed. Safe to call twice. */
+  /**
+   * Drains for 18 s, then aborts: nothing acknowledged is lost. Settles when the database is closed, and rejects
+   * with the error of closing it. Safe to call twice.
+   */
   stop(drain?: DrainLimit): Promise<void>;
 }
 

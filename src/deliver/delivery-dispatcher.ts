@@ -161,7 +161,10 @@ export class DeliveryDispatcher implements Part {
     this.wake(lanes);
   }
 
-  /** Starts nothing of these disabled accounts until {@link resume}. What is in flight goes to its end. */
+  /**
+   * Starts nothing of these disabled accounts until {@link resume}. Attempts in flight go to their end.
+   * An account that a claim reports as disabled is suspended, too.
+   */
   suspend(accountIds: Iterable<number>): void {
     for (const accountId of accountIds) this.#queue.suspend(accountId);
     this.#takeBack();

@@ -203,7 +203,10 @@ export class LaneState implements Standing {
 /** Due queues that get slots by the same rule. */
 interface DueGroup extends Standing {
   readonly class: AttemptClass;
-  /** Those that hold least first, then by turn: so lanes bring an account no more slots, and a new account is next. */
+  /**
+   * Accounts that hold least come first, then by turn: if the first account has no room, no other account has. Lanes
+   * bring an account no more slots, and a new account is next.
+   */
   readonly accounts: RankHeap<AccountTurn>;
 }
 

@@ -49,7 +49,10 @@ export interface ServicePost extends ServiceGet {
 type ServiceRequest = ServiceGet & Partial<ServicePost>;
 
 export interface ServiceClient {
-  /** Rejects only for headers that cannot be written. Nothing of the request is left when it settles. */
+  /**
+   * Rejects only for headers that cannot be written. When it settles, the connection is closed or free for the next
+   * request. Only `signal` limits the time.
+   */
   post(url: URL, post: ServicePost): Promise<ServiceAnswer>;
   get(url: URL, get: ServiceGet): Promise<ServiceAnswer>;
   /** Closes every connection; requests in progress end as `unreachable`. */

@@ -26,7 +26,10 @@ const NO_WRITES =
 const AGE_MS_MAX = 1000;
 const SHORTAGE_TOLD_MS = MINUTE_MS;
 
-/** Whether new data has space, looked at once a second at most. Accepted tasks are finished in any case. */
+/**
+ * Whether new data has space, checked once a second at most. Accepted tasks are finished and
+ * delivered in any case: the free-space minimum leaves space for them.
+ */
 export class StorageWatch {
   readonly #deps: StorageWatchDeps;
   #lookedAt = 0;

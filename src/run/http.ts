@@ -212,7 +212,10 @@ const LOOKED_AT_BYTES_MAX = 2 * EXCERPT_BYTES_MAX;
 // Shorter ones are words such as "1" or "all", and striking them would spoil every text.
 const SECRET_LENGTH_MIN = 4;
 
-/** Parts of the configuration that a response may repeat: header values and the URL's query. Longest first. */
+/**
+ * Parts of the configuration that a response may repeat: header values, and the URL's query whole
+ * and in parts, as written and as decoded. Longest first.
+ */
 function secretsOf(url: URL, headers: Readonly<Record<string, string>>): readonly string[] {
   const query = url.search.slice(1);
   const values = Object.values(headers);

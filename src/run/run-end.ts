@@ -15,7 +15,7 @@ export interface RunDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly retentionMs: number;
   readonly health: Pick<HealthRecord, "noteRun">;
   readonly observer?: Observer | undefined;
-  /** The progress of running tasks by id, as their runs report it. It is only in memory. */
+  /** The progress of running tasks by id, in memory only. Its size is bounded by the number of runs. */
   readonly progress: Map<string, TaskProgress>;
   /** A task has ended, and that is on disk. */
   readonly taskEnded: (id: string) => void;

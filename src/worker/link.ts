@@ -134,6 +134,7 @@ export function waitMsAfter(
 
 type Answered = Extract<ServiceAnswer, { kind: "answered" }>;
 
+/** Never throws: everything that the other end sends is checked before it is used. */
 function toReply<Read>(
   answer: ServiceAnswer,
   reader: (value: JsonObject) => Read | null,

@@ -97,7 +97,10 @@ export class Reporter extends Loop {
     return null;
   }
 
-  /** Sends smaller batches. A task whose result alone is too large for the daemon fails. */
+  /**
+   * Sends smaller batches. A task whose result alone is too large for the daemon fails. A
+   * report that only a proxy refuses is repeated.
+   */
   #shrink(batch: readonly Waiting[], { isOurs }: { readonly isOurs: boolean }): null {
     const [first] = batch;
     if (first === undefined) return null;

@@ -17,7 +17,7 @@ import { RATE_KEYS_MAX, REFUSALS_PER_MINUTE, LOGGED_ADDRESSES_MAX } from "./limi
 
 interface RateLimiterOptions extends RateRule {
   readonly clock: Pick<Clock, "monotonic">;
-  /** How many nodes share the limit, 1 unless given. */
+  /** How many nodes share the limit, 1 unless given. Each node allows its part. */
   readonly nodes?: () => number;
   /** {@link RATE_KEYS_MAX} unless given. */
   readonly entriesMax?: number;
