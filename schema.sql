@@ -144,7 +144,7 @@ CREATE INDEX tasks_expiring ON tasks (erase_at) WHERE erase_at IS NOT NULL;
 -- The number of an account's tasks in each state of their rows (clients see `delayed` as queued). `ready` counts those
 -- in tasks_ready, `retrying` the deliveries that failed and will be tried again, `undelivered` those that are given up
 -- or refused; `bytes` is the size of all its tasks, of their ended attempts and of kept answers
--- (src/store/sqlite/tasks.ts). Updated in the transaction that changes a task, because counting a million rows takes 60 ms.
+-- (src/store/sql/task-columns.ts). Updated in the transaction that changes a task, because counting a million rows takes 60 ms.
 CREATE TABLE task_counts (
   account_seq INTEGER NOT NULL REFERENCES accounts (seq),
   state       TEXT    NOT NULL,

@@ -174,12 +174,12 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
   ],
   COUNT_ENDED: [...WALK, "USE TEMP B-TREE FOR GROUP BY"],
   SELECT_ORDERED: WALK,
-  // Sorts the attempts of one step.
   STEP_START: [
+    "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
     "SEARCH attempts USING INTEGER PRIMARY KEY (rowid<?)",
-    "SCAN a",
+    // The numbers of one step's attempts.
+    "SEARCH s",
     "SEARCH o USING INTEGER PRIMARY KEY (rowid<?)",
-    "USE TEMP B-TREE FOR ORDER BY",
   ],
   LOG_START: ["SEARCH a USING INTEGER PRIMARY KEY (rowid<?)"],
   STEP_END: ["SEARCH attempts USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],

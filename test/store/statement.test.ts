@@ -4,7 +4,10 @@ import { test } from "node:test";
 import type { ReadSql } from "../../src/store/postgres/machine/sql.ts";
 import { runOn } from "../../src/store/postgres/use-cases.ts";
 import { statement } from "../../src/store/sql/statement.ts";
-import { all } from "../../src/store/sql/use-case.ts";
+import { all, within } from "../../src/store/sql/use-case.ts";
+import { openWriter } from "../../src/store/sqlite/machine/connection.ts";
+import { bindUseCases } from "../../src/store/sqlite/use-cases.ts";
+import { newDatabaseFile } from "../helpers/store.ts";
 
 test("PostgreSQL numbers the parameters of a statement, each name once", () => {
   const { postgres } = statement("SELECT @b::int WHERE @a::int = 1 OR @b < @c_1");
@@ -25,4 +28,16 @@ test("a statement keeps what looks like a parameter in a literal, a quoted name 
     '@g */ FROM t WHERE h = `;
 
   assert.equal(statement(`${text}@h`).postgres?.text, `${text}$1`);
+});
+
+test("SQLite computes no size of a row that a step does not erase", (t) => {
+  const connection = openWriter(newDatabaseFile(t));
+  t.after(() => connection.close());
+  // To compute the size of the third row throws.
+  const sizes = statement(`
+    WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n LIMIT 9)
+    SELECT seq, CASE WHEN seq < 3 THEN 1500000 ELSE json('no JSON') END AS bytes FROM n`);
+  const { erase } = bindUseCases(connection, { erase: () => within<{ bytes: number }>(sizes) });
+
+  assert.deepEqual(erase(), [{ seq: 1, bytes: 1_500_000 }]);
 });

@@ -1,3 +1,4 @@
+import { type SizedRow, takeWithin } from "../common/list.ts";
 import type { FoundBy, LookUp } from "../sql/statement.ts";
 import { NO_RESULTS, isCall, type Call, type NoResult, type UseCase } from "../sql/use-case.ts";
 import type { BatchSql, ReadSql, SqlValue } from "./machine/sql.ts";
@@ -99,6 +100,7 @@ function call(
     return ids.has(name) ? toIds(value) : value;
   });
   if (kind === "all") return sql.all(text, bound);
+  if (kind === "within") return sql.all<SizedRow>(text, bound).then(takeWithin);
   if (kind === "get") return sql.get(text, bound);
   if (!("send" in sql)) throw new Error("a read cannot write");
   if (kind === "run") return sql.run(text, bound);

@@ -1,6 +1,6 @@
 import { STORED_STATES } from "../../domain/task/task.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
-import { takeWithin, type SizedRow } from "../common/list.ts";
+import type { SizedRow } from "../common/list.ts";
 import { LOCKS_UNNAMED, type WriteRules } from "../common/write-rule.ts";
 import {
   eachDialect,
@@ -21,6 +21,7 @@ import {
   type Batch,
   type StoreUseCases,
   type UseCase,
+  within,
 } from "./use-case.ts";
 import { ALL_ACCOUNTS } from "./work-counts.ts";
 
@@ -206,7 +207,7 @@ export function accountErasureWrites(batch: Batch) {
 
 function* eraseSomeTasks(batch: Batch, accountId: number): UseCase<number> {
   for (const select of Object.values(ACCOUNT_TASKS)) {
-    const rows = takeWithin(yield* all<SizedRow>(select, { accountId }));
+    const rows = yield* within<SizedRow>(select, { accountId });
     const seqs = rows.map(({ seq }) => seq);
     if (seqs.length === 0) continue;
     yield* eraseTasks(batch, seqs);
@@ -217,9 +218,9 @@ function* eraseSomeTasks(batch: Batch, accountId: number): UseCase<number> {
 }
 
 function* eraseSomeRows({ changes }: Batch, accountId: number): UseCase<number> {
-  const answers = takeWithin(
-    yield* all<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, { accountId }),
-  );
+  const answers = yield* within<{ key: string; bytes: number }>(ACCOUNT_ANSWERS, {
+    accountId,
+  });
   if (answers.length > 0) {
     const keys = answers.map(({ key }) => key);
     for (const { bytes } of yield* all<{ bytes: number }>(ERASE_ANSWERS, { accountId, keys })) {

@@ -111,13 +111,15 @@ const START_COLUMNS = `a.seq AS "from", coalesce(a.ended_at, a.due_at) AS "exami
 /** The first attempt of a step that examines so many up to a seq, and whether others precede it. */
 export const STEP_START = statement(`
   SELECT ${START_COLUMNS}, EXISTS (SELECT 1 FROM attempts AS o WHERE o.seq < a.seq) AS "hasMore"
-  FROM (SELECT seq, ended_at, due_at FROM attempts WHERE seq <= @to ORDER BY seq DESC LIMIT @examineMax) AS a
-  ORDER BY a.seq LIMIT 1`);
+  FROM attempts AS a
+  WHERE a.seq = (
+    SELECT min(s.seq) FROM (SELECT seq FROM attempts WHERE seq <= @to ORDER BY seq DESC LIMIT @examineMax) AS s
+  )`);
 
 export const LOG_START = statement(`
   SELECT ${START_COLUMNS}, false AS "hasMore" FROM attempts AS a WHERE a.seq <= @to ORDER BY a.seq LIMIT 1`);
 
-// The most attempts of a step. Measured on SQLite with 1.1 million of them: 5 ms, and 7 ms if all of them are counted.
+// The most attempts of a step.
 const EXAMINED_MAX = 5000;
 
 export const FIND_ACCOUNT_SEQ = statement(`SELECT seq FROM accounts WHERE login = @login`);

@@ -1,6 +1,5 @@
 import { HOUR_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import { ANSWER_OVERHEAD_BYTES } from "../common/large-task.ts";
-import { takeWithin } from "../common/list.ts";
 import { rows, type WriteRules } from "../common/write-rule.ts";
 import type { StaleBefore } from "../store.ts";
 import { eraseAudit } from "./audit.ts";
@@ -14,6 +13,7 @@ import {
   type Batch,
   type StoreUseCases,
   type UseCase,
+  within,
 } from "./use-case.ts";
 
 /**
@@ -146,11 +146,11 @@ export function retentionWrites(batch: Batch) {
 }
 
 function* eraseOldAnswers({ changes }: Batch, { answersBefore, max }: Due): UseCase<number> {
-  const sizes = yield* all<{ bytes: number }>(SIZE_ANSWERS, { answersBefore, max });
+  const sizes = yield* within<{ bytes: number }>(SIZE_ANSWERS, { answersBefore, max });
   if (sizes.length === 0) return 0;
   const erased = yield* all<{ accountId: number; bytes: number }>(ERASE_ANSWERS, {
     answersBefore,
-    max: takeWithin(sizes).length,
+    max: sizes.length,
   });
   for (const { accountId, bytes } of erased) changes.counts.add(accountId, "bytes", -bytes);
   return erased.length;

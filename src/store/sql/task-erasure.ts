@@ -2,11 +2,19 @@ import { OPEN_DELIVERY_MS } from "../../domain/clock/service-clock.ts";
 import type { CountedWord, HostWord } from "../../domain/stats/work-counts.ts";
 import { type StoredState, decideErasure } from "../../domain/task/task.ts";
 import { ATTEMPT_OVERHEAD_BYTES, TASK_OVERHEAD_BYTES } from "../common/large-task.ts";
-import { takeWithin, type ExpiredRow } from "../common/list.ts";
+import type { ExpiredRow } from "../common/list.ts";
 import { idOf, type WriteRules } from "../common/write-rule.ts";
 import { eachDialect, type Flag, onlyPostgres, onlySqlite } from "./statement.ts";
 import { ON_POSTGRES, ON_SQLITE, type TaskDialect } from "./task-columns.ts";
-import { all, get, send, type Batch, type StoreUseCases, type UseCase } from "./use-case.ts";
+import {
+  all,
+  get,
+  send,
+  type Batch,
+  type StoreUseCases,
+  type UseCase,
+  within,
+} from "./use-case.ts";
 
 /** The size of an ended attempt `AS a`: an excerpt alone has up to 4 KiB. */
 export const ATTEMPT_BYTES = `
@@ -201,7 +209,7 @@ export function taskErasureWrites(batch: Batch) {
     },
 
     *eraseExpired({ now, max }) {
-      const expired = takeWithin(yield* all<ExpiredRow>(DUE_TASKS, { now, max }));
+      const expired = yield* within<ExpiredRow>(DUE_TASKS, { now, max });
       if (expired.length === 0) return { looked: 0, erased: [] };
       const seqs = expired.map(({ seq }) => seq);
       // Afterwards a webhook that is not to be sent now is not sent again either.

@@ -1,4 +1,5 @@
 import type { WorkChanges } from "../../domain/stats/work-counts.ts";
+import type { SizedRow } from "../common/list.ts";
 import type { Store } from "../store.ts";
 import type { Statement, Values } from "./statement.ts";
 
@@ -12,7 +13,7 @@ export type UseCase<Result> = Generator<Request, Result, unknown>;
 export type Request = Call | readonly UseCase<unknown>[];
 
 export interface Call {
-  readonly kind: "all" | "get" | "run" | "send";
+  readonly kind: "all" | "within" | "get" | "run" | "send";
   readonly statement: Statement;
   readonly values: Values;
 }
@@ -22,7 +23,7 @@ export function isCall(request: Request): request is Call {
 }
 
 /** The results of a statement that a database does not need. */
-export const NO_RESULTS = { all: [], get: undefined, run: 0, send: undefined } as const;
+export const NO_RESULTS = { all: [], within: [], get: undefined, run: 0, send: undefined } as const;
 export type NoResult = (typeof NO_RESULTS)[Call["kind"]];
 
 /** The batch in which writes run. */
@@ -50,6 +51,17 @@ export type StoreUseCases = {
 export function* all<Row>(statement: Statement, values: Values = {}): UseCase<readonly Row[]> {
   // The statement's text determines its rows.
   return (yield { kind: "all", statement, values }) as readonly Row[];
+}
+
+/**
+ * Returns the first rows, as many as one step may erase. SQLite computes no row after them, because the size of a task is
+ * a sum over its attempts.
+ */
+export function* within<Row extends Pick<SizedRow, "bytes">>(
+  statement: Statement,
+  values: Values = {},
+): UseCase<readonly Row[]> {
+  return (yield { kind: "within", statement, values }) as readonly Row[];
 }
 
 /** Returns the first row; undefined if it does not exist. */

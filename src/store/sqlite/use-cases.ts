@@ -1,5 +1,6 @@
 import type Database from "better-sqlite3";
 
+import { type SizedRow, takeWithin } from "../common/list.ts";
 import type { FoundBy, LookUp, Statement, Values } from "../sql/statement.ts";
 import { NO_RESULTS, isCall, type Call, type UseCase } from "../sql/use-case.ts";
 import type { Connection } from "./machine/connection.ts";
@@ -26,7 +27,10 @@ export function bindUseCases<Cases extends UseCases>(
   return Object.fromEntries(bound) as Bound<Cases>;
 }
 
-/** The same for reads of several statements: each read sees one moment of the database. */
+/**
+ * The same for reads of several statements: each read sees one moment of the database. Without it a task or an attempt
+ * whose state changes between two statements would appear twice or not at all.
+ */
 export function bindSnapshots<Cases extends UseCases>(
   connection: Connection,
   useCases: Cases,
@@ -82,6 +86,8 @@ class Runner {
     const bound = toBound(values);
     if (kind === "all") return prepared.all(bound);
     if (kind === "get") return prepared.get(bound);
+    // The statement determines its rows: these have a size.
+    if (kind === "within") return takeWithin(prepared.iterate(bound) as Iterable<SizedRow>);
     return prepared.run(bound).changes;
   }
 
