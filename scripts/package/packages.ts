@@ -95,7 +95,7 @@ function filesAt(path: string): readonly string[] {
   return readdirSync(join(ROOT, path)).flatMap((name) => filesAt(join(path, name)));
 }
 
-/** What Debian calls the platforms. */
+/** The names of the platforms at Debian. */
 const ARCHITECTURES: Readonly<Record<Platform, string>> = {
   "linux-x64": "amd64",
   "linux-arm64": "arm64",

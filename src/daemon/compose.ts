@@ -175,7 +175,7 @@ export interface ApiParts
   readonly parser: Pick<Parser, "bodies">;
   readonly receivers: Pick<ReceiverWatch, "failing" | "takeGivenUp">;
   readonly events: Pick<EventSender, "tell">;
-  /** What a daemon for development adds; null in any other daemon. */
+  /** The additions of a daemon for development; null in any other daemon. */
   readonly dev: DevService | null;
 }
 

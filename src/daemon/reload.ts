@@ -157,7 +157,7 @@ function joined<T>(
   ]);
 }
 
-/** What differs from the configuration in force and takes a restart. Which types there are is known all over. */
+/** The changed settings that apply only after a restart. Which types there are is known all over. */
 export function restartNeeds(now: Config, next: Config): readonly string[] {
   const settings = SETTING_LIST.map(({ key }) => key).filter((key) => !RELOADED.has(key));
   const isTls = ({ tls }: Config): boolean => tls !== null;

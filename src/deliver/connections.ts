@@ -199,7 +199,7 @@ function otherEndFault({ remoteAddress }: Socket, vetted: string): string | null
   return isVetted ? null : "connection reached another address";
 }
 
-/** Checks the certificate against `host`, whatever NODE_TLS_REJECT_UNAUTHORIZED says. */
+/** Checks the certificate against `host`, also if NODE_TLS_REJECT_UNAUTHORIZED is 0. */
 export async function dialTls(
   socket: Socket,
   options: {

@@ -162,7 +162,7 @@ export class DeliveryDispatcher implements Part {
   }
 
   /**
-   * Starts nothing of these disabled accounts until {@link resume}. Attempts in flight go to their end.
+   * Starts no attempt of a disabled account until {@link resume}. Attempts in flight go to their end.
    * An account that a claim reports as disabled is suspended, too.
    */
   suspend(accountIds: Iterable<number>): void {

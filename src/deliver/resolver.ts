@@ -294,7 +294,7 @@ interface Line {
   readonly waiting: Set<() => void>;
 }
 
-// A silent name server holds each look-up for 6 s, and more at once would be lost on their way to another.
+// A silent name server holds each look-up for 6 s, and further concurrent look-ups would be lost on their way to another.
 const UNDER_WAY_MAX = 128;
 // An owner may take so many times the slots that it leaves free: 96 of 128 while it is alone.
 const TIMES_LEFT = 3;

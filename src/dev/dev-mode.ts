@@ -38,7 +38,7 @@ export interface DevParts {
   readonly cancelled: (id: string) => void;
 }
 
-/** What a daemon for development serves besides the API. */
+/** The routes that a daemon for development adds to the API. */
 export interface DevService {
   readonly inbox: Inbox;
   readonly operations: (deps: OperationDeps) => readonly Operation[];

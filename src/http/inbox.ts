@@ -51,7 +51,7 @@ export interface InboxCall {
   readonly gone: AbortSignal;
 }
 
-/** Records a message, and answers it as the inbox was told to. Throws a ClientGoneError where there is no answer. */
+/** Records a message and returns the response that was set for the inbox. Throws a ClientGoneError without a response. */
 export async function answerMessage(call: InboxCall, inbox: InboxReceiver): Promise<WholeAnswer> {
   const { request, room, gone } = call;
   const message = await toMessage(call);

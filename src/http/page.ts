@@ -79,7 +79,7 @@ function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string
 const NOT_BUILT =
   "The dashboard is not built: run `npm run build:dashboard`, then load this page again.";
 
-/** The first of these paths that has a file. */
+/** The first path that has a file. */
 function serveFile(
   paths: readonly string[],
   files: readonly DashboardFile[],

@@ -343,7 +343,7 @@ export function skipped(check: string, detail: string): Finding {
   return { check, verdict: "skipped", detail, remedy: null };
 }
 
-/** The conditions of these facts as findings. If there are none, a sound finding with this detail, or nothing. */
+/** Returns the conditions of the facts as findings; without a condition a sound finding with this detail, or nothing. */
 export function conditionsOf(
   check: string,
   facts: ConditionFacts,

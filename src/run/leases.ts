@@ -27,7 +27,10 @@ export class HeldLeases {
   readonly #watches = new Set<Set<string>>();
   readonly #max: number;
 
-  /** Holds at most `max` leases: in a cluster the oldest are mostly over. A heartbeat brings back one that is not. */
+  /**
+   * Holds at most `max` leases: in a cluster the oldest leases have mostly ended. A heartbeat adds an active lease again
+   * that was dropped.
+   */
   constructor(max = Infinity) {
     this.#max = max;
   }

@@ -161,7 +161,7 @@ function isOrphan(entry: ProcessEntry, owner: string): boolean {
   return starter !== null && !isAlive(starter);
 }
 
-// Its number may be that of another process by now. The check leaves microseconds between it and the signal.
+// Another process may have its pid by now. The check leaves microseconds between it and the signal.
 function end(seen: ProcessEntry, owner: string): void {
   const now = readProcess(seen.pid);
   if (now?.startTime !== seen.startTime || !isOrphan(now, owner)) return;

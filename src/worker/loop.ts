@@ -20,7 +20,7 @@ export class Waker {
     for (const end of this.#waiting) end();
   }
 
-  /** Waits for the next wake, or until the monotonic clock reaches `at`; Infinity is no limit. */
+  /** Waits for the next wake, or until the monotonic clock reaches `at`; with Infinity it waits without a limit. */
   wait(at: number): Promise<void> {
     return new Promise((resolve) => {
       const end = (): void => {
@@ -72,7 +72,7 @@ interface ClaimerParts extends LoopParts {
   readonly waitSeconds: number;
   /** Returns how many more tasks can be run now. */
   readonly freePlaces: () => number;
-  /** Runs a task. Called also with a task that was not requested, because it is leased all the same. */
+  /** Runs a task. Called also with a task that was not requested, because it is leased in any case. */
   readonly take: (run: ClaimedRun, leaseMs: number) => void;
   /** Called once, when the daemon has accepted token and types. */
   readonly onReady: () => void;
@@ -80,7 +80,7 @@ interface ClaimerParts extends LoopParts {
 
 // The time that the network and a busy daemon may add to the wait.
 const CLAIM_MS_MAX = 15_000;
-// A draining daemon responds immediately that there is no task.
+// A draining daemon responds immediately without a task.
 const DRAIN_REST_MS = 5000;
 
 /** Claims tasks while a place is free. Requests wait at the daemon; the claimer itself waits only after a fault. */

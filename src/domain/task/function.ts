@@ -22,7 +22,7 @@ export interface FunctionTask<Input = unknown> {
   readonly input: Input;
 }
 
-/** Tells a running function of its end, and takes its progress. */
+/** Signals the end to a running function, and receives its progress. */
 export interface FunctionContext {
   /**
    * Aborted when the task is cancelled, runs past its timeout (`signal.reason` is a `TimeoutError` then), or the daemon

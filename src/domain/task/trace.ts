@@ -1,7 +1,7 @@
 /** The trace of the client (W3C Trace Context), passed on as it came: the daemon records no spans of its own. */
 export interface Trace {
   readonly traceparent: string;
-  /** Null where there is none. */
+  /** Null if the request has no `tracestate`. */
   readonly tracestate: string | null;
 }
 
@@ -65,7 +65,7 @@ export function readTrace(text: string | null): Trace | null {
       ? parseTrace([traceparent], typeof tracestate === "string" ? [tracestate] : [])
       : null;
   } catch {
-    // Somebody else has written it.
+    // Another program has written it.
     return null;
   }
 }

@@ -203,7 +203,7 @@ export class RequestRoom extends ByteHold implements BodyRoom, CallRoom {
     return this.take(ANSWER_BYTES_GUESS);
   }
 
-  /** The response exists; a stream takes a waiting place. Throws 42900 if there is none. */
+  /** The response exists; a stream takes a waiting place. Throws 42900 if no place is free. */
   answered({ text, bytes, stream }: WholeAnswer, isHead: boolean): void {
     this.set(bytes?.length ?? text.length * TEXT_COPIES);
     if (stream !== undefined && !isHead && !this.isEnded) this.#letGo = this.#beginWait();

@@ -128,7 +128,7 @@ interface ListView<Shown> {
   readonly show: (seqs: readonly number[]) => UseCase<readonly Shown[]>;
   /** How much a task takes of the page. */
   readonly bytesOf: (row: PassingRow) => number;
-  /** How many tasks beyond the requested ones are searched for, to tell whether there is a next page. */
+  /** How many tasks beyond the requested ones are searched for, to find whether a next page exists. */
   readonly ahead: 0 | 1;
   readonly isReady: boolean;
 }

@@ -36,7 +36,7 @@ const PLACES_PER_ROW = 8;
 const seqOf = ({ seq }: { readonly seq: number }): readonly number[] => [seq];
 
 /**
- * All writes of the store: those of `store/sql/` by their nouns, and those with a hot path. On PostgreSQL every batch locks tasks in the same order, which prevents deadlocks: first the
+ * All writes of the store: the writes of `store/sql/` by their nouns, and those with a hot path. On PostgreSQL every batch locks tasks in the same order, which prevents deadlocks: first the
  * tasks that its operations name, by number; then their dependent rows; last the claimed tasks, without waiting. An
  * operation that waits for tasks which it does not name has the weight of a batch, so it gets a batch of its own.
  */

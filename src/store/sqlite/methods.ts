@@ -142,7 +142,7 @@ export function readMethods({ reads, readLong }: FileAccess, { examineMax }: Lis
   } satisfies Partial<Store>;
 }
 
-// Rows that are read at once: so many take the main thread a third of a millisecond.
+// Rows of one read: so many take the main thread a third of a millisecond.
 const SHORT_MAX = 100;
 
 /** True for a page of ready tasks that takes a seek and few rows. */

@@ -75,7 +75,7 @@ function lockedAfter({ xid, locker }: FoundCommit): bigint {
 }
 
 /**
- * True if the server lacks one of these transactions, because a standby was promoted without it. Such a server gives the
+ * True if the server lacks a transaction of the list, because a standby was promoted without it. Such a server gives the
  * id to another transaction, which may have committed. But the stripe's row then shows an earlier last lock.
  */
 export async function hasLostCommits(
