@@ -102,6 +102,13 @@ const STEPS: Readonly<Record<string, Step>> = {
     postgres: "needed",
   },
   everything: testStep("tests of the sources and of the executable", () => true),
+  sentences: {
+    title: "sentences.txt of each folder",
+    commands: () => [
+      ["--import", OWN_PACKAGE, "--test", "--test-update-snapshots", "test/**/sentences.test.ts"],
+    ],
+    isShown: true,
+  },
   postgres: {
     ...testStep("tests of the store on the PostgreSQL of npm", isPostgresTest),
     env: { POSTBACKD_TEST_POSTGRES_BIN: "npm" },
