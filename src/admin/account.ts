@@ -34,7 +34,7 @@ import { timeOrNull, timeText } from "../domain/clock/time.ts";
 import type {
   AccountState,
   AuditEntry,
-  HeldWork,
+  SuspendedWork,
   Key,
   Store,
   Undecidable,
@@ -101,20 +101,20 @@ export async function limitAccount(
   return { own, used: { bytes: counts.bytes, openTasks: openTasksOf(counts) } };
 }
 
-export interface HeldAccount extends AccountState {
+export interface AccountWithWork extends AccountState {
   /** Null if the account is enabled. */
-  readonly held: HeldWork | null;
+  readonly held: SuspendedWork | null;
 }
 
 /** Finds an account with the work that waits until it is enabled. Returns null if it does not exist. */
-export async function findHeldAccount(
+export async function findAccountWithWork(
   login: string,
-  store: Pick<Store, "findAccount" | "findHeldWork">,
-): Promise<HeldAccount | null> {
+  store: Pick<Store, "findAccount" | "findSuspendedWork">,
+): Promise<AccountWithWork | null> {
   const account = await store.findAccount(login);
   if (account === null) return null;
   const { accountId, disabledAt } = account;
-  const held = disabledAt === null ? null : await store.findHeldWork({ accountId });
+  const held = disabledAt === null ? null : await store.findSuspendedWork({ accountId });
   return { ...account, held };
 }
 

@@ -19,7 +19,7 @@ import { SERVICE_STATUS } from "./status.ts";
 
 /** The answers that only the operator gets. */
 
-const HeldWork = s.nullable(
+const SuspendedWork = s.nullable(
   s.object({ queued: s.count(), running: s.count(), webhooks: s.count() }),
   "What waits until the account is enabled: queued tasks, those that run and are told to stop, and webhooks that are to " +
     "be sent. Null where it is not disabled.",
@@ -33,7 +33,7 @@ const AccountOverview = s.named(
     disabled_at: s.nullable(Time),
     keys_active: s.count(),
     is_rotating: s.flag("Its webhooks are signed with two secrets for now."),
-    held: HeldWork,
+    held: SuspendedWork,
     tasks: WorkCounts,
     limits: s.object(LIMITS, { description: "That count for this account now." }),
     usage: Usage,
@@ -57,7 +57,7 @@ const AccountState = s.named(
     login: Login,
     disabled_at: s.nullable(Time),
     is_rotating: s.flag(),
-    held: HeldWork,
+    held: SuspendedWork,
   }),
 );
 

@@ -8,7 +8,7 @@ import {
   createAccount,
   disableAccount,
   enableAccount,
-  findHeldAccount,
+  findAccountWithWork,
   limitAccount,
   newKeyDocument,
 } from "../admin/account.ts";
@@ -76,7 +76,7 @@ const list = defineAdminCommand({
     const accounts = [];
     for (const account of await store.listAccounts()) {
       const isDisabled = account.disabledAt !== null;
-      const held = isDisabled ? (await findHeldAccount(account.login, store))?.held : null;
+      const held = isDisabled ? (await findAccountWithWork(account.login, store))?.held : null;
       accounts.push({ ...accountDocument(account), held: held ?? null });
     }
     const rows = accounts.map(({ held, ...shown }) => ({ ...shown, held: held && heldText(held) }));
@@ -92,7 +92,7 @@ const disable = defineAdminCommand({
   args: LOGIN_ARG,
   async run({ login }, parts) {
     await disableAccount(login, parts);
-    const { held, ...account } = ofAccount(login, await findHeldAccount(login, parts.store));
+    const { held, ...account } = ofAccount(login, await findAccountWithWork(login, parts.store));
     const document = accountDocument(account);
     const texts = held === null ? [] : [heldText(held), stoppedText(held) ?? []].flat();
     return answer(
@@ -110,7 +110,7 @@ const enable = defineAdminCommand({
   args: LOGIN_ARG,
   async run({ login }, parts) {
     const { store } = parts;
-    const { held: resumed } = ofAccount(login, await findHeldAccount(login, store));
+    const { held: resumed } = ofAccount(login, await findAccountWithWork(login, store));
     await enableAccount(login, parts);
     const account = await accountNamed(login, store);
     return answer(

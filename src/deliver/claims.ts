@@ -166,7 +166,7 @@ export class Claims {
         queue.claimed(share, loadOf(own), this.#withPrefetched(left, now));
         return toOwn(own, life);
       });
-      suspend(claimed.held.filter((accountId) => !resumed.has(accountId)));
+      suspend(claimed.suspended.filter((accountId) => !resumed.has(accountId)));
       started.forEach(start);
     } finally {
       this.#isClaiming = false;

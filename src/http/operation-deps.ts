@@ -108,7 +108,7 @@ export type ApiStore = Pick<
   | ("listRedeliveryOrders" | "cancelRedeliveryOrder")
   | ("createKey" | "revokeKey" | "findAccountData" | "findKeyHolder")
   | ("createSession" | "findSession" | "endSession" | "useSignInLink")
-  | ("listAccountOverviews" | "createAccount" | "findAccount" | "findHeldWork")
+  | ("listAccountOverviews" | "createAccount" | "findAccount" | "findSuspendedWork")
   | ("setAccountDisabled" | "rotateSecret" | "finishRotation")
   | ("insertAccessRequest" | "listAccessRequests" | "countPendingRequests")
   | ("approveAccessRequest" | "denyAccessRequest" | "listTypeWork" | "listWorkers")

@@ -17,7 +17,7 @@ interface WatchDeps<Reads extends keyof Store> extends RetryDeps, Pick<LoopDeps,
  * enabled before a round saw that it was disabled.
  */
 export function createAccountWatch(
-  deps: WatchDeps<"listHoldChanges"> & {
+  deps: WatchDeps<"listSuspensionChanges"> & {
     readonly disabled: (accountIds: ReadonlySet<number>) => void;
     readonly enabled: (accountIds: ReadonlySet<number>) => void;
   },
@@ -27,7 +27,10 @@ export function createAccountWatch(
   return new Loop({
     failed,
     async round() {
-      const { accounts, last } = await keepTrying(() => store.listHoldChanges({ after }), deps);
+      const { accounts, last } = await keepTrying(
+        () => store.listSuspensionChanges({ after }),
+        deps,
+      );
       after = last;
       const idsOf = (areDisabled: boolean): ReadonlySet<number> =>
         new Set(

@@ -290,7 +290,7 @@ export class WorkerDesk implements Part {
       const order = { leases: beats.map(toRef), workerId, now: clock.now() };
       const outcomes = beats.length === 0 ? [] : await store.extendLeases(order);
       beats.forEach((beat, i) => {
-        if (outcomes[i] === "held") this.#ender.noteEnd(toRelease(beat));
+        if (outcomes[i] === "suspended") this.#ender.noteEnd(toRelease(beat));
       });
       const live = beats.filter((beat, i) => outcomes[i] === "ok" && !watch.saw(beat));
       await this.#holdAgain({ leases: live, workerId }, watch);
@@ -298,7 +298,7 @@ export class WorkerDesk implements Part {
         if (beat.progress !== null && this.#held.isHeld(beat)) progress.set(beat.id, beat.progress);
       }
       // To the worker the lease of a disabled account is lost too.
-      return outcomes.map((outcome) => (outcome === "held" ? "lost" : outcome));
+      return outcomes.map((outcome) => (outcome === "suspended" ? "lost" : outcome));
     } finally {
       watch.close();
     }

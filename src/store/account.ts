@@ -1,12 +1,12 @@
 import type { AccessRequest, AccessRequestFields } from "../domain/account/account.ts";
-import type { HeldWork } from "../domain/account/account.ts";
+import type { SuspendedWork } from "../domain/account/account.ts";
 import type { Account } from "../domain/account/account.ts";
 import type { KeyHolder } from "../domain/account/credentials.ts";
 import type { AccountUsage, OwnLimits } from "../domain/account/quota.ts";
 import type { TaskState } from "../domain/task/task.ts";
 import type { Audited } from "./upkeep.ts";
 
-export type { HeldWork } from "../domain/account/account.ts";
+export type { SuspendedWork } from "../domain/account/account.ts";
 
 /** Remembers accounts, their keys and their webhook secrets. */
 export interface AccountStore {
@@ -36,12 +36,12 @@ export interface AccountStore {
    * Lists the accounts that any process disabled or enabled after a given change, including those that were disabled
    * and enabled again; 0 comes before the first change. Quick when there are none.
    */
-  listHoldChanges(query: { after: number }): Promise<HoldChanges>;
+  listSuspensionChanges(query: { after: number }): Promise<SuspensionChanges>;
   /**
-   * Finds the work of an account that is held, or that goes on when it is enabled. May take its time without holding up
-   * anything else.
+   * Finds the work of a suspended account, which goes on when the account is enabled. It may take long, and delays nothing
+   * else.
    */
-  findHeldWork(query: { accountId: number }): Promise<HeldWork>;
+  findSuspendedWork(query: { accountId: number }): Promise<SuspendedWork>;
   /**
    * Erases a part of a disabled account, and in the end the account itself; to be called until it answers `done`. The
    * account's numbers stay in the totals of all accounts. Runs that are still under way end without a trace.
@@ -137,7 +137,7 @@ export interface AccountData extends WebhookSecrets {
   readonly usage: AccountUsage;
 }
 
-export interface HoldChanges {
+export interface SuspensionChanges {
   /** The accounts that were disabled or enabled, as they are now. */
   readonly accounts: readonly { readonly accountId: number; readonly isDisabled: boolean }[];
   /** Names the last of these changes, so that a caller can ask for those after it. */

@@ -166,7 +166,7 @@ export interface ClaimedAttempts {
   /** The work that is left in each requested lane; a lane of a disabled account has none. */
   readonly lanes: readonly Lane[];
   /** The requested accounts that are disabled. */
-  readonly held: readonly number[];
+  readonly suspended: readonly number[];
 }
 
 /** Selects the lanes that count as proven after a start. */

@@ -280,8 +280,8 @@ export interface WorkerLeases {
   readonly workerId: number;
 }
 
-/** The outcome of a heartbeat: `held` ended the lease, because the account of its task is disabled. */
-export type BeatOutcome = LeaseOutcome | "held";
+/** The outcome of a heartbeat: `suspended` ended the lease, because the account of its task is disabled. */
+export type BeatOutcome = LeaseOutcome | "suspended";
 
 /** The result of a {@link LeaseEnd}. */
 export interface LeaseEndResult {

@@ -1,4 +1,4 @@
-import type { HeldWork } from "../domain/account/account.ts";
+import type { SuspendedWork } from "../domain/account/account.ts";
 import type { SeriesCounts, SeriesDuration, SeriesStep } from "../domain/stats/time-series.ts";
 import type { WorkCounts } from "../domain/stats/work-counts.ts";
 import type { AccountState } from "./account.ts";
@@ -94,7 +94,7 @@ export interface HostTrafficPage {
 export interface AccountOverview extends Omit<AccountState, "accountId"> {
   readonly keysActive: number;
   /** Null when the account is enabled. */
-  readonly held: HeldWork | null;
+  readonly held: SuspendedWork | null;
   readonly counts: WorkCounts;
   /** The last 24 hours. */
   readonly day: Pick<SeriesCounts, "posted" | "delivered" | "givenUp" | "refused">;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
-import type { HeldWork } from "../../src/domain/account/account.ts";
+import type { SuspendedWork } from "../../src/domain/account/account.ts";
 import { ACTIVE_KEYS_MAX, isWellFormedKey } from "../../src/domain/account/key.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 
@@ -34,8 +34,8 @@ interface AdminDocument {
     AdminDocument,
     "login" | "created_at" | "disabled_at" | "held"
   >[];
-  readonly held?: HeldWork | null;
-  readonly resumed?: HeldWork | null;
+  readonly held?: SuspendedWork | null;
+  readonly resumed?: SuspendedWork | null;
 }
 
 /** Runs `admin … --json` in a folder, where it is expected to succeed. */

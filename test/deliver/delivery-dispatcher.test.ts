@@ -25,7 +25,7 @@ for (const byMs of [HOUR, -HOUR]) {
     const claim = await claims.next();
     clock.step(byMs);
     watch.now();
-    claim.resolve({ attempts: [], lanes: [lane({ retryDueAt: NOW + MINUTE })], held: [] });
+    claim.resolve({ attempts: [], lanes: [lane({ retryDueAt: NOW + MINUTE })], suspended: [] });
     (await shifts.next()).resolve(1);
     await dispatcher.quiet();
 
@@ -42,7 +42,7 @@ for (const byMs of [HOUR, -HOUR]) {
   test(`an attempt that could not be recorded before the clock was set by ${byMs / MINUTE} min is tried again a minute after its end`, async () => {
     const { clock, dispatcher, claims, records, shifts, sends } = setUp();
     dispatcher.wake([LANE]);
-    (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], held: [] });
+    (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], suspended: [] });
     (await sends.next()).resolve(newAttemptResult());
     (await records.next()).reject(new StoreError("full", "no space"));
     await clock.whenPending(1);
@@ -112,7 +112,7 @@ test("an attempt whose request cannot be made has failed, and stops nothing else
   const { task } = attempt();
   const bad = attempt({ kind: "postback", task: { ...task, expiresAt: Number.NaN } });
   const good = attempt({ seq: 2, number: 7 });
-  (await claims.next()).resolve({ attempts: [bad, good], lanes: [lane()], held: [] });
+  (await claims.next()).resolve({ attempts: [bad, good], lanes: [lane()], suspended: [] });
 
   const record = await records.next();
   assert.equal(record.argument.attempt.seq, 1);
@@ -130,7 +130,7 @@ test("an attempt whose request cannot be made has failed, and stops nothing else
 test("nothing of a suspended account is claimed, until it is enabled and its lanes are read again", async () => {
   const { clock, dispatcher, claims, records, sends, reads } = setUp();
   dispatcher.wake([LANE]);
-  (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], held: [] });
+  (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], suspended: [] });
   const send = await sends.next();
   dispatcher.suspend([1]);
   dispatcher.wake([LANE]);
@@ -163,7 +163,7 @@ test("nothing is claimed in paused lanes, and all of it once they are resumed", 
 
   // Another host is not held, until everything is.
   const claim = await claims.next();
-  claim.resolve({ attempts: [attempt(other)], lanes: [lane(other)], held: [] });
+  claim.resolve({ attempts: [attempt(other)], lanes: [lane(other)], suspended: [] });
   const send = await sends.next();
   const account = { accountId: 1, host: null };
   const everything = { accountId: null, host: null };
@@ -180,7 +180,7 @@ test("nothing is claimed in paused lanes, and all of it once they are resumed", 
   assert.equal(read.argument, "all");
   read.resolve([lane({ freshDueAt: NOW }), lane({ ...other, retryDueAt: NOW + MINUTE })]);
   await released;
-  (await claims.next()).resolve({ attempts: [], lanes: [lane(other)], held: [] });
+  (await claims.next()).resolve({ attempts: [], lanes: [lane(other)], suspended: [] });
   await dispatcher.quiet();
 
   const last = dispatcher.pauseOnly([]);
@@ -197,10 +197,10 @@ test("an account that the store calls disabled at a claim is suspended, and the 
   const { dispatcher, claims } = setUp();
   dispatcher.wake([LANE, { accountId: 2, host: HOST }]);
   const left = [lane(), lane({ accountId: 2, freshDueAt: NOW })];
-  (await claims.next()).resolve({ attempts: [], lanes: left, held: [1] });
+  (await claims.next()).resolve({ attempts: [], lanes: left, suspended: [1] });
 
   assert.equal(claims.waiting, 0);
-  (await claims.next()).resolve({ attempts: [], lanes: [lane({ accountId: 2 })], held: [] });
+  (await claims.next()).resolve({ attempts: [], lanes: [lane({ accountId: 2 })], suspended: [] });
   await dispatcher.quiet();
   assert.equal(dispatcher.gauge.heldAccounts, 1);
   dispatcher.wake([LANE]);
@@ -214,7 +214,7 @@ test("a claim that called an account disabled does not suspend it when it was en
   const resumed = dispatcher.resume([1]);
   (await reads.next()).resolve([lane({ freshDueAt: NOW })]);
   await resumed;
-  claim.resolve({ attempts: [], lanes: [lane()], held: [1] });
+  claim.resolve({ attempts: [], lanes: [lane()], suspended: [1] });
 
   (await claims.next()).resolve(EMPTY);
   await dispatcher.quiet();
@@ -251,7 +251,7 @@ test("a lane that delivered before a start is healthy after it", async () => {
   (await claims.next()).resolve({
     attempts: [],
     lanes: [lane(), lane({ accountId: 2 })],
-    held: [],
+    suspended: [],
   });
   await dispatcher.quiet();
   assert.deepEqual(

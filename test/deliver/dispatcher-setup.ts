@@ -22,7 +22,7 @@ export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 export const MINUTE = 60_000;
 export const HOST = "127.0.0.1";
 export const LANE = { accountId: 1, host: HOST };
-export const EMPTY: ClaimedAttempts = { attempts: [], lanes: [lane()], held: [] };
+export const EMPTY: ClaimedAttempts = { attempts: [], lanes: [lane()], suspended: [] };
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** A lane with nothing scheduled unless told. */

@@ -61,7 +61,7 @@ class ModelStore {
     this.due = this.due.filter((each) => !claimed.has(each));
     const lanes = shares.map((share) => this.#left(share));
     await this.turn;
-    return { attempts, lanes, held: [] };
+    return { attempts, lanes, suspended: [] };
   }
 
   async record({

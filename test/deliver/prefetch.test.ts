@@ -20,7 +20,7 @@ async function setUpFull({ left = lane() } = {}) {
   const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
   const claimed = attempts(1, SLOTS + 4);
-  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [left], held: [] });
+  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [left], suspended: [] });
   await parts.sends.waitFor(SLOTS);
   return parts;
 }
@@ -80,7 +80,7 @@ test("a lane that runs out is filled by a claim while its last ones are sent", a
   const claim = await parts.claims.next();
   assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
   await parts.sends.waitFor(SLOTS);
-  claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], held: [] });
+  claim.resolve({ attempts: attempts(12, 5), lanes: [lane()], suspended: [] });
   void findNothing(parts);
   const sent = await answerAll(parts, SLOTS + 3 + 5);
   await parts.dispatcher.quiet();
@@ -96,7 +96,7 @@ test("what became due while attempts were prefetched is claimed when the last of
   await answer(parts);
   const claim = await parts.claims.next();
   assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 8, retries: 0 });
-  claim.resolve({ attempts: attempts(12, 1), lanes: [lane()], held: [] });
+  claim.resolve({ attempts: attempts(12, 1), lanes: [lane()], suspended: [] });
   void findNothing(parts);
   assert.equal((await answerAll(parts, SLOTS + 1)).at(-1), "12");
   await parts.dispatcher.quiet();
@@ -138,7 +138,7 @@ test("what a claim brings beyond the slots of a lane that was paused meanwhile i
   parts.dispatcher.wake([LANE]);
   const claim = await parts.claims.next();
   await parts.dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]);
-  claim.resolve({ attempts: attempts(1, SLOTS + 1), lanes: [lane()], held: [] });
+  claim.resolve({ attempts: attempts(1, SLOTS + 1), lanes: [lane()], suspended: [] });
   const { argument, resolve } = await parts.records.next();
   assert.deepEqual([argument.attempt.seq, argument.result.error], [SLOTS + 1, TAKEN_BACK]);
   resolve();
@@ -197,7 +197,7 @@ test("an account that comes while another's attempts are prefetched gets the nex
   assert.deepEqual(parts.shares.at(-1), { ...other, fresh: 1, retries: 0 });
   const seq = 99;
   const claimed = [attempt({ ...other, seq, number: seq })];
-  claim.resolve({ attempts: claimed, lanes: [lane(other)], held: [] });
+  claim.resolve({ attempts: claimed, lanes: [lane(other)], suspended: [] });
   void findNothing(parts);
   await parts.sends.waitFor(SLOTS + 1);
   const sent = await answerAll(parts, SLOTS + 1 + 4);
@@ -212,7 +212,7 @@ test("a repeated claim prefetches as the first one would", async () => {
   await parts.clock.whenPending(1);
   parts.clock.advance(1000);
   const claimed = attempts(1, SLOTS + 1);
-  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [lane()], held: [] });
+  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [lane()], suspended: [] });
   void findNothing(parts);
   assert.equal((await answerAll(parts, SLOTS + 1)).length, SLOTS + 1);
   await parts.dispatcher.quiet();

@@ -52,8 +52,8 @@ const BEATS: readonly (readonly [string, LeaseFacts | undefined, BeatDecision, B
 
 for (const [which, facts, decision, ofHeldAccount] of BEATS) {
   test(`a heartbeat for a lease ${which}: ${decision}; of a disabled account: ${ofHeldAccount}`, () => {
-    assert.equal(decideBeat(facts, { now: NOW, isAccountHeld: false }), decision);
-    assert.equal(decideBeat(facts, { now: NOW, isAccountHeld: true }), ofHeldAccount);
+    assert.equal(decideBeat(facts, { now: NOW, isSuspended: false }), decision);
+    assert.equal(decideBeat(facts, { now: NOW, isSuspended: true }), ofHeldAccount);
   });
 }
 
@@ -107,7 +107,7 @@ test("gives a task back to a lease only while it waits, so that nobody else can 
     for (const ending of [null, ...ENDINGS]) {
       const facts = lease({ state, ending, expiresAt: NOW });
       const decisions = [
-        decideBeat(facts, { now: NOW, isAccountHeld: false }),
+        decideBeat(facts, { now: NOW, isSuspended: false }),
         ...(["completed", "failed", "released", "expired", "timed_out"] as const).map((how) =>
           decideLeaseEnd(facts, { how, now: NOW }),
         ),

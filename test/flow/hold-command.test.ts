@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import type { HeldWork } from "../../src/domain/account/account.ts";
+import type { SuspendedWork } from "../../src/domain/account/account.ts";
 import { createTestAccount } from "../helpers/daemon.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { taskClient } from "../helpers/task-client.ts";
@@ -23,9 +23,9 @@ async function account(t: TestContext, cwd: string, words: string): Promise<stri
   return stdout;
 }
 
-async function heldOf(t: TestContext, cwd: string): Promise<HeldWork | null> {
+async function heldOf(t: TestContext, cwd: string): Promise<SuspendedWork | null> {
   const said = JSON.parse(await account(t, cwd, "list --json")) as {
-    readonly accounts: readonly { readonly held: HeldWork | null }[];
+    readonly accounts: readonly { readonly held: SuspendedWork | null }[];
   };
   return said.accounts[0]?.held ?? null;
 }

@@ -104,7 +104,7 @@ function operatorRequests(
     ["createAccount", post("/accounts", body)],
     ["setAccountDisabled", post("/accounts/disable/alice")],
     ["findAccount", post("/accounts/enable/alice")],
-    ["findHeldWork", post("/accounts/disable/disabled")],
+    ["findSuspendedWork", post("/accounts/disable/disabled")],
     ["rotateSecret", post("/accounts/rotate/alice")],
     ["finishRotation", post("/accounts/finish/alice")],
     ["listAccessRequests", get("/access_requests")],

@@ -1,4 +1,4 @@
-import type { HeldWork } from "../../src/domain/account/account.ts";
+import type { SuspendedWork } from "../../src/domain/account/account.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
@@ -13,7 +13,7 @@ export interface ShownAccount {
   readonly disabled_at: string | null;
   readonly keys_active: number;
   readonly is_rotating: boolean;
-  readonly held: HeldWork | null;
+  readonly held: SuspendedWork | null;
   readonly tasks: Readonly<Record<string, number>>;
   readonly limits: Readonly<Record<string, number>>;
   readonly usage: Readonly<Record<string, number>>;

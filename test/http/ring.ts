@@ -83,7 +83,7 @@ export const SOUND: UsedStore = {
   countPendingRequests: async () => 0,
   approveAccessRequest: async () => "approved",
   denyAccessRequest: async () => "denied",
-  findHeldWork: async () => ({ queued: 0, running: 0, webhooks: 0 }),
+  findSuspendedWork: async () => ({ queued: 0, running: 0, webhooks: 0 }),
   findAccount: async (login) => {
     const disabledAt = login === "disabled" ? 0 : null;
     return {

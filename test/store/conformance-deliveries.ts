@@ -312,13 +312,13 @@ function exerciseClaims(open: OpenStore): void {
       [bob],
     );
     assert.deepEqual(claimed.lanes, [lane(), lane({ accountId: bob })]);
-    assert.deepEqual(claimed.held, [ada]);
+    assert.deepEqual(claimed.suspended, [ada]);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     assert.deepEqual(await store.listLanes({ accountId: ada }), []);
     await disable(false);
     assert.deepEqual(await store.listLanes({ accountId: ada }), [lane({ freshDueAt: DUE })]);
     const later = await store.claimAttempts({ lanes, now: DUE });
-    assert.deepEqual([later.attempts.length, later.held], [1, []]);
+    assert.deepEqual([later.attempts.length, later.suspended], [1, []]);
   });
 
   test("lists as proven where an account delivered lately and was answered since", async (t) => {

@@ -147,7 +147,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     const { found, beat, workerId } = await leased(store);
     await disable(store, "ada");
 
-    assert.equal(await beat(), "held");
+    assert.equal(await beat(), "suspended");
 
     assert.deepEqual([(await found())?.state, (await found())?.runs], ["queued", 0]);
     assert.equal(await beat(), "lost");
@@ -185,7 +185,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     const { store } = await open(t);
     const { lease, found, beat } = await leased(store);
     await disable(store, "ada");
-    assert.equal(await beat(), "held");
+    assert.equal(await beat(), "suspended");
 
     const failed = await endLease(store, newLeaseEnd(lease, { how: "failed" }));
     const completed = await endLease(store, newLeaseEnd(lease));
@@ -205,7 +205,7 @@ function exerciseHeldLeases(open: OpenStore): void {
     const { store } = await open(t);
     const { lease, beat, workerId } = await leased(store);
     await disable(store, "ada");
-    assert.equal(await beat(), "held");
+    assert.equal(await beat(), "suspended");
     await enable(store, "ada");
     await leaseOne(store, workerId);
 
@@ -218,18 +218,18 @@ function exerciseHoldChanges(open: OpenStore): void {
     const { store, again } = await open(t);
     const other = await again();
     const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
-    assert.deepEqual(await store.listHoldChanges({ after: 0 }), { accounts: [], last: 0 });
+    assert.deepEqual(await store.listSuspensionChanges({ after: 0 }), { accounts: [], last: 0 });
 
     await disable(other, "ada");
     await disable(store, "bob");
     await enable(store, "bob");
-    const first = await store.listHoldChanges({ after: 0 });
+    const first = await store.listSuspensionChanges({ after: 0 });
     // Nothing changes: nobody need hear of it.
     await disable(store, "ada");
     await enable(store, "bob");
-    const second = await store.listHoldChanges({ after: first.last });
+    const second = await store.listSuspensionChanges({ after: first.last });
     await enable(other, "ada");
-    const third = await store.listHoldChanges({ after: second.last });
+    const third = await store.listSuspensionChanges({ after: second.last });
 
     assert.deepEqual(first.accounts, [
       { accountId: ada, isDisabled: true },
@@ -248,7 +248,7 @@ function exerciseHoldChanges(open: OpenStore): void {
     await store.insertTasks(newPost(ada, [newTask(), newTask({ type: "scan" }), later]));
     await claimOne(store, "scan");
 
-    const held = await store.findHeldWork({ accountId: ada });
+    const held = await store.findSuspendedWork({ accountId: ada });
 
     assert.deepEqual(held, { queued: 2, running: 1, webhooks: 1 });
   });

@@ -379,8 +379,8 @@ const CALLS = {
   setAccountDisabled: (store) => store.setAccountDisabled({ login: "ada", disabledAt: null }),
   hasSeveralAccounts: (store) => store.hasSeveralAccounts(),
   changeLimits: (store) => store.changeLimits({ login: "ada", limits: {} }),
-  listHoldChanges: (store) => store.listHoldChanges({ after: 0 }),
-  findHeldWork: (store) => store.findHeldWork({ accountId: 1 }),
+  listSuspensionChanges: (store) => store.listSuspensionChanges({ after: 0 }),
+  findSuspendedWork: (store) => store.findSuspendedWork({ accountId: 1 }),
   releaseTask: (store) => store.releaseTask({ seq: 1 }),
   createKey: (store) =>
     store.createKey({ ...newKeyToStore(), login: "ada", createdAt: T0, activeMax: 1 }),

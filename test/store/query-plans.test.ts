@@ -240,8 +240,8 @@ const PLANS: Readonly<Record<string, readonly string[]>> = {
     IS_HELD,
   ],
   // To the first of them.
-  ANY_HELD: ["SCAN CONSTANT ROW", "SCAN accounts USING INDEX accounts_disabled"],
-  LIST_HOLD_CHANGES: [
+  ANY_SUSPENDED: ["SCAN CONSTANT ROW", "SCAN accounts USING INDEX accounts_disabled"],
+  LIST_SUSPENSION_CHANGES: [
     "SEARCH h USING INTEGER PRIMARY KEY (rowid>?)",
     "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
   ],

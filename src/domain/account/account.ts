@@ -53,7 +53,7 @@ export function hasKeyForm(text: string, prefix: string): boolean {
 }
 
 /** The work of an account that is held while the account is disabled. */
-export interface HeldWork {
+export interface SuspendedWork {
   /** Tasks that wait, including those that may not start yet. */
   readonly queued: number;
   /** Tasks that are running: they are told to stop. */
@@ -63,7 +63,7 @@ export interface HeldWork {
 }
 
 /** Writes the waiting work in words: `12 queued tasks, 3 webhooks`; running tasks wait once they have stopped. */
-export function heldText({ queued, webhooks }: HeldWork): string {
+export function heldText({ queued, webhooks }: SuspendedWork): string {
   const parts = [
     ...(queued === 0 ? [] : [counted(queued, "queued task")]),
     ...(webhooks === 0 ? [] : [counted(webhooks, "webhook")]),
@@ -72,7 +72,7 @@ export function heldText({ queued, webhooks }: HeldWork): string {
 }
 
 /** Tells in words what happens to running tasks; null when nothing runs. */
-export function stoppedText({ running }: HeldWork): string | null {
+export function stoppedText({ running }: SuspendedWork): string | null {
   if (running === 0) return null;
   return `${counted(running, "running task")} ${running === 1 ? "is" : "are"} told to stop`;
 }

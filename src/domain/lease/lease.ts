@@ -92,12 +92,12 @@ export type BeatDecision = "extend" | "revive" | "stop" | "lost" | "cancelled";
 
 export function decideBeat(
   lease: LeaseFacts | undefined,
-  { now, isAccountHeld }: { readonly now: number; readonly isAccountHeld: boolean },
+  { now, isSuspended }: { readonly now: number; readonly isSuspended: boolean },
 ): BeatDecision {
   if (lease === undefined) return "lost";
   if (lease.state === "cancelled") return "cancelled";
   // Its worker hears of it now: otherwise the account may be enabled again by then, and the run would have gone on.
-  if (isAccountHeld) return isHeld(lease) ? "stop" : "lost";
+  if (isSuspended) return isHeld(lease) ? "stop" : "lost";
   if (isHeld(lease)) return "extend";
   // After its timeout it would be revived only to end at once.
   return isWaiting(lease) && lease.deadlineAt > now ? "revive" : "lost";

@@ -3,7 +3,7 @@ import {
   createAccount,
   disableAccount,
   enableAccount,
-  findHeldAccount,
+  findAccountWithWork,
   finishRotation,
   limitsDocument,
   rotateSecret,
@@ -110,7 +110,7 @@ function fromCursor(cursor: string): string {
 interface Change extends Pick<OperationDoc, "id" | "summary" | "description"> {
   readonly name: "disable" | "enable" | "rotate" | "finish";
   /** True if the change suspends or resumes the account's work. */
-  readonly isOfHold?: true;
+  readonly isSuspension?: true;
   readonly make: (
     login: string,
     context: AdminContext<"setAccountDisabled" | "rotateSecret" | "finishRotation">,
@@ -120,7 +120,7 @@ interface Change extends Pick<OperationDoc, "id" | "summary" | "description"> {
 }
 
 export function accountChanges({ store, accountsChanged }: OperationDeps): readonly Operation[] {
-  return CHANGES.map(({ name, isOfHold, make, refusal, ...doc }) =>
+  return CHANGES.map(({ name, isSuspension, make, refusal, ...doc }) =>
     defineOperation(`POST /v1/operator/accounts/${name}/:login`, {
       access: "operator",
       ...doc,
@@ -135,9 +135,9 @@ export function accountChanges({ store, accountsChanged }: OperationDeps): reado
           throw new StatusError(40000, { detail: refusal.detail });
         }
         // Read before the daemon stops the account's runs: then they would be queued.
-        const account = await findHeldAccount(login, store);
+        const account = await findAccountWithWork(login, store);
         if (account === null) throw new StatusError(40400);
-        if (isOfHold === true) accountsChanged();
+        if (isSuspension === true) accountsChanged();
         const { disabledAt, isRotating: is_rotating, held } = account;
         const disabled_at = timeOrNull(disabledAt);
         return { fields: { account: { login, disabled_at, is_rotating, held } } };
@@ -155,7 +155,7 @@ const CHANGES: readonly Change[] = [
       "Its requests are refused from now on and its sessions are over. What it has queued is not started, its webhooks are " +
       "not sent, and what runs is told to stop, all until it is enabled: then each task that was stopped runs again as if " +
       "it had not been started. `held` says how much that is. A second time changes nothing.",
-    isOfHold: true,
+    isSuspension: true,
     make: disableAccount,
   },
   {
@@ -164,7 +164,7 @@ const CHANGES: readonly Change[] = [
     summary: "Enable an account",
     description:
       "Its requests are accepted again, and what was held goes on: its queue and its webhooks.",
-    isOfHold: true,
+    isSuspension: true,
     make: enableAccount,
   },
   {

@@ -27,7 +27,7 @@ import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
 import { type BatchSql, type Sql, firstSeqOf } from "./machine/sql.ts";
 import { startColumns } from "./scan-starts.ts";
 import { type SetSteps, each, inWaves } from "./steps.ts";
-import { ENDED_HEAD_COLUMNS, TEXT_COLUMNS, hasEnded, isHeld } from "./task-columns.ts";
+import { ENDED_HEAD_COLUMNS, TEXT_COLUMNS, hasEnded, isSuspended } from "./task-columns.ts";
 
 const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND disabled_at IS NOT NULL`;
 
@@ -39,7 +39,7 @@ const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND di
 export const SELECT_DUE = `
   WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (account_seq, host, place)
-    WHERE NOT ${isHeld("a.account_seq")}
+    WHERE NOT ${isSuspended("a.account_seq")}
   ), ${queuesOfAsked("$6::int[], $7::int[], $8::bigint[]")}
   SELECT q.place - 1 AS place, o.seq, o.retry, CASE WHEN o.kind = 'postback' THEN (
       SELECT coalesce(octet_length(t.input_text), 0) + coalesce(octet_length(e.result_text), 0)
@@ -132,7 +132,7 @@ async function claimAttempts(
 ): Promise<ClaimedAttempts> {
   const look = changes.lookAtLanes(lanes, now);
   const accounts = [...new Set(lanes.map(({ accountId }) => accountId))];
-  const [heldRows, due] = await Promise.all([
+  const [suspendedRows, due] = await Promise.all([
     sql.all<{ seq: number }>(LIST_HELD, [accounts]),
     sql.all<DueRow>(SELECT_DUE, [
       lanes.map(({ accountId }) => accountId),
@@ -148,7 +148,7 @@ async function claimAttempts(
     startAttempts(sql, started, now),
     readQueues(sql, lanes, look),
   ]);
-  const held = new Set(heldRows.map(({ seq }) => seq));
+  const suspended = new Set(suspendedRows.map(({ seq }) => seq));
   const queues = Map.groupBy(left, ({ place }) => place);
   const byPlace = Map.groupBy(due, ({ place }) => place);
   for (const place of lanes.keys()) {
@@ -156,7 +156,11 @@ async function claimAttempts(
     look.learn(place, [...met, ...(queues.get(place) ?? [])]);
   }
   const after = lanes.map((lane, place) => laneOf(lane, queues.get(place) ?? []));
-  return { attempts, lanes: after.map((lane) => unlessHeld(lane, held)), held: [...held] };
+  return {
+    attempts,
+    lanes: after.map((lane) => unlessSuspended(lane, suspended)),
+    suspended: [...suspended],
+  };
 }
 
 /** Decides which of the attempts that are due are started: of each class of a lane up to its share, by their bytes. */
@@ -189,8 +193,8 @@ async function startAttempts(
   return rows.toSorted((a, b) => a.place - b.place).map(toClaimedAttempt);
 }
 
-function unlessHeld(lane: Lane, held: ReadonlySet<number>): Lane {
-  return held.has(lane.accountId) ? { ...lane, freshDueAt: null, retryDueAt: null } : lane;
+function unlessSuspended(lane: Lane, suspended: ReadonlySet<number>): Lane {
+  return suspended.has(lane.accountId) ? { ...lane, freshDueAt: null, retryDueAt: null } : lane;
 }
 
 export function attemptClaimReads(sql: Sql, node: ReadingNode) {

@@ -2,7 +2,7 @@ import { HOUR_MS } from "../../domain/clock/duration.ts";
 import type { Lane, LaneRef, Store } from "../store.ts";
 import type { ReadSql, Sql } from "./machine/sql.ts";
 import { type LaneLook, type NodeMemory, startColumns, COMMIT_MS_MAX } from "./scan-starts.ts";
-import { isHeld } from "./task-columns.ts";
+import { isSuspended } from "./task-columns.ts";
 
 /**
  * The lanes with something scheduled. `outbox_due` orders the scheduled attempts by account, host, retry count and due
@@ -69,7 +69,7 @@ const walk = (of: string): string => `
   )
   SELECT account_seq AS "accountId", host, ${DUE_TIMES}
   FROM queues AS w
-  WHERE NOT ${isHeld("w.account_seq")}
+  WHERE NOT ${isSuspended("w.account_seq")}
   GROUP BY account_seq, host
   ORDER BY account_seq, host`;
 

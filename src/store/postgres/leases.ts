@@ -28,7 +28,7 @@ import type { BatchChanges } from "./batch-changes.ts";
 import { LeaseClaims } from "./lease-claims.ts";
 import type { BatchSql, Sql } from "./machine/sql.ts";
 import { type ArgsOf, type SetSteps, each } from "./steps.ts";
-import { isHeld, toUuid } from "./task-columns.ts";
+import { isSuspended, toUuid } from "./task-columns.ts";
 import { MARK, type TaskEnd, endTasks, lanesOf } from "./task-runs.ts";
 
 const IS_HELD = `q.lease_id IS NOT NULL AND q.lease_ending IS NULL`;
@@ -109,13 +109,13 @@ function beat(
 ): readonly BeatOutcome[] {
   return leases.map((ref) => {
     const lease = rows.find(ref, workerId);
-    const decision = decideBeat(lease, { now, isAccountHeld: lease?.isAccountHeld === true });
+    const decision = decideBeat(lease, { now, isSuspended: lease?.isSuspended === true });
     if (lease === undefined || decision === "lost") return "lost";
     if (decision === "cancelled") return "cancelled";
     if (decision === "stop") {
       rows.setEnding(lease, "cancelled");
       rows.follow(lease, { kind: "requeue", isRunCounted: false });
-      return "held";
+      return "suspended";
     }
     if (decision === "revive") {
       rows.revive(lease);
@@ -197,7 +197,7 @@ function columnsOf(row: string): string {
     ${row}.started_at AS "startedAt", ${row}.start_at AS "startAt", ${row}.lease_id AS "leaseId",
     ${row}.worker_seq AS "workerSeq", ${row}.lease_ending AS ending, ${row}.losses, ${row}.lease_ms AS "leaseMs",
     ${row}.claimed_at AS "claimedAt", ${row}.deadline_at AS "deadlineAt", ${row}.lease_until AS "expiresAt",
-    ${isHeld(`${row}.account_seq`)} AS "isAccountHeld"`;
+    ${isSuspended(`${row}.account_seq`)} AS "isSuspended"`;
 }
 
 // For `+ 0` see "Rows by their numbers" in machine/sql.ts.
@@ -233,7 +233,7 @@ interface FoundLease extends LeaseTimes {
   readonly accountId: number;
   readonly leaseId: string;
   readonly workerSeq: number;
-  readonly isAccountHeld: boolean;
+  readonly isSuspended: boolean;
   state: StoredState;
   ending: LeaseEnding | null;
   losses: number;

@@ -33,7 +33,7 @@ export function otherMethods(access: ServerAccess, { examineMax }: ListLimits) {
       const found = await reads.findTask(look);
       return found === "large" ? findLargeTask(look) : found;
     },
-    findHeldWork: readLong("findHeldWork", byAccount),
+    findSuspendedWork: readLong("findSuspendedWork", byAccount),
     listTypeWork: readLong("listTypeWork"),
     listAudit: readLong("listAudit"),
     countScheduled: readLong("countScheduled"),

@@ -6,7 +6,7 @@ import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, ReadSql, Sql } from "./machine/sql.ts";
 import { type NodeMemory, partColumns, waitsFromStart, waitsAnywhere } from "./scan-starts.ts";
 import { type SetSteps, each } from "./steps.ts";
-import { isHeld, nextEnabled, toUuid } from "./task-columns.ts";
+import { isSuspended, nextEnabled, toUuid } from "./task-columns.ts";
 import { endTasks, lanesOf } from "./task-runs.ts";
 
 const HEAD_COLUMNS = `task_seq, account_seq, priority, greatest(created_at, start_at) AS since`;
@@ -28,21 +28,21 @@ const OLDEST_QUEUED = `
       (
         SELECT ${HEAD_COLUMNS} FROM queue
         WHERE state = 'queued' AND type = $1 AND account_seq = w.account_seq AND priority < w.priority
-          AND NOT ${isHeld("w.account_seq")}
+          AND NOT ${isSuspended("w.account_seq")}
         ORDER BY priority DESC, task_seq LIMIT 1
       )
       UNION ALL
       (
         SELECT ${HEAD_COLUMNS} FROM queue
         WHERE state = 'queued' AND type = $1 AND account_seq > CASE
-          WHEN ${isHeld("w.account_seq")} THEN ${nextEnabled("w.account_seq")} - 1 ELSE w.account_seq
+          WHEN ${isSuspended("w.account_seq")} THEN ${nextEnabled("w.account_seq")} - 1 ELSE w.account_seq
         END
         ORDER BY account_seq, priority DESC, task_seq LIMIT 1
       )
       LIMIT 1
     ) AS n
   )
-  SELECT min(since) AS since FROM (SELECT * FROM heads LIMIT 1000) AS w WHERE NOT ${isHeld("w.account_seq")}`;
+  SELECT min(since) AS since FROM (SELECT * FROM heads LIMIT 1000) AS w WHERE NOT ${isSuspended("w.account_seq")}`;
 
 // A loose index scan: one seek for each type, however many tasks wait.
 const QUEUED_TYPES = `
@@ -205,7 +205,7 @@ export const OLD_TASKS = `
     SELECT task_seq, runs, queued_mark FROM queue AS q
     WHERE q.state = 'queued' AND q.type = g.type AND q.account_seq = g.account_seq AND q.priority = g.priority
       AND q.task_seq > g.seq AND q.task_seq <= (SELECT task_seq FROM queue_marks WHERE seq = $5)
-      AND NOT ${isHeld("g.account_seq")}
+      AND NOT ${isSuspended("g.account_seq")}
     ORDER BY q.task_seq
     LIMIT ${EXAMINED_MAX}
   ) AS o ON true

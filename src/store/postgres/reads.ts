@@ -48,12 +48,12 @@ export function shortReads(sql: Sql, node: ReadingNode, memory: NodeMemory) {
 
 /** Claims passed over what was suspended: each node forgets how far it looked when that changes. */
 function forgettingStarts(
-  { listHoldChanges }: ReturnType<typeof bindReads<typeof suspensionReads>>,
+  { listSuspensionChanges }: ReturnType<typeof bindReads<typeof suspensionReads>>,
   memory: NodeMemory,
 ) {
   return {
-    async listHoldChanges(query) {
-      const changes = await listHoldChanges(query);
+    async listSuspensionChanges(query) {
+      const changes = await listSuspensionChanges(query);
       if (changes.accounts.length > 0) memory.forgetStarts();
       return changes;
     },

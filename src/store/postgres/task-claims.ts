@@ -12,7 +12,7 @@ import type { ClaimedTask, LeasedTask, TaskClaim } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import type { BatchSql, SqlValue } from "./machine/sql.ts";
 import { partColumns, waitsFromStart, type QueueLook, type QueuePart } from "./scan-starts.ts";
-import { isHeld, nextEnabled } from "./task-columns.ts";
+import { isSuspended, nextEnabled } from "./task-columns.ts";
 
 /** The first account of a part `s` that waits for the type, after a place in it. */
 function firstWaiting(place: string): string {
@@ -35,7 +35,7 @@ const WAITING = `
       SELECT ${firstWaiting("s.above")} WHERE s.start IS NULL
       UNION ALL
       SELECT CASE
-        WHEN ${isHeld("w.account_seq")} THEN ${firstWaiting(`${nextEnabled("w.account_seq")} - 1`)}
+        WHEN ${isSuspended("w.account_seq")} THEN ${firstWaiting(`${nextEnabled("w.account_seq")} - 1`)}
         ELSE ${firstWaiting("w.account_seq")}
       END
       FROM waiting AS w WHERE w.account_seq IS NOT NULL
@@ -50,7 +50,7 @@ const WAITING_TURNS = `
     FROM (
       SELECT w.account_seq, coalesce(s.start, 0) AS start
       FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS s (above, up_to, start) CROSS JOIN LATERAL (${WAITING}) AS w
-      WHERE NOT ${isHeld("w.account_seq")}
+      WHERE NOT ${isSuspended("w.account_seq")}
       LIMIT $2::int
     ) AS w
   )`;

@@ -21,7 +21,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NO_TASK = "00000000-0000-0000-0000-000000000000";
 
 /** In a statement: true when the account with this seq is disabled. A look-up in an index that is mostly empty. */
-export function isHeld(seq: string): string {
+export function isSuspended(seq: string): string {
   return `EXISTS (SELECT 1 FROM accounts AS h WHERE h.disabled_at IS NOT NULL AND h.seq = ${seq})`;
 }
 

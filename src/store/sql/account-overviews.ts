@@ -3,7 +3,7 @@ import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 import type { AccountOverview } from "../store.ts";
 import { ACCOUNT_COLUMNS, LIMIT_COLUMNS, toOwnLimits } from "./accounts.ts";
 import { eachDialect, statement, type Flag } from "./statement.ts";
-import { findHeldWork } from "./suspensions.ts";
+import { findSuspendedWork } from "./suspensions.ts";
 import { all, get, together, type StoreUseCases, type UseCase } from "./use-case.ts";
 import { countWork } from "./work-counts.ts";
 
@@ -62,7 +62,7 @@ function* toOverview(row: OverviewRow, now: number): UseCase<AccountOverview> {
     keysActive,
     isRotating: Boolean(row.isRotating),
     ownLimits: toOwnLimits(row),
-    held: disabledAt === null ? null : yield* findHeldWork({ accountId }),
+    held: disabledAt === null ? null : yield* findSuspendedWork({ accountId }),
     counts,
     day: day ?? { posted: 0, delivered: 0, givenUp: 0, refused: 0 },
   };

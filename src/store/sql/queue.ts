@@ -67,7 +67,7 @@ function oldestOf({ queue, isListed, greatest }: Dialect, accountId: string): st
 export const WAITING_MOST = inDialects(
   (of) => `
   SELECT w.account_seq AS "accountId", w.queued, ${oldestOf(of, "w.account_seq")} AS since,
-    EXISTS (SELECT 1 FROM ${of.disabled} WHERE disabled_at IS NOT NULL AND seq = w.account_seq) AS "isHeld"
+    EXISTS (SELECT 1 FROM ${of.disabled} WHERE disabled_at IS NOT NULL AND seq = w.account_seq) AS "isSuspended"
   FROM (
     SELECT account_seq, sum(count) AS queued FROM task_counts WHERE ${of.word} = 'queued'
     GROUP BY account_seq HAVING sum(count) > 0
@@ -127,7 +127,7 @@ const FORGET_MARKS = statement(`DELETE FROM queue_marks WHERE seq < @seq`);
 interface WaitingRow {
   readonly accountId: number;
   readonly queued: number;
-  readonly isHeld: Flag;
+  readonly isSuspended: Flag;
   readonly since: number | null;
 }
 
@@ -180,7 +180,7 @@ function* findOldestWaiting(scope: Scope): UseCase<number | null> {
 
 // Only the operator makes a held task wait.
 function oldestOfAll(accounts: readonly WaitingRow[]): number | null {
-  const enabled = accounts.filter(({ isHeld }) => !isHeld);
+  const enabled = accounts.filter(({ isSuspended }) => !isSuspended);
   return enabled.map(({ since }) => since).reduce(earlier, null);
 }
 

@@ -41,7 +41,7 @@ const listChanges = (join: string): string => `
   WHERE h.seq > @after
   ORDER BY h.seq`;
 
-export const LIST_HOLD_CHANGES = eachDialect({
+export const LIST_SUSPENSION_CHANGES = eachDialect({
   sqlite: listChanges("CROSS JOIN"),
   postgres: listChanges("JOIN"),
 });
@@ -73,9 +73,9 @@ export const suspensionWrites = {
 } satisfies StoreUseCases;
 
 export const suspensionReads = {
-  *listHoldChanges({ after }) {
+  *listSuspensionChanges({ after }) {
     type Row = { seq: number; accountId: number; isDisabled: Flag };
-    const rows = yield* all<Row>(LIST_HOLD_CHANGES, { after });
+    const rows = yield* all<Row>(LIST_SUSPENSION_CHANGES, { after });
     const accounts = rows.map(({ accountId, isDisabled }) => ({
       accountId,
       isDisabled: Boolean(isDisabled),
@@ -85,7 +85,7 @@ export const suspensionReads = {
 } satisfies StoreUseCases;
 
 /** The open work of a suspended account. */
-export function* findHeldWork({ accountId }: { readonly accountId: number }): UseCase<{
+export function* findSuspendedWork({ accountId }: { readonly accountId: number }): UseCase<{
   queued: number;
   running: number;
   webhooks: number;
@@ -98,7 +98,7 @@ export function* findHeldWork({ accountId }: { readonly accountId: number }): Us
   return { queued, running, webhooks: open?.count ?? 0 };
 }
 
-export const heldWorkReads = { findHeldWork } satisfies StoreUseCases;
+export const suspendedWorkReads = { findSuspendedWork } satisfies StoreUseCases;
 
 export const suspensionRules = {
   setAccountDisabled: {

@@ -11,7 +11,7 @@ import { queueWrites, waitingReads } from "./queue.ts";
 import { redeliveryOrderReads, redeliveryOrderWrites } from "./redelivery-orders.ts";
 import { retentionWrites, secretWrites } from "./retention.ts";
 import { FIND_SESSION, sessionTouches, sessionWrites } from "./sessions.ts";
-import { heldWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
+import { suspendedWorkReads, suspensionReads, suspensionWrites } from "./suspensions.ts";
 import { taskErasureWrites } from "./task-erasure.ts";
 import { taskListReads } from "./task-list.ts";
 import { timelineReads } from "./timeline.ts";
@@ -70,7 +70,7 @@ export const turnReads = { ...deliveryPauseReads, ...suspensionReads };
 export const sharedLongReads = {
   ...accountOverviewReads,
   ...auditReads,
-  ...heldWorkReads,
+  ...suspendedWorkReads,
   ...scheduledCountReads,
   ...workCountReads,
   ...deliveryLogReads,

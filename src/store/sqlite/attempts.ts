@@ -110,8 +110,8 @@ export const LIST_QUEUES = `
   )
   SELECT host, retry, due_at AS dueAt FROM queues`;
 
-/** True for an account whose work is held: nothing of it is sent until the account is enabled. */
-export const IS_HELD = `SELECT disabled_at IS NOT NULL FROM accounts WHERE seq = ?`;
+/** True for an account whose work is suspended: nothing of it is sent until the account is enabled. */
+export const IS_SUSPENDED = `SELECT disabled_at IS NOT NULL FROM accounts WHERE seq = ?`;
 
 export const LIST_IN_FLIGHT = `
   SELECT ${ATTEMPT_REF_COLUMNS}, a.started_at AS startedAt
@@ -136,14 +136,14 @@ interface CommittedClaim {
   readonly started: readonly number[];
   /** The work that is left in each requested lane. */
   readonly lanes: readonly Lane[];
-  readonly held: readonly number[];
+  readonly suspended: readonly number[];
 }
 
 export function attemptClaimWrites(connection: Connection) {
   const lanes = laneReader(connection);
   const selectDue = connection.prepare<[object], { seq: number; bytes: number }>(SELECT_DUE);
   const start = connection.prepare(START_ATTEMPT);
-  const isHeld = heldReader(connection);
+  const isSuspended = suspendedReader(connection);
 
   /** Answers how many it started: fewer than `max` when no more are due. */
   function claimDue({ accountId, ...due }: DueOrder, { now, attempts }: OpenClaim): number {
@@ -169,13 +169,13 @@ export function attemptClaimWrites(connection: Connection) {
   return {
     claimAttempts(order: LaneClaim): CommittedClaim {
       const accounts = [...new Set(order.lanes.map(({ accountId }) => accountId))];
-      const held = new Set(accounts.filter(isHeld));
+      const suspended = new Set(accounts.filter(isSuspended));
       const claim: OpenClaim = { now: order.now, attempts: new StartedAttempts() };
-      for (const lane of order.lanes) if (!held.has(lane.accountId)) claimLane(lane, claim);
+      for (const lane of order.lanes) if (!suspended.has(lane.accountId)) claimLane(lane, claim);
       const left = order.lanes.map((lane) =>
-        held.has(lane.accountId) ? nothingLeft(lane) : lanes.read(lane),
+        suspended.has(lane.accountId) ? nothingLeft(lane) : lanes.read(lane),
       );
-      return { started: claim.attempts.started, lanes: left, held: [...held] };
+      return { started: claim.attempts.started, lanes: left, suspended: [...suspended] };
     },
   };
 }
@@ -183,7 +183,7 @@ export function attemptClaimWrites(connection: Connection) {
 export function laneReads(connection: Connection) {
   const listAccounts = connection.prepare<[], number>(LIST_WAITING_ACCOUNTS).pluck();
   const listQueues = connection.prepare<[object], HostQueue>(LIST_QUEUES);
-  const isHeld = heldReader(connection);
+  const isSuspended = suspendedReader(connection);
 
   function lanesOf(accountId: number): readonly Lane[] {
     const byHost = Map.groupBy(listQueues.all({ accountId }), ({ host }) => host);
@@ -201,7 +201,7 @@ export function laneReads(connection: Connection) {
 
   function listLanes({ accountId: of }: { accountId: number | "all" }): readonly Lane[] {
     const accounts = of === "all" ? listAccounts.all() : [of];
-    return accounts.filter((accountId) => !isHeld(accountId)).flatMap(lanesOf);
+    return accounts.filter((accountId) => !isSuspended(accountId)).flatMap(lanesOf);
   }
 
   return {
@@ -242,8 +242,8 @@ export function attemptClaimReads(connection: Connection) {
   };
 }
 
-function heldReader(connection: Connection): (accountId: number) => boolean {
-  const select = connection.prepare<[number], 0 | 1>(IS_HELD).pluck();
+function suspendedReader(connection: Connection): (accountId: number) => boolean {
+  const select = connection.prepare<[number], 0 | 1>(IS_SUSPENDED).pluck();
   return (accountId) => select.get(accountId) === 1;
 }
 

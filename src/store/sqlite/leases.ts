@@ -24,9 +24,9 @@ import type {
   LeaseType,
 } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
-import { isHeld as isAccountHeld } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
+import { isSuspended } from "./suspended-accounts.ts";
 import { taskClaims } from "./task-claims.ts";
 import { runEnds, type Run } from "./task-runs.ts";
 
@@ -49,7 +49,7 @@ const IS_OF_WORKER = `l.lease_id = @leaseId AND (@workerId IS NULL OR l.worker_s
 export const FIND_NEWEST_LEASE = `
   SELECT t.seq, t.account_seq AS accountId, t.state, l.ending, l.losses, l.lease_ms AS leaseMs,
     l.claimed_at AS claimedAt, l.deadline_at AS deadlineAt, l.expires_at AS expiresAt,
-    ${isAccountHeld("t.account_seq")} AS isAccountHeld
+    ${isSuspended("t.account_seq")} AS isSuspended
   FROM tasks AS t CROSS JOIN leases AS l ON l.task_seq = t.seq
   WHERE t.id = @id AND ${IS_OF_WORKER}`;
 
@@ -102,7 +102,7 @@ interface NamedLease extends LeaseRef {
 }
 
 interface NewestLease extends LeaseFacts, LeaseTimes, Run {
-  readonly isAccountHeld: 0 | 1;
+  readonly isSuspended: 0 | 1;
 }
 
 export function leaseWrites(connection: Connection, changes: BatchChanges) {
@@ -173,13 +173,13 @@ function extendWrites(connection: Connection, changes: BatchChanges) {
 
   function beat(named: NamedLease, now: number): BeatOutcome {
     const lease = find.get(named);
-    const decision = decideBeat(lease, { now, isAccountHeld: lease?.isAccountHeld === 1 });
+    const decision = decideBeat(lease, { now, isSuspended: lease?.isSuspended === 1 });
     if (lease === undefined || decision === "lost") return "lost";
     if (decision === "cancelled") return "cancelled";
     if (decision === "stop") {
       setEnding(lease, "cancelled");
       requeue(lease, { isRunCounted: false });
-      return "held";
+      return "suspended";
     }
     if (decision === "revive") {
       setEnding(lease, null);

@@ -52,7 +52,7 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   const { reads, write, commit } = access;
   const claimAttempts = write("claimAttempts");
   return async (claim) => {
-    const { started, lanes, held } = await claimAttempts(claim);
+    const { started, lanes, suspended } = await claimAttempts(claim);
     const attempts = await reads.readStarted(started).catch((error: unknown) => {
       // The claim is committed: another claim would leave these attempts in flight for good.
       throw new StoreError("unknown", `attempts were started: ${messageOf(error)}`, {
@@ -61,7 +61,7 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
     });
     // The writer does not look up whose attempts they are.
     commit.tell([...new Set(attempts.map(({ accountId }) => accountId))]);
-    return { attempts, lanes, held };
+    return { attempts, lanes, suspended };
   };
 }
 
@@ -132,7 +132,7 @@ export function readMethods({ reads, readLong }: FileAccess, { examineMax }: Lis
     // Its texts are long, and signing them would take the main thread as long again.
     findTimeline: readLong("findTimeline", byScope),
 
-    findHeldWork: readLong("findHeldWork", byAccount),
+    findSuspendedWork: readLong("findSuspendedWork", byAccount),
     countWork: scoped(readLong("countWork"), reads.countWork),
     findOldestWaiting: scoped(readLong("findOldestWaiting"), reads.findOldestWaiting),
     findTraffic: async (query) => toSteps(await readTraffic(query)),

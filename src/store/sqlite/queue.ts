@@ -1,9 +1,9 @@
 import { waitsSince } from "../../domain/stats/time-series.ts";
 import type { ExpiredTask, LaneRef, QueuePlace } from "../store.ts";
 import { type BatchChanges } from "./counts.ts";
-import { isHeld } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
+import { isSuspended } from "./suspended-accounts.ts";
 import { type Run, runEnds } from "./task-runs.ts";
 
 /**
@@ -15,7 +15,7 @@ export const OLD_TASKS = `
   FROM tasks INDEXED BY tasks_queued
   WHERE state = 'queued' AND type = @type AND account_seq = @accountId AND priority = @priority
     AND seq > @seq AND seq <= (SELECT task_seq FROM queue_marks WHERE seq = @mark)
-    AND NOT ${isHeld("@accountId")}
+    AND NOT ${isSuspended("@accountId")}
   ORDER BY seq
   LIMIT @max`;
 

@@ -3,8 +3,8 @@ import { type Turn, inTurn, isClaimFull, newTurn, shareOf } from "../../domain/t
 import { STATE_CODES } from "../../domain/task/task.ts";
 import type { ClaimedTask, TaskClaim } from "../store.ts";
 import { type BatchChanges } from "./counts.ts";
-import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
+import { isSuspended, nextEnabled } from "./suspended-accounts.ts";
 
 /** The first of the accounts that the condition selects and that wait for the type. */
 function firstWaiting(condition: string): string {
@@ -34,18 +34,18 @@ export const WAITING_ENABLED = `
     ${firstWaiting("> @after")}
     UNION ALL
     SELECT CASE
-      WHEN ${isHeld("waiting.account_seq")}
+      WHEN ${isSuspended("waiting.account_seq")}
       THEN (${firstWaiting(`>= ${nextEnabled("waiting.account_seq")}`)})
       ELSE (${firstWaiting("> waiting.account_seq")})
     END
     FROM waiting WHERE waiting.account_seq IS NOT NULL
   )
   SELECT account_seq FROM waiting
-  WHERE account_seq IS NOT NULL AND NOT ${isHeld("waiting.account_seq")}
+  WHERE account_seq IS NOT NULL AND NOT ${isSuspended("waiting.account_seq")}
   LIMIT @max`;
 
 /** Asked at each claim: it costs a tenth of what the scan that passes over disabled accounts costs in addition. */
-export const ANY_HELD = `
+export const ANY_SUSPENDED = `
   SELECT EXISTS (SELECT 1 FROM accounts INDEXED BY accounts_disabled WHERE disabled_at IS NOT NULL)`;
 
 /** Counts the run that is about to begin. */
@@ -133,12 +133,12 @@ export function taskClaims(connection: Connection, changes: BatchChanges) {
  * account, then those from the first on.
  */
 function accountLister(connection: Connection) {
-  const anyHeld = connection.prepare<[], 0 | 1>(ANY_HELD).pluck();
+  const anySuspended = connection.prepare<[], 0 | 1>(ANY_SUSPENDED).pluck();
   const all = connection.prepare<[object], number>(WAITING_ACCOUNTS).pluck();
   const enabled = connection.prepare<[object], number>(WAITING_ENABLED).pluck();
 
   return ({ type, max }: TaskClaim, after: number): readonly number[] => {
-    const waiting = anyHeld.get() === 1 ? enabled : all;
+    const waiting = anySuspended.get() === 1 ? enabled : all;
     const accounts = waiting.all({ type, after, upTo: LAST_ACCOUNT, max });
     const left = max - accounts.length;
     if (left === 0 || after === NO_ACCOUNT) return accounts;

@@ -4,10 +4,10 @@ import { FIRST_ATTEMPT } from "../../domain/webhook/delivery.ts";
 import { textBytes } from "../common/large-task.ts";
 import type { LaneRef, RunEnd, RunRef, TypeWorkQuery } from "../store.ts";
 import type { BatchChanges } from "./counts.ts";
-import { isHeld, nextEnabled } from "./held-accounts.ts";
 import type { Connection } from "./machine/connection.ts";
 import { INSERT_RESULT } from "./posts.ts";
 import type { Steps } from "./steps.ts";
+import { isSuspended, nextEnabled } from "./suspended-accounts.ts";
 import { taskClaims } from "./task-claims.ts";
 
 // Statements that run once for each task read first and write then: RETURNING keeps its rows in a table of its own,
@@ -86,14 +86,14 @@ export const OLDEST_QUEUED = `
         SELECT seq FROM tasks INDEXED BY tasks_queued
         WHERE state = 'queued' AND type = @type
           AND account_seq = heads.account_seq AND priority < heads.priority
-          AND NOT ${isHeld("heads.account_seq")}
+          AND NOT ${isSuspended("heads.account_seq")}
         ORDER BY priority DESC, seq
         LIMIT 1
       ),
       (
         SELECT seq FROM tasks INDEXED BY tasks_queued
         WHERE state = 'queued' AND type = @type AND account_seq > iif(
-          ${isHeld("heads.account_seq")}, ${nextEnabled("heads.account_seq")} - 1, heads.account_seq
+          ${isSuspended("heads.account_seq")}, ${nextEnabled("heads.account_seq")} - 1, heads.account_seq
         )
         ORDER BY account_seq, priority DESC, seq
         LIMIT 1
@@ -101,7 +101,7 @@ export const OLDEST_QUEUED = `
     )
     LIMIT 1000
   )
-  SELECT min(since) FROM heads WHERE NOT ${isHeld("heads.account_seq")}`;
+  SELECT min(since) FROM heads WHERE NOT ${isSuspended("heads.account_seq")}`;
 
 // A loose index scan: one seek for each type, however many tasks wait.
 export const QUEUED_TYPES = `

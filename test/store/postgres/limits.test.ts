@@ -88,12 +88,12 @@ describe("limits that nodes share", { skip: reasonToSkipPostgres() }, () => {
 
     const disabled = nodes[0].setAccountDisabled({ login: "bob", disabledAt: T0 });
     await somebodyWaitsFor(slow);
-    const before = await nodes[1].listHoldChanges({ after: 0 });
+    const before = await nodes[1].listSuspensionChanges({ after: 0 });
     await slow.query("COMMIT");
     await disabled;
 
     assert.deepEqual(before.accounts, []);
-    const { accounts } = await nodes[1].listHoldChanges({ after: before.last });
+    const { accounts } = await nodes[1].listSuspensionChanges({ after: before.last });
     assert.deepEqual(
       accounts.map(({ accountId }) => accountId),
       [ada, bob],

@@ -162,12 +162,12 @@ describe("claims from a scan start on", { skip: reasonToSkipPostgres() }, () => 
     const risen = await openRisen(t);
     const { store } = risen;
     await store.setAccountDisabled({ login: "ada", disabledAt: Date.now() });
-    await store.listHoldChanges({ after: 0 });
+    await store.listSuspensionChanges({ after: 0 });
     const seq = await appear(risen, {});
     assert.deepEqual(await claimSeqs(store), []);
 
     await store.setAccountDisabled({ login: "ada", disabledAt: null });
-    await store.listHoldChanges({ after: 0 });
+    await store.listSuspensionChanges({ after: 0 });
 
     assert.deepEqual(await claimSeqs(store), [seq]);
   });

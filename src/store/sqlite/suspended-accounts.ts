@@ -1,5 +1,5 @@
 /** In a statement: true when the account with this seq is disabled. A look-up in an index that is mostly empty. */
-export function isHeld(seq: string): string {
+export function isSuspended(seq: string): string {
   return `EXISTS (
     SELECT 1 FROM accounts INDEXED BY accounts_disabled WHERE disabled_at IS NOT NULL AND seq = ${seq}
   )`;
