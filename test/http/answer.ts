@@ -43,6 +43,11 @@ export async function ask(url: string, request: RawRequest): Promise<Answer> {
   return toAnswer(await exchange(url, request), request);
 }
 
+/** The status code of a response. */
+export async function codeOf(url: string, request: RawRequest): Promise<number | null> {
+  return (await ask(url, request)).code;
+}
+
 /** As {@link ask}, on a connection that is kept. */
 export async function askOn(connection: RawConnection, request: RawRequest): Promise<Answer> {
   connection.send(toBytes(request));

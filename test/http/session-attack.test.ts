@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 
 import { newSessionSecret } from "../../src/domain/account/credentials.ts";
 import {
@@ -13,24 +13,26 @@ import {
 import { exchange, headerLines, headerOf, toBytes, type RawRequest } from "../helpers/raw-http.ts";
 import { sessionName } from "../helpers/session-name.ts";
 import { fieldsOf, KEYS, USER_DATA } from "./account.ts";
-import { ask, bearer, JSON_TYPE, TASK_POST, type Answer } from "./answer.ts";
+import { ask, bearer, codeOf, JSON_TYPE, TASK_POST, type Answer } from "./answer.ts";
 import {
   cookieLine,
   createLink,
   createOperatorSession,
   FROM_PAGE,
+  keySignIn,
   LINK,
+  pageGet,
   pagePost,
   secretOf,
   SESSION,
   signedIn,
+  signInByKey,
 } from "./session-requests.ts";
 import { loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";
 
-/** What a browser can be talked into, and what somebody can put into one. */
+/** Requests that another site makes a browser send, and cookies that others put into it. */
 
 const REQUESTED = "X-Requested-With: postbackd";
-const FORBIDDEN = 40301;
 
 interface Signed {
   readonly daemon: TestDaemon;
@@ -41,58 +43,59 @@ interface Signed {
   readonly host: string;
 }
 
-async function signIn(daemon: TestDaemon): Promise<Signed> {
-  const { login, key } = daemon.account;
-  const { secret } = await signedIn(daemon.url, pagePost(SESSION, { login, key }));
+async function startSigned(t: TestContext, toml = ""): Promise<Signed> {
+  const daemon = await startTestDaemon(t, { toml });
+  const secret = await signInByKey(daemon);
   return { daemon, secret, cookie: cookieLine(daemon.url, secret), host: new URL(daemon.url).host };
 }
 
-/** Requests of every kind that a session may make, with these header lines and its cookie alone. */
-function everyRequest(
-  { cookie }: Pick<Signed, "cookie">,
-  lines: readonly string[],
-): readonly RawRequest[] {
+/** Requests of every kind that a session may make, with its cookie and these header lines. */
+function everyRequest({ cookie }: Signed, lines: readonly string[]): readonly RawRequest[] {
   const headers = [cookie, ...lines];
+  const typed = [...headers, JSON_TYPE];
   return [
     { target: USER_DATA, headers },
     { target: SESSION, headers },
     { method: "HEAD", target: USER_DATA, headers },
     { method: "POST", target: KEYS, headers },
-    { method: "POST", target: TASK_POST, headers: [...headers, JSON_TYPE], body: "[{}]" },
-    { method: "POST", target: SESSION, headers: [...headers, JSON_TYPE], body: "{}" },
-    { method: "POST", target: LINK, headers: [...headers, JSON_TYPE], body: "{}" },
+    { method: "POST", target: TASK_POST, headers: typed, body: "[{}]" },
+    { method: "POST", target: SESSION, headers: typed, body: "{}" },
+    { method: "POST", target: LINK, headers: typed, body: "{}" },
     { method: "DELETE", target: SESSION, headers },
   ];
 }
 
-function assertForbidden({ response, code }: Answer, what: string): void {
-  assert.equal(response.status, 403, what);
-  if (code !== null) assert.equal(code, FORBIDDEN, what);
+function assertForbidden({ response, code }: Answer, label: string): void {
+  assert.equal(response.status, 403, label);
+  if (code !== null) assert.equal(code, 40301, label);
   assert.equal(headerOf(response, "set-cookie"), null);
 }
 
-test("what another site makes a browser send is refused by Sec-Fetch-Site, whatever else it says", async (t) => {
-  const signed = await signIn(await startTestDaemon(t));
+/** Sends every request with these lines and expects 40301; `host` goes without a Host line of the helper. */
+async function assertAllForbidden(signed: Signed, lines: readonly string[]): Promise<void> {
+  const host = lines.some((line) => line.startsWith("Host:")) ? { host: false as const } : {};
+  for (const request of everyRequest(signed, lines)) {
+    const label = `${request.target} ${lines.join()}`;
+    assertForbidden(await ask(signed.daemon.url, { ...request, ...host }), label);
+  }
+}
+
+test("a request with a Sec-Fetch-Site other than same-origin is 40301, whatever other headers it has", async (t) => {
+  const signed = await startSigned(t);
   const origin = `Origin: http://${signed.host}`;
-  // Another port of the same host is the same site: cookies and SameSite do not tell them apart.
-  const sites = ["cross-site", "same-site", "", "Same-Origin", "same-origin, none", "x"];
-  for (const site of sites) {
-    for (const others of [[], [REQUESTED], [REQUESTED, origin]]) {
-      const lines = [`Sec-Fetch-Site: ${site}`, ...others];
-      for (const request of everyRequest(signed, lines)) {
-        assertForbidden(await ask(signed.daemon.url, request), `${site} ${request.target}`);
-      }
+  // Another port of the host is the same site: cookies and SameSite do not separate them.
+  for (const site of ["cross-site", "same-site", "", "Same-Origin", "same-origin, none", "x"]) {
+    for (const others of [[], [REQUESTED, origin]]) {
+      await assertAllForbidden(signed, [`Sec-Fetch-Site: ${site}`, ...others]);
     }
   }
   const twice = ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site", REQUESTED];
-  for (const request of everyRequest(signed, twice)) {
-    assertForbidden(await ask(signed.daemon.url, request), "two of them");
-  }
+  await assertAllForbidden(signed, twice);
   assert.equal((await signed.daemon.ready()).tasks_count, 0);
 });
 
-test("without Sec-Fetch-Site the Origin must be the Host that was asked", async (t) => {
-  const signed = await signIn(await startTestDaemon(t));
+test("a request without Sec-Fetch-Site is 40301 unless its Origin is its Host", async (t) => {
+  const signed = await startSigned(t);
   const { host, daemon } = signed;
   const port = Number(new URL(daemon.url).port);
   const origins = [
@@ -102,19 +105,17 @@ test("without Sec-Fetch-Site the Origin must be the Host that was asked", async 
     [`ftp://${host}`, `http://evil.test, http://${host}`, `//${host}`, `http://${host}#`],
   ].flat();
   for (const origin of origins) {
-    for (const request of everyRequest(signed, [`Host: ${host}`, `Origin: ${origin}`, REQUESTED])) {
-      assertForbidden(await ask(daemon.url, { ...request, host: false }), `${origin}`);
-    }
+    await assertAllForbidden(signed, [`Host: ${host}`, `Origin: ${origin}`, REQUESTED]);
   }
   for (const origin of [`http://${host}`, `HTTP://${host.toUpperCase()}`, `https://${host}`]) {
     const lines = [`Host: ${host}`, `Origin: ${origin}`, REQUESTED];
     const request = { method: "POST", target: KEYS, headers: [signed.cookie, ...lines] };
-    assert.equal((await ask(daemon.url, { ...request, host: false })).code, 20000, origin);
+    assert.equal(await codeOf(daemon.url, { ...request, host: false }), 20000, origin);
   }
 });
 
-test("with neither of the two only what reads passes", async (t) => {
-  const signed = await signIn(await startTestDaemon(t));
+test("a request without Sec-Fetch-Site and Origin may read and not write", async (t) => {
+  const signed = await startSigned(t);
   for (const request of everyRequest(signed, [REQUESTED])) {
     const answer = await ask(signed.daemon.url, request);
     const isRead = request.method === undefined || request.method === "HEAD";
@@ -123,188 +124,161 @@ test("with neither of the two only what reads passes", async (t) => {
   }
 });
 
-test("a session reads and changes nothing without the header that no form, link or image can send", async (t) => {
-  const signed = await signIn(await startTestDaemon(t));
+test("a session without X-Requested-With: postbackd neither reads nor writes", async (t) => {
+  const signed = await startSigned(t);
   for (const other of ["X-Requested-With: x", "X-Requested-With: Postbackd", "X-Other: 1"]) {
-    for (const request of everyRequest(signed, ["Sec-Fetch-Site: same-origin", other])) {
-      const answer = await ask(signed.daemon.url, request);
-      // Of HEAD there is no body to look into.
-      if (request.method === "HEAD") assert.equal(answer.response.status, 403, request.target);
-      else assertForbidden(answer, String(request.target));
-    }
+    await assertAllForbidden(signed, ["Sec-Fetch-Site: same-origin", other]);
   }
 });
 
-test("nobody is signed in from another site: not by a key, not by a link, which stays good", async (t) => {
+test("a sign-in from another site or by a form is refused and does not use up the link", async (t) => {
   const daemon = await startTestDaemon(t);
-  const { login, key } = daemon.account;
   const token = await createLink(daemon.file);
-  const foreign = [["Sec-Fetch-Site: cross-site"], ["Sec-Fetch-Site: same-site"], []];
-  foreign.push(["Origin: http://evil.test"], ["Origin: null"]);
-  for (const lines of foreign) {
-    for (const [target, body] of [
-      [SESSION, { login, key }],
-      [LINK, { token }],
-    ] as const) {
-      const request = { ...pagePost(target, body), headers: [REQUESTED, JSON_TYPE, ...lines] };
-      assertForbidden(await ask(daemon.url, request), `${target} ${lines.join()}`);
+  const signIns = [keySignIn(daemon), pagePost(LINK, { token })];
+  for (const line of [
+    ...["Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "X-Other: 1"],
+    ...["Origin: http://evil.test", "Origin: null"],
+  ]) {
+    for (const signIn of signIns) {
+      const request = { ...signIn, headers: [REQUESTED, JSON_TYPE, line] };
+      assertForbidden(await ask(daemon.url, request), `${signIn.target} ${line}`);
     }
   }
-  // A form can send neither of these.
   for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]) {
     const headers = [...FROM_PAGE, `Content-Type: ${type}`];
-    const answer = await ask(daemon.url, { ...pagePost(LINK, { token }), headers });
-    assert.equal(answer.code, 41500);
+    assert.equal(await codeOf(daemon.url, { ...pagePost(LINK, { token }), headers }), 41500);
   }
-  assert.equal((await ask(daemon.url, pagePost(LINK, { token }))).code, 20000);
+  assert.equal(await codeOf(daemon.url, pagePost(LINK, { token })), 20000);
 });
 
-test("by a name that is not the daemon's no browser gets anywhere, and API keys do", async (t) => {
-  const signed = await signIn(await startTestDaemon(t));
+test("a foreign Host is 40301 for a browser, and API keys work under it", async (t) => {
+  const signed = await startSigned(t);
   const { daemon } = signed;
   const { port } = new URL(daemon.url);
   const names = [
     ["evil.test", "rebind.evil.test", "localhost.evil.test", "127.0.0.1.nip.io", "xlocalhost"],
     ["127.1", "0x7f.1", "2130706433", "127.0.0.1.", "localhost.", "", "[::1", "::1", "[]", "a b"],
-    [
-      "localhost@evil.test",
-      "evil.test#localhost",
-      "localhost, evil.test",
-      "[evil.test]",
-      ".localhost.",
-    ],
+    ["localhost@evil.test", "evil.test#localhost", "localhost, evil.test", "[evil.test]"],
+    [".localhost."],
   ].flat();
-  for (const name of names) {
-    for (const host of [`Host: ${name}`, `Host: ${name}:${port}`]) {
-      for (const lines of [FROM_PAGE, [REQUESTED, `Origin: http://${name}:${port}`]]) {
-        for (const request of everyRequest(signed, [...lines, host])) {
-          assertForbidden(await ask(daemon.url, { ...request, host: false }), `${host} of API`);
-        }
-      }
-      const page = await exchange(daemon.url, {
-        target: "/dashboard/",
-        headers: [host],
-        host: false,
-      });
-      assert.equal(page.status, 403, host);
-      assert.match(page.body.toString(), /public_url/);
-      const byKey = { target: USER_DATA, headers: [host, bearer(daemon), signed.cookie] };
-      assert.equal((await ask(daemon.url, { ...byKey, host: false })).code, 20000, host);
-    }
+  for (const [i, name] of names.entries()) {
+    const host = `Host: ${name}${i % 2 === 0 ? "" : `:${port}`}`;
+    await assertAllForbidden(signed, [...FROM_PAGE, host]);
+    await assertAllForbidden(signed, [REQUESTED, `Origin: http://${name}:${port}`, host]);
+    const page = { target: "/dashboard/", headers: [host], host: false } as const;
+    assert.equal((await exchange(daemon.url, page)).status, 403, host);
+    const byKey = { target: USER_DATA, headers: [host, bearer(daemon), signed.cookie] };
+    assert.equal(await codeOf(daemon.url, { ...byKey, host: false }), 20000, host);
   }
 });
 
-test("browsers may come by an address, by localhost and what is below it", async (t) => {
-  const signed = await signIn(await startTestDaemon(t));
+test("a browser may use an address, localhost or a name below localhost as Host", async (t) => {
+  const signed = await startSigned(t);
   const { port } = new URL(signed.daemon.url);
   const names = ["127.0.0.1", "192.0.2.7", "[::1]", "[2001:db8::7]", "localhost", "LOCALHOST"];
   for (const name of [...names, "postbackd.localhost", "a.b.localhost"]) {
     for (const host of [`Host: ${name}`, `Host: ${name}:${port}`]) {
       const headers = [signed.cookie, ...FROM_PAGE, host];
       const request = { target: USER_DATA, headers, host: false } as const;
-      assert.equal((await ask(signed.daemon.url, request)).code, 20000, host);
+      assert.equal(await codeOf(signed.daemon.url, request), 20000, host);
     }
   }
 });
 
-test("browsers may come by the host of public_url, and from its origin through a proxy that rewrites Host", async (t) => {
-  const toml = 'public_url = "https://pb.example.com:8443/"\n';
-  const signed = await signIn(await startTestDaemon(t, { toml }));
-  const statusOf = async (...lines: string[]): Promise<number> => {
+test("a browser may use the host of public_url, and its origin through a proxy that rewrites Host", async (t) => {
+  const signed = await startSigned(t, 'public_url = "https://pb.example.com:8443/"\n');
+  const own = `Host: ${signed.host}`;
+  const origin = "Origin: https://pb.example.com:8443";
+  for (const [code, ...lines] of [
+    [20000, "Host: pb.example.com:8443", origin],
+    [20000, "Host: PB.example.com", "Sec-Fetch-Site: same-origin"],
+    [20000, own, origin],
+    [40301, own, "Origin: https://pb.example.com"],
+    [40301, "Host: example.com", origin],
+  ] as const) {
     const headers = [signed.cookie, REQUESTED, ...lines];
     const request = { method: "POST", target: KEYS, headers, host: false } as const;
-    return (await ask(signed.daemon.url, request)).response.status;
-  };
-  const origin = "Origin: https://pb.example.com:8443";
-
-  assert.equal(await statusOf("Host: pb.example.com:8443", origin), 200);
-  assert.equal(await statusOf("Host: PB.example.com", "Sec-Fetch-Site: same-origin"), 200);
-  assert.equal(await statusOf(`Host: ${signed.host}`, origin), 200);
-  assert.equal(await statusOf(`Host: ${signed.host}`, "Origin: https://pb.example.com"), 403);
-  assert.equal(await statusOf("Host: example.com", origin), 403);
-});
-
-test("a cookie that was there before the sign-in opens nothing after it", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const other = await createTestAccount(daemon.file, "mallory");
-  const planted = await signedIn(
-    daemon.url,
-    pagePost(SESSION, { login: "mallory", key: other.key }),
-  );
-  const made = newSessionSecret().secret;
-  const { login, key } = daemon.account;
-  for (const secret of [planted.secret, made]) {
-    const lines = [cookieLine(daemon.url, secret)];
-    const { secret: fresh } = await signedIn(daemon.url, pagePost(SESSION, { login, key }, lines));
-
-    assert.notEqual(fresh, secret);
-    // The planted one was ended by that.
-    const headers = [...FROM_PAGE, cookieLine(daemon.url, secret)];
-    assert.equal((await ask(daemon.url, { target: USER_DATA, headers })).code, 40100);
+    assert.equal(await codeOf(signed.daemon.url, request), code, lines.join());
   }
 });
 
-test("a sign-in that is refused ends no session", async (t) => {
-  const { daemon, cookie } = await signIn(await startTestDaemon(t));
+test("a sign-in makes a new session and ends the one whose cookie it brought", async (t) => {
+  const daemon = await startTestDaemon(t);
+  const mallory = { ...daemon, account: await createTestAccount(daemon.file, "mallory") };
+  for (const planted of [await signInByKey(mallory), newSessionSecret().secret]) {
+    const { secret } = await signedIn(
+      daemon.url,
+      keySignIn(daemon, [cookieLine(daemon.url, planted)]),
+    );
+
+    assert.notEqual(secret, planted);
+    assert.equal(await codeOf(daemon.url, pageGet(daemon, planted)), 40100);
+  }
+});
+
+test("a refused sign-in ends no session", async (t) => {
+  const { daemon, cookie, secret } = await startSigned(t);
   for (const request of [
     pagePost(SESSION, { login: "tester", key: "x" }, [cookie]),
     pagePost(LINK, { token: "x" }, [cookie]),
   ]) {
-    const refused = await ask(daemon.url, request);
-    assert.equal(refused.code, 40100);
-    assert.equal(headerOf(refused.response, "set-cookie"), null);
+    const { code, response } = await ask(daemon.url, request);
+    assert.deepEqual([code, headerOf(response, "set-cookie")], [40100, null]);
   }
-  const headers = [...FROM_PAGE, cookie];
-  assert.equal((await ask(daemon.url, { target: USER_DATA, headers })).code, 20000);
+  assert.equal(await codeOf(daemon.url, pageGet(daemon, secret)), 20000);
 });
 
-test("daemons on other ports of the host have cookies of their own, which mean nothing to each other", async (t) => {
-  const first = await signIn(await startTestDaemon(t));
-  const second = await signIn(await startTestDaemon(t));
+test("daemons on two ports of a host have cookies of their own and refuse each other's", async (t) => {
+  const [first, second] = [await startSigned(t), await startSigned(t)];
   const both = [...FROM_PAGE, `${first.cookie}; ${second.cookie.replace("Cookie: ", "")}`];
   for (const { daemon } of [first, second]) {
     const answer = await ask(daemon.url, { target: USER_DATA, headers: both });
-    assert.equal(answer.code, 20000);
-    assert.equal(secretOf(answer), null);
+    assert.deepEqual([answer.code, secretOf(answer)], [20000, null]);
   }
-  const headers = [...FROM_PAGE, cookieLine(second.daemon.url, first.secret)];
-  assert.equal((await ask(second.daemon.url, { target: USER_DATA, headers })).code, 40100);
-  const named = [...FROM_PAGE, first.cookie];
-  assert.equal((await ask(second.daemon.url, { target: USER_DATA, headers: named })).code, 40100);
+  for (const line of [cookieLine(second.daemon.url, first.secret), first.cookie]) {
+    const headers = [...FROM_PAGE, line];
+    assert.equal(await codeOf(second.daemon.url, { target: USER_DATA, headers }), 40100);
+  }
 });
 
-test("of two cookies of the name none counts, in one header or two, and signing out ends both", async (t) => {
-  const { daemon, cookie, secret } = await signIn(await startTestDaemon(t));
+test("two session cookies in a request are no session, and a sign-out ends both", async (t) => {
+  const { daemon, cookie, secret } = await startSigned(t);
   const operator = await createOperatorSession(daemon.file);
   const second = cookieLine(daemon.url, operator);
   const pair = second.replace("Cookie: ", "");
-  const shapes = [
+  for (const shape of [
     [cookie, second],
     [second, cookie],
     [`${cookie}; ${pair}`],
     [`${cookie};${pair};a=b`],
     [`${cookie}; ${cookie.replace("Cookie: ", "")}`],
-  ];
-  for (const shape of shapes) {
-    const headers = [...FROM_PAGE, ...shape];
-    assert.equal((await ask(daemon.url, { target: USER_DATA, headers })).code, 40100);
-    const session = await ask(daemon.url, { target: SESSION, headers });
-    assert.equal(fieldsOf<{ session: unknown }>(session).session, null);
+  ]) {
+    await assertNoSession(daemon, [...FROM_PAGE, ...shape]);
   }
   const headers = [...FROM_PAGE, cookie, second];
-  assert.equal((await ask(daemon.url, { method: "DELETE", target: SESSION, headers })).code, 20000);
+  assert.equal(await codeOf(daemon.url, { method: "DELETE", target: SESSION, headers }), 20000);
   for (const each of [secret, operator]) {
-    const lines = [...FROM_PAGE, cookieLine(daemon.url, each)];
-    assert.equal((await ask(daemon.url, { target: SESSION, headers: lines })).code, 20000);
-    assert.equal((await ask(daemon.url, { target: USER_DATA, headers: lines })).code, 40100);
+    assert.equal(await codeOf(daemon.url, pageGet(daemon, each)), 40100);
   }
 });
 
-test("a session is found among other cookies, however the header is written", async (t) => {
-  const { daemon, cookie, secret } = await signIn(await startTestDaemon(t));
+async function assertNoSession(
+  { url }: TestDaemon,
+  headers: readonly string[],
+  label = headers.join(),
+): Promise<void> {
+  const { code, response } = await ask(url, { target: USER_DATA, headers });
+  assert.equal(code, 40100, label.slice(0, 100));
+  const session = await ask(url, { target: SESSION, headers });
+  assert.equal(fieldsOf<{ session: unknown }>(session).session, null);
+  assert.ok(response.body.length < 1000);
+}
+
+test("a session is found among other cookies in every spelling of the header", async (t) => {
+  const { daemon, cookie, secret } = await startSigned(t);
   const pair = cookie.replace("Cookie: ", "");
   const [name = ""] = pair.split("=");
-  const fine = [
+  for (const lines of [
     [`Cookie: a=b; ${pair}; c`],
     [`Cookie: ${pair};`],
     [`cookie:${pair}`],
@@ -312,77 +286,59 @@ test("a session is found among other cookies, however the header is written", as
     [`Cookie: ${"a=b; ".repeat(2000)}${pair}`],
     ["Cookie: a=b", `Cookie: ${pair}`, "Cookie: c=d"],
     [`Cookie: $Version=1; ${pair}; $Path=/`],
-  ];
-  for (const lines of fine) {
-    const answer = await ask(daemon.url, { target: USER_DATA, headers: [...FROM_PAGE, ...lines] });
-    assert.equal(answer.code, 20000, lines.join().slice(0, 100));
+  ]) {
+    const request = { target: USER_DATA, headers: [...FROM_PAGE, ...lines] };
+    assert.equal(await codeOf(daemon.url, request), 20000, lines.join().slice(0, 100));
   }
 });
 
-test("a hostile Cookie header is no session, and costs nobody anything", async (t) => {
-  const { daemon, secret } = await signIn(await startTestDaemon(t));
+test("a malformed session cookie is no session, and no response is a 5xx", async (t) => {
+  const { daemon, secret } = await startSigned(t);
   const name = sessionName(daemon.url);
   const values = [
     ["", "x", `"${secret}"`, `${secret}=`, `${secret}x`, secret.slice(1), `%${secret.slice(1)}`],
-    [
-      `${secret},`,
-      secret.toLowerCase(),
-      `${secret} x`,
-      "\xff".repeat(43),
-      "' OR 1=1 --",
-      "__proto__",
-    ],
-    ["a".repeat(43), "=".repeat(10_000), '"'.repeat(10_000), "\\".repeat(10_000)],
+    [`${secret},`, secret.toLowerCase(), `${secret} x`, "\xff".repeat(43), "' OR 1=1 --"],
+    ["__proto__", "a".repeat(43), "=".repeat(10_000), '"'.repeat(10_000), "\\".repeat(10_000)],
   ].flat();
-  for (const value of values) {
-    const headers = [...FROM_PAGE, `Cookie: ${name}=${value}`];
-    const answer = await ask(daemon.url, { target: USER_DATA, headers });
-    assert.equal(answer.code, 40100, value.slice(0, 60));
-    const session = await ask(daemon.url, { target: SESSION, headers });
-    assert.equal(fieldsOf<{ session: unknown }>(session).session, null);
+  const nameless = [name, `=${secret}`, `${name.toUpperCase()}=${secret}`, ";".repeat(15_000)];
+  nameless.push(`__Host-${name}=${secret}`, `__proto__=${secret}`);
+  for (const text of [...values.map((value) => `${name}=${value}`), ...nameless]) {
+    await assertNoSession(daemon, [...FROM_PAGE, `Cookie: ${text}`]);
   }
-  const nameless = [name, `${name}`, `=${secret}`, `${name.toUpperCase()}=${secret}`];
-  nameless.push(`__Host-${name}=${secret}`, `__proto__=${secret}`, ";".repeat(15_000));
-  for (const text of nameless) {
-    const headers = [...FROM_PAGE, `Cookie: ${text}`];
-    const answer = await ask(daemon.url, { target: USER_DATA, headers });
-    assert.equal(answer.code, 40100, text.slice(0, 60));
-    assert.equal(headerOf(answer.response, "set-cookie"), null);
-  }
-  // More than any header may have.
-  const headers = [...FROM_PAGE, `Cookie: ${name}=${"x".repeat(65_536)}`];
-  const tooLong = await exchange(daemon.url, { target: USER_DATA, headers });
-  assert.ok(tooLong.status >= 400 && tooLong.status < 500, String(tooLong.status));
+  const tooLong = pageGet(daemon, "x".repeat(65_536));
+  const { status } = await exchange(daemon.url, tooLong);
+  assert.ok(status >= 400 && status < 500, String(status));
   assert.equal((await daemon.call(USER_DATA)).status, 200);
 });
 
-test("behind a proxy that says HTTPS the cookie is the host's alone and Secure, and the other is none", async (t) => {
+test("behind a trusted proxy that forwards HTTPS the cookie is Secure with the prefix __Host-", async (t) => {
   const daemon = await startTestDaemon(t, { toml: 'trusted_proxies = ["127.0.0.1"]\n' });
-  const { login, key } = daemon.account;
   const https = "X-Forwarded-Proto: https";
-  const { answer, secret } = await signedIn(daemon.url, pagePost(SESSION, { login, key }, [https]));
-  const name = `__Host-${sessionName(daemon.url)}`;
+  const { answer, secret } = await signedIn(daemon.url, keySignIn(daemon, [https]));
+  const pair = `__Host-${sessionName(daemon.url)}=${secret}`;
 
-  const cookie = `${name}=${secret}; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict`;
+  const cookie = `${pair}; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict`;
   assert.deepEqual(headerLines(answer.response, "set-cookie"), [cookie]);
-  const codeOf = async (...lines: string[]): Promise<number | null> =>
-    (await ask(daemon.url, { target: USER_DATA, headers: [...FROM_PAGE, ...lines] })).code;
-  assert.equal(await codeOf(https, `Cookie: ${name}=${secret}`), 20000);
-  assert.equal(await codeOf(https, cookieLine(daemon.url, secret)), 40100);
-  assert.equal(await codeOf(`Cookie: ${name}=${secret}`), 40100);
-  assert.equal(await codeOf("X-Forwarded-Proto: http", `Cookie: ${name}=${secret}`), 40300);
+  for (const [code, ...lines] of [
+    [20000, https, `Cookie: ${pair}`],
+    [40100, https, cookieLine(daemon.url, secret)],
+    [40100, `Cookie: ${pair}`],
+    [40300, "X-Forwarded-Proto: http", `Cookie: ${pair}`],
+  ] as const) {
+    const headers = [...FROM_PAGE, ...lines];
+    assert.equal(await codeOf(daemon.url, { target: USER_DATA, headers }), code, lines.join());
+  }
 });
 
-test("what somebody who is no trusted proxy says of HTTPS changes no cookie", async (t) => {
+test("a cookie is not Secure if a client that is not a trusted proxy forwards HTTPS", async (t) => {
   const daemon = await startTestDaemon(t);
-  const { login, key } = daemon.account;
   const lines = ["X-Forwarded-Proto: https", "Forwarded: proto=https"];
-  const { answer } = await signedIn(daemon.url, pagePost(SESSION, { login, key }, lines));
+  const { answer } = await signedIn(daemon.url, keySignIn(daemon, lines));
 
   assert.doesNotMatch(headerOf(answer.response, "set-cookie") ?? "", /__Host-|Secure/);
 });
 
-test("over TLS of its own the cookie is the host's alone and Secure, and is taken back", async (t) => {
+test("with a certificate of its own the daemon sets a Secure cookie with the prefix __Host-", async (t) => {
   const certificate = loopbackCertificate("postbackd");
   const folder = tempFolder(t);
   const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")];
@@ -392,21 +348,18 @@ test("over TLS of its own the cookie is the host's alone and Secure, and is take
   const daemon = await startTestDaemon(t, { folder, toml });
   const answerTo = async (request: RawRequest): Promise<string> => {
     const socket = await openTls(t, { url: daemon.url, ca: certificate.cert });
-    socket.write(
-      toBytes({ ...request, headers: [...(request.headers ?? []), "Connection: close"] }),
-    );
+    const headers = [...(request.headers ?? []), "Connection: close"];
+    socket.write(toBytes({ ...request, headers }));
     return readToEnd(socket);
   };
-  const { login, key: accountKey } = daemon.account;
-  const opened = await answerTo(pagePost(SESSION, { login, key: accountKey }));
+  const opened = await answerTo(keySignIn(daemon));
   const name = `__Host-${sessionName(daemon.url)}`;
   const [, secret = ""] = new RegExp(`set-cookie: ${name}=([^;]+); `, "i").exec(opened) ?? [];
 
   assert.match(opened, /; HttpOnly; Secure; SameSite=Strict\r\n/);
   const headers = [...FROM_PAGE, `Cookie: ${name}=${secret}`];
   assert.match(await answerTo({ target: USER_DATA, headers }), /"login":"tester"/);
-  const plain = [...FROM_PAGE, cookieLine(daemon.url, secret)];
-  assert.match(await answerTo({ target: USER_DATA, headers: plain }), /"status_code":40100/);
+  assert.match(await answerTo(pageGet(daemon, secret)), /"status_code":40100/);
   const closed = await answerTo({ method: "DELETE", target: SESSION, headers });
   assert.match(closed, new RegExp(`set-cookie: ${name}=; Path=/; Max-Age=0;`, "i"));
 });

@@ -1,9 +1,10 @@
 import { SESSIONS_MAX } from "../../src/domain/account/account.ts";
 import { newSessionSecret, newSignInToken } from "../../src/domain/account/credentials.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openAdminStore } from "../helpers/daemon.ts";
+import { openAdminStore, type TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { sessionName } from "../helpers/session-name.ts";
+import { USER_DATA } from "./account.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 
 /** A session as the API shows it. */
@@ -37,7 +38,29 @@ export function pagePost(
   return { method: "POST", target, headers, body: JSON.stringify(body) };
 }
 
-/** Signs in as the page does and answers the cookie's value. */
+/** A GET with a session, as the dashboard sends it; of the account's data unless another target is given. */
+export function pageGet(
+  { url }: Pick<TestDaemon, "url">,
+  secret: string,
+  { target = USER_DATA, others = [] }: { target?: string; others?: readonly string[] } = {},
+): RawRequest {
+  return { target, headers: [...FROM_PAGE, cookieLine(url, secret), ...others] };
+}
+
+/** A sign-in with a login and a key. */
+export function keySignIn(
+  { account: { login, key } }: Pick<TestDaemon, "account">,
+  others: readonly string[] = [],
+): RawRequest {
+  return pagePost(SESSION, { login, key }, others);
+}
+
+/** Signs in with the account's key; returns the cookie's value. */
+export async function signInByKey(daemon: Pick<TestDaemon, "url" | "account">): Promise<string> {
+  return (await signedIn(daemon.url, keySignIn(daemon))).secret;
+}
+
+/** Signs in as the page does; returns the cookie's value. */
 export async function signedIn(
   url: string,
   request: RawRequest,
@@ -48,13 +71,13 @@ export async function signedIn(
   return { answer, secret };
 }
 
-/** The cookie's value that an answer gives; null where it gives none. */
+/** The value of the cookie that a response sets; null if it sets none. */
 export function secretOf({ response }: Answer): string | null {
   const line = response.headers.find(([name]) => name === "set-cookie")?.[1] ?? "";
   return /^[^=]+=([A-Za-z0-9_-]{43});/.exec(line)?.[1] ?? null;
 }
 
-/** Does something to a database that a daemon may serve, through a store of its own. */
+/** Runs a step on a store of its own, on a database that a daemon may serve. */
 export async function atStore<T>(file: string, step: (store: Store) => Promise<T>): Promise<T> {
   const store = await openAdminStore(file);
   try {
@@ -64,7 +87,7 @@ export async function atStore<T>(file: string, step: (store: Store) => Promise<T
   }
 }
 
-/** Opens a session of the operator in a database file; answers the cookie's value. */
+/** Opens a session of the operator in a database file; returns the cookie's value. */
 export async function createOperatorSession(file: string, createdAt = Date.now()): Promise<string> {
   const { secret, hash } = newSessionSecret();
   await atStore(file, (store) =>
@@ -73,7 +96,7 @@ export async function createOperatorSession(file: string, createdAt = Date.now()
   return secret;
 }
 
-/** Makes a sign-in link in a database file; answers its token. */
+/** Makes a sign-in link in a database file; returns its token. */
 export async function createLink(file: string, expiresAt = Date.now() + 60_000): Promise<string> {
   const { secret, hash } = newSignInToken();
   await atStore(file, (store) => store.createSignInLink({ hash, expiresAt }));
