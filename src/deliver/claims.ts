@@ -2,6 +2,7 @@ import { MINUTE_MS } from "../domain/clock/duration.ts";
 import type { LoopDeps, Steps } from "../store/loop.ts";
 import { keepTrying, type RetryDeps } from "../store/retry.ts";
 import {
+  emptyLane,
   requireMember,
   type ClaimedAttempt,
   type Cluster,
@@ -112,7 +113,7 @@ export class Claims {
     const prefetched = this.#prefetched.take(share, share.fresh);
     if (prefetched.length > 0) {
       const load = loadOf(prefetched.map(({ attempt }) => attempt));
-      const left = this.#withPrefetched(nothingLeft(share), now);
+      const left = this.#withPrefetched(emptyLane(share), now);
       queue.claimed({ ...share, fresh: prefetched.length, retries: 0 }, load, left);
       prefetched.forEach(start);
     }
@@ -120,7 +121,7 @@ export class Claims {
     const hasRoom = rest.fresh + rest.retries > 0;
     // More of the lane may have become due meanwhile. Only another claim finds out.
     const isEmptied = prefetched.length > 0 && !this.#prefetched.has(share);
-    if (this.#isDraining) queue.claimed(rest, loadOf([]), nothingLeft(share));
+    if (this.#isDraining) queue.claimed(rest, loadOf([]), emptyLane(share));
     else if (hasRoom || isEmptied || this.#prefetched.isRunningOut(share)) this.#ask(rest);
   }
 
@@ -159,7 +160,7 @@ export class Claims {
       const byLane = Map.groupBy(claimed.attempts, keyOf);
       const started = shares.flatMap((share, i) => {
         // The store returned it in the time of the clock as it was then.
-        const left = movedLane(claimed.lanes[i] ?? nothingLeft(share), shifts.setMs - setMs);
+        const left = movedLane(claimed.lanes[i] ?? emptyLane(share), shifts.setMs - setMs);
         const [own, more] = divide(byLane.get(keyOf(share)) ?? [], share.fresh);
         const hasMore = left.freshDueAt !== null && left.freshDueAt <= now;
         this.#prefetched.add(share, toOwn(more, life), hasMore);
@@ -180,7 +181,7 @@ export class Claims {
     const now = clock.now();
     shares.forEach((share, i) => {
       const dueAt = now + (shares.length === 1 ? PUT_OFF_MS : (i + 1) * APART_MS);
-      const left = { ...nothingLeft(share), freshDueAt: dueAt, retryDueAt: dueAt };
+      const left = { ...emptyLane(share), freshDueAt: dueAt, retryDueAt: dueAt };
       queue.claimed(share, loadOf([]), left);
     });
   }
@@ -205,10 +206,6 @@ function toOwn(attempts: readonly ClaimedAttempt[], life: string): readonly OwnA
 
 function keyOf({ accountId, host }: LaneRef): string {
   return `${accountId} ${host}`;
-}
-
-function nothingLeft({ accountId, host }: LaneRef): Lane {
-  return { accountId, host, freshDueAt: null, retryDueAt: null };
 }
 
 /** A lane after the wall clock was set by so many milliseconds. */

@@ -124,6 +124,11 @@ export interface Lane extends LaneRef {
   readonly retryDueAt: number | null;
 }
 
+/** A lane without work. */
+export function emptyLane({ accountId, host }: LaneRef): Lane {
+  return { accountId, host, freshDueAt: null, retryDueAt: null };
+}
+
 export interface LaneClaim {
   readonly lanes: readonly LaneShare[];
   readonly now: number;

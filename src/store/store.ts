@@ -9,7 +9,7 @@ import type { AuditStore, ClockStore, UpkeepStore } from "./upkeep.ts";
 export { CLAIM_INPUT_MAX } from "../domain/task/claim-turn.ts";
 export type * from "./account.ts";
 export * from "./cluster.ts";
-export type * from "./delivery.ts";
+export * from "./delivery.ts";
 export type * from "./run.ts";
 export * from "./store-error.ts";
 export * from "./task.ts";

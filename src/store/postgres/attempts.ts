@@ -10,17 +10,17 @@ import {
 import { type StartedRow, toClaimedAttempt } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
 import { ON_POSTGRES } from "../sql/task-columns.ts";
-import type {
-  AttemptPage,
-  AttemptQuery,
-  AttemptRecord,
-  AttemptRef,
-  ClaimedAttempt,
-  ClaimedAttempts,
-  Lane,
-  LaneClaim,
-  ListedAttempt,
-  Store,
+import {
+  emptyLane,
+  type AttemptPage,
+  type AttemptQuery,
+  type AttemptRecord,
+  type AttemptRef,
+  type ClaimedAttempt,
+  type ClaimedAttempts,
+  type LaneClaim,
+  type ListedAttempt,
+  type Store,
 } from "../store.ts";
 import type { BatchChanges } from "./batch-changes.ts";
 import { laneOf, queuesOfAsked, readQueues } from "./lanes.ts";
@@ -155,12 +155,10 @@ async function claimAttempts(
     const met = (byPlace.get(place) ?? []).map(({ retry }) => ({ retry, dueAt: null }));
     look.learn(place, [...met, ...(queues.get(place) ?? [])]);
   }
-  const after = lanes.map((lane, place) => laneOf(lane, queues.get(place) ?? []));
-  return {
-    attempts,
-    lanes: after.map((lane) => unlessSuspended(lane, suspended)),
-    suspended: [...suspended],
-  };
+  const after = lanes
+    .map((lane, place) => laneOf(lane, queues.get(place) ?? []))
+    .map((lane) => (suspended.has(lane.accountId) ? emptyLane(lane) : lane));
+  return { attempts, lanes: after, suspended: [...suspended] };
 }
 
 /** Decides which of the attempts that are due are started: of each class of a lane up to its share, by their bytes. */
@@ -191,10 +189,6 @@ async function startAttempts(
     sql.nodeSeq,
   ]);
   return rows.toSorted((a, b) => a.place - b.place).map(toClaimedAttempt);
-}
-
-function unlessSuspended(lane: Lane, suspended: ReadonlySet<number>): Lane {
-  return suspended.has(lane.accountId) ? { ...lane, freshDueAt: null, retryDueAt: null } : lane;
 }
 
 export function attemptClaimReads(sql: Sql, node: ReadingNode) {

@@ -2,17 +2,18 @@ import { HOUR_MS } from "../../domain/clock/duration.ts";
 import { StartedAttempts } from "../../domain/webhook/delivery.ts";
 import { type StartedRow, toClaimedAttempt } from "../common/row.ts";
 import { SECRET_COLUMNS } from "../sql/accounts.ts";
-import type {
-  AttemptPage,
-  AttemptQuery,
-  AttemptRef,
-  ClaimedAttempt,
-  Lane,
-  LaneClaim,
-  LaneRef,
-  LaneShare,
-  LeftWork,
-  ListedAttempt,
+import {
+  emptyLane,
+  type AttemptPage,
+  type AttemptQuery,
+  type AttemptRef,
+  type ClaimedAttempt,
+  type Lane,
+  type LaneClaim,
+  type LaneRef,
+  type LaneShare,
+  type LeftWork,
+  type ListedAttempt,
 } from "../store.ts";
 import type { Connection } from "./machine/connection.ts";
 import type { Steps } from "./steps.ts";
@@ -173,7 +174,7 @@ export function attemptClaimWrites(connection: Connection) {
       const claim: OpenClaim = { now: order.now, attempts: new StartedAttempts() };
       for (const lane of order.lanes) if (!suspended.has(lane.accountId)) claimLane(lane, claim);
       const left = order.lanes.map((lane) =>
-        suspended.has(lane.accountId) ? nothingLeft(lane) : lanes.read(lane),
+        suspended.has(lane.accountId) ? emptyLane(lane) : lanes.read(lane),
       );
       return { started: claim.attempts.started, lanes: left, suspended: [...suspended] };
     },
@@ -245,10 +246,6 @@ export function attemptClaimReads(connection: Connection) {
 function suspendedReader(connection: Connection): (accountId: number) => boolean {
   const select = connection.prepare<[number], 0 | 1>(IS_SUSPENDED).pluck();
   return (accountId) => select.get(accountId) === 1;
-}
-
-function nothingLeft({ accountId, host }: LaneRef): Lane {
-  return { accountId, host, freshDueAt: null, retryDueAt: null };
 }
 
 /** A lane's scheduled attempts of one retry count, and when the earliest is due. */
