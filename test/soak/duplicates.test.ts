@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { explainArrivals, type RecordedAttempt } from "../../scripts/soak/duplicates.ts";
 import type { Arrival } from "../../scripts/soak/ledger.ts";
 
-const KILLED_AT = [1000, 2000];
+const killedAt = [1000, 2000];
 
 function arrival(attempt: number, given: Partial<Arrival> = {}): Arrival {
   return { taskId: "t", kind: "postback", attempt, status: 200, receivedAt: 990, ...given };
@@ -17,95 +17,88 @@ function recorded(number: number, given: Partial<RecordedAttempt> = {}): Recorde
 }
 
 const INTERRUPTED = { outcome: "interrupted", httpStatus: null, endedAt: 1300 };
+const CUT = recorded(1, INTERRUPTED);
+const LATER = arrival(2, { receivedAt: 1400 });
+const LATER_RECORD = recorded(2, { startedAt: 1390, endedAt: 1410 });
+const EARLY = { ...INTERRUPTED, startedAt: 100, endedAt: 200 };
+const TAKEN_BACK = recorded(1, { ...EARLY, error: "taken back before it was sent" });
+const UNEXPLAINED = "duplicates are not explained";
 
-function faultsOf(arrivals: readonly Arrival[], attempts: readonly RecordedAttempt[]) {
-  return explainArrivals({ arrivals, attempts, killedAt: KILLED_AT }).faults;
+type Facts = readonly [arrivals: readonly Arrival[], attempts: readonly RecordedAttempt[]];
+
+const FINE: Readonly<Record<string, [...Facts, duplicates: number, unrecordedMs: number[]]>> = {
+  "a webhook that arrived once and is recorded as delivered": [
+    [arrival(1), arrival(1, { kind: "pingback" })],
+    [recorded(1), recorded(1, { kind: "pingback" })],
+    0,
+    [],
+  ],
+  "a duplicate of an accepted attempt that was in flight at a kill": [
+    [arrival(1), LATER],
+    [CUT, LATER_RECORD],
+    1,
+    [10],
+  ],
+  "an attempt that a kill cut off before it arrived": [[LATER], [CUT, LATER_RECORD], 0, []],
+  "an attempt that was taken back and did not arrive": [
+    [arrival(2)],
+    [TAKEN_BACK, recorded(2)],
+    0,
+    [],
+  ],
+  "a failed attempt before the accepted attempt": [
+    [arrival(1, { status: 500 }), arrival(2)],
+    [recorded(1, { outcome: "failed", httpStatus: 500 }), recorded(2)],
+    0,
+    [],
+  ],
+};
+for (const [name, [arrivals, attempts, duplicates, unrecordedMs]] of Object.entries(FINE)) {
+  test(`the judge accepts ${name}`, () => {
+    const found = explainArrivals({ arrivals, attempts, killedAt });
+    assert.deepEqual(found, { duplicates, unrecordedMs, faults: [] });
+  });
 }
 
-test("a webhook that arrived once and is recorded as delivered is no duplicate", () => {
-  const found = explainArrivals({
-    arrivals: [arrival(1), arrival(1, { kind: "pingback" })],
-    attempts: [recorded(1), recorded(1, { kind: "pingback" })],
-    killedAt: KILLED_AT,
+const BOTH = [arrival(1), arrival(2)];
+const FAULTY: Readonly<Record<string, [...Facts, faults: readonly string[]]>> = {
+  "an attempt that was taken back and arrived": [
+    BOTH,
+    [TAKEN_BACK, recorded(2)],
+    ["attempt 1", UNEXPLAINED],
+  ],
+  "an attempt that was interrupted before any kill": [
+    [arrival(2)],
+    [recorded(1, EARLY), recorded(2)],
+    ["attempt 1 was interrupted"],
+  ],
+  "a duplicate whose attempts are both recorded as delivered": [
+    BOTH,
+    [recorded(1), recorded(2)],
+    [UNEXPLAINED],
+  ],
+  "an accepted webhook that is recorded as failed": [
+    BOTH,
+    [recorded(1, { outcome: "timed_out", httpStatus: null }), recorded(2)],
+    ["attempt 1 was answered 200 and is recorded as timed_out with null", UNEXPLAINED],
+  ],
+  "an attempt that was interrupted between two kills": [
+    BOTH,
+    [recorded(1, { ...INTERRUPTED, startedAt: 1100 }), recorded(2)],
+    ["attempt 1 was interrupted", UNEXPLAINED],
+  ],
+  "an attempt that arrives twice": [
+    [arrival(1), arrival(1)],
+    [recorded(1)],
+    ["attempt 1 arrived twice", UNEXPLAINED],
+  ],
+  "an arrival without a record": [[arrival(1)], [], ["attempt 1 arrived and is not on record"]],
+  "a recorded delivery that did not arrive": [[], [recorded(1)], ["attempt 1 did not arrive"]],
+};
+for (const [name, [arrivals, attempts, expected]] of Object.entries(FAULTY)) {
+  test(`the judge finds ${name}`, () => {
+    const { faults } = explainArrivals({ arrivals, attempts, killedAt });
+    assert.equal(faults.length, expected.length, faults.join("\n"));
+    for (const [i, text] of expected.entries()) assert.ok(faults[i]?.includes(text), faults[i]);
   });
-
-  assert.deepEqual(found, { duplicates: 0, unrecordedMs: [], faults: [] });
-});
-
-test("a duplicate is explained by an accepted attempt that was in flight at a kill", () => {
-  const found = explainArrivals({
-    arrivals: [arrival(1), arrival(2, { receivedAt: 1400 })],
-    attempts: [recorded(1, INTERRUPTED), recorded(2, { startedAt: 1390, endedAt: 1410 })],
-    killedAt: KILLED_AT,
-  });
-
-  assert.deepEqual(found, { duplicates: 1, unrecordedMs: [10], faults: [] });
-});
-
-test("an attempt that a kill cut off before it arrived makes no duplicate", () => {
-  const found = explainArrivals({
-    arrivals: [arrival(2, { receivedAt: 1400 })],
-    attempts: [recorded(1, INTERRUPTED), recorded(2, { startedAt: 1390, endedAt: 1410 })],
-    killedAt: KILLED_AT,
-  });
-
-  assert.deepEqual(found, { duplicates: 0, unrecordedMs: [], faults: [] });
-});
-
-test("an attempt that was taken back is no fault, unless it arrived", () => {
-  const taken = recorded(1, {
-    ...INTERRUPTED,
-    error: "taken back before it was sent",
-    startedAt: 100,
-    endedAt: 200,
-  });
-  assert.deepEqual(faultsOf([arrival(2)], [taken, recorded(2)]), []);
-  assert.equal(faultsOf([arrival(1), arrival(2)], [taken, recorded(2)]).length, 2);
-  const other = recorded(1, { ...INTERRUPTED, error: null, startedAt: 100, endedAt: 200 });
-  assert.equal(faultsOf([arrival(2)], [other, recorded(2)]).length, 1);
-});
-
-test("a failed attempt before the accepted one makes no duplicate", () => {
-  const arrivals = [arrival(1, { status: 500 }), arrival(2)];
-  const failed = recorded(1, { outcome: "failed", httpStatus: 500 });
-
-  assert.deepEqual(faultsOf(arrivals, [failed, recorded(2)]), []);
-});
-
-test("a duplicate whose attempts are both recorded as delivered is a fault", () => {
-  assert.deepEqual(faultsOf([arrival(1), arrival(2)], [recorded(1), recorded(2)]), [
-    "1 duplicates are not explained by a crash",
-  ]);
-});
-
-test("an accepted webhook that is recorded as failed is a fault, and so is its duplicate", () => {
-  const timedOut = recorded(1, { outcome: "timed_out", httpStatus: null });
-
-  assert.deepEqual(faultsOf([arrival(1), arrival(2)], [timedOut, recorded(2)]), [
-    "t-postback attempt 1 was answered 200 and is recorded as timed_out with null: " +
-      "it was read 5 ms and ended 10 ms after its start",
-    "1 duplicates are not explained by a crash",
-  ]);
-});
-
-test("an attempt that is recorded as interrupted though nobody killed the daemon is a fault", () => {
-  const attempts = [recorded(1, { ...INTERRUPTED, startedAt: 1100, endedAt: 1300 }), recorded(2)];
-
-  assert.deepEqual(faultsOf([arrival(1), arrival(2)], attempts), [
-    "t-postback attempt 1 was interrupted, and nobody killed the daemon",
-    "1 duplicates are not explained by a crash",
-  ]);
-});
-
-test("an attempt that arrives twice, without a record, or not although it is recorded, is a fault", () => {
-  assert.deepEqual(faultsOf([arrival(1), arrival(1)], [recorded(1)]), [
-    "t-postback attempt 1 arrived twice",
-    "1 duplicates are not explained by a crash",
-  ]);
-  assert.deepEqual(faultsOf([arrival(1)], []), [
-    "t-postback attempt 1 arrived and is not on record",
-  ]);
-  assert.deepEqual(faultsOf([], [recorded(1)]), [
-    "t-postback attempt 1 did not arrive and is recorded as delivered",
-  ]);
-});
+}

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { test } from "node:test";
 
 import {
   judgeLeases,
@@ -8,201 +8,111 @@ import {
   type TaskHistory,
 } from "../../scripts/soak/lease-judge.ts";
 
-// Claimed at 1000, so that the lease runs out at 3000 and the run at 11000.
+// The lease `a` is claimed at 1000: it expires at 3000, and the run times out at 11000.
 const RULE = { leaseMs: 2000, timeoutMs: 10_000 };
-const FIRST = claim("a", 1000);
 
-function claim(leaseId: string, claimedAt: number): SeenClaim {
-  const [sentAt, answeredAt] = [claimedAt - 10, claimedAt + 10];
-  return { leaseId, sentAt, answeredAt, expiresAt: claimedAt + RULE.leaseMs };
-}
-
-function ask(
-  what: SeenAsk["what"],
-  leaseId: string,
-  { at, outcome, ...more }: { at: number; outcome: SeenAsk["outcome"] } & Partial<SeenAsk>,
-): SeenAsk {
-  const answeredAt = outcome === null ? null : at + 20;
-  return { what, leaseId, sentAt: at, answeredAt, outcome, ...more };
-}
-
-function faultsOf(seen: Partial<TaskHistory>): readonly string[] {
-  const history = { id: "task", claims: [FIRST], asks: [], cancel: null, ...seen };
-  return judgeLeases(history, RULE).map((fault) => fault.replace(/^task: /, ""));
-}
-
-describe("what may be", () => {
-  const allowed: Readonly<Record<string, Partial<TaskHistory>>> = {
-    "a lease that is completed": { asks: [ask("complete", "a", { at: 1500, outcome: "ok" })] },
-    "a claim after the lease ran out": { claims: [FIRST, claim("b", 3001)] },
-    "a claim right after a release": {
-      claims: [FIRST, claim("b", 1205)],
-      asks: [ask("release", "a", { at: 1200, outcome: "ok" })],
-    },
-    "a claim after a completion whose outcome nobody saw, and that did not count": {
-      claims: [FIRST, claim("b", 3100)],
-      asks: [ask("complete", "a", { at: 2900, outcome: null })],
-    },
-    "a late completion while nobody else has claimed the task": {
-      asks: [ask("complete", "a", { at: 9000, outcome: "ok" })],
-    },
-    "a late completion that is lost to a newer lease": {
-      claims: [FIRST, claim("b", 3100)],
-      asks: [
-        ask("complete", "a", { at: 3500, outcome: "lost" }),
-        ask("complete", "b", { at: 4000, outcome: "ok" }),
-      ],
-    },
-    "a completion that is repeated": {
-      asks: [
-        ask("complete", "a", { at: 1500, outcome: "ok" }),
-        ask("complete", "a", { at: 5000, outcome: "ok" }),
-      ],
-    },
-    "a failure that is repeated after the task was claimed again": {
-      claims: [FIRST, claim("b", 2600)],
-      asks: [
-        ask("fail", "a", { at: 1500, outcome: "ok", retry: true }),
-        ask("fail", "a", { at: 2700, outcome: "ok", retry: true }),
-      ],
-    },
-    "a lost lease whose run had ended before": {
-      asks: [
-        ask("release", "a", { at: 1500, outcome: "ok" }),
-        ask("heartbeat", "a", { at: 1600, outcome: "lost" }),
-      ],
-    },
-    "a heartbeat that is lost when the lease has run out": {
-      asks: [ask("heartbeat", "a", { at: 3100, outcome: "lost" })],
-    },
-    "a heartbeat that revives a lease, which is live again": {
-      claims: [FIRST, claim("b", 7001)],
-      asks: [ask("heartbeat", "a", { at: 5000, outcome: "ok" })],
-    },
-    "a lease that is lost at the type's timeout, whatever the heartbeats": {
-      asks: [
-        ask("heartbeat", "a", { at: 10_500, outcome: "ok" }),
-        ask("heartbeat", "a", { at: 11_100, outcome: "lost" }),
-      ],
-    },
-    "a completion after the cancelling": {
-      cancel: { sentAt: 1200, acknowledgedAt: 1220 },
-      asks: [ask("complete", "a", { at: 1300, outcome: "cancelled" })],
-    },
-    "an unknown lease that is lost": {
-      asks: [ask("complete", "no", { at: 1300, outcome: "lost" })],
-    },
-  };
-  for (const [name, seen] of Object.entries(allowed)) {
-    test(`${name} is no violation`, () => assert.deepEqual(faultsOf(seen), []));
+/** Reads `claim b 3100`, `complete a 1500 ok`, `fail a 1500 ok retry`, `fail a 1500 ok final`, `cancel 1200`. */
+function historyOf(script: string): TaskHistory {
+  const claims: SeenClaim[] = [];
+  const asks: SeenAsk[] = [];
+  let cancel: TaskHistory["cancel"] = null;
+  for (const line of script.split(", ")) {
+    const [what = "", leaseId = "", time = "", outcome = "", how = ""] = line.split(" ");
+    const at = Number(time);
+    if (what === "cancel") {
+      cancel = { sentAt: Number(leaseId), acknowledgedAt: Number(leaseId) + 20 };
+    } else if (what === "claim") {
+      const expiresAt = outcome === "" ? at + RULE.leaseMs : Number(outcome);
+      claims.push({ leaseId, sentAt: at - 10, answeredAt: at + 10, expiresAt });
+    } else {
+      const isLost = outcome === "unanswered";
+      asks.push({
+        what: what as SeenAsk["what"],
+        leaseId,
+        sentAt: at,
+        answeredAt: isLost ? null : at + 20,
+        outcome: isLost ? null : (outcome as SeenAsk["outcome"]),
+        ...(how !== "" && { retry: how === "retry" }),
+      });
+    }
   }
-});
+  return { id: "task", claims, asks, cancel };
+}
 
-describe("what must never be", () => {
-  const violations: Readonly<Record<string, [Partial<TaskHistory>, RegExp]>> = {
-    "a claim while another lease holds": [
-      { claims: [FIRST, claim("b", 2500)] },
-      /^lease b was handed out while a was live$/,
-    ],
-    "a claim while another lease is kept by heartbeats": [
-      {
-        claims: [FIRST, claim("b", 4500)],
-        asks: [ask("heartbeat", "a", { at: 2900, outcome: "ok" })],
-      },
-      /^lease b was handed out while a was live$/,
-    ],
-    "a third claim while the first lease is live, though the second is over": [
-      {
-        claims: [FIRST, claim("b", 1500), claim("c", 1700)],
-        asks: [ask("release", "b", { at: 1600, outcome: "ok" })],
-      },
-      /^lease b was handed out while a was live$/,
-    ],
-    "a claim before an end that only comes later": [
-      {
-        claims: [FIRST, claim("b", 1500)],
-        asks: [ask("complete", "a", { at: 1900, outcome: null })],
-      },
-      /^lease b was handed out while a was live$/,
-    ],
-    "one lease that is handed out twice": [
-      { claims: [FIRST, claim("a", 3500)] },
-      /^lease a was handed out twice$/,
-    ],
-    "a lease whose end fits no moment of the claim": [
-      { claims: [{ ...FIRST, expiresAt: 3200 }] },
-      /^lease a does not hold for its length from the claim$/,
-    ],
-    "a completion that is taken after a newer claim": [
-      {
-        claims: [FIRST, claim("b", 3100)],
-        asks: [ask("complete", "a", { at: 3500, outcome: "ok" })],
-      },
-      /^complete with lease a was taken after a newer claim$/,
-    ],
-    "a heartbeat that is taken after a newer claim": [
-      {
-        claims: [FIRST, claim("b", 3100)],
-        asks: [ask("heartbeat", "a", { at: 3500, outcome: "ok" })],
-      },
-      /^heartbeat with lease a was taken after a newer claim$/,
-    ],
-    "a live lease that is lost": [
-      { asks: [ask("heartbeat", "a", { at: 1500, outcome: "lost" })] },
-      /^heartbeat with lease a was answered lost, and it was live$/,
-    ],
-    "a completion that is lost though its lease is kept": [
-      {
-        asks: [
-          ask("heartbeat", "a", { at: 2900, outcome: "ok" }),
-          ask("complete", "a", { at: 4000, outcome: "lost" }),
-        ],
-      },
-      /^complete with lease a was answered lost, and it was live$/,
-    ],
-    "a lease that is cancelled by nobody": [
-      { asks: [ask("heartbeat", "a", { at: 1500, outcome: "cancelled" })] },
-      /^heartbeat with lease a was answered cancelled, and nobody cancelled it$/,
-    ],
-    "a lease that nobody was given and that counts": [
-      { asks: [ask("complete", "no", { at: 1500, outcome: "ok" })] },
-      /^complete with lease no was answered ok, and nobody was given it$/,
-    ],
-    "a claim after a completion": [
-      {
-        claims: [FIRST, claim("b", 3500)],
-        asks: [ask("complete", "a", { at: 1500, outcome: "ok" })],
-      },
-      /^lease b was handed out after the task's end$/,
-    ],
-    "a claim after a failure that is final": [
-      {
-        claims: [FIRST, claim("b", 3500)],
-        asks: [ask("fail", "a", { at: 1500, outcome: "ok", retry: false })],
-      },
-      /^lease b was handed out after the task's end$/,
-    ],
-    "a claim after the cancelling": [
-      { claims: [claim("b", 3500)], cancel: { sentAt: 1200, acknowledgedAt: 1220 } },
-      /^lease b was handed out after the task's end$/,
-    ],
-    "two leases that complete one task": [
-      {
-        claims: [FIRST, claim("b", 3100)],
-        asks: [
-          ask("complete", "b", { at: 3500, outcome: "ok" }),
-          ask("complete", "a", { at: 3100, outcome: "ok" }),
-        ],
-      },
-      /^b and a completed it, each answered ok$/,
-    ],
-  };
-  for (const [name, [seen, expected]] of Object.entries(violations)) {
-    test(`${name} is found`, () => {
-      const faults = faultsOf(seen);
+const A = "claim a 1000";
 
-      assert.equal(faults.length, 1, faults.join("\n"));
-      assert.match(faults[0] ?? "", expected);
-    });
-  }
-});
+const ACCEPTED: readonly (readonly [name: string, script: string])[] = [
+  ["a completed lease", `${A}, complete a 1500 ok`],
+  ["a claim after the lease expired", `${A}, claim b 3001`],
+  ["a claim right after a release", `${A}, claim b 1205, release a 1200 ok`],
+  ["a claim after a lost completion", `${A}, claim b 3100, complete a 2900 unanswered`],
+  ["a late completion before any newer claim", `${A}, complete a 9000 ok`],
+  [
+    "a late completion with outcome lost after a newer claim",
+    `${A}, claim b 3100, complete a 3500 lost, complete b 4000 ok`,
+  ],
+  ["a repeated completion", `${A}, complete a 1500 ok, complete a 5000 ok`],
+  [
+    "a failure repeated after a newer claim",
+    `${A}, claim b 2600, fail a 1500 ok retry, fail a 2700 ok retry`,
+  ],
+  ["a lost heartbeat after a release", `${A}, release a 1500 ok, heartbeat a 1600 lost`],
+  ["a lost heartbeat after the lease expired", `${A}, heartbeat a 3100 lost`],
+  ["a heartbeat that revives a lease", `${A}, claim b 7001, heartbeat a 5000 ok`],
+  ["a lease lost at the timeout", `${A}, heartbeat a 10500 ok, heartbeat a 11100 lost`],
+  ["a completion after a cancelling", `${A}, cancel 1200, complete a 1300 cancelled`],
+  ["an unknown lease with outcome lost", `${A}, complete no 1300 lost`],
+];
+for (const [name, script] of ACCEPTED) {
+  test(`the judge accepts ${name}`, () => {
+    assert.deepEqual(judgeLeases(historyOf(script), RULE), []);
+  });
+}
+
+const LIVE = /lease b was handed out while a was live/;
+const ENDED = /lease b was handed out after the task's end/;
+const FOUND: readonly (readonly [name: string, script: string, fault: RegExp])[] = [
+  ["a claim while another lease is valid", `${A}, claim b 2500`, LIVE],
+  ["a claim while heartbeats keep a lease", `${A}, claim b 4500, heartbeat a 2900 ok`, LIVE],
+  [
+    "a third claim while the first lease is valid",
+    `${A}, claim b 1500, claim c 1700, release b 1600 ok`,
+    LIVE,
+  ],
+  ["a claim before the end of a lease", `${A}, claim b 1500, complete a 1900 unanswered`, LIVE],
+  ["one lease of two claims", `${A}, claim a 3500`, /a was handed out twice/],
+  ["a lease of another length", "claim a 1000 3200", /a does not hold for its length/],
+  [
+    "a completion after a newer claim",
+    `${A}, claim b 3100, complete a 3500 ok`,
+    /complete with lease a was taken after a newer claim/,
+  ],
+  [
+    "a heartbeat after a newer claim",
+    `${A}, claim b 3100, heartbeat a 3500 ok`,
+    /heartbeat with lease a was taken after a newer claim/,
+  ],
+  ["a lost heartbeat of a valid lease", `${A}, heartbeat a 1500 lost`, /heartbeat .* lost/],
+  [
+    "a lost completion of a kept lease",
+    `${A}, heartbeat a 2900 ok, complete a 4000 lost`,
+    /complete .* lost/,
+  ],
+  ["a cancelling without a request", `${A}, heartbeat a 1500 cancelled`, /nobody cancelled it/],
+  ["an unknown lease with outcome ok", `${A}, complete no 1500 ok`, /nobody was given it/],
+  ["a claim after a completion", `${A}, claim b 3500, complete a 1500 ok`, ENDED],
+  ["a claim after a final failure", `${A}, claim b 3500, fail a 1500 ok final`, ENDED],
+  ["a claim after a cancelling", "claim b 3500, cancel 1200", ENDED],
+  [
+    "two leases that complete one task",
+    `${A}, claim b 3100, complete b 3500 ok, complete a 3100 ok`,
+    /b and a completed it/,
+  ],
+];
+for (const [name, script, fault] of FOUND) {
+  test(`the judge finds ${name}`, () => {
+    const faults = judgeLeases(historyOf(script), RULE);
+    assert.equal(faults.length, 1, faults.join("\n"));
+    assert.match(faults[0] ?? "", fault);
+  });
+}
