@@ -1,103 +1,149 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 
 import type { ReceivedWebhook } from "../../scripts/kit/receiver.ts";
-import { Ledger } from "../../scripts/soak/ledger.ts";
+import { LeaseLedger, Ledger } from "../../scripts/soak/ledger.ts";
 
 const SECRET = "whsec_c2VjcmV0";
-const ANSWERED = {
-  200: { status: 200, secret: SECRET },
-  500: { status: 500, secret: SECRET },
-} as const;
-const TASK = { key: "key", expected: null };
 const ID = "01983c5e-7d5c-7000-8000-000000000001";
+const OTHER_ID = ID.replace(/1$/, "2");
+const answered = (status: 200 | 500) => ({ status, secret: SECRET });
 
-function postback(bodyText: string, secret = SECRET): ReceivedWebhook {
-  const body = Buffer.from(bodyText);
+function webhook(signed: Buffer, secret: string) {
+  const hex = createHmac("sha256", secret).update(signed).digest("hex");
+  const facts = { taskId: ID, attempt: 1, head: "", receivedAt: 0 };
+  return { ...facts, signed, signature: `sha256=${hex}` };
+}
+
+function postback(text = `{"id":"${ID}"}`, secret = SECRET): ReceivedWebhook {
+  const body = Buffer.from(text);
   return { ...webhook(body, secret), kind: "postback", body };
 }
 
-function pingback(url: string): ReceivedWebhook {
-  return { ...webhook(Buffer.from(url), SECRET), kind: "pingback", body: Buffer.alloc(0) };
-}
-
-function webhook(signed: Buffer, secret: string): Omit<ReceivedWebhook, "kind" | "body"> {
-  const hex = createHmac("sha256", secret).update(signed).digest("hex");
-  const what = { taskId: ID, attempt: 1, head: "", receivedAt: 0 };
-  return { ...what, signed, signature: `sha256=${hex}` };
+function pingback(id = ID): ReceivedWebhook {
+  const signed = Buffer.from(`http://h/?id=${id}`);
+  return { ...webhook(signed, SECRET), kind: "pingback", body: Buffer.alloc(0) };
 }
 
 test("an acknowledged task is missing until its postback and its pingback are accepted", () => {
   const ledger = new Ledger();
+  // This postback arrives before the acknowledgement.
+  ledger.receive(postback(), answered(500));
   ledger.owe(ID);
   assert.equal(ledger.missing, 2);
-
-  ledger.receive(postback(`{"id":"${ID}"}`), ANSWERED[500]);
-  assert.equal(ledger.missing, 2);
-  ledger.receive(postback(`{"id":"${ID}"}`), ANSWERED[200]);
+  ledger.receive(postback(), answered(200));
   assert.equal(ledger.missing, 1);
-  ledger.receive(pingback(`http://h/?id=${ID}`), ANSWERED[200]);
+  ledger.receive(pingback(), answered(200));
 
   assert.equal(ledger.missing, 0);
-  assert.deepEqual(
-    ledger.arrivals.map(({ status }) => status),
-    [500, 200, 200],
-  );
-  assert.deepEqual(ledger.faults, []);
+  const statuses = ledger.arrivals.map(({ status }) => status);
+  assert.deepEqual([statuses, ledger.faults], [[500, 200, 200], []]);
 });
 
-test("a webhook that overtakes its acknowledgement counts", () => {
+test("a repeated postback with the same body is an arrival and no fault", () => {
   const ledger = new Ledger();
-  ledger.receive(postback(`{"id":"${ID}"}`), ANSWERED[200]);
-  ledger.owe(ID);
-
-  assert.equal(ledger.missing, 1);
+  ledger.receive(postback(), answered(200));
+  ledger.receive(postback(), answered(200));
+  assert.deepEqual([ledger.arrivals.length, ledger.faults], [2, []]);
 });
 
-test("a repeated postback is noted, and must have the same body", () => {
-  const ledger = new Ledger();
-  ledger.receive(postback(`{"id":"${ID}"}`), ANSWERED[200]);
-  ledger.receive(postback(`{"id":"${ID}"}`), ANSWERED[200]);
-  assert.equal(ledger.arrivals.length, 2);
-  assert.deepEqual(ledger.faults, []);
+const receive =
+  (...webhooks: readonly ReceivedWebhook[]) =>
+  (ledger: Ledger): void => {
+    for (const each of webhooks) ledger.receive(each, answered(200));
+  };
+const cancel = (ledger: Ledger): void => ledger.cancel(ID, { sentAt: 0, acknowledgedAt: 1 });
+const acknowledge = (ledger: Ledger): void =>
+  ledger.acknowledge(ID, { key: "key", expected: null });
 
-  ledger.receive(postback(`{"id":"${ID}","result":2}`), ANSWERED[200]);
+const FAULTS: Readonly<Record<string, [steps: readonly ((ledger: Ledger) => void)[], RegExp]>> = {
+  "a repeated postback with another body": [
+    [receive(postback(), postback(`{"id":"${ID}","result":2}`))],
+    /another content/,
+  ],
+  "a wrong signature": [[receive(postback(undefined, "whsec_b3RoZXI="))], /bad signature/],
+  "the body of another task": [[receive(postback(`{"id":"${OTHER_ID}"}`))], /another task/],
+  "the URL of another task": [[receive(pingback(OTHER_ID))], /another task/],
+  "one id for two acknowledged tasks": [[acknowledge, acknowledge], /acknowledged twice/],
+  "a cancelling after a webhook": [[receive(postback()), cancel], /cancelled after its webhook/],
+  "a webhook after a cancelling": [[cancel, receive(pingback())], /after the cancelling/],
+};
+for (const [name, [steps, fault]] of Object.entries(FAULTS)) {
+  test(`the ledger records ${name} as a fault`, () => {
+    const ledger = new Ledger();
+    for (const step of steps) step(ledger);
+    assert.match(ledger.faults.join("\n"), fault);
+    assert.equal(ledger.faults.length, 1);
+  });
+}
 
-  assert.match(ledger.faults[0] ?? "", /another content/);
-});
+const TASK = { id: "task", type: "work", leaseId: "a", expiresAt: 3000 };
 
-test("a wrong signature is a fault", () => {
-  const ledger = new Ledger();
-  ledger.receive(postback(`{"id":"${ID}"}`, "whsec_b3RoZXI="), ANSWERED[200]);
+/** A ledger with one claim: the worker `w` has the lease `a`. */
+function claimedLedger(whole = new Ledger(), type = "work"): LeaseLedger {
+  const ledger = new LeaseLedger(whole);
+  ledger.take("w", { kind: "claiming", number: 0, at: 990, types: [type] });
+  ledger.take("w", { kind: "claimed", number: 0, at: 1010, tasks: [TASK] });
+  return ledger;
+}
 
-  assert.match(ledger.faults[0] ?? "", /bad signature/);
-});
+describe("the ledger of leases", () => {
+  test("returns the history of a task, with the times of requests and responses", () => {
+    const whole = new Ledger();
+    const ledger = claimedLedger(whole);
+    const items = [{ id: "task", leaseId: "a", result: "1" }];
+    ledger.take("w", { kind: "asking", number: 1, at: 1500, what: "complete", items });
+    ledger.take("v", { kind: "asking", number: 1, at: 1600, what: "release", items });
+    ledger.take("w", { kind: "answered", number: 1, at: 1520, outcomes: ["ok"] });
+    whole.cancel("task", { sentAt: 1700, acknowledgedAt: null });
 
-test("another task's body or URL is a fault", () => {
-  const ledger = new Ledger();
-  ledger.receive(postback('{"id":"01983c5e-7d5c-7000-8000-000000000002"}'), ANSWERED[200]);
-  ledger.receive(pingback("http://h/?id=01983c5e-7d5c-7000-8000-000000000002"), ANSWERED[200]);
+    const common = { leaseId: "a", result: "1" };
+    assert.partialDeepStrictEqual(ledger.history("task"), {
+      claims: [{ leaseId: "a", sentAt: 990, answeredAt: 1010, expiresAt: 3000 }],
+      asks: [
+        { what: "complete", ...common, sentAt: 1500, answeredAt: 1520, outcome: "ok" },
+        { what: "release", ...common, sentAt: 1600, answeredAt: null, outcome: null },
+      ],
+      cancel: { sentAt: 1700, acknowledgedAt: null },
+    });
+    assert.deepEqual([[...whole.finished], ledger.count.ok], [[["task", "1"]], 1]);
+  });
 
-  assert.match(ledger.faults[0] ?? "", /postback is another task's/);
-  assert.match(ledger.faults[1] ?? "", /pingback is another task's/);
-});
+  test("lists the claims that a killed process or a broken connection left without a response", () => {
+    const ledger = claimedLedger();
+    ledger.take("w", { kind: "claiming", number: 1, at: 2000, types: ["work"] });
+    ledger.take("v", { kind: "claiming", number: 1, at: 2100, types: ["brief"] });
+    ledger.take("v", { kind: "unclaimed", number: 1, at: 2200 });
+    ledger.gone("w", 2300);
 
-test("one id for two acknowledged tasks is a fault", () => {
-  const ledger = new Ledger();
-  ledger.acknowledge(ID, TASK);
-  ledger.acknowledge(ID, TASK);
+    assert.deepEqual(
+      ledger.lostClaims.map(({ types, from }) => [...types, from]),
+      [
+        ["brief", 2100],
+        ["work", 2000],
+      ],
+    );
+    const [broken, killed] = ledger.lostClaims.map(({ to }) => to);
+    assert(Number(broken) >= 2200 && Number(killed) >= 2300);
+  });
 
-  assert.match(ledger.faults[0] ?? "", /acknowledged twice/);
-});
+  test("settles a task once, and again when it has changed", () => {
+    const ledger = claimedLedger();
+    const settled = (before: number): number => [...ledger.settled(before)].length;
 
-test("a webhook of a cancelled task is a fault, whichever was first", () => {
-  const [early, late] = [new Ledger(), new Ledger()];
-  early.receive(postback(`{"id":"${ID}"}`), ANSWERED[200]);
-  early.cancel(ID, { sentAt: 0, acknowledgedAt: 1 });
-  late.cancel(ID, { sentAt: 0, acknowledgedAt: 1 });
-  late.receive(pingback(`http://h/?id=${ID}`), ANSWERED[200]);
+    assert.deepEqual([settled(1000), settled(2000), settled(2000)], [0, 1, 0]);
+    const items = [{ id: "task", leaseId: "a" }];
+    ledger.take("w", { kind: "asking", number: 1, at: 1500, what: "release", items });
+    assert.equal(settled(2000), 1);
+  });
 
-  assert.match(early.faults[0] ?? "", /cancelled after its webhook/);
-  assert.match(late.faults[0] ?? "", /pingback came after the cancelling/);
+  test("records a task of another type, and the faults that processes report", () => {
+    const ledger = claimedLedger(new Ledger(), "brief");
+    ledger.take("w", { kind: "fault", text: "complete: 500" });
+
+    const [type, reported, ...others] = ledger.faults;
+    assert.match(type ?? "", /another type/);
+    assert.deepEqual([reported, others], ["complete: 500", []]);
+  });
 });
