@@ -7,7 +7,7 @@ import { runSoak, type SoakReport } from "../../scripts/soak/crash.ts";
 import { crashes, everyFault, type Profile } from "../../scripts/soak/profiles.ts";
 import { soakTable } from "../../scripts/soak/report.ts";
 
-// The long versions: scripts/soak.ts.
+// The long forms: scripts/soak.ts.
 function soak(t: TestContext, profile: Profile): Promise<SoakReport> {
   const scratch = new ScratchFolder();
   t.after(() => scratch[Symbol.dispose]());
@@ -16,7 +16,7 @@ function soak(t: TestContext, profile: Profile): Promise<SoakReport> {
   return runSoak({ ...profile, ...common });
 }
 
-test("a soak of seconds loses no task, runs none under two live leases, and explains every end", async (t) => {
+test("a short soak loses no task, runs no task under two valid leases, and explains every end", async (t) => {
   const killAfter = { min: 1000, max: 2000 };
   const report = await soak(t, {
     ...everyFault({ seconds: 6, rate: 30, killAfter }),
@@ -27,8 +27,8 @@ test("a soak of seconds loses no task, runs none under two live leases, and expl
 
   const { ledger } = report;
   assert.deepEqual(report.faults, []);
-  assert(report.kills >= 1 && report.workerKills >= 1, "nobody was killed");
-  assert(report.completed > 0 && ledger.finished.size > 0, "nothing was done");
+  assert(report.kills >= 1 && report.workerKills >= 1, "no kill");
+  assert(report.completed > 0 && ledger.finished.size > 0, "no end");
   assert.equal(report.completed + report.failed + report.cancelled, ledger.tasks.size);
   assert.match(soakTable(report), /tasks run under two live leases/);
 });
@@ -45,7 +45,7 @@ test("kill -9 loses no acknowledged task, webhook, key or cancelling, and damage
   assert(ledger.arrivals.length >= 2 * (ledger.tasks.size - ledger.cancelled.size));
   assert(
     ledger.arrivals.some(({ status }) => status === 500),
-    "no receiver failed",
+    "no failure of a receiver",
   );
   assert.equal(report.kills, 4);
   assert(report.duplicates <= report.unrecordedMs.length);
