@@ -1,23 +1,22 @@
 import { test } from "node:test";
 
 import { CLUSTER_FAULTS, lose } from "../../scripts/soak/cluster-faults.ts";
+import type { Fault } from "../../scripts/soak/cluster.ts";
 import { reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runShort } from "./fault.ts";
 
-const how = { skip: reasonToSkipPostgres(), timeout: 240_000 };
+const badNetwork: Fault = {
+  about: "The network loses data and connections, is slow, and then silent.",
+  usual: { rounds: 1, seconds: 10 },
+  hasProxy: true,
+  damage: async (world, strength) => [
+    ...(await lose(3).damage(world, { rounds: 1, seconds: 5 })),
+    ...(await CLUSTER_FAULTS.halt.damage(world, strength)),
+  ],
+};
 
 test(
-  "a network that is slow, then silent for longer than a daemon may be, loses nothing",
-  how,
-  (t) => runShort(t, CLUSTER_FAULTS.halt, { rounds: 1, seconds: 10 }),
-);
-
-test("a network that loses data and connections loses nothing that was acknowledged", how, (t) =>
-  runShort(t, lose(3), { seconds: 5 }),
-);
-
-test(
-  "connections that are cut after each of the first messages of batches lose nothing",
-  how,
-  (t) => runShort(t, CLUSTER_FAULTS.cut, { rounds: 12 }),
+  "no acknowledged task is lost in a network that loses data, is slow, and is silent for 10 s",
+  { skip: reasonToSkipPostgres(), timeout: 240_000 },
+  (t) => runShort(t, badNetwork),
 );
