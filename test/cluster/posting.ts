@@ -1,23 +1,30 @@
-/** Posts again and again, one at a time, until it is stopped. */
+/** Posts in three lanes, one task at a time, until it is stopped. */
 export function keepPosting(url: string, key: string) {
   const acknowledged: string[] = [];
   const faults: string[] = [];
-  let refused = 0;
-  let slowestMs = 0;
+  const seen = { refused: 0, slowestMs: 0 };
   let isOver = false;
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const body = JSON.stringify([{ type: "echo", input: 1 }]);
+  const post = async (): Promise<string> => {
+    try {
+      const init = { method: "POST", headers, body };
+      return await (await fetch(`${url}/v1/tasks/task_post`, init)).text();
+    } catch (error) {
+      return JSON.stringify({ broken: `${String(error)}: ${String((error as Error).cause)}` });
+    }
+  };
   const lane = async (): Promise<void> => {
     while (!isOver) {
-      const askedAt = performance.now();
-      const text = await answerOf(url, { headers, body });
-      slowestMs = Math.max(slowestMs, performance.now() - askedAt);
-      // The shape is the contract's; what is not there fails below.
+      const begunAt = performance.now();
+      const text = await post();
+      seen.slowestMs = Math.max(seen.slowestMs, performance.now() - begunAt);
+      // A response of another shape becomes a fault below.
       const { status_code: code, tasks } = JSON.parse(text) as {
         readonly status_code: number;
         readonly tasks?: readonly { readonly id: string }[];
       };
-      if (code === 50300) refused++;
+      if (code === 50300) seen.refused++;
       else if (code === 20000 && tasks?.[0] !== undefined) acknowledged.push(tasks[0].id);
       else faults.push(text);
     }
@@ -26,13 +33,8 @@ export function keepPosting(url: string, key: string) {
   return {
     acknowledged,
     faults,
-    get refused() {
-      return refused;
-    },
-    get slowestMs() {
-      return slowestMs;
-    },
-    stop: async () => {
+    seen,
+    async stop() {
       isOver = true;
       await done;
     },
@@ -40,22 +42,9 @@ export function keepPosting(url: string, key: string) {
 }
 
 /**
- * The faults that are answers. A daemon that stops may break off what the balancer has just given it, where the machine is
- * so busy that the balancer learns of the stop after more than 3 s.
+ * The faults that are responses. A daemon that stops may break off a request if the machine is so busy that the
+ * balancer learns of the stop after more than 3 s.
  */
 export function notBroken(faults: readonly string[]): readonly string[] {
   return faults.filter((text) => !text.startsWith('{"broken"'));
-}
-
-/** The text of an answer; a JSON text of its own where there was none. */
-async function answerOf(
-  url: string,
-  { headers, body }: { readonly headers: Record<string, string>; readonly body: string },
-): Promise<string> {
-  try {
-    const answer = await fetch(`${url}/v1/tasks/task_post`, { method: "POST", headers, body });
-    return await answer.text();
-  } catch (error) {
-    return JSON.stringify({ broken: `${String(error)}: ${String((error as Error).cause)}` });
-  }
 }

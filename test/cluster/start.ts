@@ -10,22 +10,22 @@ import { afterwards } from "../helpers/afterwards.ts";
 import { newDatabaseUrl } from "../helpers/postgres.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 
-/** How a test wants its cluster: three nodes on a database of its own unless told. */
+/** The cluster of a test: three nodes on a database of its own by default. */
 export type Wanted = Partial<
-  Pick<ClusterOptions, "url" | "nodes" | "base" | "more" | "flags" | "flagsOf" | "allowed">
+  Pick<ClusterOptions, "url" | "nodes" | "more" | "flagsOf" | "allowed">
 > &
-  Pick<ClusterOptions, "urlOf" | "programOf">;
+  Pick<ClusterOptions, "programOf">;
 
 /** A cluster, and clients of its account. */
 export interface StartedCluster {
   readonly cluster: Cluster;
-  /** Through the balancer: each request elsewhere. */
+  /** Through the balancer, which sends each request to the next node. */
   readonly client: TaskClient;
-  /** Of one node alone, by its place. */
+  /** Of one node, by its index. */
   readonly at: (index: number) => TaskClient;
 }
 
-/** Starts daemons on one database, ended after the test. */
+/** Starts nodes on one database, ended after the test. */
 export async function startCluster(t: TestContext, wanted: Wanted = {}): Promise<StartedCluster> {
   const url = wanted.url ?? (await newDatabaseUrl(t));
   const folder = mkdtempSync(join(tmpdir(), "postbackd-test-"));
@@ -45,26 +45,14 @@ export function nodeNamed(cluster: Cluster, folderName: string): ClusterNode {
   return node;
 }
 
-/** Settles when each node has been heard since the last one joined: then each knows of all others. */
-export async function settled(cluster: Cluster): Promise<void> {
-  for (;;) {
-    const nodes = (await listNodes(cluster)).filter(({ ended_at: endedAt }) => endedAt === null);
-    const joined = nodes.map(({ joined_at: joinedAt }) => Date.parse(joinedAt));
-    const seen = nodes.map(({ last_seen_at: seenAt }) => Date.parse(seenAt));
-    if (Math.min(...seen) > Math.max(...joined)) return;
-  }
-}
-
-/** A node as `admin node list` shows it; only what tests look at. */
+/** A node as `admin node list` shows it: the fields that tests read. */
 export interface ListedNode {
   readonly name: string;
   readonly joined_at: string;
-  readonly last_seen_at: string;
   readonly ended_at: string | null;
-  readonly roles: readonly string[];
 }
 
-/** What the command line lists, the newest first. */
+/** The nodes that the command line lists, newest first. */
 export async function listNodes({ admin }: Cluster): Promise<readonly ListedNode[]> {
   const words = ["admin", "node", "list", "--json", "--db", admin.database];
   const { error, stdout, stderr } = await runProgram(words, admin);
@@ -72,7 +60,7 @@ export async function listNodes({ admin }: Cluster): Promise<readonly ListedNode
   return (JSON.parse(stdout) as { readonly nodes: readonly ListedNode[] }).nodes;
 }
 
-/** In a run of all tests the bundle that was made for it, as other tests that start the program do. */
+/** The bundle that a run of all tests makes, otherwise the sources. */
 export function testedProgram(): Program {
   const bundle = process.env["POSTBACKD_TEST_PROGRAM"];
   if (bundle === undefined) return sourceProgram();
