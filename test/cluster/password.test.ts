@@ -12,7 +12,7 @@ import { taskClient } from "../helpers/task-client.ts";
 const skip = reasonToSkipPostgres();
 const PATIENCE_MS = 30_000;
 
-/** A user of the server that owns the schema of a new database. */
+/** A user of the server who owns the schema of a new database. */
 async function newUser(t: TestContext) {
   const url = await newDatabaseUrl(t);
   const name = `u_${randomBytes(6).toString("hex")}`;

@@ -4,31 +4,29 @@ import type { TestContext } from "node:test";
 import { node } from "../run/command-run.ts";
 import { openHeldProcesses } from "../run/held-process.ts";
 
-/** A command that a node has started, and that goes on until it is told to finish. */
+/** A command that a node has started and that runs until {@link finish}. */
 export interface HeldRun {
   /** The task's id. */
   readonly id: string;
-  /** The folder of the node, without its path. */
+  /** The name of the node's folder. */
   readonly node: string;
-  /** When it was heard of. */
+  /** When the test got its first line. */
   readonly startedAt: number;
-  /** Has it end well, with `{ node }` for its result. */
+  /** Completes it with the result `{ node }`. */
   finish(): void;
   /** Settles when its process has ended. */
   readonly ended: Promise<unknown>;
 }
 
-/** Shows the runs of the types that {@link Runs.type} made, whichever node they are on. */
+/** The runs of the types that {@link Runs.type} made, of all nodes. */
 export interface Runs {
-  /** The configuration of such a type, with so many runs at each node; 4 unless told. */
+  /** The configuration of such a type, with so many runs at each node; 4 by default. */
   type(name: string, concurrency?: number): string;
   /** The next run, as soon as it starts. */
   next(): Promise<HeldRun>;
-  /** Those that have started so far, in their order; the same as {@link next} gives. */
-  readonly all: readonly HeldRun[];
 }
 
-/** Opens what shows runs. */
+/** Opens the socket to which such runs connect. */
 export async function openRuns(t: TestContext): Promise<Runs> {
   const held = await openHeldProcesses(t);
   const all: HeldRun[] = [];
@@ -39,7 +37,7 @@ export async function openRuns(t: TestContext): Promise<Runs> {
       const { socket, ended, line } = await held.next();
       void line().then(
         (text) => {
-          // What test/fixtures/commands/tell.mjs says.
+          // The line of test/fixtures/commands/tell.mjs.
           const { folder, id } = JSON.parse(text) as {
             readonly folder: string;
             readonly id: string;
@@ -53,14 +51,13 @@ export async function openRuns(t: TestContext): Promise<Runs> {
           given++;
           want(run);
         },
-        // It was ended before it could say anything.
+        // It was ended before it could send its line.
         () => {},
       );
     }
   };
   void take();
   return {
-    all,
     type(name, concurrency = 4) {
       const command = JSON.stringify(node("tell.mjs", held.socketPath));
       return `\n[types.${name}]\ncommand = ${command}\nconcurrency = ${concurrency}\n`;
