@@ -5,7 +5,7 @@ import type { AuditEntry, Store } from "../../src/store/store.ts";
 import { newKeyToStore, newStale, seedAccount, T0 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
-export function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
+function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
   const actor = { kind: "user", name: "root", address: null } as const;
   return { at: T0, actor, action: "key.created", subject: "ada", details: null, ...overrides };
 }
