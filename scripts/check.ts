@@ -1,15 +1,14 @@
 import { spawnSync, type SpawnSyncReturns } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
-import { join, sep } from "node:path";
+import { join } from "node:path";
 
 import { findTestPostgres, HOW_TO_GET_POSTGRES } from "./kit/postgres-binaries.ts";
 import { PostgresServer } from "./kit/postgres-server.ts";
 import { ROOT, requirePinnedNode } from "./manifest.ts";
-import { groupClusterTests, groupTests, isPureTest } from "./test-groups.ts";
+import { clusterFiles, filesOf, groupClusterTests, groupTests, type Level } from "./test-groups.ts";
 
 /**
- * Runs the named steps in order, without arguments those of `npm run check`, and ends with the first
- * that fails. What a test step prints comes last and is the runner's own.
+ * Runs a level, or the named steps in order, and ends with the first that fails; without arguments
+ * `check`. The nightly level runs each step and lists those that failed.
  */
 
 // By name, because without them the linter and the formatter would walk everything there is.
@@ -33,6 +32,9 @@ const TEST_FLAGS = ["--test", "--test-reporter=spec", CONCURRENCY, TIMEOUT];
 
 const OWN_PACKAGE = import.meta.resolve("../test/helpers/own-package.ts");
 
+// Cases that need an optional program are skipped, also on a machine that has it.
+const WITHOUT_OPTIONAL = { POSTBACKD_TEST_POSTGRES_BIN: "none", POSTBACKD_TEST_PEERS: "" };
+
 /** The command of a step: a program of node_modules with arguments, or a script. */
 type Command = readonly string[];
 
@@ -47,18 +49,6 @@ interface Step {
   /** Beside the environment of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
-
-const CHECK = ["format", "lint", "types", "dashboard", "quick"];
-
-// Tests of one ring in one process. The others start the program, a daemon, a browser or a peer for each test, or wait
-// in real time: those of http alone take 152 s of processor time.
-const QUICK = new Set(["helpers", "net", "parser", "runners", "scripts", "store"]);
-
-// The one says of a store with a writer thread what `sqlite-inline` says of one without, and starts a thread for each of
-// 287 tests; the others say it of a server.
-const NOT_QUICK = ["sqlite-thread.test.ts", "postgres"].map((name) => join("test", "store", name));
-
-const CLUSTER_TEST = /\bclusterTest\(/;
 
 const OXFMT = [program("oxfmt"), "--config", ".oxfmtrc.json"];
 const OXLINT = [program("oxlint"), "--config", "scripts/oxlint.config.ts", "--deny-warnings"];
@@ -89,19 +79,22 @@ const STEPS: Readonly<Record<string, Step>> = {
     title: "build (esbuild, tsc, pkg)",
     commands: () => [["--import", "tsx", "scripts/build.ts"]],
   },
-  quick: testStep("quick tests of the sources", isQuickTest),
-  tests: testStep("tests of the sources", (file) => !isDistTest(file)),
-  dist: testStep("tests of the executable", isDistTest),
+  quick: testStep("tests of one room each", "quick"),
+  test: testStep("tests without optional programs", "test"),
+  full: testStep("tests with optional programs", "full", { postgres: "used" }),
   cluster: {
     title: "tests of the API on three daemons that share a database",
     commands: () => [
       ["--import", "tsx", "scripts/test-program.ts"],
-      ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupClusterTests(ROOT, clusterTests())],
+      ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupClusterTests(ROOT, clusterFiles(ROOT))],
     ],
     isShown: true,
     postgres: "needed",
   },
-  everything: testStep("tests of the sources and of the executable", () => true),
+  conformance: testStep("tests of the store on the PostgreSQL of npm", "conformance", {
+    postgres: "needed",
+    env: { POSTBACKD_TEST_POSTGRES_BIN: "npm" },
+  }),
   sentences: {
     title: "sentences.txt of each folder",
     commands: () => [
@@ -109,31 +102,53 @@ const STEPS: Readonly<Record<string, Step>> = {
     ],
     isShown: true,
   },
-  postgres: {
-    ...testStep("tests of the store on the PostgreSQL of npm", isPostgresTest),
-    env: { POSTBACKD_TEST_POSTGRES_BIN: "npm" },
-  },
+  nightly: testStep("tests of the store on Debian's PostgreSQL and in one thread", "nightly", {
+    postgres: "needed",
+  }),
+  runners: longRun("scripts/soak.ts", "runners"),
+  crashes: longRun("scripts/soak.ts", "crash", "--rounds", "50"),
+  "cluster-faults": longRun("scripts/soak.ts", "cluster"),
+  siege: longRun("scripts/bench.ts", "siege"),
+  "power-cuts": longRun("scripts/power-cut.ts", "--images", "200"),
+  mutants: longRun("scripts/mutate.ts"),
 };
 
-// The tests are held to a second PostgreSQL, years newer than Debian's, where both must be there.
-const HAS_BOTH = process.env["POSTBACKD_TEST_PEERS"] === "required";
+/** What a name on the command line stands for, beside a step of that name. */
+const LEVELS: Readonly<Record<string, readonly string[]>> = {
+  check: ["format", "lint", "types", "dashboard", "quick"],
+  test: ["format", "lint", "types", "dashboard", "build", "test"],
+  rest: ["full", "cluster", "conformance"],
+  nightly: ["nightly", "runners", "crashes", "cluster-faults", "siege", "power-cuts", "mutants"],
+};
 
 requirePinnedNode();
-const asked = process.argv.length > 2 ? process.argv.slice(2) : CHECK;
-process.exitCode = await runSteps(
-  HAS_BOTH && asked.includes("everything") ? [...asked, "postgres"] : asked,
-);
+const [first = "check", ...others] = process.argv.slice(2);
+process.exitCode =
+  others.length === 0 && LEVELS[first] !== undefined
+    ? await runSteps(LEVELS[first], { isEach: first === "nightly" })
+    : await runSteps([first, ...others], { isEach: false });
 
-async function runSteps(names: readonly string[]): Promise<number> {
+/** Ends with the first step that fails, or runs each step and lists the failed ones. */
+async function runSteps(
+  names: readonly string[],
+  { isEach }: { readonly isEach: boolean },
+): Promise<number> {
+  const failed: string[] = [];
   for (const name of names) {
     const step = STEPS[name];
     if (step === undefined) {
-      process.stderr.write(`There is no step '${name}': only ${Object.keys(STEPS).join(", ")}.\n`);
+      const known = [...Object.keys(LEVELS), ...Object.keys(STEPS)].join(", ");
+      process.stderr.write(`There is no step '${name}': only ${known}.\n`);
       return 2;
     }
-    if (!(await hasPassed(step))) return 1;
+    if (await hasPassed(step)) continue;
+    failed.push(name);
+    if (!isEach) break;
   }
-  return 0;
+  if (isEach)
+    process.stdout.write(`${names.length - failed.length} of ${names.length} steps passed\n`);
+  if (failed.length > 0) process.stdout.write(`failed: ${failed.join(", ")}\n`);
+  return failed.length === 0 ? 0 : 1;
 }
 
 async function hasPassed(step: Step): Promise<boolean> {
@@ -192,44 +207,24 @@ function program(name: string): string {
   return join(ROOT, "node_modules", ".bin", name);
 }
 
-function testStep(title: string, isWanted: (file: string) => boolean): Step {
-  const wanted = (): readonly string[] =>
-    ["test", "examples"]
-      .flatMap((folder) => filesBelow(folder))
-      .filter((file) => file.endsWith(".test.ts") && !isPureTest(file) && isWanted(file));
+function testStep(
+  title: string,
+  level: Level,
+  { postgres, env = {} }: Pick<Step, "postgres" | "env"> = {},
+): Step {
   const commands = () => [
     ["--import", "tsx", "scripts/test-program.ts"],
-    ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupTests(ROOT, wanted())],
+    ["--import", OWN_PACKAGE, ...TEST_FLAGS, ...groupTests(ROOT, filesOf(ROOT, level))],
   ];
-  return { title, commands, isShown: true, postgres: "used" };
+  if (postgres !== undefined) return { title, commands, isShown: true, postgres, env };
+  return { title, commands, isShown: true, env: WITHOUT_OPTIONAL };
 }
 
-function filesBelow(folder: string): readonly string[] {
-  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
-    .toSorted()
-    .map((file) => join(folder, file));
-}
-
-function isQuickTest(file: string): boolean {
-  const [root = "", folder = "", ...below] = file.split(sep);
-  const isQuick = below.length === 0 || QUICK.has(folder);
-  return root === "test" && isQuick && !NOT_QUICK.some((name) => file.startsWith(name));
-}
-
-function isPostgresTest(file: string): boolean {
-  return file.startsWith(join("test", "store", "postgres", sep));
-}
-
-/** The files that have a cluster test. */
-function clusterTests(): readonly string[] {
-  return filesBelow(join("test", "http"))
-    .filter((file) => file.endsWith(".test.ts"))
-    .filter((file) => CLUSTER_TEST.test(readFileSync(join(ROOT, file), "utf8")));
-}
-
-function isDistTest(file: string): boolean {
-  // A service is an executable, and packages are made of one.
-  return ["dist", "systemd", "package"].some((folder) =>
-    file.startsWith(join("test", folder, sep)),
-  );
+/** A script that takes long and judges by its exit code. */
+function longRun(...command: Command): Step {
+  return {
+    title: command.join(" "),
+    commands: () => [["--import", "tsx", ...command]],
+    isShown: true,
+  };
 }

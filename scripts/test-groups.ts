@@ -1,61 +1,141 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /**
- * Folders below test/ whose files start the daemon in their own process, and after each test let go of all that they
- * took.
+ * Which test files a level runs, and how: files that may share a process are imported by a generated file. Loading the
+ * daemon and running it the first time takes a process a third of a second, as long as two or three tests.
  */
-const GROUPED = ["http"].map((name) => join("test", name) + sep);
 
-/** Files of them that do more: the one starts the program as well, the other compares waits with the machine's time. */
-const ALONE = ["http/operator-system", "http/connections"].map(
-  (name) => `${join("test", name)}.test.ts`,
-);
+export type Level = "quick" | "test" | "full" | "conformance" | "nightly";
+
+// Folders, and files without their ending, below test/. They need an optional program, or take minutes.
+const FULL = [
+  "cluster",
+  "dashboard",
+  "dist/runtimes",
+  "dist/test-runners",
+  "dist/vitest",
+  "docs/operating",
+  "package",
+  "peers",
+  "postgres",
+  "receivers",
+  "runtimes",
+  "systemd",
+];
+
+const CONFORMANCE = "store/postgres";
+
+// Judged by `store/sqlite-thread` as well, on every change.
+const NIGHTLY = ["store/sqlite-inline"];
+
+// Tests of one room in one process. The others start the program or a daemon, or wait in real time.
+const QUICK = ["helpers", "net", "parser", "runners", "scripts", "store"];
+
+// A file of another level has cases that need PostgreSQL, a terminal or another optional program: without it they are
+// skipped, so the file also belongs to the full level.
+const HAS_OPTIONAL_CASES =
+  /helpers\/(postgres(-\w+)?|cluster|daemon-cluster|fake-time|libfaketime|terminal)\.ts"/;
+
+const CLUSTER_TEST = /\bclusterTest\(/;
+
+/** The test files of a level, relative to the root. */
+export function filesOf(root: string, level: Level): readonly string[] {
+  return testFiles(root).filter((file) => levelsOf(root, file).includes(level));
+}
+
+/** The test files with tests that also run on a cluster. */
+export function clusterFiles(root: string): readonly string[] {
+  return testFiles(root).filter((file) =>
+    CLUSTER_TEST.test(readFileSync(join(root, file), "utf8")),
+  );
+}
+
+function levelsOf(root: string, file: string): readonly Level[] {
+  if (isBelow(file, [CONFORMANCE])) return ["conformance", "nightly"];
+  if (isBelow(file, NIGHTLY)) return ["nightly"];
+  const text = readFileSync(join(root, file), "utf8");
+  const isPure = isPureTest(file);
+  if (isBelow(file, FULL) && !isPure) return ["full"];
+  return [
+    "test",
+    ...(isPure || isBelow(file, QUICK) ? (["quick"] as const) : []),
+    ...(HAS_OPTIONAL_CASES.test(text) ? (["full"] as const) : []),
+  ];
+}
+
+function testFiles(root: string): readonly string[] {
+  return ["test", "examples"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .filter((file) => file.endsWith(".test.ts"))
+      .toSorted()
+      .map((file) => join(folder, file)),
+  );
+}
+
+/** Files that start the daemon in their own process, and release all that they took after each test. */
+const GROUPED = ["http"];
+
+/** Of these, one starts the program as well, and one compares waits with the machine's time. */
+const ALONE = ["http/operator-system", "http/connections"];
 
 // Several times as many as run at once, so that none is left alone at the end.
 const GROUPS = 8;
 
-/**
- * The files to run in the place of those: of files that may share a process, each group is one file that imports them.
- * To load the daemon and to run it for the first time takes a process a third of a second, as long as two or three
- * tests.
- */
+/** The files to run instead of these: pure files become one file, and grouped files a few. */
 export function groupTests(root: string, files: readonly string[]): readonly string[] {
-  const grouped = files.filter((file) => isGrouped(file));
-  const groups = writeGroups(root, grouped, (members) =>
-    members.map((member) => `import ${urlText(join(root, member))};\n`).join(""),
-  );
-  return [...groups, ...files.filter((file) => !isGrouped(file))];
+  const folder = newFolder(root);
+  const pure = files.filter((file) => isPureTest(file));
+  const grouped = files.filter((file) => isBelow(file, GROUPED) && !isBelow(file, ALONE));
+  const imports = (members: readonly string[]): string =>
+    members.map((member) => `import ${urlText(join(root, member))};\n`).join("");
+  return [
+    ...writeGroups(join(folder, "pure"), pure, { groups: 1, textOf: imports }),
+    ...writeGroups(join(folder, "group"), grouped, { groups: GROUPS, textOf: imports }),
+    ...files.filter((file) => !pure.includes(file) && !grouped.includes(file)),
+  ];
 }
 
-/** Files that have those tests served by a cluster (`test/helpers/on-cluster.ts`), several in one process. */
+/** Files that run the tests of others on a cluster (`test/helpers/on-cluster.ts`), several in one process. */
 export function groupClusterTests(root: string, files: readonly string[]): readonly string[] {
   const runner = urlText(join(root, "test", "helpers", "on-cluster.ts"));
-  return writeGroups(root, files, (members) => {
+  const textOf = (members: readonly string[]): string => {
     const places = members.map((member) => relative("test", member).replaceAll(sep, "/"));
     return `import { testOnCluster } from ${runner};\nawait testOnCluster(${JSON.stringify(places)});\n`;
-  });
+  };
+  return writeGroups(join(newFolder(root), "cluster"), files, { groups: GROUPS, textOf });
+}
+
+function newFolder(root: string): string {
+  const folder = join(root, "dist", "tests");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  return folder;
 }
 
 /** Deals the files out, and writes a file for each group. */
 function writeGroups(
-  root: string,
+  start: string,
   files: readonly string[],
-  textOf: (members: readonly string[]) => string,
+  {
+    groups,
+    textOf,
+  }: { readonly groups: number; readonly textOf: (members: readonly string[]) => string },
 ): readonly string[] {
-  const folder = join(root, "dist", "tests");
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  return Array.from({ length: Math.min(GROUPS, files.length) }, (_, group) => {
-    const file = join(folder, `group-${group + 1}.test.mjs`);
-    writeFileSync(file, textOf(files.filter((_file, index) => index % GROUPS === group)));
+  return Array.from({ length: Math.min(groups, files.length) }, (_, group) => {
+    const file = `${start}-${group + 1}.test.mjs`;
+    writeFileSync(file, textOf(files.filter((_file, index) => index % groups === group)));
     return file;
   });
 }
 
-function isGrouped(file: string): boolean {
-  return GROUPED.some((folder) => file.startsWith(folder)) && !ALONE.includes(file);
+/** Whether a file is one of these, or lies in one of these folders, below test/. */
+function isBelow(file: string, places: readonly string[]): boolean {
+  return places.some((place) => {
+    const path = join("test", place);
+    return file === `${path}.test.ts` || file.startsWith(path + sep);
+  });
 }
 
 function urlText(file: string): string {
@@ -113,12 +193,12 @@ const PURE = [
   "soak/lease-ledger",
   "soak/ledger",
   "store/loop",
-].map((name) => join("test", name));
+];
 
 /**
- * Whether a file of tests shares the process of `test/pure.test.ts`: such tests start nothing and leave nothing in it,
- * and starting a process for each of their files took five times as long as they do.
+ * Whether a test file shares one process with others of its kind: its tests start nothing and leave nothing behind.
+ * One process for each of these files took five times as long as the tests.
  */
-export function isPureTest(file: string): boolean {
-  return PURE.some((pure) => file === `${pure}.test.ts` || file.startsWith(pure + sep));
+function isPureTest(file: string): boolean {
+  return isBelow(file, PURE);
 }

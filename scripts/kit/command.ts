@@ -158,7 +158,10 @@ const WHOLE = z.coerce.number<string>().int().positive();
 const LIST = z.string().transform((given) => given.split(","));
 
 /** Reads a command line. Throws at unknown arguments and invalid values; returns null for `--help`. */
-function parseFlags<Own extends Flags>(flags: Own, args: readonly string[]): Values<Own> | null {
+export function parseFlags<Own extends Flags>(
+  flags: Own,
+  args: readonly string[],
+): Values<Own> | null {
   const options = Object.entries({ ...flags, help: toggle("") }).map(([name, each]) => {
     return [name, { type: each.meta()?.["value"] === "" ? "boolean" : "string" }] as const;
   });
@@ -167,7 +170,8 @@ function parseFlags<Own extends Flags>(flags: Own, args: readonly string[]): Val
   return given["help"] === true ? null : (z.object(flags).parse(given) as Values<Own>);
 }
 
-function flagLines(flags: Flags): string {
+/** The lines of a help text about flags. */
+export function flagLines(flags: Flags): string {
   const lines = Object.entries(flags).map(([name, each]) => {
     const { value, meaning } = each.meta() ?? {};
     return `  ${`--${name} ${String(value)}`.padEnd(18)} ${String(meaning)}`;

