@@ -1,66 +1,39 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
-import { ACTIVE_KEYS_MAX, newWebhookSecret } from "../../src/domain/account/key.ts";
-import { listCursors, newCursorKey } from "../../src/http/list-cursor.ts";
+import { ACTIVE_KEYS_MAX } from "../../src/domain/account/key.ts";
 import type { OperationDeps } from "../../src/http/operation-deps.ts";
 import type { Operation } from "../../src/http/operation.ts";
 import { operations } from "../../src/http/operations.ts";
-import {
-  createTestAccount,
-  startTestDaemon,
-  type TestDaemon,
-  type TestDaemonOptions,
-} from "../helpers/daemon.ts";
-import { deliveryFilter, newOrder } from "../helpers/delivery.ts";
+import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from "../helpers/daemon.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawConnection, RawRequest } from "../helpers/raw-http.ts";
-import { newTaskId } from "../helpers/store.ts";
-import { makeKey } from "./account.ts";
+import { userDataOf } from "./account.ts";
 import { bearer, complaints, JSON_TYPE, toAnswer, type Answer } from "./answer.ts";
-import { atStore, cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
+import { makeCursors, makeFixtures, makeOthers } from "./operation-fixtures.ts";
+import type { Callers, Cursors, Made, Named } from "./operation-fixtures.ts";
+import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 import { createTestWorker } from "./worker-requests.ts";
 
-/** What sound requests are about: made before, so that they find something. */
-interface Made {
-  readonly id: string;
-  readonly key_id: string;
-  /** Of an account with a rotation that nobody ends. */
-  readonly login: string;
-  /** Of an access request that was denied. */
-  readonly request_id: string;
-  /** Of a redelivery order of the account that was cancelled. */
-  readonly order_id: string;
-}
-
-/** A cursor for each operation whose cursors the daemon's key seals, by its name. */
-type Cursors = Readonly<Record<string, string>>;
-
-/** Who calls: an account by its key, a worker by its token, the operator by a session. */
-interface Callers extends Pick<TestDaemon, "account"> {
-  readonly token: string;
-  /** The header line. */
-  readonly cookie: string;
-}
-
-/** What goes with a sound request beyond its path. */
+/** The parts of a good request beyond its path. */
 interface Sound {
   readonly body?: unknown;
-  /** Values of the path's parts, where they are others than those that were made for all. */
-  readonly params?: Partial<Made>;
-  /** Values of query parameters beside {@link SOUND_VALUES}. */
+  readonly params?: Partial<Named>;
+  /** Values of query parameters over {@link SOUND_VALUES}. */
   readonly values?: Readonly<Record<string, string>>;
-  /** What it is answered; 200 unless told. */
+  /** The HTTP status of the response; 200 by default. */
   readonly status?: number;
+  /** The same without a body, if the body is optional; `status` by default. */
+  readonly bodilessStatus?: number;
 }
 
-// Of no task: it is lost, as often as it is asked.
+// No task has this id, so its lease is lost at each request.
 const LEASE = { id: "01890a5d-ac96-774b-bcce-b302099a8057", lease_id: "x" };
 
 /**
- * A sound request for every operation, by its name in the API's document. Each may be sent again and again: the
- * account has all the keys that it may have, so createKey says that.
+ * A good request for every operation, by its id in the OpenAPI document. Each can be repeated. The account has as many
+ * keys as it may have, so createKey returns 409.
  */
 const SOUND: Readonly<Record<string, Sound>> = {
   postTasks: { body: { type: "echo", input: 1, tag: "t", start_at: farStart() } },
@@ -71,7 +44,8 @@ const SOUND: Readonly<Record<string, Sound>> = {
   cancelTasks: { body: { tag: "none" } },
   listDeliveries: {},
   listAttempts: {},
-  redeliver: { body: {} },
+  // A task is redelivered thirty times a minute at most: a kind that it does not have uses up nothing.
+  redeliver: { body: { kind: "postback" }, status: 400, bodilessStatus: 200 },
   createKey: { body: { label: "ci" }, status: 409 },
   revokeKey: {},
   getUserData: {},
@@ -88,19 +62,20 @@ const SOUND: Readonly<Record<string, Sound>> = {
   searchTasks: {},
   getTimeline: {},
   previewRedelivery: { body: { since: "2026-01-01T00:00:00Z" } },
-  // A second order would be refused until the first is worked off: one that is too fast is refused always.
+  // A second order is refused until the first has ended. An order that is too fast is always refused.
   orderRedelivery: { body: { since: "2026-01-01T00:00:00Z", per_second: 51 }, status: 400 },
   listRedeliveries: {},
   cancelRedelivery: {},
   getOverview: {},
   getSeries: {},
   listHosts: {},
-  // With a link that works once, a second request is refused.
+  // An account signs in a hundred times an hour at most, and a link works once: refused ones can be repeated.
+  signIn: { body: { login: "tester", key: "pbd_live_x" }, status: 401 },
   signInByLink: { body: { token: "pbd_link_x" }, status: 401 },
   getSession: {},
   signOut: {},
   listAccounts: { values: { cursor: "YWNjb3VudHMtYWxpY2U" } },
-  // What can be done once is refused here: it has been done.
+  // Refused because it can be done once and has been done.
   createAccount: { body: { login: "tester" }, status: 400 },
   disableAccount: {},
   enableAccount: {},
@@ -113,7 +88,7 @@ const SOUND: Readonly<Record<string, Sound>> = {
   listNodes: {},
   listDeliveryPauses: {},
   pauseDeliveries: { body: { host: "hooks.example.com", reason: "maintenance" } },
-  // The hold of an account is never made here.
+  // No account is paused here.
   resumeDeliveries: { body: { login: "tester" }, status: 404 },
   listAudit: {},
   getSystem: {},
@@ -122,7 +97,7 @@ const SOUND: Readonly<Record<string, Sound>> = {
   getOpenApi: {},
 };
 
-/** A value that every parameter of a query takes, by its name, where all operations take the same. */
+/** A valid value of each query parameter that means the same in all operations. */
 const SOUND_VALUES: Readonly<Record<string, string>> = {
   limit: "1",
   q: "t",
@@ -154,15 +129,28 @@ export interface Parts {
   readonly body: string | Uint8Array | null;
 }
 
-/** An operation of the daemon and a sound request for it. */
+/** An operation and a good request for it. */
 export interface Case {
   readonly operation: Operation;
   readonly name: string;
   readonly sound: Parts;
-  /** A sound value for each parameter of its query, by name. */
+  /** A valid value of each query parameter, by its name. */
   readonly values: Readonly<Record<string, string>>;
-  /** What the sound request is answered. */
+  /** The HTTP status of the response to `sound`. */
   readonly status: number;
+  /** The same without a body, if the body is optional. */
+  readonly bodilessStatus: number;
+  /** Null if the path has no named part. */
+  readonly unknown: Unknown | null;
+}
+
+/** Requests for things that the caller cannot see. */
+interface Unknown {
+  /** The id does not exist. */
+  readonly sound: Parts;
+  readonly code: number;
+  /** Requests whose response must be equal: malformed ids, and ids of another account's things. */
+  readonly same: readonly Parts[];
 }
 
 /** The request of these parts. */
@@ -175,48 +163,57 @@ export function toRequest({ method, path, query, body, ...lines }: Parts): RawRe
 /** A daemon with a case for each of its operations. */
 export interface Tested {
   readonly daemon: TestDaemon;
-  /** A worker's token. */
-  readonly token: string;
+  readonly callers: Callers;
   readonly cases: readonly Case[];
-  /** Sends a request, and makes sure that its connection serves the next one, or is closed. */
+  /** Sends a request and asserts that its connection serves the next request, or is closed. */
   readonly send: (parts: Parts) => Promise<Answer>;
+  /** Asserts that requests of other accounts changed nothing. */
+  readonly assertUntouched: () => Promise<void>;
 }
 
 const NO_LIMITS = "failed_authentications_per_minute = 0\naccess_requests_per_hour = 0\n";
 
-// A type of each kind that there is for tests: what has tables of its own stands last in a file.
+// A proxy that no test is, so that forwarded headers must change nothing.
+const PROXIES = 'trusted_proxies = ["10.0.0.0/8"]\n';
+
 const TYPES = '[types.echo]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n';
 
-/** Starts a daemon, without limits by address unless told, and makes its cases. */
+/** Starts a daemon and makes its cases; without limits by address unless `toml` sets them. */
 export async function startTested(
   t: TestContext,
   { toml = `[limits]\n${NO_LIMITS}`, ...options }: TestDaemonOptions = {},
 ): Promise<Tested> {
-  const daemon = await startTestDaemon(t, { ...options, toml: `${toml}\n${TYPES}` });
+  const daemon = await startTestDaemon(t, { ...options, toml: `${PROXIES}${toml}\n${TYPES}` });
   const made = await makeFixtures(daemon);
   const token = await createTestWorker(daemon.file, ["print"]);
   const cookie = cookieLine(daemon.url, await createOperatorSession(daemon.file));
-  const callers = { account: daemon.account, token, cookie };
+  const others = await makeOthers(daemon);
+  const callers = { account: daemon.account, token, cookie, others };
   const cursors = await makeCursors(daemon);
   const cases = apiOperations().map((operation) => toCase(operation, { callers, made, cursors }));
-  return { daemon, token, cases, send: createSender(t, daemon) };
+  const assertUntouched = async (): Promise<void> => {
+    assert.equal((await daemon.get(made.untouched.id)).state, "queued");
+    const { keys } = await userDataOf(daemon);
+    assert.equal(keys.filter(({ revoked_at }) => revoked_at === null).length, ACTIVE_KEYS_MAX);
+  };
+  return { daemon, callers, cases, send: createSender(t, daemon), assertUntouched };
 }
 
-/** A limit of bodies that holds for those with results too, four times the least limit of results. */
+/** A limit of all bodies. Bodies with results may have four times `limits.result`, which is at least 1 KiB. */
 export const BODY_LIMIT = 4096;
 
 /** The settings for {@link BODY_LIMIT}, without limits by address. */
 export const LIMITED_BODIES = `[limits]\nbody = ${BODY_LIMIT}\nresult = ${BODY_LIMIT / 4}\n${NO_LIMITS}`;
 
-/** Nothing went wrong inside, and nothing secret was logged. */
-export function assertQuiet({ daemon, token }: Pick<Tested, "daemon" | "token">): void {
+/** Asserts that the log has no warning, no error and no secret. */
+export function assertQuiet({ daemon, callers }: Pick<Tested, "daemon" | "callers">): void {
   assert.deepEqual(complaints(daemon), []);
   const log = daemon.logLines.join("");
-  for (const secret of [daemon.account.key, daemon.account.secret, token])
+  for (const secret of [daemon.account.key, daemon.account.secret, callers.token, "SECRET"])
     assert.ok(!log.includes(secret));
 }
 
-/** The table that the daemon serves. */
+/** The operations that return JSON. events.test.ts and metrics.test.ts judge the others. */
 export function apiOperations(): readonly Operation[] {
   const values = {
     ...{ marketplaces: [], retentionDays: 30, limits: { tasksPerPost: 100 } },
@@ -224,64 +221,14 @@ export function apiOperations(): readonly Operation[] {
     webhooks: { timeoutMs: 10_000, retryAfterMs: [] },
     dev: null,
   };
-  // Only what the operations say of themselves is read here: what they are given is used in `handle` alone.
+  // Only `handle` uses the dependencies, and no test calls it.
   const all = operations(values as unknown as OperationDeps);
-  // An answer that is no JSON has tests of its own: events.test.ts, metrics.test.ts.
   return all.filter(({ doc }) => doc.answerType === undefined);
 }
 
-/** The names of the operations that have a sound request here. */
+/** The ids of the operations that have a good request here. */
 export function soundNames(): readonly string[] {
-  return [...Object.keys(SOUND), "signIn"];
-}
-
-function soundOf(name: string, { account: { login, key } }: Callers): Sound {
-  return name === "signIn" ? { body: { login, key } } : (SOUND[name] ?? {});
-}
-
-async function makeFixtures(daemon: TestDaemon): Promise<Made> {
-  const { tasks } = await daemon.post({ type: "echo", start_at: farStart() });
-  const id = tasks[0]?.id ?? "";
-  // Cancelled, it may be cancelled again and again.
-  await daemon.call(`/v1/tasks/task_cancel/${id}`, { method: "POST" });
-  const { key_id } = await makeKey(daemon);
-  for (let keys = 2; keys < ACTIVE_KEYS_MAX; keys++) await makeKey(daemon);
-  // Revoked, it may be revoked again and again.
-  await daemon.call(`/v1/appendix/keys/${key_id}`, { method: "DELETE" });
-  await makeKey(daemon);
-  return { id, key_id, ...(await makeOperatorFixtures(daemon)) };
-}
-
-async function makeOperatorFixtures({ file, account }: TestDaemon) {
-  const login = "alice";
-  await createTestAccount(file, login);
-  const [request_id, order_id] = [newTaskId(), newTaskId()];
-  const fields = { email: "ada@example.com", name: null, company: null, message: null };
-  await atStore(file, async (store) => {
-    await store.rotateSecret({ login, next: newWebhookSecret() });
-    await store.insertAccessRequest({ id: request_id, fields, createdAt: 0, pendingMax: 1 });
-    await store.denyAccessRequest({ id: request_id, decidedAt: Date.now() });
-    const filter = deliveryFilter({ login: account.login });
-    await store.orderRedelivery({ ...newOrder({ id: order_id, filter }), openMax: null });
-    await store.cancelRedeliveryOrder({ id: order_id, login: null, now: Date.now() });
-  });
-  return { login, request_id, order_id };
-}
-
-async function makeCursors({ file, account }: TestDaemon): Promise<Cursors> {
-  return atStore(file, async (store) => {
-    const fresh = newCursorKey();
-    const { seal } = listCursors(await store.keepSecret({ name: "cursors", fresh }));
-    const scope = (await store.findAccount(account.login))?.accountId ?? null;
-    const place = { timeMs: 1, seq: 1 };
-    return {
-      listReadyTasks: seal(place, { list: "ready", scope }),
-      listTasks: seal(place, { list: "tasks", scope }),
-      searchTasks: seal(place, { list: "search", scope }),
-      listAttempts: seal(place, { list: "webhooks", scope }),
-      listAudit: seal(place, { list: "audit", scope: null }),
-    };
-  });
+  return Object.keys(SOUND);
 }
 
 function toCase(
@@ -293,15 +240,10 @@ function toCase(
   }: { readonly callers: Callers; readonly made: Made; readonly cursors: Cursors },
 ): Case {
   const { method, access, doc } = operation;
-  const { body, values, params, status = 200 } = soundOf(doc.id, callers);
-  const path = operation.path.replaceAll(/:(\w+)/g, (_, name: string) => {
-    const value = Object.entries({ ...made, ...params }).find(([each]) => each === name)?.[1];
-    assert.ok(value !== undefined, `nothing was made for the path's ${name}`);
-    return value;
-  });
+  const { body, values, params, status = 200, bodilessStatus = status } = SOUND[doc.id] ?? {};
   const sound = {
-    ...{ method, path, query: "" },
-    // What is about sessions asks from where a request comes before anything else.
+    ...{ method, path: pathOf(operation, { ...made.used, ...params }), query: "" },
+    // Operations about sessions refuse requests from other sites before anything else.
     host: ["Host: 127.0.0.1", ...(operation.isSignIn === true ? FROM_PAGE : [])],
     credentials: credentialsFor(access, callers),
     media: body === undefined ? [] : [JSON_TYPE],
@@ -313,11 +255,42 @@ function toCase(
     name: `${method} ${operation.path}`,
     sound,
     values: soundValues(operation, { cursor: cursors[doc.id] ?? "", ...values }),
-    status,
+    ...{ status, bodilessStatus },
+    unknown: unknownOf(operation, { callers, made, sound }),
   };
 }
 
-/** True where an account's key is not enough, and a session of the operator is. */
+function pathOf({ path }: Operation, values: Partial<Named>): string {
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => {
+    const value = Object.entries(values).find(([each]) => each === name)?.[1];
+    assert.ok(value !== undefined, `nothing was made for ${name}`);
+    return value;
+  });
+}
+
+const MALFORMED = ["x", "%00", "__proto__", "%27%20OR%201=1", "..%2f", "x".repeat(5000)];
+
+function unknownOf(
+  operation: Operation,
+  {
+    callers: { others },
+    made: { untouched, unknown },
+    sound,
+  }: { readonly callers: Callers; readonly made: Made; readonly sound: Parts },
+): Unknown | null {
+  const name = /:(\w+)/.exec(operation.path)?.[1];
+  if (name === undefined) return null;
+  const at = (values: Partial<Named>): Parts => ({ ...sound, path: pathOf(operation, values) });
+  const code = name === "id" ? 40401 : 40400;
+  const own = Object.entries(untouched).find(([each]) => each === name)?.[1];
+  if (own === undefined) return { sound: at(unknown), code, same: [] };
+  const foreign = { ...at(untouched), credentials: [bearer({ account: others.stranger })] };
+  const ids = [own.toUpperCase(), `${own}x`, `%7B${own}%7D`, own.slice(1), ...MALFORMED];
+  const malformed = ids.map((each) => at({ [name]: each }));
+  return { sound: at(unknown), code, same: [foreign, ...malformed] };
+}
+
+/** True if the operation needs a session of the operator. */
 export function isOperators(access: Operation["access"]): boolean {
   return access === "operator" || access === "scraper";
 }
@@ -335,7 +308,7 @@ function soundValues(
   const names = Object.keys(query);
   const known: Readonly<Record<string, string>> = { ...SOUND_VALUES, ...own };
   for (const name of names) {
-    assert.ok(known[name] !== undefined, `no sound value for the parameter ${name} of ${doc.id}`);
+    assert.ok(known[name] !== undefined, `no valid value of ${name} of ${doc.id}`);
   }
   return Object.fromEntries(names.map((name) => [name, known[name] ?? ""]));
 }
@@ -345,13 +318,13 @@ function createSender(t: TestContext, { url }: TestDaemon): Tested["send"] {
   return async (parts) => {
     connection ??= await openRaw(t, url);
     const request = toRequest(parts);
-    // Sent ahead, so that a body which is read too far, or not far enough, shows.
+    // The next request goes with it: a body that is read too far, or not far enough, breaks it.
     connection.send(Buffer.concat([toBytes(request), toBytes({ target: "/readyz" })]));
     const isHead = request.method === "HEAD";
     const answer = toAnswer(await connection.next(isHead ? { to: "HEAD" } : {}), request);
     assert.ok(answer.response.status < 500, JSON.stringify(answer.body));
     if (headerOf(answer.response, "connection") === "close") {
-      assert.equal((await connection.closed()).length, 0, "a second answer came");
+      assert.equal((await connection.closed()).length, 0, "a second response came");
       connection = null;
     } else {
       assert.equal((await connection.next()).body.toString(), '{"status":"ok"}');
