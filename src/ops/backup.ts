@@ -30,7 +30,7 @@ export interface BackupKeeperDeps {
 }
 
 export interface BackupState {
-  /** The newest that is there; null when there is none. */
+  /** The newest backup; null if no backup exists. */
   readonly newest: ScheduledCopy | null;
   /** The last that failed since the daemon was started, and none has succeeded after it. */
   readonly failure: { readonly at: number; readonly reason: string } | null;
@@ -52,7 +52,10 @@ export class BackupKeeper {
     this.#scheduler = new Scheduler(deps.clock);
   }
 
-  /** Begins when there is a schedule. Says at once where it could make none, and removes what a backup left that a crash broke off. */
+  /**
+   * Begins when there is a schedule. Reports at the start if no backup could be made, and removes the remains of a
+   * backup that a crash interrupted.
+   */
   start(): void {
     const { config, folder } = this.#deps;
     const { schedule } = config.backup;
@@ -71,19 +74,19 @@ export class BackupKeeper {
     });
   }
 
-  /** Null when there is no schedule. */
+  /** Null if no schedule is configured. */
   state(): BackupState | null {
     if (this.#deps.folder === null) return null;
     return { newest: this.#newest, failure: this.#failure };
   }
 
-  /** Sentences about what the operator should mend, in words for everybody. */
+  /** Problems that the operator should fix, as plain sentences. */
   warnings(): readonly string[] {
     if (this.#failure === null) return [];
     return [`the last backup failed at ${timeText(this.#failure.at)}; the log tells why`];
   }
 
-  /** Begins no more backups, and breaks off the one that is being made. */
+  /** Starts no further backups, and aborts the backup in progress. */
   drain(): void {
     this.#isDraining = true;
     this.#scheduler.drain();
@@ -185,7 +188,7 @@ export class BackupFolder {
     return new BackupFolder(config, id);
   }
 
-  /** Makes the folder where there is none. Throws where this user cannot write to it, and says what to do. */
+  /** Creates the folder if it does not exist. Throws where this user cannot write to it, and says what to do. */
   make(): void {
     try {
       mkdirSync(this.path, { recursive: true, mode: 0o700 });
@@ -219,7 +222,7 @@ export class BackupFolder {
     return found.toSorted((a, b) => a.number - b.number);
   }
 
-  /** The newest that has a document; whether it is whole, 'postbackd backup check' tells. */
+  /** The newest backup that has a document. `postbackd backup check` verifies that it is complete. */
   newest(): ScheduledCopy | null {
     for (const file of this.files(".db").toReversed()) {
       const document = readDocument(file);
@@ -229,7 +232,7 @@ export class BackupFolder {
   }
 }
 
-/** A folder of somebody else, or one that the unit lets nobody write to: ENOENT where it would have to be made. */
+/** A folder of another user, or a folder that the unit makes read-only: ENOENT if it would have to be created. */
 const FORBIDDEN = ["EACCES", "EPERM", "EROFS", "ENOENT"];
 
 const INSTALLATION_BYTES = 6;
@@ -258,7 +261,7 @@ export type CopyVerdict =
   | { readonly kind: "whole"; readonly copy: SoundCopy }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Checks a copy, and tells how far it is; see {@link checkCopy}. */
+/** Checks a copy, and reports its progress; see {@link checkCopy}. */
 export function judgeCopy(file: string, tell: TellProgress = () => {}): CopyVerdict {
   try {
     return { kind: "whole", copy: checkCopy(file, { check() {}, tell }) };

@@ -80,7 +80,7 @@ export function checkAuthorities(config: Config): readonly ConfigProblem[] {
   }
 }
 
-/** Reads the TLS files that the URL of the database's server names, and tells the one that cannot be read. */
+/** Reads the TLS files that the URL of PostgreSQL names. Throws an error that names the unreadable file. */
 function checkServerFiles({ server, sources }: Config): readonly ConfigProblem[] {
   if (server === null) return [];
   try {
@@ -145,9 +145,9 @@ export interface TlsMaterial extends TlsPair {
 }
 
 /**
- * Reads a certificate chain and its key. Throws a TlsFileError when a file is missing, cannot be read, is not
- * PEM or is encrypted, and when the two do not belong together. A certificate that is not valid yet, or no longer, is
- * returned all the same: see {@link warnOfValidity}.
+ * Reads a certificate chain and its key. Throws a TlsFileError when a file is missing, cannot be read, is not PEM or is
+ * encrypted, and when the two do not belong together. Also returns a certificate that is not yet valid or has expired:
+ * see {@link warnOfValidity}.
  */
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const certFile = { path: files.cert, name: "tls_cert" };
@@ -328,7 +328,7 @@ export interface Finding {
   readonly verdict: Verdict;
   /** One sentence without a full stop. */
   readonly detail: string;
-  /** How to mend it, without a full stop; null where nothing is wrong. */
+  /** How to fix it, without a full stop; null if there is no problem. */
   readonly remedy: string | null;
 }
 
@@ -355,7 +355,7 @@ export function conditionsOf(
   return found.length > 0 || detail === undefined ? found : [sound(check, detail)];
 }
 
-/** The daemon works, but somebody should look. */
+/** The daemon works, but the operator should look at it. */
 export function warning(check: string, detail: string, remedy: string): Finding {
   return { check, verdict: "warning", detail, remedy };
 }

@@ -57,7 +57,7 @@ export function checkAddon({ database, server }: DatabaseConfig): Finding {
   }
 }
 
-/** Tells whether a database is safe on its file system. */
+/** Checks whether a database is safe on its file system. */
 export function judgePlace(file: string, { name, kind }: FileSystem): Finding {
   switch (kind) {
     case "network":
@@ -162,12 +162,12 @@ function saysDamage(error: unknown): boolean {
   return isError(error) && isDamage(error.cause);
 }
 
-/** As far as the file itself says; 0 where it is no database, or a new one whose tables are still in its -wal. */
+/** Read from the file itself; 0 if it is not a database, or a new database whose tables are still in its -wal. */
 function schemaVersionOf(file: string): number {
   return readFileHeader(file).bytes.readUInt32BE(60);
 }
 
-// The writer keeps it at some megabytes, unless somebody reads for long.
+// The writer keeps it at a few megabytes, unless another process reads for a long time.
 const WAL_BYTES_MAX = 256 * 1024 ** 2;
 
 export async function checkRoom(config: Config, now: number): Promise<readonly Finding[]> {

@@ -17,7 +17,10 @@ export interface Database {
   reload(next: Config): void;
   /** Returns a {@link DatabaseError} with a remedy for an error of SQLite or of the store, and any other error as it is. */
   explain(error: unknown): unknown;
-  /** The process that holds the lock, or the last one that did; null when nobody ever did. Throws when it is unreadable. */
+  /**
+   * The process that holds the lock, or the last process that held it; null if no process has held it. Throws when it
+   * is unreadable.
+   */
   holder(): LockHolder | null;
   /** Opens the store for the daemon. Rejects with a {@link DatabaseError}. */
   openDaemonStore(parts: DaemonStoreParts): Promise<Store>;
@@ -34,7 +37,7 @@ export interface Database {
   freeBytes(): number;
   /** How much room it takes; null where that is a server's business. Never rejects. */
   sizes(): Promise<DatabaseSizes>;
-  /** Empties the `-wal` of a file; false when somebody reads from it. */
+  /** Empties the `-wal` of a file; false if another connection reads from it. */
   clearWal(): boolean;
   /** Begins a copy of it as it is now, beside a running daemon or without one. Throws a {@link DatabaseError}. */
   startBackup(order: Omit<BackupOrder, "database">, tell?: TellProgress): BackupRun;
@@ -57,7 +60,7 @@ export interface AdminStore {
   readonly isNew: boolean;
 }
 
-/** The versions of the tables before a migration, null where there were none, and after it. */
+/** The schema versions before a migration (null for a new database) and after it. */
 export interface Migrated {
   readonly from: number | null;
   readonly to: number;
@@ -74,7 +77,7 @@ export interface WatchParts {
 
 export interface Watch {
   start(): void;
-  /** The faults that the operator should mend, in words for everybody; everything works nevertheless. */
+  /** The problems that the operator should fix, as plain sentences. They stop nothing. */
   warnings(): readonly string[];
   /** Safe to call twice. */
   close(): void;
@@ -87,12 +90,12 @@ export interface DatabaseSizes {
   readonly diskTotalBytes: number | null;
 }
 
-/** The database cannot be opened or made; the message names it and tells why. */
+/** The database cannot be opened or created; the message has its name and the reason. */
 export class DatabaseError extends Error {
   override readonly name = "DatabaseError" as const;
 }
 
-/** The command that serves a database: `postbackd start`, or `postbackd dev` for tests. Whoever was first has it. */
+/** The command that serves a database: `postbackd start`, or `postbackd dev` for tests. The first process has it. */
 export type ServedMode = "start" | "dev";
 
 export function modeOf({ dev }: { readonly dev?: unknown }): ServedMode {

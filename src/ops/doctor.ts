@@ -136,7 +136,7 @@ function checkConfiguration({ config, problems, clock }: Patient): readonly Find
   return conditionsOf("configuration", facts, config.file ?? "no file; all defaults");
 }
 
-// A weekly schedule is the rarest that somebody would still call one.
+// A weekly schedule is the least frequent one to expect.
 const BACKUP_AGE_MS_MAX = 8 * DAY_MS;
 
 function checkBackups(config: Config, now: number): readonly Finding[] {
@@ -215,7 +215,7 @@ function limitedProcess(config: Config): LimitedProcess {
   }
 }
 
-/** Files whose presence says that somebody keeps the clock right. */
+/** Files that exist if a service synchronizes the clock. */
 const SYNCHRONIZED = ["/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid"];
 
 export function checkClock(now: number): Finding {
@@ -237,7 +237,7 @@ export function checkClock(now: number): Finding {
 export interface LimitedProcess {
   readonly pid: number;
   readonly isDaemon: boolean;
-  /** Where /proc and /sys are; the machine's own root unless given. */
+  /** The folder that holds /proc and /sys; the machine's own root unless given. */
   readonly root?: string;
 }
 
@@ -282,7 +282,7 @@ function checkFileSize(limits: string, whose: string): Finding[] {
   ];
 }
 
-// With a million tasks the daemon is at 220 MB resident.
+// The daemon has 220 MB resident with a million tasks.
 const MEMORY_BYTES_MIN = 256 * 1024 ** 2;
 const PROCESSES_MIN = 64;
 

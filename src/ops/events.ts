@@ -26,7 +26,7 @@ export interface EventSenderDeps {
   readonly target: Config["events"];
 }
 
-/** An event on its way, whatever becomes of the target meanwhile. */
+/** An event in progress; it keeps its target if the configuration changes. */
 interface Pending {
   readonly event: OperatorEvent;
   readonly id: string;
@@ -41,13 +41,14 @@ type Attempted = Pick<AttemptResult, "outcome" | "httpStatus" | "error"> & {
   readonly host: string | null;
 };
 
-// A receiver that is away for twenty minutes has them all; there is no more than this to tell in that time.
+// A receiver that is down for twenty minutes misses no event: no more than this can begin in that time.
 const PENDING_MAX = 100;
 
 /**
- * Sends the operator's events by the rules of webhooks: judged, resolved and signed anew at every attempt, and retried
- * as long. They are kept in memory alone. Of a condition only the newest event is sent, and not before the attempt that
- * is under way has ended: none overtakes another one. What the receiver never heard of does not end for it either.
+ * Sends the operator's events by the rules of webhooks: each attempt judges and resolves the URL and signs again, and
+ * retries have the same schedule. They are kept in memory alone. Only the newest event of a condition is sent, after
+ * the attempt in progress has ended. So no event overtakes another. No end is sent for a condition whose beginning
+ * never arrived.
  */
 export class EventSender {
   readonly #deps: EventSenderDeps;
@@ -64,7 +65,7 @@ export class EventSender {
     this.#target = deps.target;
   }
 
-  /** Sends what comes, and what waits for a retry, there from now on. Answers whether that is another place. */
+  /** Sends what comes, and what waits for a retry, there from now on. Returns true if that is another place. */
   aim(target: Config["events"]): boolean {
     const isOther = target.url !== this.#target.url;
     this.#target = target;
@@ -153,7 +154,7 @@ export class EventSender {
     return false;
   }
 
-  /** Null when nobody wants to be told any more. */
+  /** Null if no target is configured any more. */
   async #attempt({ id, body }: Pending, number: number): Promise<Attempted | null> {
     const { clock, urlPolicy, sender } = this.#deps;
     const { url, secret } = this.#target;
@@ -175,7 +176,7 @@ function isOfSame(one: OperatorEvent, other: OperatorEvent): boolean {
   return one.type === other.type && one.subject === other.subject;
 }
 
-// A receiver that did not answer in time may have taken it all the same.
+// A receiver that did not respond in time may have processed the event.
 function noteAttempt(pending: Pending, { outcome }: Attempted): void {
   if (pending.event.status === "ended") pending.mayStand &&= outcome !== "delivered";
   else pending.mayStand ||= outcome === "delivered" || outcome === "timed_out";
@@ -204,7 +205,7 @@ interface Streak {
 /** Webhooks that were given up, the hosts with the most of them first. */
 export interface GivenUp {
   readonly count: number;
-  /** Some of the hosts, where there are many. */
+  /** Some of the hosts, if there are many. */
   readonly hosts: readonly HostCount[];
   readonly hostsInAll: number;
 }
@@ -212,10 +213,10 @@ export interface GivenUp {
 /** Follows how this node's attempts go: to which hosts they all fail, and how many webhooks are given up. */
 export class ReceiverWatch implements Observer {
   readonly #clock: Clock;
-  /** By host, the one that was tried last at the end: its attempts since the last that succeeded. */
+  /** By host, the most recently tried host last: its attempts since its last success. */
   readonly #streaks = new Map<string, Streak>();
   readonly #givenUp = new Map<string, number>();
-  /** When the first of those was given up, by the monotonic clock. */
+  /** When the first of these deliveries was given up, by the monotonic clock. */
   #givenUpAt = 0;
 
   constructor(clock: Clock) {
@@ -230,7 +231,7 @@ export class ReceiverWatch implements Observer {
     if (state === "given_up") this.#noteGivenUp(host);
   }
 
-  /** The hosts to which every attempt has failed for some minutes. Where others attempt, too, they are forgotten sooner. */
+  /** The hosts to which every attempt has failed for some minutes. In a cluster they are forgotten sooner. */
   failing({ isAlone }: { readonly isAlone: boolean }): readonly FailingHost[] {
     const now = this.#clock.monotonic();
     this.#forget(now - (isAlone ? FORGOTTEN_MS : FORGOTTEN_OF_SEVERAL_MS));

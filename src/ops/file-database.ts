@@ -85,7 +85,7 @@ export class FileDatabase implements Database {
     return becomeOwner(this.#file);
   }
 
-  /** Where it makes no file, it makes nothing beside one either. */
+  /** If it creates no file, it creates nothing next to it either. */
   async openAdminStore({ mayCreate }: { readonly mayCreate: boolean }): Promise<AdminStore> {
     const file = this.#file;
     // An empty file is not one yet.
@@ -164,7 +164,7 @@ export class FileDatabase implements Database {
 }
 
 function refuseNetwork(file: string): void {
-  // A folder that is missing is told by whoever opens the file.
+  // The caller that opens the file reports a missing folder.
   if (!existsSync(dirname(file))) return;
   const { name, kind } = fileSystemOf(file);
   if (kind !== "network") return;
@@ -255,10 +255,10 @@ function diskHint(file: string): string {
 }
 
 /**
- * Makes this process, when it is root's, the user to whom a database file belongs, or to whom its folder belongs where
- * there is no file yet; for good. So nothing that it leaves there is root's, and nothing that this user has put there,
- * such as a link, is followed with root's rights. Answers the user's name; null when it stays what it was: it is not
- * root's, the file is, or that user cannot reach the file.
+ * Switches a process of root permanently to the owner of a database file, or of its folder if the file does not exist
+ * yet. So nothing that it leaves there is root's, and nothing that this user has put there, such as a link, is followed
+ * with root's rights. Returns the user's name. Null if the user stays the same: the process is not root's, the file is
+ * root's, or that user cannot reach the file.
  */
 export function becomeOwner(file: string): string | null {
   if (process.geteuid?.() !== 0) return null;
@@ -271,7 +271,7 @@ export function becomeOwner(file: string): string | null {
   return nameOfThisUser();
 }
 
-/** The name of the user that this process acts as; the number where nobody has given a name to it. */
+/** The name of the user that this process acts as; the number if the user has no name. */
 function nameOfThisUser(): string {
   try {
     return userInfo().username;

@@ -9,7 +9,7 @@ import { codeOf, messageOf } from "../domain/error.ts";
 import { REFERENCE_PATH } from "../http/reference/markup.ts";
 import { databaseOf } from "./database-of.ts";
 
-/** Tells whether a daemon accepts tasks; `url` is the address that was asked, null when there was nobody to ask. */
+/** Checks whether a daemon accepts tasks. `url` is the requested address; null if no daemon runs. */
 export type Health =
   | { readonly kind: "ready"; readonly url: string }
   | { readonly kind: "not ready"; readonly url: string | null; readonly reason: string };
@@ -26,7 +26,7 @@ export interface HealthQuestion {
 }
 
 const PAUSE_MS = 200;
-// With --wait, a daemon that hangs at one question may answer the next one.
+// With --wait, a daemon that does not respond to one request may respond to the next.
 const PATIENT_PROBE_MS = 5_000;
 
 /** Asks `/readyz`, once or until it is ready. Never rejects because of a network or a file. */
@@ -52,7 +52,7 @@ export async function findDaemonUrl(config: Config, clock: Clock): Promise<strin
   if (typeof place === "string") return null;
   const { origin } = toLoopback(place.url);
   const { answer } = await probeReadyz(origin, { ...place, clock, limitMs: FIND_MS });
-  // A daemon that accepts no tasks at present serves its dashboard all the same.
+  // A daemon that accepts no tasks at present still serves its dashboard.
   const isOurs = answer.kind !== "failed" && readAnswer(answer.body).status !== null;
   return isOurs ? origin : null;
 }
@@ -90,7 +90,7 @@ interface Place {
   readonly isGuess: boolean;
 }
 
-/** The place where this machine's daemon of a database serves, or the reason why nobody can be asked. */
+/** The address at which this machine's daemon of a database serves, or the reason why there is none. */
 function findDaemon(config: Config): Place | string {
   const { database } = config;
   let holder;
@@ -106,8 +106,8 @@ function findDaemon(config: Config): Place | string {
   }
   return {
     url: new URL(holder.url),
-    // The lock file tells that this machine's own daemon is there; its certificate names the public host, not the
-    // loopback address that is asked here, and nothing secret is sent.
+    // The lock file proves that the daemon of this machine runs; its certificate names the public host, not the
+    // loopback address of this request, and nothing secret is sent.
     isCertificateChecked: false,
     holder: { pid, database },
     isGuess: false,
@@ -171,7 +171,7 @@ function meaningOf(
   if (error !== CONNECTION_REFUSED && isAlive(pid)) {
     return `; process ${pid}, which serves ${database}, is busy: a restart would not help`;
   }
-  // Nobody knows: it may be in a container of its own.
+  // Unknown: the process may be in another container.
   if (isLate) return "";
   return `; process ${pid}, the last to serve ${database}, is stopping or has ended`;
 }
@@ -225,7 +225,7 @@ export function referenceUrl(config: Pick<Config, "publicUrl">, url: string): st
 /** The place of the dashboard, and whether a daemon answered there. */
 export interface DashboardPlace {
   readonly url: string;
-  /** Null when nobody was asked, because the operator has configured the place. */
+  /** Null if no daemon was looked up, because the operator has configured the address. */
   readonly isServed: boolean | null;
 }
 

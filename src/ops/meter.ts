@@ -21,7 +21,7 @@ import { HISTOGRAM_TYPES_MAX, TYPES_MAX } from "../http/metrics/series.ts";
 import type { Engine } from "../run/engine.ts";
 import type { Store } from "../store/store.ts";
 
-/** Counts and times what it is told, for `/metrics`. What it keeps is bounded, however many tasks and types there are. */
+/** Counts and times the reported events, for `/metrics`. Its memory is bounded for any number of tasks and types. */
 export class Meter implements Required<Observer> {
   readonly #all: (Counter | Histogram)[] = [];
   readonly #requests = this.#add(new Counter("postbackd_http_requests_total"));
@@ -157,13 +157,13 @@ export async function readGauges({ store, engine, types }: GaugeParts): Promise<
 
 /** How late the event loop was in the last minute. */
 export interface LoopDelay {
-  /** It was no later than this in 99 of 100 moments. */
+  /** In 99 of 100 samples the loop was at most this late. */
   readonly p99Ms: number;
   readonly worstMs: number;
 }
 
 export interface LoopWatchDeps {
-  /** The machine's monotonic time in milliseconds: no other clock tells how late a loop is. */
+  /** The machine's monotonic time in milliseconds: only this clock shows how late a loop is. */
   readonly now: () => number;
   readonly log: Logger;
 }

@@ -41,7 +41,7 @@ export interface MetricsParts {
   readonly backups: Pick<BackupKeeper, "state">;
 }
 
-/** Writes everything that there is to tell, as `/metrics` answers it. Nothing of it is read from tables meanwhile. */
+/** Writes all series, as `/metrics` returns them. Nothing of it is read from tables meanwhile. */
 export type MetricsSource = (format: MetricsFormat) => Promise<string>;
 
 export function metricsSource(parts: MetricsParts): MetricsSource {

@@ -20,7 +20,7 @@ export interface Health {
   readonly receivers: FailureCount;
 }
 
-/** Tells the other nodes of this one from now on; `url` answers an empty text while it does not listen. */
+/** Sends this node's facts to the other nodes from now on. `url` returns an empty text while it does not listen. */
 export function tellOfNode({ store, engine }: NodeParts, url: () => string): void {
   store.cluster.tellFacts(() => ({ ...engine.facts(), url: url() === "" ? null : url() }));
 }
@@ -78,7 +78,7 @@ export interface StatusParts {
 
 const STATUS_AGE_MS_MAX = 1000;
 
-/** The service's status, decided anew when it is a second old: anybody may ask, as often as they like. */
+/** The service's status, computed again once it is a second old, because requests for it are not limited. */
 export function statusSource(
   { config, clock, store, engine }: StatusParts,
   state: { readonly isAccepting: () => boolean; readonly hasRoom: () => Promise<boolean> },

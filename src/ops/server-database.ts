@@ -148,7 +148,7 @@ export class ServerDatabase implements Database {
     return join(stateFolderOf(this.#config.node), this.#lockName());
   }
 
-  /** Nodes of different servers may have the same name: that of the machine, mostly. */
+  /** Nodes of different PostgreSQL servers may have the same name, mostly the machine's name. */
   #lockName(): string {
     const server = createHash("sha256").update(this.#url.shown).digest("hex").slice(0, 12);
     return `node-${this.#name}-${server}`;
@@ -168,9 +168,9 @@ async function withServer<T>(
   }
 }
 
-/** A start would wait at its first write, and could tell nobody why. */
+/** A start would wait at its first write, without a message. */
 async function standbyFault(store: Store): Promise<DatabaseError | null> {
-  // Facts that cannot be read now keep nobody from starting.
+  // Facts that cannot be read now do not prevent a start.
   const health = await store.findDatabaseHealth().catch(() => null);
   const missing = health === null ? null : missingStandby(health);
   return missing === null ? null : new DatabaseError(missing.text);
@@ -196,7 +196,7 @@ function makeStateFolder(node: NodeConfig): void {
     );
   }
   if (node.stateFolder !== null) return;
-  // Everybody may make things in a temporary folder, also a link or a folder of this name: SQLite would follow it.
+  // Every user may create a link or a folder of this name in a temporary folder, and SQLite would follow it.
   const found = lstatSync(folder);
   const isOwn = found.uid === (process.geteuid?.() ?? found.uid);
   if (found.isDirectory() && isOwn && (found.mode & 0o022) === 0) return;

@@ -17,7 +17,7 @@ const CONFIG_TEXT = `# 'postbackd config init' writes a file with every setting 
 database = "${DATA_FOLDER}/postbackd.db"
 `;
 
-/** Where the unit in the template has it. */
+/** The path in the unit of the template. */
 const EXECUTABLE = "/usr/local/bin/postbackd";
 
 /** Folders that the unit hides from the service: ProtectHome, PrivateTmp. */
@@ -158,8 +158,8 @@ export interface ServiceManagerDeps {
 }
 
 /**
- * The service manager that has started this process, as it is defined in sd_notify(3): it is told when the daemon is
- * ready, reloads, stops, and that it is alive. Without a NOTIFY_SOCKET nothing happens.
+ * The service manager that has started this process, as it is defined in sd_notify(3): it is notified when the daemon
+ * is ready, reloads and stops, and that it is alive. Without a NOTIFY_SOCKET nothing happens.
  *
  * The messages are datagrams to a Unix socket, which Node cannot send, so `systemd-notify` sends them, a process of
  * its own for each; systemd brings it along. It takes 5 ms of the processor time of a daemon of 150 MB (2026-11-23), twice

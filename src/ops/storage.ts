@@ -13,9 +13,9 @@ export interface StorageWatchDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly database: Pick<Database, "freeBytes">;
-  /** The free space below which there is no room; 0 is no limit. */
+  /** The free space below which posts are refused; 0 means no limit. */
   readonly diskFreeBytes: number;
-  /** The amount of data at which there is no room; 0 is no limit. */
+  /** The amount of data at which posts are refused; 0 means no limit. */
   readonly databaseBytes: number;
 }
 
@@ -66,7 +66,7 @@ export class StorageWatch {
     return this.#shortage;
   }
 
-  /** Half of the space, which one account may take while there are others; 0 is no limit. As of the last look. */
+  /** Half of the space, which one account may use while others exist; 0 means no limit. As of the last look. */
   get shareBytes(): number {
     return this.#shareBytes;
   }
@@ -123,7 +123,7 @@ export class StorageWatch {
     return Math.max(1, Math.floor(room / 2));
   }
 
-  // A disk that does not answer is not known to be full; without a floor nobody needs to know.
+  // A disk that does not respond does not count as full. Without a free-space minimum it is not read.
   #freeBytes(): number {
     const { database, diskFreeBytes, log } = this.#deps;
     if (diskFreeBytes === 0) return Number.POSITIVE_INFINITY;
@@ -181,13 +181,13 @@ export class FileWatch {
     this.#deps = deps;
   }
 
-  /** Watches until {@link close}, or until something is wrong, which is then so for good. */
+  /** Watches until {@link close}, or until a fault, which is permanent. */
   start(): void {
     this.#planLook();
     this.#planCheck(CHECK_AFTER_MS);
   }
 
-  /** A file's fault tells what is wrong with it. */
+  /** The fault of a file has the reason. */
   warnings(): readonly string[] {
     return [];
   }
@@ -246,11 +246,11 @@ export interface ServerWatchDeps {
   readonly log: Logger;
 }
 
-// Posts are refused from 5 s on after the only standby that commits wait for has gone: who asks then is told why.
+// Posts are refused from 5 s after the loss of the only synchronous standby; the response has the reason.
 const SERVER_LOOK_MS = 5000;
 const WARNED_EVERY_MS = HOUR_MS;
 
-/** Every node polls the server's health every few seconds; the one that sweeps logs what is wrong, hourly. */
+/** Every node polls the health of PostgreSQL every few seconds. The node that sweeps logs problems hourly. */
 export class ServerWatch {
   readonly #deps: ServerWatchDeps;
   /** When each was logged last, by the monotonic clock. */
@@ -262,7 +262,7 @@ export class ServerWatch {
     this.#deps = deps;
   }
 
-  /** Looks at once, and then again and again until {@link close}. */
+  /** Checks immediately, and then periodically until {@link close}. */
   start(): void {
     // A look is answered or given up within seconds.
     this.#timer = this.#deps.clock.setTimer(SERVER_LOOK_MS, () => this.start());
@@ -284,7 +284,7 @@ export class ServerWatch {
       this.#warnings = health === null ? [] : databaseWarnings(health);
       if (store.cluster.holds("sweep")) this.#tell();
     } catch (error) {
-      // The last findings may be long over. A server that cannot be reached is reported by whoever needs it.
+      // The last findings may be long over. The caller that needs PostgreSQL reports an unreachable server.
       this.#warnings = [];
       if (!(error instanceof StoreError)) {
         log.warn({ err: error }, "the health of the database could not be read");

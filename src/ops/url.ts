@@ -48,7 +48,7 @@ export function policySource(
   };
 }
 
-/** Opens the resolver for the hosts of webhooks: the configured name servers, else those of the system. */
+/** Opens the resolver for the hosts of webhooks, with the configured name servers or else the system's. */
 export function openResolver({ webhooks }: Config, clock: Clock): Resolver {
   return new Resolver({ ...configuredServers(webhooks), clock });
 }
@@ -168,7 +168,7 @@ function withoutAllowList(policy: UrlPolicy): UrlPolicy {
 
 /** Looks at what webhooks need: names that resolve, and targets that are let in on purpose. */
 
-// Kept for documentation (RFC 2606): it exists, and asking for it tells nobody anything.
+// Reserved for documentation (RFC 2606): it exists, and its look-up reveals nothing.
 const NAME = "example.com";
 const LOOK_UP_MS = 8000;
 

@@ -10,31 +10,31 @@ export type { SuspendedWork } from "../domain/account/account.ts";
 
 /** Remembers accounts, their keys and their webhook secrets. */
 export interface AccountStore {
-  /** Makes an account with its first key. Answers `exists`, and changes nothing, when the login is taken. */
+  /** Makes an account with its first key. Returns `exists` and changes nothing if the login is taken. */
   createAccount(account: NewAccount & Audited): Promise<"created" | "exists">;
   /** Lists all accounts, by login. */
   listAccounts(): Promise<readonly Account[]>;
   /** True when there are at least two accounts. */
   hasSeveralAccounts(): Promise<boolean>;
-  /** Finds the account with this login; null when there is none. */
+  /** Finds the account with this login; null if it does not exist. */
   findAccount(login: string): Promise<AccountState | null>;
   /**
-   * Changes the limits that an account has of its own: null removes one, and a limit that is not named stays. Answers
-   * all its limits as they are then; null when there is no such account.
+   * Changes the limits that an account has of its own: null removes one, and a limit that is not named stays. Returns
+   * all its limits after the change; null if the account does not exist.
    */
   changeLimits(
     change: { login: string; limits: Partial<OwnLimits> } & Audited,
   ): Promise<OwnLimits | null>;
   /**
    * Disables (a time) or enables (null) an account. Disabling it twice keeps the first time. A disabled account loses
-   * its sessions for good, and none of its work is claimed from this step on until it is enabled.
+   * its sessions permanently, and its work is not claimed until the account is enabled.
    */
   setAccountDisabled(
     change: { login: string; disabledAt: number | null } & Audited,
   ): Promise<Account | null>;
   /**
    * Lists the accounts that any process disabled or enabled after a given change, including those that were disabled
-   * and enabled again; 0 comes before the first change. Quick when there are none.
+   * and enabled again; 0 comes before the first change. Quick if there are no such accounts.
    */
   listSuspensionChanges(query: { after: number }): Promise<SuspensionChanges>;
   /**
@@ -49,11 +49,11 @@ export interface AccountStore {
   eraseAccountPart(order: { login: string } & Audited): Promise<ErasedPart>;
   /** Adds a key unless the account has `activeMax` active ones already; they are counted in the same step. */
   createKey(key: NewKey & Audited): Promise<"created" | "no account" | "limit reached">;
-  /** Lists an account's keys, oldest first; null when there is no such account. */
+  /** Lists an account's keys, oldest first; null if the account does not exist. */
   listKeys(login: string): Promise<readonly Key[] | null>;
   /**
-   * Revokes a key; revoking it again keeps the first time. Null when there is no such key, or when it does not belong
-   * to `accountId`. A null `accountId` stands for the operator, who may revoke any key.
+   * Revokes a key; revoking it again keeps the first time. Null if the key does not exist or does not belong to
+   * `accountId`. A null `accountId` stands for the operator, who may revoke any key.
    */
   revokeKey(
     change: {
@@ -68,7 +68,7 @@ export interface AccountStore {
   findKeyHolder(keyHash: string): Promise<KeyHolder | null>;
   /** Finds what user_data shows: all active keys and the last `revokedMax` revoked ones, oldest first. */
   findAccountData(query: { accountId: number; revokedMax: number }): Promise<AccountData | null>;
-  /** Finds an account's webhook secrets; null when there is no such account. */
+  /** Finds an account's webhook secrets; null if the account does not exist. */
   findSecrets(login: string): Promise<WebhookSecrets | null>;
   /** Begins a rotation: `next` signs beside the current secret until {@link finishRotation}. */
   rotateSecret(
@@ -140,7 +140,7 @@ export interface AccountData extends WebhookSecrets {
 export interface SuspensionChanges {
   /** The accounts that were disabled or enabled, as they are now. */
   readonly accounts: readonly { readonly accountId: number; readonly isDisabled: boolean }[];
-  /** Names the last of these changes, so that a caller can ask for those after it. */
+  /** Also returns the position of the last change, after which the next call continues. */
   readonly last: number;
 }
 
@@ -193,7 +193,7 @@ export interface AccessApproval {
   readonly account: NewAccount;
 }
 
-/** Why a request cannot be decided: there is none with this id, or it has been decided before. */
+/** Why a request cannot be decided: it does not exist, or it was decided before. */
 export type Undecidable = "unknown" | "decided";
 
 export interface SessionStore {
@@ -206,7 +206,7 @@ export interface SessionStore {
   findSession(hash: string): Promise<Session | null>;
   /** Notes when sessions were last used; a time never moves back. */
   touchSessions(uses: readonly SessionUse[]): Promise<void>;
-  /** Ends a session; does nothing when there is none. */
+  /** Ends a session; does nothing if it does not exist. */
   endSession(hash: string): Promise<void>;
   createSignInLink(link: NewSignInLink & Audited): Promise<void>;
   /**

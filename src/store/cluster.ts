@@ -28,9 +28,9 @@ export interface Cluster {
   membership(): readonly string[];
   /**
    * False once the other nodes may have declared this one dead, 8 s after the start of its last good heartbeat, until
-   * it has joined again: then it starts no run and sends nothing, and what it was running is somebody else's. It is
-   * decided by the monotonic clock at the moment of asking, so a process that was stopped for a minute is told the
-   * truth by its first question. Cheap: it is asked before each start of a run and each sending of an attempt.
+   * it has joined again: then it starts no run and sends nothing, and what it was running is somebody else's. Computed
+   * from the monotonic clock at each call, so the first call after a pause of the process returns the truth. Cheap: it
+   * is asked before each start of a run and each sending of an attempt.
    */
   isMember(): boolean;
   /**
@@ -41,7 +41,7 @@ export interface Cluster {
   onChange(listener: () => void): () => void;
   /**
    * True while this role is this node's. It only saves work: for a moment two nodes may hold the same role, or none, so
-   * doing it twice must have the same result as doing it once. False while this node is no member.
+   * doing it twice must have the same result as doing it once. False while this node is not a member.
    */
   holds(role: NodeRole): boolean;
   /**
@@ -56,8 +56,8 @@ export interface Cluster {
    */
   rejoin(reason: string): void;
   /**
-   * Names who tells of this node, in place of who did before: asked at each heartbeat, so that the others see it within
-   * seconds. It must be quick and not throw.
+   * Sets the function that returns this node's facts. It is called at every heartbeat, so other nodes have the facts
+   * within seconds. It must be quick and not throw.
    */
   tellFacts(source: () => NodeFacts): void;
   /**
@@ -80,7 +80,7 @@ export const NODE_ROLES = [
 ] as const;
 export type NodeRole = (typeof NODE_ROLES)[number];
 
-/** The facts that a node tells of itself. They are kept as JSON. */
+/** The facts that a node reports about itself. They are kept as JSON. */
 export interface NodeFacts {
   /** The URL that it listens on; null while it does not. */
   readonly url: string | null;
@@ -98,12 +98,12 @@ export interface NodeFacts {
 export interface NodeSummary {
   /** As in {@link Cluster.membership}. */
   readonly id: string;
-  /** The name of its machine, or the one that it was given; others may have the same. */
+  /** The configured name, or else the machine's name; other nodes may have the same name. */
   readonly name: string;
   /** The version of its program. */
   readonly version: string;
   readonly joinedAt: number;
-  /** When it was heard last. */
+  /** When its last heartbeat arrived. */
   readonly lastSeenAt: number;
   /** When it left or was declared dead; null while it is alive. */
   readonly endedAt: number | null;
@@ -111,26 +111,26 @@ export interface NodeSummary {
   readonly isLost: boolean;
   /** The roles that the node holds. */
   readonly roles: readonly NodeRole[];
-  /** Null when it has told nothing yet. */
+  /** Null if it has reported nothing yet. */
   readonly facts: NodeFacts | null;
 }
 
 /**
  * Work that was left behind: by this node's earlier process, which ended while it was under way, or by other nodes that
- * have ended, and by this one before it joined again. A store of one node knows no others. Several nodes may take up
- * the work of ended ones at once: each piece is taken up once.
+ * have ended, and by this one before it joined again. A store of one node knows no others. Several nodes may take over
+ * the work of ended nodes concurrently: each piece is taken over once.
  */
 export interface LeftWork {
   readonly of: "earlier life" | "ended nodes";
 }
 
-/** Throws a passing error while this node is no member: what it claimed would be somebody else's by then. */
+/** Throws a temporary error while this node is not a member, because other nodes may have taken over its work. */
 export function requireMember(cluster: Pick<Cluster, "isMember">): void {
   if (!cluster.isMember())
     throw new StoreError("unreachable", "this node is no member until it joins again");
 }
 
-/** True when what a node began in this life (its `self` then) is somebody else's now. */
+/** True if other nodes may have taken over what this node began in this incarnation (its `self` then). */
 export function isLifeOver(life: string, cluster: Pick<Cluster, "self" | "isMember">): boolean {
   return cluster.self !== life || !cluster.isMember();
 }
@@ -138,9 +138,9 @@ export function isLifeOver(life: string, cluster: Pick<Cluster, "self" | "isMemb
 /** Reports changes to listeners. */
 export interface ChangeStore {
   /**
-   * Tells the listener, soon after each commit of this process, what the commit changed. Returns a function that stops
-   * it. Nothing is gathered while nobody listens. What other nodes did is told when it is heard of: it may come late,
-   * twice or never, so whoever must not miss it also asks the store, once a second.
+   * Notifies the listener of the changes of each commit of this process, soon after the commit. Returns a function that
+   * stops it. Without a listener no changes are collected. Changes of other nodes arrive late, twice or never. A caller
+   * that must not miss a change also polls the store once a second.
    */
   watch(listener: ChangeListener): () => void;
 }
@@ -149,8 +149,8 @@ export interface ChangeStore {
 export type ChangeListener = (changes: Changes) => void;
 
 /**
- * Everything that changed, each item once. Of its own changes a node is told only the accounts, because the answers to
- * its steps carry the rest; the other fields tell what other nodes did. In a store of one node those are empty.
+ * Everything that changed, each item once. For a node's own changes only the accounts are set, because its steps return
+ * the rest. The other fields are changes of other nodes. In a store of one node those are empty.
  */
 export interface Changes {
   /** Accounts whose tasks or deliveries changed. */

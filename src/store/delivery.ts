@@ -20,13 +20,13 @@ export type { Attempt, Delivery } from "../domain/webhook/delivery.ts";
 export interface DeliveryStore {
   /**
    * Lists the lanes with something scheduled, of all accounts or of one, and when their earliest attempts are due.
-   * Leaves out those of disabled accounts.
+   * Leaves out lanes of disabled accounts.
    */
   listLanes(of: { accountId: number | "all" }): Promise<readonly Lane[]>;
   /**
-   * Lists the lanes of all accounts with an attempt that became due after `since`, by `until` at the latest, and when
-   * the earliest of these are due. May list others with something due by `until`; leaves out those of disabled
-   * accounts. Quick: where other nodes share the store it is asked once a second, for what they left to this one.
+   * Lists the lanes of all accounts with an attempt that became due after `since` and by `until`, with the earliest due
+   * times. May also list other lanes with something due by `until`; leaves out lanes of disabled accounts. Quick: where
+   * other nodes share the store it is asked once a second, for what they left to this one.
    */
   listDueLanes(interval: { since: number; until: number }): Promise<readonly Lane[]>;
   /**
@@ -45,13 +45,13 @@ export interface DeliveryStore {
    */
   makeLargePostback(attempt: AttemptRef): Promise<WebhookRequest<Uint8Array> | null>;
   /**
-   * Lists the attempts that were in flight when the process that sent them ended. Several nodes may list those of an
-   * ended one.
+   * Lists the attempts that were in flight when the process that sent them ended. Several nodes may list the lanes of
+   * an ended node.
    */
   listInFlight(left: LeftWork): Promise<readonly AttemptRef[]>;
   /**
-   * Records how an attempt ended and, in the same step, what follows from it. Does nothing to an attempt that is no
-   * longer in flight as it was: somebody else has recorded it, or this node has joined again since it was started.
+   * Records how an attempt ended and, in the same step, what follows from it. Does nothing to an attempt that another
+   * node has recorded, or that started before this node joined again.
    */
   recordAttempt(record: AttemptRecord): Promise<void>;
   /**
@@ -67,9 +67,9 @@ export interface DeliveryStore {
    */
   listAttempts(query: AttemptQuery): Promise<AttemptPage>;
   /**
-   * Sends a finished task's webhooks again, all or those of one kind. An ended delivery begins a fresh series, a
+   * Sends a finished task's webhooks again, all webhooks or one kind. An ended delivery begins a fresh series, a
    * scheduled one becomes due now, and one in flight stays. With `states`, only deliveries that ended in these states
-   * begin again, and scheduled ones stay too. Answers the lanes that now have an attempt due.
+   * begin again, and scheduled ones stay too. Returns the lanes that now have an attempt due.
    */
   redeliver(order: Redelivery & Audited): Promise<readonly LaneRef[]>;
   /** Finds a task of any account with its deliveries; null for an unknown id. */
@@ -271,8 +271,8 @@ export type NewDeliveryPause = PauseScope & Pick<DeliveryPause, "since" | "reaso
 export interface RedeliveryOrderStore {
   /**
    * Keeps an order to send again the deliveries that have ended and pass the filter by now; the engine works it off.
-   * Deliveries that end later are not part of it. Answers `busy` when its login has `openMax` open orders (null is no
-   * limit); they are counted in the same step.
+   * Deliveries that end later are not part of it. Returns `busy` if its login has `openMax` open orders, counted in the
+   * same step; null means no limit.
    */
   orderRedelivery(
     order: NewRedeliveryOrder & { openMax: number | null } & Audited,

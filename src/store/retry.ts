@@ -16,10 +16,10 @@ export interface RetryDeps {
 
 /**
  * Does a step of the engine's own work in the store, and repeats it while it has not happened and a later try may
- * succeed (disk full, file locked by another process, PostgreSQL unreachable). What a runner or a receiver did cannot be
- * undone, so its record must not be given up while the process lives. Rejects if the store has failed permanently or was
- * closed, and if the step may have happened (`unknown`: another try might do it twice). Rejects with kind `closed` after
- * `giveUp`: then the task is still running, or the attempt in flight, on disk, and the next start resumes it.
+ * succeed (disk full, file locked by another process, PostgreSQL unreachable). The work of a runner or receiver cannot
+ * be undone, so its record is retried while the process lives. Rejects if the store has failed permanently or was
+ * closed, and if the step may have happened (`unknown`: another try might do it twice). Rejects with kind `closed`
+ * after `giveUp`: then the task is still running, or the attempt in flight, on disk, and the next start resumes it.
  */
 export async function keepTrying<Value>(
   step: () => Promise<Value>,

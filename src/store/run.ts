@@ -7,8 +7,8 @@ import type { LaneRef } from "./delivery.ts";
 import type { Audited } from "./upkeep.ts";
 
 /**
- * Remembers the runs of the daemon's own runners. Where nodes share the store, a run is its node's: what a node says of
- * a run that it began before it joined again changes nothing.
+ * Remembers the runs of the daemon's own runners. In a cluster a run belongs to its node. Reports about a run from
+ * before the node joined again change nothing.
  */
 export interface RunStore {
   /**
@@ -17,28 +17,30 @@ export interface RunStore {
    */
   claimTasks(claim: TaskClaim): Promise<readonly ClaimedTask[]>;
   /**
-   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Answers the lanes that now
-   * have an attempt due; null when it has done nothing, because the task was not in that run any more.
+   * Records how a run ended and makes the first attempt of each webhook due at `endedAt`. Returns the lanes that now
+   * have an attempt due; null, without a change, if the task was not in that run any more.
    */
   finishTask(finish: TaskFinish): Promise<readonly LaneRef[] | null>;
   /** Delays a running task until `startAt`, after a failed run. */
   retryTask(retry: RunRef & { startAt: number }): Promise<void>;
   /**
    * Puts running tasks back into the queue, one or all that were left behind; their runs stay counted. A task that a
-   * worker holds a lease of stays with the worker. Answers how many.
+   * worker holds a lease of stays with the worker. Returns their number.
    */
   requeueTasks(which: RunRef | LeftWork): Promise<number>;
-  /** Puts a running task back into the queue as if it had not been started. Does nothing to one that is not running. */
+  /**
+   * Puts a running task back into the queue as if it had not been started. Does nothing to a task that is not running.
+   */
   releaseTask(which: RunRef): Promise<void>;
-  /** Finds those of these tasks that have ended or been erased. Quick: it may be asked once a second. */
+  /** Finds which of these tasks have ended or were erased. Quick: it may be asked once a second. */
   findEndedTasks(query: { ids: readonly string[] }): Promise<readonly string[]>;
   /**
-   * Keeps the newest progress of runs, this node's own and those that workers told it of, for the other nodes to show.
-   * Passes over what somebody else runs by now. To be called at most once a second, and not at all in a store of one node, which
-   * keeps nothing.
+   * Stores the newest progress of this node's runs and of its workers' runs, for the other nodes. Skips tasks that
+   * another node runs by now. To be called at most once a second, and not at all in a store of one node, which keeps
+   * nothing.
    */
   noteProgress(runs: readonly ReportedProgress[]): Promise<void>;
-  /** Finds the kept progress of those of these tasks that run; nothing in a store of one node. */
+  /** Finds the stored progress of the running ones of these tasks; nothing in a store of one node. */
   findProgress(query: { ids: readonly string[] }): Promise<readonly RunProgress[]>;
 }
 
@@ -48,7 +50,7 @@ export interface RunProgress {
   readonly progress: TaskProgress;
 }
 
-/** Progress, and who reported it: a run of this node, by its number, or whoever holds a lease. */
+/** Progress, and its source: a run of this node, by its number, or the holder of a lease. */
 export interface ReportedProgress extends RunProgress {
   readonly by: { readonly run: number } | { readonly leaseId: string };
 }
@@ -87,9 +89,9 @@ export interface RunRef {
   /** To be given where the task may have been erased since: its seq may belong to another task by now. */
   readonly id?: string;
   /**
-   * Names one of its runs, together with the task's id: the `runs` of its claim. To be given where somebody else may
-   * have put the task back: a task that was claimed again since stays as it is. Only `releaseTask` lets the next claim
-   * have the same number, and only the holder of this run calls it.
+   * Names one of its runs, together with the task's id: the `runs` of its claim. Required if another caller may have
+   * requeued the task: a task that was claimed again stays as it is. Only `releaseTask` lets the next claim have the
+   * same number, and only the holder of this run calls it.
    */
   readonly run?: number;
 }
@@ -108,23 +110,26 @@ export interface TaskFinish extends RunRef, RunEnd {}
 
 /** Remembers tasks that wait to be started. */
 export interface QueueStore {
-  /** Lets up to `max` delayed tasks whose time has come into the queue. Answers how many. */
+  /** Lets up to `max` delayed tasks whose time has come into the queue. Returns their number. */
   releaseDelayed(due: { now: number; max: number }): Promise<number>;
-  /** When the longest-waiting task of these types was queued; null when none waits. */
+  /** When the longest-waiting task of these types was queued; null if no task waits. */
   findOldestQueued(types: readonly string[]): Promise<number | null>;
-  /** Lists the work of each of these types, in their order. May take its time without holding up anything else. */
+  /**
+   * Lists the work of each of these types, in the order of the types. May take its time without holding up anything
+   * else.
+   */
   listTypeWork(query: TypeWorkQuery): Promise<readonly TypeWork[]>;
   /** Lists the types of queued and delayed tasks. */
   listQueuedTypes(): Promise<readonly string[]>;
   /**
-   * Finds those of these types that have a queued task; it may be a disabled account's. Quick: where other nodes share
-   * the store it is asked once a second, for what they queued.
+   * Finds which of these types have a queued task, also of disabled accounts. Quick: where other nodes share the store
+   * it is asked once a second, for what they queued.
    */
   findWaitingTypes(types: readonly string[]): Promise<readonly string[]>;
   /**
-   * Adds time for which the queue was served, and sets a mark when the last one has been served for `everyMs`. Answers
-   * the newest mark since which the queue was served for `queueMs`; null when there is none yet. Forgets the marks
-   * before it.
+   * Adds time for which the queue was served, and sets a mark when the last one has been served for `everyMs`. Returns
+   * the newest queue checkpoint since which the queue was served for `queueMs`; null if there is no such checkpoint
+   * yet. Forgets the marks before it.
    */
   markQueue(served: { servedMs: number; everyMs: number; queueMs: number }): Promise<number | null>;
   /**
@@ -186,24 +191,24 @@ export interface LeaseStore {
   /** Starts queued tasks for a worker, each with a new lease, and counts the run. Stops where `claimTasks` stops. */
   claimLeases(claim: LeaseClaim): Promise<readonly LeasedTask[]>;
   /**
-   * Extends leases to their full time from `now` on, never beyond the timeout. A lease that has run out is revived
-   * while nobody has claimed its task. A lease of a disabled account ends as cancelled: its task is queued again as if
-   * it had not been started. Answers an outcome for each, in their order; a lease of another worker is `lost`.
+   * Extends leases to their full time from `now` on, never beyond the timeout. An expired lease is revived unless its
+   * task was claimed again. A lease of a disabled account ends as cancelled: its task is queued again as if it had not
+   * been started. Returns an outcome for each, in their order; `lost` for a lease of another worker.
    */
   extendLeases(beat: WorkerLeases & { now: number }): Promise<readonly BeatOutcome[]>;
   /**
    * Ends leases one after the other, each with what becomes of its task; none spoils the others. A lease that ended in
-   * the same way before answers `ok` again and changes nothing. One that ran out can still be completed, failed or
-   * released while nobody has claimed its task, and one that {@link extendLeases} ended can be completed. Answers a
-   * result for each, in their order; a lease of another worker is `lost`.
+   * the same way before answers `ok` again and changes nothing. An expired lease can still be completed, failed or
+   * released until its task is claimed again. A lease that {@link extendLeases} ended can be completed. Returns a
+   * result for each, in their order; `lost` for a lease of another worker.
    */
   endLeases(ends: LeaseEnds): Promise<readonly LeaseEndResult[]>;
   /**
-   * Resumes the leases for whose workers nobody was there: extends them to their full time from `now` on. They go past
-   * their timeouts too, because no worker could be heard meanwhile, and never beyond their full time, because the clock
-   * may have been set back. Answers those that are held. Where nodes share the store, "earlier life" extends only when
-   * this node found no other alive when it joined, and "ended nodes" always: it is asked for when nobody could reach
-   * the store for a while.
+   * Resumes the leases whose workers could not reach a node: extends them to their full time from `now` on. They are
+   * also extended past their timeouts, because no heartbeat could arrive, and never beyond their full time, because the
+   * clock may have been set back. Returns the held leases. Where nodes share the store, "earlier life" extends only
+   * when this node found no other alive when it joined, and "ended nodes" always: it is asked for when nobody could
+   * reach the store for a while.
    */
   resumeLeases(left: LeftWork & { now: number }): Promise<readonly Lease[]>;
   /** Finds the newest lease of each task, in their order; null where this worker does not hold it under this id. */
@@ -218,8 +223,8 @@ export interface LeaseType {
   /** The most tasks of this type. */
   readonly max: number;
   /**
-   * The most of this type that workers may hold at once. Where nodes share the store it counts what they gave out, and
-   * starts no more; in a store of one node the claimer has counted.
+   * The most tasks of this type that workers may hold concurrently. In a cluster the store counts the leases of all
+   * nodes and starts no more; in a store of one node the caller has counted.
    */
   readonly concurrency: number;
   /** How long a lease holds without a heartbeat. */
@@ -258,7 +263,7 @@ export type LeaseSequel =
   | ({ readonly kind: "finish" } & RunEnd)
   /** Another run after a failed one, not before `startAt`. */
   | { readonly kind: "retry"; readonly startAt: number }
-  /** Back to the queue at once; `runs` keeps counting this run, or does not. */
+  /** Back to the queue immediately. `runs` counts this run or not. */
   | { readonly kind: "requeue"; readonly isRunCounted: boolean };
 
 /** The end of a lease. `expired` and `timed_out` count only where the lease has run out at `LeaseEnds.now`. */
@@ -269,7 +274,7 @@ export interface LeaseEnd extends LeaseRef {
 
 export interface LeaseEnds {
   readonly ends: readonly LeaseEnd[];
-  /** The worker whose token the leases were given to; null when the daemon ends them, whoever holds them. */
+  /** The worker whose token claimed the leases; null if the daemon ends leases of any worker. */
   readonly workerId: number | null;
   readonly now: number;
 }
@@ -298,9 +303,12 @@ export interface WorkerStore {
   createWorker(worker: NewWorker & Audited): Promise<"created" | "exists">;
   /** Lists all workers, by name; among revoked ones with the same name the newest first. */
   listWorkers(): Promise<readonly Worker[]>;
-  /** Revokes the active worker of this name, or answers the one that was revoked last; null for an unknown name. */
+  /**
+   * Revokes the active worker of this name, or returns the worker of this name that was revoked last; null for an
+   * unknown name.
+   */
   revokeWorker(change: { name: string; revokedAt: number } & Audited): Promise<Worker | null>;
-  /** Notes when workers were last heard; a time never moves back. */
+  /** Records when workers sent their last request; a time never moves back. */
   touchWorkers(uses: readonly WorkerUse[]): Promise<void>;
   /** Finds the holder of a token. Reads what is committed now, by whichever process. */
   findWorkerHolder(tokenHash: string): Promise<WorkerHolder | null>;

@@ -14,8 +14,8 @@ export type StoreErrorKind =
   /** The store was closed. */
   | "closed"
   /**
-   * Nobody knows whether the step has happened: its commit was broken off, or the news of it was lost. No caller may go
-   * on as if it had not happened, nor repeat it where doing it twice differs from doing it once. A post is answered so
+   * It is unknown whether the step has happened: its commit was interrupted, or the reply was lost. No caller may go on
+   * as if it had not happened, nor repeat it where doing it twice differs from doing it once. A post is answered so
    * too: it can be sent again with the same idempotency key.
    */
   | "unknown";
@@ -23,8 +23,8 @@ export type StoreErrorKind =
 const PASSING: ReadonlySet<StoreErrorKind> = new Set(["full", "busy", "overloaded", "unreachable"]);
 
 /**
- * Tells why the store could not do a step. A write has then not happened, except with the kind `unknown`: such a write
- * is on disk as a whole or not at all.
+ * Why the store could not do a step. The write has not happened, except with the kind `unknown`: then it is on disk
+ * entirely or not at all.
  */
 export class StoreError extends Error {
   override readonly name = "StoreError" as const;
@@ -42,7 +42,7 @@ export class StoreError extends Error {
 
 /** A fault of the database file itself and how to fix it, as data because it crosses threads. */
 export interface FileTrouble {
-  /** For anybody to read: it names no path. */
+  /** Safe for responses: it contains no path. */
   readonly reason: string;
   readonly remedy: string;
   /** SQLite's own words for it. */

@@ -17,9 +17,9 @@ export type * from "./traffic.ts";
 export type * from "./upkeep.ts";
 
 /**
- * Everything that postbackd remembers, in the words of its domain. One method is one atomic step: it happens as a whole
- * and is on disk when its promise settles, or it has not happened. Rules live in the domain; a store decides nothing
- * that a second store would have to decide again.
+ * Everything that postbackd remembers, in the words of its domain. One method is one atomic step: it is on disk
+ * entirely when its promise resolves, or it has not happened. Rules live in the domain; a store decides nothing that a
+ * second store would have to decide again.
  *
  * Every method may reject with a {@link StoreError}; any other rejection is a bug.
  */

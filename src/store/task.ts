@@ -19,13 +19,16 @@ import type { Audited } from "./upkeep.ts";
 /** Remembers tasks, for those who post them. */
 export interface TaskStore {
   /**
-   * Takes in posted tasks, including refused ones, together with the answer to repeat for an idempotency key. A key
-   * that is kept until `steadyAt` or longer is answered with its kept answer, and nothing is taken in. Nothing is taken
-   * in either when the account would then exceed its quota, which is counted in the same step. Rejects with
-   * `overloaded` when the backlog is full.
+   * Takes in posted tasks, including refused ones, together with the answer to repeat for an idempotency key. For a key
+   * that is stored until `steadyAt` or longer, returns its stored response and accepts nothing. Nothing is taken in
+   * either when the account would then exceed its quota, which is counted in the same step. Rejects with `overloaded`
+   * when the backlog is full.
    */
   insertTasks(post: TaskPost): Promise<TaskPostOutcome>;
-  /** Finds the answer that is kept for an idempotency key until `steadyAt` or longer; null when there is none. */
+  /**
+   * Finds the stored response of an idempotency key that is stored until `steadyAt` or longer; null if it does not
+   * exist.
+   */
   findKeptAnswer(query: {
     accountId: number;
     key: string;
@@ -43,12 +46,12 @@ export interface TaskStore {
    */
   cancelTask(cancel: TaskCancel): Promise<CancelOutcome>;
   /**
-   * Cancels those tasks of an account that are in one of these states by now; other and unknown tasks stay as they are.
-   * Answers the cancelled ones, by the state that they were in.
+   * Cancels the tasks of an account that are in one of these states; other and unknown tasks stay as they are. Returns
+   * the cancelled tasks, by their previous state.
    */
   cancelTasks(order: TaskCancels): Promise<Readonly<Record<OpenState, readonly string[]>>>;
   /**
-   * Erases a task of any account, in whatever state, with everything that belongs to it. `hasWebhooks` erases it even
+   * Erases a task of any account and in any state, with everything that belongs to it. `hasWebhooks` erases it even
    * while a webhook of it is still to be sent; that webhook is then not sent.
    */
   eraseTask(
@@ -110,7 +113,9 @@ export interface TaskCancel extends RetentionEnd {
   readonly cancelledAt: number;
 }
 
-/** `finished`: the task completed or failed before. `unknown`: there is no such task, or it is another account's. */
+/**
+ * `finished`: the task completed or failed before. `unknown`: the task does not exist, or belongs to another account.
+ */
 export type CancelOutcome = "cancelled" | "cancelled before" | "finished" | "unknown";
 
 /** A place in a list of tasks: the time by which the list is ordered, and the task's row number. */
@@ -141,15 +146,15 @@ export interface ReadyQuery extends TaskQuery {
 
 export interface TaskPage<Row = TaskSummary> {
   readonly tasks: readonly Row[];
-  /** Where the next page begins; null when everything has been looked at. */
+  /** The start of the next page; null if everything has been read. */
   readonly next: TaskPlace | null;
   /** The time of the last task that was looked at; null when none was. */
   readonly examinedUntil: number | null;
 }
 
 /**
- * Names a task and tells the progress of its run, which a store of one node does not know. Where nodes share the store
- * and this one knows of none, a large task's envelope has what `findProgress` finds.
+ * A task and the progress of its run, which a store of one node does not have. Where nodes share the store and this one
+ * knows of none, a large task's envelope has what `findProgress` finds.
  */
 export interface TaskLook extends TaskKey {
   readonly progress?: TaskProgress | null;
@@ -210,7 +215,7 @@ export interface FoundDelivery {
 export interface TaskTimeline extends TaskDeliveries {
   readonly accountId: number;
   readonly isReady: boolean;
-  /** The length of input and result, in bytes of JSON text; null where there is none. */
+  /** The length of input and result, in bytes of JSON text; null without one. */
   readonly inputBytes: number | null;
   readonly resultBytes: number | null;
   /** Its newest lease; null when no worker has had it. */

@@ -5,7 +5,7 @@ import type { AccountState } from "./account.ts";
 
 export type { WorkCounts } from "../domain/stats/work-counts.ts";
 
-/** Tells how much there is, and what happened over time. */
+/** Amounts now, and traffic over time. */
 export interface TrafficStore {
   /**
    * Counts how much there is of everything, now: for an account by one indexed read. For all accounts together (null)
@@ -28,7 +28,7 @@ export interface TrafficStore {
   foldTraffic(fold: { minutesBefore: number }): Promise<"more" | "done">;
 }
 
-/** Whose numbers: those of one account, or (null) of all accounts together. */
+/** The account of the numbers; null for all accounts together. */
 export type Scope = number | null;
 
 export interface TrafficStep extends SeriesStep {

@@ -3,18 +3,18 @@ import type { ClockReading, Resumption } from "../domain/clock/service-clock.ts"
 import type { DeliveryKind } from "../domain/webhook/delivery.ts";
 import type { StoreError } from "./store-error.ts";
 
-/** Keeps the store in order, and tells its condition. */
+/** Maintains the store, and reports its condition. */
 export interface UpkeepStore {
   /**
-   * Keeps `fresh` under a name that has no secret yet. Answers the secret that is kept, the same for every daemon of
-   * the file: what cursors are sealed with. Two are not secret: what serves the file, and the id of the installation.
+   * Keeps `fresh` under a name that has no secret yet. Returns the stored secret that seals cursors, the same for every
+   * daemon of the database. Two are not secret: what serves the file, and the id of the installation.
    */
   keepSecret(secret: { name: "cursors" | "mode" | "installation"; fresh: string }): Promise<string>;
   /**
    * Looks at up to `max` tasks whose retention is over, `now` by the steady clock; at fewer when they are large, so
    * that nothing else waits for long. Erases them with everything that belongs to them. A task with a webhook still to
-   * be sent is kept, and looked at again after an hour. Answers how many it looked at, 0 when none is left, and the ids of
-   * those that it erased, in the order in which they were due.
+   * be sent is kept, and looked at again after an hour. Returns the number of examined tasks, 0 if no task is left, and
+   * the ids of the erased tasks in the order of their due times.
    */
   eraseExpired(due: { now: number; max: number }): Promise<ExpiredErased>;
   /**
@@ -28,7 +28,7 @@ export interface UpkeepStore {
   reclaimSpace(): Promise<"more" | "done">;
   /** Why the last write found no room (kind `full`); null once a write has found some. */
   shortage(): StoreError | null;
-  /** Makes a write that changes nothing. Rejects with a StoreError when there is no room for it. */
+  /** Makes a write that changes nothing. Rejects with a StoreError if the disk is full. */
   tryWrite(): Promise<void>;
   /** Checks that the file is still in its place and still the same. If not, that is its fault from now on. */
   lookAtFile(): void;
@@ -76,18 +76,18 @@ export interface ClockStore {
   /**
    * Resumes after a start. Moves what waits, as {@link shiftTimes} does, by the amount that the clock was set since the
    * last reading; ends all sessions and sign-in links where nobody knows how much time has passed; and keeps the new
-   * reading. Answers how many attempts moved.
+   * reading. Returns the number of moved attempts.
    */
   resumeClock(start: ClockResumption): Promise<number>;
   /**
    * Moves these by `by` milliseconds: every attempt that is scheduled for after `after`, the next runs of failed tasks,
    * all leases that are held, and sign-in links. The wall clock was set, and their times were meant as durations.
-   * Answers how many attempts moved.
+   * Returns the number of moved attempts.
    */
   shiftTimes(shift: { after: number; by: number }): Promise<number>;
   /**
    * Makes first attempts that are scheduled for later than `now` due at `now`, and retries that are scheduled for later
-   * than `latest` due at `latest`: no correct clock can have scheduled them so. Answers how many.
+   * than `latest` due at `latest`: no correct clock can have scheduled them so. Returns their number.
    */
   hastenAttempts(bounds: { now: number; latest: number }): Promise<number>;
 }
@@ -96,7 +96,7 @@ export type { Actor, AuditAction, AuditEntry } from "../domain/audit/audit-entry
 
 /** Remembers who did what of consequence: nothing changes an entry, and the oldest are erased first. */
 export interface AuditStore {
-  /** Adds an entry about what is no write of the store. Writes take theirs with them: {@link Audited}. */
+  /** Adds an entry about an action that is not a write of the store. Writes take theirs with them: {@link Audited}. */
   noteAudit(entry: AuditEntry): Promise<void>;
   /** Lists entries, newest first. */
   listAudit(query: AuditQuery): Promise<readonly ListedAuditEntry[]>;

@@ -15,7 +15,7 @@ export interface Rejection {
   /** Its place in the batch. */
   readonly index: number;
   readonly message: string;
-  /** Why it was not written, where that is no fault of its own. */
+  /** Why it was not written, if the cause lies elsewhere. */
   readonly kind?: Exclude<BatchReply["kind"], "committed">;
 }
 
@@ -38,7 +38,7 @@ export type BatchReply =
   | { readonly kind: "full" | "busy" | "unreachable"; readonly message: string }
   /** Nothing was written, and nothing may be written any more. */
   | BatchFailure
-  /** Nobody knows whether it was written, and nothing may be written any more. */
+  /** The outcome is unknown, and nothing may be written any more. */
   | (Omit<BatchFailure, "kind"> & { readonly kind: "unknown" });
 
 export interface BatchFailure {
@@ -49,7 +49,7 @@ export interface BatchFailure {
 }
 
 /**
- * Takes a batch to the place where it is run, and answers how it ended. Batches are run in the order in which they were
+ * Sends a batch to the thread that runs it, and returns how it ended. Batches are run in the order in which they were
  * sent.
  */
 export interface BatchTransport {
@@ -57,7 +57,7 @@ export interface BatchTransport {
   close(): Promise<void>;
 }
 
-/** The same transport, with the observer told of every commit and of every batch that was refused. */
+/** The same transport, which reports each commit and each refused batch to the observer. */
 export function observedTransport(
   transport: BatchTransport,
   { observer, clock }: { readonly observer?: Observer | undefined; readonly clock: Clock },

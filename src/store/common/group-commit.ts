@@ -51,7 +51,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
   readonly #transport: BatchTransport;
   readonly #limits: GroupCommitLimits;
   #pending: Pending[] = [];
-  /** The weight of those that wait and may be shed. */
+  /** The weight of the waiting writes that may be shed. */
   #backlog = 0;
   #batchesInFlight = 0;
   #flushPlanned = false;
@@ -76,8 +76,8 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
   }
 
   /**
-   * Promises the operation's value once it is on disk. Rejects with a StoreError when it is not on disk, or when nobody
-   * knows.
+   * Promises the operation's value once it is on disk. Rejects with a StoreError if the write is not on disk, or if
+   * that is unknown.
    */
   submit<Name extends keyof Writes & string>(
     name: Name,
@@ -89,7 +89,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
       return Promise.reject(new StoreError("overloaded", "too many writes are waiting"));
     }
     return new Promise((resolve, reject) => {
-      // The writer answers an operation with what its own function returned.
+      // The writer returns the result of the operation's own function.
       const settle = (value: unknown): void => resolve(value as ReturnType<Writes[Name]>);
       this.#pending.push({ operation: { name, args }, weight, mayShed, resolve: settle, reject });
       if (mayShed) this.#backlog += weight;
@@ -103,8 +103,8 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
   }
 
   /**
-   * Tells the listener after each batch, when its promises have settled, whose tasks and deliveries it changed. Returns
-   * a function that stops it.
+   * Notifies the listener after each batch, once its promises have settled, of the accounts whose tasks and deliveries
+   * changed. Returns a function that stops it.
    */
   watch(listener: ChangeListener): () => void {
     this.#listeners = [...this.#listeners, listener];
@@ -113,7 +113,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     };
   }
 
-  /** Tells the listeners that tasks or deliveries of these accounts changed. */
+  /** Notifies the listeners that tasks or deliveries of these accounts changed. */
   tell(accounts: readonly number[]): void {
     if (accounts.length === 0 || this.#listeners.length === 0) return;
     const changes = { accounts, types: [], lanes: [], ended: [] };
@@ -138,7 +138,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     await this.#transport.close();
   }
 
-  // A first batch closes at the end of the turn of the event loop, with whatever its sockets brought.
+  // A first batch closes at the end of the turn of the event loop, with the writes of all requests that arrived in it.
   #planFlush(): void {
     if (this.#pending.length >= OPERATIONS_TO_SEND_AT) {
       this.#flush();
@@ -174,7 +174,7 @@ export class GroupCommit<Writes extends WritesOf<Writes>> {
     try {
       return await this.#transport.send(batch.map(({ operation }) => operation));
     } catch (error) {
-      // A transport answers. If one throws, nobody can say how far it came.
+      // A transport answers. If one throws, its progress is unknown.
       return { kind: "unknown", message: messageOf(error) };
     }
   }

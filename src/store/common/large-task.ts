@@ -47,12 +47,12 @@ function toBytes(text: string | Uint8Array): Uint8Array {
 
 /**
  * The size of a task beside its texts: its rows and their index entries. Measured in files of 50,000 tasks: 211 bytes
- * for one that is queued, 303 when it is finished, 537 with a tag and a delivered webhook. So no account takes up more
- * of the file than is counted, except for the free space that large tasks leave in their last pages.
+ * for a queued task, 303 for a finished one, 537 with a tag and a delivered webhook. So no account takes up more of the
+ * file than is counted, except for the free space that large tasks leave in their last pages.
  */
 export const TASK_OVERHEAD_BYTES = 512;
 
-/** The most bytes of a task's texts that are read at once: so many take a third of a millisecond to the socket. */
+/** The most bytes of a task's texts in one read: they take a third of a millisecond to the socket. */
 export const READ_BYTES_MAX = 64 * 1024;
 
 /** The size of texts that are about to be written: what `octet_length` will return. */

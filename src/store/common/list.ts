@@ -9,8 +9,8 @@ import {
 import { storedStates } from "./row.ts";
 
 /**
- * Which tasks a list looks at, and in which order: as few as an index can tell apart. Each store has an index of its
- * own for each kind, and reads it in order from a place on.
+ * Which tasks a list reads, and in which order: as few as an index can select. Each store has an index of its own for
+ * each kind, and reads it in order from a place on.
  */
 
 /**
@@ -47,7 +47,9 @@ export interface SourceQuery extends PageQuery {
   readonly turnMax: number;
 }
 
-/** From so many tasks on, an account's failed webhooks are looked for among those of all accounts. */
+/**
+ * From this number of tasks on, an account's failed webhooks are searched among the failed webhooks of all accounts.
+ */
 export const OWN_MAX = 20_000;
 
 // Used when a time is not limited.
@@ -82,7 +84,9 @@ export function isOnlyReady({ states }: TaskSearch): boolean {
   return states?.length === 1 && states[0] === "ready";
 }
 
-/** The place beyond which a source is read: that of the page, or the end of the requested time if that is earlier. */
+/**
+ * The position after which a source is read: the page's position, or the end of the requested time if that is earlier.
+ */
 export function placeOf(kind: SourceKind, { search, after, isReady }: SourceQuery): TaskPlace {
   if (isReady) return after ?? { timeMs: -1, seq: -1 };
   if (BY_AGE.has(kind)) return { timeMs: LATEST, seq: after?.seq ?? LATEST };
@@ -94,7 +98,7 @@ export function placeOf(kind: SourceKind, { search, after, isReady }: SourceQuer
 /** How far the turns of a list have come. */
 export type ListProgress = Pick<ListPart<unknown>, "next" | "examinedUntil">;
 
-/** The turn of a search that nobody may make, or that finds nothing. */
+/** The turn of a search that is not permitted or finds nothing. */
 export const NOTHING_FOUND = {
   tasks: [],
   bytes: 0,
@@ -103,7 +107,10 @@ export const NOTHING_FOUND = {
   examinedUntil: null,
 } as const;
 
-/** The account whose tasks a search is about; null for all, `none` for one that is unknown or not the viewer's. */
+/**
+ * The account whose tasks a search selects; null for all accounts, `none` for an account that is unknown or not the
+ * viewer's.
+ */
 export function accountOf(
   scope: Scope,
   { login }: TaskSearch,
@@ -118,7 +125,7 @@ export interface LookedAt {
   readonly looked: number;
   /** When the newest of them was made. */
   readonly newest: number;
-  /** The one that it came to; undefined when there was none. */
+  /** The last row that was read; undefined if no row was read. */
   readonly last: TaskPlace | undefined;
 }
 
@@ -143,7 +150,7 @@ export function fullAt(last: TaskPlace | undefined, after: TaskPlace | null): Li
 // Later than any time: the place in a source that is read by seq alone.
 const NO_TIME = 999_999_999_999_999;
 
-/** Removes the times of other accounts' tasks, which nobody may learn. */
+/** Removes the times of other accounts' tasks, which the viewer may not see. */
 export function ownTimes(
   { next }: ListProgress,
   { last, after }: { readonly last: TaskPlace | undefined; readonly after: TaskPlace | null },
@@ -180,7 +187,7 @@ export interface ListLimits {
 
 /** One turn of a list: a part of a page. */
 export interface ListTurn extends TaskQuery {
-  /** The rows that the page may look at, and those of this turn. */
+  /** The rows that the page may read, and the rows that this turn may read. */
   readonly examineMax: number;
   readonly turnMax: number;
   /**
@@ -246,9 +253,8 @@ export function takeRows<Row>(
   return { taken, bytes, isCut: false };
 }
 
-// Rows erased at once keep other writes waiting. SQLite overwrites it all (secure_delete): 100 tasks of 5 MiB took
-// 5.7 s (measured), and so much takes some 20 ms. PostgreSQL marks each 2 KB of a large text as gone: the 100 took 1 to
-// 4 s.
+// Rows erased in one step delay other writes. SQLite overwrites it all (secure_delete): 100 tasks of 5 MiB took 5.7 s
+// (measured), and so much takes some 20 ms. PostgreSQL marks each 2 KB of a large text as gone: the 100 took 1 to 4 s.
 const ERASE_BYTES_MAX = 2 * 1024 * 1024;
 
 /** A row that is to be erased, and its size. */

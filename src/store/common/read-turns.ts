@@ -23,9 +23,9 @@ export type GiveWay = (callback: () => void) => void;
 const GO_ROUND: GiveWay = (callback) => void setImmediate(callback);
 
 /**
- * Owners of reads take turns: one read of each, in the order in which they came. However much one owner asks for at
- * once, nobody else waits for more than one read of it. Between two reads the event loop goes round: the result of a
- * read may occupy the main thread as long as the read occupied the other one, and requests must get in between.
+ * Owners of reads take turns: one read of each, in the order in which they came. Another owner waits for at most one
+ * read, however many reads one owner requests concurrently. Between two reads the event loop goes round: the result of
+ * a read may occupy the main thread as long as the read occupied the other one, and requests must get in between.
  */
 export class ReadTurns {
   /** The waiting owners, in the order of their turns, each with at least one read. */

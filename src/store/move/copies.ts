@@ -50,7 +50,7 @@ const ORDERS = typed(`
 const LEASE = typed(`
   lease_id text, worker_seq bigint, claimed_at bigint, lease_ms int, deadline_at bigint`);
 
-/** What the server's `queue` and `ends` have of a lease besides. */
+/** The other columns of a lease in the tables `queue` and `ends` of PostgreSQL. */
 const LEASE_END = typed("lease_until bigint, lease_ending lease_ending, losses int");
 
 const ATTEMPT = typed(`
@@ -84,7 +84,7 @@ export interface CopyToServer {
 // PostgreSQL writes arrays in braces.
 const toArray = `'{' || substr(durations_text, 2, length(durations_text) - 2) || '}'`;
 
-/** A node that does not exist: what was running or in flight is taken over as that of a node that has ended. */
+/** A node that does not exist: running tasks and attempts in flight are taken over as those of an ended node. */
 const NOBODY = 0;
 
 const HOST_OF = (kind: string): string =>

@@ -47,7 +47,7 @@ type ReadTasks = (after: number, max: number) => Promise<readonly ComparedTask[]
 
 const PAGE = 10_000;
 
-/** The checksum of all tasks' ids and states, the same for the same tasks on both sides. */
+/** The checksum of the ids and states of all tasks, equal on both sides for equal tasks. */
 export async function checksumOf(read: ReadTasks): Promise<string> {
   const hash = createHash("sha256");
   for (let after = -1; ;) {
@@ -69,9 +69,8 @@ export const TASKS_OF_SERVER = `
   WHERE t.seq > $1 ORDER BY t.seq LIMIT $2`;
 
 /**
- * The last reading of the clocks is one of the machine's in a file, and one of the database's on a server. Taken over as
- * it is, the first start after a move would look like one after a reboot, of which nobody knows how long the machine was
- * off. But a move knows both clocks.
+ * The last reading of the clocks is one of the machine's in a file, and one of the database's on a server. Unchanged,
+ * the first start after a move would look like a start after a reboot of unknown length. But a move knows both clocks.
  */
 
 const FIND_IN_FILE = `
@@ -85,7 +84,7 @@ const FIND_ON_SERVER = `
 const KEEP_ON_SERVER = `
   UPDATE clock_readings SET wall_at = ${NOW}, steady_at = $1, uptime_ms = $2, boot_id = $3`;
 
-/** Continues a file's reading on the server; where this machine cannot tell how much time has passed, it stays. */
+/** Continues a file's clock reading on PostgreSQL. The reading stays if the elapsed time is unknown on this machine. */
 export async function continueOnServer(file: File, server: Server): Promise<void> {
   const last = file.prepare<[], ClockReading>(FIND_IN_FILE).get();
   if (last === undefined) return;

@@ -54,7 +54,7 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
     await server.command("SET idle_in_transaction_session_timeout = 0");
     await requireTables(server, address);
     await requireOwnVersion(server, address);
-    // Nothing of a node that has not been heard can be committed any more.
+    // A node without a heartbeat cannot commit anything any more.
     await endSilent(server);
     await server.command("BEGIN ISOLATION LEVEL REPEATABLE READ");
     // Before the first look: a daemon that joined meanwhile is seen, and none joins until this is over.
@@ -82,7 +82,7 @@ export async function moveToFile({ server: address, file, tell }: MoveToFile): P
   }
 }
 
-// SQLite would take a -wal that another database left for that of this one.
+// SQLite would read the -wal of another database as its own.
 function refuseTaken(file: string): void {
   const taken = [file, `${file}-wal`, `${file}-shm`, `${file}-journal`].find((each) =>
     existsSync(each),
@@ -97,7 +97,7 @@ async function requireTables(server: Server, address: ServerAddress): Promise<vo
   if (tables?.isThere !== true) throw new MoveError(`${address.shown} has no tables of postbackd`);
 }
 
-/** Answers where the database was moved to before; null where it was not. */
+/** Returns where the database was moved to before; null if it was not moved. */
 async function refuseBusy(server: Server, address: ServerAddress): Promise<string | null> {
   const found = await server.get<{ movedTo: string | null }>(FIND_MOVE);
   const living = await server.all<{ name: string }>(LIVING);
@@ -191,7 +191,7 @@ class FileWriter {
     this.#file = file;
   }
 
-  /** Answers what adds a row to a table: the values of these columns. */
+  /** Returns a function that adds a row to a table, with the values of these columns. */
   into(table: string, columns: readonly string[]): (row: readonly Scalar[]) => void {
     const places = columns.map(() => "?").join(", ");
     const insert = this.#file.prepare<Scalar[]>(
@@ -212,7 +212,7 @@ class FileWriter {
     this.#characters = 0;
     if (this.#file.inTransaction) this.#file.exec("COMMIT");
     const wal = statSync(`${this.#file.name}-wal`, { throwIfNoEntry: false });
-    // Nobody else reads the file, so all of it goes over.
+    // No other process reads the file, so all of the -wal goes into it.
     if ((wal?.size ?? 0) > WAL_BYTES_MAX) this.#file.pragma("wal_checkpoint(TRUNCATE)");
   }
 }

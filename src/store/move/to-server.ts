@@ -46,7 +46,7 @@ const IS_USED = `
   SELECT EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM secrets)
     OR EXISTS (SELECT 1 FROM schema_version WHERE moved_from IS NOT NULL) AS "isUsed"`;
 const FIND_MODE = `SELECT value FROM secrets WHERE name = 'mode'`;
-// Held by the session, so until the connection ends, whatever becomes of this process.
+// The session holds it until the connection ends, also if this process crashes.
 const LOCK_MOVES = `SELECT pg_advisory_lock(hashtext('postbackd move'))`;
 const NOTE_MOVE = `UPDATE schema_version SET moved_from = $1`;
 
@@ -75,10 +75,10 @@ interface MoveToServer {
 }
 
 /**
- * Moves everything from a file that no daemon serves to an empty database. All of it is one transaction there: whatever
- * breaks it off, the server has everything or nothing. Just before its COMMIT the file is marked, and then no daemon
- * starts on it any more; a move that is broken off at that moment is finished by the next one. Rejects with a
- * {@link MoveError}, or with the error of file or server.
+ * Moves everything from a file that no daemon serves to an empty database. All of it is one transaction: after any
+ * interruption PostgreSQL has everything or nothing. Just before its COMMIT the file is marked, and then no daemon
+ * starts on it any more; a move that is broken off at that moment is finished by the next one. Rejects with a {@link
+ * MoveError}, or with the error of file or server.
  */
 export async function moveToServer({ file, server, tell }: MoveToServer): Promise<MoveReport> {
   if (!existsSync(file)) throw new MoveError(`there is no file ${file}`);
@@ -120,7 +120,7 @@ class ToServer {
       if (mark !== null && (await this.#isThere(server, mark.id))) {
         return { ...this.#reportOf(from, 0), wasComplete: true };
       }
-      // The move that marked the file came to nothing: whatever happens now, the file can be served.
+      // The move that marked the file committed nothing, so the file can be served in any case.
       if (mark !== null) unmarkMoved(this.#file);
       const isMade = await this.#refuseUsed(server);
       return this.#reportOf(from, await this.#copyAll(server, isMade));
@@ -154,7 +154,7 @@ class ToServer {
     );
   }
 
-  /** Answers whether the tables are there, without anything in them: 'postbackd database migrate' made them. */
+  /** Returns true if the tables exist and are empty: `postbackd database migrate` created them. */
   async #refuseUsed(server: Server): Promise<boolean> {
     if (!(await hasTables(server))) return false;
     const found = await server.get<{ isUsed: boolean }>(IS_USED);
@@ -174,7 +174,7 @@ class ToServer {
     return { from, to: this.#address.shown, rows, tasks, wasComplete: false };
   }
 
-  /** Answers how many rows there were. */
+  /** Returns the number of rows. */
   async #copyAll(server: Server, isMade: boolean): Promise<number> {
     await server.command("SET idle_in_transaction_session_timeout = 0");
     await server.command("BEGIN");

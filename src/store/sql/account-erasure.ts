@@ -118,7 +118,7 @@ const ERASE_ANSWERS = statement(`
   DELETE FROM idempotency_keys WHERE account_seq = @accountId AND key = ANY(@keys::text[])
   RETURNING octet_length(answer_text) AS bytes`);
 
-/** The next rows by host: those of {@link ERASE_STATISTICS}. */
+/** The next rows of {@link ERASE_STATISTICS}, by host. */
 const hoursOf = ({ isOwn, rowsMax, stripe, durations }: Dialect): string => `
   SELECT at, host, attempts, succeeded, ${durations} ${stripe} FROM host_traffic WHERE ${isOwn}
   ORDER BY account_seq, at, host ${stripe} LIMIT ${rowsMax}`;

@@ -85,8 +85,8 @@ export const SELECT_ENDED = eachDialect({
 });
 
 /**
- * Finds those of some deliveries that have ended; PostgreSQL begins their series in the same statement. It locks them
- * first: a batch that begins the same delivery at the same time finds that it no longer has ended.
+ * Finds which deliveries have ended; PostgreSQL starts their new attempts in the same statement. It locks them first: a
+ * batch that begins the same delivery at the same time finds that it no longer has ended.
  */
 export const BEGIN_SERIES = eachDialect({
   sqlite: `
@@ -166,8 +166,8 @@ export interface BegunDelivery extends EndedDelivery {
 }
 
 /**
- * Begins a fresh series for each of these deliveries that still has ended: its first attempt is due at `now`. Returns
- * the deliveries that it began.
+ * Starts new attempts for each of these deliveries that is still ended: the first attempt is due at `now`. Returns the
+ * deliveries that it began.
  */
 export function* beginSeries(
   { changes, nextSeq }: Batch,

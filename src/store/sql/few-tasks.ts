@@ -8,7 +8,7 @@ import { IN_QUEUE_LISTED } from "./task-columns.ts";
 import { searchValues } from "./task-search.ts";
 import { all, get, together, type UseCase } from "./use-case.ts";
 
-/** Searches sets of few tasks as a whole, instead of along an index that it would soon leave. */
+/** Reads small sets of tasks entirely, instead of along an index that most of them are not in. */
 
 /** A set that is small in most databases, and has an index. */
 type FewSet =
@@ -64,7 +64,7 @@ function inTime(table: string, seq: string, filter: string): string {
     LIMIT @max`;
 }
 
-// A small set is read as a whole, so what is asked for is among its rows.
+// A small set is read entirely, so its rows include all results.
 export const LISTED_BY = {
   // The result must not show that another account has such a task.
   id: statement(`
@@ -125,8 +125,8 @@ export const COUNT_ACCOUNTS = statement(
 );
 
 /**
- * Lists a small set: the seqs beyond the place, in the order of the result; null when the set is not small, or when no
- * index can tell.
+ * Lists a small set: the seqs after the position, in the order of the result; null if the set is not small, or if no
+ * index has its size.
  */
 export function* listFewTasks(of: PageQuery): UseCase<readonly number[] | null> {
   const orders = fewOrders(of);
@@ -146,7 +146,7 @@ export function* listFewTasks(of: PageQuery): UseCase<readonly number[] | null> 
   return rows.length > listMax ? null : toListed(rows, of);
 }
 
-/** The sets in which everything lies that a search finds; null when no index can tell. */
+/** The sets that contain all results of a search; null if no index has them. */
 function fewOrders({ accountId, search }: AccountSearch): readonly FewOrder[] | null {
   if (search.id !== null) return [{ name: "id" }];
   return accountId === null ? ordersOfAll(search) : [{ name: "readyOfAccount" }];
@@ -176,12 +176,12 @@ function ordersOfState(state: SearchedState): readonly FewOrder[] {
   }
 }
 
-/** The seqs of those beyond the place, in the order of the result. */
+/** The seqs after the position, in the order of the result. */
 function toListed(rows: readonly TaskPlace[], { accountId, after }: PageQuery): readonly number[] {
   const isByTime = accountId !== null;
   const order = (a: TaskPlace, b: TaskPlace) =>
     (isByTime ? b.timeMs - a.timeMs : 0) || b.seq - a.seq;
   const left = rows.filter((row) => after === null || order(after, row) < 0);
-  // A ready task that has failed is in two lists. So is a waiting one that is also asked for as queued.
+  // A ready task that has failed is in two lists. A waiting task that is also requested as queued is in both.
   return [...new Set(left.toSorted(order).map(({ seq }) => seq))];
 }

@@ -166,7 +166,7 @@ function* takeTurn<Shown>(
   const of = { ...turn, accountId, isReady };
   const source = yield* chooseSource(of);
   const { kind } = source;
-  // A prepared list is looked at as a whole: it is short.
+  // A prepared list is read entirely: it is short.
   const max = kind === "listed" ? turn.examineMax : turn.turnMax;
   const values = { ...sourceValues(source, of), max };
   const rows = yield* all<PassingRow>(PASSING_BY[kind], { ...values, limit: turn.limit + ahead });

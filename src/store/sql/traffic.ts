@@ -90,7 +90,7 @@ export const WORST_HOSTS = statement(`
     (SELECT count(*) FROM counted) AS "countedRows"
   FROM (SELECT 1) AS facts LEFT JOIN worst ON true`);
 
-// Reads the same rows as the sums, also those of hosts that are not shown, and any number of these may exist.
+// Reads the same rows as the sums, also of any number of hosts that are not shown.
 const EXAMINED = (durations: string): string => `
   SELECT host, ${durations}
   FROM (SELECT host, ${durations} FROM host_traffic WHERE ${WITHIN} ORDER BY at DESC LIMIT ${SUM_ROWS_MAX}) AS examined

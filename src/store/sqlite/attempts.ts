@@ -146,7 +146,7 @@ export function attemptClaimWrites(connection: Connection) {
   const start = connection.prepare(START_ATTEMPT);
   const isSuspended = suspendedReader(connection);
 
-  /** Answers how many it started: fewer than `max` when no more are due. */
+  /** Returns the number of started attempts: fewer than `max` if no more are due. */
   function claimDue({ accountId, ...due }: DueOrder, { now, attempts }: OpenClaim): number {
     let started = 0;
     for (const { seq, bytes } of selectDue.all({ accountId, ...due, now })) {
@@ -208,7 +208,7 @@ export function laneReads(connection: Connection) {
   return {
     listLanes,
 
-    // Nobody asks for it: no other node has left anything to this one.
+    // Never called: no other node exists.
     listDueLanes({ until }: { since: number; until: number }): readonly Lane[] {
       const unlessLater = (dueAt: number | null) =>
         dueAt === null || dueAt > until ? null : dueAt;
@@ -282,7 +282,7 @@ function laneReader(connection: Connection) {
   }
 
   return {
-    /** The retry counts from 1 for which the lane has scheduled attempts; the one that waits longest first. */
+    /** The retry counts from 1 for which the lane has scheduled attempts; the longest-waiting first. */
     retries,
 
     read(lane: LaneRef): Lane {
@@ -295,8 +295,8 @@ function laneReader(connection: Connection) {
 }
 
 /**
- * Drops the task: that of a claimed attempt has its input and result, which must not be copied to another thread for
- * nothing.
+ * Drops the task, because the task of a claimed attempt has input and result, which must not be copied to another
+ * thread without need.
  */
 export function onlyRef(attempt: AttemptRef): AttemptRef {
   const { seq, taskSeq, accountId, taskId, kind, number, retry, host, dueAt, startedAt } = attempt;

@@ -63,7 +63,7 @@ export async function makeBackup(order: BackupOrder, pace: CopyPace): Promise<Co
   const lock = lockBackups(database);
   try {
     const document = await makeParts(order, pace);
-    // A file of that name that was made since is somebody else's.
+    // A file of that name that was created since then belongs to another process.
     if (!mayReplace && existsSync(file)) throw new Error(`${file} was made meanwhile`);
     await install(file, pace);
     return document;
@@ -84,7 +84,7 @@ function refuseOwnName({ database, file }: BackupOrder): void {
   throw new Error(`${file} belongs to the database itself: name another file`);
 }
 
-/** Two at once would take twice as much from the daemon, and one could take the other's parts for its own. */
+/** Two concurrent backups would slow the daemon twice as much, and one could use the other's parts as its own. */
 function lockBackups(database: string): InstanceLock {
   try {
     return InstanceLock.acquire(`${database}.backup`);
@@ -131,7 +131,7 @@ async function install(file: string, { isStopped }: CopyPace): Promise<void> {
     renameSync(partOf(documentPath(file)), documentPath(file));
     syncToDisk(folder);
   } finally {
-    // Where it still has its name, nothing was replaced.
+    // If it still has its name, nothing was replaced.
     if (replaced !== null) await freeGradually(replaced, isStopped);
   }
 }
@@ -149,13 +149,13 @@ function partOf(path: string): string {
 
 /** A backup that is being made. */
 export interface BackupRun {
-  /** Its document. Rejects with the reason when there is none. */
+  /** Its document. Rejects with the reason if no backup was made. */
   readonly ended: Promise<CopyDocument>;
   /** Breaks it off at its next step. */
   stop(): void;
 }
 
-/** Makes a backup in a thread of its own, and tells how far it is. */
+/** Makes a backup in its own thread, and reports its progress. */
 export function startBackup(order: BackupOrder, tell: TellProgress = () => {}): BackupRun {
   const stop = newStopFlag();
   const workerData: BackupThreadData = { role: "backup", order, stop };

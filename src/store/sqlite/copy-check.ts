@@ -46,7 +46,7 @@ import {
   MIB_BYTES,
 } from "./machine/snapshot-copy.ts";
 
-/** Why a file is no copy that a daemon can be started with: a sentence without a full stop that names the file. */
+/** Why a file is not a backup with which a daemon can start: a sentence without a full stop that names the file. */
 export class CopyError extends Error {
   override readonly name = "CopyError" as const;
 }
@@ -54,7 +54,7 @@ export class CopyError extends Error {
 /** A copy that is whole. */
 export interface SoundCopy extends CopyFacts {
   readonly sha256: string;
-  /** The content of `FILE.json`, which agrees; null where there is none. */
+  /** The content of `FILE.json`, which matches; null if it does not exist. */
   readonly document: CopyDocument | null;
 }
 
@@ -149,7 +149,7 @@ function requireSoundHeader(file: string, header: FileHeader): void {
   }
 }
 
-// Of a copy that needs one of these, a part of what it holds is there.
+// A backup that needs one of these files has only a part of its data.
 function requireWhole(file: string): void {
   for (const suffix of ["-wal", "-journal"]) {
     const bytes = statSync(file + suffix, { throwIfNoEntry: false })?.size ?? 0;
@@ -292,7 +292,7 @@ export interface CopyDocument extends CopyFacts {
   readonly sha256: string;
 }
 
-/** Where the document of a copy lies. */
+/** The path of a backup's document. */
 export function documentPath(file: string): string {
   return `${file}.json`;
 }
@@ -343,7 +343,7 @@ export function documentText(document: CopyDocument): string {
   return `${JSON.stringify(shown, null, 2)}\n`;
 }
 
-/** Reads the document of a copy; null where there is none, `unreadable` where the file is no such document. */
+/** Reads the document of a backup; null if it does not exist, `unreadable` if the file is not such a document. */
 export function readDocument(file: string): CopyDocument | "unreadable" | null {
   let text;
   try {

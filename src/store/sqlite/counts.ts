@@ -50,8 +50,8 @@ const NO_USAGE: AccountUsage = { bytes: 0, openTasks: 0 };
 /** Changes that writes report while they run, and that are written once, at the end of their batch. */
 export interface BatchChanges extends WorkChanges {
   /**
-   * The accounts whose tasks and deliveries clients see changed, for listeners. Whoever changes a count need not add
-   * its account.
+   * The accounts whose tasks and deliveries clients see changed, for listeners. A caller that changes a count does not
+   * have to add its account.
    */
   readonly changed: Set<number>;
   /** The usage of an account now, with all changes of its batch so far: to be asked for before an operation counts. */
@@ -68,7 +68,7 @@ export class GatheredChanges implements BatchChanges, GatheredWork {
   readonly #writeHosts: HostWriter;
   readonly #writeTraffic;
   readonly #readUsage;
-  /** The usage at the beginning of the batch, of the accounts that somebody asked for. */
+  /** The usage at the start of the batch, of the requested accounts. */
   readonly #usageBefore = new Map<number, AccountUsage>();
 
   constructor(connection: Connection) {
@@ -131,7 +131,7 @@ export const ADD_HOST_TRAFFIC = `
   VALUES (?, ?, ?, ?, ${HOST_TRAFFIC_WORDS.map(() => "?").join(", ")})
   ON CONFLICT (account_seq, at, host) DO UPDATE SET ${additions(HOST_TRAFFIC_WORDS)}, ${SET_DURATIONS}`;
 
-/** Overwrites an earlier failure whatever its time: the clock may have been ahead then. */
+/** Overwrites an earlier failure of any time: the clock may have been ahead then. */
 export const KEEP_HOST_FAILURE = `
   INSERT INTO host_failures (account_seq, host, ended_at, error, http_status, task_seq)
   VALUES (?, ?, ?, ?, ?, ?)
@@ -211,14 +211,14 @@ class StoredDurations {
     this.#findVersion = connection.prepare("PRAGMA data_version").pluck();
   }
 
-  /** To be called in each transaction before anything is added: nobody else writes until its end. */
+  /** Must be called in each transaction before anything is added: no other connection writes until its end. */
   begin(): void {
     const version = this.#findVersion.get();
     if (version !== this.#version || this.#known.size > KNOWN_MAX) this.forget();
     this.#version = version;
   }
 
-  /** Adds durations to those of a row, found by its key, and answers the text to store. */
+  /** Adds durations to the durations of the row with this key, and returns the text to store. */
   sum(key: string, durations: Durations, findStored: () => string | undefined): string {
     const sum = this.#known.get(key) ?? parseDurations(findStored() ?? "[]");
     addDurations(sum, durations);

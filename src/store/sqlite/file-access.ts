@@ -27,7 +27,7 @@ type Asked<Step> = Step extends (...args: infer Args) => infer Value
 
 /** An open file. Makes methods of a store from its reads and writes, until it is closed. */
 export class FileAccess {
-  /** The reads that are answered at once, on this thread. */
+  /** The reads that run immediately, on this thread. */
   readonly reads: { readonly [Name in keyof ShortReads]: Asked<ShortReads[Name]> };
   readonly commit: GroupCommit<Writes>;
   readonly guard: FileGuard;
@@ -56,7 +56,7 @@ export class FileAccess {
     };
   }
 
-  /** A read that may take long, in its owner's turn; nobody owns it unless `ownerOf` names one. */
+  /** A read that may take long, in its owner's turn; it has an owner only if `ownerOf` names one. */
   readonly readLong =
     <Name extends keyof LongReads>(
       name: Name,

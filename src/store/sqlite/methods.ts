@@ -54,7 +54,7 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   return async (claim) => {
     const { started, lanes, suspended } = await claimAttempts(claim);
     const attempts = await reads.readStarted(started).catch((error: unknown) => {
-      // The claim is committed: another claim would leave these attempts in flight for good.
+      // The claim is committed: another claim would leave these attempts in flight permanently.
       throw new StoreError("unknown", `attempts were started: ${messageOf(error)}`, {
         cause: error,
       });
@@ -65,7 +65,10 @@ function attemptClaims(access: FileAccess): DeliveryStore["claimAttempts"] {
   };
 }
 
-/** What is no read and no write of rows. The one node is this one, and its engine knows the progress of all runs. */
+/**
+ * The methods that neither read nor write rows. The one node is this one, and its engine knows the progress of all
+ * runs.
+ */
 export function fileMethods(access: FileAccess, node: LoneNode) {
   const { commit, guard } = access;
   return {
@@ -98,7 +101,7 @@ export function fileMethods(access: FileAccess, node: LoneNode) {
   } satisfies Partial<Store>;
 }
 
-/** The reads that are more than one that is answered at once, as all others are (reads.ts). */
+/** The reads that take several steps; all others are one immediate step (reads.ts). */
 export function readMethods({ reads, readLong }: FileAccess, { examineMax }: ListLimits) {
   const findLargeTask = readLong("findLargeTask", byAccount);
   const makeLargePostback = readLong("makeLargePostback", byAccount);

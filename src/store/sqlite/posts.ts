@@ -117,7 +117,7 @@ export function postWrites(connection: Connection, changes: BatchChanges) {
   const sizeReplaced = connection.prepare<[object], number>(SIZE_REPLACED).pluck();
   const { findKeptAnswer } = idempotencyReads(connection);
 
-  /** The bytes that a stored response adds: without those of the response that it replaces. */
+  /** The bytes that a stored response adds, without the bytes of the response that it replaces. */
   function addedBytes(accountId: number, { key, answerText }: Idempotency): number {
     const replaced = sizeReplaced.get({ accountId, key }) ?? 0;
     return ANSWER_OVERHEAD_BYTES + textBytes(answerText) - replaced;

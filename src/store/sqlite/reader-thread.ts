@@ -71,7 +71,7 @@ function givenAway({ name }: { readonly name: string }, outcome: ReadOutcome): A
   return isArrayBuffer(buffer) && byteLength === buffer.byteLength ? [buffer] : [];
 }
 
-// Each read answers the type that its name stands for.
+// Each read returns the type of its name.
 function bytesOf(name: string, value: unknown): Uint8Array | null {
   if (name === LARGE_TASK) return (value as FoundTask | null)?.envelope?.bytes ?? null;
   if (name !== LARGE_POSTBACK) return null;

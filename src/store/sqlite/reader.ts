@@ -21,7 +21,7 @@ export interface LongReader {
     args: Parameters<LongReads[Name]>[0],
     owner?: ReadOwner,
   ): Promise<ReturnType<LongReads[Name]>>;
-  /** Answers what was asked for before, then closes the file. */
+  /** Replies to earlier reads, then closes the file. */
   close(): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ export function newThreadReader({ file, giveWay }: ThreadReaderOptions): LongRea
   return {
     start: () => void started(),
     read: (name, args, owner = null) =>
-      // The thread answers a read with the value that its function returned.
+      // The thread replies to a read with the value that its function returned.
       turns.take(
         owner,
         () => started().ask(name, args) as Promise<ReturnType<LongReads[typeof name]>>,

@@ -16,7 +16,7 @@ import { largeTaskReads, taskReads } from "./tasks.ts";
 import { upkeepReads } from "./upkeep.ts";
 import { bindLookUps, bindSnapshots, bindUseCases } from "./use-cases.ts";
 
-/** The reads of a connection, by name, that are answered at once. */
+/** The immediate reads of a connection, by name. */
 export function shortReads(connection: Connection) {
   return {
     ...bindUseCases(connection, sharedReads),

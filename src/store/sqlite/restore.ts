@@ -38,17 +38,17 @@ export interface Restoration {
 export interface Restored {
   readonly facts: CopyFacts;
   readonly deliveries: RestoredDeliveries;
-  /** Where the old file lies now; null when there was none. */
+  /** The new path of the old file; null if no file existed. */
   readonly setAside: string | null;
 }
 
 const PAUSE_REASON = "restored from a backup";
 
 /**
- * Puts a copy in the place of a database that nobody serves. What lies there, with its -wal and -shm, keeps its content
- * under a name with the time. Broken off at any point, the copy has not been installed or is whole, and no start makes an
- * empty database meanwhile. Rejects with an InstanceLockError when the database is served, with a {@link CopyError} when
- * the copy is not whole.
+ * Replaces a database that no daemon serves by a backup. The existing file, with its -wal and -shm, keeps its content
+ * under a name with the time. Broken off at any point, the copy has not been installed or is whole, and no start makes
+ * an empty database meanwhile. Rejects with an InstanceLockError when the database is served, with a {@link CopyError}
+ * when the copy is not whole.
  */
 export async function restoreCopy(restoration: Restoration): Promise<Restored> {
   const { copy, database, decide, now } = restoration;
@@ -62,7 +62,7 @@ export async function restoreCopy(restoration: Restoration): Promise<Restored> {
     const place = placeOf(database);
     const part = restorePart(place);
     makePart(part, { sound, deliveries, restoration });
-    // From here on the part stays, whatever happens: without it a start would make an empty database.
+    // From here on the part stays in any case: without it a start would create an empty database.
     const setAside = putAside(place, now);
     renameSync(part, place);
     syncToDisk(dirname(place));
@@ -82,7 +82,7 @@ interface Decided {
 function makePart(part: string, { sound, deliveries, restoration }: Decided): void {
   const { copy } = restoration;
   try {
-    // Made anew: in a folder of another user a name that is known may lead anywhere.
+    // A new name: in a folder of another user a known name may lead anywhere.
     rmSync(part, { force: true });
     copyFileSync(copy, part, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
     chmodSync(part, 0o600);

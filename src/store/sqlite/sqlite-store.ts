@@ -13,9 +13,9 @@ import { FileGuard, newInlineReader, newThreadReader } from "./reader.ts";
 import { openInlineWriter, startWriterThread } from "./writer.ts";
 import type { Writes } from "./writes.ts";
 
-/** Tells how to open the store. */
+/** How to open the store. */
 export interface SqliteStoreOptions {
-  /** The database file; made, with mode 0600, if there is none. */
+  /** The database file; created with mode 0600 if it does not exist. */
   readonly file: string;
   /** `thread` for the daemon; `inline` for a process that writes a few steps and ends. */
   readonly writer: "thread" | "inline";

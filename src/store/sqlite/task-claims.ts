@@ -71,15 +71,15 @@ interface OpenClaim extends TaskClaim {
 /**
  * Starts queued tasks of a type in the order of the accounts' turns, inside the transaction of its batch. Looks at
  * `max` accounts at most, and of each reads only the tasks that it starts: so the cost depends neither on the number of
- * waiting tasks nor on that of accounts. Measured for 64 tasks, against one queue by priority for everybody: 0.7 of its
- * time with 100,000 tasks of one account, 0.9 with 20 tasks of each of 5,000.
+ * waiting tasks nor on that of accounts. Measured for 64 tasks, against one common queue by priority: 0.7 of its time
+ * with 100,000 tasks of one account, 0.9 with 20 tasks of each of 5,000.
  */
 export function taskClaims(connection: Connection, changes: BatchChanges) {
   const listAccounts = accountLister(connection);
   const next = connection.prepare<[object], ClaimedTask>(NEXT_TASKS);
   const start = connection.prepare<[object]>(START_TASKS);
-  // The account of the last turn, by type. It is in memory: a batch that is undone leaves it ahead, which costs
-  // somebody a turn.
+  // The account of the last turn, by type. It is in memory: a batch that is undone leaves it ahead, which costs an
+  // account a turn.
   const served = new Map<string, number>();
 
   /** Starts the next tasks of the account: fewer than its share when there are no more. */

@@ -113,7 +113,7 @@ export const QUEUED_TYPES = `
   )
   SELECT type FROM types WHERE type IS NOT NULL`;
 
-// The index has no type in it, so this read is bounded: the tasks that start next tell enough.
+// The index has no type in it, so this read is bounded: the tasks that start next are sufficient.
 export const DELAYED_TYPES = `
   SELECT type FROM tasks WHERE state = 'delayed' ORDER BY start_at LIMIT 1000`;
 
@@ -209,7 +209,7 @@ export function runEnds(connection: Connection, changes: BatchChanges) {
   }
 
   return {
-    /** Answers the lanes that now have an attempt due. `from` is the state that the task is in. */
+    /** Returns the lanes that now have an attempt due. `from` is the state that the task is in. */
     finish(run: Run, end: RunEnd, from: "running" | "queued" = "running"): readonly LaneRef[] {
       const { seq, accountId } = run;
       const { state, code, resultText, errorText, endedAt, expiresAt, eraseAt } = end;

@@ -36,7 +36,7 @@ export const CANCEL_TASK = `
       erase_at = @eraseAt
   WHERE seq = @seq`;
 
-/** The holder of the lease, or somebody who comes late with one that ran out, is told so. */
+/** The response reports it to the holder of the lease, also to a late holder of an expired lease. */
 export const CANCEL_LEASE = `
   UPDATE leases SET ending = 'cancelled'
   WHERE task_seq = ? AND (ending IS NULL OR ending = 'expired')`;
@@ -109,7 +109,7 @@ export function taskReads(connection: Connection) {
   const find = connection.prepare<[object], TaskRow & { ready: 0 | 1; isLarge: 0 | 1 }>(FIND_TASK);
 
   return {
-    /** Finds a task that is not large; answers `large` for one that is. */
+    /** Finds a task that is not large; returns `large` for a large task. */
     findTask({ accountId, id }: TaskKey): FoundTask | "large" | null {
       const row = find.get({ accountId, id });
       if (row === undefined) return null;

@@ -44,7 +44,7 @@ export function trafficFoldWrites(connection: Connection) {
   const fold = connection.prepare<[object]>(FOLD_TRAFFIC);
   const erase = connection.prepare<[object]>(ERASE_FOLDED);
 
-  /** Folds the minutes of an account's hour; answers how many there were. */
+  /** Rolls up the minutes of an account's hour; returns their number. */
   function foldHour(which: { accountId: number; hour: number; until: number }): number {
     const durations: Durations = [];
     for (const text of findDurations.all(which)) addDurations(durations, parseDurations(text));

@@ -28,8 +28,8 @@ interface WriterWorker {
 
 /**
  * The main thread's end of the writer thread. Each batch has an id, and a reply counts for the batch whose id it
- * carries. When the thread dies, or sends something that cannot be understood, nobody knows how its last batches ended:
- * they may be on disk.
+ * carries. If the thread dies or sends an invalid message, the outcome of its last batches is unknown: they may be on
+ * disk.
  */
 export class WriterThread implements BatchTransport {
   readonly #worker: WriterWorker;

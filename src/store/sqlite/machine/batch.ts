@@ -25,8 +25,8 @@ export interface GatheredWork {
 // SQLite's own default. Each checkpoint takes milliseconds, for which every later batch waits.
 const CHECKPOINT_PAGES = 1000;
 const OPTIONS: Required<BatchRunnerOptions> = {
-  // 64 MiB, as journal_size_limit. The WAL restarts only at a moment when nobody reads from it. With lists read one
-  // after the other there is none: it grew by 8 MB a second (measured). Beyond this size the writer waits for readers.
+  // 64 MiB, as journal_size_limit. The WAL restarts only when no connection reads from it. Lists read one after the
+  // other leave no such moment: it grew by 8 MB per second (measured). Beyond this size the writer waits for readers.
   walPagesMax: 16_384,
   // As long as two of the longest lists. Another process may read for hours; a longer wait for it would be in vain.
   readersWaitMs: 2000,
@@ -46,14 +46,14 @@ export interface BatchRunnerOptions {
   readonly walPagesMax?: number;
   /** and at most for so long. */
   readonly readersWaitMs?: number;
-  /** Called before the WAL is copied into the file: tells whether it is still the file that was opened. */
+  /** Called before the WAL is copied into the file: checks that it is still the opened file. */
   readonly fileTrouble?: () => FileTrouble | null;
 }
 
 /**
  * Runs batches of operations, one transaction for each batch. When an operation fails, the batch is undone and run
  * again without it. So a write may run more than once, and must leave nothing behind outside the database. After an
- * error that may have lost something, everything is refused for good; see `isBatchError` and `toWriteFailure`.
+ * error that may have lost something, everything is refused permanently; see `isBatchError` and `toWriteFailure`.
  */
 export class BatchRunner {
   readonly #connection: Connection;
@@ -65,8 +65,8 @@ export class BatchRunner {
   readonly #options: Required<BatchRunnerOptions>;
   readonly #schemaVersion: number;
   readonly #walCut: WalCut;
-  // The next commit may restart the WAL. It therefore increments the change counter, which tells to which file a WAL
-  // belongs.
+  // The next commit may restart the WAL. It therefore increments the change counter, which identifies the file of a
+  // WAL.
   #isMarkDue = true;
   #restartAt: number;
   /** The number of pages in the WAL after the last batch. */
@@ -163,8 +163,8 @@ export class BatchRunner {
   /**
    * Copies the WAL into the database file once it has grown. SQLite's automatic checkpoint runs inside COMMIT and hides
    * its errors: after a failed fsync of the database file the next one "succeeds", and the WAL, by then the only good
-   * copy, is overwritten. Here such an error stops all further writes; the batch before it is committed all the same.
-   * Does not copy to a file that is no longer the one that was opened, but answers what was done to it.
+   * copy, is overwritten. Here such an error stops all further writes; the batch before it stays committed. Does not
+   * copy to a file that is not the opened file any more, and returns what was done to it.
    */
   #checkpoint(): FileTrouble | null {
     try {
@@ -301,7 +301,9 @@ class WalCut {
     this.#keptPages = pagesMin;
   }
 
-  /** To be told after each batch how many pages the WAL has, and whether it has begun again since the batch before. */
+  /**
+   * Called after each batch with the number of pages of the WAL, and whether it has restarted since the previous batch.
+   */
   note(pages: number, hasRestarted: boolean): void {
     if (hasRestarted) this.#filePages = Math.min(this.#filePages, this.#keptPages);
     this.#filePages = Math.max(this.#filePages, pages);
@@ -322,20 +324,20 @@ interface WriteFailure {
   readonly trouble?: FileTrouble;
 }
 
-/*
- * An error of SQLite means this for the data (found in SQLite's source, and tried with each of these errors):
+/**
+ * What an error of SQLite means for the data (from SQLite's source, tried with each of these errors):
  *
  * - A write that was not taken: SQLITE_FULL for ENOSPC, SQLITE_IOERR_WRITE for every other error, such as EDQUOT, EFBIG
  *   and EROFS; it does not say which. A write() that fails takes none of its bytes. In a COMMIT the frame that makes
  *   the batch valid, or its checksum, is written last: with any write refused the batch is undone, for every reader and
- *   for the recovery at the next start. What was committed before was synced by itself. In a checkpoint the WAL counts
- *   as copied only after the database file is written and synced: until then it stays the good copy, and the next
+ *   for the recovery at the next start. Earlier commits were synced by themselves. In a checkpoint the WAL counts as
+ *   copied only after the database file is written and synced: until then it stays the good copy, and the next
  *   checkpoint copies the same pages again. SQLITE_IOERR_TRUNCATE occurs only there, before the sync. So nothing is
  *   lost, whichever error it was, and the next write may be tried.
  * - SQLITE_IOERR_SHMSIZE, no room for the WAL's index: COMMIT grows the index after the batch is written and synced.
  *   See leftByCommit.
- * - SQLITE_IOERR_FSYNC: the kernel may drop what it could not write and report the next sync as done. What was
- *   acknowledged later would stand on that (measured with injected faults: the second commit "succeeds").
+ * - SQLITE_IOERR_FSYNC: the kernel may drop what it could not write and report the next sync as done. Later
+ *   acknowledgements would depend on it (measured with injected faults: the second commit "succeeds").
  * - All others say that the file or the memory cannot be trusted.
  */
 const NOT_TAKEN = /^SQLITE_(FULL|IOERR_(WRITE|TRUNCATE|SHMSIZE))/;
@@ -348,7 +350,7 @@ function isBatchError(error: unknown): boolean {
   return NOT_TAKEN.test(code) || BUSY.test(code) || FATAL.test(code);
 }
 
-/** Tells what an error means that occurred before a COMMIT, or in a checkpoint. */
+/** Classifies an error that occurred before a COMMIT, or in a checkpoint. */
 function toWriteFailure(error: unknown): WriteFailure {
   const code = sqliteCodeOf(error);
   const message = `${code} ${messageOf(error)}`.trim();

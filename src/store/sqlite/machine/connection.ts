@@ -23,7 +23,7 @@ import { refuseSecondName } from "./open-files.ts";
 /** One connection to the file; synchronous, for one thread. */
 export type Connection = Database.Database;
 
-/** "pbkd" in ASCII, in the file's header: tells that a database is ours before anything is written to it. */
+/** "pbkd" in ASCII, in the file's header: identifies a database of postbackd before anything is written to it. */
 export const APPLICATION_ID = 0x70626b64;
 
 // A commit that has split a page makes SQLite walk all pages of its cache (pcache1TruncateUnsafe): with 64 MiB that was 7 %
@@ -36,9 +36,9 @@ const BUSY_TIMEOUT_MS = 5000;
 const READ_BUSY_TIMEOUT_MS = 1000;
 
 /**
- * Opens the file for writing, and makes it if there is none, readable and writable by its owner only. Every commit is
- * an fsync. better-sqlite3 is compiled to run a WAL at NORMAL, which may lose acknowledged commits in a power cut, so
- * FULL is set here and read back.
+ * Opens the file for writing, and creates it if it does not exist, readable and writable by its owner only. Every
+ * commit is an fsync. better-sqlite3 is compiled to run a WAL at NORMAL, which may lose acknowledged commits in a power
+ * cut, so FULL is set here and read back.
  */
 export function openWriter(file: string): Connection {
   refuseSecondName(file);
@@ -103,7 +103,7 @@ function compileOnce(connection: Connection): Connection {
   const prepare = connection.prepare.bind(connection);
   const prepareSigned = (source: string): unknown =>
     prepare(rewriteParameters(source, PARAMETER, (parameter) => `+${parameter}`));
-  // The types of parameters and rows stay those of the original.
+  // The types of parameters and rows stay as in the original.
   connection.prepare = prepareSigned as typeof connection.prepare;
   return connection;
 }
@@ -128,8 +128,8 @@ function claimFile(connection: Connection, file: string): void {
   }
 }
 
-// A process that is killed between writing a commit and syncing it has told nobody of it. But the commit is in the WAL,
-// where the next process finds it: that process may answer with it, and a power cut would take it back (a repeated
+// A process that is killed between writing a commit and syncing it has not acknowledged it. But the commit is in the
+// WAL, where the next process finds it: that process may answer with it, and a power cut would take it back (a repeated
 // task_post was answered with tasks that were lost then, measured on images of a power cut). The WAL is beside the real
 // file, where SQLite keeps it.
 function syncFoundWal(file: string): void {
@@ -150,7 +150,7 @@ export function syncToDisk(path: string): void {
 const WAL_TRIES = 100;
 const WAL_WAIT_MS = 20;
 
-// SQLite does not wait for other connections when it changes the journal mode, whatever the busy timeout.
+// SQLite does not wait for other connections when it changes the journal mode, for any busy timeout.
 function switchToWal(connection: Connection): void {
   for (let triesLeft = WAL_TRIES; ; triesLeft--) {
     try {
@@ -221,14 +221,14 @@ export function sqliteVersion(): string {
 }
 
 /**
- * Lets all others use the processor first, for good. For a process, or a thread of one, that does nothing else: on Linux
- * each thread has a priority of its own; elsewhere a thread keeps that of its process, which others need.
+ * Permanently gives other threads the processor first. For a process, or a thread of one, that does nothing else: on
+ * Linux each thread has a priority of its own; elsewhere a thread keeps that of its process, which others need.
  */
 export function giveWay(): void {
   if (!isMainThread && process.platform !== "linux") return;
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
   } catch {
-    // A sandbox may forbid it, as systemd's `SystemCallFilter=~@resources` does. The work has to be done all the same.
+    // A sandbox may forbid it, as systemd's `SystemCallFilter=~@resources` does. The work has to be done in any case.
   }
 }

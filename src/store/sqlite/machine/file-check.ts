@@ -106,8 +106,8 @@ function missingFile(file: string): string {
 }
 
 /**
- * Where SQLite keeps a database and what belongs to it: it follows symbolic links, also to a file that is missing. Throws
- * for links that lead in a circle.
+ * The paths of a database and its companion files: SQLite follows symbolic links, also to a missing file. Throws for
+ * links that lead in a circle.
  */
 export function placeOf(file: string): string {
   if (existsSync(file)) return realpathSync(file);
@@ -121,10 +121,10 @@ function existingPath(file: string): string | null {
 }
 
 /**
- * Tells why the -wal cannot be this file's; null when it fits. Commits that write page 1 increment its change counter,
+ * Returns why the -wal cannot be this file's; null if it fits. Commits that write page 1 increment its change counter,
  * and the first commit after the file has taken in all of its -wal is always one of them ({@link BatchRunner}). So if a
- * file has taken in nothing of its -wal, the first counter in the -wal is the file's next one. If it has taken in some
- * of it, the file's counter is one of those in the -wal.
+ * file has taken in nothing of its -wal, the first counter in the -wal is the file's next one. If the file has some of
+ * the -wal, its counter is one of the counters in the -wal.
  */
 function walMismatch(header: FileHeader, { pageSize, counters }: Commits): string | null {
   if (pageSize !== pageSizeOf(header)) return "their pages differ in size";
@@ -217,9 +217,9 @@ export function tableCheckReads(connection: Connection) {
   return {
     /** The tables that {@link checkTable} accepts. */
     listTables: (): readonly string[] => ["sqlite_schema", ...list.all()],
-    /** Describes a fault of a table and its indexes, in SQLite's words; null when there is none. */
+    /** Describes a fault of a table and its indexes, in SQLite's words; null without a fault. */
     checkTable(table: string): string | null {
-      // Where a thread checks tables it does nothing else.
+      // A thread that checks tables does nothing else.
       if (!isMainThread) giveWay();
       const name = table.replaceAll("'", "''");
       const found = connection.pragma(`quick_check('${name}')`, { simple: true });

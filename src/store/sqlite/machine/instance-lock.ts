@@ -32,7 +32,7 @@ const WRITE_HOLDER = `INSERT INTO holder VALUES (1, ?, ?)
 
 const READERS_WAIT_MS = 2000;
 
-// The garbage collector must not release a lock that nobody refers to any more.
+// The garbage collector must not release a lock without references.
 const held = new Set<InstanceLock>();
 
 /**
@@ -79,7 +79,7 @@ export class InstanceLock {
   }
 
   // Others can read only what is committed, and a commit releases the lock for an instant. The second BEGIN fails if
-  // somebody else was faster, and then this process must not go on.
+  // another process was faster, and then this process must not go on.
   #hold(holder: LockHolder): void {
     this.#begin();
     // A commit waits for those who read the file; only the lock itself is taken without waiting.
@@ -101,7 +101,7 @@ export class InstanceLock {
   }
 }
 
-/** The holder, or last holder, of the lock of a database file; null when nobody ever held it. */
+/** The holder, or last holder, of the lock of a database file; null if it was never held. */
 export function readHolder(databaseFile: string): LockHolder | null {
   const file = lockFileOf(databaseFile);
   if (!existsSync(file)) return null;
@@ -119,6 +119,6 @@ export function readHolder(databaseFile: string): LockHolder | null {
 function lockFileOf(databaseFile: string): string {
   if (existsSync(databaseFile)) return `${realpathSync(databaseFile)}.lock`;
   const folder = dirname(databaseFile);
-  // Whoever opens the file reports a folder that is missing.
+  // The caller that opens the file reports a missing folder.
   return `${join(existsSync(folder) ? realpathSync(folder) : folder, basename(databaseFile))}.lock`;
 }

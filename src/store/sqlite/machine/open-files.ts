@@ -44,7 +44,7 @@ export class OpenFiles {
     });
   }
 
-  /** Tells what was done to one of them; null while each is in its place and the same. */
+  /** Returns what was done to one of them; null while each is in its place and the same. */
   trouble(): FileTrouble | null {
     for (const noted of this.#noted) {
       const trouble = troubleOf(noted);
@@ -86,8 +86,8 @@ function look(path: string): BigIntStats | "missing" | "unknown" {
 
 /**
  * Refuses a file that could be served a second time under another name. `-wal`, `-shm` and the lock file are found by
- * path, in the file's own folder. A second name would have others, and both together destroy the file. For a file that
- * passes, its folder and its name identify it, whatever path and mount lead to the folder.
+ * path, in the file's own folder. A second name would have others, and both together destroy the file. The folder and
+ * the name of a file that passes identify it, over any path and mount to the folder.
  */
 export function refuseSecondName(file: string): void {
   refuseForeignLinks(file);
@@ -107,13 +107,13 @@ export function refuseSecondName(file: string): void {
   }
 }
 
-/** The mount points that this process sees; none where the system does not tell. */
+/** The mount points of this process; empty if the system does not list them. */
 function mountPoints(): ReadonlySet<string> {
   const lines = readProc("/proc/self/mountinfo");
   return new Set(lines.map((line) => unescapeOctal(line.split(" ")[4] ?? "")));
 }
 
-// Spaces and the like are written as \040; the text was read byte by byte.
+// Spaces and similar characters are written as \040; the text was read as bytes.
 function unescapeOctal(text: string): string {
   const bytes = text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8)),
@@ -127,8 +127,8 @@ const PAUSE_MS = 20;
 /**
  * Refuses a file that another process has open under another name, because the file was renamed since. Every process
  * that has a database open in WAL mode keeps one lock on it and one on its -shm. A process that locks the file, but not
- * the -shm beside this path, has another -shm. The kernel knows locks by inode; it tells of the processes that this one
- * can see.
+ * the -shm beside this path, has another -shm. The kernel lists locks by inode, with the processes that this process
+ * may see.
  */
 export function refuseOpenElsewhere(file: string): void {
   for (let triesLeft = TRIES; ; triesLeft--) {
@@ -188,8 +188,8 @@ function readProc(path: string): readonly string[] {
 }
 
 /**
- * Gives what root made beside a database to the user to whom the database belongs, or its folder where there is none yet:
- * otherwise the daemon could not open it. Does nothing for other users.
+ * Gives files that root created next to a database to the owner of the database, or of its folder if the database does
+ * not exist yet. Otherwise the daemon could not open them. Does nothing for other users.
  */
 export function giveToOwner(file: string, database: string): void {
   const owner = ownerFor(database);

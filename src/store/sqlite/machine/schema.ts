@@ -11,8 +11,8 @@ import { DamageError, damagedFile } from "./file-check.ts";
 export const SCHEMA_VERSION = 11;
 
 /**
- * Opens the file for writing, with the tables of this version in it. Throws for a file of another version, and for one
- * whose tables or indexes are not those of `schema.sql`.
+ * Opens the file for writing, with the tables of this version in it. Throws for a file of another version, and for a
+ * file with other tables or indexes than `schema.sql`.
  */
 export function openWithSchema(file: string): Connection {
   const connection = openWriter(file);
@@ -85,8 +85,8 @@ interface SchemaRow {
 const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM sqlite_schema ORDER BY type, name';
 
 /**
- * Tells how the tables and indexes of a file differ from those of `schemaSql`; null when they do not. Tables of
- * other programs are allowed: Litestream makes some.
+ * Describes how the tables and indexes of a file differ from `schemaSql`; null if they do not differ. Tables of other
+ * programs are allowed: Litestream makes some.
  */
 export function schemaFault(connection: Connection): string | null {
   const model = new Database(":memory:");
@@ -115,7 +115,7 @@ function texts(rows: readonly SchemaRow[]): ReadonlyMap<string, string | null> {
   return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, normalOf(sql)]));
 }
 
-// SQLite keeps comments and white space as they were written, and those of a migrated file will differ.
+// SQLite keeps comments and white space as they were written, and a migrated file has others.
 function normalOf(sql: string | null): string | null {
   if (sql === null) return null;
   return sql
@@ -124,7 +124,7 @@ function normalOf(sql: string | null): string | null {
     .replace(/ ?([(),]) ?/g, "$1");
 }
 
-/** Where a file was moved to. */
+/** The database to which a file was moved. */
 interface MoveMark {
   /** Names the move, on both sides. */
   readonly id: string;
@@ -158,7 +158,7 @@ export function unmarkMoved(connection: Connection): void {
     .immediate();
 }
 
-/** Where the file was moved to; null for one that was not. */
+/** The database to which the file was moved; null if it was not moved. */
 export function findMoveMark(connection: Connection): MoveMark | null {
   const version = Number(connection.pragma("user_version", { simple: true }));
   if (version < MOVED) return null;

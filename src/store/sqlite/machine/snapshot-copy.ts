@@ -20,11 +20,11 @@ interface SnapshotCopy {
 
 /**
  * Copies what a database holds at this moment into a new file: whole pages, in small steps. All of them are read in one
- * transaction, because SQLite begins anew whenever another connection has written between two steps of a copy. Until it
- * ends the -wal grows with what is written meanwhile. The daemon's writer does not wait for it ({@link BatchRunner});
- * and what has gathered in the -wal is then brought into the file here, not by the writer, whose next commit would wait
- * for all of it. The new file needs no -wal. Rejects with {@link CopyStopped} when the pace breaks it off; the caller
- * removes what was made.
+ * transaction, because SQLite restarts the copy if another connection writes between two steps. Until it ends the -wal
+ * grows with what is written meanwhile. The daemon's writer does not wait for it ({@link BatchRunner}); and what has
+ * gathered in the -wal is then brought into the file here, not by the writer, whose next commit would wait for all of
+ * it. The new file needs no -wal. Rejects with {@link CopyStopped} when the pace breaks it off; the caller removes what
+ * was made.
  */
 export async function copySnapshot({ from, to, pace }: SnapshotCopy): Promise<void> {
   const descriptor = openSync(to, "wx", 0o600);
@@ -61,7 +61,7 @@ function copyTeller({ tell }: CopyPace, pageBytes: number): (pages: CopiedPages)
   let done = -1;
   return ({ totalPages, remainingPages }) => {
     const of = toMib(totalPages);
-    // The last pages are told with the last of them.
+    // The last pages are reported together.
     const copied = remainingPages === 0 ? of : Math.min(toMib(totalPages - remainingPages), of - 1);
     if (copied === done) return;
     done = copied;
@@ -88,7 +88,7 @@ function pacing(
   };
 }
 
-/** Makes a database one that is opened without a -wal and a -shm. Nobody else may have it open. */
+/** Makes a database open without a -wal and a -shm. No other connection may have it open. */
 export function leaveWal(file: string): void {
   const connection = openDatabase(file, { fileMustExist: true, timeout: 0 });
   try {
@@ -108,14 +108,14 @@ export function openCopy(file: string): Connection {
   return connection;
 }
 
-/** Whoever waits for long work on a copy. */
+/** The caller that waits for long work on a copy. */
 export interface CopyWatch {
   /** Called again and again; it may throw to break the work off. */
   readonly check: () => void;
   readonly tell: TellProgress;
 }
 
-/** For work that nobody breaks off or looks at. */
+/** For work that is never aborted or observed. */
 export const UNWATCHED: CopyWatch = { check() {}, tell() {} };
 
 export const MIB_BYTES = 1024 ** 2;
@@ -133,7 +133,7 @@ export class CopyPace implements CopyWatch {
   readonly #stop: Int32Array;
   readonly tell: TellProgress;
 
-  /** `stop` is shared with whoever may break the copy off; see {@link stopCopy}. */
+  /** `stop` is shared with the caller that may abort the copy; see {@link stopCopy}. */
   constructor(stop: SharedArrayBuffer, tell: TellProgress = () => {}) {
     this.#stop = new Int32Array(stop);
     this.tell = tell;
@@ -169,12 +169,12 @@ export function stopCopy(stop: SharedArrayBuffer): void {
 // 84 ms for 845 MB, 2 to 3 ms with steps of this size that are on disk one by one (measured with `discard`).
 const STEP_BYTES = 8 * MIB_BYTES;
 
-/** True once nobody has the time to remove anything in small steps. */
+/** True once no time is left to remove anything in small steps. */
 export type IsHurried = () => boolean;
 
 /**
  * Removes a file, however large, so that nobody who writes to the same file system has to wait for it: the name is gone
- * at once, the room comes back in small steps. What breaks it off leaves nothing. A file that is not there is removed.
+ * at once, the room comes back in small steps. An abort leaves nothing behind. A file that is not there is removed.
  */
 export async function removeGradually(file: string, isHurried: IsHurried): Promise<void> {
   const handle = await openToRemove(file);
@@ -189,8 +189,8 @@ export async function removeGradually(file: string, isHurried: IsHurried): Promi
 }
 
 /**
- * Opens a file that is about to lose its name, for {@link freeGradually}. Null where there is none, or none that this
- * user may shorten.
+ * Opens a file that is about to lose its name, for {@link freeGradually}. Null if the file does not exist, or this user
+ * may not shorten it.
  */
 export async function openToRemove(file: string): Promise<FileHandle | null> {
   try {
@@ -201,7 +201,10 @@ export async function openToRemove(file: string): Promise<FileHandle | null> {
   }
 }
 
-/** Closes a file, whose room comes back in small steps where it has no name left: under another it is somebody's still. */
+/**
+ * Closes a file. Its disk space is released in small steps if it has no other name: under another name it is still in
+ * use.
+ */
 export async function freeGradually(handle: FileHandle, isHurried: IsHurried): Promise<void> {
   try {
     const { nlink, size } = await handle.stat();

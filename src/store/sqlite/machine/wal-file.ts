@@ -6,7 +6,7 @@ import { openDatabase } from "./connection.ts";
 
 /** The content that SQLite would take from a -wal file. */
 export type WalContent =
-  /** There is no file, or no commit in it. */
+  /** The file does not exist, or has no commit. */
   | { readonly kind: "none" }
   /** A commit that was on disk can no longer be read. SQLite would take that for the end of the file. */
   | { readonly kind: "damaged" }
@@ -15,7 +15,7 @@ export type WalContent =
 export interface Commits {
   readonly kind: "commits";
   readonly pageSize: number;
-  /** The change counters in the first and the last copy of page 1; null where there is no copy. */
+  /** The change counters in the first and the last copy of page 1; null without a copy. */
   readonly counters: { readonly first: number; readonly last: number } | null;
   /** The fewest pages that the database had after any of the commits. */
   readonly pagesMin: number;
@@ -30,7 +30,7 @@ const MAGIC = 0x377f0682;
 
 /**
  * Reads a -wal as SQLite does when it recovers: from its beginning to the first frame that does not fit. Null when
- * another process restarted the file meanwhile. What `read` reads of the database fits the answer: pages that were
+ * another process restarted the file meanwhile. The parts of the database that `read` reads match: pages that were
  * copied into it are in the frames. To be called before this process has the database open, because closing a file
  * gives up the locks that the process has on it.
  */
@@ -178,7 +178,7 @@ class Frame {
     return this.#buffer.readUInt32BE(FRAME_HEADER_BYTES + COUNTER_OFFSET);
   }
 
-  /** Adds the frame to the sum of all before it, and tells whether the frame was written with that sum. */
+  /** Adds the frame to the sum of all frames before it, and returns true if the frame was written with that sum. */
   isNext(sum: RunningSum): boolean {
     sum.add(this.#buffer.subarray(0, 8));
     sum.add(this.#buffer.subarray(FRAME_HEADER_BYTES));
@@ -230,14 +230,14 @@ const TRY_MS = 250;
 
 /**
  * Copies the content of the WAL into the file and empties it: pages with data that has been erased since stay there
- * until others take their place. A daemon may go on meanwhile. False when somebody was reading from the WAL all the
- * while. Occupies its thread for some seconds: for a process that does nothing else.
+ * until others take their place. A daemon may go on meanwhile. False if a connection was reading from the WAL all the
+ * time. Occupies its thread for some seconds: for a process that does nothing else.
  */
 export function clearWal(file: string): boolean {
   const connection = openDatabase(file, { fileMustExist: true, timeout: TRY_MS });
   try {
     for (let left = TRIES; left > 0; left--) {
-      // The first column is 1 when somebody was in the way.
+      // The first column is 1 if another connection blocked it.
       if (connection.pragma("wal_checkpoint(TRUNCATE)", { simple: true }) === 0) return true;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, TRY_MS);
     }
