@@ -4,27 +4,29 @@ import { basename, join } from "node:path";
 
 import { ROOT } from "../manifest.ts";
 
+const MANIFEST = "package.json";
+
 /**
- * Packages of npm that are too large for every checkout, as the package.json of a folder names them. They are installed
- * in the cache of node_modules, once for each content of the lock, and none of their scripts runs.
+ * Packages of npm that are too large for every checkout, as the package.json of a folder names them in exact versions.
+ * They are installed in the cache of node_modules, once for each content of package.json, and none of their scripts runs.
  */
 export class NpmPackages {
   /** Where they are installed: modules in it find them. */
   readonly folder: string;
   readonly #from: string;
-  readonly #before: string | null;
+  readonly #before: string;
 
-  /** Without a lock the versions of what they depend on are those of the day `before`. */
-  constructor(from: string, { before = null }: { readonly before?: string | null } = {}) {
+  /** Their own dependencies have the versions of the day `before`, in place of a lock with thousands of lines. */
+  constructor(from: string, { before }: { readonly before: string }) {
     this.#from = from;
     this.#before = before;
     this.folder = join(ROOT, "node_modules", ".cache", basename(from));
   }
 
   get isInstalled(): boolean {
-    const there = join(this.folder, this.#key);
+    const there = join(this.folder, MANIFEST);
     return (
-      existsSync(there) && readFileSync(there).equals(readFileSync(join(this.#from, this.#key)))
+      existsSync(there) && readFileSync(there).equals(readFileSync(join(this.#from, MANIFEST)))
     );
   }
 
@@ -34,21 +36,17 @@ export class NpmPackages {
     // In a folder next to their own and then moved: an interrupted installation does not count.
     const folder = `${this.folder}-${process.pid}`;
     mkdirSync(folder, { recursive: true });
-    for (const file of new Set(["package.json", this.#key]))
-      cpSync(join(this.#from, file), join(folder, file));
-    const how = this.#before === null ? ["ci"] : ["install", `--before=${this.#before}`];
-    const args = [...how, "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];
-    const { status, stderr } = spawnSync("npm", args, { cwd: folder, encoding: "utf8" });
+    cpSync(join(this.#from, MANIFEST), join(folder, MANIFEST));
+    const { status, stderr } = spawnSync(
+      "npm",
+      ["install", `--before=${this.#before}`, "--ignore-scripts", "--prefer-offline", "--no-audit"],
+      { cwd: folder, encoding: "utf8" },
+    );
     if (status !== 0) {
       rmSync(folder, { recursive: true, force: true });
       throw new Error(`npm could not install the packages of ${this.#from}: ${stderr}`);
     }
     this.#place(folder);
-  }
-
-  /** The file whose content decides whether they are installed. */
-  get #key(): string {
-    return this.#before === null ? "package-lock.json" : "package.json";
   }
 
   #place(folder: string): void {

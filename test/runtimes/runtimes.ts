@@ -10,7 +10,7 @@ import { NpmPackages } from "../../scripts/kit/npm-packages.ts";
  * minute. The runtimes are packages for x64 Linux without install scripts, so that nothing comes from elsewhere than
  * the registry.
  */
-const RUNTIMES = new NpmPackages(import.meta.dirname);
+const RUNTIMES = new NpmPackages(import.meta.dirname, { before: "2026-11-28" });
 
 const HOW_TO_GET_THEM = "not installed: POSTBACKD_TEST_PEERS=required has npm install them";
 
