@@ -160,7 +160,7 @@ export function only({ body, text }: Answer): Task {
   return task;
 }
 
-export function idsOf({ body }: Answer): readonly string[] {
+export function idsOf({ body }: Pick<Answer, "body">): readonly string[] {
   return body.tasks.map(({ id }) => id);
 }
 

@@ -2,8 +2,39 @@ import type { TestContext } from "node:test";
 
 import type { Exit, Finished, ProgramOptions, Ready } from "../helpers/program.ts";
 
-/** The runner's own limit is meant for one test: a part holds dozens, on a machine that may be busy. */
+/** The runner's own limit is meant for one test, and a part has dozens. */
 export const PART = { timeout: 600_000 } as const;
+
+// Posts its task to `input.url` and prints the response.
+const CALL = `
+  let line = "";
+  process.stdin.on("data", (part) => { line += part; }).on("end", async () => {
+    const { input: { url } } = JSON.parse(line);
+    const response = await fetch(url, { method: "POST", body: line });
+    process.stdout.write(await response.text());
+  });
+`;
+
+/** Types: `echo`; `fail`, which always fails; `call`, whose one run at a time ends when a receiver responds. */
+export const TOML = `
+[webhooks]
+allow = ["127.0.0.1"]
+
+[types.echo]
+runner = "echo"
+
+[types.fail]
+command = ["sh", "-c", "cat > /dev/null; echo broken >&2; exit 3"]
+
+[types.call]
+command = [${JSON.stringify(process.execPath)}, "-e", ${JSON.stringify(CALL)}]
+concurrency = 1
+
+[[marketplaces]]
+code = "de"
+name = "Germany"
+currency = "EUR"
+`;
 
 /** How to serve: the text of a postbackd.toml for a new, empty database. */
 export interface ServeOptions {
@@ -22,16 +53,11 @@ export interface Served {
   readonly url: string;
   /** The database file; null where the database is on a server. */
   readonly file: string | null;
-  /**
-   * How many daemons serve it; 1 unless given. What one of several is told of a run, another shows within 2 s; what an
-   * address may ask for is counted by each of them, about.
-   */
+  /** How many daemons serve it; 1 unless given. Another daemon shows the progress of a run within 2 s. */
   readonly daemons?: number;
   readonly account: ServedAccount;
-  /** Runs a command of the program on the same database, as a process of its own, to its end. */
+  /** Runs a command of the program on the same database, as its own process, to its end. */
   readonly cli: (args: readonly string[]) => Promise<Finished>;
-  /** The same for a command that is not about a database. */
-  readonly command: (args: readonly string[]) => Promise<Finished>;
 }
 
 /** A program that was started as a process. */
@@ -48,7 +74,7 @@ export interface Started {
   says(text: string): Promise<void>;
 }
 
-/** What is accepted: the contract is the same, whatever it is that runs. */
+/** The sources, the executable or a cluster: the contract is the same for each. */
 export interface Subject {
   readonly name: string;
   /** Serves on a free port of 127.0.0.1 until the test ends. */

@@ -14,12 +14,11 @@ exerciseContract({
     const place = emptyPlace(t);
     const file = join(place.cwd, "data.db");
     writeFileSync(join(place.cwd, "postbackd.toml"), toml);
-    const command = (args: readonly string[]) => runBinary(t, args, place);
-    const cli = (args: readonly string[]) => command([...args, "--db", file]);
+    const cli = (args: readonly string[]) => runBinary(t, [...args, "--db", file], place);
     const account = toAccount(await cli(["admin", "account", "create", "tester", "--json"]));
     const program = startBinary(t, ["start", "--db", file, "--port", "0"], place);
     const { url } = await program.ready;
-    return { url, file, account, command, cli };
+    return { url, file, account, cli };
   },
   launch: (t, args, options) => startBinary(t, args, placeFor(t, options)),
   run: (t, args, options) => runBinary(t, args, placeFor(t, options)),
