@@ -26,6 +26,7 @@ import {
   seedAccount,
   T0,
 } from "../helpers/store.ts";
+import { runHere } from "./in-process.ts";
 
 interface Line extends Readonly<Record<string, unknown>> {
   readonly kind: string;
@@ -47,7 +48,7 @@ function ofKind(lines: readonly Line[], kind: string): readonly Line[] {
 }
 
 function exportAccount(t: TestContext, database: string, words: readonly string[]) {
-  return runProgram(t, ["admin", "account", "export", ...words, "--db", database]);
+  return runHere(t, ["admin", "account", "export", ...words, "--db", database]);
 }
 
 const HASH = createHash("sha256").update("a key").digest("hex");
@@ -57,7 +58,7 @@ function placeOrder(store: Store, login: string) {
   return store.orderRedelivery({ ...order, filter: deliveryFilter({ login }) });
 }
 
-/** Fills a store with everything that the account ada can have, and with tasks of bob. Answers ada's tasks. */
+/** Fills a store with all that the account ada can have and a task of bob. Returns the ids of ada's tasks. */
 async function seedAda(store: Store): Promise<readonly string[]> {
   const request = newAccessRequest();
   await store.insertAccessRequest(request);
@@ -117,48 +118,43 @@ const STORES: Readonly<Record<string, (t: TestContext) => Promise<OpenDatabase>>
 for (const [where, open] of Object.entries(STORES)) {
   const skip = where === "a server" && reasonToSkipPostgres();
 
-  test(
-    `an export from ${where} has all of an account, and nothing of another`,
-    { skip },
-    async (t) => {
-      const { database, store } = await open(t);
-      const [sent, waiting, refused] = await seedAda(store);
+  test(`an export from ${where} has all data of one account`, { skip }, async (t) => {
+    const { database, store } = await open(t);
+    const [sent, waiting, refused] = await seedAda(store);
 
-      const { code, stdout, stderr } = await exportAccount(t, database, ["ada"]);
+    const { code, stdout, stderr } = await exportAccount(t, database, ["ada"]);
 
-      assert.deepEqual([code, stderr], [0, ""]);
-      const lines = linesOf(stdout);
-      const kinds = {
-        account: 1,
-        key: 1,
-        access_request: 1,
-        pause: 1,
-        order: 1,
-        task: 3,
-        audit: 3,
-      };
-      const end = lines.at(-1);
-      assert.deepEqual([end?.kind, end?.["lines"], end?.["truncated"]], ["end", kinds, []]);
-      for (const [kind, count] of Object.entries(kinds)) {
-        assert.equal(ofKind(lines, kind).length, count, kind);
-      }
-      assert.equal(ofKind(lines, "access_request")[0]?.["email"], "eve@example.org");
-      const tasks = new Map(ofKind(lines, "task").map((task) => [task["id"], task]));
-      assert.deepEqual(new Set(tasks.keys()), new Set([sent, waiting, refused]));
-      const [delivery] = tasks.get(sent)?.deliveries ?? [];
-      assert.equal(delivery?.["state"], "given_up");
-      assert.equal(delivery?.attempts?.length, 1);
-      assert.equal(tasks.get(sent)?.["result"], 1);
-      // Digits as they were posted, and nothing that a terminal would act on.
-      assert.match(stdout, /"input":\{"n":12345678901234567890\.10\}/);
-      assert.ok(!stdout.includes("\u202e"));
-      for (const secret of [HASH, "whsec_of_ada", "whsec_test", "of bob"]) {
-        assert.ok(!stdout.includes(secret), secret);
-      }
-      const [entry] = await store.listAudit({ since: null, action: null, limit: 1, before: null });
-      assert.deepEqual([entry?.action, entry?.subject], ["account.exported", "ada"]);
-    },
-  );
+    assert.deepEqual([code, stderr], [0, ""]);
+    const lines = linesOf(stdout);
+    const kinds = {
+      account: 1,
+      key: 1,
+      access_request: 1,
+      pause: 1,
+      order: 1,
+      task: 3,
+      audit: 3,
+    };
+    const end = lines.at(-1);
+    assert.deepEqual([end?.kind, end?.["lines"], end?.["truncated"]], ["end", kinds, []]);
+    for (const [kind, count] of Object.entries(kinds)) {
+      assert.equal(ofKind(lines, kind).length, count, kind);
+    }
+    assert.equal(ofKind(lines, "access_request")[0]?.["email"], "eve@example.org");
+    const tasks = new Map(ofKind(lines, "task").map((task) => [task["id"], task]));
+    assert.deepEqual(new Set(tasks.keys()), new Set([sent, waiting, refused]));
+    const [delivery] = tasks.get(sent)?.deliveries ?? [];
+    assert.equal(delivery?.["state"], "given_up");
+    assert.equal(delivery?.attempts?.length, 1);
+    assert.equal(tasks.get(sent)?.["result"], 1);
+    assert.match(stdout, /"input":\{"n":12345678901234567890\.10\}/);
+    assert.ok(!stdout.includes("\u202e"));
+    for (const secret of [HASH, "whsec_of_ada", "whsec_test", "of bob"]) {
+      assert.ok(!stdout.includes(secret), secret);
+    }
+    const [entry] = await store.listAudit({ since: null, action: null, limit: 1, before: null });
+    assert.deepEqual([entry?.action, entry?.subject], ["account.exported", "ada"]);
+  });
 }
 
 const YEAR_MS = 365 * 24 * 3600 * 1000;
@@ -166,7 +162,7 @@ const YEAR_MS = 365 * 24 * 3600 * 1000;
 for (const madeBy of ["account.created", "access.approved", null] as const) {
   const how = madeBy === null ? "without an entry" : `with ${madeBy}`;
 
-  test(`an export of an account made ${how} has nothing of an earlier one with its login`, async (t) => {
+  test(`an export of an account made ${how} has no audit of an earlier account with its login`, async (t) => {
     const database = newDatabaseFile(t);
     const store = await openTestStore(t, { file: database });
     await seedAccount(store, "ada");
@@ -192,7 +188,7 @@ for (const madeBy of ["account.created", "access.approved", null] as const) {
   });
 }
 
-test("an export says so when there may be more orders than it lists", async (t) => {
+test("an export names the kinds that it cuts", async (t) => {
   const database = newDatabaseFile(t);
   const store = await openTestStore(t, { file: database });
   await seedAccount(store, "ada");
@@ -203,11 +199,11 @@ test("an export says so when there may be more orders than it lists", async (t) 
   const { code, stdout } = await exportAccount(t, database, ["ada", "--output", output]);
 
   assert.equal(code, 0);
-  assert.match(stdout, /\nThere may be more of kind order: the oldest are left out\.\n$/);
+  assert.match(stdout, /more of kind order/);
   assert.deepEqual(linesOf(readFileSync(output, "utf8")).at(-1)?.["truncated"], ["order"]);
 });
 
-test("an export beside a serving daemon has large inputs and results whole, page after page", async (t) => {
+test("an export while a daemon serves has large inputs and results of many pages", async (t) => {
   const daemon = await startTestDaemon(t);
   const large = "x".repeat(600_000);
   for (let i = 0; i < 3; i++)
@@ -228,12 +224,14 @@ test("an export beside a serving daemon has large inputs and results whole, page
   assert.equal(whole.length, 3);
 });
 
-test("an export to a file is for its user only, and takes the place of none", async (t) => {
+test("an export makes a file for its user only, and replaces none", async (t) => {
   const folder = temporaryFolder(t);
   const database = join(folder, "test.db");
   const store = await openTestStore(t, { file: database });
   await seedAccount(store, "ada");
   const output = join(folder, "ada.jsonl");
+  const other = await exportAccount(t, database, ["bob", "--output", output]);
+  assert.deepEqual([other.code, existsSync(output)], [1, false]);
 
   const made = await exportAccount(t, database, ["ada", "--output", output, "--json"]);
   const text = readFileSync(output, "utf8");
@@ -250,26 +248,12 @@ test("an export to a file is for its user only, and takes the place of none", as
   assert.equal(statSync(output).mode & 0o777, 0o600);
   assert.equal(linesOf(text).at(-1)?.kind, "end");
   assert.deepEqual([again.code, nowhere.code], [1, 1]);
-  assert.match(again.stderr, /ada\.jsonl is there already: name another file/);
-  assert.match(nowhere.stderr, /cannot be made: ENOENT/);
+  assert.match(again.stderr, /ada\.jsonl/);
+  assert.match(nowhere.stderr, /ENOENT/);
   assert.equal(readFileSync(output, "utf8"), text);
 });
 
-test("an export of an account that there is not makes no file", async (t) => {
-  const folder = temporaryFolder(t);
-  const database = join(folder, "test.db");
-  const store = await openTestStore(t, { file: database });
-  await store.close();
-  const output = join(folder, "nobody.jsonl");
-
-  const { code, stderr } = await exportAccount(t, database, ["nobody", "--output", output]);
-
-  assert.equal(code, 1);
-  assert.match(stderr, /there is no account nobody/);
-  assert.equal(existsSync(output), false);
-});
-
-test("an export that finds no room for its file leaves none", async (t) => {
+test("an export leaves no file if the disk is full", async (t) => {
   const folder = temporaryFolder(t);
   const database = join(folder, "test.db");
   const store = await openTestStore(t, { file: database });
@@ -291,11 +275,11 @@ test("an export that finds no room for its file leaves none", async (t) => {
   );
 
   assert.equal(code, 1);
-  assert.match(stderr, /the export was broken off: EFBIG/);
+  assert.match(stderr, /EFBIG/);
   assert.equal(existsSync(output), false);
 });
 
-test("an export that the audit cannot record leaves no file, and shows nothing", async (t) => {
+test("an export that the audit cannot record writes nothing", async (t) => {
   const folder = temporaryFolder(t);
   const database = join(folder, "test.db");
   const store = await openTestStore(t, { file: database });

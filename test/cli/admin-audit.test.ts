@@ -3,8 +3,9 @@ import { userInfo } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { runProgram, temporaryFolder } from "../helpers/program.ts";
+import { temporaryFolder } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
+import { documentOf } from "./in-process.ts";
 
 interface Audit {
   readonly entries: readonly {
@@ -16,17 +17,16 @@ interface Audit {
   readonly next_cursor: string | null;
 }
 
-test("the audit has what the user did by commands, the latest first, and no secret", async (t) => {
+test("the audit lists the commands of a user, newest first, without secrets", async (t) => {
   const cwd = temporaryFolder(t);
   await makeDatabase(join(cwd, "postbackd.db"));
-  const admin = async (words: string) => {
-    const ended = await runProgram(t, ["admin", ...words.split(" "), "--json"], { cwd });
-    assert.equal(ended.code, 0, ended.stderr);
-    return JSON.parse(ended.stdout) as Audit & {
-      readonly key: { readonly key_id: string; readonly key: string };
-      readonly webhook_secret: string;
-    };
-  };
+  const admin = (words: string) =>
+    documentOf<
+      Audit & {
+        readonly key: { readonly key_id: string; readonly key: string };
+        readonly webhook_secret: string;
+      }
+    >(t, ["admin", ...words.split(" ")], { cwd });
   const made = await admin("account create ada");
   const { key } = await admin("key create ada");
   await admin(`key revoke ${key.key_id}`);

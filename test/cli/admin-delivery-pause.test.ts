@@ -6,6 +6,7 @@ import { test, type TestContext } from "node:test";
 import { createTestAccount, startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
+import { documentOf } from "./in-process.ts";
 
 const TOML = '[types.echo]\nrunner = "echo"\n[webhooks]\nallow = ["127.0.0.1", "127.0.0.2"]\n';
 
@@ -23,21 +24,18 @@ interface Answer {
   }[];
 }
 
-async function delivery(t: TestContext, file: string, words: string): Promise<Answer> {
-  const command = ["admin", "delivery", ...words.split(" "), "--json", "--db", file];
-  const { code, stdout, stderr } = await runProgram(t, command);
-  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
-  return JSON.parse(stdout) as Answer;
+function delivery(t: TestContext, file: string, words: string): Promise<Answer> {
+  return documentOf(t, ["admin", "delivery", ...words.split(" "), "--db", file]);
 }
 
-/** Settles when the daemon has as many pauses: it looks once a second. */
+/** Settles when the daemon has read so many pauses: it polls once a second. */
 async function knowsOf({ daemon }: TestDaemon, pauses: number): Promise<void> {
   while ((await daemon.gauges()).lanes.pauses !== pauses) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
 
-test("a running daemon sends nothing to a host that is paused, and all of it after the resume", async (t) => {
+test("a running daemon sends nothing to a paused host, and everything after the resume", async (t) => {
   const paused = await startReceiver(t);
   const free = await startReceiver(t, { host: "127.0.0.2" });
   const daemon = await startTestDaemon(t, { toml: TOML });
@@ -61,8 +59,15 @@ test("a running daemon sends nothing to a host that is paused, and all of it aft
     pauses.map(({ host, reason, waiting }) => [host, reason, waiting]),
     [["127.0.0.1", "maintenance", 1]],
   );
-  const [explanation] = await explanationsOf(t, file, tasks[0]?.id ?? "");
-  assert.match(explanation ?? "", /^paused: attempt 1.* to 127\.0\.0\.1 since .* \(maintenance\)/);
+  const { deliveries } = await documentOf<{ deliveries: readonly { explanation: string }[] }>(t, [
+    "admin",
+    "delivery",
+    "show",
+    tasks[0]?.id ?? "",
+    "--db",
+    file,
+  ]);
+  assert.match(deliveries[0]?.explanation ?? "", /^paused: .*127\.0\.0\.1.*maintenance/);
   assert.equal(paused.requests.length, 0);
 
   const resumed = await delivery(t, file, "resume --host 127.0.0.1");
@@ -70,20 +75,7 @@ test("a running daemon sends nothing to a host that is paused, and all of it aft
   assert.equal((await paused.next()).url, "/a");
 });
 
-async function explanationsOf(
-  t: TestContext,
-  file: string,
-  id: string,
-): Promise<readonly string[]> {
-  const { stdout } = await runProgram(
-    t,
-    `admin delivery show ${id} --json --db ${file}`.split(" "),
-  );
-  const { deliveries } = JSON.parse(stdout) as { deliveries: readonly { explanation: string }[] };
-  return deliveries.map(({ explanation }) => explanation);
-}
-
-test("a daemon that is started on a copy sends none of the webhooks that wait there, until they are resumed", async (t) => {
+test("start --pause-deliveries sends no webhook until they are resumed, also after a restart", async (t) => {
   const receiver = await startReceiver(t);
   const cwd = temporaryFolder(t);
   const file = join(cwd, "test.db");
@@ -98,67 +90,25 @@ test("a daemon that is started on a copy sends none of the webhooks that wait th
 
   writeFileSync(join(cwd, "postbackd.toml"), TOML);
   const start = ["start", "--port", "0", "--db", file];
+  const elsewhere = async (verb: string): Promise<Answer> => {
+    const { stdout } = await runProgram(t, ["admin", "delivery", verb, "--json", "--db", file]);
+    return JSON.parse(stdout) as Answer;
+  };
   const rehearsal = startProgram(t, [...start, "--pause-deliveries"], { cwd });
   await rehearsal.ready;
   await rehearsal.says("all webhooks are paused");
-  const { pauses } = await delivery(t, file, "paused");
+  const { pauses } = await elsewhere("paused");
   assert.deepEqual(
     pauses.map(({ host, login, reason, waiting }) => [host, login, reason, waiting]),
     [[null, null, "start --pause-deliveries", 1]],
   );
   await rehearsal.stop();
-  // A pause lasts longer than the daemon that read it.
   const again = startProgram(t, start, { cwd });
   await again.ready;
   assert.equal(receiver.requests.length, 0);
-  await delivery(t, file, "resume");
+  await elsewhere("resume");
 
   assert.equal((await receiver.next()).url, "/waits");
   assert.equal(receiver.requests.length, 1);
   await again.stop();
 });
-
-test("says how to go on where a pause or a resume changes nothing", async (t) => {
-  const cwd = temporaryFolder(t);
-  await createTestAccount(join(cwd, "postbackd.db"));
-  const run = (words: string) => runProgram(t, `admin delivery ${words}`.split(" "), { cwd });
-
-  const nothing = await run("paused");
-  const none = await run("resume --host a.example");
-  const unknown = await run("pause --account nobody");
-  const once = await run("pause --account tester");
-  const twice = await run("pause --account tester");
-  const wider = await run("resume");
-
-  assert.equal(nothing.stdout, "Nothing is paused.\n");
-  assert.deepEqual([none.code, unknown.code, wider.code], [1, 1, 1]);
-  assert.match(none.stderr, /no pause is of exactly webhooks to a\.example; .* paused' lists all/);
-  assert.match(unknown.stderr, /there is no account nobody/);
-  assert.match(once.stdout, /^Paused: webhooks of tester\.\n0 webhooks wait now\./);
-  assert.match(twice.stdout, /^Paused already: webhooks of tester\./);
-  assert.match(wider.stderr, /no pause is of exactly all webhooks/);
-});
-
-const OLD_NAMES: readonly (readonly [words: readonly string[], nearest: string])[] = [
-  [["admin", "delivery", "hold"], ""],
-  [["admin", "delivery", "release"], "resume"],
-  [["admin", "delivery", "holds"], ""],
-  [["start", "--hold-deliveries"], "--pause-deliveries"],
-];
-
-test("backup restore takes pause and resume for --deliveries, and refuses hold", async (t) => {
-  const words = ["backup", "restore", "copy.db", "--deliveries", "hold"];
-  const { code, stdout, stderr } = await runProgram(t, words);
-
-  assert.deepEqual([code, stdout], [2, ""]);
-  assert.match(stderr, /^postbackd: --deliveries .*pause, resume/);
-});
-
-for (const [words, nearest] of OLD_NAMES) {
-  test(`postbackd ${words.join(" ")} is refused as an unknown name`, async (t) => {
-    const { code, stdout, stderr } = await runProgram(t, words);
-
-    assert.deepEqual([code, stdout], [2, ""]);
-    assert.match(stderr, new RegExp(`^postbackd: unknown (command|flag) .*${nearest}`));
-  });
-}

@@ -35,46 +35,38 @@ async function seed(t: TestContext): Promise<Seeded> {
   return { database, store, accountId, ids: tasks.map(({ id }) => id) };
 }
 
-test(
-  "account erase on a terminal needs a yes, and shows its progress",
-  { skip },
-  async (t) => {
-    const { database, store } = await seed(t);
-    const words = ["admin", "account", "erase", "ada", "--db", database];
+test("account erase on a terminal needs a yes, and shows its progress", { skip }, async (t) => {
+  const { database, store } = await seed(t);
+  const words = ["admin", "account", "erase", "ada", "--db", database];
 
-    const refused = startOnTerminal(t, words);
-    await refused.shows("ada with 2 tasks");
-    await refused.shows("[y/N]");
-    refused.type("\n");
-    assert.equal(await refused.exit, 1);
-    assert.notEqual(await store.findAccount("ada"), null);
+  const refused = startOnTerminal(t, words);
+  await refused.shows("ada with 2 tasks");
+  await refused.shows("[y/N]");
+  refused.type("\n");
+  assert.equal(await refused.exit, 1);
+  assert.notEqual(await store.findAccount("ada"), null);
 
-    const meant = startOnTerminal(t, words);
-    await meant.shows("[y/N]");
-    meant.type("y\n");
-    assert.equal(await meant.exit, 0, meant.shown);
-    assert.match(meant.shown, /2 of 2/);
-    assert.equal(await store.findAccount("ada"), null);
-  },
-);
+  const meant = startOnTerminal(t, words);
+  await meant.shows("[y/N]");
+  meant.type("y\n");
+  assert.equal(await meant.exit, 0, meant.shown);
+  assert.match(meant.shown, /2 of 2/);
+  assert.equal(await store.findAccount("ada"), null);
+});
 
-test(
-  "Ctrl-C and Ctrl-D at a question end the command",
-  { skip },
-  async (t) => {
-    const { database, store, accountId, ids } = await seed(t);
-    const [id = ""] = ids;
+test("Ctrl-C and Ctrl-D at a question end the command", { skip }, async (t) => {
+  const { database, store, accountId, ids } = await seed(t);
+  const [id = ""] = ids;
 
-    for (const key of ["\u0003", "\u0004"]) {
-      const program = startOnTerminal(t, ["admin", "task", "erase", id, "--db", database]);
-      await program.shows("12 bytes of input");
-      await program.shows("[y/N]");
-      program.type(key);
-      assert.equal(await program.exit, 1, program.shown);
-    }
-    assert.notEqual(await store.findTask({ accountId, id }), null);
-  },
-);
+  for (const key of ["\u0003", "\u0004"]) {
+    const program = startOnTerminal(t, ["admin", "task", "erase", id, "--db", database]);
+    await program.shows("12 bytes of input");
+    await program.shows("[y/N]");
+    program.type(key);
+    assert.equal(await program.exit, 1, program.shown);
+  }
+  assert.notEqual(await store.findTask({ accountId, id }), null);
+});
 
 test("no question is shown with --yes or without a terminal", { skip }, async (t) => {
   const { database, store, accountId, ids } = await seed(t);
@@ -111,38 +103,34 @@ test(
   },
 );
 
-test(
-  "backup shows its progress on a terminal, and restore asks twice",
-  { skip },
-  async (t) => {
-    const { database, store } = await seed(t);
-    await store.close();
-    const copy = `${database}.copy`;
-    const made = startOnTerminal(t, ["backup", "create", copy, "--db", database]);
-    assert.equal(await made.exit, 0, made.shown);
-    for (const part of ["MiB copied", "tables checked", "MiB read"]) {
-      assert.match(made.shown, new RegExp(`${part}: (\\d+) of \\1\\D`));
-    }
-    const restore = () => startOnTerminal(t, ["backup", "restore", copy, "--db", database]);
-    const replaced = (): boolean =>
-      readdirSync(dirname(database)).some((name) => name.includes(".replaced-"));
+test("backup shows its progress on a terminal, and restore asks twice", { skip }, async (t) => {
+  const { database, store } = await seed(t);
+  await store.close();
+  const copy = `${database}.copy`;
+  const made = startOnTerminal(t, ["backup", "create", copy, "--db", database]);
+  assert.equal(await made.exit, 0, made.shown);
+  for (const part of ["MiB copied", "tables checked", "MiB read"]) {
+    assert.match(made.shown, new RegExp(`${part}: (\\d+) of \\1\\D`));
+  }
+  const restore = () => startOnTerminal(t, ["backup", "restore", copy, "--db", database]);
+  const replaced = (): boolean =>
+    readdirSync(dirname(database)).some((name) => name.includes(".replaced-"));
 
-    const refused = restore();
-    await refused.shows("2 tasks");
-    await refused.shows("[y/N]");
-    refused.type("no\n");
-    assert.equal(await refused.exit, 1);
-    assert.equal(replaced(), false);
+  const refused = restore();
+  await refused.shows("2 tasks");
+  await refused.shows("[y/N]");
+  refused.type("no\n");
+  assert.equal(await refused.exit, 1);
+  assert.equal(replaced(), false);
 
-    const meant = restore();
-    await meant.shows("[y/N]");
-    meant.type("yes\n");
-    await meant.shows("[pause/resume]");
-    meant.type("pause\n");
-    assert.equal(await meant.exit, 0, meant.shown);
-    assert.deepEqual([replaced(), existsSync(database)], [true, true]);
-  },
-);
+  const meant = restore();
+  await meant.shows("[y/N]");
+  meant.type("yes\n");
+  await meant.shows("[pause/resume]");
+  meant.type("pause\n");
+  assert.equal(await meant.exit, 0, meant.shown);
+  assert.deepEqual([replaced(), existsSync(database)], [true, true]);
+});
 
 test("move on a terminal needs a yes", { skip }, async (t) => {
   const { database } = await seed(t);
