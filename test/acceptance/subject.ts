@@ -51,10 +51,8 @@ export interface ServedAccount {
 /** A daemon that serves a database with one account. */
 export interface Served {
   readonly url: string;
-  /** The database file; null where the database is on a server. */
-  readonly file: string | null;
-  /** How many daemons serve it; 1 unless given. Another daemon shows the progress of a run within 2 s. */
-  readonly daemons?: number;
+  /** The database file. */
+  readonly file: string;
   readonly account: ServedAccount;
   /** Runs a command of the program on the same database, as its own process, to its end. */
   readonly cli: (args: readonly string[]) => Promise<Finished>;
@@ -74,7 +72,7 @@ export interface Started {
   says(text: string): Promise<void>;
 }
 
-/** The sources, the executable or a cluster: the contract is the same for each. */
+/** The sources or the executable: the contract is the same for both. */
 export interface Subject {
   readonly name: string;
   /** Serves on a free port of 127.0.0.1 until the test ends. */
