@@ -1,4 +1,5 @@
-import type { SuspendedWork } from "../../src/domain/account/account.ts";
+import type { FieldsOf } from "../../src/api/operations.ts";
+import type { System } from "../../src/api/operator.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
@@ -7,134 +8,22 @@ import { cookieLine, createLink, FROM_PAGE, LINK, pagePost, signedIn } from "./s
 /** Where the operator's operations are. */
 export const OPERATOR = "/v1/operator";
 
-export interface ShownAccount {
-  readonly login: string;
-  readonly created_at: string;
-  readonly disabled_at: string | null;
-  readonly keys_active: number;
-  readonly is_rotating: boolean;
-  readonly held: SuspendedWork | null;
-  readonly tasks: Readonly<Record<string, number>>;
-  readonly limits: Readonly<Record<string, number>>;
-  readonly usage: Readonly<Record<string, number>>;
-  readonly day: Readonly<Record<string, number | null>>;
-}
+/** The fields of the operator's responses; each response has some of them. */
+export interface OperatorFields
+  extends
+    FieldsOf<"GET /v1/operator/accounts">,
+    FieldsOf<"POST /v1/operator/accounts">,
+    FieldsOf<"POST /v1/operator/accounts/disable/:login">,
+    FieldsOf<"GET /v1/operator/access_requests">,
+    FieldsOf<"GET /v1/operator/runners">,
+    FieldsOf<"GET /v1/operator/nodes">,
+    FieldsOf<"GET /v1/operator/delivery_pauses">,
+    FieldsOf<"POST /v1/operator/delivery_pauses">,
+    Omit<FieldsOf<"POST /v1/operator/delivery_pauses/resume">, "login">,
+    FieldsOf<"GET /v1/operator/audit">,
+    Omit<System, "database"> {}
 
-export interface ShownRequest {
-  readonly id: string;
-  readonly email: string;
-  readonly name: string | null;
-  readonly company: string | null;
-  readonly message: string | null;
-  readonly created_at: string;
-  readonly decision: string | null;
-  readonly decided_at: string | null;
-}
-
-export interface ShownType {
-  readonly name: string;
-  readonly kind: string;
-  readonly runs: string | null;
-  readonly timeout_ms: number;
-  readonly running: number;
-  readonly waiting: number;
-  readonly waiting_is_more: boolean;
-  readonly oldest_waiting_ms: number | null;
-  readonly workers_waiting: number | null;
-  readonly has_worker: boolean | null;
-}
-
-export interface ShownWorker {
-  readonly name: string;
-  readonly last_seen_at: string | null;
-  readonly revoked_at: string | null;
-  readonly leases: number;
-}
-
-export interface ShownNode {
-  readonly id: string;
-  readonly name: string;
-  readonly version: string;
-  readonly url: string | null;
-  readonly answers: boolean;
-  readonly joined_at: string;
-  readonly last_seen_at: string;
-  readonly ended_at: string | null;
-  readonly roles: readonly string[];
-  readonly running: readonly { readonly type: string; readonly runs: number }[] | null;
-  readonly sending: number | null;
-}
-
-export interface ShownPause {
-  readonly login: string | null;
-  readonly host: string | null;
-  readonly since: string;
-  readonly reason: string | null;
-  readonly paused_by: string;
-  readonly waiting: number | null;
-}
-
-export interface ShownAuditEntry {
-  readonly at: string;
-  readonly actor: {
-    readonly kind: string;
-    readonly name: string | null;
-    readonly address: string | null;
-  };
-  readonly action: string;
-  readonly subject: string | null;
-  readonly details: Readonly<Record<string, unknown>> | null;
-}
-
-export interface ShownLogLine {
-  readonly time: string;
-  readonly level: string;
-  readonly message: string;
-  readonly facts: string;
-}
-
-export interface ShownCondition {
-  readonly name: string;
-  readonly subject: string | null;
-  readonly since: string;
-  readonly text: string;
-  readonly remedy: string;
-}
-
-export interface ShownSetting {
-  readonly key: string;
-  readonly value: string | null;
-  readonly source: string;
-  readonly is_default: boolean;
-}
-
-/** What the operations answer: each some of it. */
-export interface OperatorFields {
-  readonly accounts: readonly ShownAccount[];
-  readonly account: Pick<ShownAccount, "login" | "disabled_at" | "is_rotating" | "held">;
-  readonly next_cursor: string | null;
-  readonly login: string;
-  readonly key: string;
-  readonly webhook_secret: string;
-  readonly requests: readonly ShownRequest[];
-  readonly more: boolean;
-  readonly types: readonly ShownType[];
-  readonly workers: readonly ShownWorker[];
-  readonly nodes: readonly ShownNode[];
-  readonly database: unknown;
-  readonly pauses: readonly ShownPause[];
-  readonly pause: ShownPause;
-  readonly host: string | null;
-  readonly waiting: number;
-  readonly pauses_left: number;
-  readonly entries: readonly ShownAuditEntry[];
-  readonly conditions: readonly ShownCondition[];
-  readonly settings: readonly ShownSetting[];
-  readonly restart_needs: readonly string[];
-  readonly log: readonly ShownLogLine[];
-}
-
-/** An answer of the operator's operations. */
+/** A response of the operator's operations. */
 export interface OperatorAnswer extends Answer {
   readonly fields: OperatorFields;
 }
@@ -143,7 +32,7 @@ export interface OperatorAnswer extends Answer {
 export interface Operator {
   /** The line of the session's cookie. */
   readonly cookie: string;
-  /** Asks as the page does; `path` below {@link OPERATOR}. */
+  /** Sends as the dashboard does; `path` is below {@link OPERATOR}. */
   get(path: string): Promise<OperatorAnswer>;
   post(path: string, body?: unknown): Promise<OperatorAnswer>;
 }
@@ -168,7 +57,7 @@ export async function signInOperator(
   };
 }
 
-/** A POST below {@link OPERATOR}; without a body where none is given. */
+/** A POST below {@link OPERATOR}. */
 export function operatorPost(
   path: string,
   { body, credentials }: { readonly body?: unknown; readonly credentials: readonly string[] },

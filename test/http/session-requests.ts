@@ -7,16 +7,6 @@ import { sessionName } from "../helpers/session-name.ts";
 import { USER_DATA } from "./account.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 
-/** A session as the API shows it. */
-export interface ShownSession {
-  readonly role: string;
-  readonly login: string | null;
-  readonly expires_at: string;
-  readonly idle_seconds: number;
-  readonly version: string;
-  readonly time: string;
-}
-
 export const SESSION = "/v1/session";
 export const LINK = `${SESSION}/link`;
 

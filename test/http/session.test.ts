@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 
+import type { Session } from "../../src/api/operator.ts";
 import { version } from "../../src/assets.ts";
 import { newKey } from "../../src/domain/account/key.ts";
 import { HOUR_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
@@ -26,15 +27,14 @@ import {
   SESSION,
   signedIn,
   signInByKey,
-  type ShownSession,
 } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
-async function sessionOf(daemon: TestDaemon, secret: string): Promise<ShownSession | null> {
+async function sessionOf(daemon: TestDaemon, secret: string): Promise<Session | null> {
   const answer = await ask(daemon.url, pageGet(daemon, secret, { target: SESSION }));
   assert.equal(answer.code, 20000);
-  return fieldsOf<{ session: ShownSession | null }>(answer).session;
+  return fieldsOf<{ session: Session | null }>(answer).session;
 }
 
 async function startAt(t: TestContext): Promise<{ daemon: TestDaemon; clock: FakeClock }> {
@@ -55,7 +55,7 @@ test("a login and a key open a session, whose cookie is HttpOnly and stored as a
     ...{ role: "account", login: "tester", expires_at: "2030-01-31T21:00:00.000Z" },
     ...{ idle_seconds: 1800, version, time: "2030-01-31T09:00:00.000Z" },
   };
-  assert.deepEqual(fieldsOf<{ session: ShownSession }>(answer).session, expected);
+  assert.deepEqual(fieldsOf<{ session: Session }>(answer).session, expected);
   assert.equal(headerOf(answer.response, "cache-control"), "no-store");
   assert.deepEqual(await sessionOf(daemon, secret), expected);
   assert.equal(await loginOf(daemon, pageGet(daemon, secret)), "tester");
@@ -91,7 +91,7 @@ test("the operator signs in with a link and names an account by X-Account, a dis
 
   const { answer, secret } = await signedIn(daemon.url, pagePost(LINK, { token }));
 
-  const { session } = fieldsOf<{ session: ShownSession }>(answer);
+  const { session } = fieldsOf<{ session: Session }>(answer);
   assert.deepEqual([session.role, session.login], ["operator", null]);
   const naming = (...logins: string[]) =>
     pageGet(daemon, secret, { others: logins.map((login) => `X-Account: ${login}`) });

@@ -1,33 +1,17 @@
 import assert from "node:assert/strict";
 
+import type { LeasedTask, LeaseOutcome } from "../../src/api/lease.ts";
 import { newWorkerToken } from "../../src/domain/account/key.ts";
 import { openAdminStore } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
 import { ask, JSON_TYPE, type Answer } from "./answer.ts";
 
-/** What a worker may ask (contract §7). */
+/** The operations of workers (contract §7). */
 export const WORKER_OPERATIONS = ["claim", "heartbeat", "complete", "fail", "release"] as const;
 
 export type WorkerOperation = (typeof WORKER_OPERATIONS)[number];
 
-/** A task as a worker is given it. */
-export interface ClaimedTask {
-  readonly id: string;
-  readonly type: string;
-  readonly tag: string | null;
-  readonly marketplace: string | null;
-  readonly input: unknown;
-  readonly lease_id: string;
-  readonly lease_expires_at: string;
-  readonly run: number;
-}
-
-/** What a worker is told of a lease. */
-export interface ShownOutcome {
-  readonly id: string | null;
-  readonly outcome: string;
-  readonly detail?: string;
-}
+export type { LeasedTask as ClaimedTask, LeaseOutcome as ShownOutcome };
 
 export interface Called {
   readonly url: string;
@@ -52,7 +36,7 @@ export function workerPost(
   };
 }
 
-/** Asks as a worker. */
+/** Sends a request of a worker. */
 export function askAsWorker(
   called: Called,
   operation: WorkerOperation,
@@ -61,21 +45,21 @@ export function askAsWorker(
   return ask(called.url, workerPost(called, { operation, body }));
 }
 
-/** What a claim brought, its envelope held against the contract. */
-export async function claim(called: Called, body: unknown): Promise<readonly ClaimedTask[]> {
-  return tasksOf<ClaimedTask>(await askAsWorker(called, "claim", body));
+/** The tasks of a claim that must succeed. */
+export async function claim(called: Called, body: unknown): Promise<readonly LeasedTask[]> {
+  return tasksOf<LeasedTask>(await askAsWorker(called, "claim", body));
 }
 
-/** What is told of each lease, its envelope held against the contract. */
+/** The outcome of each lease of a request that must succeed. */
 export async function outcomesOf(
   called: Called,
   operation: WorkerOperation,
   body: unknown,
-): Promise<readonly ShownOutcome[]> {
-  return tasksOf<ShownOutcome>(await askAsWorker(called, operation, body));
+): Promise<readonly LeaseOutcome[]> {
+  return tasksOf<LeaseOutcome>(await askAsWorker(called, operation, body));
 }
 
-/** The tasks of a worker's answer; the shape is the contract's, which the test holds it to. */
+/** The tasks of a response to a worker. */
 export function tasksOf<Shown>({ code, response }: Pick<Answer, "code" | "response">) {
   const text = response.body.toString();
   assert.equal(code, 20000, text);
@@ -88,7 +72,7 @@ export function tasksOf<Shown>({ code, response }: Pick<Answer, "code" | "respon
   return tasks;
 }
 
-/** Makes a worker in a database file, as the command line does, and answers its token. */
+/** Makes a worker in a database file; returns its token. */
 export async function createTestWorker(
   file: string,
   types: readonly string[],
