@@ -30,7 +30,9 @@ export interface BodyLimits {
 export interface BodyRoom {
   /** Takes so many more bytes if there is room now; else false. */
   takeNow(bytes: number): boolean;
-  /** Takes so many more bytes when there is room. Throws when there is none in time, or when the client disconnects. */
+  /**
+   * Takes so many more bytes when there is room. Throws if no place becomes free in time, or if the client disconnects.
+   */
   take(bytes: number): Promise<void>;
   /** Holds exactly so many bytes from now on. */
   set(bytes: number): void;
@@ -68,7 +70,7 @@ export function largestBody({ bodyBytes, resultBytes }: BodyLimits): number {
   return Math.max(bodyBytes, BYTES_PER_RESULT_BYTE * resultBytes);
 }
 
-/** The client disconnected while its body was read or its task was waited for: nobody is left to answer. */
+/** The client disconnected while its body was read or during a wait for its task: no response is possible. */
 export class ClientGoneError extends Error {
   override readonly name = "ClientGoneError" as const;
 }
@@ -152,8 +154,8 @@ function tooFine(): StatusError {
 }
 
 /**
- * Reads the bytes of a body of any media type; none where there is no body. Throws 41300 as soon as it is too large, and
- * a ClientGoneError.
+ * Reads the bytes of a body of any media type; empty without a body. Throws 41300 as soon as it is too large, and a
+ * ClientGoneError.
  */
 export async function readBytes(
   request: IncomingMessage,
@@ -208,7 +210,7 @@ function collect(
     const onEnd = (): void => settle(isTooFine(request) ? tooFine() : null);
     const onGone = (): void => settle(new ClientGoneError("the client closed the connection"));
     request.on("data", onData).on("end", onEnd).on("close", onGone).on("error", onGone);
-    // A request that ended before anybody listened emits no more events.
+    // A request that ended before a listener was added emits no more events.
     if (request.destroyed) onGone();
   });
 }
@@ -226,15 +228,15 @@ async function orClosing(taking: Promise<void>): Promise<void> {
 
 const cutShort = new WeakSet<IncomingMessage>();
 
-/** True when a body came in too many small chunks at once and its rest is missing. */
+/** True if a body arrived in too many small chunks and its rest is missing. */
 export function isTooFine(request: IncomingMessage): boolean {
   return cutShort.has(request);
 }
 
 /**
- * Takes as much of a body in small chunks as a turn of the event loop has room for. Of a body with more nothing
- * further is handed on, and its reader has to ask {@link isTooFine}. Cuts off a client whose body comes in many
- * chunks while nobody reads it: Node keeps 64 KiB of a body, which are 65,536 buffers where each chunk is one byte.
+ * Takes as much of a body in small chunks as a turn of the event loop has room for. The rest of a longer body is not
+ * passed on, and its reader has to check {@link isTooFine}. Cuts off a client whose body comes in many chunks while
+ * nobody reads it: Node keeps 64 KiB of a body, which are 65,536 buffers where each chunk is one byte.
  */
 export function boundFineChunks(request: IncomingMessage): void {
   if (request.headers["transfer-encoding"] === undefined) return;
@@ -244,7 +246,7 @@ export function boundFineChunks(request: IncomingMessage): void {
   let unread = 0;
   request.push = (chunk: Buffer | null) => {
     unread = request.readableLength === 0 ? 0 : unread + 1;
-    // The end, which is no chunk, lets its reader answer: it has all that is kept.
+    // The end is not a chunk; with it the reader has everything that was kept, and can respond.
     if (chunk === null || unread <= FINE_CHUNKS_MAX) return push(chunk);
     socket.destroy();
     return false;

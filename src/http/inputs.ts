@@ -5,8 +5,8 @@ import { type StatusDetail, StatusError, statusMessage } from "../domain/status.
 import { unknownNote } from "../domain/text.ts";
 
 /**
- * Reads a body that must be an object of these fields. Throws 40503 when it is not an object, else 40501 for the first
- * field that is unknown or breaks its rule, with all such fields among the details.
+ * Reads a body that must be an object with the given fields. Throws 40503 when it is not an object, else 40501 for the
+ * first field that is unknown or breaks its rule, with all such fields among the details.
  */
 export function parseFields<Fields extends Inputs>(
   body: unknown,
@@ -99,8 +99,8 @@ export function parseQuery<Query extends Inputs>(
 }
 
 /**
- * Throws 40000 for an invalid escape, or one that is not UTF-8. URLSearchParams takes `%zz` literally and `%ff` for
- * U+FFFD, so a filter would ask for what nobody meant.
+ * Throws 40000 for an invalid escape, or an escape that is not UTF-8. URLSearchParams takes `%zz` literally and `%ff`
+ * for U+FFFD, so a filter would have an unintended value.
  */
 export function checkEscapes(search: string): void {
   try {

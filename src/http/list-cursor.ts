@@ -41,14 +41,14 @@ export function newCursorKey(): string {
 export type ListCursors = ReturnType<typeof listCursors>;
 
 /**
- * Places in lists as clients know them. Rows are numbered over all accounts, so a readable place would tell each
- * account how much the others do: it is encrypted. It is also signed, together with its list and its account, so nobody
- * can make one or use another's. Every daemon that has the key opens the cursors of others.
+ * Places in lists as clients know them. Rows are numbered over all accounts, so a readable position would reveal the
+ * activity of other accounts: it is encrypted. It is also signed, together with its list and its account, so clients
+ * can neither forge a cursor nor use another account's. Every daemon that has the key opens the cursors of others.
  */
 export function listCursors(keyText: string) {
   const key = Buffer.from(keyText, "base64url");
   return {
-    /** Opaque, safe in a URL, always of one length, and the same for the same place, so that pages can be compared. */
+    /** Opaque, safe in a URL, always of one length, and equal for equal positions, so that pages can be compared. */
     seal({ timeMs, seq }: ListPlace, view: ListView): string {
       const place = Buffer.alloc(PLACE_BYTES);
       place.writeDoubleBE(timeMs, 0);
@@ -77,7 +77,7 @@ export function listCursors(keyText: string) {
       try {
         decipher.final();
       } catch {
-        // A cursor whose tag does not fit was sealed for another view, with another key, or by nobody.
+        // A cursor with a wrong tag was sealed for another view or with another key, or is forged.
         return null;
       }
       return { timeMs: place.readDoubleBE(0), seq: place.readDoubleBE(8) };
@@ -90,8 +90,8 @@ function viewBytes({ list, scope }: ListView): Buffer {
 }
 
 /**
- * The place that a `cursor` stands for; null where there is none. Throws 40000 for one that is not this view's, and
- * 40501 where it is a field of a body.
+ * The position of a `cursor`; null without one. Throws 40000 for a cursor of another view, and 40501 if it is a field
+ * of a body.
  */
 export function openCursor(
   cursor: string | null,

@@ -61,15 +61,15 @@ interface Channel {
 const NEW_CHANNEL = { nextAt: 0, timer: null, isReading: false, shown: null };
 
 /**
- * Tells open streams that something in their scope has changed, and how much work there is now. Nothing is queued: a
- * stream that takes nothing is passed over until it does, and then gets the state of that moment.
+ * Sends open streams a change in their scope, with the current amount of work. Nothing is queued: a stream that takes
+ * nothing is passed over until it does, and then gets the state of that moment.
  */
 export class LiveFeed {
   readonly #deps: LiveFeedDeps;
   readonly #channels = new Map<Scope, Channel>();
   /** How often something of a scope has changed since the first stream was opened. */
   readonly #changes = new Map<Scope, number>();
-  /** How many of these {@link #changes} have been sent to streams. */
+  /** How many {@link #changes} were sent to streams. */
   readonly #sent = new Map<Scope, number>();
   #stopWatching: (() => void) | null = null;
   #admissionTimer: Timer | null = null;
@@ -84,7 +84,7 @@ export class LiveFeed {
   /** Begins a stream of events. Throws 42900 when there are too many of this credential, or in all. */
   open({ scope, credential, stillAdmitted, lastEventId }: Listener): ReadableStream<Uint8Array> {
     this.#requirePlace(scope, credential);
-    // Never stopped before the end: a stream that comes back is told whether it missed anything.
+    // Never stopped before the end: a stream that reconnects gets a change if it missed one.
     this.#stopWatching ??= this.#deps.store.watch(({ accounts }) => {
       for (const each of [null, ...accounts]) this.#changedIn(each);
     });
@@ -116,7 +116,7 @@ export class LiveFeed {
     return this.#sent.get(scope) ?? 0;
   }
 
-  /** Ends all streams, and at once those that are opened from now on. */
+  /** Ends all streams, and immediately every stream that opens from now on. */
   close(): void {
     this.#isClosed = true;
     this.#stopWatching?.();
@@ -173,7 +173,7 @@ export class LiveFeed {
     return `${this.#deps.boot}.${this.#changesOf(scope)}`;
   }
 
-  // A stream that knows of nothing is sent a change at once; the others of its scope may then wait a little longer.
+  // A new stream gets a change immediately; the other streams of its scope may then wait a little longer.
   #taken(stream: LiveStream, channel: Channel): void {
     if (stream.seen >= 0) {
       this.#plan(channel);
@@ -193,7 +193,7 @@ export class LiveFeed {
     else channel.timer = clock.setTimer(waitMs, () => void this.#sendDue(channel));
   }
 
-  /** Where nodes share the store, a channel that has shown nothing yet cannot tell what the others have changed. */
+  /** In a cluster, a channel without an earlier change cannot detect changes of other nodes. */
   #hasSeenAll({ scope, shown }: Channel, lastEventId: string | null): boolean {
     const isKnown = !this.#deps.store.cluster.isShared || shown !== null;
     return isKnown && lastEventId === this.#eventId(scope);
@@ -253,7 +253,7 @@ export class LiveFeed {
     return admitted;
   }
 
-  /** Looks whether other nodes changed something: what they did is not always heard of. */
+  /** Polls for changes of other nodes, because notifications may be lost. */
   async #look({ scope, shown }: Channel): Promise<void> {
     if (shown === null) return;
     const tasks = JSON.stringify(workDocument(await this.#deps.store.countWork(scope)));

@@ -25,8 +25,8 @@ export interface Change {
 const PREAMBLE = "retry: 2000\n\n";
 
 /**
- * One stream of server-sent events (HTML, section 9.2). It holds nothing back: a message that its client does not
- * take at once is not sent.
+ * One stream of server-sent events (HTML, section 9.2). It buffers nothing: a message that its client does not accept
+ * immediately is not sent.
  */
 export class LiveStream {
   readonly body: ReadableStream<Uint8Array>;

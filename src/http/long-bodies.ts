@@ -50,7 +50,7 @@ export function isLong(bytes: Uint8Array): boolean {
   return bytes.length > SHORT_BODY_BYTES;
 }
 
-/** Parses a body here if it is short, else where it holds up nobody. */
+/** Parses a short body here, and a long one in another thread, where it delays nothing. */
 export async function parseLong<Name extends keyof BodyParses>(
   name: Name,
   args: Parameters<BodyParses[Name]>[0],
@@ -218,7 +218,7 @@ function toMessage(value: unknown, note: Note): string {
   const given = typeof value === "string" ? value : "";
   const clean = given.toWellFormed().replaceAll(/\r\n?/g, "\n").replaceAll(CONTROL, " ").trim();
   if (clean === "") {
-    note("There was no message: send what went wrong, as text.");
+    note("Without a message, the error is sent as text.");
     return NO_MESSAGE;
   }
   // A code point has at most two units, so the rest need not be looked at.

@@ -31,7 +31,7 @@ import type { UsageNotes } from "./usage-notes.ts";
 export interface OperationDeps extends ConfiguredFacts {
   /** The operations that a daemon for development adds; null for every other. */
   readonly dev: ((deps: OperationDeps) => readonly Operation[]) | null;
-  /** Where this daemon is served, without a path. */
+  /** The URL of this daemon, without a path. */
   readonly url: () => string;
   readonly store: ApiStore;
   readonly clock: SteadyClock;
@@ -52,7 +52,7 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly accessNetworks: RateLimiter;
   /** By account. */
   readonly postedTasks: RateLimiter;
-  /** By account and task: each call may send the whole result to somebody else's receiver. Orders count here too. */
+  /** By account and task: each call may send the whole result to a receiver of another party. Orders count here too. */
   readonly redeliveries: RateLimiter;
   /** By kind and account: what adds rows that no quota counts, such as keys and entries of the audit. */
   readonly uncounted: RateLimiter;
@@ -65,30 +65,30 @@ export interface OperationDeps extends ConfiguredFacts {
   readonly nodeId: () => string;
   /** The progress of the task's run, as it was reported to this node; null when nothing was. */
   readonly progressOf: (id: string) => TaskProgress | null;
-  /** Answers what tells the progress of these running tasks, whatever node runs them. */
+  /** Returns a function with the progress of these running tasks, on any node. */
   readonly findProgress: (ids: readonly string[]) => Promise<(id: string) => TaskProgress | null>;
-  /** Tells of tasks that were taken in. */
+  /** Reports accepted tasks. */
   readonly posted: Observer["post"];
-  /** Tells the engine that tasks of these types are queued. */
+  /** Notifies the engine of queued tasks of these types. */
   readonly wake: (types: ReadonlySet<string>) => void;
-  /** Tells the engine that these lanes have an attempt due. */
+  /** Notifies the engine of due attempts in these lanes. */
   readonly wakeDeliveries: (lanes: readonly LaneRef[]) => void;
-  /** Tells the engine and everybody who waits that the task was cancelled. */
+  /** Notifies the engine and all waiting requests that the task was cancelled. */
   readonly cancelled: (id: string) => void;
-  /** Tells that an account was disabled or enabled, and that is on disk. */
+  /** Notifies the engine that an account was disabled or enabled, once that is on disk. */
   readonly accountsChanged: () => void;
-  /** Tells that webhooks were held or released, and that is on disk. */
+  /** Notifies the engine that deliveries were paused or resumed, once that is on disk. */
   readonly pausesChanged: () => void;
   /** False while the daemon starts, stops or is halted: it could not run what it accepted now. */
   readonly isAccepting: () => boolean;
   readonly notReadyReason: () => Promise<string | null>;
-  /** The faults that the operator should mend in the database, in words for everybody. */
+  /** The problems of the database that the operator should fix, as plain sentences. */
   readonly databaseWarnings: () => readonly string[];
   /** The states that the operator should end, in words for the operator. */
   readonly conditions: () => readonly StandingCondition[];
   /** The lack of room on the disk or in the database, in words for the operator; null while there is room. */
   readonly shortage: () => Promise<string | null>;
-  /** One account's part of the room for everybody's data, in bytes; 0 is no limit. */
+  /** One account's part of the space for all data, in bytes; 0 means no limit. */
   readonly shareBytes: () => number;
   readonly serviceStatus: () => Promise<ServiceStatus>;
   /** Everything that is counted, as text. */
@@ -118,7 +118,7 @@ export type ApiStore = Pick<
 
 /** The facts of the configuration that operations go by. */
 interface ConfiguredFacts {
-  /** Without the dashboard there are no sessions, and nothing that needs one. */
+  /** Without the dashboard, neither sessions nor the operations that need one exist. */
   readonly servesDashboard: boolean;
   readonly limits: {
     readonly bodyBytes: number;
@@ -159,8 +159,8 @@ export interface ShownRunner {
 }
 
 /**
- * The engine's services for the worker protocol (contract §7); the composition root gives them. What it answers is on
- * disk. Outcomes come in the order of the request; a lease that was given to another worker is lost to this one.
+ * The engine's services for the worker protocol (contract §7); the composition root gives them. Its result is on disk.
+ * Outcomes come in the order of the request; a lease that was given to another worker is lost to this one.
  */
 export interface WorkerDesk {
   /**

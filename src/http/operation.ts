@@ -7,13 +7,13 @@ import type { AuditEntry, WorkerHolder } from "../store/store.ts";
 
 /**
  * The callers of an operation:
- * - `public`: everybody;
+ * - `public`: any caller;
  * - `account`: a holder of an account's key or session, and the operator in the name of an account (`X-Account`);
  * - `viewer`: the same, and the operator without naming an account, who then sees all of them;
  * - `operator`: a holder of the operator's session;
  * - `scraper`: the same, and a holder of the metrics' token;
  * - `worker`: a holder of a worker's token;
- * - `developer`: everybody but pages of other sites. For daemons that everybody controls who reaches them.
+ * - `developer`: any caller except pages of other sites. For daemons whose every client controls them.
  * - `network`: every client that reaches the listener, except web pages. For metrics at an address of their own.
  */
 export type Access =
@@ -88,11 +88,11 @@ export interface CallRoom {
 
 /** A person who looks on, for as long as the answer takes. */
 export interface Viewer {
-  /** The account whose things are shown; null for those of all accounts. */
+  /** The account that is shown; null for all accounts. */
   readonly scope: AccountRef | null;
   /** The operator may look at one account's things too. */
   readonly isOperator: boolean;
-  /** The key or session that was used, by a name that is no secret: streams are counted by it. */
+  /** The key or session of the request, by a name that is not secret: streams are counted by it. */
   readonly credential: string;
 }
 
@@ -145,7 +145,7 @@ export interface WholeAnswer {
   readonly stream?: AnswerStream;
 }
 
-/** The own fields of an answer by its schema; the envelope goes around them. */
+/** The own fields of a response by its schema; the envelope goes around them. */
 export interface FieldsAnswer<Fields> {
   readonly fields: Fields;
   readonly headers?: ResponseHeaders;
@@ -195,13 +195,13 @@ export interface OperationDoc {
   readonly headers?: Readonly<Record<string, HeaderDoc>>;
   /** The media type of a 200; JSON unless given. */
   readonly answerType?: string;
-  /** Headers of a 200. With an `ETag` among them, `If-None-Match` may be answered with 304. */
+  /** Headers of a 200. With an `ETag` among them, the response to `If-None-Match` may be 304. */
   readonly answerHeaders?: Readonly<Record<string, AnswerHeaderDoc>>;
   /** Named bodies of a 200. */
   readonly answerExamples?: Readonly<Record<string, unknown>>;
   /** Codes of refused requests beyond those that follow from the rules. */
   readonly codes?: readonly RequestStatusCode[];
-  /** Answers that are neither a 200 nor an error of the status table, by their HTTP status. */
+  /** Responses that are neither a 200 nor an error of the status table, by their HTTP status. */
   readonly otherAnswers?: Readonly<
     Record<number, { readonly description: string; readonly schema: JsonSchema }>
   >;
@@ -223,7 +223,7 @@ interface Declaration<Who extends Access> {
    * cookie elsewhere.
    */
   readonly isSignIn?: true;
-  /** How many tasks its body may hold, where that is a number of tasks. */
+  /** How many tasks its body may have, for a body of tasks. */
   readonly tasksMax?: number;
 }
 
@@ -241,7 +241,7 @@ type MaybePromise<Value> = Value | Promise<Value>;
 
 export type AnyFields = FieldsOf<OperationKey>;
 
-/** True for what nobody may call without HTTPS where that is served: everything but health checks and the document. */
+/** True for operations that require HTTPS if HTTPS is served: all except health checks and the document. */
 export function isForHttpsAlone({ access, path }: Pick<Operation, "access" | "path">): boolean {
   return access !== "public" || path.startsWith("/v1/");
 }

@@ -30,7 +30,7 @@ interface PageRequest {
 }
 
 /**
- * Answers every request below `/dashboard`: its files, and for every other path the page itself, which knows its own
+ * Serves every request below `/dashboard`: its files, and for every other path the page itself, which has its own
  * paths. It needs no credentials, because nothing in it is private.
  */
 export function servePage(page: PageRequest, deps: PageDeps): Response {
@@ -45,7 +45,7 @@ export function servePage(page: PageRequest, deps: PageDeps): Response {
   return serveFile(wanted, files, page);
 }
 
-/** Answers every request at or below `/docs`. There is nothing to sign in at, so any name and plain HTTP will do. */
+/** Serves every request at or below `/docs`. There is nothing to sign in at, so any name and plain HTTP will do. */
 export async function serveReference(
   page: PageRequest,
   files: () => Promise<ReturnType<PageFiles>>,
@@ -71,7 +71,7 @@ function faultOf(request: IncomingMessage, { gate, browsers }: PageDeps): string
     requireHttps(request, gate);
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
-    return "Come over HTTPS: whoever signs in here must not send a key in the clear.";
+    return "Requires HTTPS: a sign-in here must not send a key in plain text.";
   }
   return hostFault(request, browsers);
 }
@@ -87,7 +87,7 @@ function serveFile(
 ): Response {
   const found = paths.map((wanted) => files.find(({ path }) => path === wanted));
   const file = found.find((each) => each !== undefined);
-  if (file === undefined) return textResponse(reply, 404, "There is no such file.");
+  if (file === undefined) return textResponse(reply, 404, "The file does not exist.");
   const accepts = acceptsCoding(headerValues(request, "accept-encoding"));
   const coded = [["br", file.brotli] as const, ["gzip", file.gzip] as const];
   const [encoding, body] = coded.find(([coding, bytes]) => bytes !== null && accepts(coding)) ?? [];
@@ -100,7 +100,7 @@ function serveFile(
   return toResponse({ status: 200, headers, body: body ?? file.body }, reply);
 }
 
-/** A sentence for a person, where there is no page. */
+/** A sentence for a person, if the page does not exist. */
 function textResponse(reply: Reply, status: number, text: string): Response {
   const headers = {
     "content-type": "text/plain; charset=utf-8",
@@ -116,8 +116,8 @@ function redirect(status: 303 | 308, location: string, reply: Reply): Response {
   return toResponse({ status, headers, body: new Uint8Array() }, reply);
 }
 
-// Scripts and styles come from here alone and nothing comes from elsewhere; no text becomes markup (Trusted Types),
-// no form goes anywhere, nobody frames the page.
+// Scripts and styles come from this origin only and nothing comes from elsewhere; no text becomes markup (Trusted
+// Types), no form is sent anywhere, no site frames the page.
 const CONTENT_SECURITY = [
   "default-src 'none'",
   "script-src 'self'",

@@ -16,7 +16,7 @@ export interface Reply {
   readonly requestId: string;
   /** The request was a HEAD: only the headers of the answer are sent. */
   readonly isHead: boolean;
-  /** About HTTPS, caches and limits; those of the answer come last. */
+  /** Headers about HTTPS, caches and limits; the response's own headers come last. */
   headers: ResponseHeaders;
 }
 
@@ -60,7 +60,7 @@ function contentType({ stream, contentType: own = stream?.contentType }: WholeAn
   return own === undefined ? JSON_TYPE : (["content-type", own] satisfies [string, string]);
 }
 
-/** Adds headers to those of a response, a line for each value. */
+/** Adds headers to a response, a line for each value. */
 export function addLines(lines: [string, string][], headers: ResponseHeaders): void {
   for (const [name, value] of Object.entries(headers)) {
     for (const line of typeof value === "string" ? [value] : value) lines.push([name, line]);
@@ -117,7 +117,7 @@ export function toRawResponse(
   ].join("\r\n");
 }
 
-/** How the document shows the headers of an answer with a tag that caches may keep. */
+/** How the document shows the headers of a response with an ETag that caches may keep. */
 export const CACHED_HEADERS: Readonly<Record<string, AnswerHeaderDoc>> = {
   ETag: { description: "Changes when the answer does.", isAlways: true },
   "Cache-Control": { description: "How long it may be kept without asking.", isAlways: true },
@@ -131,7 +131,7 @@ function isKnownToClient(call: Pick<Call, "headers">, tag: string): boolean {
     .some((each) => each === tag || each === "*");
 }
 
-/** The answer with its tag; 304 and no body for a client that already has it. */
+/** The response with its ETag; 304 without a body for a client that already has it. */
 export function withEntityTag(
   call: Pick<Call, "headers">,
   answer: WholeAnswer,

@@ -2,8 +2,8 @@ import type { Clock } from "../domain/clock/clock.ts";
 import type { TaskKey } from "../domain/task/task.ts";
 
 /**
- * Requests that wait for a task to end. The one who ends it tells them; nothing is polled, and a waiter costs a timer
- * and an entry.
+ * Requests that wait for a task to end. The code that ends a task notifies its waiters; nothing polls, and a waiter
+ * costs a timer and an entry.
  */
 export class TaskWaiters {
   readonly #clock: Clock;

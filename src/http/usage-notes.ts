@@ -4,7 +4,7 @@ import type { Logger } from "../domain/log.ts";
 import { StoreError, type Store } from "../store/store.ts";
 
 export interface UsageNotesDeps<Id> {
-  /** Whose uses these are, in the plural, for the log. */
+  /** The plural noun of the users, for the log. */
   readonly whose: string;
   /** Writes the last use of each; rejects with a StoreError when it cannot. */
   readonly write: (uses: readonly (readonly [id: Id, usedAt: number])[]) => Promise<void>;
@@ -13,7 +13,7 @@ export interface UsageNotesDeps<Id> {
   readonly log: Logger;
 }
 
-/** The later of the stored and the noted use; null when there was none. */
+/** The later of the stored and the noted use; null if never used. */
 export type LastUses<Id> = (id: Id, stored: number | null) => number | null;
 
 /**

@@ -48,7 +48,7 @@ export interface Occupant {
 }
 
 interface PlaceLimits {
-  /** The most at once; {@link RESERVE_PLACES} come on top. */
+  /** The most concurrent connections; {@link RESERVE_PLACES} come on top. */
   readonly connections: number;
   /** By the clock of {@link Occupant.since}. */
   readonly now: () => number;
@@ -57,16 +57,16 @@ interface PlaceLimits {
 }
 
 /**
- * Decides who may have a connection when there is room for fewer. The longest idle one of the address with the most
- * is closed for a new one. Where none is idle, that address loses the one that has been receiving or being sent to
- * for longest, unless the new one's address has as many. Beyond that there is only the reserve.
+ * Decides who may have a connection when there is room for fewer. The longest idle one of the address with the most is
+ * closed for a new one. If none is idle, that address loses the connection with the longest transfer in progress,
+ * unless the new connection's address has as many. Beyond that there is only the reserve.
  */
 export class ConnectionPlaces<One extends Occupant = Occupant> {
   readonly ofAddressMax: number;
   readonly #limits: PlaceLimits;
   /** The connections of each address, the one with the oldest state first. */
   readonly #byAddress = new Map<string, Set<One>>();
-  /** The addresses that may have an idle connection: where there is none, a newcomer causes no search. */
+  /** The addresses that may have an idle connection: without one, a new connection causes no search. */
   readonly #withIdle = new WeakSet<Set<One>>();
   readonly #reserve = new Set<One>();
   #count = 0;
@@ -86,7 +86,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     yield* this.#reserve;
   }
 
-  /** Gives a new connection a place, if need be that of another one, which is closed. */
+  /** Gives a new connection a place. If necessary, another connection is closed for it. */
   enter(newcomer: One): "place" | "reserve" | "none" {
     const { address } = newcomer;
     if (this.#makeRoom(address)) {
@@ -173,8 +173,7 @@ export class ConnectionPlaces<One extends Occupant = Occupant> {
     return null;
   }
 
-  // A request that comes at once is answered before the next one; the other connections have no business in the
-  // reserve.
+  // A request that arrives immediately gets its response before the next one; other connections do not use the reserve.
   #clearReserve(): boolean {
     for (const each of this.#reserve) {
       if (each.activity !== "serving" && each.activity !== "waiting") return this.#evict(each);
@@ -280,8 +279,8 @@ export function connectionOf({ socket }: Pick<IncomingMessage, "socket">): Clien
 }
 
 /**
- * Calls back once when an answer has gone, or its client has. One listener per connection serves everybody who asks:
- * a listener each would cost every request more than it is worth.
+ * Calls back once when an answer has gone, or its client has. One listener per connection serves all callers: a
+ * listener each would be too expensive per request.
  */
 export function whenAnswered(
   request: IncomingMessage,

@@ -23,7 +23,7 @@ interface RateLimiterOptions extends RateRule {
   readonly entriesMax?: number;
 }
 
-/** A limit as clients are told of it. */
+/** A limit as responses show it. */
 export interface RatePolicy {
   /** Consists of letters, digits and `-`. */
   readonly name: string;
@@ -31,7 +31,7 @@ export interface RatePolicy {
   readonly detail: (verdict: RateVerdict, events: number) => string;
 }
 
-/** How events are counted: one event, and everybody's limit unless given; a limit is that of all nodes together. */
+/** How events are counted: one event and the default limit unless given; a limit holds for all nodes together. */
 interface Counted {
   readonly limit?: number;
   readonly events?: number;
@@ -40,12 +40,12 @@ interface Counted {
 }
 
 /**
- * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is bounded: one key
- * too many displaces the key whose window began first, which is also the first to end. If it has not ended yet, that
- * key begins anew. So a client that sends from more than `entriesMax` addresses at once is not held back; everybody
- * else still is.
+ * Counts events by key in windows of a fixed length, each from its key's first event on. Memory is bounded: one key too
+ * many displaces the key whose window began first, which is also the first to end. If its window has not ended yet, the
+ * window of that key restarts. So a client with more than `entriesMax` concurrent addresses is not limited; every other
+ * client still is.
  *
- * Where nodes share a limit each allows its part of it, rounded up: a shared count would cost a write for each request.
+ * In a cluster each node allows its part of the limit, rounded up: a shared count would cost a write for each request.
  * So a client that stays with one node is allowed less than the limit, and one that asks all of them a little more.
  */
 export class RateLimiter {
@@ -91,8 +91,8 @@ export class RateLimiter {
 }
 
 /**
- * The headers that inform a client of a limit (draft-ietf-httpapi-ratelimit-headers-10): its policy and the rest of
- * it. Empty where there is no limit. `policyName` consists of letters, digits and `-`.
+ * The headers that inform a client of a limit (draft-ietf-httpapi-ratelimit-headers-10): its policy and the rest of it.
+ * Empty without a limit. `policyName` consists of letters, digits and `-`.
  */
 export function rateLimitHeaders(policyName: string, verdict: RateVerdict): ResponseHeaders {
   const { limit, windowSeconds, remaining, resetSeconds } = verdict;

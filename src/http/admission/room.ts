@@ -67,7 +67,7 @@ export class ByteBudget {
     if (by < 0 && this.#waiting > 0) this.#grant();
   }
 
-  /** For {@link ByteHold}: false if there is no room for so many bytes now. */
+  /** For {@link ByteHold}: false if that many bytes do not fit now. */
   hasRoom(holder: string, bytes: number): boolean {
     const counted = Math.min(bytes, this.#size * LARGEST_PART);
     const held = this.#held.of(holder);
@@ -75,7 +75,7 @@ export class ByteBudget {
     return held === 0 && this.#held.all + counted <= this.#size * NEWCOMER_FACTOR;
   }
 
-  /** For {@link ByteHold}: settles when the room is taken; rejects when there was none in time. */
+  /** For {@link ByteHold}: resolves when the bytes are reserved; rejects if they did not fit in time. */
   wait(hold: ByteHold, bytes: number, gone: AbortSignal): Promise<void> {
     const { holder } = hold;
     const line = this.#orders.get(holder) ?? new Set();

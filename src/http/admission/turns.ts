@@ -27,8 +27,8 @@ interface Line {
 /**
  * Wraps a listener: it gets the requests of one connection one after the other, each when the one before is answered.
  * Node hands on everything that has arrived: a change could overtake the one before it (RFC 9112 §9.3.2), and one
- * connection could make thousands of requests wait, or have as many large results held for it. From a connection with
- * ten requests in line nothing more is read. A client that has gone gets no more turns, and a client that sends ahead
+ * connection could make thousands of requests wait, or have as many large results held for it. A connection with ten
+ * waiting requests is not read any further. A client that has gone gets no more turns, and a client that sends ahead
  * more than all connections of its address may have in line is cut off. One turn of the event loop begins a limited
  * number of requests over all connections (see {@link shareTurns}).
  */
@@ -206,7 +206,7 @@ export class Arrivals {
     });
   }
 
-  // A single connection holds up nobody: more will come only when two turns in a row had one each.
+  // A single connection delays no other: further requests come only after two consecutive turns had one each.
   #look(): void {
     this.#isLooking = true;
     this.#loop.goRound(() => {
@@ -251,7 +251,7 @@ export class TurnQueue<Item> {
     this.#size++;
   }
 
-  /** The item whose turn it is; undefined when there is none. */
+  /** The item whose turn it is; undefined if no item waits. */
   shift(): Item | undefined {
     if (this.#size === 0) return undefined;
     this.#size--;

@@ -19,7 +19,7 @@ import { headerValues } from "./client.ts";
 export interface BrowserPolicy {
   /** In lower case, without ports. Addresses and localhost need not be listed. */
   readonly hosts: ReadonlySet<string>;
-  /** Host and port of the public URL; null where there is none. */
+  /** Host and port of the public URL; null without a public URL. */
   readonly publicHost: string | null;
   /** True where others than this machine can come. */
   readonly isBeyondLoopback: boolean;
@@ -40,7 +40,7 @@ export function toBrowserPolicy({
 
 type Received = Pick<IncomingMessage, "rawHeaders" | "method">;
 
-/** Why a request is refused whose Host is not one of our names; null for one that is. */
+/** Why a request is refused whose Host is not one of the daemon's names; null if it is. */
 export function hostFault(request: Received, { hosts }: BrowserPolicy): string | null {
   const [host = "", ...others] = headerValues(request, "host");
   const name = hostName(host.toLowerCase());
@@ -113,7 +113,7 @@ function originFault(request: Received, { publicHost }: BrowserPolicy): string |
   return origins.every((origin) => own.includes(originHost(origin))) ? null : CROSS_SITE;
 }
 
-/** True for a request that says nothing of the page that made it, as those of programs. */
+/** True for a request without headers about its page, such as the requests of programs. */
 function isSilent(request: Received): boolean {
   return ["sec-fetch-site", "origin"].every((name) => headerValues(request, name).length === 0);
 }
@@ -198,9 +198,9 @@ export interface SessionLookup {
 }
 
 /**
- * The session that a cookie's values stand for at this moment; null where there is none, or it is over. Several
- * values count as none: somebody else may have set one of them, and the browser does not say who. It is looked up on
- * every request: a process that ends it is obeyed at once.
+ * The current session of a cookie's values; null if it does not exist or has ended. Several values count as none:
+ * another site may have set one of them, and the browser does not send which. It is looked up on every request, so a
+ * process that ends it takes effect immediately.
  */
 export async function findLiveSession(
   values: readonly string[],

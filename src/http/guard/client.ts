@@ -22,7 +22,7 @@ export interface ProxyPolicy {
   readonly servesTls: boolean;
   /** Whether the operator accepts plain HTTP from clients that go around the proxies. */
   readonly insecureHttp: boolean;
-  /** The same at all daemons that share their sessions; null, as without it, where there are no others. */
+  /** The same at all daemons that share their sessions; null if only one daemon exists. */
   readonly sessionScope?: string | null;
 }
 
@@ -111,7 +111,7 @@ function forwardedFor(
   let nearest = proxy;
   for (const entry of listValues(request, "x-forwarded-for").toReversed()) {
     const address = parseEntry(entry);
-    // Values further left came through whoever wrote this one: they prove nothing.
+    // Values further left passed through the sender of this one, so they prove nothing.
     if (address === null) return nearest;
     nearest = address;
     if (!isTrusted(address, policy)) return address;
@@ -158,17 +158,19 @@ export function strictTransport(request: ArrivedRequest, proxies: ProxyPolicy): 
 
 // To look costs a microsecond, and a proxy puts its headers on every request.
 const LOOK_MS = 1000;
-// Somebody who tries such a header once is no proxy, nor is one who tries it again half an hour later.
+// A client that sends such a header once is not a proxy, and neither is one that repeats it half an hour later.
 const LASTS_MS = MINUTE_MS;
 const SHOWN_MS = HOUR_MS;
-// A daemon has fewer proxies, and anybody may come from an address of his own.
+// A daemon has fewer proxies, and any client may have its own address.
 const STREAKS_MAX = 16;
 
-/** Finds a proxy that nobody has named: a peer that is not trusted and sends X-Forwarded-* for longer than a minute. */
+/**
+ * Finds a proxy that is not configured: a peer that is not trusted and sends X-Forwarded-* for longer than a minute.
+ */
 export class ProxyWatch {
   readonly #clock: Pick<Clock, "monotonic">;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  /** By address, the one that came last at the end: its requests with less than a minute between them. */
+  /** By address, the most recent last: its requests with less than a minute between them. */
   readonly #streaks = new Map<string, { readonly firstAt: number; readonly lastAt: number }>();
   #found: { readonly address: string; readonly at: number } | null = null;
 
@@ -188,7 +190,7 @@ export class ProxyWatch {
     if (isForwarded) this.#note(addressText(peer), now);
   }
 
-  /** The address of the last such peer; null when there was none within the hour. */
+  /** The address of the last such peer; null without one within the hour. */
   address(): string | null {
     if (this.#found === null) return null;
     return this.#clock.monotonic() - this.#found.at <= SHOWN_MS ? this.#found.address : null;

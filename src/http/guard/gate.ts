@@ -51,7 +51,7 @@ export interface GateDeps extends SessionLookup {
   readonly browsers: BrowserPolicy | null;
   /** The limits of each account that has none of its own. */
   readonly accountLimits: AccountLimits;
-  /** Reads the metrics; null where there is none. */
+  /** Reads the metrics; null if they are not served. */
   readonly metricsToken: () => string | null;
   readonly keyUsage: UsageNotes<string>;
   readonly workerUsage: UsageNotes<number>;
@@ -94,7 +94,7 @@ export function clientKey(
 export interface Admitted extends Pick<Call, "admitAgain"> {
   /** The caller, as the operation learns of it. */
   readonly who: Caller;
-  /** By whom the room of the request is counted. */
+  /** The holder to which the bytes of the request are counted. */
   readonly holder: string;
   readonly isOperator: boolean;
   /** The caller, as the audit names it. */
@@ -190,7 +190,7 @@ function guardSignIn(request: IncomingMessage, deps: GateDeps): void {
 interface Identity {
   /** Null is the operator. */
   readonly account: AccountRef | null;
-  /** A name of the key or the session that is no secret. */
+  /** A name of the key or the session that is not secret. */
   readonly credential: string;
   /** Throws the refusal that it would get now. Counts as no activity, and counts no refusal. */
   readonly admitAgain: () => Promise<void>;
@@ -212,7 +212,8 @@ const identifyWorker: Identify<WorkerHolder> = async (request, { deps: { store }
   return worker;
 };
 
-// A client that sends credentials with each request is no browser that was talked into it: its cookies mean nothing.
+// A client that sends credentials with each request is not a browser under the control of another site: its cookies are
+// ignored.
 const identifyCaller: Identify<Identity> = async (request, context) => {
   const headers = headerValues(request, "authorization");
   const session = headers.length > 0 ? null : await identifySession(request, context);
@@ -235,9 +236,8 @@ async function identifyKey(
 }
 
 /**
- * Returns the caller by a session's cookie; null where there is none, or no dashboard is served. Throws 40301 for a
- * request that a foreign page talked a browser into, and 40100, which takes the cookie away, for a session that is
- * over.
+ * Returns the caller by a session's cookie; null without a session or a dashboard. Throws 40301 for a request that a
+ * foreign page talked a browser into, and 40100, which takes the cookie away, for a session that is over.
  */
 async function identifySession(
   request: IncomingMessage,
@@ -321,8 +321,8 @@ export const BEARER_CHALLENGE = 'Bearer realm="postbackd"';
 const INVALID_TOKEN = `${BEARER_CHALLENGE}, error="invalid_token"`;
 
 /**
- * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The
- * key is looked up on every request: a revocation by any process counts at once.
+ * Returns the account that calls by its `Authorization` headers, or throws 40100, 40101 or 40102 (contract §2). The key
+ * is looked up on every request, so a revocation by any process takes effect immediately.
  */
 async function authenticate(
   headers: readonly string[],

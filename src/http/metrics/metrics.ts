@@ -10,8 +10,8 @@ export const CONTENT_TYPES: Readonly<Record<MetricsFormat, string>> = {
 };
 
 /**
- * The format that an `Accept` header asks for. OpenMetrics only where it is named, and no other type is liked better;
- * everybody else gets Prometheus' own.
+ * The format that an `Accept` header asks for. OpenMetrics only if it is named and no other type is preferred; else
+ * Prometheus' own format.
  */
 export function formatOf(accept: readonly string[]): MetricsFormat {
   let best = 0;

@@ -90,7 +90,7 @@ export function errorCodes(operation: Operation): readonly RequestStatusCode[] {
   return [...new Set(codes)].toSorted((a, b) => a - b);
 }
 
-/** One example for each of these codes, by the names under which the answers refer to them. */
+/** One example for each given code, by the names under which the responses refer to it. */
 export function errorExamples(
   codes: readonly RequestStatusCode[],
 ): Readonly<Record<string, JsonSchema>> {

@@ -6,7 +6,7 @@ import { type Access, type Operation, type OperationDoc, defineOperation } from 
 import { CACHED_HEADERS, constantAnswer } from "../respond.ts";
 import { ANSWER_HEADERS, answers, errorCodes, errorExamples, isConditional } from "./answers.ts";
 
-/** The OpenAPI 3.1 document of these operations, made from their rules and docs in steps of some milliseconds. */
+/** The OpenAPI 3.1 document of the given operations, made from their rules and docs in steps of a few milliseconds. */
 export function* openApiDocument(
   operations: readonly Operation[],
   version: string,
@@ -55,7 +55,7 @@ const DESCRIPTION = [
 const GROUPS = {
   Tasks: "Post tasks, read their results, cancel them.",
   Account: "The account that calls, and its API keys.",
-  Reference: "What is the same for everybody. Needs no key.",
+  Reference: "Values that are the same for all callers. Needs no key.",
   Access: "How to come by an account. Needs no key.",
   Workers: "For the operator's own processes that run tasks. Needs a worker's token.",
   Dashboard: "What the dashboard shows and does. An account sees its own, the operator everything.",

@@ -9,7 +9,7 @@ import {
 } from "../../domain/task/envelope.ts";
 import type { Task } from "../../domain/task/task.ts";
 
-/** Answers about tasks, as the document shows them: made by the functions that make the real ones. */
+/** Responses about tasks for the document, made by the functions of real responses. */
 
 const CREATED_AT = Date.parse("2026-01-31T09:00:00.000Z");
 

@@ -128,7 +128,7 @@ function usedKeyDocument(key: Key, lastUses: LastUses<string>): KeyShown {
   return keyDocument({ ...key, lastUsedAt: lastUses(key.keyId, key.lastUsedAt) });
 }
 
-// An operator's decision takes hours or days, so there is no use in coming back sooner.
+// An operator's decision takes hours or days, so an earlier retry is useless.
 const FULL_RETRY_SECONDS = 3600;
 
 const LIMIT: RatePolicy = {
@@ -149,7 +149,7 @@ export function accessRequest(deps: OperationDeps): Operation {
     group: "Access",
     summary: "Ask for access",
     description:
-      "Asks the operator for an account. The answer is the same for everybody, so nobody learns who has one. " +
+      "Asks the operator for an account. The response is the same for every caller, so it does not reveal who has an account. " +
       "Requests are limited by address, and by /48 of IPv6.",
     answerHeaders: {
       RateLimit: { description: "The rest of the limit by address, if there is one." },
@@ -182,7 +182,7 @@ export function accessRequest(deps: OperationDeps): Operation {
 }
 
 const LISTED_MAX = 500;
-// Each may hold 4,000 characters from anybody: 500 of them took the main thread 33 ms (measured).
+// Each may have 4,000 characters from any client: 500 requests took the main thread 33 ms (measured).
 const LETTERS_MAX = 256 * 1024;
 
 export function accessRequestList({ store }: OperationDeps): Operation {
@@ -190,12 +190,12 @@ export function accessRequestList({ store }: OperationDeps): Operation {
     access: "operator",
     id: "listAccessRequests",
     summary: "List access requests",
-    description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts are anybody's.`,
+    description: `Oldest first, at most ${LISTED_MAX}, and fewer where they hold ${LETTERS_MAX} characters; \`more\` is true when there are others. The texts come from any client.`,
     async handle({ query: { which } }) {
       const bounds = { limit: LISTED_MAX + 1, lettersMax: LETTERS_MAX };
       const found = await store.listAccessRequests({ which, ...bounds });
       const letters = found.reduce((sum, request) => sum + lettersOf(request), 0);
-      // One too many tells that there are others.
+      // One more than the page shows that others exist.
       const more = found.length > LISTED_MAX || letters > LETTERS_MAX;
       const requests = (more ? found.slice(0, -1) : found).map(requestDocument);
       return { fields: { requests, more } };

@@ -139,7 +139,7 @@ function preview({ store, cursors }: OperationDeps): Operation {
       const before = openCursor(body.cursor, { cursors, isField: true, ...view })?.seq ?? null;
       const page = await store.countEndedDeliveriesStep({ filter, before });
       const { deliveries, hosts, next, examinedUntil: until } = page;
-      // The log holds the attempts of all accounts: how far back so many of them reach would tell how many there are.
+      // The log has the attempts of all accounts: how far back a fixed number of them reaches would reveal their rate.
       const shown = scope === null ? until : null;
       const fields = {
         deliveries,
@@ -236,7 +236,7 @@ async function toFilter(
     throw invalidField("login", "It must be your own login: leave it out.");
   }
   if (scope === null && login !== null && (await store.findAccount(login)) === null) {
-    throw invalidField("login", "There is no account with this login.");
+    throw invalidField("login", "No account has this login.");
   }
   return {
     login: scope?.login ?? login,

@@ -160,7 +160,7 @@ interface NamedScope {
 async function scopeOf({ login, host }: NamedScope, store: ApiStore): Promise<PauseScope> {
   if (login === null) return { accountId: null, host };
   const account = await store.findAccount(login);
-  if (account === null) throw invalidField("login", "There is no account with this login.");
+  if (account === null) throw invalidField("login", "No account has this login.");
   return { accountId: account.accountId, host };
 }
 
@@ -280,7 +280,7 @@ interface TypeFacts {
 
 function typeDocument({ type, work, workers, now }: TypeFacts, deps: TypeLook): RunnerType {
   const workersWaiting = type.kind === "worker" ? deps.workersWaiting(type.name) : null;
-  // These include workers that wait at the desk: nobody waits for so long.
+  // These include workers with a waiting claim: no claim waits for so long.
   const isHeard = (): boolean => workers.some((worker) => isHeardFor(type.name, { worker, now }));
   // Field by field: a type has secrets that no answer may have.
   const { name, kind, runs, concurrency, timeout_ms, lease_ms, retries } = type;

@@ -108,7 +108,7 @@ export function sessionGet(deps: OperationDeps): Operation {
     ...RULES,
     id: "getSession",
     summary: "Get the session",
-    description: "The account or operator that the cookie signs in; null when nobody is signed in.",
+    description: "The account or operator of the session; null without a session.",
     codes: [40301, 50300],
     async handle(call) {
       const session = await findLiveSession(valuesOf(call), deps);
@@ -136,18 +136,18 @@ export function signOut({ store }: OperationDeps): Operation {
   });
 }
 
-/** The entry, about somebody who was nobody before. */
+/** The entry about a caller who was not signed in before. */
 function by(entry: AuditEntry, kind: Actor["kind"], name: string): AuditEntry {
   return { ...entry, actor: { kind, name, address: entry.actor.address } };
 }
 
-// Somebody may have given a key as the login, or anything else: only a login that exists is repeated.
+// A client may have sent a key as the login: only an existing login is repeated.
 async function noteRefused(given: string, { call, deps: { store } }: At): Promise<void> {
   try {
     const isKnown = (await store.findAccount(given)) !== null;
     await store.noteAudit(call.audit("session.refused", isKnown ? given : null));
   } catch (error) {
-    // A store that cannot write says so itself; who gave a wrong key is still told that.
+    // A store that cannot write reports that itself; a wrong key still gets its own response.
     if (!(error instanceof StoreError)) throw error;
   }
 }
@@ -164,14 +164,14 @@ interface Held {
   readonly createdAt: number;
 }
 
-// The cookie's value is new at each sign-in, so one that somebody else had set signs nobody in.
+// The cookie's value is new at each sign-in, so a value that another site set does not sign in.
 async function opened(secret: string, held: Held, at: At) {
   await endEarlier(at.call, at.deps.store);
   const cookie = givenCookie(sessionCookie(at.call.arrival()), secret);
   return { fields: { session: sessionDocument(held, at) }, headers: { "set-cookie": cookie } };
 }
 
-// If somebody else has set a cookie of this name too, the browser sends both.
+// If another site has also set a cookie of this name, the browser sends both.
 const ENDED_MAX = 4;
 
 async function endEarlier(call: Call, store: ApiStore): Promise<void> {

@@ -26,7 +26,7 @@ import { waitsByType } from "./operator.ts";
 
 const AGE_MS_MAX = 1000;
 const HOSTS_READ_MAX = 200;
-// More than anybody decides one by one.
+// More than an operator decides one by one.
 const ACCESS_REQUESTS_COUNTED_MAX = 1000;
 
 export function statsOverview(deps: OperationDeps): Operation {
@@ -42,7 +42,7 @@ export function statsOverview(deps: OperationDeps): Operation {
     id: "getOverview",
     summary: "See how things are",
     description:
-      "The work there is, what happened in the last 24 hours, and what needs attention. Decided anew once a second, and whenever GET /v1/events reports a change.",
+      "The work there is, what happened in the last 24 hours, and what needs attention. Computed again once a second, and whenever GET /v1/events reports a change.",
     async handle({ scope, isOperator }) {
       const whose = scope?.accountId ?? null;
       const found = await recent.get(whose, () => gather(scope, deps));
@@ -311,7 +311,7 @@ function failureDocument({ endedAt, error, httpStatus, taskId }: HostFailure) {
 export interface RecentValuesOptions<Key> {
   readonly clock: Pick<Clock, "monotonic">;
   readonly ageMsMax: number;
-  /** A number that changes with the value's source: after a change the value is too old, whatever its age. */
+  /** A number that changes with the value's source: after a change the value is outdated at any age. */
   readonly versionOf: (key: Key) => number;
 }
 

@@ -122,7 +122,7 @@ async function findOrWait(
     const found = await find();
     if (found === null || isFinished(found.task.state)) return found;
     await call.room.whileWaiting(() => ended);
-    // A client that has disconnected gets no 200: a task that ends at this moment must not be collected for nobody.
+    // A disconnected client gets no 200: a task that ends at this moment must not be collected without a reader.
     if (call.gone().aborted) throw new ClientGoneError("the client closed the connection");
     await call.admitAgain();
     await call.room.forAnswer();

@@ -33,7 +33,7 @@ export function workerClaim(deps: OperationDeps): Operation {
       const { worker, body } = call;
       checkTypes(body.types, { worker, workerTypes: deps.workerTypes });
       if (deps.desk.isDraining) return claimAnswer([]);
-      // Not an empty answer: a worker that asks again at once would do so without end.
+      // Not an empty response: a worker that claims again immediately would loop forever.
       if (!deps.isAccepting()) throw new StatusError(50300, { headers: { "retry-after": "5" } });
       await call.room.forAnswer();
       const order = { workerId: worker.workerId, types: body.types, max: body.max };
@@ -54,7 +54,7 @@ async function claim(
   const refusal = call.room.waitRefusal();
   if (refusal === null) return call.room.whileWaiting(() => deps.desk.claim(order));
   const tasks = await deps.desk.claim({ ...order, waitMs: 0 });
-  // Not an empty answer: a worker that asks again at once would do so without end.
+  // Not an empty response: a worker that claims again immediately would loop forever.
   if (tasks.length === 0) throw refusal;
   return tasks;
 }
@@ -78,8 +78,8 @@ function checkTypes(
 }
 
 /**
- * A claim may have waited long: tasks that came for a worker that is gone, or whose token was revoked meanwhile, go
- * back at once.
+ * A claim may have waited long: tasks for a worker that has disconnected, or whose token was revoked meanwhile, go back
+ * immediately.
  */
 async function checkTaker(
   call: Call & { readonly worker: WorkerHolder },
@@ -229,7 +229,7 @@ function isFailure(ending: Ending): ending is LeaseFailure {
   return !isCompletion(ending);
 }
 
-/** The place of the first ending of a kind; the end where there is none. */
+/** The index of the first ending of a kind; the length without one. */
 function endOf(endings: readonly Ending[], isKind: (ending: Ending) => boolean): number {
   const at = endings.findIndex(isKind);
   return at === -1 ? endings.length : at;

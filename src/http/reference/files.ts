@@ -9,8 +9,8 @@ import { REFERENCE_PATH } from "./markup.ts";
 import { type ShownDocument, referencePieces } from "./page.ts";
 
 /**
- * The page and its style. They are made when they are first asked for, because most daemons never serve them, and in
- * many turns of the event loop, because nobody else may wait for them.
+ * The page and its style. They are made at the first request, because most daemons never serve them, and in many turns
+ * of the event loop, to delay no other request.
  */
 export function referenceFiles(
   document: () => Promise<JsonSchema>,

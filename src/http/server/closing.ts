@@ -22,8 +22,8 @@ import { toRawResponse } from "../respond.ts";
 
 export interface Connections {
   /**
-   * No connection is accepted any more, those without a request under way are closed at once, the others after
-   * their answers. Handshakes under way end by themselves, or by their timeout.
+   * Accepts no more connections. Connections without a request in progress are closed immediately, the others after
+   * their responses. Handshakes under way end by themselves, or by their timeout.
    */
   drain(): void;
   /** Settles when no connection is left after a {@link drain}. */
@@ -145,8 +145,8 @@ function dropAll(socket: Socket): void {
 }
 
 /**
- * Answers bytes that never became a request in the contract's shape too, and closes their connection. Answers to
- * earlier requests go first: a client would take this one for theirs.
+ * Responds in the contract's shape also to bytes that never became a request, and closes their connection. Responses to
+ * earlier requests go first: a client would take this response for theirs.
  */
 export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
   const answerGarbage = (error: NodeJS.ErrnoException, socket: Socket): void => {
@@ -166,7 +166,7 @@ export function refuseGarbage(server: Server, headers: ResponseHeaders): void {
     if (last?.req.complete && !last.writableFinished) {
       last.once("close", () => answerGarbage(error, socket));
     } else if (last?.req.complete === false && last.socket === null) {
-      // The last request itself is broken, and is answered already or waits behind one that is not.
+      // The last request itself is broken; its response was sent, or waits behind an earlier one.
       socket.destroy();
     } else answerGarbage(error, socket);
   });
@@ -226,8 +226,8 @@ export class SendPace<Client extends object> {
 }
 
 /**
- * From now on, cuts off the clients of a server that are too slow. It goes by the machine's clock, because so does
- * the network; no timer runs while there is no connection.
+ * From now on, cuts off the clients of a server that are too slow. It uses the machine's clock, as the network does; no
+ * timer runs without a connection.
  */
 export function cutOffSlow(
   server: Server,

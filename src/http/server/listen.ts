@@ -12,14 +12,14 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** The address cannot be listened on: taken, not this machine's, or not permitted. The message tells how to mend it. */
+/** The address cannot be listened on: taken, not this machine's, or not permitted. The message says how to fix it. */
 export class ListenError extends Error {
   override readonly name = "ListenError" as const;
 }
 
 /**
- * Listens for a moment, so that a start fails before it makes anything. Rejects with a {@link ListenError}. Between this
- * and the real listening somebody else may still take the port.
+ * Listens for a moment, so that a start fails before it makes anything. Rejects with a {@link ListenError}. Another
+ * process may still take the port before the daemon listens.
  */
 export async function checkAddress(address: ListenAddress): Promise<void> {
   const server = createServer();

@@ -127,7 +127,7 @@ async function openTls(
   const handshakeTimeout = Math.min(limits.headerTimeoutMs, TIMEOUT_MS_MAX);
   const tls = { ...contextOptions(pair), ALPNProtocols: ["http/1.1"], handshakeTimeout };
   const server = createServer(tls, listener);
-  // Node makes a clientError of a failed handshake. There is no key to send a response with.
+  // Node emits clientError after a failed handshake; without keys no response can be sent.
   server.on("tlsClientError", (_error, socket) => socket.destroy());
   harden(server, options);
   try {
@@ -192,7 +192,7 @@ function toOriginForm(target: string): string {
   return url === null ? "/*" : url.pathname + url.search;
 }
 
-// listhen greets, opens browsers, copies to the clipboard and ends the process on signals unless told not to.
+// listhen prints a greeting, opens browsers, copies to the clipboard and ends the process on signals unless disabled.
 const QUIET = {
   showURL: false,
   clipboard: false,

@@ -32,9 +32,9 @@ import { ENDED_HEAD_COLUMNS, TEXT_COLUMNS, hasEnded, isSuspended } from "./task-
 const LIST_HELD = `SELECT seq FROM accounts WHERE seq = ANY($1::bigint[]) AND disabled_at IS NOT NULL`;
 
 /**
- * The attempts due at $3 in each of the lanes, of each retry count as many as the lane may start of its class. Who
- * comes second passes over what the first has locked, so none waits and none gets the same attempt. What is not
- * started is locked until the batch has ended, and stays as it was.
+ * The attempts due at $3 in each of the lanes, of each retry count as many as the lane may start of its class. A second
+ * claim skips the rows that the first has locked, so no claim waits and no attempt is claimed twice. Attempts that are
+ * not started stay locked until the batch has ended, and do not change.
  */
 export const SELECT_DUE = `
   WITH RECURSIVE asked AS MATERIALIZED (
@@ -194,8 +194,8 @@ async function startAttempts(
 export function attemptClaimReads(sql: Sql, node: ReadingNode) {
   return {
     /**
-     * Attempts that other nodes left are also found as those of an earlier life: that may have had another name. What
-     * this node itself has in flight is among them too; at its start it has nothing.
+     * Attempts that other nodes left also count as attempts of an earlier incarnation, which may have had another name.
+     * They include this node's own attempts in flight; at its start it has none.
      */
     async listInFlight({ of }) {
       const own = of === "earlier life" ? await node.nodeSeq() : null;
@@ -213,11 +213,11 @@ export function attemptClaimReads(sql: Sql, node: ReadingNode) {
  * The end of attempts: a row of `outbox` goes, one of `attempts` comes, and with it the end of the delivery or its next
  * attempt. One statement for all ends of a step.
  *
- * An attempt ends while this node has it in flight. One of a node that has ended can only be interrupted, by whoever
- * comes first: what its node said later counts no more. Rows are deleted before their successors are inserted, because
- * these are made of what the deletion answers: so there is one row of each delivery at all times. What is in flight has
- * a node; it is not asked for by `started_at`, because then the whole index of what is in flight would be read. For
- * `+ 0` see "Rows by their numbers" in machine/sql.ts.
+ * An attempt ends while this node has it in flight. An attempt of an ended node can only be interrupted, by the first
+ * node that does so. Later reports of its node are ignored. Rows are deleted before their successors are inserted,
+ * because these are made of what the deletion answers: so there is one row of each delivery at all times. An attempt in
+ * flight has a node. The statement does not use `started_at` for it, because that reads the whole index of attempts in
+ * flight. For `+ 0` see "Rows by their numbers" in machine/sql.ts.
  */
 const RECORD_ATTEMPTS = `
   WITH asked AS (
@@ -365,7 +365,7 @@ const LIST_SCHEDULED = `
   ORDER BY e.due_at, e.seq
   LIMIT $3`;
 
-/** A row that was looked at, and an attempt of the account; all of it is null where there is none. */
+/** A row that was read, and an attempt of the account; all columns are null without an attempt. */
 type FollowingRow = {
   readonly [Name in keyof ListedAttempt]: ListedAttempt[Name] | null;
 } & { readonly examined: number; readonly last: number | null };

@@ -16,7 +16,7 @@ export interface BatchChanges extends WorkChanges {
    */
   readonly changed: Set<number>;
   readonly memory: NodeMemory;
-  /** Begins a claim of a type. What it learns counts once the batch has committed. */
+  /** Begins a claim of a type. Its changes take effect once the batch has committed. */
   lookAtQueue(type: string): QueueLook;
   /** The same for a claim of attempts. */
   lookAtLanes(lanes: readonly LaneRef[], now: number): LaneLook;

@@ -21,9 +21,9 @@ const CONNECTIONS = `
   WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'`;
 
 /**
- * Who keeps versions of rows from being cleaned up: the one from before the most transactions. A session without a
- * database serves a standby, which tells what its own readers need. A VACUUM does not hold up another. What a slot keeps
- * of the catalog alone costs no claim.
+ * What prevents the removal of old row versions: the oldest by number of transactions. A session without a database
+ * serves a standby, which reports the snapshots of its own readers. A VACUUM does not hold up another. A slot that
+ * retains only catalog rows does not slow claims.
  */
 const OLDEST_SNAPSHOT = `
   SELECT holder, name, pid, transactions, (extract(epoch FROM clock_timestamp() - since) * 1000)::bigint AS "ageMs"
@@ -43,7 +43,7 @@ const OLDEST_SNAPSHOT = `
   ORDER BY transactions DESC, since NULLS LAST
   LIMIT 1`;
 
-// A copy that is being made is no standby yet.
+// A base backup in progress is not a standby yet.
 const STANDBYS = `
   SELECT application_name AS name, state, sync_state AS "syncState",
     pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS "lagBytes",

@@ -109,8 +109,8 @@ export function laneOf({ accountId, host }: LaneRef, queues: readonly QueueRow[]
   };
 }
 
-// Reads what became due in the interval: with a scan each second, about what one second brings. What waits has no node:
-// said this way, `outbox_by_time` is the only index that serves.
+// Reads what became due in the interval: with a scan each second, about what one second brings. A waiting attempt has
+// no node: with this condition, `outbox_by_time` is the only usable index.
 export const LIST_DUE_LANES = `
   SELECT account_seq AS "accountId", host, min(due_at) FILTER (WHERE retry = 0) AS "freshDueAt",
     min(due_at) FILTER (WHERE retry > 0) AS "retryDueAt"

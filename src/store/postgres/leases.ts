@@ -263,7 +263,7 @@ class LeaseRows {
     this.#changes = changes;
   }
 
-  /** Locks the tasks of these leases. */
+  /** Locks the tasks of the given leases. */
   async lock(refs: readonly LeaseRef[]): Promise<void> {
     const ids = [...new Set(refs.map(({ id }) => toUuid(id)))];
     if (ids.length === 0) return;

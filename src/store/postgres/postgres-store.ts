@@ -21,7 +21,7 @@ import { NodeMemory } from "./scan-starts.ts";
 import { ServerAccess } from "./server-access.ts";
 import { type Writes, newBatchWork, tellingTransport } from "./writes.ts";
 
-/** Tells how to open the store. */
+/** How to open the store. */
 export interface PostgresStoreOptions {
   readonly server: ServerAddress;
   /** `node` for a daemon; `tool` for a process that takes a few steps and ends. */
@@ -40,7 +40,7 @@ export interface PostgresStoreOptions {
    * Time between the heartbeats of this node, which all nodes of a database must agree on: {@link BEAT_MS} but in tests.
    */
   readonly beatMs?: number;
-  /** How long a batch waits for rows that somebody else holds: a second but in tests. */
+  /** How long a batch waits for rows that another session has locked: a second, except in tests. */
   readonly lockMs?: number;
 }
 

@@ -55,7 +55,7 @@ const QUEUED_TYPES = `
   )
   SELECT type FROM types`;
 
-// The index has no type in it, so this read is bounded: the tasks that start next tell enough.
+// The index has no type in it, so this read is bounded: the tasks that start next are sufficient.
 export const DELAYED_TYPES = `
   SELECT DISTINCT type FROM (
     SELECT type FROM queue WHERE state = 'delayed' ORDER BY start_at LIMIT 1000
@@ -189,9 +189,9 @@ const NEXT_GROUP = `
 
 /**
  * Walks through the queue from a place on, group by group. Within one, tasks are in the order in which they were
- * posted: the walk reads no younger one. A group without any is a row too, but for that of the place. The waiting tasks
- * of a disabled account end no sooner than they could be started again. Nothing is sorted, so the walk ends with the
- * last row that is asked for.
+ * posted: the walk reads no younger one. A group without tasks is also a row, except the group of the position. The
+ * waiting tasks of a disabled account end no sooner than they could be started again. Nothing is sorted, so the walk
+ * ends with the last row that is asked for.
  */
 export const OLD_TASKS = `
   WITH RECURSIVE groups (type, account_seq, priority, seq, is_place) AS (

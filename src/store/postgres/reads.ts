@@ -89,8 +89,8 @@ function accountErasureReads(sql: Sql) {
   return {
     /**
      * Settles when the batches have ended that are under way now, at any node. A post of one of them may have found an
-     * account enabled that is disabled by now, and holds no lock of it. A later post finds it disabled, and locks it: so
-     * the erasure sees what it has written, or it sees that there is no account any more.
+     * account enabled that is disabled by now, and holds no lock of it. A later post finds it disabled, and locks it:
+     * so the erasure finds the post's rows, or the post finds no account any more.
      */
     async batchesEnded(): Promise<void> {
       const until = systemClock.monotonic() + BATCH_MS_MAX;

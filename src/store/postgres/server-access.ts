@@ -23,7 +23,7 @@ export interface ServerParts {
 
 type LongName = keyof LongReads;
 
-/** The arguments of a long read: of a list, those of a turn. */
+/** The arguments of a long read; of a list, the arguments of one turn. */
 type LongArgs<Name extends LongName> =
   Parameters<LongReads[Name]> extends readonly [infer Args]
     ? Args
@@ -50,7 +50,7 @@ export class ServerAccess {
     this.#longReader = longReader;
   }
 
-  /** A read that may take long, in its owner's turn; nobody owns it unless `ownerOf` names one. */
+  /** A read that may take long, in its owner's turn; it has an owner only if `ownerOf` names one. */
   readonly readLong =
     <Name extends LongName>(
       name: Name,
@@ -74,7 +74,7 @@ export class ServerAccess {
     const optionsOf = submitOptionsOf("postgres", name);
     return (args) => {
       const options = optionsOf(args);
-      // The type of the value is that of the same name.
+      // The value has the type of the same name.
       const submit = (own: ArgsOf<Name>): Promise<ValueOf<Name>> =>
         this.commit.submit(name, own, options) as Promise<ValueOf<Name>>;
       if (!options.mayShed || !isObject(args)) return submit(args);

@@ -124,7 +124,7 @@ function startRound(turns: string, { set, returning = "" }: ClaimKind): string {
     s.input_text AS "inputText", q.priority, s.place, s.turns, coalesce(s.bytes, 0) AS bytes${returning}`;
 }
 
-/** The statements of a claim's first round, and of those that share what is left over. */
+/** The statements of a claim's first round, and of the rounds that share the remaining slots. */
 interface ClaimTexts {
   readonly first: string;
   readonly more: string;

@@ -231,9 +231,9 @@ const FIND_ANSWER = `
   WHERE account_seq = $1 AND key = $2 AND erase_at >= $3`;
 
 /**
- * Finds the answers of posts: those that are kept, and those that were to be kept until some time before now. Nobody may
- * erase them until the batch has ended, because whoever erases one, or replaces it, counts its bytes off. In the order
- * of the keys, so that two batches do not wait for each other.
+ * Finds the answers of posts: those that are kept, and those that were to be kept until some time before now. No
+ * transaction may erase them until the batch has ended, because erasing or replacing one subtracts its bytes. In the
+ * order of the keys, so that two batches do not wait for each other.
  */
 const FIND_ANSWERS = `
   SELECT a.place::int, k.erase_at >= a.steady_at AS "isKept", k.body_hash AS "bodyHash",
@@ -243,9 +243,8 @@ const FIND_ANSWERS = `
   ORDER BY k.account_seq, k.key FOR UPDATE OF k`;
 
 /**
- * Answers the keys that it has kept. Another node may be keeping one of them: this waits for its commit, a few
- * milliseconds, and then leaves the other's answer as it is. In the order of the keys, so that two batches do not wait
- * for each other.
+ * Returns the stored keys. Another node may be keeping one of them: this waits for its commit, a few milliseconds, and
+ * then leaves the other's answer as it is. In the order of the keys, so that two batches do not wait for each other.
  */
 const KEEP_ANSWERS = `
   INSERT INTO idempotency_keys AS k (account_seq, key, body_hash, answer_text, erase_at)

@@ -16,8 +16,8 @@ import { toUuid } from "./task-columns.ts";
  */
 export const MARK = `(SELECT coalesce(max(seq), 0) FROM queue_marks)`;
 
-// Runs of this node, each with its fences. A task without `start_at` is queued at once. For `+ 0` see "Rows by their
-// numbers" in machine/sql.ts.
+// Runs of this node, each with its fences. A task without `start_at` is queued immediately. For `+ 0` see "Rows by
+// their numbers" in machine/sql.ts.
 const PUT_BACK = `
   UPDATE queue AS q
   SET state = CASE WHEN a.start_at IS NULL THEN 'queued' ELSE 'delayed' END::task_state,
@@ -128,8 +128,8 @@ async function finishTasks(
 }
 
 /**
- * Puts running tasks back, for a time or at once. `uncounted` is how many of their runs count no more. Answers the
- * numbers of those that this node ran.
+ * Requeues running tasks, immediately or after a delay. `uncounted` is how many of their runs count no more. Returns
+ * the numbers of the tasks that this node ran.
  */
 async function putBack(
   { sql, changes }: Batch,

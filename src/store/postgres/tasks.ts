@@ -121,7 +121,7 @@ function changeWrites(sql: BatchSql, changes: BatchChanges) {
   } satisfies SetSteps;
 }
 
-/** Cancels those of these tasks that have not ended; answers the state that each was in. */
+/** Cancels the tasks that have not ended; returns the previous state of each. */
 async function cancel(
   { sql, changes }: { readonly sql: BatchSql; readonly changes: BatchChanges },
   seqs: readonly number[],
@@ -149,7 +149,7 @@ async function cancel(
 
 export function taskReads(sql: Sql) {
   return {
-    /** Finds a task that is not large; answers `large` for one that is. */
+    /** Finds a task that is not large; returns `large` for a large task. */
     async findTask({ accountId, id }: TaskKey): Promise<FoundTask | "large" | null> {
       const row = await sql.get<TaskRow & { isReady: boolean; isLarge: boolean }>(FIND_TASK, [
         toUuid(id),
@@ -231,7 +231,7 @@ export function progressReads(sql: Sql) {
   } satisfies Partial<Store>;
 }
 
-/** Reads the column that noteProgress writes; null where a run has told nothing. */
+/** Reads the column that noteProgress writes; null if a run has reported nothing. */
 export function toProgress(progressText: string | null): TaskProgress | null {
   return progressText === null ? null : parseProgress(JSON.parse(progressText));
 }

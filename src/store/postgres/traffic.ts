@@ -39,7 +39,7 @@ const ADD_HOST_TRAFFIC = `
     AS a (account_seq, at, host, durations, ${HOST_WORDS.join(", ")})
   ON CONFLICT (account_seq, at, host, stripe) DO UPDATE SET ${additions(HOST_WORDS)}, ${ADD_DURATIONS}`;
 
-// Overwrites an earlier failure whatever its time: the clock may have been ahead then.
+// Overwrites an earlier failure of any time: the clock may have been ahead then.
 const KEEP_HOST_FAILURES = `
   INSERT INTO host_failures (account_seq, host, stripe, ended_at, error, http_status, task_seq)
   SELECT account_seq, host, $1, ended_at, error, http_status, task_seq

@@ -8,9 +8,9 @@ interface Asked extends PromiseWithResolvers<readonly unknown[]> {
 }
 
 /**
- * Makes reads of which those of one turn of the event loop are one statement, and so see one moment of the database. It
- * is for the few that are always asked for together, because each set of them is a statement to prepare. Their rows
- * cross as JSON: columns are texts, numbers and booleans.
+ * Combines the reads of one turn of the event loop into one statement, so they read one state of the database. It is
+ * for the few that are always asked for together, because each set of them is a statement to prepare. Their rows cross
+ * as JSON: columns are texts, numbers and booleans.
  */
 export function turnStatement(sql: ReadSql): ReadSql {
   let asked: Asked[] | null = null;
@@ -40,7 +40,7 @@ export function turnStatement(sql: ReadSql): ReadSql {
 
 type Statement = Pick<Asked, "text" | "values">;
 
-/** The rows of each, in their order; null where there are none. */
+/** The rows of each, in their order; null without rows. */
 async function readTogether(
   sql: ReadSql,
   statements: readonly Statement[],
@@ -72,8 +72,8 @@ export interface Keyed {
 }
 
 /**
- * Makes a look-up of which those of one turn of the event loop share a statement: `find` is given their keys, each once,
- * and answers the rows that there are. Not a cache: each look-up reads what is committed after it was asked for.
+ * Combines the look-ups of one turn of the event loop into one statement: `find` gets their keys, each once, and
+ * returns the existing rows. Not a cache: each look-up reads what is committed after it was asked for.
  */
 export function turnLookUp<Row extends Keyed>(
   find: (keys: readonly string[]) => Promise<readonly Row[]>,

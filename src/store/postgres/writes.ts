@@ -114,7 +114,7 @@ export function placeInBatch(name: string): 0 | 1 | 2 | 3 {
   return name.startsWith("insert") ? 2 : 1;
 }
 
-/** The same transport, which tells what each batch did that was committed. */
+/** The same transport, which also reports the changes of each committed batch. */
 export function tellingTransport(
   transport: BatchTransport,
   tell: (news: News) => void,

@@ -4,16 +4,16 @@ import { Fenced, type Stripe, fence } from "./commits.ts";
 import { ConnectionLost, sqlStateOf, type Connection } from "./connection.ts";
 import type { BatchSql, SqlValue } from "./sql.ts";
 
-/** A write: takes the arguments of all its operations in a batch, and answers a value for each, in their order. */
+/** A write: takes the arguments of all its operations in a batch, and returns a value for each, in their order. */
 export type SetWrite = (list: readonly never[]) => Promise<readonly unknown[]>;
 
 /** The work of operations, on one connection. */
 export interface BatchWork {
   /** Every write there is, by name. Each runs inside the transaction of its batch. */
   readonly writes: Readonly<Record<string, SetWrite>>;
-  /** Sends a lock of what several of these operations would lock one after the other, before any of them runs. */
+  /** Locks the rows that several operations of the batch would lock one after the other, before any operation runs. */
   lock(operations: readonly Operation[]): void;
-  /** The place of a write among those of its batch; those of one place run in the order of their names. */
+  /** The position of a write in its batch; writes of the same position run in the order of their names. */
   readonly placeOf: (name: string) => number;
   readonly changes: GatheredWork;
 }
@@ -53,7 +53,7 @@ export class RowsLocked extends Error {
   override readonly message = "another process holds a row that it needs";
 }
 
-/** The connection was lost while the batch was being committed. Its transaction's id tells how it ended. */
+/** The connection was lost while the batch was being committed. The id of its transaction shows how it ended. */
 export class InDoubt extends Error {
   override readonly name = "InDoubt" as const;
   readonly xid: string;
@@ -65,7 +65,7 @@ export class InDoubt extends Error {
   }
 }
 
-// A server whose standby does not answer may be told to wait no longer: the commit is then on this server alone.
+// PostgreSQL may stop waiting for a standby that does not respond: the commit is then on the primary alone.
 const NOT_REPLICATED = "01000";
 
 /** The statements of the batch under way on a connection. */
@@ -151,7 +151,7 @@ export class BatchRunner {
     this.#hasStripe = false;
     const begun = this.#connection.command("BEGIN");
     const locked = fence(this.#connection, this.#statements, lockMs);
-    // Their failures are those of the statements after them too.
+    // A failure of one also fails the statements after it.
     begun.catch(() => {});
     locked.then(
       () => (this.#hasStripe = true),

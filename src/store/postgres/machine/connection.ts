@@ -11,7 +11,7 @@ export class ConnectionLost extends Error {
   override readonly name = "ConnectionLost" as const;
 }
 
-/** An error that the server answered with, by its SQLSTATE. */
+/** An error that PostgreSQL returned, with its SQLSTATE. */
 export function sqlStateOf(error: unknown): string {
   return error instanceof pg.DatabaseError ? (error.code ?? "") : "";
 }
@@ -60,8 +60,8 @@ export class Connection implements Sql {
   }
 
   /**
-   * Connects. A statement that is not answered within `deadlineMs` costs the connection: the server or the network may
-   * be gone, and nothing else tells. Rejects with the error of the server or the network.
+   * Connects. A statement without a reply within `deadlineMs` closes the connection: PostgreSQL or the network may be
+   * gone, and nothing else shows it. Rejects with the error of the server or the network.
    */
   static async open(config: pg.ClientConfig, deadlineMs: number): Promise<Connection> {
     const { connectionTimeoutMillis = deadlineMs } = config;
@@ -105,7 +105,7 @@ export class Connection implements Sql {
     return (await this.#query(text, values)).rowCount ?? 0;
   }
 
-  /** Runs statements without values, which need no preparing. Answers the command tag of the last one. */
+  /** Runs statements without values, which need no preparing. Returns the command tag of the last statement. */
   async command(text: string): Promise<string> {
     return (await this.#settle(this.#client.query(text))).command;
   }
@@ -135,12 +135,12 @@ export class Connection implements Sql {
     if (faults.length > 0) throw faults[0];
   }
 
-  /** Ends the connection at once: whatever is under way on it is lost. */
+  /** Ends the connection immediately; statements in progress are lost. */
   destroy(reason = "the connection was closed"): void {
     this.#lose(reason);
   }
 
-  /** Ends the connection once everything is answered; at once when that takes too long, because the server is gone. */
+  /** Ends the connection after all replies; immediately if they take too long, because PostgreSQL is gone. */
   async close(): Promise<void> {
     if (this.#lost.signal.aborted) return;
     const destroy = (): void => this.destroy();

@@ -9,7 +9,7 @@ export interface ClockSample {
 
 // A minute of heartbeats: long enough that one of them met no queue on its way, short enough that no clock drifts.
 const SAMPLES = 30;
-// Readings further apart than this are no error of measuring: the database's clock was set, or this machine slept.
+// A larger difference of readings is not an error of measurement: the database's clock was set, or this machine slept.
 const STEP_MS_MIN = 1000;
 
 interface Estimate {

@@ -84,7 +84,7 @@ export class Dialer {
     }
   }
 
-  /** Ends every connection at once, and opens none any more. */
+  /** Ends every connection immediately, and opens no more. */
   close(): void {
     this.#closed.abort();
     for (const connection of this.#open) connection.destroy("the store is closed");
@@ -95,9 +95,9 @@ export class Dialer {
     const server = this.#parts.server.readAgain();
     const hosts = server.hosts
       .map((host) => ({ ...host, application_name: applicationName }))
-      // The one that answered last is asked first: one that is gone may cost its whole timeout each time.
+      // The most recently reached host is tried first: a lost host may cost its whole timeout each time.
       .toSorted((a, b) => Number(b.shown === this.#first) - Number(a.shown === this.#first));
-    // Whatever else the address may be used for, a node writes.
+    // A node always writes, whatever the address is used for otherwise.
     return { ...server, hosts, targetSession: "read-write" };
   }
 
@@ -105,7 +105,7 @@ export class Dialer {
     if (this.#closed.signal.aborted) throw isClosed();
   }
 
-  /** Tells once for all connections. */
+  /** Reports once for all connections. */
   #noteDown(error: unknown): void {
     const { log, server } = this.#parts;
     const isDown = error !== null;
@@ -128,8 +128,9 @@ export interface Reached {
 
 /**
  * Connects to the first host that answers and, where the address asks for it, takes writes. Rejects with a StoreError
- * that tells what is wrong with each of them; its kind is `unreachable` where one of them may be there later. Refuses a
- * server that may lose acknowledged commits, and a database that is not UTF-8. A statement has `deadlineMs`, see {@link Connection.open}.
+ * that has the fault of each host; its kind is `unreachable` if a host may be reachable later. Refuses a server that
+ * may lose acknowledged commits, and a database that is not UTF-8. A statement has `deadlineMs`, see {@link
+ * Connection.open}.
  */
 export async function reachServer(server: ServerAddress, deadlineMs: number): Promise<Reached> {
   const failures: StoreError[] = [];
@@ -263,8 +264,8 @@ export async function setUp(
 const FIND_TIMELINE = `SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS timeline`;
 
 /**
- * Which server this is, of those that it may be since a failover: another timeline after each promotion of a standby.
- * Null where this user may not see it.
+ * The identity of the server after a failover: each promotion of a standby has another timeline. Null where this user
+ * may not see it.
  */
 export async function findTimeline(connection: Connection): Promise<string | null> {
   const row = await connection.get<{ timeline: string }>(FIND_TIMELINE);

@@ -63,7 +63,7 @@ const FIND_LAST_SEQ = `
 
 const FIND_READING = `SELECT wall_at AS "wallAt", uptime_ms AS "uptimeMs" FROM clock_readings`;
 
-// Their work has been taken up long ago; a seq without a row is that of a node that has ended.
+// Their work was taken over long ago; a seq without a row belongs to an ended node.
 const FORGET = `
   DELETE FROM nodes WHERE ended_at < ${SERVER_NOW} - 7 * 86400000::bigint
     AND NOT EXISTS (SELECT 1 FROM stripes WHERE node_seq = nodes.seq)`;
@@ -98,7 +98,7 @@ export async function join(connection: Connection, who: Joining): Promise<Joined
   return late;
 }
 
-/** Answers null when no stripes are free. */
+/** Returns null if no stripes are free. */
 async function joinNow(connection: Connection, who: Joining): Promise<Joined | null> {
   const { name, url, version, kind, liveMs } = who;
   await connection.command("BEGIN");
@@ -188,8 +188,8 @@ export async function endExpired(
 const FIND_SILENT = `SELECT seq FROM nodes WHERE ended_at IS NULL AND expires_at < ${SERVER_NOW}`;
 
 /**
- * Ends the nodes whose time is over, for a process that has not heard them until now: those of them that are not heard for
- * `liveMs` either. Until their next heartbeats all seem dead after the database's clock was set forward.
+ * Ends expired nodes for a process without earlier heartbeats of them: only nodes that also send no heartbeat for
+ * `liveMs`. Until their next heartbeats all seem dead after the database's clock was set forward.
  */
 export async function endSilent(
   connection: Connection,
@@ -264,7 +264,7 @@ export function membersOf({ nodes }: BeatAnswer): readonly string[] {
   return (staying.length > 0 ? staying : daemons).map(({ seq }) => String(seq));
 }
 
-/** In what time the next of them will be taken for dead unless it is heard. */
+/** The time until the next node counts as dead without a heartbeat. */
 export function nextExpiryMs({ nodes, sample }: BeatAnswer): number {
   const inMs = nodes.map(({ expiresAt }) => expiresAt - sample.shown).filter((ms) => ms >= 0);
   // It has to be over by then.
@@ -306,7 +306,7 @@ export async function listNodes(
   }));
 }
 
-// Only nodes write this column: beside their facts whether they are leaving, which those that tell nothing write too.
+// Only nodes write this column: their facts, and whether they are leaving, which nodes without facts also write.
 function toFacts(factsText: string | null): NodeFacts | null {
   if (factsText === null) return null;
   const { isLeaving: _, ...facts } = JSON.parse(factsText) as NodeFacts & { isLeaving?: boolean };

@@ -16,8 +16,8 @@ export interface Moment {
 }
 
 /**
- * Tells whether the other nodes may take this one for dead: they may once its last good heartbeat was begun too long
- * ago. It is decided at the moment of asking, so a process that was stopped is told the truth by its first question.
+ * Returns true if the other nodes may declare this node dead, because its last successful heartbeat started too long
+ * ago. Computed at each call, so the first call after a pause of the process returns the truth.
  */
 export class Lifeline {
   readonly #clock: Clock;
@@ -48,12 +48,12 @@ export class Lifeline {
     return this.leftMs <= 0;
   }
 
-  /** How long it holds yet if nothing is heard. */
+  /** How long it remains valid without a heartbeat. */
   get leftMs(): number {
     return this.#heard === null ? 0 : this.#msMax - this.#passedMs(this.#heard);
   }
 
-  /** How long nothing has been heard. */
+  /** The time since the last heartbeat. */
   get silentMs(): number {
     return this.#heard === null ? Infinity : this.#passedMs(this.#heard);
   }
@@ -144,7 +144,7 @@ interface NodeEnderParts {
   readonly ended: () => void;
 }
 
-/** Ends nodes that were not heard for too long: beside the heartbeats, because it may have to wait. */
+/** Ends nodes without a recent heartbeat. It runs next to the heartbeats, because it may have to wait. */
 export class NodeEnder {
   readonly #parts: NodeEnderParts;
   #also: readonly number[] = [];
@@ -189,7 +189,7 @@ export class NodeEnder {
       for (const { seq, name } of nodes) {
         log?.warn({ node: String(seq), name }, "a node was not heard, and has ended");
       }
-      // Where another node is at it, there is nothing to look at before the next heartbeat.
+      // If another node does this now, the next check is at the next heartbeat.
       if (nodes.length > 0) ended();
     } finally {
       await connection.close();

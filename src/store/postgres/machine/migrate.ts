@@ -22,7 +22,7 @@ const MAKE_MS_MAX = MINUTE_MS;
 const STEP_MS_MAX = DAY_MS;
 const LOOK_AGAIN_MS = 500;
 
-/** The versions of the tables before a migration, null where there were none, and after it. */
+/** The schema versions before a migration (null for an empty database) and after it. */
 export interface Migrated {
   readonly from: number | null;
   readonly to: number;
@@ -82,14 +82,14 @@ async function withServer<T>(
   }
 }
 
-/** Answers the version of the tables. */
+/** Returns the schema version. */
 function requireUsable(found: SchemaVersion | null, plan: SchemaPlan, { host }: Reached): number {
   const fault = schemaError(found, plan.version, host);
   if (fault !== null) throw fault;
   return found?.version ?? plan.version;
 }
 
-/** Answers what there is then, made by this process or by another that was faster. */
+/** Returns the resulting schema, created by this process or by a faster one. */
 async function makeTables(reached: Reached, plan: SchemaPlan): Promise<SchemaVersion | null> {
   const { connection } = reached;
   try {
@@ -102,12 +102,13 @@ async function makeTables(reached: Reached, plan: SchemaPlan): Promise<SchemaVer
   return findSchemaVersion(reached);
 }
 
-// Of the session: so it ends with it, whatever becomes of this process. Each schema of a database has its own.
+// A lock of the session, so it ends with the session, also if this process crashes. Each schema of a database has its
+// own.
 const TRY_LOCK = `
   SELECT pg_try_advisory_lock(hashtext('postbackd migrate'), hashtext(coalesce(current_schema(), ''))) AS "isMine"`;
 
-// It asks again and again: a statement that waits has a snapshot, and an index that is made beside the traffic waits for
-// the end of all snapshots. The migration that makes it would then wait for the one that waits for it.
+// It asks again and again: a statement that waits has a snapshot, and an index that is made beside the traffic waits
+// for the end of all snapshots. The two migrations would then wait for each other.
 async function lockMigrations({ connection }: Reached): Promise<void> {
   await connection.command("SET lock_timeout = 0; SET statement_timeout = 0");
   while ((await connection.get<{ isMine: boolean }>(TRY_LOCK))?.isMine !== true) {
@@ -116,7 +117,7 @@ async function lockMigrations({ connection }: Reached): Promise<void> {
 }
 
 function stepsFrom(found: SchemaVersion | null, plan: SchemaPlan): readonly SchemaStep[] {
-  // Of a database that was moved away nothing is changed any more.
+  // A database that was moved away never changes again.
   if (found === null || found.movedTo !== null) return [];
   return plan.steps.filter(({ to }) => to > found.version);
 }
@@ -132,7 +133,7 @@ async function takeStep(reached: Reached, step: SchemaStep): Promise<void> {
   });
 }
 
-// Nodes that join read this row FOR SHARE: whoever comes later waits, and finds the new value.
+// Nodes that join read this row FOR SHARE: a later node waits, and reads the new value.
 const RAISE_OLDEST_PROGRAM = `
   UPDATE schema_version SET min_program = GREATEST(min_program, $1) RETURNING version`;
 
@@ -141,7 +142,7 @@ const OLDER_NODES = `
 
 /** From now on no program joins that the step would harm. Rejects when one of them is there. */
 async function refuseOlderPrograms({ connection }: Reached, step: SchemaStep): Promise<void> {
-  // Those that are not heard any more are of no concern.
+  // Nodes without recent heartbeats do not matter.
   await endSilent(connection);
   const oldest = oldestProgramAfter(step);
   await inShortTransaction(connection, async () => {

@@ -63,7 +63,7 @@ export class ServerNode implements Cluster {
   #connection: Connection | null = null;
   #timeline: string | null = null;
   #fenceTimer: Timer | null = null;
-  /** In what time another node will be taken for dead unless it is heard. */
+  /** The time until another node counts as dead without a heartbeat. */
   #nextExpiryMs = Infinity;
   /** Ends the pause before the next heartbeat. */
   #pause = new AbortController();
@@ -129,7 +129,7 @@ export class ServerNode implements Cluster {
     this.#facts = source;
   }
 
-  /** Lists the nodes; of this one, what it tells now. */
+  /** Lists the nodes, with the current facts of this node. */
   async list(sql: Sql): Promise<readonly NodeSummary[]> {
     const nodes = await listNodes(sql, { now: this.clock.now(), liveMs: this.#liveMs });
     return nodes.map((node) => (node.id === this.self ? { ...node, facts: this.#facts() } : node));
@@ -232,7 +232,7 @@ export class ServerNode implements Cluster {
     this.#connection?.destroy();
   }
 
-  /** One heartbeat; before it the node joins anew when it has to. */
+  /** One heartbeat; before it the node joins again if necessary. */
   async #step(): Promise<void> {
     if (this.#life.begun !== null && this.#lifeline.isCut)
       this.#lose("the database did not answer");
@@ -243,7 +243,8 @@ export class ServerNode implements Cluster {
   async #beginAgain(): Promise<void> {
     const connection = await this.#parts.dialer.reach(ENDER);
     try {
-      // After a time without the server many join again at once, and there are stripes for one life of each.
+      // After an outage of PostgreSQL many nodes join again at the same time, and stripes exist for one incarnation of
+      // each.
       await endExpired(connection, { now: this.#ender.also, expired: [] });
       await this.#begin(connection);
     } finally {
@@ -294,7 +295,7 @@ export class ServerNode implements Cluster {
     return this.#connection;
   }
 
-  /** Tells the operator which server was reached, and whether it has what this node did. */
+  /** Reports to the operator which server was reached, and whether it has this node's commits. */
   async #look(connection: Connection): Promise<void> {
     const { begun } = this.#life;
     if (begun !== null && (await hasLostCommits(connection, begun))) this.hasLost(begun);
@@ -321,7 +322,7 @@ export class ServerNode implements Cluster {
     if (this.isOver(life)) return;
     this.#lifeline.hold(begun);
     this.#armFence();
-    // Times that the others wrote before the clock was set say nothing, and they write anew at their next heartbeats.
+    // Times from before the clock was set are meaningless, and the other nodes write new ones at their next heartbeats.
     const isClockTrusted = this.clock.steadyMs > this.#liveMs;
     const before = String([this.#members, this.#roles.held]);
     const members = membersOf(answer);

@@ -25,14 +25,14 @@ const SILENCE_MS_MAX = 15_000;
 const SESSION: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 0, mayLose: true };
 
 /**
- * Notifies other nodes soon of what this one did, and receives their notifications. Any of these may be lost, and nothing
- * depends on them: each node also polls once a second. Both ways share a connection that does nothing else: so no
- * notification waits behind a write, no heartbeat waits behind the lock of a NOTIFY, and none is left unread, which would
- * hold the server's queue of notifications up.
+ * Notifies other nodes soon of what this one did, and receives their notifications. Any notification may be lost, and
+ * nothing depends on it: each node also polls once a second. Both ways share a connection that does nothing else: so no
+ * notification waits behind a write, no heartbeat waits behind the lock of a NOTIFY, and none is left unread, which
+ * would hold the server's queue of notifications up.
  */
 export class Notifications {
   readonly #parts: NotificationsParts;
-  /** Tells its own notifications from those of others. */
+  /** Distinguishes its own notifications from other nodes' notifications. */
   readonly #self = crypto.randomUUID().slice(0, 8);
   readonly #listeners = new Set<ChangeListener>();
   readonly #closing = new AbortController();

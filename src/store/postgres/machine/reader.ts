@@ -7,7 +7,7 @@ import type { Sql, SqlValue } from "./sql.ts";
 /** Opens a connection; rejects when that fails. */
 export type Connect = () => Promise<Connection>;
 
-// A read may be asked for again after a connection was lost: so long in all, then its caller is told.
+// A read is repeated after a lost connection for at most this time, then it is rejected.
 const PATIENCE_MS = 5000;
 const PAUSE_MS = 50;
 
@@ -16,7 +16,7 @@ const TOOK_TOO_LONG = "57014";
 
 /**
  * Reads over some connections, each statement by itself: it sees everything that was committed when it began, by any
- * node. Reads in pipelines, so that a connection carries as many look-ups at once as there are.
+ * node. Reads in pipelines, so that one connection carries all look-ups concurrently.
  */
 export class Reader implements Sql {
   readonly #slots: ReaderSlot[];
@@ -126,7 +126,7 @@ class ReaderSlot {
         if (sqlStateOf(error) === TOOK_TOO_LONG) {
           throw new StoreError("busy", "the database took too long to read", { cause: error });
         }
-        // As for a write: one that is asked for again may find room, or the lock let go.
+        // As for a write: a repeated read may find free space, or the lock released.
         if (isPassing(error) && !isLost(error)) {
           throw new StoreError("busy", "the database cannot be read now", { cause: error });
         }

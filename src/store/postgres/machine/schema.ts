@@ -56,7 +56,7 @@ export interface SchemaVersion {
   readonly version: number;
   /** The oldest program that may run on them. */
   readonly minProgram: number;
-  /** Where everything was moved to; null where it is here. */
+  /** The database to which everything was moved; null if it was not moved. */
   readonly movedTo: string | null;
 }
 
@@ -64,7 +64,7 @@ const HAS_SCHEMA = `SELECT to_regclass('schema_version')::text AS name`;
 const FIND_VERSION = `
   SELECT version, min_program AS "minProgram", moved_to AS "movedTo" FROM schema_version`;
 
-/** Answers null where there are no tables. */
+/** Returns null for an empty database. */
 export async function findSchemaVersion({ connection }: Reached): Promise<SchemaVersion | null> {
   const found = await connection.get<{ readonly name: string | null }>(HAS_SCHEMA);
   if (found === undefined || found.name === null) return null;

@@ -12,7 +12,7 @@ import {
 import { codeOf, messageOf } from "../../../domain/error.ts";
 import { StoreError } from "../../store-error.ts";
 
-/** Where a database is, and how to sign in there. Frozen. */
+/** The address of a database, and the credentials. Frozen. */
 export interface ServerAddress {
   /** At least one, in the order in which they are tried. */
   readonly hosts: readonly ServerHostConfig[];
@@ -45,7 +45,7 @@ export function readServerAddress(url: ServerUrl): ServerAddress {
   });
 }
 
-/** The same of a text. Throws a StoreError of kind `failed` that tells what is wrong with it, without repeating it. */
+/** The same of a text. Throws a StoreError of kind `failed` that describes the fault without repeating the address. */
 export function parseServerAddress(text: string): ServerAddress {
   const parsed = parseServerUrl(text);
   if (parsed.kind === "value") return readServerAddress(parsed.value);
@@ -69,13 +69,13 @@ function toHostConfig(
     port,
     user,
     database,
-    // A function also where there is none: pg would look into PGPASSWORD and ~/.pgpass for a text that is missing.
+    // Also a function without a password: for a missing text pg would read PGPASSWORD and ~/.pgpass.
     password: password ?? (() => ""),
     hasPassword: password !== null,
     ssl: toTls(tls, files),
     application_name: applicationName,
     connectionTimeoutMillis: connectTimeoutMs,
-    // PgBouncer refuses an `options` that it was not told to ignore, so nothing is sent unless it is asked for.
+    // PgBouncer refuses an `options` that its configuration does not ignore, so it is sent only if configured.
     ...(searchPath !== null && { options: `-c search_path=${searchPath}` }),
     keepAlive: true,
     shown: host.startsWith("/") ? `${host}/.s.PGSQL.${port}` : hostPort(host, port),
@@ -128,9 +128,9 @@ export type AskedPlace = Pick<
 >;
 
 /**
- * Tells why a server was not reached or did not let this program in, and what to do about it. The kind is `unreachable`
- * where the same attempt may succeed later, and `failed` where the operator must change something first. What pg says is
- * repeated only where nothing better is known; it never holds a password.
+ * Describes why a server was not reached or refused this program, and how to fix it. The kind is `unreachable` where
+ * the same attempt may succeed later, and `failed` where the operator must change something first. The message of pg is
+ * repeated only without a better one; it never contains a password.
  */
 export function connectError(error: unknown, at: AskedPlace): StoreError {
   if (error instanceof StoreError) return error;
@@ -270,7 +270,7 @@ function ofServer(code: string, message: string, at: AskedPlace): Explained | nu
   }
 }
 
-/** Tells that none of the servers that were asked takes writes. */
+/** The message for a list of servers of which none accepts writes. */
 export function readOnlyText(shown: string): string {
   return (
     `${shown} takes no writes: it is a standby, or default_transaction_read_only is on; name the primary, or all ` +

@@ -7,7 +7,7 @@ export type Scalar = string | number | boolean | null;
  * no values in it. Statements that are asked for in one turn of the event loop cross the wire together.
  */
 export interface Sql extends ReadSql {
-  /** Answers how many rows it wrote. */
+  /** Returns the number of written rows. */
   run(text: string, values?: readonly SqlValue[]): Promise<number>;
 }
 
@@ -15,9 +15,9 @@ export interface Sql extends ReadSql {
 export const SERVER_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 export interface ReadSql {
-  /** Answers the rows, their columns as the statement names them; `bigint` as a number. */
+  /** Returns the rows, with the statement's names of columns; `bigint` as a number. */
   all<Row>(text: string, values?: readonly SqlValue[]): Promise<readonly Row[]>;
-  /** The first row; undefined where there is none. */
+  /** The first row; undefined without a row. */
   get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
 }
 
@@ -53,7 +53,7 @@ const PER_MS = 4096;
 export const SLOTS = 32;
 const PER_SLOT = PER_MS / SLOTS;
 
-/** Makes the numbers of one node. Where a millisecond has no more, the next one's are taken in advance. */
+/** Makes the numbers of one node. If a millisecond has no more ids, it uses ids of the next one in advance. */
 export class SeqSource {
   readonly #now: () => number;
   readonly #slot: number;

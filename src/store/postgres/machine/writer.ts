@@ -157,7 +157,7 @@ export class Writer implements BatchTransport {
     }
   }
 
-  /** Makes a runner for this life: also for one that is over, whose last batch may be in doubt. */
+  /** Returns a runner for this incarnation, also for an ended one, whose last batch may be in doubt. */
   async #runner(life: NodeLife): Promise<OpenRunner> {
     const open = this.#open;
     if (open !== null && open.life === life && !open.connection.lost.aborted) return open;
@@ -178,7 +178,7 @@ export class Writer implements BatchTransport {
   }
 }
 
-/** The server that was reached lacks what this life was told is committed. Nothing more is to be written in it. */
+/** The reached server lacks commits that were acknowledged to this incarnation. Nothing more is to be written in it. */
 class CommitsLost extends Error {
   override readonly name = "CommitsLost" as const;
 }
@@ -193,7 +193,7 @@ function pause(): Promise<void> {
 // Another node's batch holds its rows for some milliseconds, and while a standby is slow for as long as that takes. A
 // process that was stopped in the middle of one holds them for up to 10 s: only what needs these rows may wait for it.
 const LOCK_MS = 1000;
-// Of a batch that met such a row each operation is tried by itself, and none holds the next one up for long.
+// Each operation of a batch that met such a row is tried by itself, and none delays the next one for long.
 const LOCK_EACH_MS = 100;
 
 // With the pauses about a second: its engine and its clients try again later, and others need the connection.
@@ -258,7 +258,7 @@ export class ClientWaits {
     this.#parts = parts;
   }
 
-  /** Waits for a write of these arguments, which no other write may have. */
+  /** Waits for a write with these arguments, which no other write may have. */
   async wait<Value>(args: object, submit: () => Promise<Value>): Promise<Value> {
     const unreachable = () => new StoreError("unreachable", "the database does not answer");
     if (this.#parts.isOutOfReach()) throw unreachable();
