@@ -30,7 +30,7 @@ export interface Executable {
 
 // Set before V8 and Node start. With 128 webhooks to a host the whole way does 1.04 times as many tasks a second as with halves
 // of 4 MB and Node's own four threads while the machine is quiet, and 1.07 to 1.29 times while others use it too; in less
-// memory (docs/performance.md).
+// memory (docs/project/performance.md).
 const FLAGS = [
   // The young generation of V8's heap has two halves of 8 MB; see `young-generation.ts`.
   "--max-semi-space-size=8",

@@ -3,7 +3,7 @@ import { toRow, usageWords } from "../src/cli/help.ts";
 import { program } from "../src/cli/program.ts";
 import { SETTING_LIST } from "../src/config/config.ts";
 
-/** Prints docs/commands.md: every command with its flags. */
+/** Prints docs/reference/cli.md: every command with its flags. */
 
 const SETTING_FLAGS = new Set(SETTING_LIST.flatMap(({ flag }) => flag ?? []));
 
@@ -14,7 +14,7 @@ export async function commandReference(): Promise<string> {
     "",
     "`postbackd COMMAND --help` explains a command in full. Every command takes `--db PATH` and `--config PATH` if it needs",
     "the database or the configuration. `start`, `dev`, `doctor` and `config` take a flag for each setting that",
-    "`postbackd start --help` lists. `scripts/cli-reference.ts` makes this page.",
+    "`postbackd start --help` lists. `scripts/reference.ts` makes this page.",
     ...(await sectionsOf("postbackd", program)),
     "",
   ].join("\n");

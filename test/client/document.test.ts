@@ -8,7 +8,7 @@ import { ROOT } from "../../scripts/manifest.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
-const DOCUMENTS = ["docs/client.md", "README.md"].map((name) => join(ROOT, name));
+const DOCUMENTS = ["docs/guides/js-client.md", "README.md"].map((name) => join(ROOT, name));
 
 /** As much of Express as the document shows. */
 const EXPRESS = `
@@ -69,7 +69,7 @@ function folderWithProgram(t: TestContext): string {
   return folder;
 }
 
-test("the programs of docs/client.md and the README compile under strict", (t) => {
+test("the programs of docs/guides/js-client.md and the README compile under strict", (t) => {
   const folder = folderWithProgram(t);
   const args = [
     ...["--ignoreConfig", "--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"],
@@ -87,7 +87,7 @@ test("the programs of docs/client.md and the README compile under strict", (t) =
   assert.equal(stdout, "");
 });
 
-test("the programs of docs/client.md and the README run", async (t) => {
+test("the programs of docs/guides/js-client.md and the README run", async (t) => {
   const cwd = folderWithProgram(t);
   const daemon = await startTestDaemon(t);
 

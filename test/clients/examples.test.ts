@@ -72,10 +72,10 @@ for (const language of [PYTHON, GO]) {
     });
   });
 
-  test(`docs/client.md says how the client in ${language.name} is run`, () => {
-    const text = readFileSync(join(ROOT, "docs", "client.md"), "utf8");
+  test(`docs/guides/js-client.md says how the client in ${language.name} is run`, () => {
+    const text = readFileSync(join(ROOT, "docs", "guides", "js-client.md"), "utf8");
 
-    assert.ok(text.includes(`[${language.file}](../${language.file})`), language.file);
+    assert.ok(text.includes(`[${language.file}](../../${language.file})`), language.file);
   });
 }
 

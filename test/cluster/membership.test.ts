@@ -11,7 +11,7 @@ import { listNodes, startCluster } from "./start.ts";
 
 const how = { skip: reasonToSkipPostgres(), timeout: 240_000 };
 
-// As docs/scaling.md says of daemons with notifications.
+// As docs/guides/postgres-cluster.md says of daemons with notifications.
 const CONNECTIONS = 8;
 
 test("four nodes join a fifth at the same time, and leave together", how, async (t) => {

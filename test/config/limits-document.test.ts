@@ -9,7 +9,7 @@ const ROOT = dirname(dirname(import.meta.dirname));
 
 /** The cells of every row that names a test: first the limit, then its default, last the test. */
 function rows(): readonly (readonly string[])[] {
-  const text = readFileSync(join(ROOT, "docs", "limits.md"), "utf8");
+  const text = readFileSync(join(ROOT, "docs", "reference", "limits.md"), "utf8");
   const lines = text.split("\n").filter((line) => line.startsWith("|") && line.includes("`test/"));
   return lines.map((line) =>
     line
@@ -19,7 +19,7 @@ function rows(): readonly (readonly string[])[] {
   );
 }
 
-test("docs/limits.md has every setting of limits with its default, why, and where it is shown", () => {
+test("docs/reference/limits.md has every setting of limits with its default, why, and where it is shown", () => {
   const limits = SETTING_LIST.filter(({ key }) => key.startsWith("limits."));
   assert(limits.length > 15);
   const shown = rows().filter(([name = ""]) => name.startsWith("`limits."));
@@ -36,7 +36,7 @@ test("docs/limits.md has every setting of limits with its default, why, and wher
   }
 });
 
-test("docs/limits.md names a test that there is for every limit", () => {
+test("docs/reference/limits.md names a test that there is for every limit", () => {
   for (const [name, , , , named = ""] of rows()) {
     const [, file = "", title = ""] = /^`(test\/[^`]+)`: (.+)$/.exec(named) ?? [];
     assert(file !== "" && existsSync(join(ROOT, file)), `${name}: ${named}`);

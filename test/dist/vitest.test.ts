@@ -12,7 +12,7 @@ const ARCHIVE = testPackage();
 
 /** The first test of the document, as users of vitest write it. */
 function firstTest(): string {
-  const text = readFileSync(join(ROOT, "docs", "testing.md"), "utf8");
+  const text = readFileSync(join(ROOT, "docs", "guides", "test-your-receiver.md"), "utf8");
   const [, code = ""] = /^```ts\n(.*?)^```$/ms.exec(text) ?? [];
   assert.match(code, /advance\("21m"\)/);
   return code.replace('from "node:test"', 'from "vitest"');
@@ -47,6 +47,7 @@ async function runVitest(t: TestContext, files: number, each: number): Promise<v
   assert.deepEqual([numPassedTests, numTotalTests], [files * each, files * each]);
 }
 
-test("the first test of docs/testing.md passes in vitest", (t) => runVitest(t, 1, 1));
+test("the first test of docs/guides/test-your-receiver.md passes in vitest", (t) =>
+  runVitest(t, 1, 1));
 
 test("fifty of them pass side by side in four processes", (t) => runVitest(t, 10, 5));

@@ -8,7 +8,7 @@ import { startProgram, temporaryFolder } from "../helpers/program.ts";
 import { areAtHand } from "../peers/peer-process.ts";
 import { jsonValues, unlikeShown } from "./shown-answer.ts";
 
-const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "api.md");
+const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "getting-started.md");
 const PROGRAMS = ["bash", "curl", "jq"].map((program) => ({ program, debianPackage: program }));
 
 interface Step {
@@ -35,14 +35,14 @@ function steps(text: string): readonly Step[] {
 
 const MARK = "--- the next block ---";
 
-test("docs/api.md has commands for each part of a client's day", () => {
+test("docs/getting-started.md has commands for each part of a client's day", () => {
   const headings = new Set(steps(readFileSync(DOCUMENT, "utf8")).map(({ heading }) => heading));
 
   const parts = ["Post a task", "Wait for its result", "List tasks", "Cancel a task", "Errors"];
   assert.deepEqual([...headings], [...parts, "Post again without doubling"]);
 });
 
-test("docs/api.md: each command works, in order, and answers as it is written there", async (t) => {
+test("docs/getting-started.md: each command works, in order, and answers as it is written there", async (t) => {
   if (!areAtHand(t, PROGRAMS)) return;
   const all = steps(readFileSync(DOCUMENT, "utf8"));
   const daemon = await startTestDaemon(t, { toml: "webhooks.allow = []\n" });

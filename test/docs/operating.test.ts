@@ -7,7 +7,7 @@ import { BINARY } from "../dist/binary.ts";
 import { Machine, machineProblem, newDisk, until, type MachineDisk } from "../systemd/machine.ts";
 import { CONFIG_FILE, DATA_FOLDER, endsOf, logOf, type Service } from "../systemd/service.ts";
 
-const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "operating.md");
+const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "guides", "operating.md");
 const CONFIG_TEXT = `database = "${DATA_FOLDER}/postbackd.db"
 webhooks.allow = ["127.0.0.1"]
 `;
@@ -35,7 +35,7 @@ assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
 function blocksOf(heading: string): readonly (readonly string[])[] {
   const text = readFileSync(DOCUMENT, "utf8");
   const start = text.indexOf(`\n${heading}\n`);
-  assert.ok(start !== -1, `docs/operating.md has no '${heading}'`);
+  assert.ok(start !== -1, `docs/guides/operating.md has no '${heading}'`);
   const [section = ""] = text.slice(start + heading.length + 2).split(/^#{2,} /m);
   return [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) =>
     block.split("\n").filter((line) => line !== ""),
@@ -86,7 +86,7 @@ async function codeOf({ machine, key }: Service, id: string): Promise<number | u
 }
 
 test(
-  "docs/operating.md: the runbook of the service works as it is written",
+  "docs/guides/operating.md: the runbook of the service works as it is written",
   { skip },
   async (t) => {
     const { machine, disk } = await boot(t);

@@ -386,8 +386,8 @@ test("hosts to which was sent are numbers in the metrics, and never names", asyn
   assert.ok(new Set(labels.map((name) => name.replace(/,?le="[^"]*"/, ""))).size < 20);
 });
 
-test("docs/metrics.md has every series with its kind and its labels, and no other", () => {
-  const text = readFileSync(join(ROOT, "docs", "metrics.md"), "utf8");
+test("docs/reference/metrics.md has every series with its kind and its labels, and no other", () => {
+  const text = readFileSync(join(ROOT, "docs", "reference", "metrics.md"), "utf8");
   const rows = text
     .split("\n")
     .filter((line) => /^\| `(postbackd|process)_/.test(line))

@@ -6,10 +6,15 @@ import { test } from "node:test";
 import { GO, PHP, PYTHON, TYPESCRIPT } from "./languages.ts";
 import { pathOf } from "./receiver-process.ts";
 
-const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "receiving.md");
+const DOCUMENT = join(
+  dirname(dirname(import.meta.dirname)),
+  "docs",
+  "guides",
+  "receive-webhooks.md",
+);
 const LANGUAGES = [TYPESCRIPT, PYTHON, GO, PHP];
 
-test("docs/receiving.md shows each receiver, character for character, and no other code but commands", () => {
+test("docs/guides/receive-webhooks.md shows each receiver, character for character, and no other code but commands", () => {
   const text = readFileSync(DOCUMENT, "utf8");
   const blocks = [...text.matchAll(/^```(?!sh$)\w+\n(.*?)^```$/gms)].map(([, code]) => code);
 
@@ -19,8 +24,8 @@ test("docs/receiving.md shows each receiver, character for character, and no oth
   );
 });
 
-test("docs/receiving.md links each receiver", () => {
+test("docs/guides/receive-webhooks.md links each receiver", () => {
   const text = readFileSync(DOCUMENT, "utf8");
 
-  for (const { file } of LANGUAGES) assert(text.includes(`[${file}](../${file})`), file);
+  for (const { file } of LANGUAGES) assert(text.includes(`[${file}](../../${file})`), file);
 });

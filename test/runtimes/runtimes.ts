@@ -49,7 +49,7 @@ export function findProgram(t: TestContext, name: string): Runtime | null {
   return { name, program, args, env };
 }
 
-/** A row of the matrix in docs/client.md: where it ran, and what became of it. */
+/** A row of the matrix in docs/guides/js-client.md: where it ran, and what became of it. */
 export function tellRun(t: TestContext, { name, program }: Runtime, told: string): void {
   const { stdout } = spawnSync(program, ["--version"], { encoding: "utf8" });
   const version = /\d[\d.]+/.exec(stdout)?.[0] ?? "";

@@ -7,7 +7,7 @@ import { test, type TestContext } from "node:test";
 import { ROOT } from "../../scripts/manifest.ts";
 import { runProgram, startProgram, temporaryFolder } from "../helpers/program.ts";
 
-const DOCUMENT = join(ROOT, "docs", "testing.md");
+const DOCUMENT = join(ROOT, "docs", "guides", "test-your-receiver.md");
 
 /** The tests of the document as one file: its imports first. */
 function testFile(): string {
@@ -34,7 +34,7 @@ function folderWithTests(t: TestContext): string {
   return folder;
 }
 
-test("docs/testing.md has a test for each trouble that a receiver has to cope with", () => {
+test("docs/guides/test-your-receiver.md has a test for each trouble that a receiver has to cope with", () => {
   const headings = [...readFileSync(DOCUMENT, "utf8").matchAll(/^## (.*)$/gm)].map(
     ([, heading]) => heading,
   );
@@ -46,14 +46,14 @@ test("docs/testing.md has a test for each trouble that a receiver has to cope wi
   assert.ok(TESTS >= 11, `${TESTS} tests`);
 });
 
-test("the first test of docs/testing.md has no more than twelve lines", () => {
+test("the first test of docs/guides/test-your-receiver.md has no more than twelve lines", () => {
   const [, body = ""] = /async \(\) => \{\n(.*?)^\}\);$/ms.exec(CODE) ?? [];
 
   const lines = body.trimEnd().split("\n").length;
   assert.ok(lines > 8 && lines <= 12, `${lines} lines`);
 });
 
-test("the tests of docs/testing.md compile under strict", (t) => {
+test("the tests of docs/guides/test-your-receiver.md compile under strict", (t) => {
   const folder = folderWithTests(t);
   const args = [
     ...["--ignoreConfig", "--noEmit", "--strict", "--skipLibCheck"],
@@ -71,7 +71,7 @@ test("the tests of docs/testing.md compile under strict", (t) => {
   assert.equal(stdout, "");
 });
 
-test("the tests of docs/testing.md pass, each of them", async (t) => {
+test("the tests of docs/guides/test-your-receiver.md pass, each of them", async (t) => {
   const cwd = folderWithTests(t);
   const dev = startProgram(t, ["dev", "--port", "0", "--clock", "manual"]);
   const { url } = await dev.ready;

@@ -89,9 +89,9 @@ for (const language of LANGUAGES) {
     },
   );
 
-  test(`docs/testing.md says how the test with ${name} is run`, () => {
-    const text = readFileSync(join(ROOT, "docs", "testing.md"), "utf8");
+  test(`docs/guides/test-your-receiver.md says how the test with ${name} is run`, () => {
+    const text = readFileSync(join(ROOT, "docs", "guides", "test-your-receiver.md"), "utf8");
 
-    assert.ok(text.includes(`[${file}](../${file})`), file);
+    assert.ok(text.includes(`[${file}](../../${file})`), file);
   });
 }

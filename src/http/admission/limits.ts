@@ -1,6 +1,6 @@
 /**
  * Every limit between a client's first packet and the last byte of its response, in the order in which a request meets
- * them, each with its reason. "Measured" is on two cores; docs/performance.md has the method. Settings (`limits.*`) and
+ * them, each with its reason. "Measured" is on two cores; docs/project/performance.md has the method. Settings (`limits.*`) and
  * their defaults stand in config/setting.ts, the limits of small chunks, which responses of services have too, in
  * domain/json/chunks.ts. Below this file four mechanisms apply the limits:
  *
