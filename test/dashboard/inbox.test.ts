@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { startDev, type DevProgram } from "../dev/dev-program.ts";
+import { startDevProgram, type DevClient } from "../dev/dev-client.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
 import { accessProblems, hasBrowser, openPage } from "./browser.ts";
 import { goTo, signInAsOperator } from "./visit.ts";
@@ -32,7 +32,7 @@ test("what an inbox has received is text, whatever it is", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
-  await fetch(`${dev.url}/inbox/shop?q=${encodeURIComponent(HOSTILE)}`, {
+  await fetch(`${dev.ready.url}/inbox/shop?q=${encodeURIComponent(HOSTILE)}`, {
     method: "POST",
     headers: { "x-evil": HOSTILE },
     body: JSON.stringify({ [HOSTILE]: HOSTILE }),
@@ -52,9 +52,9 @@ test("a webhook is shown as it comes, with its verdict, its sentence and its tas
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
-  await page.goto(`${dev.url}/dashboard/inbox/${dev.account}`);
+  await page.goto(`${dev.ready.url}/dashboard/inbox/${dev.ready.account}`);
   await page.getByText("No messages").waitFor();
-  const id = await dev.tasks.post({ postback_url: dev.inbox_url });
+  const [id = ""] = await dev.post({ postback_url: dev.ready.inbox_url });
   await page.getByText("postback, attempt 1, answered 200").click();
   await page.getByText("The signature is valid.").waitFor();
 
@@ -69,7 +69,7 @@ test("a new task is reported to an inbox by its name, or to a URL, and starts wh
   await goTo(page, "Tasks");
   await page.getByRole("button", { name: "New task…" }).click();
   const dialog = page.getByRole("dialog", { name: "New task" });
-  await dialog.getByLabel("Account", { exact: true }).fill(dev.account);
+  await dialog.getByLabel("Account", { exact: true }).fill(dev.ready.account);
   const target = (of: string) => dialog.getByRole("group", { name: `Where the ${of} goes` });
   await target("postback").getByRole("button", { name: "Inbox" }).click();
   assert.equal(await dialog.getByLabel("Postback inbox").inputValue(), "dev");
@@ -77,9 +77,9 @@ test("a new task is reported to an inbox by its name, or to a URL, and starts wh
   await target("pingback").getByRole("button", { name: "Inbox" }).click();
   await target("pingback").getByRole("button", { name: "URL" }).click();
   assert.equal(await dialog.getByLabel("Pingback URL").inputValue(), "");
-  await dialog.getByLabel("Pingback URL").fill(`${dev.url}/inbox/pings/$id`);
+  await dialog.getByLabel("Pingback URL").fill(`${dev.ready.url}/inbox/pings/$id`);
   await dialog.getByLabel("Priority").selectOption("7");
-  const { now } = await dev.call("GET /dev/clock");
+  const { now = "" } = await dev.ask("GET /dev/clock");
   const startAt = new Date(Math.ceil(Date.parse(now) / 60_000 + 5) * 60_000);
   const local = await page.evaluate((at) => {
     const date = new Date(at);
@@ -92,23 +92,23 @@ test("a new task is reported to an inbox by its name, or to a URL, and starts wh
   await page.getByRole("heading", { name: "queued" }).waitFor();
 
   const id = /[-\da-f]{36}$/.exec(new URL(page.url()).pathname)?.[0] ?? assert.fail(page.url());
-  const { next } = await dev.call("GET /dev/clock");
+  const { next } = await dev.ask("GET /dev/clock");
   assert.partialDeepStrictEqual(next, [{ at: startAt.toISOString(), what: "task_start" }]);
-  await dev.call("POST /dev/clock/advance", { body: { to: startAt.toISOString() } });
-  const { messages } = await dev.call("GET /dev/inbox/:box", { path: "/dev/inbox/shop" });
+  await dev.ask("POST /dev/clock/advance", { to: startAt.toISOString() });
+  const messages = await dev.look("shop");
   assert.partialDeepStrictEqual(messages, [{ task_id: id, kind: "postback" }]);
   assert.partialDeepStrictEqual(JSON.parse(messages[0]?.body ?? ""), {
-    tasks: [{ data: { priority: 7, postback_url: `${dev.url}/inbox/shop` } }],
+    tasks: [{ data: { priority: 7, postback_url: `${dev.ready.url}/inbox/shop` } }],
   });
-  const pings = await dev.call("GET /dev/inbox/:box", { path: "/dev/inbox/pings" });
-  assert.partialDeepStrictEqual(pings.messages, [{ url: `/inbox/pings/${id}`, kind: "pingback" }]);
+  const pings = await dev.look("pings");
+  assert.partialDeepStrictEqual(pings, [{ url: `/inbox/pings/${id}`, kind: "pingback" }]);
 });
 
 test("an inbox answers as the form says, refuses what is no answer, and is emptied", async (t) => {
   const visit = await visitDev(t);
   if (visit === null) return;
   const { dev, page } = visit;
-  await page.goto(`${dev.url}/dashboard/inbox/shop`);
+  await page.goto(`${dev.ready.url}/dashboard/inbox/shop`);
   await page.getByLabel("Next, one by one").fill("never");
   await page.getByRole("button", { name: "Set" }).click();
   await page.getByText("“never” is no answer").waitFor();
@@ -117,7 +117,8 @@ test("an inbox answers as the form says, refuses what is no answer, and is empti
   await page.getByRole("button", { name: "Set" }).click();
   await page.getByRole("status").filter({ hasText: "answers so from now on" }).waitFor();
   const statuses = [];
-  for (let sent = 0; sent < 4; sent++) statuses.push((await fetch(`${dev.url}/inbox/shop`)).status);
+  for (let sent = 0; sent < 4; sent++)
+    statuses.push((await fetch(`${dev.ready.url}/inbox/shop`)).status);
 
   assert.deepEqual(statuses, [500, 503, 404, 404]);
   await page.getByText("#4").waitFor();
@@ -131,19 +132,16 @@ test("the clock stands still, is advanced by buttons that tell what happened, an
   if (visit === null) return;
   const { dev, page } = visit;
   const clock = page.getByRole("region", { name: "Clock" });
-  await dev.call("PUT /dev/inbox/:box/answers", {
-    path: `/dev/inbox/${dev.account}/answers`,
-    body: { then: 500 },
-  });
-  await dev.tasks.post({ postback_url: dev.inbox_url });
+  await dev.ask(`PUT /dev/inbox/${dev.ready.account}/answers`, { then: 500 });
+  await dev.post({ postback_url: dev.ready.inbox_url });
   await clock.getByRole("button", { name: "+5 m" }).click();
   await clock.getByText("attempt 2 of the postback: 500, scheduled").waitFor();
-  const before = await dev.call("GET /dev/clock");
+  const before = await dev.ask("GET /dev/clock");
   await clock.getByRole("button", { name: "Until idle" }).click();
   await clock.getByText("attempt 4 of the postback: 500, given up").waitFor();
-  const after = await dev.call("GET /dev/clock");
+  const after = await dev.ask("GET /dev/clock");
 
-  assert.ok(Date.parse(after.now) > Date.parse(before.now));
+  assert.ok(Date.parse(after.now ?? "") > Date.parse(before.now ?? ""));
   assert.deepEqual(await accessProblems(page), []);
   for (let quarter = 0; quarter < 3; quarter++) {
     await clock.getByRole("button", { name: "+15 m" }).click();
@@ -157,15 +155,15 @@ test("the clock stands still, is advanced by buttons that tell what happened, an
 });
 
 /** Opens the dashboard of a daemon for development by nothing but its address; null where there is no browser. */
-async function visitDev(t: TestContext): Promise<{ dev: DevProgram; page: Page } | null> {
+async function visitDev(t: TestContext): Promise<{ dev: DevClient; page: Page } | null> {
   if (!hasBrowser(t)) return null;
   let close = (): Promise<void> => Promise.resolve();
   // Before the daemon ends, of which the page would complain: what is registered first is done first.
   t.after(() => close());
-  const dev = await startDev(t);
-  const { page, context } = await openPage(t, dev.url);
+  const dev = await startDevProgram(t);
+  const { page, context } = await openPage(t, dev.ready.url);
   close = () => context.close();
-  await page.goto(`${dev.url}/dashboard/`);
+  await page.goto(`${dev.ready.url}/dashboard/`);
   await page.getByRole("region", { name: "Clock" }).waitFor();
   return { dev, page };
 }

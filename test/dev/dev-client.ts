@@ -1,16 +1,25 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
+import type { AnswerOf } from "../../src/api/operations.ts";
+import type { DevSettings } from "../../src/embedded/options.ts";
+import { startDaemon, type TestAccount } from "../../src/testing/testing.ts";
 import { startProgram, type Program, type Ready } from "../helpers/program.ts";
 
-/** The ready line of a daemon for development. */
-export interface DevReady extends Ready {
-  readonly mode: "dev";
+/** What a test needs to know of a daemon for development. */
+interface DevFacts {
+  readonly url: string;
   readonly account: string;
   readonly key: string;
   readonly webhook_secret: string;
-  readonly worker_token: string | null;
   readonly inbox_url: string;
+}
+
+/** The ready line of `postbackd dev`. */
+export interface DevReady extends Ready, DevFacts {
+  readonly url: string;
+  readonly mode: "dev";
+  readonly worker_token: string | null;
   readonly dashboard_url: string | null;
 }
 
@@ -18,7 +27,7 @@ export interface DevAnswer {
   readonly status: number;
   readonly code: number;
   readonly body: ShownBody;
-  /** The details of its errors, in one text. */
+  /** The pointers and details of its errors, in one text. */
   readonly detail: string;
 }
 
@@ -28,7 +37,6 @@ export interface ShownTask {
   readonly result: unknown;
   readonly error: { readonly message: string } | null;
   readonly status_code: number;
-  readonly created_at: string;
   readonly expires_at: string | null;
 }
 
@@ -40,11 +48,13 @@ export interface ShownEvent {
   readonly outcome?: string;
   readonly attempt?: number;
   readonly delivery?: string;
+  readonly http_status?: number | null;
 }
+
+type InboxPage = AnswerOf<"GET /dev/inbox/:box">;
 
 export interface ShownBody {
   readonly status_code: number;
-  readonly status_message: string;
   readonly tasks?: readonly ShownTask[];
   readonly task?: ShownTask;
   readonly deliveries?: readonly {
@@ -61,10 +71,9 @@ export interface ShownBody {
     readonly kind: string | null;
   }[];
   readonly events?: readonly ShownEvent[];
-  readonly messages?: readonly {
-    readonly task_id: string | null;
-    readonly signature: { readonly verdict: string };
-  }[];
+  readonly messages?: InboxPage["messages"];
+  readonly next_after?: InboxPage["next_after"];
+  readonly boxes?: AnswerOf<"GET /dev/inbox">["boxes"];
   readonly login?: string;
   readonly key?: string;
   readonly webhook_secret?: string;
@@ -76,32 +85,53 @@ export interface ShownBody {
   readonly token?: string;
 }
 
-export interface DevDaemon {
-  readonly program: Program;
-  readonly ready: DevReady;
-  /** A request with the account's key; a body makes it JSON, and text goes out as it is. */
+/** A daemon for development. */
+export interface DevClient<Facts extends DevFacts = DevFacts> {
+  readonly ready: Facts;
+  /** Sends a request with the account's key. A body is sent as JSON, a text unchanged. */
   call(line: string, body?: unknown, signal?: AbortSignal): Promise<DevAnswer>;
-  /** The same, which must be answered well. */
+  /** As {@link call}, for a response that must be 20000. */
   ask(line: string, body?: unknown): Promise<ShownBody>;
-  /** Posts tasks, which must be accepted, and answers their ids. */
+  /** Posts tasks, which must be accepted, and returns their ids. */
   post(...tasks: readonly object[]): Promise<readonly string[]>;
   task(id: string): Promise<ShownTask>;
+  /** Advances the clock, and returns the events. */
+  advance(by: string): Promise<readonly ShownEvent[]>;
+  /** The messages of a box; `box` may have a query. */
+  look(box: string): Promise<InboxPage["messages"]>;
 }
 
-/** Starts `postbackd dev` as a program of its own, on a clock that stands still unless told. */
-export async function startDev(t: TestContext, ...flags: readonly string[]): Promise<DevDaemon> {
+/** Starts a daemon for development in this process, by default on a clock that stands still. */
+export async function startDev(
+  t: TestContext,
+  settings: DevSettings = {},
+): Promise<DevClient & { readonly own: TestAccount }> {
+  const daemon = await startDaemon(settings);
+  t.after(() => daemon.stop());
+  const { url, key, login: account, webhookSecret } = daemon;
+  const inbox_url = `${url}/inbox/${account}`;
+  const client = devClient({ url, key, account, webhook_secret: webhookSecret, inbox_url });
+  return { ...client, own: daemon };
+}
+
+/** Starts `postbackd dev`, on a clock that stands still unless the flags name another. */
+export async function startDevProgram(
+  t: TestContext,
+  ...flags: readonly string[]
+): Promise<DevClient<DevReady> & { readonly program: Program }> {
   const clock = flags.includes("--clock") ? [] : ["--clock", "manual"];
   const program = startProgram(t, ["dev", "--port", "0", ...clock, ...flags]);
-  // That it is what it says is for the test of the ready line.
-  const ready = (await program.ready) as DevReady;
+  // The test of the ready line checks its fields.
+  return { ...devClient((await program.ready) as DevReady), program };
+}
 
+function devClient<Facts extends DevFacts>(ready: Facts): DevClient<Facts> {
   async function call(line: string, body?: unknown, signal?: AbortSignal): Promise<DevAnswer> {
     const [method = "", path = ""] = line.split(" ");
-    const authorization = `Bearer ${ready.key}`;
     const text = typeof body === "string" ? body : JSON.stringify(body);
     const response = await fetch(ready.url + path, {
       method,
-      headers: { authorization, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${ready.key}`, "content-type": "application/json" },
       ...(body !== undefined && { body: text }),
       ...(signal !== undefined && { signal }),
     });
@@ -117,7 +147,6 @@ export async function startDev(t: TestContext, ...flags: readonly string[]): Pro
   }
 
   return {
-    program,
     ready,
     call,
     ask,
@@ -128,9 +157,9 @@ export async function startDev(t: TestContext, ...flags: readonly string[]): Pro
     },
     async task(id) {
       const { tasks = [] } = await ask(`GET /v1/tasks/task_get/${id}?collect=false`);
-      const [task] = tasks;
-      assert.ok(task !== undefined);
-      return task;
+      return tasks[0] ?? assert.fail(id);
     },
+    advance: async (by) => (await ask("POST /dev/clock/advance", { by })).events ?? [],
+    look: async (box) => (await ask(`GET /dev/inbox/${box}`)).messages ?? [],
   };
 }

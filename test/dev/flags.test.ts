@@ -12,32 +12,35 @@ import { judgeWebhookUrl } from "../../src/domain/webhook/webhook-url.ts";
 import { isThere, untilGone } from "../helpers/process.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { startDev, type DevReady, type ShownBody } from "./dev-client.ts";
+import { startDevProgram, type DevReady, type ShownBody } from "./dev-client.ts";
 
 const newKey = (): string => mintKey({ label: null, createdAt: 0 }, new IdGenerator()).key;
 
-test("a key or a webhook secret that could be none is refused before anything is made", async (t) => {
-  const folder = temporaryFolder(t);
-  const key = newKey();
-  const wrong = [
-    ["--key", "secret"],
-    ["--key", key.slice(0, -1) + (key.endsWith("0") ? "1" : "0")],
-    ["--webhook-secret", "whsec_short"],
-  ];
-  for (const [flag = "", value = ""] of wrong) {
+const KEY = newKey();
+for (const [flag, value] of [
+  ["--key", "secret"],
+  ["--key", KEY.slice(0, -1) + (KEY.endsWith("0") ? "1" : "0")],
+  ["--webhook-secret", "whsec_short"],
+  // dev sends no events, and a database on a server cannot be thrown away.
+  ["--events-url", "https://ops.example.com/"],
+  ["--db", "postgres://u:p@localhost:5432/x"],
+] as const) {
+  test(`dev refuses ${flag} ${value}, and creates nothing`, async (t) => {
+    const folder = temporaryFolder(t);
     const { code, stderr } = await runProgram(t, ["dev", "--port", "0", flag, value], {
       env: { TMPDIR: folder },
     });
 
-    assert.equal(code, 2, stderr);
-    assert.ok(stderr.includes(flag) && !stderr.includes(value), stderr);
+    assert.notEqual(code, 0);
+    assert.ok(stderr.includes(flag), stderr);
+    if (flag !== "--events-url" && flag !== "--db") assert.ok(!stderr.includes(value), stderr);
     assert.deepEqual(readdirSync(folder), []);
-  }
-});
+  });
+}
 
-test("--key and --webhook-secret are those of the account, which signs and is called with them", async (t) => {
+test("--key and --webhook-secret become those of the account", async (t) => {
   const [key, secret] = [newKey(), newWebhookSecret()];
-  const daemon = await startDev(t, "--key", key, "--webhook-secret", secret);
+  const daemon = await startDevProgram(t, "--key", key, "--webhook-secret", secret);
   const [id = ""] = await daemon.post({ postback_url: `${daemon.ready.url}/inbox/dev` });
   await daemon.ask(`GET /dev/wait/${id}?for=delivered`);
   const { messages } = await daemon.ask("GET /dev/inbox/dev");
@@ -50,14 +53,6 @@ test("--key and --webhook-secret are those of the account, which signs and is ca
   assert.equal((await daemon.ask("GET /v1/appendix/user_data")).webhook_secret, secret);
 });
 
-test("dev takes no --events-url: it sends no events", async (t) => {
-  const url = "https://ops.example.com/";
-  const { code, stderr } = await runProgram(t, ["dev", "--port", "0", "--events-url", url]);
-
-  assert.equal(code, 2, stderr);
-  assert.ok(stderr.includes("--events-url"), stderr);
-});
-
 const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
   addresses?.some(({ address }) => address === "::1"),
 );
@@ -66,7 +61,7 @@ for (const [host, skip] of [
   ["0.0.0.0", false],
   ["::", !hasIpv6],
 ] as const) {
-  test(`on ${host} the inboxes that dev hands out receive webhooks`, { skip }, async (t) => {
+  test(`on ${host} the inboxes of dev receive webhooks`, { skip }, async (t) => {
     const program = startProgram(t, ["dev", "--port", "0", "--host", host, "--insecure-http"]);
     const { url, key, inbox_url: own } = (await program.ready) as DevReady;
     const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
@@ -93,7 +88,7 @@ for (const [host, skip] of [
   });
 }
 
-test("the address on which dev listens is a target", () => {
+test("webhooks may go to the address on which dev listens", () => {
   const webhooks = { allow: [], allowList: EMPTY_ALLOW_LIST };
   const { allowList: allow } = withOwnTargets({ host: "203.0.113.7", webhooks }).webhooks;
   const policy = { allow, ownNames: [], ownAddresses: [] };
@@ -103,10 +98,10 @@ test("the address on which dev listens is a target", () => {
   assert.doesNotThrow(() => withOwnTargets({ host: "fe80::1%eth0", webhooks }));
 });
 
-test("with --strict-targets a task with a receiver on this machine or a private network is refused, unless allowed", async (t) => {
+test("--strict-targets refuses a task with a receiver on this machine or a private network, unless allowed", async (t) => {
   const receiver = await startReceiver(t);
   const target = `127.0.0.1:${receiver.port}`;
-  const { call } = await startDev(t, "--strict-targets", "--allow-target", target);
+  const { call } = await startDevProgram(t, "--strict-targets", "--allow-target", target);
   const urls = ["http://127.0.0.1:9/", "http://10.0.0.7/", "http://localhost:9/"];
 
   const tasks = [...urls, receiver.url("/a")].map((url) => ({ postback_url: url }));
@@ -119,7 +114,7 @@ test("with --strict-targets a task with a receiver on this machine or a private 
   await receiver.waitFor(1);
 });
 
-/** Settles when a folder's files are as they should be. */
+/** Settles when the files of a folder satisfy the condition. */
 async function until(folder: string, isRight: (files: readonly string[]) => boolean) {
   const { promise, resolve } = Promise.withResolvers<void>();
   const look = (): void => {
@@ -131,7 +126,7 @@ async function until(folder: string, isRight: (files: readonly string[]) => bool
   watcher.close();
 }
 
-test("with --keep the database outlives the daemon, which says where it is", async (t) => {
+test("with --keep the database outlives the daemon, which logs its path", async (t) => {
   const folder = temporaryFolder(t);
   const program = startProgram(t, ["dev", "--port", "0", "--keep"], { env: { TMPDIR: folder } });
   const { db } = await program.ready;
@@ -140,20 +135,20 @@ test("with --keep the database outlives the daemon, which says where it is", asy
 
   assert.ok(existsSync(db));
   assert.ok(program.stderr.includes(db), program.stderr);
-  const again = await startDev(t, "--db", db);
+  const again = await startDevProgram(t, "--db", db);
   assert.equal(again.ready.account, "dev");
 });
 
-// Starts what it is given with a pipe for its stdin, and does not end by itself.
+// Starts its arguments with a pipe for stdin, and does not end by itself.
 const PARENT = `
   const [file, ...args] = process.argv.slice(1);
   require("node:child_process").spawn(file, args, { stdio: ["pipe", "inherit", "inherit"] });
 `;
 
-test("with --stop-with-stdin a parent that is killed leaves no daemon, no command and no file", async (t) => {
+test("with --stop-with-stdin the kill of the parent ends daemon and command, and removes all files", async (t) => {
   const [temporary, folder] = [temporaryFolder(t), temporaryFolder(t)];
   const pids: number[] = [];
-  // Before the hook of the program, which waits for the end of all that hold its output.
+  // This hook runs before that of the program, which waits until all processes with its output have ended.
   t.after(() => {
     for (const pid of pids.filter(isThere)) process.kill(pid, "SIGKILL");
   });
@@ -174,9 +169,45 @@ test("with --stop-with-stdin a parent that is killed leaves no daemon, no comman
   assert.deepEqual(pids.map(isThere), [true, true]);
 
   program.kill("SIGKILL");
-  // Settles when the daemon has ended too: its output is the parent's.
+  // Settles when the daemon has ended too: it has the parent's output.
   await program.exit;
 
   await until(temporary, (files) => files.every((name) => !name.startsWith("postbackd-")));
   await untilGone(pids);
+});
+
+test("the ready line has everything that a test needs", async (t) => {
+  const { ready } = await startDevProgram(t);
+
+  assert.deepEqual(
+    [ready.event, ready.mode, ready.account, ready.worker_token],
+    ["ready", "dev", "dev", null],
+  );
+  assert.match(ready.key, /^pbd_live_/);
+  assert.match(ready.webhook_secret, /^whsec_/);
+  assert.equal(ready.inbox_url, `${ready.url}/inbox/dev`);
+  assert.ok(ready.dashboard_url?.startsWith(ready.url));
+});
+
+for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+  test(`after ${signal} nothing is left in the temporary folder`, async (t) => {
+    const folder = temporaryFolder(t);
+    const program = startProgram(t, ["dev", "--port", "0"], { env: { TMPDIR: folder } });
+    const { db } = await program.ready;
+    assert.ok(existsSync(db) && dirname(dirname(db)) === folder);
+
+    program.kill(signal);
+    await program.exit;
+
+    // A process that watches the daemon removes the files after its end.
+    await until(folder, (files) => files.every((name) => !name.startsWith("postbackd-")));
+  });
+}
+
+test("with --stop-with-stdin dev ends at the end of stdin", async (t) => {
+  // The helper starts programs with an stdin that is at its end.
+  const program = startProgram(t, ["dev", "--port", "0", "--stop-with-stdin"]);
+  await program.ready;
+
+  assert.deepEqual(await program.exit, { code: 0, signal: null });
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
-import { startProgram } from "../helpers/program.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerLines, openRaw, type RawRequest } from "../helpers/raw-http.ts";
-import { startDev, type DevDaemon } from "./dev-client.ts";
+import { startDev, startDevProgram, type DevClient } from "./dev-client.ts";
 
-/** What only a daemon for development has: its paths with a value for each part. */
+/** A request that only a daemon for development serves. */
 type Call = Required<Pick<RawRequest, "method" | "target">> & { readonly body?: string };
 
 interface Described {
@@ -23,8 +23,8 @@ interface Document {
 const METHODS = ["get", "post", "put", "delete"] as const;
 const JSON_TYPE = "Content-Type: application/json";
 
-/** A sound request to each operation below /dev that the daemon's own document has, and to an inbox. */
-async function allCalls({ ready }: DevDaemon, values: Record<string, string>): Promise<Call[]> {
+/** A valid request to each documented operation below /dev, and two to an inbox. */
+async function allCalls({ ready }: DevClient, values: Record<string, string>): Promise<Call[]> {
   const document = (await (await fetch(`${ready.url}/openapi.json`)).json()) as Document;
   const calls: Call[] = [
     { method: "POST", target: "/inbox/shop", body: "{}" },
@@ -48,8 +48,8 @@ async function allCalls({ ready }: DevDaemon, values: Record<string, string>): P
   return calls;
 }
 
-/** What these operations change, in one text. */
-async function stateOf({ ask, task }: DevDaemon, id: string): Promise<string> {
+/** The state that these operations change, as one text. */
+async function stateOf({ ask, task }: DevClient, id: string): Promise<string> {
   const parts = [
     await ask("GET /dev/clock"),
     await ask("GET /dev/faults"),
@@ -61,7 +61,7 @@ async function stateOf({ ask, task }: DevDaemon, id: string): Promise<string> {
   return JSON.stringify(parts);
 }
 
-/** What a page of somebody else's can have a browser send: headers that it cannot leave out. */
+/** The headers of requests that a page of another site can make: the browser adds them. */
 const FOREIGN: readonly (readonly string[])[] = [
   ["Origin: https://evil.example", JSON_TYPE],
   ["Origin: null", JSON_TYPE],
@@ -79,13 +79,12 @@ async function startWithHeldTask(t: TestContext) {
   await daemon.ask("PUT /dev/results", [{ hold: true }]);
   const [id = ""] = await daemon.post({});
   const calls = await allCalls(daemon, { box: "shop", id, task_id: id });
-  // One of them would erase what the others are judged by.
   assert.ok(calls.length > 15 && calls.some(({ target }) => target === "/dev/reset"));
   await daemon.ask("POST /dev/clock/advance", { by: "1ms" });
   return { daemon, id, calls };
 }
 
-test("what a page of another site can send is refused by every operation, and changes nothing", async (t) => {
+test("every operation refuses a request from a page of another site, and changes nothing", async (t) => {
   const { daemon, id, calls } = await startWithHeldTask(t);
   const before = await stateOf(daemon, id);
 
@@ -99,7 +98,7 @@ test("what a page of another site can send is refused by every operation, and ch
       assert.equal(answer.status, 403, `${call.method} ${call.target} ${lines.join()}`);
       assert.match(answer.body.toString(), /"status_code":40301/);
     }
-    // A form can send neither of these headers nor JSON: what is left is for programs.
+    // A form cannot send JSON.
     if (body === undefined || call.target.startsWith("/inbox/")) continue;
     const plain = { ...call, body, headers: ["Content-Type: text/plain"] };
     assert.equal((await exchange(daemon.ready.url, plain)).status, 415, call.target);
@@ -109,12 +108,13 @@ test("what a page of another site can send is refused by every operation, and ch
   const [held = ""] = await daemon.post({});
   await daemon.ask("POST /dev/clock/advance", { by: "1ms" });
   assert.equal((await daemon.task(held)).state, "running", "the rule is still there");
-  assert.equal((await daemon.ask("POST /dev/accounts", {})).login, "test-1", "no account was made");
+  const logins = [daemon.ready.account, (await daemon.ask("POST /dev/accounts", {})).login];
+  assert.deepEqual(logins, ["test-1", "test-2"], "no account was created");
 });
 
-test("to a daemon that is not for development they are 40400, whatever the headers", async (t) => {
+test("a daemon that is not for development responds to each of them with 40400", async (t) => {
   const { calls } = await startWithHeldTask(t);
-  const { url } = await startProgram(t, ["start", "--port", "0"]).ready;
+  const { url } = await startTestDaemon(t);
 
   for (const call of calls) {
     for (const lines of [[], [JSON_TYPE, "X-Postbackd-Mode: dev"], ...FOREIGN]) {
@@ -129,8 +129,8 @@ test("to a daemon that is not for development they are 40400, whatever the heade
   }
 });
 
-test("every answer says that it comes from a daemon for development, whatever it answers", async (t) => {
-  const { ready } = await startDev(t);
+test("every response names the development mode in X-Postbackd-Mode", async (t) => {
+  const { ready } = await startDevProgram(t);
   const key = `Authorization: Bearer ${ready.key}`;
   const page = await (await fetch(`${ready.url}/dashboard/`)).text();
   const [, script = ""] = /src="([^"]+)"/.exec(page) ?? assert.fail(page);
@@ -166,5 +166,5 @@ test("every answer says that it comes from a daemon for development, whatever it
   connection.send("this is no request\r\n\r\n");
   const answer = await connection.next();
   assert.equal(answer.status, 400);
-  assert.deepEqual(headerLines(answer, "x-postbackd-mode"), ["dev"], "what is no request");
+  assert.deepEqual(headerLines(answer, "x-postbackd-mode"), ["dev"], "an invalid request");
 });

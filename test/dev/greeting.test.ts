@@ -12,7 +12,7 @@ import type { ShownBody } from "./dev-client.ts";
 const skip = reasonToSkipTerminal();
 const run = promisify(execFile);
 
-/** Pastes each command that a terminal shows at the start, one after the other, and answers what they print. */
+/** Runs each command that a terminal shows at the start, and returns the responses. */
 async function pasted(t: TestContext, { toml, flags, last }: Case): Promise<readonly ShownBody[]> {
   const file = join(temporaryFolder(t), "postbackd.toml");
   writeFileSync(file, toml);
@@ -31,42 +31,32 @@ async function pasted(t: TestContext, { toml, flags, last }: Case): Promise<read
 interface Case {
   readonly toml: string;
   readonly flags: readonly string[];
-  /** What the last command ends with. */
+  /** The end of the last command. */
   readonly last: string;
 }
 
 const TYPES = '[types.thumb]\nrunner = "worker"\n[types.copy]\nrunner = "echo"\n';
 
-for (const [what, given] of [
-  ["with the type that there is without a file", { toml: "", flags: [], last: "wait=10'" }],
-  [
-    "with several types, of which workers run the first",
-    { toml: TYPES, flags: [], last: "wait=10'" },
-  ],
+for (const [name, toml] of [
+  ["the default type", ""],
+  ["several types, the first of them for workers", TYPES],
 ] as const) {
-  test(`what a terminal is greeted with can be pasted: ${what}`, { skip }, async (t) => {
-    const [posted, inbox] = await pasted(t, given);
+  test(
+    `the commands of the greeting post a task and read its webhook, with ${name}`,
+    { skip },
+    async (t) => {
+      const [posted, inbox] = await pasted(t, { toml, flags: [], last: "wait=10'" });
 
-    assert.deepEqual(
-      posted?.tasks?.map((task) => task.status_code),
-      [20100],
-    );
-    assert.equal(inbox?.messages?.[0]?.task_id, posted?.tasks?.[0]?.id);
-    assert.equal(inbox?.messages?.[0]?.signature.verdict, "valid");
-  });
+      assert.equal(posted?.tasks?.[0]?.status_code, 20100);
+      assert.equal(inbox?.messages?.[0]?.task_id, posted?.tasks?.[0]?.id);
+      assert.equal(inbox?.messages?.[0]?.signature.verdict, "valid");
+    },
+  );
 }
 
-test(
-  "where the inbox is no target, what is pasted posts a task without it",
-  { skip },
-  async (t) => {
-    const [posted, ready] = await pasted(t, {
-      toml: TYPES,
-      flags: ["--strict-targets"],
-      last: "tasks_ready",
-    });
+test("with --strict-targets the greeting posts a task without the inbox", { skip }, async (t) => {
+  const given = { toml: TYPES, flags: ["--strict-targets"], last: "tasks_ready" };
+  const [posted, ready] = await pasted(t, given);
 
-    assert.equal(posted?.tasks?.[0]?.status_code, 20100);
-    assert.equal(ready?.status_code, 20000);
-  },
-);
+  assert.deepEqual([posted?.tasks?.[0]?.status_code, ready?.status_code], [20100, 20000]);
+});

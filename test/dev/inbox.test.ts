@@ -1,48 +1,39 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
+import { InboxBoxes, type InboxMessage } from "../../src/dev/inbox-boxes.ts";
 import { signWebhook } from "../../src/domain/webhook/signature.ts";
-import { runProgram } from "../helpers/program.ts";
-import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
-import type { ShownBody } from "./dev-client.ts";
-import { startDev, type DevProgram } from "./dev-program.ts";
+import { exchange } from "../helpers/raw-http.ts";
+import { startDev } from "./dev-client.ts";
 
 const MIB = 1024 ** 2;
 
 test("a body of 4 MiB is recorded, and one byte more is refused before it is read", async (t) => {
-  const dev = await startDev(t);
-  const largest = await fetch(`${dev.url}/inbox/big`, {
-    method: "POST",
-    body: "x".repeat(4 * MIB),
-  });
-  const chunked = await fetch(`${dev.url}/inbox/big`, {
-    method: "POST",
-    body: new Blob(["x".repeat(4 * MIB + 1)]).stream(),
-    duplex: "half",
-  } as RequestInit).catch(() => null);
-  const declared = await exchange(dev.url, {
-    method: "POST",
-    target: "/inbox/big",
-    headers: [`Content-Length: ${4 * MIB + 1}`],
-  });
+  const { look, ready } = await startDev(t);
+  const url = `${ready.url}/inbox/big`;
+  const largest = await fetch(url, { method: "POST", body: "x".repeat(4 * MIB) });
+  const body = new Blob(["x".repeat(4 * MIB + 1)]).stream();
+  const chunked = await fetch(url, { method: "POST", body, duplex: "half" } as RequestInit).catch(
+    () => null,
+  );
+  const headers = [`Content-Length: ${4 * MIB + 1}`];
+  const declared = await exchange(ready.url, { method: "POST", target: "/inbox/big", headers });
 
   assert.equal(largest.status, 200);
   assert.ok(chunked === null || chunked.status === 413);
   assert.equal(declared.status, 413);
-  assert.match(declared.body.toString(), /at most 4194304 bytes/);
-  const { messages } = await look(dev, "big");
+  assert.match(declared.body.toString(), /4194304/);
   assert.deepEqual(
-    messages.map(({ body }) => body.length),
+    (await look("big")).map((message) => message.body.length),
     [4 * MIB],
   );
 });
 
 test("a box has a name of 1 to 64 plain characters", async (t) => {
-  const dev = await startDev(t);
-  const { url } = dev;
+  const { ask, ready } = await startDev(t);
+  const { url } = ready;
   for (const name of ["a b", "%2e%2e%2f", "x".repeat(65), "ä", "a%00"]) {
     const target = `/inbox/${encodeURI(name)}`;
-
     assert.equal((await exchange(url, { method: "POST", target })).status, 400, name);
     assert.equal((await exchange(url, { target: `/dev${target}` })).status, 400, name);
   }
@@ -50,89 +41,72 @@ test("a box has a name of 1 to 64 plain characters", async (t) => {
   const normal = await exchange(url, { target: "/x/../inbox/normal" });
   assert.match(elsewhere.body.toString(), /"status":"ok"/);
   assert.equal(normal.status, 200);
-  const { boxes } = await dev.call("GET /dev/inbox");
+  const { boxes = [] } = await ask("GET /dev/inbox");
   assert.deepEqual(
     boxes.map(({ box }) => box),
     ["normal"],
   );
   for (const name of ["x".repeat(64), "A-z_0.9", "a+b@c", "error", "__proto__", "constructor"]) {
-    assert.equal(
-      (await exchange(url, { method: "POST", target: `/inbox/${name}` })).status,
-      200,
-      name,
-    );
+    const request = { method: "POST", target: `/inbox/${name}` };
+    assert.equal((await exchange(url, request)).status, 200, name);
   }
 });
 
-test("of each box the last 1,000 messages are kept, and there are 1,000 boxes at most", async (t) => {
-  const dev = await startDev(t);
-  const connection = await openRaw(t, dev.url);
-  for (let batch = 0; batch < 301; batch++) {
-    const requests = Array.from({ length: 5 }, () =>
-      toBytes({ method: "POST", target: "/inbox/full" }),
-    );
-    connection.send(Buffer.concat(requests));
-    for (const _ of requests) assert.equal((await connection.next()).status, 200);
-  }
-  for (let box = 1; box < 1000; box++) {
-    connection.send(toBytes({ target: `/inbox/b${box}` }));
-    assert.equal((await connection.next()).status, 200);
-  }
-  connection.send(toBytes({ target: "/inbox/one-more" }));
-  const refused = await connection.next();
-  await dev.call("DELETE /dev/inbox/:box", { path: "/dev/inbox/b7" });
-  connection.send(toBytes({ target: "/inbox/one-more" }));
+/** A message with the fields that its box reads. */
+function newMessage(box: string, seq: number, body = Buffer.alloc(0)): InboxMessage {
+  return { box, seq, body, url: "", target: "", headers: [] } as unknown as InboxMessage;
+}
 
-  const { messages } = await look(dev, "full");
-  assert.equal(messages.length, 1000);
-  assert.equal(messages[0]?.seq, 506);
-  assert.equal(refused.status, 429);
-  assert.match(refused.body.toString(), /There are 1000 inboxes.*DELETE/);
-  assert.equal((await connection.next()).status, 200);
+test("of each box the last 1,000 messages are kept, and there are 1,000 boxes at most", () => {
+  const boxes = new InboxBoxes();
+  for (let seq = 1; seq <= 1505; seq++) boxes.add(newMessage("full", seq));
+  for (let box = 1; box < 1000; box++) boxes.add(newMessage(`b${box}`, 1));
+
+  const messages = boxes.messages("full");
+  assert.deepEqual([messages.length, messages[0]?.seq], [1000, 506]);
+  assert.throws(() => boxes.add(newMessage("one-more", 1)), { code: 42900 });
+  boxes.remove("b7");
+  boxes.add(newMessage("one-more", 1));
+  assert.equal(boxes.list().length, 1000);
 });
 
-test("all messages together take no more than 256 MiB: the oldest go", async (t) => {
-  const dev = await startDev(t);
+test("all messages together take no more than 256 MiB: the oldest go", () => {
+  const boxes = new InboxBoxes();
+  const body = Buffer.alloc(4 * MIB);
+  for (let seq = 1; seq <= 70; seq++) boxes.add(newMessage(`b${seq % 2}`, seq, body));
+
+  // A message takes some bytes more than its body.
+  assert.deepEqual([boxes.messages("b0").length, boxes.messages("b1").length], [32, 31]);
+  assert.equal(boxes.messages("b0")[0]?.seq, 8);
+});
+
+test("a response has messages of 16 MiB at most", async (t) => {
+  const { ask, ready } = await startDev(t);
   const body = "y".repeat(4 * MIB);
-  for (let sent = 0; sent < 70; sent++) {
-    const response = await fetch(`${dev.url}/inbox/b${sent % 2}`, { method: "POST", body });
-    assert.equal(response.status, 200);
-  }
+  for (let sent = 0; sent < 5; sent++)
+    await fetch(`${ready.url}/inbox/b0`, { method: "POST", body });
 
-  const { boxes } = await dev.call("GET /dev/inbox");
-  const kept = boxes.reduce((sum, { messages }) => sum + messages, 0);
-  assert.equal(kept, 63);
-  const first = await look(dev, "b0");
-  assert.equal(first.messages[0]?.seq, 9);
-  assert.equal(first.messages.length, 4, "one answer holds 16 MiB");
-  const rest = await look(dev, `b0?after=${first.next_after}`);
-  assert.equal(rest.messages[0]?.seq, 17);
+  const { messages = [], next_after: after } = await ask("GET /dev/inbox/b0");
+  assert.equal(messages.length, 4);
+  assert.equal((await ask(`GET /dev/inbox/b0?after=${after}`)).messages?.length, 1);
 });
 
-test("a message is recorded as it came", async (t) => {
-  const dev = await startDev(t, ["--clock", "manual", "--seed", "5"]);
-  const { port } = new URL(dev.url);
-  await exchange(dev.url, {
-    method: "PURGE",
-    target: "/inbox/raw/a%20b/../c?x=%E4&x=2",
-    host: false,
+test("a message is recorded byte for byte", async (t) => {
+  const { look, ready } = await startDev(t, { seed: 5 });
+  const { port } = new URL(ready.url);
+  const target = "/inbox/raw/a%20b/../c?x=%E4&x=2";
+  await exchange(ready.url, {
+    ...{ method: "PURGE", target, host: false },
     headers: [`Host: localhost:${port}`, "X-One: 1", "x-one: 2", "Authorization: Basic eDp5"],
     body: Buffer.from([0xff, 0x00, 0x41]),
   });
-  await exchange(dev.url, { method: "POST", target: "/inbox/raw", body: "\u{1f4ee} text" });
+  await exchange(ready.url, { method: "POST", target: "/inbox/raw", body: "\u{1f4ee} text" });
 
-  const { messages } = await look(dev, "raw");
-  const [bytes, text] = messages;
+  const [bytes, text] = await look("raw");
   assert.partialDeepStrictEqual(bytes, {
-    received_at: "2026-01-01T00:00:00.000Z",
-    method: "PURGE",
-    url: "/inbox/raw/a%20b/../c?x=%E4&x=2",
-    full_url: `http://localhost:${port}/inbox/raw/a%20b/../c?x=%E4&x=2`,
-    body: "/wBB",
-    body_encoding: "base64",
-    kind: null,
-    task_id: null,
-    attempt: null,
+    ...{ received_at: "2026-01-01T00:00:00.000Z", method: "PURGE", url: target },
+    full_url: `http://localhost:${port}${target}`,
+    ...{ body: "/wBB", body_encoding: "base64", kind: null, task_id: null, attempt: null },
     signature: { verdict: "missing" },
     answered: { how: "sent", status: 200, after_ms: 0 },
   });
@@ -145,121 +119,113 @@ test("a message is recorded as it came", async (t) => {
 });
 
 test("a postback and a pingback of a task are valid, and found by task and kind", async (t) => {
-  const dev = await startDev(t);
-  const id = await dev.tasks.post({
-    postback_url: `${dev.inbox_url}/post`,
-    pingback_url: `${dev.inbox_url}/ping?id=$id&x=a%20b`,
-  });
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  const { messages } = await look(dev, `${dev.account}?count=3&wait=30`);
+  const { look, post, ready } = await startDev(t);
+  const { account, inbox_url: url } = ready;
+  const [id = ""] = await post(
+    { postback_url: `${url}/post`, pingback_url: `${url}/ping?id=$id&x=a%20b` },
+    { postback_url: url },
+  );
+  const messages = await look(`${account}?count=3&wait=30`);
 
   assert.equal(messages.length, 3);
   assert.ok(messages.every(({ signature }) => signature.verdict === "valid"));
-  assert.ok(messages.every(({ signature }) => signature.detail === "The signature is valid."));
-  const of = await look(dev, `${dev.account}?task=${id}`);
-  assert.deepEqual(new Set(of.messages.map(({ kind }) => kind)), new Set(["pingback", "postback"]));
-  assert.ok(of.messages.every(({ task_id, attempt }) => task_id === id && attempt === 1));
-  const pings = await look(dev, `${dev.account}?kind=pingback`);
-  assert.deepEqual(
-    pings.messages.map(({ method }) => method),
-    ["GET"],
-  );
-  assert.equal(pings.messages[0]?.full_url, `${dev.inbox_url}/ping?id=${id}&x=a%20b`);
+  const own = await look(`${account}?task=${id}`);
+  assert.deepEqual(new Set(own.map(({ kind }) => kind)), new Set(["pingback", "postback"]));
+  assert.ok(own.every(({ task_id, attempt }) => task_id === id && attempt === 1));
+  const [ping, ...others] = await look(`${account}?kind=pingback`);
+  assert.deepEqual([ping?.method, others], ["GET", []]);
+  assert.equal(ping?.full_url, `${url}/ping?id=${id}&x=a%20b`);
 });
 
-test("a signature over something else is invalid, and the sentence says over what", async (t) => {
-  const dev = await startDev(t);
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  const [sent] = (await look(dev, `${dev.account}?wait=30`)).messages;
+test("a signature over other bytes is invalid, and the detail names the difference", async (t) => {
+  const { look, post, ready } = await startDev(t);
+  const { webhook_secret: secret } = ready;
+  await post({ postback_url: ready.inbox_url });
+  const [sent] = await look(`${ready.account}?wait=30`);
   assert.ok(sent !== undefined);
-  const { webhook_secret: secret } = dev;
-  const other = new Map(sent.headers.map(([name, value]) => [name.toLowerCase(), value]));
-  const id = other.get("webhook-id") ?? "";
-  const again = async (body: string, signature: string) => {
+  const id = sent.headers.find(([name]) => name.toLowerCase() === "webhook-id")?.[1] ?? "";
+  const send = async (body: string, signature: string) => {
     const headers = { "webhook-id": id, "x-signature": signature };
-    await fetch(`${dev.url}/inbox/again`, { method: "POST", body, headers });
-    return (await look(dev, "again")).messages.at(-1)?.signature;
+    await fetch(`${ready.url}/inbox/again`, { method: "POST", body, headers });
+    return (await look("again")).at(-1)?.signature;
   };
 
-  assert.deepEqual(await again(sent.body, signWebhook(sent.body, secret)), sent.signature);
-  assert.match(
-    (await again(`${sent.body}\n`, signWebhook(sent.body, secret)))?.detail ?? "",
-    /^The signature is not valid\. The body has a line break at its end that was not signed/,
-  );
-  assert.match(
-    (await again(sent.body, signWebhook(sent.body, secret.replace("whsec_", ""))))?.detail ?? "",
-    /without the whsec_ of the secret/,
-  );
-  assert.equal((await again(sent.body, "sha256=00"))?.verdict, "invalid");
-  assert.equal((await again("{}", signWebhook(sent.body, secret)))?.verdict, "invalid");
+  assert.deepEqual(await send(sent.body, signWebhook(sent.body, secret)), sent.signature);
+  for (const [body, signature, word] of [
+    [`${sent.body}\n`, signWebhook(sent.body, secret), /line break/],
+    [sent.body, signWebhook(sent.body, secret.replace("whsec_", "")), /whsec_/],
+    [sent.body, "sha256=00", /./],
+    ["{}", signWebhook(sent.body, secret), /./],
+  ] as const) {
+    const judged = await send(body, signature);
+    assert.equal(judged?.verdict, "invalid");
+    assert.match(judged?.detail ?? "", word);
+  }
 });
 
-test("a body without headers is judged by the task that it is about", async (t) => {
-  const dev = await startDev(t);
-  const id = await dev.tasks.post({ postback_url: dev.inbox_url });
-  const [sent] = (await look(dev, `${dev.account}?wait=30`)).messages;
-  const headers = { "x-signature": signWebhook(sent?.body ?? "", dev.webhook_secret) };
-  await fetch(`${dev.url}/inbox/kept`, { method: "POST", body: sent?.body ?? "", headers });
-  await fetch(`${dev.url}/inbox/kept`, { method: "POST", body: "?", headers });
+test("a body without headers is judged by the task that it names", async (t) => {
+  const { look, post, ready } = await startDev(t);
+  const [id = ""] = await post({ postback_url: ready.inbox_url });
+  const [sent] = await look(`${ready.account}?wait=30`);
+  const headers = { "x-signature": signWebhook(sent?.body ?? "", ready.webhook_secret) };
+  for (const body of [sent?.body ?? "", "?"])
+    await fetch(`${ready.url}/inbox/kept`, { method: "POST", body, headers });
 
-  const { messages } = await look(dev, "kept");
-  assert.partialDeepStrictEqual(messages[0], {
-    task_id: id,
-    kind: "postback",
-    signature: { verdict: "valid" },
-  });
-  assert.partialDeepStrictEqual(messages[1], { task_id: null, signature: { verdict: "invalid" } });
-  assert.match(messages[1]?.signature.detail ?? "", /names no task/);
+  assert.partialDeepStrictEqual(await look("kept"), [
+    { task_id: id, kind: "postback", signature: { verdict: "valid" } },
+    { task_id: null, signature: { verdict: "invalid" } },
+  ]);
 });
 
-test("the secret that is being rotated in is told from the present one, and the one rotated out is invalid", async (t) => {
-  const dev = await startDev(t);
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  const [sent] = (await look(dev, `${dev.account}?wait=30`)).messages;
-  const next = await secretCommand(t, dev, "rotate");
+test("in a rotation the next secret has its own verdict, and after it the old secret is invalid", async (t) => {
+  const { look, own, post, ready } = await startDev(t);
+  await post({ postback_url: ready.inbox_url });
+  const [sent] = await look(`${ready.account}?wait=30`);
+  const next = await own.rotateSecret();
   const webhookId = sent?.headers.find(([name]) => name === "webhook-id")?.[1] ?? "";
-  const send = async (signatures: Readonly<Record<string, string>>) => {
+  const verdictOf = async (signatures: Readonly<Record<string, string>>) => {
     const headers = { "webhook-id": webhookId, ...signatures };
-    await fetch(`${dev.url}/inbox/again`, { method: "POST", body: "x", headers });
-    return (await look(dev, "again")).messages.at(-1)?.signature.verdict;
+    await fetch(`${ready.url}/inbox/again`, { method: "POST", body: "x", headers });
+    return (await look("again")).at(-1)?.signature.verdict;
   };
-  const old = { "x-signature": signWebhook("x", dev.webhook_secret) };
+  const byOld = { "x-signature": signWebhook("x", ready.webhook_secret) };
+  const byNext = { "x-signature": signWebhook("x", next) };
+  const nextHeader = { "x-signature-next": signWebhook("x", next) };
 
-  assert.equal(await send({ ...old, "x-signature-next": signWebhook("x", next) }), "valid");
-  assert.equal(await send({ "x-signature": signWebhook("x", next) }), "next");
-  assert.equal(await send({ "x-signature-next": signWebhook("x", next) }), "next");
-  assert.equal(await send({}), "missing");
-  await secretCommand(t, dev, "finish");
-  assert.equal(await send(old), "invalid");
-  assert.equal(await send({ "x-signature": signWebhook("x", next) }), "valid");
+  assert.equal(await verdictOf({ ...byOld, ...nextHeader }), "valid");
+  assert.equal(await verdictOf(byNext), "next");
+  assert.equal(await verdictOf(nextHeader), "next");
+  assert.equal(await verdictOf({}), "missing");
+  await own.finishRotation();
+  assert.equal(await verdictOf(byOld), "invalid");
+  assert.equal(await verdictOf(byNext), "valid");
 });
 
-test("answers come one by one, then the last word", async (t) => {
-  const dev = await startDev(t);
-  await setAnswers(dev, "shop", {
-    answers: [500, { status: 503, headers: { "Retry-After": "7" }, body: "later" }, 204],
-    then: 418,
-  });
-  const answers = [];
-  for (let sent = 0; sent < 5; sent++) answers.push(await fetch(`${dev.url}/inbox/shop`));
+test("an inbox gives its responses in order, then the last one, and 200 after it is emptied", async (t) => {
+  const { ask, look, ready } = await startDev(t);
+  const url = `${ready.url}/inbox/shop`;
+  const later = { status: 503, headers: { "Retry-After": "7" }, body: "later" };
+  await ask("PUT /dev/inbox/shop/answers", { answers: [500, later, 204], then: 418 });
+  const responses = [];
+  for (let sent = 0; sent < 5; sent++) responses.push(await fetch(url));
 
+  const statuses = [500, 503, 204, 418, 418];
   assert.deepEqual(
-    answers.map(({ status }) => status),
-    [500, 503, 204, 418, 418],
+    responses.map(({ status }) => status),
+    statuses,
   );
-  assert.equal(answers[1]?.headers.get("retry-after"), "7");
-  assert.equal(await answers[1]?.text(), "later");
-  assert.equal(answers[0]?.headers.get("x-postbackd-mode"), "dev");
-  const { messages } = await look(dev, "shop");
-  assert.deepEqual(
-    messages.map(({ answered }) => answered.status),
-    [500, 503, 204, 418, 418],
-  );
+  assert.equal(responses[1]?.headers.get("retry-after"), "7");
+  assert.equal(await responses[1]?.text(), "later");
+  const recorded = (await look("shop")).map(({ answered }) => answered.status);
+  assert.deepEqual(recorded, statuses);
+  await ask("DELETE /dev/inbox/shop");
+  assert.deepEqual(await look("shop"), []);
+  assert.equal((await fetch(url)).status, 200);
 });
 
-test("answers that no server could give are refused with the reason", async (t) => {
-  const { url } = await startDev(t);
-  const wrong = [
+test("an impossible response of an inbox is refused, and named by its place in a list", async (t) => {
+  const { call } = await startDev(t);
+  for (const body of [
     { answers: [99] },
     { answers: [101] },
     { answers: ["never"] },
@@ -269,51 +235,30 @@ test("answers that no server could give are refused with the reason", async (t) 
     { answers: [{ status: 200, afterMs: 5 }] },
     { then: [] },
     { answer: [200] },
-  ];
-  for (const body of wrong) {
-    const response = await fetch(`${url}/dev/inbox/shop/answers`, {
-      method: "PUT",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-    });
-
-    assert.equal(response.status, 400, JSON.stringify(body));
+  ]) {
+    const { status } = await call("PUT /dev/inbox/shop/answers", body);
+    assert.equal(status, 400, JSON.stringify(body));
   }
+  const { body, detail } = await call("PUT /dev/inbox/shop/answers", { answers: [200, 99] });
+  assert.equal(body.errors?.[0]?.pointer, "/answers");
+  assert.match(detail, /item 2 .*200 to 599/);
 });
 
-test("a wrong answer in a list is named by its place", async (t) => {
-  const { url } = await startDev(t);
+test("an attempt that hangs times out when the clock is advanced, and the next attempt gets 200", async (t) => {
+  const { advance, ask, look, post, ready } = await startDev(t);
+  await ask(`PUT /dev/inbox/${ready.account}/answers`, { answers: ["hang"] });
+  await post({ postback_url: ready.inbox_url });
+  const ends = async (by: string) =>
+    (await advance(by)).filter(({ event }) => event === "attempt_ended");
 
-  const response = await fetch(`${url}/dev/inbox/shop/answers`, {
-    method: "PUT",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ answers: [200, 99] }),
-  });
-
-  const { errors } = (await response.json()) as ShownBody;
-  assert.equal(errors?.[0]?.pointer, "/answers");
-  const detail = errors?.[0]?.detail ?? "";
-  assert.ok(detail.includes("item 2") && detail.includes("200 to 599"), detail);
-});
-
-test("an attempt that hangs times out as soon as the clock is advanced, and the next one is answered", async (t) => {
-  const dev = await startDev(t);
-  await setAnswers(dev, dev.account, { answers: ["hang"] });
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  const before = Date.now();
-  const { events } = await advance(dev, { by: "10s" });
-
-  assert.ok(Date.now() - before < 9000, "the clock did not wait for the machine's");
-  const [ended] = events.filter(({ event }) => event === "attempt_ended");
-  assert.partialDeepStrictEqual(ended, { attempt: 1, outcome: "timed_out", delivery: "scheduled" });
-  const later = await advance(dev, { by: "5m" });
-  assert.partialDeepStrictEqual(
-    later.events.filter(({ event }) => event === "attempt_ended"),
-    [{ attempt: 2, http_status: 200, delivery: "delivered" }],
-  );
-  const { messages } = await look(dev, dev.account);
+  assert.partialDeepStrictEqual(await ends("10s"), [
+    { attempt: 1, outcome: "timed_out", delivery: "scheduled" },
+  ]);
+  assert.partialDeepStrictEqual(await ends("5m"), [
+    { attempt: 2, http_status: 200, delivery: "delivered" },
+  ]);
   assert.deepEqual(
-    messages.map(({ answered }) => answered),
+    (await look(ready.account)).map(({ answered }) => answered),
     [
       { how: "gone", status: null, after_ms: 10_000 },
       { how: "sent", status: 200, after_ms: 0 },
@@ -321,128 +266,45 @@ test("an attempt that hangs times out as soon as the clock is advanced, and the 
   );
 });
 
-test("an answer that is to come later comes when the clock is there, and an advance waits for it", async (t) => {
-  const dev = await startDev(t);
-  await setAnswers(dev, dev.account, { then: { status: 202, body: "", after_ms: 3000 } });
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  const early = await advance(dev, { by: "2999ms" });
-  const due = await advance(dev, { by: "1ms" });
+test("a late response is sent when the clock is there, and an advance waits for it", async (t) => {
+  const { advance, ask, look, post, ready } = await startDev(t);
+  const then = { status: 202, body: "", after_ms: 3000 };
+  await ask(`PUT /dev/inbox/${ready.account}/answers`, { then });
+  await post({ postback_url: ready.inbox_url });
+  const ends = async (by: string) =>
+    (await advance(by)).filter(({ event }) => event === "attempt_ended");
 
-  assert.deepEqual(
-    early.events.filter(({ event }) => event === "attempt_ended"),
-    [],
-  );
-  assert.partialDeepStrictEqual(
-    due.events.filter(({ event }) => event === "attempt_ended"),
-    [{ attempt: 1, http_status: 202, delivery: "delivered" }],
-  );
-  const { messages } = await look(dev, dev.account);
-  assert.deepEqual(messages[0]?.answered, { how: "sent", status: 202, after_ms: 3000 });
+  assert.deepEqual(await ends("2999ms"), []);
+  assert.partialDeepStrictEqual(await ends("1ms"), [
+    { attempt: 1, http_status: 202, delivery: "delivered" },
+  ]);
+  const [message] = await look(ready.account);
+  assert.deepEqual(message?.answered, { how: "sent", status: 202, after_ms: 3000 });
 });
 
-test("an attempt that is reset is recorded as such", async (t) => {
-  const dev = await startDev(t);
-  await setAnswers(dev, dev.account, { answers: ["reset"] });
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  const { events } = await advance(dev, { by: "1ms" });
+test("an attempt that is reset is recorded as reset", async (t) => {
+  const { advance, ask, look, post, ready } = await startDev(t);
+  await ask(`PUT /dev/inbox/${ready.account}/answers`, { answers: ["reset"] });
+  await post({ postback_url: ready.inbox_url });
 
-  const [ended] = events.filter(({ event }) => event === "attempt_ended");
+  const [ended] = (await advance("1ms")).filter(({ event }) => event === "attempt_ended");
   assert.partialDeepStrictEqual(ended, { attempt: 1, http_status: null, delivery: "scheduled" });
-  const { messages } = await look(dev, dev.account);
-  assert.equal(messages[0]?.answered.how, "reset");
+  assert.equal((await look(ready.account))[0]?.answered.how, "reset");
 });
 
-test("a receiver that fails for 21 minutes has seen four attempts by the time the advance answers", async (t) => {
-  const dev = await startDev(t);
-  await setAnswers(dev, dev.account, { then: 500 });
-  await dev.tasks.post({ postback_url: dev.inbox_url });
-  await advance(dev, { by: "21m" });
+test("a request for messages waits until enough have arrived, or until its time is over", async (t) => {
+  const { look, ready } = await startDev(t);
+  const url = `${ready.url}/inbox/shop`;
+  const two = look("shop?count=2&wait=60");
+  await fetch(url);
+  await fetch(url);
+  const few = await look("shop?count=5&wait=1");
+  const newest = await look("shop?last=1");
+  const later = look(`shop?after=${few.at(-1)?.seq}&wait=60`);
+  await fetch(url);
 
-  const { messages } = await look(dev, dev.account);
-  assert.deepEqual(
-    messages.map(({ attempt }) => attempt),
-    [1, 2, 3, 4],
-  );
+  assert.equal((await two).length, 2);
+  assert.equal(few.length, 2);
+  assert.deepEqual(newest, few.slice(1));
+  assert.equal((await later).length, 1);
 });
-
-test("a look that waits is answered as soon as enough has come, else with what there is", async (t) => {
-  const dev = await startDev(t);
-  const two = look(dev, "shop?count=2&wait=60");
-  await fetch(`${dev.url}/inbox/shop`);
-  await fetch(`${dev.url}/inbox/shop`);
-  const few = await look(dev, "shop?count=5&wait=1");
-  const newest = await look(dev, "shop?last=1");
-  const later = look(dev, `shop?after=${few.messages.at(-1)?.seq}&wait=60`);
-  await fetch(`${dev.url}/inbox/shop`);
-
-  assert.equal((await two).messages.length, 2);
-  assert.equal(few.messages.length, 2);
-  assert.deepEqual(newest.messages, few.messages.slice(1));
-  assert.equal((await later).messages.length, 1);
-});
-
-test("a box that is emptied has no messages and answers 200 again", async (t) => {
-  const dev = await startDev(t);
-  await setAnswers(dev, "shop", { then: 500 });
-  await fetch(`${dev.url}/inbox/shop`);
-  await dev.call("DELETE /dev/inbox/:box", { path: "/dev/inbox/shop" });
-
-  assert.deepEqual((await look(dev, "shop")).messages, []);
-  assert.equal((await fetch(`${dev.url}/inbox/shop`)).status, 200);
-});
-
-test("a clock that stands still holds up neither who waits for a task nor the stream of changes", async (t) => {
-  const dev = await startDev(t);
-  const headers = { authorization: `Bearer ${dev.key}` };
-  const stream = await fetch(`${dev.url}/v1/events`, { headers });
-  const events = readText(stream);
-  const id = await dev.tasks.post({ start_at: "2999-01-01T00:00:00Z".replace("2999", nextYear()) });
-  const waited = await dev.tasks.call(`/v1/tasks/task_get/${id}`, {
-    headers: { prefer: "wait=1" },
-  });
-  await events.until(/"delayed":1/);
-  await dev.tasks.cancel(id);
-  await events.until(/"delayed":0/);
-
-  assert.equal(waited.status, 200);
-});
-
-function nextYear(): string {
-  return String(new Date().getUTCFullYear() + 1);
-}
-
-/** Reads a stream as far as it is needed. */
-function readText({ body }: Response) {
-  assert.ok(body !== null);
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  return {
-    async until(wanted: RegExp) {
-      while (!wanted.test(text)) {
-        const { value, done } = await reader.read();
-        assert.ok(!done, "the stream has ended");
-        text += value;
-      }
-    },
-  };
-}
-
-async function secretCommand(t: TestContext, dev: DevProgram, step: "rotate" | "finish") {
-  const args = ["admin", "secret", step, dev.account, "--db", dev.db];
-  const { stdout, code, stderr } = await runProgram(t, args);
-  assert.equal(code, 0, stderr);
-  // The present one, and after it the next.
-  return stdout.match(/whsec_[\w+/=]+/g)?.at(-1) ?? "";
-}
-
-function look(dev: DevProgram, box: string) {
-  return dev.call("GET /dev/inbox/:box", { path: `/dev/inbox/${box}` });
-}
-
-function setAnswers(dev: DevProgram, box: string, body: object) {
-  return dev.call("PUT /dev/inbox/:box/answers", { path: `/dev/inbox/${box}/answers`, body });
-}
-
-function advance(dev: DevProgram, body: object) {
-  return dev.call("POST /dev/clock/advance", { body });
-}
