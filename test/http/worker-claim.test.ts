@@ -3,10 +3,21 @@ import { test, type TestContext } from "node:test";
 
 import type { WorkerDesk } from "../../src/http/operation-deps.ts";
 import { StoreError, type LeasedTask, type WorkerHolder } from "../../src/store/store.ts";
+import { clusterTest } from "../helpers/cluster-test.ts";
+import { openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
-import { toAnswer } from "./answer.ts";
-import { startRing, type Ring } from "./ring.ts";
-import { askAsWorker, claim, workerPost, type Called } from "./worker-requests.ts";
+import { complaints, taskGet, TASKS_READY, toAnswer } from "./answer.ts";
+import { startRing } from "./ring.ts";
+import {
+  askAsWorker,
+  claim,
+  createTestWorker,
+  outcomesOf,
+  tasksOf,
+  workerPost,
+  type Called,
+  type ClaimedTask,
+} from "./worker-requests.ts";
 
 type ClaimOrder = Parameters<WorkerDesk["claim"]>[0];
 
@@ -28,17 +39,18 @@ const TASK: LeasedTask = {
 
 const WORKER: WorkerHolder = { workerId: 7, name: "press", types: ["print"], isRevoked: false };
 
-const REF = { id: TASK.id, leaseId: TASK.leaseId };
+const TYPES = ["print"];
 
-/** The HTTP ring before a desk that notes the claims, and answers them by `answer`. */
+/** The HTTP ring before a desk that notes the claims and returns the tasks of `tasks`. */
 async function startDesk(
   t: TestContext,
   {
-    answer = async () => [],
+    tasks = async () => [],
     worker = async () => WORKER,
-    ...more
+    isDraining = false,
+    isAccepting = true,
   }: {
-    readonly answer?: (order: ClaimOrder) => Promise<readonly LeasedTask[]>;
+    readonly tasks?: (order: ClaimOrder) => Promise<readonly LeasedTask[]>;
     readonly worker?: () => Promise<WorkerHolder | null>;
     readonly isDraining?: boolean;
     readonly isAccepting?: boolean;
@@ -47,16 +59,15 @@ async function startDesk(
   const orders: ClaimOrder[] = [];
   const released: (readonly object[])[] = [];
   const ring = await startRing(t, {
-    ...(more.isAccepting === undefined ? {} : { isAccepting: more.isAccepting }),
+    isAccepting,
     store: { findWorkerHolder: worker },
     desk: {
-      isDraining: more.isDraining ?? false,
+      isDraining,
       claim(order) {
         orders.push(order);
-        return answer(order);
+        return tasks(order);
       },
-      async release(workerId, leases) {
-        assert.equal(workerId, WORKER.workerId);
+      async release(_, leases) {
         released.push(leases);
         return leases.map(() => "ok");
       },
@@ -65,31 +76,25 @@ async function startDesk(
   return { ...ring, orders, released };
 }
 
-test("a claim says for whom, what, how many and how long: one task at once unless told", async (t) => {
+test("a claim is for the worker's types, one task and no wait unless it says more", async (t) => {
   const { orders, ...called } = await startDesk(t);
-  const types = ["print"];
-  await claim(called, { types });
-  await claim(called, { types, max: 100, wait_seconds: 30 });
-  await claim(called, { types, max: null, wait_seconds: null });
+  await claim(called, { types: TYPES });
+  await claim(called, { types: TYPES, max: 100, wait_seconds: 30 });
+  await claim(called, { types: TYPES, max: null, wait_seconds: null });
   await claim(called, '{"types":["print"],"max":2.0,"wait_seconds":0.0015}');
 
   const shown = orders.map(({ gone: _gone, ...order }) => order);
-  const base = { workerId: 7, types, max: 1, waitMs: 0 };
-  assert.deepEqual(shown, [
-    base,
-    { ...base, max: 100, waitMs: 30_000 },
-    base,
-    { ...base, max: 2, waitMs: 2 },
-  ]);
+  const base = { workerId: 7, types: TYPES, max: 1, waitMs: 0 };
+  const most = { ...base, max: 100, waitMs: 30_000 };
+  assert.deepEqual(shown, [base, most, base, { ...base, max: 2, waitMs: 2 }]);
 });
 
-test("a task is given with its input to the last digit, its lease, and which run it is", async (t) => {
+test("a claimed task has its input as posted, its lease and the number of its run", async (t) => {
   const inputText = '{"a":1.0,"b":12345678901234567890,"c":"\\ud800","__proto__":[-0]}';
   const tasks = [TASK, { ...TASK, inputText, tag: 'é "x"', marketplace: "de" }];
-  const called = await startDesk(t, { answer: async () => tasks });
-  const { response } = await askAsWorker(called, "claim", { types: ["print"], max: 2 });
+  const called = await startDesk(t, { tasks: async () => tasks });
+  const { response } = await askAsWorker(called, "claim", { types: TYPES, max: 2 });
 
-  const text = response.body.toString();
   const head = `{"id":"${TASK.id}","type":"print",`;
   const lease =
     '"lease_id":"lease-1","lease_expires_at":"2030-01-31T09:00:30.000Z","run":2' +
@@ -99,178 +104,248 @@ test("a task is given with its input to the last digit, its lease, and which run
     `${head}"tag":"é \\"x\\"","marketplace":"de","input":${inputText},${lease}`,
   ];
   const envelope = '"status_code":20000,"status_message":"Ok.","tasks_count":2,"tasks_error":0';
-  assert.equal(text, `{${envelope},"tasks":[${items.join(",")}]}`);
+  assert.equal(response.body.toString(), `{${envelope},"tasks":[${items.join(",")}]}`);
 });
 
-test("what breaks a rule of the body is 40501, and nothing is claimed: numbers are never clamped", async (t) => {
+test("a claim with bad types, or with a number just outside its range, is 40501 and never clamped", async (t) => {
   const { orders, ...called } = await startDesk(t);
-  const bad: readonly (readonly [string, string])[] = [
-    ...["5", '"print"', "{}", "[]", "[5]", "[null]", '[["print"]]', '["print","print"]'].map(
-      (types) => ["types", `{"types":${types}}`] as const,
-    ),
-    ["types", JSON.stringify({ types: Array.from({ length: 101 }, (_, i) => `t${i}`) })],
-    ["types", "{}"],
-    ["types", '{"types":null}'],
-    ...["0", "101", "-1", "1.5", '"1"', "true", "[]", "{}", "1e400", "1e-400", "-0"].map(
-      (max) => ["max", `{"types":["print"],"max":${max}}`] as const,
-    ),
-    ...["-0.001", "30.001", "31", '"5"', "true", "[]", "{}", "1e400", "60"].map(
-      (seconds) => ["wait_seconds", `{"types":["print"],"wait_seconds":${seconds}}`] as const,
-    ),
-    ["wait", '{"types":["print"],"wait":5}'],
+  const many = JSON.stringify(Array.from({ length: 101 }, (_, i) => `t${i}`));
+  const bad: readonly (readonly [field: string, values: readonly string[]])[] = [
+    ["types", ["[]", "[5]", "[null]", '[["print"]]', '["print","print"]', many, "null"]],
+    ["max", ["0", "101", "1.5", "1e-400", "-0"]],
+    ["wait_seconds", ["-0.001", "30.001"]],
   ];
-  for (const [field, body] of bad) {
-    const { code, body: shown } = await askAsWorker(called, "claim", body);
-    assert.equal(code, 40501, body.slice(0, 80));
+  for (const [field, values] of bad) {
+    for (const value of values) {
+      const rest = field === "types" ? "" : '"types":["print"],';
+      const { code, body } = await askAsWorker(called, "claim", `{${rest}"${field}":${value}}`);
+      const pointers = body.errors?.map(({ pointer }) => pointer);
+      assert.deepEqual([code, pointers], [40501, [`/${field}`]], value.slice(0, 80));
+    }
+  }
+  assert.deepEqual(orders, []);
+});
+
+test("a type the token is not for is 40301, and one that no worker runs is 40501", async (t) => {
+  const worker = async () => ({ ...WORKER, types: ["print", "gone", "echo"] });
+  const { orders, ...called } = await startDesk(t, { worker });
+  const refused: readonly (readonly [types: readonly string[], code: number, pointer: string])[] = [
+    ...["other", "Print", "print ", "__proto__", "", "x".repeat(500), "\ud800"].map(
+      (type) => [["print", type], 40301, "/types/1"] as const,
+    ),
+    // The token comes first.
+    [["gone", "other"], 40301, "/types/1"],
+    [["print", "gone"], 40501, "/types"],
+    [["print", "echo"], 40501, "/types"],
+  ];
+  for (const [types, code, pointer] of refused) {
+    const answer = await askAsWorker(called, "claim", { types });
     assert.deepEqual(
-      shown.errors?.map(({ pointer }) => pointer),
-      [`/${field}`],
-      body.slice(0, 80),
+      [answer.code, answer.body.errors?.[0]?.pointer],
+      [code, pointer],
+      types.join(),
     );
   }
   assert.deepEqual(orders, []);
 });
 
-test("a type that the token is not for is 40301, configured or not; one that is no worker's is 40501", async (t) => {
-  const worker = async () => ({ ...WORKER, types: ["print", "gone", "echo"] });
-  const { orders, ...called } = await startDesk(t, { worker });
-  const foreign = ["other", "Print", "print ", "__proto__", "", "x".repeat(500), "\ud800"];
-  for (const type of foreign) {
-    const { code, body } = await askAsWorker(called, "claim", { types: ["print", type] });
-    assert.equal(code, 40301, type);
-    assert.deepEqual(body.errors, [
-      {
-        pointer: "/types/1",
-        detail: "This token is not for this type. It is for: print, gone, echo.",
-      },
-    ]);
-  }
-  const both = await askAsWorker(called, "claim", { types: ["gone", "other"] });
-  assert.equal(both.code, 40301, "what it may not ask comes first");
-  for (const type of ["gone", "echo"]) {
-    const { code, body } = await askAsWorker(called, "claim", { types: ["print", type] });
-    assert.equal(code, 40501);
-    const [error] = body.errors ?? [];
-    assert.equal(error?.pointer, "/types");
-    assert.match(error?.detail ?? "", new RegExp(`^${type} is not .* these are: print\\.$`));
-  }
-  assert.deepEqual(orders, []);
-});
-
-test("while the daemon stops a claim comes back at once and empty, however long it would wait", async (t) => {
+test("while the daemon stops a claim returns no task at once, and a wrong one is still refused", async (t) => {
   const { orders, ...called } = await startDesk(t, { isDraining: true, isAccepting: false });
-  assert.deepEqual(await claim(called, { types: ["print"], wait_seconds: 30 }), []);
+  assert.deepEqual(await claim(called, { types: TYPES, wait_seconds: 30 }), []);
   assert.deepEqual(orders, []);
-  const { code } = await askAsWorker(called, "claim", { types: ["other"] });
-  assert.equal(code, 40301, "what is wrong is said all the same");
+  assert.equal((await askAsWorker(called, "claim", { types: ["other"] })).code, 40301);
 });
 
-test("while the daemon starts or is halted a claim is 50300, so that nobody asks without end", async (t) => {
+test("while the daemon starts, or after a fault of its store, a claim is 50300", async (t) => {
   const { orders, ...called } = await startDesk(t, { isAccepting: false });
-  const { code, response } = await askAsWorker(called, "claim", { types: ["print"] });
+  const { code, response } = await askAsWorker(called, "claim", { types: TYPES });
   assert.deepEqual([code, headerOf(response, "retry-after")], [50300, "5"]);
   assert.deepEqual(orders, []);
 });
 
-test("a desk that cannot claim is 50300 or 50700, and a bug in it 50000", async (t) => {
-  const cases = [
+test("a busy store is 50300, a full one 50700 and a bug 50000, with nothing secret", async (t) => {
+  for (const [error, expected] of [
     [new StoreError("busy", "SECRET"), 50300],
     [new StoreError("full", "SECRET"), 50700],
     [new Error("SECRET"), 50000],
-  ] as const;
-  for (const [error, expected] of cases) {
-    const called = await startDesk(t, { answer: () => Promise.reject(error) });
-    const { code, response } = await askAsWorker(called, "claim", { types: ["print"] });
+  ] as const) {
+    const called = await startDesk(t, { tasks: () => Promise.reject(error) });
+    const { code, response } = await askAsWorker(called, "claim", { types: TYPES });
     assert.equal(code, expected);
     assert.doesNotMatch(response.body.toString(), /SECRET/);
+    assert.equal(called.logged.length, expected === 50000 ? 1 : 0);
+    assert.ok(!JSON.stringify(called.logged).includes(called.token.slice(9)));
   }
 });
 
-/** A claim that waits at the desk until the test answers it. */
-async function startWaiting(t: TestContext, worker?: () => Promise<WorkerHolder | null>) {
-  const answered = Promise.withResolvers<readonly LeasedTask[]>();
-  const arrived = Promise.withResolvers<ClaimOrder>();
-  const ring = await startDesk(t, {
-    ...(worker === undefined ? {} : { worker }),
-    answer(order) {
-      arrived.resolve(order);
-      return answered.promise;
-    },
-  });
-  const connection = await openRaw(t, ring.url);
-  const body = { types: ["print"], wait_seconds: 30 };
-  connection.send(toBytes(workerPost(ring, { operation: "claim", body })));
-  const order = await arrived.promise;
-  return { ...ring, connection, order, answer: answered.resolve };
-}
-
-/** By the third answer the server has seen what other connections did before. */
-async function settle({ url }: Pick<Ring, "url">): Promise<void> {
+/** Returns once the daemon has read what other connections sent before. */
+async function settle(url: string): Promise<void> {
   for (let i = 0; i < 3; i++) await exchange(url, { target: "/livez" });
 }
 
-test("a worker that hangs up is told to the desk, and what comes for it after all goes back", async (t) => {
-  const waiting = await startWaiting(t);
-  const { order, connection } = waiting;
-  assert.equal(order.gone.aborted, false);
+/** Sends a claim that waits, on a connection of its own. */
+async function sendClaim(t: TestContext, called: Called) {
+  const connection = await openRaw(t, called.url);
+  const body = { types: TYPES, wait_seconds: 30 };
+  connection.send(toBytes(workerPost(called, { operation: "claim", body })));
+  return connection;
+}
+
+for (const [state, expected, second] of [
+  ["revoked", 40101, async () => ({ ...WORKER, isRevoked: true })],
+  ["unknown to a busy store", 50300, () => Promise.reject(new StoreError("busy", "SECRET"))],
+] as const) {
+  test(`a claim whose token is ${state} after its wait is ${expected}, and its tasks are released`, async (t) => {
+    let reads = 0;
+    const called = await startDesk(t, {
+      tasks: async () => [TASK, { ...TASK, leaseId: "lease-2" }],
+      worker: () => (++reads === 1 ? Promise.resolve(WORKER) : second()),
+    });
+    const connection = await sendClaim(t, called);
+
+    assert.equal(toAnswer(await connection.next()).code, expected);
+    const ref = { id: TASK.id, leaseId: "lease-1" };
+    assert.deepEqual(called.released, [[ref, { ...ref, leaseId: "lease-2" }]]);
+  });
+}
+
+test("the tasks of a claim whose client disconnected are released", async (t) => {
+  const arrived = Promise.withResolvers<ClaimOrder>();
+  const found = Promise.withResolvers<readonly LeasedTask[]>();
+  const called = await startDesk(t, {
+    tasks(order) {
+      arrived.resolve(order);
+      return found.promise;
+    },
+  });
+  const connection = await sendClaim(t, called);
+  const { gone } = await arrived.promise;
+  assert.equal(gone.aborted, false);
   connection.reset();
-  await settle(waiting);
-  assert.equal(order.gone.aborted, true);
-  waiting.answer([TASK]);
-  await settle(waiting);
+  await settle(called.url);
+  assert.equal(gone.aborted, true);
+  found.resolve([TASK]);
+  await settle(called.url);
 
-  assert.deepEqual(waiting.released, [[REF]]);
-  assert.deepEqual(waiting.logged, []);
+  assert.deepEqual(called.released, [[{ id: TASK.id, leaseId: TASK.leaseId }]]);
+  assert.deepEqual(called.logged, []);
 });
 
-test("a token that is revoked while its claim waits gets no task: 40101, and the tasks go back", async (t) => {
-  let isRevoked = false;
-  const waiting = await startWaiting(t, async () => ({ ...WORKER, isRevoked }));
-  isRevoked = true;
-  waiting.answer([TASK, { ...TASK, leaseId: "lease-2" }]);
+/** A daemon whose only type is run by workers. */
+async function startWorkers(t: TestContext) {
+  const toml = '[types.print]\nrunner = "worker"\nlease = "30s"\n';
+  const daemon = await startTestDaemon(t, { toml });
+  return { ...daemon, token: await createTestWorker(daemon.file, TYPES) };
+}
 
-  const { code, response } = toAnswer(await waiting.connection.next());
-  assert.equal(code, 40101);
-  assert.equal(
-    headerOf(response, "www-authenticate"),
-    'Bearer realm="postbackd", error="invalid_token"',
-  );
-  assert.deepEqual(waiting.released, [[REF, { ...REF, leaseId: "lease-2" }]]);
+/** A claim that waits at the daemon's desk when this resolves. */
+async function startClaim(t: TestContext, called: Called) {
+  const connection = await sendClaim(t, called);
+  await settle(called.url);
+  return connection;
+}
+
+function ref({ id, lease_id }: ClaimedTask) {
+  return { id, lease_id };
+}
+
+test("progress is shown in the task and in lists while its run lasts, and not in the next run", async (t) => {
+  const daemon = await startWorkers(t);
+  const id = (await daemon.post({})).tasks[0]?.id ?? "";
+  const shown = async (path = taskGet(id)): Promise<unknown> =>
+    JSON.parse(await (await daemon.call(path)).text()).tasks[0].progress;
+  const claimed = async () => (await claim(daemon, { types: TYPES }))[0] ?? assert.fail();
+  const first = await claimed();
+  assert.equal(await shown(), null);
+  for (const [progress, note] of [
+    [0, null],
+    [0.5, 'half "way" é'],
+    [1, null],
+  ] as const) {
+    const beat = { leases: [{ ...ref(first), progress: { progress, note } }] };
+    await outcomesOf(daemon, "heartbeat", beat);
+    assert.deepEqual(await shown(), { progress, note });
+    assert.deepEqual(await shown("/v1/tasks"), { progress, note });
+  }
+  await outcomesOf(daemon, "heartbeat", { leases: [ref(first)] });
+  assert.deepEqual(await shown(), { progress: 1, note: null });
+  await outcomesOf(daemon, "release", { tasks: [ref(first)] });
+  assert.equal(await shown(), null);
+  const second = await claimed();
+  assert.equal(await shown(), null);
+  const beat = { leases: [ref(second)], progress: { progress: 0.5 } };
+  await outcomesOf(daemon, "heartbeat", beat);
+  await outcomesOf(daemon, "complete", { tasks: [{ ...ref(second), result: 1 }] });
+  for (const path of [TASKS_READY, "/v1/tasks", taskGet(id)]) {
+    assert.equal(await shown(path), null, path);
+  }
 });
 
-test("a store that cannot say whose the token is hands out nothing, and the tasks go back", async (t) => {
-  let looks = 0;
-  const waiting = await startWaiting(t, async () => {
-    if (++looks > 1) throw new StoreError("busy", "SECRET");
-    return WORKER;
-  });
-  waiting.answer([TASK]);
+clusterTest("a waiting claim returns the task that is posted meanwhile", async (t) => {
+  const daemon = await startWorkers(t);
+  const waiting = await startClaim(t, daemon);
+  const id = (await daemon.post({})).tasks[0]?.id;
 
-  assert.equal(toAnswer(await waiting.connection.next()).code, 50300);
-  assert.deepEqual(waiting.released, [[REF]]);
+  const [task] = tasksOf<ClaimedTask>(toAnswer(await waiting.next()));
+  assert.equal(task?.id, id);
 });
 
-test("a claim that waited in vain is answered empty, and asks nothing more", async (t) => {
-  let looks = 0;
-  const waiting = await startWaiting(t, async () => {
-    looks++;
-    return WORKER;
-  });
-  waiting.answer([]);
+clusterTest(
+  "a waiting claim of a revoked token leaves the task's run to the next worker",
+  async (t) => {
+    const daemon = await startWorkers(t);
+    const other = await createTestWorker(daemon.file, TYPES, "other");
+    const waiting = await startClaim(t, daemon);
+    const store = await openBeside(t, daemon);
+    await store.revokeWorker({ name: "press", revokedAt: Date.now() });
+    const id = (await daemon.post({})).tasks[0]?.id;
 
-  const { body } = toAnswer(await waiting.connection.next());
-  assert.deepEqual(body.tasks, []);
-  assert.deepEqual([looks, waiting.released], [1, []]);
+    assert.equal(toAnswer(await waiting.next()).code, 40101);
+    const [task] = await claim({ ...daemon, token: other }, { types: TYPES, wait_seconds: 30 });
+    assert.deepEqual([task?.id, task?.run], [id, 1]);
+  },
+);
+
+clusterTest("a worker that disconnects while its claim waits takes no task", async (t) => {
+  const daemon = await startWorkers(t);
+  const waiting = await startClaim(t, daemon);
+  waiting.reset();
+  await settle(daemon.url);
+  const id = (await daemon.post({})).tasks[0]?.id;
+  const [task] = await claim(daemon, { types: TYPES, wait_seconds: 30 });
+
+  assert.deepEqual([task?.id, task?.run], [id, 1]);
 });
 
-test("a claim that waits holds up no other connection, and the next request of its own comes after it", async (t) => {
-  const waiting = await startWaiting(t);
-  const called: Called = waiting;
-  waiting.connection.send(toBytes({ target: "/livez" }));
-  const beat = await askAsWorker(called, "heartbeat", { leases: [] });
-  assert.equal(beat.code, 20000);
-  waiting.answer([]);
+test("a stop answers requests that were sent before it, and a heartbeat then has drain: true", async (t) => {
+  const daemon = await startWorkers(t);
+  const id = (await daemon.post({})).tasks[0]?.id ?? "";
+  const [task] = await claim(daemon, { types: TYPES });
+  assert.ok(task !== undefined);
+  const connection = await startClaim(t, daemon);
+  const leases = [ref(task)];
+  connection.send(toBytes(workerPost(daemon, { operation: "heartbeat", body: { leases } })));
+  const tasks = [{ ...ref(task), result: 1 }];
+  connection.send(toBytes(workerPost(daemon, { operation: "complete", body: { tasks } })));
+  await settle(daemon.url);
+  const stopped = daemon.daemon.stop();
 
-  assert.equal(toAnswer(await waiting.connection.next()).code, 20000);
-  assert.equal((await waiting.connection.next()).body.toString(), '{"status":"ok"}');
+  assert.deepEqual(tasksOf(toAnswer(await connection.next())), []);
+  const ok = [{ id, outcome: "ok" }];
+  const beat = toAnswer(await connection.next());
+  assert.deepEqual(tasksOf(beat), ok);
+  assert.equal(JSON.parse(beat.response.body.toString()).drain, true);
+  assert.deepEqual(tasksOf(toAnswer(await connection.next())), ok);
+  await stopped;
+});
+
+clusterTest("a stop returns every waiting claim at once and without a task", async (t) => {
+  const daemon = await startWorkers(t);
+  const waiting = [await startClaim(t, daemon), await startClaim(t, daemon)];
+  const stopped = daemon.daemon.stop();
+  for (const connection of waiting) {
+    assert.deepEqual(tasksOf(toAnswer(await connection.next())), []);
+  }
+  await stopped;
+  assert.deepEqual(complaints(daemon), []);
 });
