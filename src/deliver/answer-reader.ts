@@ -2,7 +2,7 @@
 export type AnswerFault = "malformed" | "oversized" | "switched" | "informational";
 
 const HEAD_BYTES_MAX = 16_384;
-/** So much of a body is kept. An answer with more is not read to its end. */
+/** So much of a body is kept. A longer response is not read to its end. */
 const EXCERPT_BYTES_MAX = 4096;
 // Chunks of one byte make six times as much of a body.
 const BODY_BYTES_MAX = 16 * EXCERPT_BYTES_MAX;
@@ -11,8 +11,8 @@ const INFORMATIONAL_MAX = 10;
 const VERSION = "HTTP/1.";
 
 /**
- * Reads one response from the bytes of a connection: informational heads, the head, and the beginning of the body. What
- * it keeps and what it looks at is bounded, whatever the receiver sends.
+ * Reads one response from the bytes of a connection: informational heads, the head, and the beginning of the body. Its
+ * memory and its work are bounded for any response.
  *
  *     status line → fields → body → complete     faults come before a status that counts;
  *       └→ fault      └────────┴→ cut            a response that is cut ends the connection

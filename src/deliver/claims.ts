@@ -22,7 +22,7 @@ export interface OwnAttempt {
   readonly life: string;
 }
 
-/** The load of these attempts together; the size of a body may be estimated too large. */
+/** The load of the given attempts together; the size of a body may be estimated too large. */
 export function loadOf(attempts: readonly ClaimedAttempt[]): Load {
   const sum = new LoadSum();
   for (const { task, retry, largeBytes } of attempts) {
@@ -49,7 +49,7 @@ const WAITING_LANES_MAX = 16;
 const APART_MS = 1000;
 const PUT_OFF_MS = MINUTE_MS;
 
-/** Fills the slots of {@link FairQueue}, one claim at a time, and at once with what is {@link Prefetched}. */
+/** Fills the slots of {@link FairQueue}, one claim at a time, and immediately with {@link Prefetched}. */
 export class Claims {
   readonly #deps: ClaimsDeps;
   readonly #prefetched: Prefetched;
@@ -65,7 +65,7 @@ export class Claims {
     this.#prefetched = new Prefetched(deps.queue);
   }
 
-  /** Starts whatever is due and has room. */
+  /** Starts all due attempts with a free slot. */
   pump(): void {
     // Read first: reading the time may reveal that the clock was set.
     const now = this.#deps.clock.now();
@@ -246,7 +246,7 @@ class Prefetched {
     return this.#size === 0;
   }
 
-  /** The shares of a claim, with what may be prefetched for each of these lanes. */
+  /** The shares of a claim, with the attempts that may be prefetched for each lane. */
   withRoom(shares: readonly LaneShare[]): readonly LaneShare[] {
     let left = this.#bytes >= BYTES_MAX ? 0 : ALL_MAX - this.#size;
     return shares.map((share) => {

@@ -94,7 +94,7 @@ export class ConnectionPool {
     this.#sweep ??= this.#sweepLater();
   }
 
-  /** Closes every idle connection, and from now on each one that is put. */
+  /** Closes every idle connection, and from now on each connection that is put. */
   close(): void {
     this.#isClosed = true;
     this.#sweep?.cancel();
@@ -192,7 +192,7 @@ export async function dialTcp(
 
 // Some addresses lead elsewhere (to Linux, 0.0.0.0 is 127.0.0.1): only the vetted one may be written to.
 function otherEndFault({ remoteAddress }: Socket, vetted: string): string | null {
-  // A connection that was reset at once has no other end any more.
+  // A connection that was reset immediately has no remote address any more.
   if (remoteAddress === undefined) return connectFailure(new ClosedEarly());
   const reached = parseAddress(remoteAddress)?.bytes.join(".");
   const isVetted = reached !== undefined && reached === parseAddress(vetted)?.bytes.join(".");
@@ -244,7 +244,7 @@ function whenEmitted<S extends Socket>(
     };
     const cut = (): void => settle({ kind: "cut" });
     const close = (): void => settle({ kind: "failed", error: new ClosedEarly() });
-    // This listener stays for the socket's life: an idle connection that breaks is no reason to crash.
+    // This listener stays for the socket's life: an idle connection that breaks must not crash the process.
     socket.on("error", (error) => settle({ kind: "failed", error }));
     socket.once("close", close);
     socket.once(event, () => settle({ kind: "open", socket }));

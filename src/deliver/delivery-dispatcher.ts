@@ -133,7 +133,7 @@ export class DeliveryDispatcher implements Part {
     this.#notice(await this.#readLanes("all"));
   }
 
-  /** Reads what became due in this time, at whatever node it was scheduled. */
+  /** Reads the attempts that became due in this time, of all nodes. */
   async lookForDue(interval: { readonly since: number; readonly until: number }): Promise<void> {
     const { store } = this.#deps;
     this.#notice(await keepTrying(() => store.listDueLanes(interval), this.#deps));
@@ -184,7 +184,7 @@ export class DeliveryDispatcher implements Part {
     }
   }
 
-  /** Starts nothing in these scopes and resumes all other lanes. What is in flight goes to its end. */
+  /** Starts nothing in these scopes and resumes all other lanes. Attempts in flight continue to their end. */
   async pauseOnly(scopes: readonly PauseScope[]): Promise<void> {
     const resumed = this.#queue.pauseOnly(scopes);
     this.#takeBack();
@@ -202,9 +202,9 @@ export class DeliveryDispatcher implements Part {
   }
 
   /**
-   * Notes that the wall clock was set forward (or back) by so many milliseconds. What is scheduled moves by as much: a
-   * retry of 5 minutes comes 5 minutes after the failure, whatever the wall clock shows. Nothing is claimed until that
-   * is on disk; then this settles. Another node's role is given some seconds for it.
+   * Notes that the wall clock was set forward (or back) by so many milliseconds. Scheduled attempts move by the same
+   * amount: a retry after 5 minutes starts 5 minutes after the failure, independent of the wall clock. Nothing is
+   * claimed until that is on disk; then this settles. Another node's role is given some seconds for it.
    */
   clockWasSet(byMs: number): Promise<void> {
     const { log } = this.#deps;
@@ -243,7 +243,7 @@ export class DeliveryDispatcher implements Part {
     return this.#steps.quiet();
   }
 
-  /** Claims no more. What is in flight goes on, within its deadline; what was prefetched is sent. */
+  /** Claims no more. Attempts in flight continue within their deadline; prefetched attempts are sent. */
   drain(): void {
     this.#claims.drain();
   }
@@ -317,7 +317,7 @@ export class DeliveryDispatcher implements Part {
     const { store, clock, retryAfterMs, log } = this.#deps;
     const now = clock.now();
     const setMs = this.#shifts.setMs;
-    // The same moment, whatever the clock is set to meanwhile: the disk may be full for an hour.
+    // The same moment, also if the clock is set meanwhile: the disk may be full for an hour.
     const endedAt = (): number => now + this.#shifts.setMs - setMs;
     const decide = (): DeliveryDecision =>
       decideDelivery(result.outcome, {

@@ -11,7 +11,7 @@ export type Exchange =
       readonly status: number;
       /** At most the first 4 KiB of the body, as text. */
       readonly excerpt: string;
-      /** The first `Retry-After` as sent; null where there is none, or none fit to be shown. */
+      /** The first `Retry-After` as sent; null without one, or if it cannot be shown. */
       readonly retryAfter: string | null;
       /** From writing the request to reading the status. */
       readonly firstByteMs: number;
@@ -31,7 +31,7 @@ export type Exchange =
   /** It was cut off before there was a status. */
   | { readonly kind: "cut" };
 
-/** What may cut an exchange off. */
+/** What may abort an exchange. */
 interface ExchangeLimit {
   readonly isCut: boolean;
   /** Calls back at most once, when it is cut; null forgets who was to be called. */
@@ -193,7 +193,7 @@ class OpenExchange {
 }
 
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-// Whatever could end a line, or be read in two ways, is in no value; the target of a request has no spaces either.
+// No value contains a character that could end a line or be ambiguous; the target of a request has no spaces either.
 const VALUE = /^[\t\x20-\x7e]*$/;
 const TARGET = /^[\x21-\x7e]+$/;
 

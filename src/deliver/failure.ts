@@ -62,7 +62,7 @@ export function answerFailure(error: unknown): string {
   return code.startsWith("HPE_") ? "answer is not valid HTTP" : "connection failed";
 }
 
-/** True for an error that explains why TLS did not come about, whatever was in progress when it occurred. */
+/** True for an error that explains why TLS failed, in any phase. */
 export function isTlsFailure(error: unknown): boolean {
   const code = codeOf(error) ?? "";
   // EPROTO: the other side does not speak TLS. A reset connection may have been of any kind.

@@ -35,8 +35,8 @@ const RETRY_TURN = 4;
 const TRIED_PER_HOST_MAX = 8;
 
 /**
- * The lanes: a lane is the queue of one account's attempts to one host. It knows how many of its attempts are in flight,
- * and when its next first attempt and its next retry are due. Each of these two queues is in one list at most:
+ * The lanes: a lane is the queue of one account's attempts to one host. It knows how many of its attempts are in
+ * flight, and when its next first attempt and its next retry are due. Each of the two queues is in one list at most:
  *
  *     none → later (by due time) → due (by account, then by turn) ⇄ none (its lane is full)
  *                                                                 ⇄ waiting (its host is full)
@@ -128,7 +128,7 @@ export class FairQueue {
     this.#suspended.delete(accountId);
   }
 
-  /** Closes the lanes of these scopes. Returns the scopes that open again: their attempts must be noted again. */
+  /** Closes the lanes of the given scopes. Returns the scopes that open again: their attempts must be noted again. */
   pauseOnly(scopes: readonly PauseScope[]): readonly PauseScope[] {
     const before = this.#pauses;
     this.#pauses = new Map(scopes.map((scope) => [scopeKey(scope), scope]));

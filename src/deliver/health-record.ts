@@ -31,7 +31,7 @@ export class HealthRecord {
     receivers.set(host, isFine || receivers.get(host) === true);
   }
 
-  /** The counts of the window before `now`; its oldest minute goes as a whole. */
+  /** The counts of the window before `now`; its oldest minute is dropped entirely. */
   counts(now: number): { readonly runs: FailureCount; readonly receivers: FailureCount } {
     this.#forget(now);
     const receivers = new Map<string, boolean>();

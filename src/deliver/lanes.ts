@@ -95,7 +95,7 @@ export class LaneQueue extends HeapEntry {
     return this.#list;
   }
 
-  /** Where it waits for its turn. */
+  /** The list in which it waits for its turn. */
   get turn(): AccountTurn | null {
     const { isIdle, isHealthy, account } = this.lane;
     const isIt = ({ group }: AccountTurn): boolean =>
@@ -117,7 +117,7 @@ export class HostState implements QueueList {
   slots: HostSlots;
   lanes = 0;
   inFlight = 0;
-  /** Due queues without a slot, those of the lane that holds least first, then by turn. */
+  /** Due queues without a slot: the lane that holds least first, then by turn. */
   readonly #waiting = new RankHeap<LaneQueue>();
 
   constructor(host: string, slots: HostSlots) {
@@ -139,7 +139,7 @@ export class HostState implements QueueList {
   }
 }
 
-/** An account with something to send, or with healthy hosts. It is ranked by the number of those. */
+/** An account with something to send, or with healthy hosts. It is ranked by their number. */
 export class AccountState extends HeapEntry {
   readonly id: number;
   readonly lanes = new Map<string, LaneState>();

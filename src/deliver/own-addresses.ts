@@ -7,7 +7,7 @@ import { codeOf, isError } from "../domain/error.ts";
 import type { Logger } from "../domain/log.ts";
 
 export interface AddressList {
-  /** Where the list stands, for the log. */
+  /** The source of the list, for the log. */
   readonly name: string;
   /** The advice for the log when the list cannot be read. */
   readonly remedy: string;
@@ -83,7 +83,7 @@ const INTERFACES: AddressList = {
     ),
 };
 
-// Node leaves out interfaces without a carrier, and Linux answers on their addresses all the same.
+// Node leaves out interfaces without a carrier, but Linux still responds on their addresses.
 const FIB_TRIE = procList("/proc/net/fib_trie", parseFibTrie);
 const IF_INET6 = procList("/proc/net/if_inet6", parseIfInet6);
 

@@ -15,7 +15,7 @@ interface OrderUnderWay {
   usedInSecond: number;
 }
 
-// The oldest orders; younger ones wait until one of these has ended.
+// The oldest orders; younger orders wait until one of the oldest has ended.
 const ORDERS_MAX = 100;
 
 // For one second and all orders. Each step looks at up to 2,000 attempts and holds up every other write for 2 ms, so
@@ -27,8 +27,8 @@ const STEPS_PER_SECOND = 250;
  * step of each in turn, and each no faster than its rate. The rate is counted by the second of the wall clock, so that
  * ticks that come late or together make no burst. The store keeps the progress of an order: after a restart it
  * continues where the last step ended, and an order that any process cancelled is not found again. An order of a
- * disabled account rests until the account is enabled. What an order for all accounts begins for such an account waits
- * until then.
+ * disabled account rests until the account is enabled. Deliveries of such an account that an order for all accounts
+ * starts wait until then.
  */
 export function createRedeliverer(deps: RedelivererDeps): Loop {
   const orders = new OpenOrders(deps);

@@ -11,7 +11,7 @@ export type Resolution =
   | { readonly kind: "failed"; readonly error: string };
 
 export interface ResolverOptions {
-  /** Name servers as `address` or `address:port`; those of /etc/resolv.conf unless given. */
+  /** Name servers as `address` or `address:port`; unless given, the name servers of /etc/resolv.conf. */
   readonly servers?: readonly string[];
   /** /etc/hosts unless given. */
   readonly hostsFile?: string;
@@ -23,8 +23,8 @@ export interface ResolverOptions {
 const TRY_MS = 2000;
 const TRIES = 3;
 
-// Attempts join a look-up this young, so that a burst to one host asks once. Yet nobody gets an answer older than
-// this: the answer for an earlier attempt does not count.
+// Attempts join a look-up this young, so that a burst to one host asks once. No caller gets a result older than this:
+// the result for an earlier attempt does not count.
 const SHARED_MS_MAX = 1000;
 
 // RFC 8305 §3. Routers and name servers that drop AAAA queries would delay every attempt by the 6 s of all tries.
@@ -299,7 +299,7 @@ const UNDER_WAY_MAX = 128;
 // An owner may take so many times the slots that it leaves free: 96 of 128 while it is alone.
 const TIMES_LEFT = 3;
 
-/** The owner with the fewest look-ups is next, then the one that has waited longest: a flood delays only its sender. */
+/** The owner with the fewest look-ups is next, then the longest-waiting owner: a flood delays only its sender. */
 export class LookUpTurns {
   /** The owners with look-ups in progress or waiting, in the order of their last turns. */
   readonly #lines = new Map<LookUpOwner, Line>();
@@ -333,7 +333,7 @@ export class LookUpTurns {
     this.#beginNext();
   }
 
-  // Where the owner with the fewest has no room, no owner has.
+  // If the owner with the fewest has no free slot, no owner has one.
   #beginNext(): void {
     for (;;) {
       const waiting = [...this.#lines].filter(([, line]) => line.waiting.size > 0);

@@ -26,9 +26,9 @@ export type ServiceAnswer =
     }
   /** A 2xx with more than `bytesMax` bytes; its connection is closed. */
   | { readonly kind: "too_long"; readonly status: number }
-  /** The bytes that came are no valid HTTP answer: another try would bring the same. */
+  /** The received bytes are not a valid HTTP response: another try would have the same result. */
   | { readonly kind: "malformed"; readonly error: string }
-  /** No whole answer came. Another try may succeed, and the service may have done its work all the same. */
+  /** No whole answer came. Another try may succeed, and the service may nevertheless have done its work. */
   | { readonly kind: "unreachable"; readonly error: string }
   /** `signal` was aborted first. */
   | { readonly kind: "aborted" };
@@ -78,8 +78,8 @@ const INFORMATIONAL_MAX = 10;
 
 /**
  * Makes a client for services that the operator configured: no rule for webhooks applies. The system resolves the
- * names; no redirect is followed, nothing is decompressed, proxy variables are ignored. Certificates are checked,
- * whatever NODE_TLS_REJECT_UNAUTHORIZED says, against the authorities of {@link trustContext}. Idle connections are kept
+ * names; no redirect is followed, nothing is decompressed, proxy variables are ignored. Certificates are always checked
+ * against the authorities of {@link trustContext}; NODE_TLS_REJECT_UNAUTHORIZED is ignored. Idle connections are kept
  * for 4 s and keep no process alive. Beyond `socketsMax` requests in progress the next one waits.
  */
 export function createServiceClient(options: ServiceClientOptions): ServiceClient {
@@ -356,7 +356,7 @@ export type Probe =
 // Our own responses are one line; a longer one comes from some other program.
 const PROBE_BYTES_MAX = 4096;
 
-/** Sends one GET on a connection of its own, until `signal`. Of a longer 2xx response the body is not read. */
+/** Sends one GET on a connection of its own, until `signal`. The body of a longer 2xx response is not read. */
 export async function probe(
   url: URL,
   options: { readonly isCertificateChecked: boolean; readonly signal: AbortSignal },

@@ -55,7 +55,7 @@ export class LoadSum implements Load {
   }
 }
 
-/** What an account, or all accounts together, have in flight: in all lanes, and in probing ones. */
+/** The attempts in flight of an account, or of all accounts: in all lanes, and in probing lanes. */
 export class Usage {
   readonly all = new LoadSum();
   readonly probing = new LoadSum();
@@ -166,7 +166,7 @@ export class Slots {
     return Math.min(shared, this.#unlessHealthy(isHealthy, PROBING_PART));
   }
 
-  /** What is left to probing lanes of their part of the slots; no limit for a healthy lane. */
+  /** The free slots of the probing lanes' part; no limit for a healthy lane. */
   #unlessHealthy(isHealthy: boolean, part: number): number {
     return isHealthy ? Infinity : this.#part(part) - this.used.probing.inFlight;
   }

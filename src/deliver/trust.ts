@@ -72,7 +72,7 @@ const READ_FAULTS: Readonly<Record<string, string>> = {
   EISDIR: "is a folder, not a file",
 };
 
-/** Throws a {@link TlsFileError} if a certificate is damaged or there is none; `exchanged` is added for a key. */
+/** Throws a {@link TlsFileError} if a certificate is damaged or missing; `exchanged` is added for a key. */
 export function certificatesIn(
   text: string,
   file: PemFile,

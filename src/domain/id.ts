@@ -5,7 +5,7 @@ type Fill = (bytes: Uint8Array) => void;
 const fillSecurely: Fill = (bytes) => void randomFillSync(bytes);
 let fill = fillSecurely;
 
-/** So many bytes that nobody can guess; while a seed is in force they are the same each time. */
+/** That many unpredictable bytes; with a seed they are the same each time. */
 export function randomBytes(length: number): Buffer {
   const bytes = Buffer.alloc(length);
   fill(bytes);
@@ -94,7 +94,7 @@ export function idTimeMs(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-// The first 48 bits; the same for all ids of a millisecond.
+// The first 48 bits, equal for all ids of a millisecond.
 function formatTime(timeMs: number): string {
   const time = timeMs.toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-`;
@@ -114,7 +114,7 @@ export function newLeaseId(): string {
   return leasePool.take(LEASE_ID_BYTES).toString("base64url");
 }
 
-/** A strong entity tag: the same for the same bytes, whichever release made them; a text stands for its UTF-8. */
+/** A strong entity tag: equal for equal bytes in all releases; a text is hashed as UTF-8. */
 export function entityTag(content: string | Uint8Array): string {
   return `"${hash("sha256", content, "base64url").slice(0, 27)}"`;
 }

@@ -11,7 +11,7 @@ export interface LogLine {
   readonly facts: string;
 }
 
-/** Where the rings write what an operator should know; the program decides on form and level. */
+/** The log of all rooms for the operator; the program decides on form and level. */
 export interface Logger {
   debug(facts: LogFacts, message: string): void;
   info(facts: LogFacts, message: string): void;
@@ -35,7 +35,7 @@ export function guarded(logger: Logger): Logger {
       try {
         logger[level](facts, message);
       } catch {
-        // Nobody is left to be told.
+        // No reader is left.
       }
     };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
@@ -49,7 +49,7 @@ export interface WorkProgress {
   readonly of: number | null;
 }
 
-/** Called again and again while work goes on; it returns at once. */
+/** Called repeatedly during long work; it returns immediately. */
 export type TellProgress = (progress: WorkProgress) => void;
 
 // A rate over a shorter time is only noise.

@@ -16,7 +16,7 @@ export interface Observer {
 type Listener<Event> = (event: Event) => void;
 
 export interface ObservedRequest {
-  /** Its method and path as the API's document has them; null for a page, and for what is no operation. */
+  /** Its method and path as in the API's document; null for a page and for other requests without an operation. */
   readonly operation: string | null;
   /** The HTTP status; null when the client had hung up. */
   readonly status: number | null;
@@ -75,7 +75,7 @@ export interface ObservedAttempt {
   readonly state: EndedDeliveryState | "scheduled";
 }
 
-/** How much there is at a moment: this is asked for, and told to nobody. */
+/** Current amounts: they are read on request, and not reported. */
 export interface Gauges {
   /** Every configured type. */
   readonly queue: readonly QueueGauge[];

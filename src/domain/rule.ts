@@ -15,8 +15,8 @@ declare const WRITTEN: unique symbol;
 
 /**
  * The values that are allowed, wherever they are written: in the file, in a variable, a flag, a query, a body or a
- * search. Each of these converts the value to the form that TOML and JSON give, and words the fault in its own way; it
- * decides nothing else. `Written` is the type that a client writes for it.
+ * search. Each caller converts the value to the form of TOML and JSON, and words the fault in its own way; it decides
+ * nothing else. `Written` is the type that a client writes for it.
  */
 export interface Rule<T, Written = unknown> {
   /** Completes "It takes …" and "It must be …". */
@@ -45,7 +45,7 @@ interface RuleParts<T> extends Pick<Rule<T>, "takes" | "hint"> {
   readonly isSecret?: boolean;
 }
 
-/** Makes a rule. Its fault tells what the rule takes, and what it was given. */
+/** Makes a rule. Its fault has the accepted values and the given value. */
 export function rule<T, Written = unknown>({
   read,
   mistake,

@@ -44,7 +44,7 @@ export const STATUS_TABLE = {
 
 export type StatusCode = keyof typeof STATUS_TABLE;
 
-/** The codes with which a request as a whole can end: those that have an HTTP status. */
+/** The codes with which an entire request can end: the codes that have an HTTP status. */
 export type RequestStatusCode = {
   [Code in StatusCode]: (typeof STATUS_TABLE)[Code]["http"] extends number ? Code : never;
 }[StatusCode];
@@ -61,7 +61,7 @@ export function statusMessage(
   return message.replace(/NAME|REASON/g, fill).trimEnd();
 }
 
-/** True for codes that count as `tasks_error` in an envelope: 40000 and above, except those of waiting tasks. */
+/** True for codes that count as `tasks_error` in an envelope: 40000 and above, except codes of waiting tasks. */
 export function isTaskError(code: StatusCode): boolean {
   return code >= 40000 && code !== 40601 && code !== 40602;
 }
@@ -86,7 +86,7 @@ export class StatusError extends Error {
     code: RequestStatusCode,
     more: {
       readonly message?: string;
-      /** The remedy for the request as a whole, when there are no details. */
+      /** The remedy for the entire request, if it has no details. */
       readonly detail?: string;
       readonly details?: readonly StatusDetail[];
       readonly headers?: ResponseHeaders;

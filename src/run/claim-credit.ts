@@ -22,9 +22,9 @@ const CLAIMS_MAX = 64;
  * Decides how many tasks of a type may be claimed now, by a runner or by workers: its concurrency, minus the held
  * tasks and those that claims in progress may bring, while tasks may be queued that no claim in progress will find.
  *
- * A wake reports one task, and a claim is expected to find as many of those as it asks for. A claim that comes back
- * full allows for twice as many, so that a long queue soon serves everyone who can run something; a claim that leaves
- * none ends it. So a single task costs one claim, or three if it was all that was asked for, however many wait for it.
+ * A wake reports one task, and a claim is expected to find as many tasks as it requests. A claim that comes back full
+ * allows for twice as many, so that a long queue soon serves everyone who can run something; a claim that leaves none
+ * ends it. So a single task costs one claim, or three if it was all that was asked for, however many wait for it.
  */
 export class ClaimCredit {
   #concurrency: number;
@@ -77,7 +77,7 @@ export class ClaimCredit {
     this.#reserved -= max;
     if (found === max) this.#allow(2 * max, CLAIMS_MAX * max);
     else if (isCutShort) this.#allow(max, CLAIMS_MAX * max);
-    // It found no more, so there are only those of wakes that came after it began.
+    // It found no more, so only tasks of later wakes exist.
     else this.#tasks = Math.min(this.#tasks, this.#wakes - wakes);
   }
 
@@ -86,7 +86,7 @@ export class ClaimCredit {
   }
 }
 
-/** True if the store ended a claim because of the length of its inputs, whatever was left. */
+/** True if the store ended a claim because of the length of its inputs. */
 export function isInputFull(tasks: readonly { readonly inputText: string | null }[]): boolean {
   const inputLength = tasks.reduce((sum, { inputText }) => sum + (inputText?.length ?? 0), 0);
   return isClaimFull({ inputLength });

@@ -60,9 +60,9 @@ const LOST: RunOutcome = {
  * bare loop's rate (2026-11-21).
  *
  * The host and all commands end with the daemon, however it ends. A host may end by itself, or hang and be killed for
- * it (a command may stop it: both belong to the same user). To its runs either is like a crash of the daemon: they
- * come back as aborted, the processes left running are ended first, and the next run starts another host. A task that
- * has lost five hosts fails: most likely it is the one that ends them.
+ * it (a command may stop it: both belong to the same user). Both affect its runs like a crash of the daemon: the runs
+ * end as aborted, their remaining processes are ended first, and the next run starts another host. A task that has lost
+ * five hosts fails: most likely it ends them.
  *
  * A host that ends before it reports its start has run no command, so its runs come back as unstarted and do not count
  * as lost. The next start waits 250 ms, doubling to 30 s. Each run waits for one start only: its task goes back to the

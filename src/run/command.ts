@@ -119,7 +119,7 @@ async function runToEnd(
   stdin.end(`${toRunInput(options.request)}\n`);
 
   await group.exited;
-  // The program's own work is done: neither of these can change its result any more.
+  // The program's own work is done: neither can change its result any more.
   timeout.cancel();
   signal.removeEventListener("abort", onAbort);
   const exit = await group.end();

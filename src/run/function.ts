@@ -115,7 +115,7 @@ function toFailure(thrown: unknown): RunOutcome {
 
 const FAILURE_NAME: TaskFailure["name"] = "TaskFailure";
 
-// Whatever was thrown may throw again when it is read.
+// A thrown value may throw again when it is read.
 function saidIn(thrown: unknown): { readonly retry?: unknown; readonly detail?: unknown } {
   try {
     return {

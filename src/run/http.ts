@@ -192,7 +192,7 @@ async function judgeResult(
   const { result, isText } = await parseServiceAnswer(body, parsing);
   if (result.kind === "fault") return failed(`The service's answer ${result.reason}.`, facts);
   if (isText && isDeclaredJson(type)) {
-    return failed("The service's answer is declared as JSON and is none.", facts);
+    return failed("The service's response is declared as JSON and is not JSON.", facts);
   }
   return { kind: "decided", outcome: { kind: "completed", resultText: result.resultText } };
 }

@@ -15,7 +15,7 @@ import type { WorkerType } from "./worker-queues.ts";
 
 interface LeaseReaperDeps extends Pick<RunDeps, keyof RetryDeps | "retentionMs" | "failed"> {
   readonly store: Pick<Store, "listDueLeases">;
-  /** A type that is no longer a worker type is unknown, but its held leases end all the same. */
+  /** A type that is no longer a worker type is unknown, but its held leases still end. */
   readonly types: ReadonlyMap<string, WorkerType>;
   readonly end: (ends: LeaseEnds) => Promise<readonly LeaseEndResult[]>;
   /** True while this node may do it; asked before each step. */

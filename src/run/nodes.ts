@@ -17,7 +17,7 @@ interface OtherNodesDeps extends RetryDeps, Pick<LoopDeps, "failed"> {
 // Work that was committed in the order of its times may be seen out of order, by as long as a commit may take.
 const OVERLAP_MS = 10_000;
 
-/** A node that has not heard from the store for this long does not know what workers tried to tell meanwhile. */
+/** A node without a reply of the store for this long may have missed heartbeats of workers. */
 const GAP_MS = 5000;
 
 /** Polls each second for work of other nodes; notifications only speed that up. Does nothing if the node is alone. */
@@ -78,7 +78,7 @@ export class OtherNodes {
       log.warn({ requeued, interrupted }, "took up the work of nodes that have ended");
     }
     await deliveries.lookAtAll();
-    // Also what was queued while this node was no member.
+    // Also tasks that were queued while this node was not a member.
     queued();
   }
 }
@@ -114,7 +114,7 @@ export class ProgressBoard {
     return this.known.get(id) ?? null;
   }
 
-  /** Returns a function with the progress of these tasks, at whatever node it was reported. */
+  /** Returns a function with the progress of the given tasks, from all nodes. */
   async find(ids: readonly string[]): Promise<(id: string) => TaskProgress | null> {
     const { store } = this.#deps;
     const elsewhere = store.cluster.isShared ? ids.filter((id) => !this.#isOwn(id)) : [];
@@ -158,7 +158,7 @@ export class ProgressBoard {
     return this.#deps.runOf(id) !== null;
   }
 
-  // Progress that is shared late must not be taken for that of a later run.
+  // Progress that is shared late must not be used for a later run.
   #reporterOf(id: string): ReportedProgress["by"] | null {
     const run = this.#deps.runOf(id);
     if (run !== null) return { run };

@@ -33,7 +33,7 @@ export function startProcessGroup({
   // Without a listener the event would end the daemon, and its error is known by then.
   child.on("error", () => {});
   const errorCode = spawnInto(child, { ...options, stdio: ["pipe", "pipe", "pipe", "pipe"] });
-  // There are no streams when the system refused early.
+  // The streams do not exist if the system refused early.
   const streams: readonly unknown[] = child.stdio ?? [];
   const { pid, stdin, stdout, stderr } = child;
   const progress = streams[PROGRESS_FD];
@@ -161,7 +161,7 @@ export class ProcessGroup {
     progress.destroy();
   }
 
-  /** Signals every process of the group; false when there is none, or none that we may signal. */
+  /** Signals every process of the group; false if it has no process, or none that this user may signal. */
   #signal(signal: "SIGTERM" | "SIGKILL" | 0): boolean {
     if (this.#isEmpty) return false;
     const errorCode = signalGroup(this.#deps.pid, signal);

@@ -8,7 +8,7 @@ interface ProcessEntry {
   readonly state: string;
   readonly parentPid: number;
   readonly groupId: number;
-  /** Clock ticks since the machine's start, as text: with the pid it names a process for good. */
+  /** Clock ticks since the machine's start, as text: with the pid it identifies a process permanently. */
   readonly startTime: string;
 }
 
@@ -16,9 +16,8 @@ interface ProcessEntry {
 const LOOKS_PER_TURN = 32;
 
 /**
- * Whether a process of the group runs. A process that has ended and waits for its parent to notice (a zombie) does
- * not run, yet it can be signalled, forever if process 1 of a container reaps no zombies. Also true where there is no
- * /proc to ask.
+ * Whether a process of the group runs. A process that has ended and waits for its parent to notice (a zombie) does not
+ * run, yet it can be signalled, forever if process 1 of a container reaps no zombies. Also true without /proc.
  */
 export async function hasRunningMember(processGroupId: number): Promise<boolean> {
   if (readProcess("self") === null) return true;
@@ -28,7 +27,7 @@ export async function hasRunningMember(processGroupId: number): Promise<boolean>
   return false;
 }
 
-/** The processes of this machine, each in its present state; none where there is no /proc. */
+/** The processes of this machine, each in its present state; empty without /proc. */
 async function* eachProcess(): AsyncGenerator<ProcessEntry> {
   for (const [index, pid] of listPids().entries()) {
     if (index % LOOKS_PER_TURN === LOOKS_PER_TURN - 1)
@@ -107,11 +106,11 @@ export function runMark(owner: string): string | null {
 
 /**
  * Ends, with SIGKILL, the processes that an ended daemon or worker of the same owner left running: those of this user
- * whose environment bears the owner's mark and whose starter is gone. It looks again until none is left, because
- * they may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an
- * orphan: this process and those above it, processes of living starters and of other owners, and programs that have
- * overwritten their environment. Nothing happens where there is no /proc. Returns how many processes it ended, and how
- * many are left because the system keeps them in an uninterruptible wait.
+ * whose environment bears the owner's mark and whose starter is gone. It looks again until none is left, because they
+ * may have forked meanwhile, for some 3 s at most. It leaves alone every process that it cannot prove to be an orphan:
+ * this process and those above it, processes of living starters and of other owners, and programs that have overwritten
+ * their environment. Does nothing without /proc. Returns how many processes it ended, and how many are left because the
+ * system keeps them in an uninterruptible wait.
  */
 export async function endOrphans({ owner }: { readonly owner: string }): Promise<{
   readonly ended: number;

@@ -14,7 +14,7 @@ export interface CommandPlace {
   readonly env: Environment;
 }
 
-// Where execvp looks when there is no PATH at all (glibc's confstr(_CS_PATH)).
+// The folders that execvp searches without a PATH (glibc's confstr(_CS_PATH)).
 const PATH_DEFAULT = "/bin:/usr/bin";
 
 /**
@@ -80,7 +80,7 @@ async function fileVerdict(path: string): Promise<"executable" | "not_executable
   try {
     if (!(await stat(path)).isFile()) return "missing";
   } catch {
-    // Whatever the reason, the file cannot be executed from here: it counts as missing.
+    // The file cannot be executed from here for any reason: it counts as missing.
     return "missing";
   }
   return access(path, constants.X_OK).then(

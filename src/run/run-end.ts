@@ -47,7 +47,7 @@ export function toCompletedEnd(resultText: string, moment: RunMoment): RunEnd {
   return { ...toEnd(moment), state: "completed", code: 20000, resultText, errorText: null };
 }
 
-/** A failed run as a client is told of it; `detailText` is JSON text. */
+/** A failed run as clients see it; `detailText` is JSON text. */
 export interface RunFailure {
   readonly code: 50010 | 50401 | 50402;
   /** One sentence; the message of the code when it is empty. */

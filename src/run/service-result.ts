@@ -12,7 +12,7 @@ interface ServiceResult {
   readonly isText: boolean;
 }
 
-/** Reads the body of a service's answer by the rule for a command's stdout, see {@link parseCommandOutput}. */
+/** Reads the body of a service's response by the rule for a command's stdout, see {@link parseCommandOutput}. */
 function parseServiceBody({ body, bytesMax }: ServiceBody): ServiceResult {
   const result = parseCommandOutput(body, bytesMax);
   const mayBeText = result.kind === "result" && result.resultText.startsWith('"');

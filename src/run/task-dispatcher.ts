@@ -120,7 +120,7 @@ export class TaskDispatcher implements Part {
     return this.#runs.keys();
   }
 
-  /** Runs of disabled accounts that end all the same count; the others go back as if they had not been started. */
+  /** Runs of disabled accounts that nevertheless end count; the others go back as if they had not been started. */
   suspend(accountIds: ReadonlySet<number>): void {
     for (const run of this.#runs.values()) {
       if (!accountIds.has(run.task.accountId)) continue;

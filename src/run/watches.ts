@@ -4,7 +4,7 @@ import { Loop, type LoopDeps } from "../store/loop.ts";
 import { type RetryDeps, keepTrying } from "../store/retry.ts";
 import type { Store } from "../store/store.ts";
 
-/** What other processes may have changed in the store; each watch is woken once a second. */
+/** Watches for changes of other processes in the store; each is woken once a second. */
 
 interface WatchDeps<Reads extends keyof Store> extends RetryDeps, Pick<LoopDeps, "failed"> {
   readonly store: Pick<Store, Reads>;
@@ -65,8 +65,8 @@ export function createPauseWatch(
 
 /**
  * Notices tasks that another process cancelled or erased. `watched` returns the tasks that this process runs and those
- * that its clients wait for. Tasks that this process ends itself need no watch: their runs and waits are gone before the
- * write. What has ended never runs again, so an answer is never too old.
+ * that its clients wait for. Tasks that this process ends itself need no watch: their runs and waits are gone before
+ * the write. An ended task never runs again, so a result is never outdated.
  */
 export function createEndWatch(
   deps: WatchDeps<"findEndedTasks"> & {

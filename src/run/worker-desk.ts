@@ -297,7 +297,7 @@ export class WorkerDesk implements Part {
       for (const beat of live) {
         if (beat.progress !== null && this.#held.isHeld(beat)) progress.set(beat.id, beat.progress);
       }
-      // To the worker the lease of a disabled account is lost too.
+      // For the worker the lease of a disabled account is also lost.
       return outcomes.map((outcome) => (outcome === "suspended" ? "lost" : outcome));
     } finally {
       watch.close();
@@ -336,7 +336,7 @@ export class WorkerDesk implements Part {
       kind: "finish",
       ...toFailedEnd({ code: 50010, message, detailText }, moment),
     };
-    // The store returns "lost" for such a lease, whatever is decided here.
+    // The store returns "lost" for such a lease in any case.
     if (lease === null || retry === false) return finish;
     const retries =
       retry === true ? Number.POSITIVE_INFINITY : (this.#deps.types.get(lease.type)?.retries ?? 0);

@@ -65,7 +65,7 @@ export class WorkerQueues {
     return this.#queues.get(type)?.credit.isClaiming ?? false;
   }
 
-  /** Begins a claim of those types that may have work. The type that has waited longest to be first comes first. */
+  /** Starts a claim of the types that may have work. The type that has waited longest to be first comes first. */
   begin({ types, max }: { readonly types: readonly string[]; readonly max: number }): QueueClaims {
     const queues = types
       .filter((type) => this.canClaim(type))

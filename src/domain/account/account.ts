@@ -71,7 +71,7 @@ export function heldText({ queued, webhooks }: SuspendedWork): string {
   return parts.length === 0 ? "nothing" : parts.join(", ");
 }
 
-/** Tells in words what happens to running tasks; null when nothing runs. */
+/** A sentence about running tasks; null if no task runs. */
 export function stoppedText({ running }: SuspendedWork): string | null {
   if (running === 0) return null;
   return `${counted(running, "running task")} ${running === 1 ? "is" : "are"} told to stop`;
@@ -81,18 +81,18 @@ function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A session that nobody uses ends after this time. */
+/** An unused session ends after this time. */
 export const SESSION_IDLE_MS = 30 * MINUTE_MS;
 
 /** A session ends after this time, however much it is used. */
 export const SESSION_AGE_MS = 12 * HOUR_MS;
 
-/** The most sessions that a key, or the operator, may have at once: one more ends the oldest. */
+/** The most concurrent sessions of a key or of the operator: one more ends the oldest. */
 export const SESSIONS_MAX = 20;
 
 export const SIGN_IN_LINK_MS = 30 * MINUTE_MS;
 
-/** The target of a link, below the daemon's URL. The token is in the fragment, which no browser sends to anybody. */
+/** The target of a link, below the daemon's URL. The token is in the fragment, which browsers never send. */
 export function signInPath(token: string): string {
   return `/dashboard/#link=${token}`;
 }
@@ -167,7 +167,7 @@ export const REQUEST_NAME = plainText(255);
 
 export const REQUEST_MESSAGE = plainLines(4000);
 
-// The form that mail servers really accept; only a mail can tell whether the mailbox exists.
+// The form that mail servers really accept; only a mail can prove that the mailbox exists.
 const ADDRESS = /^[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+@[^\s@\p{Cc}\p{Cf}<>",;:\\()[\]]+$/u;
 
 /** Text that can be an e-mail address: one @ with something before and after it. */

@@ -111,8 +111,8 @@ function mint(prefix: string): SessionSecret {
   return { secret, hash: hash("sha256", secret, "hex") };
 }
 
-// RFC 6750 §2.1, as long as the Base64 of 24 random bytes at least. No account's key and no worker's token: whoever has
-// that would read the metrics too.
+// RFC 6750 §2.1, as long as the Base64 of 24 random bytes at least. Neither an account's key nor a worker's token:
+// their holders must not read the metrics.
 const TOKEN = /^(?!pbd_)(?=.{32,256}$)[0-9A-Za-z._~+/-]+=*$/;
 
 /** The secret with which a Prometheus server reads the metrics at the API's address. */

@@ -5,7 +5,7 @@ import { type IdGenerator, randomBytes } from "../id.ts";
 import { type Rule, textRule } from "../rule.ts";
 import { KEY_PREFIX, WORKER_TOKEN_PREFIX, hasKeyForm } from "./account.ts";
 
-/** The most keys of an account that may be active at once (contract §2). */
+/** The most concurrently active keys of an account (contract §2). */
 export const ACTIVE_KEYS_MAX = 20;
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -1,6 +1,6 @@
 import { type Rule, fault, quote, rawOf } from "../rule.ts";
 
-/** The limits of an account; each 0 is no limit. */
+/** The limits of an account; 0 means no limit. */
 export interface AccountLimits {
   /** Of data in the store, as {@link AccountUsage} measures it. */
   readonly bytes: number;
@@ -61,9 +61,9 @@ export function hasRoomBeside(existing: number, max: number): boolean {
 /** The most keys, sign-ins and noted redeliveries of an account in an hour: keys of 30 days take some 30 MB. */
 export const UNCOUNTED_PER_HOUR = 100;
 
-/** The limits that a post may not exceed for its account; each 0 is no limit. */
+/** The limits that a post may not exceed for its account; 0 means no limit. */
 export interface PostQuota extends Pick<AccountLimits, "bytes" | "openTasks"> {
-  /** One account's part of the room for everybody's data. */
+  /** One account's part of the space for all data. */
   readonly shareBytes: number;
 }
 
@@ -95,7 +95,7 @@ export function excessOf(
 }
 
 export interface RateRule {
-  /** Events in one window; 0 is no limit. */
+  /** Events in one window; 0 means no limit. */
   readonly limit: number;
   readonly windowMs: number;
 }
@@ -115,7 +115,7 @@ export interface RateVerdict {
   readonly remaining: number;
   /** Whole seconds until the window ends, at least 1. */
   readonly resetSeconds: number;
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly limit: number;
   /** Length of the window in whole seconds, rounded up. */
   readonly windowSeconds: number;

@@ -8,7 +8,7 @@ export interface Address {
   readonly zone: string | null;
 }
 
-/** A range of addresses: those whose first `prefixBits` bits equal those of `bytes`. */
+/** A range of addresses: all addresses whose first `prefixBits` bits equal the first bits of `bytes`. */
 export interface AddressBlock {
   readonly bytes: Uint8Array;
   readonly prefixBits: number;
@@ -62,7 +62,7 @@ export function hasHostBits({ bytes, prefixBits }: AddressBlock): boolean {
   return bytes.some((byte, index) => (byte & ~byteMask(prefixBits, index)) !== 0);
 }
 
-/** True when the address of these bytes is in the block. An address of the other family never is. */
+/** True if the address with the given bytes is in the block. An address of the other family never is. */
 export function isWithin(bytes: Uint8Array, block: AddressBlock): boolean {
   if (bytes.length !== block.bytes.length) return false;
   for (let index = 0; index * 8 < block.prefixBits; index++) {
@@ -128,7 +128,7 @@ function ipv6Text(bytes: Uint8Array): string {
   return urlHostname(`[${groups.join(":")}]`)?.slice(1, -1) ?? "";
 }
 
-/** Tells whether everybody on the Internet may be sent to this address. */
+/** Returns true if any client on the Internet may make the daemon send to this address. */
 export type AddressVerdict =
   | { readonly kind: "public" }
   /** `rule` is short and names its source: "loopback (RFC 1122)". */
@@ -137,7 +137,7 @@ export type AddressVerdict =
 /**
  * Judges the text of an address. An address is public when the IANA registries leave it for everyone: no
  * special-purpose block (including those that are reachable but serve a protocol), no multicast, and for IPv6 only
- * global unicast 2000::/3. Text that `net.isIP` rejects is refused: an answer that nobody understood is no permission.
+ * global unicast 2000::/3. Text that `net.isIP` rejects is refused: only an address that was understood is permitted.
  */
 export function classifyAddress(text: string): AddressVerdict {
   const address = parseAddress(text);
@@ -187,14 +187,14 @@ const IPV4_SPECIAL: readonly SpecialBlock[] = [
   special("224.0.0.0/4", "multicast (RFC 5771)"),
   special("255.255.255.255/32", "limited broadcast (RFC 919)"),
   special("240.0.0.0/4", "reserved (RFC 1112)"),
-  // Public by the registries, but answered by the host below every Azure machine: DNS, keys, health.
+  // Public by the registries, but served by the host of every Azure machine: DNS, keys, health.
   special("168.63.129.16/32", "Azure platform address"),
 ];
 
 const GLOBAL_UNICAST = special("2000::/3", "global unicast (RFC 4291)");
 const NAT64 = special("64:ff9b::/96", "NAT64 (RFC 6052)");
 
-// Names for blocks outside 2000::/3; a block without a name here is refused all the same.
+// Names for blocks outside 2000::/3; a block without a name here is also refused.
 const IPV6_OUTSIDE: readonly SpecialBlock[] = [
   special("::/128", "unspecified address (RFC 4291)"),
   special("::1/128", "loopback (RFC 4291)"),
@@ -268,11 +268,11 @@ export function isLoopbackHost(host: string): boolean {
 
 export interface BaseUrl {
   readonly url: URL;
-  /** It is plain HTTP beyond this machine: whatever is sent can be read on the way. */
+  /** It is plain HTTP to another machine: the network can read everything that is sent. */
   readonly isReadable: boolean;
 }
 
-/** Reads a base URL; null for anything with a user, a query or a fragment, and where there is no http or https. */
+/** Reads a base URL; null for a URL with a user, a query or a fragment, or with a scheme other than http and https. */
 export function readBaseUrl(text: string): BaseUrl | null {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);

@@ -26,7 +26,7 @@ interface AllowedBlock {
   readonly port: PortRule;
 }
 
-/** An entry that cannot be read. `reason` completes "webhooks.allow: 'ENTRY' …" and tells how to fix it. */
+/** An entry that cannot be read. `reason` completes "webhooks.allow: 'ENTRY' …" and says how to fix it. */
 export interface AllowListProblem {
   readonly entry: string;
   readonly reason: string;
@@ -41,7 +41,7 @@ export const EMPTY_ALLOW_LIST: AllowList = { hosts: new Map(), blocks: [] };
 /**
  * Reads `webhooks.allow`. Each entry is an address (`127.0.0.1`, `::1`), a block without host bits (`10.1.0.0/16`,
  * `fd00::/8`) or a host name (`receiver.lan`), each with an optional `:port`, for IPv6 after brackets (`[::1]:9000`,
- * `[fd00::/8]:9000`). All faults are reported at once.
+ * `[fd00::/8]:9000`). All faults are reported together.
  */
 export function parseAllowList(entries: readonly string[]): AllowListVerdict {
   const hosts = new Map<string, PortRule[]>();

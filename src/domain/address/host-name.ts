@@ -13,9 +13,9 @@ export const HOST_NAME_LENGTH_MAX = 253;
 export const HOST_TEXT_LENGTH_MAX = 255;
 
 /**
- * Reads the host of a webhook as somebody writes it: a name or an address in any spelling that a URL accepts, IPv6 with
- * or without brackets. Answers it as deliveries store it: a lower-case punycode name, or an address as in the normal
- * form of a URL, without brackets. Null for text that is no webhook URL's host.
+ * Reads the host of a webhook from user input: a name or an address in any spelling that a URL accepts, IPv6 with or
+ * without brackets. Returns it as deliveries store it: a lower-case punycode name, or an address as in the normal form
+ * of a URL, without brackets. Null for text that cannot be the host of a webhook URL.
  */
 export function parseHost(text: string): string | null {
   if (text.length > HOST_TEXT_LENGTH_MAX || NOT_IN_HOST.test(text)) return null;

@@ -122,7 +122,7 @@ interface UrlParts {
 }
 
 function splitUrl(text: string): UrlParts {
-  // A line break would be cut off by whoever reads the text next, and a NUL would end the sign-in's first message early.
+  // Later readers of the text would cut a line break off, and a NUL would end the first message of the sign-in early.
   if (/[\s\p{Cc}]/u.test(text)) refuse("is a URL with a space or a control character in it");
   const [, scheme, rest = ""] = /^(postgres(?:ql)?:\/\/)(.*)$/i.exec(text) ?? [];
   if (scheme === undefined) refuse(`must be a path or a URL such as ${FORM}`);
@@ -181,7 +181,7 @@ function readHost(text: string, { sslmode }: Parameters): ServerHost {
   const host = bracketed === undefined ? parseHost(name) : bracketed;
   const isHost = host !== null && (bracketed === undefined || parseAddress(host) !== null);
   if (!isHost) refuse(`has a host that is neither a name nor an address: ${quote(name)}`);
-  // A connection that leaves this machine is read by others on its way, and answered by whoever stands there.
+  // The network can read a connection that leaves this machine, and can impersonate the server.
   const tls = sslmode ?? (isLoopbackHost(host) ? "disable" : "verify-full");
   return Object.freeze({ host, port, tls });
 }

@@ -31,18 +31,18 @@ export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
 export const AUDIT_ACTION = oneOf(AUDIT_ACTIONS);
 
-/** The operator at the dashboard, an account by a key or a session, a user at the command line, or nobody known. */
+/** The operator at the dashboard, an account by a key or a session, a user at the command line, or an unknown actor. */
 export const ACTOR_KINDS = ["operator", "account", "user", "daemon", "nobody"] as const;
 
 export interface Actor {
   readonly kind: (typeof ACTOR_KINDS)[number];
-  /** The account's login with its key or session, the name of the user; null where there is none. */
+  /** The account's login with its key or session, or the name of the user; null for an unknown actor. */
   readonly name: string | null;
   /** The client's address; null for what came by no connection. */
   readonly address: string | null;
 }
 
-/** Who did what of consequence, to what, and when. It holds no secret. */
+/** An important action: its actor, its subject and its time. It holds no secret. */
 export interface AuditEntry {
   readonly at: number;
   readonly actor: Actor;
@@ -60,7 +60,7 @@ export const AUDIT_MAX = 1_000_000;
 /** An account, by what entries name it with. */
 export interface AuditedAccount {
   readonly login: string;
-  /** The ids of its keys, and of whatever else is its own. */
+  /** The ids of its keys and of its other items. */
   readonly ids: ReadonlySet<string>;
 }
 
@@ -106,7 +106,7 @@ export async function readAuditPage<Entry extends Listed>(
   }) => Promise<readonly Entry[]>,
   { account, limit, before, examinedMax }: AuditPageOrder,
 ): Promise<AuditPage<Entry>> {
-  // One too many tells that there are others.
+  // One more than the page shows that others exist.
   const rows = account === null ? limit + 1 : ROWS;
   const entries: Entry[] = [];
   let last: Entry | null = null;

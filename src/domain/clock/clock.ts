@@ -27,10 +27,10 @@ export interface Clock {
   monotonic(): number;
   /**
    * Milliseconds since the machine's boot, including suspends; never steps. Coarse (10 ms), and more expensive to read
-   * than the others: it tells a suspend from a clock that was set.
+   * than the others: it distinguishes a suspend from a clock that was set.
    */
   uptime(): number;
-  /** Names the boot that {@link uptime} counts from; null when the machine does not tell. */
+  /** The id of the boot from which {@link uptime} counts; null if the machine has none. */
   bootId(): string | null;
   /** Calls `fire` once, not before `delayMs` have passed. */
   setTimer(delayMs: number, fire: () => void, kind?: TimerKind): Timer;
@@ -39,7 +39,7 @@ export interface Clock {
 /** A `tick` comes again and again: a clock that is advanced leaves out the ticks at which nothing is due. */
 export type TimerKind = "once" | "tick";
 
-/** A clock that also knows how much time has passed since it began, whatever the wall clock was set to meanwhile. */
+/** A clock that also counts the time since its start, independent of changes of the wall clock. */
 export interface SteadyClock extends Clock {
   /**
    * Milliseconds on a time line of the database, which began with the wall clock of that moment and continues across
@@ -48,7 +48,7 @@ export interface SteadyClock extends Clock {
   steady(): number;
 }
 
-// setTimeout fires at once for delays beyond a signed 32-bit integer; longer delays are waited in parts.
+// setTimeout fires immediately for delays beyond a signed 32-bit integer; longer delays are split.
 const TIMEOUT_MS_MAX = 2_147_483_647;
 
 /** The machine's clock. Its timers do not keep a process alive that has nothing else to do. */

@@ -24,7 +24,7 @@ export interface Resumption {
   readonly steadyAt: number;
   /** By how many milliseconds the wall clock was set meanwhile; 0 when nothing shows that it was. */
   readonly stepMs: number;
-  /** False when nobody can say how much time has passed: the machine was rebooted. */
+  /** False if the elapsed time is unknown, because the machine was rebooted. */
   readonly isElapsedKnown: boolean;
 }
 
@@ -34,8 +34,8 @@ const STEP_MS_MIN = 1000;
 
 /**
  * Decides how much time has passed since an earlier process read the clocks, and by how much the wall clock was set
- * since. Within one boot the uptime tells it to the millisecond. Across a reboot only the wall clock could tell, and
- * the machine may have been off for a year, or have lost its battery. Then the steady clock stands still, so that
+ * since. Within one boot the uptime has it to the millisecond. Across a reboot only the wall clock has it, and the
+ * machine may have been off for a year, or its clock may have lost power. Then the steady clock stands still, so that
  * nothing is erased early, and only what must be a step of the wall clock counts as one: that it went back.
  */
 export function decideResumption(
@@ -63,7 +63,7 @@ export const OPEN_DELIVERY_MS = HOUR_MS;
 
 /** A moment by the wall clock and by the steady clock. */
 export interface Moment {
-  /** Milliseconds since the epoch, as the machine's clock shows them: what clients are told. */
+  /** Milliseconds since the epoch by the machine's clock, as responses show them. */
   readonly at: number;
   /** The reading of {@link SteadyClock.steady} at the same moment. */
   readonly steadyAt: number;
@@ -86,14 +86,14 @@ export function isExpiredId(id: string, facts: { now: number; retentionMs: numbe
   return isId(id) && idTimeMs(id) < facts.now - facts.retentionMs;
 }
 
-// Smaller steps cannot be told from a tick that is up to a second late; clocks that are slewed never get here.
+// Smaller steps look like a tick that is up to a second late; clocks that are slewed never reach this.
 const WALL_STEP_MS_MIN = 1000;
-// Readings further apart than this are no pair.
+// Readings further apart than this do not belong together.
 const READING_MS_MAX = 100;
 
 /**
- * A clock that tells when the wall clock was set. What waits in the store waits for a time of the wall clock, but was
- * meant as a span: the listener can move it by as much. A suspend is no step, because that time has passed. And what is
+ * A clock that reports changes of the wall clock. Due times in the store are times of the wall clock, but mean spans:
+ * the listener can move them by the same amount. A suspend is not a step, because that time has passed. And what is
  * kept in the store for a time goes by {@link steady}, which no step moves.
  */
 export class ClockWatch implements SteadyClock {

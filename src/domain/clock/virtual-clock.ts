@@ -17,7 +17,7 @@ export interface VirtualClock extends SteadyClock {
   step(ms: number): void;
   /** The milliseconds that each waiting timer has left, soonest first; a negative number is overdue. */
   pending(): readonly number[];
-  /** Resolves as soon as at least `count` timers wait; at once when they already do. */
+  /** Resolves when at least `count` timers wait; immediately if they already do. */
   whenPending(count: number): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ interface PendingWatch {
   readonly resolve: () => void;
 }
 
-// A timer that sets itself again with no delay would hang whoever moves the clock.
+// A timer that sets itself again without a delay would block the caller that moves the clock.
 const FIRINGS_MAX = 1_000_000;
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -61,8 +61,8 @@ export const TURN_CHUNKS_MAX = 4096;
 
 /**
  * Limits the small chunks that are taken in one turn of the event loop, and shares them evenly among the senders in
- * that turn. Node parses 64 KiB of a connection at once, which are 10,900 chunks of one byte, and as much of every
- * other connection before anything else has its turn.
+ * that turn. Node parses 64 KiB of a connection in one step, which are 10,900 chunks of one byte, and as much of every
+ * other connection before other work.
  */
 export class ChunkShares {
   readonly #counts = new Map<string, number>();

@@ -5,7 +5,7 @@
  */
 export class MemberNames {
   readonly #out: Uint8Array;
-  /** Where the name of each member begins, at its quote, and where it ends. */
+  /** The start of each member's name, at its quote, and its end. */
   readonly #starts: number[] = [];
   readonly #ends: number[] = [];
   #count = 0;
@@ -73,7 +73,7 @@ export class MemberNames {
     return firsts;
   }
 
-  /** The first member with this one's name, which is this one if there was none. */
+  /** The first member with the same name: this one, if no earlier one exists. */
   #enter(member: number): number {
     const mask = this.#slots.length - 1;
     let slot = this.#hash(member) & mask;

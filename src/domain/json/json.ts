@@ -22,7 +22,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 export interface JsonReading {
   /** The most levels; {@link JSON_DEPTH_MAX} unless given. */
   readonly depthMax?: number;
-  /** False when no number is given back to anybody: each is a double then. */
+  /** False if numbers are not returned to a client: then each is a double. */
   readonly keepsDigits?: boolean;
   /**
    * How many objects deep values are made, also in the lists that are there. Deeper values, and lists in such lists,
@@ -31,7 +31,7 @@ export interface JsonReading {
   readonly opens?: number;
 }
 
-/** Keeps every digit of every number unless told otherwise. The reason of a fault completes "the body is …". */
+/** Keeps every digit of every number by default. The reason of a fault completes "the body is …". */
 export function parseJsonBytes(
   bytes: Uint8Array,
   { depthMax = JSON_DEPTH_MAX, keepsDigits = true, opens = Infinity }: JsonReading = {},
@@ -55,13 +55,13 @@ export function compactJson(
   } catch (error) {
     if (!(error instanceof CompactFault) || !isUtf8(bytes)) return fault("not valid UTF-8");
     if (error.isTooDeep) return fault(`nested deeper than ${depthMax} levels`);
-    // The place is told and the text is not quoted: it may hold a secret.
+    // The message has the position and does not quote the text, which may contain a secret.
     const end = error.at >= bytes.length ? ": it ends too early" : "";
     return fault(`not valid JSON${end} (${placeOf(bytes, error.at)})`);
   }
 }
 
-/** Where a byte of valid UTF-8 stands, in the words of an editor: both count from 1, columns are UTF-16 units. */
+/** The position of a byte of valid UTF-8 as editors show it: line and column from 1, columns in UTF-16 units. */
 function placeOf(bytes: Uint8Array, at: number): string {
   let line = 1;
   let start = 0;
@@ -131,7 +131,7 @@ export class JsonText {
   }
 }
 
-/** A longer list tells only its length: nobody takes as many values from outside one by one. */
+/** A longer list shows only its length: such a list is not read value by value. */
 const OPENED_ITEMS_MAX = 10_000;
 
 /** `JSON.parse` makes no object here: up to V8 14.6 it takes an escaped name for another that it has seen. */
@@ -206,7 +206,7 @@ class Opener {
     this.#at = end + 1;
     const inner = this.#text.slice(start + 1, end);
     if (inner.length < SLICE_LENGTH_MIN && !inner.includes("\\")) return inner;
-    // The platform's parser knows what escapes mean, and what it returns is no slice.
+    // The platform's parser decodes escapes, and its result is not a slice.
     return JSON.parse(this.#text.slice(start, this.#at)) as string;
   }
 }
@@ -295,6 +295,6 @@ export interface WorkOrder {
   readonly owner: string;
   /** The size of the arguments, because the waiting bytes are limited. */
   readonly bytes: number;
-  /** It is never refused, because nobody could ask for it again. */
+  /** It is never refused, because it could not be requested again. */
   readonly isPatient?: true;
 }

@@ -6,7 +6,7 @@ import type { StoredState } from "../task/task.ts";
 
 /**
  * A lease is held by an external worker while it runs a task (contract §7). Each claim makes a new lease, and only the
- * newest one of a task can end its run: whoever holds an older one is told that it is lost.
+ * newest lease of a task can end its run: for an older lease the response is `lost`.
  *
  *     held ──→ completed, failed, released   by the worker
  *       │ ↑
@@ -71,9 +71,9 @@ export const LEASE_BATCH_MAX = 100;
 export const CLAIM_WAIT_SECONDS_MAX = 30;
 
 /**
- * Decides what happens to a lease when somebody acts on it. A store reads the newest lease of the task in the step that
- * writes the decision, and gives `undefined` when there is none by that id, or when it is another worker's: another
- * worker's lease and a lease that never existed get the same answer.
+ * Decides what an action does to a lease. A store reads the newest lease of the task in the step that writes the
+ * decision, and gives `undefined` when there is none by that id, or when it is another worker's: another worker's lease
+ * and a lease that never existed get the same answer.
  */
 
 export interface LeaseFacts {
@@ -96,10 +96,10 @@ export function decideBeat(
 ): BeatDecision {
   if (lease === undefined) return "lost";
   if (lease.state === "cancelled") return "cancelled";
-  // Its worker hears of it now: otherwise the account may be enabled again by then, and the run would have gone on.
+  // Its worker is notified now: otherwise the account may be enabled again by then, and the run would have gone on.
   if (isSuspended) return isHeld(lease) ? "stop" : "lost";
   if (isHeld(lease)) return "extend";
-  // After its timeout it would be revived only to end at once.
+  // After its timeout it would be revived only to end immediately.
   return isWaiting(lease) && lease.deadlineAt > now ? "revive" : "lost";
 }
 
@@ -134,7 +134,7 @@ function isHeld({ ending, state }: LeaseFacts): boolean {
   return ending === null && state === "running";
 }
 
-/** True for a lease that ran out, while nobody has claimed its task again. */
+/** True for an expired lease whose task was not claimed again. */
 function isWaiting({ ending, state }: LeaseFacts): boolean {
   return ending === "expired" && state === "queued";
 }
@@ -174,8 +174,8 @@ export interface LeaseTimes {
 
 /**
  * The times of a lease that is held when the daemon starts. It keeps the rest of its timeout, which is never more than
- * the whole timeout, as the clock may have been set back. But it gets at least enough time for a worker to bring what
- * it finished while nobody listened. The time from the claim to the deadline stays the timeout.
+ * the whole timeout, as the clock may have been set back. But it gets at least enough time for a worker to report what
+ * it finished while the daemon was down. The time from the claim to the deadline stays the timeout.
  */
 export function resumedLease(
   { claimedAt, leaseMs, deadlineAt }: LeaseTimes,

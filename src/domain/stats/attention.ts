@@ -16,7 +16,7 @@ export interface Attention {
   readonly level: "problem" | "warning";
   readonly what: AttentionWord;
   readonly text: string;
-  /** The page of the dashboard about it: a path below its own; null when there is none. */
+  /** The path of its page below the dashboard; null without a page. */
   readonly link: string | null;
 }
 
@@ -28,7 +28,7 @@ export interface AttentionFacts {
   readonly shortage: string | null;
   /** Types with waiting work of this viewer and without a connected worker. */
   readonly typesWithoutWorker: readonly string[];
-  /** Conditions that the operator should mend, beside those. */
+  /** Further conditions that the operator should fix. */
   readonly conditions: readonly Pick<Condition, "name" | "text" | "remedy">[];
   readonly hosts: readonly HostFacts[];
   /** Deliveries that are given up or refused now. */

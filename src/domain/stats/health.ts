@@ -4,7 +4,7 @@ export type StatusWord = (typeof STATUS_WORDS)[number];
 
 export const STATUS_WORDS = ["operational", "degraded", "down"] as const;
 
-/** The answer of GET /v1/appendix/status: words only, so that nobody can count an operator's customers. */
+/** The response of GET /v1/appendix/status: words only, so that clients cannot count an operator's customers. */
 export interface ServiceStatus {
   /** The worst of the components. */
   readonly status: StatusWord;
@@ -23,7 +23,7 @@ export interface ServiceFacts {
   /** How long the longest-waiting task that could be run has waited; 0 when none waits. */
   readonly queueAgeMs: number;
   readonly runs: FailureCount;
-  /** Receivers that were tried, and those of them to which no attempt succeeded: one broken receiver is no outage. */
+  /** Receivers that were tried, and how many of them had no success: one broken receiver is not an outage. */
   readonly receivers: FailureCount;
 }
 
@@ -74,7 +74,7 @@ export interface DatabaseHealth {
   readonly bytes: number;
   /** The sessions of all clients of the server, and how many it takes. */
   readonly connections: { readonly used: number; readonly max: number };
-  /** Null while nothing is kept for anybody. */
+  /** Null while nothing is retained. */
   readonly oldestSnapshot: HeldSnapshot | null;
   readonly standbys: readonly Standby[];
   /** True when a commit is acknowledged only once a standby has it, too. */
@@ -88,7 +88,7 @@ export interface HeldSnapshot {
   readonly holder: SnapshotHolder;
   /** The name of the session's application, of the slot, or of the prepared transaction. */
   readonly name: string;
-  /** The process of a session, or of who uses the slot; null where there is none. */
+  /** The process of a session, or of the user of the slot; null without one. */
   readonly pid: number | null;
   /** At least so long; null while that is not known. */
   readonly ageMs: number | null;
@@ -113,14 +113,14 @@ export interface Standby {
 }
 
 export interface DatabaseWarning {
-  /** Always the same words for the same thing, and nothing in them that not everybody may know. */
+  /** Always the same words for the same state, without anything confidential. */
   readonly text: string;
-  /** Who and how much, for the log. */
+  /** The session and the amount, for the log. */
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-// Reads of the nodes end after 5 s, so whatever is older is somebody else's. After 6 s at 5,000 tasks a second a claim
-// took 7.9 ms instead of 1.7 (measured).
+// Reads of the nodes end after 5 s, so an older one belongs to another program. After 6 s at 5,000 tasks a second a
+// claim took 7.9 ms instead of 1.7 (measured).
 const SNAPSHOT_MS_MAX = MINUTE_MS;
 
 /** Why every write waits in vain for a standby; null where one answers, or may. */
@@ -146,7 +146,7 @@ export function databaseWarnings(health: DatabaseHealth): readonly DatabaseWarni
       "until it ends";
     warnings.push({ text, facts: { ...oldestSnapshot } });
   }
-  // A server without standbys has nobody to fail over to.
+  // A server without standbys cannot fail over.
   if (!commitsWait && standbys.length > 0) {
     const text = "no commit waits for a standby: a failover loses what was acknowledged last";
     warnings.push({ text, facts: { standbys: standbys.map(({ name }) => name) } });

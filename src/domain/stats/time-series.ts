@@ -166,7 +166,7 @@ export function bucketOf(durationMs: number): number {
   return bucket === -1 ? BUCKET_MAX : bucket;
 }
 
-/** The number of durations in each bucket, by bucket; above the last entry there are none. */
+/** The number of durations in each bucket, by bucket; buckets above the last entry are empty. */
 export type Durations = number[];
 
 export function addDuration(durations: Durations, bucket: number): void {
@@ -208,7 +208,7 @@ function upperBound(bucket: number): number {
   return 2 ** (bucket / 2);
 }
 
-/** The earlier of two times; null is no time. */
+/** The earlier of two times; null means no time. */
 export function earlier(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
@@ -219,12 +219,12 @@ export function waitedMs(since: number | null, now: number): number {
 }
 
 /**
- * Measures how long queued tasks have waited, in the time for which the queue was served. A mark tells which task was
- * the newest at a moment; between two marks lies about an hour of serving. A task has waited since a mark or longer
+ * Measures how long queued tasks have waited, in the time for which the queue was served. A queue checkpoint is the
+ * newest task at a moment; two checkpoints are about an hour of service apart. A task has waited since a mark or longer
  * when it was posted by then and did not come into the queue later.
  */
 
-/** True when a new mark is due: the newest one has been served for that time, or there is none. */
+/** True if a new queue checkpoint is due: the newest one has been served for that time, or none exists. */
 export function isMarkDue(
   newest: { readonly servedMs: number } | undefined,
   { servedMs, everyMs }: { readonly servedMs: number; readonly everyMs: number },

@@ -67,7 +67,7 @@ export class TrafficTally {
     this.#account(record.attempt.accountId).addAttempt(record);
   }
 
-  /** Answers everything that was counted, by account, and begins anew. */
+  /** Returns all counts by account, and resets them. */
   take(): ReadonlyMap<number, AccountTally> {
     const accounts = this.#accounts;
     if (accounts.size > 0) this.#accounts = new Map();
@@ -112,7 +112,7 @@ export class AccountTally {
     if (isInterrupted && decision.state === "scheduled") return;
     const minute = this.#minute(endedAt);
     if (decision.state !== "scheduled") minute.counts[decision.state]++;
-    // Nobody answered it, so it tells nothing about the receiver.
+    // It had no response, so it says nothing about the receiver.
     if (isInterrupted) return;
     const hour = this.#hour(attempt.host, endedAt);
     const isDelivered = result.outcome === "delivered";

@@ -9,7 +9,7 @@ import {
 import { type EndedDeliveryState, isUndelivered } from "../webhook/delivery.ts";
 import type { EndedAttempt, TrafficTally } from "./traffic-tally.ts";
 
-/** A store calls one of these in the step that makes the transition, with the tallies of its batch. */
+/** A store calls one of the functions below in the step of the transition, with the tallies of its batch. */
 
 /**
  * The counts of an account: its tasks in each state (`queued` ones may run now, `delayed` ones may not start yet:
@@ -32,7 +32,7 @@ interface PostedTasks {
   readonly refused: readonly unknown[];
 }
 
-/** Counts a post. Refused tasks are failed from the start, and count as posted all the same. */
+/** Counts a post. Refused tasks are failed from the start, and still count as posted. */
 export function countPost(
   { counts, traffic }: WorkChanges,
   { accountId, createdAt, accepted, refused }: PostedTasks,
@@ -122,7 +122,7 @@ export type WorkCounts = Readonly<Record<CountedWord, number>>;
 
 /** A count as it is kept. It stays, as 0, when everything that it counts is erased. */
 export interface KeptCount {
-  /** A database may hold words of earlier versions too, which nobody counts any more. */
+  /** A database may also have words of earlier versions, which are not counted any more. */
   readonly word: string;
   readonly count: number;
 }
@@ -180,7 +180,7 @@ export class CountTally {
     return { bytes, openTasks };
   }
 
-  /** Writes the changes, adds the accounts that they concern to `changed`, and begins anew. */
+  /** Writes the changes, adds their accounts to `changed`, and resets the changes. */
   write(writer: CountWriter, changed: Set<number>): void {
     for (const [accountId, sums] of this.#sums) {
       changed.add(accountId);
@@ -220,7 +220,7 @@ export class HostTally {
     this.#counts = counts;
   }
 
-  /** Also reports it for the account as a whole. */
+  /** Also reports it for the entire account. */
   add({ accountId, host, word, count }: HostChange): void {
     this.#counts.add(accountId, word === "retrying" ? "retrying" : "undelivered", count);
     const hosts = this.#sums.get(accountId) ?? new Map<string, HostSums>();

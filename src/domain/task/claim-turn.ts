@@ -2,7 +2,7 @@
  * Shares a claim among the accounts that wait for a type. They take turns, one task each, beginning with the account
  * after the one whose task was started last. A claim goes in rounds. In each round every account that may have more is
  * given the same share, by priority and then age, and the next round shares what the short ones leave over. Disabled
- * accounts have no turn: the reading of accounts sees to that, where any number of them can be passed over at once.
+ * accounts have no turn: the read of accounts skips any number of them in one step.
  */
 
 /** An account's turn in a claim, and the tasks that it has been given so far. */

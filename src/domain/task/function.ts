@@ -26,7 +26,8 @@ export interface FunctionTask<Input = unknown> {
 export interface FunctionContext {
   /**
    * Aborted when the task is cancelled, runs past its timeout (`signal.reason` is a `TimeoutError` then), or the daemon
-   * stops. Nobody waits for the function after that, and nothing can end it from outside: it should end by itself.
+   * stops. The daemon does not wait for the function after that, and cannot end it from outside: it should end by
+   * itself.
    */
   readonly signal: AbortSignal;
   /** Reports the progress, from 0 to 1, with a note of at most 255 characters; anything else is ignored. */

@@ -35,12 +35,12 @@ interface Filter<Value> {
   readonly write: (value: Value) => string;
 }
 
-/** What tasks can be searched by. The conditions of the stores have the same names. */
+/** The filters of a search for tasks. The conditions of the stores have the same names. */
 const FILTERS = {
   id: filter("id", TASK_ID),
   login: filter("account", LOGIN),
   states: someOf("state", SEARCHED_STATES),
-  /** One of its webhooks is in one of these states; with a host, the webhook to that host is. */
+  /** One of its webhooks is in one of these states; with a host, the webhook to that host. */
   deliveries: someOf("delivery", SEARCHED_DELIVERIES),
   // A refused task keeps what was posted as its type.
   type: filter(
@@ -81,7 +81,7 @@ function time(word: string): Filter<number> {
   return { word, ruleAt: instantSeenFrom, write: timeText };
 }
 
-/** Some of these words, each once and in their order; upper and lower case are the same. */
+/** Some of the given words, each once and in their order; case does not matter. */
 function someOf<Item extends string>(
   word: string,
   known: readonly Item[],
