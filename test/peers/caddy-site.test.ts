@@ -11,10 +11,10 @@ const CADDY: PeerProgram = { program: "caddy", debianPackage: "caddy" };
 
 const SHIPPED = join(ROOT, "deploy", "Caddyfile");
 
-// What it keeps for itself stays in its folder.
+// Caddy writes to its own folder only.
 const COMMAND = ["env", "HOME=.", "XDG_CONFIG_HOME=.", "XDG_DATA_HOME=.", "caddy"] as const;
 
-// Nothing that it could be told over a port, and no port but those of the test.
+// No admin port, and no port but the test's own.
 const OPTIONS = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n";
 
 /** Everything that Caddy reads, by name. */
@@ -29,7 +29,7 @@ function siteFiles(upstream: string, ports: SitePorts): Record<string, string> {
   return { Caddyfile: `${OPTIONS}${site}`, "cert.pem": cert, "key.pem": key };
 }
 
-test("caddy validate takes deploy/Caddyfile as it is, and as caddy would format it", async (t) => {
+test("caddy validate accepts deploy/Caddyfile and its format", async (t) => {
   if (!areAtHand(t, [CADDY])) return;
   const args = ["validate", "--adapter", "caddyfile", "--config", SHIPPED];
   const { code, stderr } = await runProgram(t, args, { command: COMMAND });

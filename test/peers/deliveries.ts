@@ -13,27 +13,29 @@ import { OWN_ADDRESS } from "./peer-process.ts";
 export const PHASES = ["normal", "rotating", "finished"] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** What X-Signature and X-Signature-Next have to be made with; `next` null: no X-Signature-Next. */
+/** The secrets of X-Signature and X-Signature-Next; `next` is null if no secret rotates. */
 export interface Signers {
   readonly current: string;
   readonly next: string | null;
 }
 
-/** The real daemon, whose deliveries are to be judged by others. */
+/** The HTTP statuses of the first attempts of a task's webhooks, by kind. */
+export type Statuses = Readonly<Record<string, number | null | undefined>>;
+
+/** The real daemon, whose deliveries peers judge. */
 export interface Deliveries {
   readonly account: TestAccount;
   /** Another account of the same daemon. */
   readonly stranger: TestAccount;
-  /** Brings the account's secret into a phase; call it in their order. */
+  /** Brings the account's secret into a phase. The phases are entered in their order. */
   enter(phase: Phase): Promise<Signers>;
-  /** Posts a task, by the account unless told; gives the task's id. */
+  /** Posts a task for an account, the first one by default, and returns the task's id. */
   post(task: object, by?: TestAccount): Promise<string>;
+  /** Posts tasks and returns the statuses of each. */
+  statuses(tasks: readonly object[], by?: TestAccount): Promise<readonly Statuses[]>;
 }
 
-/**
- * Starts the daemon. It may deliver to {@link OWN_ADDRESS} alone, and asks a name server of the test's,
- * which knows the one name {@link IDN_HOST_ENCODED}, that address's.
- */
+/** Starts the daemon. It may deliver to {@link OWN_ADDRESS} only, by the name {@link IDN_HOST_ENCODED} too. */
 export async function startDeliveries(t: TestContext): Promise<Deliveries> {
   const names = await startDnsServer(t);
   names.script(IDN_HOST_ENCODED, { A: addresses(OWN_ADDRESS) });
@@ -43,44 +45,39 @@ export async function startDeliveries(t: TestContext): Promise<Deliveries> {
     `dns_servers = ${JSON.stringify(names.servers)}`,
   ].join("\n");
   const served = await startTestDaemon(t, { toml });
+  const { account } = served;
   const stranger = await createTestAccount(served.file, "stranger");
-  const rotation = new Rotation(served);
+  const next = newWebhookSecret();
+  const post = (task: object, by = account): Promise<string> => postTask(served, { task, by });
   return {
-    account: served.account,
-    stranger,
-    enter: (phase) => rotation.enter(phase),
-    post: (task, by = served.account) => post(served, { task, by }),
+    ...{ account, stranger, post },
+    enter: (phase) => enterPhase(served, { phase, next }),
+    async statuses(tasks, by = account) {
+      const ids = await Promise.all(tasks.map((task) => post(task, by)));
+      await served.daemon.idle();
+      return Promise.all(ids.map((id) => statusesOf(served, { id, by })));
+    },
   };
 }
 
-class Rotation {
-  readonly #served: TestDaemon;
-  readonly #next = newWebhookSecret();
-
-  constructor(served: TestDaemon) {
-    this.#served = served;
-  }
-
-  async enter(phase: Phase): Promise<Signers> {
-    const { account } = this.#served;
-    if (phase === "normal") return { current: account.secret, next: null };
-    // As `admin secret` does it: from outside, while the daemon serves.
-    const store = await openSqliteStore({
-      ...{ file: this.#served.file, writer: "inline", backlogMax: 100 },
-    });
-    const { login } = account;
-    const outcome =
-      phase === "rotating"
-        ? await store.rotateSecret({ login, next: this.#next })
-        : await store.finishRotation({ login });
-    await store.close();
-    assert.equal(outcome, phase);
-    if (phase === "rotating") return { current: account.secret, next: this.#next };
-    return { current: this.#next, next: null };
-  }
+async function enterPhase(
+  { account, file }: TestDaemon,
+  { phase, next }: { readonly phase: Phase; readonly next: string },
+): Promise<Signers> {
+  if (phase === "normal") return { current: account.secret, next: null };
+  // As `admin secret` does it: from another process, while the daemon serves.
+  const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
+  const { login } = account;
+  const outcome =
+    phase === "rotating"
+      ? await store.rotateSecret({ login, next })
+      : await store.finishRotation({ login });
+  await store.close();
+  assert.equal(outcome, phase);
+  return phase === "rotating" ? { current: account.secret, next } : { current: next, next: null };
 }
 
-async function post(
+async function postTask(
   served: TestDaemon,
   { task, by }: { readonly task: object; readonly by: TestAccount },
 ): Promise<string> {
@@ -89,8 +86,26 @@ async function post(
     headers: { authorization: `Bearer ${by.key}`, "content-type": "application/json" },
     body: JSON.stringify([task]),
   });
-  // The shape is the contract's; what is not there fails below.
+  // The contract has this shape.
   const { tasks } = (await response.json()) as Envelope;
   assert.equal(tasks[0]?.status_code, 20100, tasks[0]?.status_message);
   return tasks[0].id;
+}
+
+async function statusesOf(
+  served: TestDaemon,
+  { id, by }: { readonly id: string; readonly by: TestAccount },
+): Promise<Statuses> {
+  const headers = { authorization: `Bearer ${by.key}` };
+  const response = await served.call(`/v1/tasks/deliveries/${id}`, { headers });
+  // The contract has this shape.
+  const { deliveries } = (await response.json()) as {
+    readonly deliveries: readonly {
+      readonly kind: string;
+      readonly attempts: readonly { readonly http_status: number | null }[];
+    }[];
+  };
+  return Object.fromEntries(
+    deliveries.map(({ kind, attempts }) => [kind, attempts[0]?.http_status]),
+  );
 }

@@ -6,10 +6,7 @@ import type { ServerPeer } from "./server-peer.ts";
 
 export const HAPROXY_PROGRAM: PeerProgram = { program: "haproxy", debianPackage: "haproxy" };
 
-/**
- * HAProxy with its converter `hmac()`: over the body, and over the URL put together of X-Forwarded-Proto
- * (http where there is none), Host, path and query.
- */
+/** HAProxy with its converter `hmac()`: over the body, or over the URL of X-Forwarded-Proto, Host, path and query. */
 export const HAPROXY: ServerPeer = {
   name: "HAProxy",
   programs: [HAPROXY_PROGRAM],

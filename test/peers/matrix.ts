@@ -1,11 +1,11 @@
-/** Where the URLs of the cases lead. */
+/** The target of the URLs of the cases. */
 export interface Place {
   /** A loopback address. */
   readonly address: string;
   readonly port: number;
 }
 
-/** One kind of delivery that signatures have been known to go wrong with. */
+/** One kind of delivery whose signature often fails. */
 export interface Case {
   readonly name: string;
   /** Whether the host is written as a name, {@link IDN_HOST}. */
@@ -22,7 +22,7 @@ export interface Case {
 
 export type Kind = "postback" | "pingback";
 
-/** A host name as somebody types it, and as it goes on the wire. */
+/** A host name as a client posts it, and as the request has it. */
 export const IDN_HOST = "BÜCHER.example";
 export const IDN_HOST_ENCODED = "xn--bcher-kva.example";
 
@@ -105,7 +105,7 @@ export const MATRIX: readonly Case[] = [
   },
 ];
 
-/** The task of a case, with its URLs as somebody would post them: a default port is written out. */
+/** The task of a case. Its URLs name the port, the default port too. */
 export function taskOf(each: Case, place: Place & { readonly scheme?: "http" | "https" }): object {
   const { scheme = "http", address, port } = place;
   const host = each.isNamed === true ? IDN_HOST : address;

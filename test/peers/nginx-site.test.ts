@@ -15,7 +15,7 @@ import {
   type SitePorts,
 } from "./site.ts";
 
-// What a distribution's own nginx.conf has around it; everything that nginx writes stays in its folder.
+// The part around it in a distribution's nginx.conf. Everything that nginx writes stays in its folder.
 const MAIN = `
 daemon off;
 master_process off;
@@ -50,7 +50,7 @@ function siteFiles(upstream: string, ports: SitePorts): Record<string, string> {
   };
 }
 
-test("nginx -t takes deploy/nginx.conf without a warning", async (t) => {
+test("nginx -t accepts deploy/nginx.conf without a warning", async (t) => {
   if (!areAtHand(t, [NGINX_PROGRAM])) return;
   const files = siteFiles("127.0.0.1:8787", await freePorts());
   const cwd = temporaryFolder(t);

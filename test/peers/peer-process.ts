@@ -11,33 +11,30 @@ import { closeServer, listen } from "../helpers/receiver.ts";
 
 /** A program of the distribution, and the package that brings it. */
 export interface PeerProgram {
-  /** As it is called, or the path of a file. */
+  /** The name of the command, or the path of a file. */
   readonly program: string;
   readonly debianPackage: string;
 }
 
-/** Where a peer listens. */
+/** The address of a peer. */
 export interface PeerAddress {
   readonly host: string;
   readonly port: number;
 }
 
 export interface PeerSetup extends PeerAddress {
-  /** Texts by name, written into a folder of the peer's own. */
+  /** Texts by name, written into a folder of the peer. */
   readonly files: Readonly<Record<string, string>>;
-  /** What is run, in that folder. It has to stay in the foreground, as one process. */
+  /** Runs in that folder. It has to stay in the foreground, as one process. */
   readonly command: readonly [string, ...string[]];
 }
 
-/**
- * A loopback address of this process's own: no other test that runs at the same time has a server here, so
- * that a port which was free a moment ago still is.
- */
+/** A loopback address of this process only: a free port stays free, because no other test listens here. */
 export const OWN_ADDRESS = `127.83.${(process.pid >> 8) & 255}.${process.pid & 255}`;
 
 /**
- * Whether all of these are at hand. Where one is not, the test is skipped, saying so; it fails when the
- * environment promises them with POSTBACKD_TEST_PEERS=required.
+ * Whether all of these programs are installed. If not, the test is skipped; with POSTBACKD_TEST_PEERS=required it
+ * fails.
  */
 export function areAtHand(t: TestContext, programs: readonly PeerProgram[]): boolean {
   const missing = programs.filter(({ program }) => findProgram(program) === null);
@@ -50,9 +47,9 @@ export function areAtHand(t: TestContext, programs: readonly PeerProgram[]): boo
   return false;
 }
 
-/** The path of a program, or null where there is none. */
+/** The path of a program, or null if it is not installed. */
 export function findProgram(name: string): string | null {
-  // Where servers are installed; not everybody has these in the path.
+  // Debian installs servers here; the PATH of a user may lack these folders.
   const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", "/usr/local/sbin"];
   const paths = name.includes("/") ? [name] : folders.map((folder) => join(folder, name));
   return paths.find(isReadable) ?? null;
@@ -67,7 +64,7 @@ function isReadable(path: string): boolean {
   }
 }
 
-/** Whether this process may listen there: ports below 1024 are not everybody's. */
+/** Whether this process may listen there: ports below 1024 need a privilege. */
 export async function canListen(at: PeerAddress): Promise<boolean> {
   const server = createServer();
   try {
@@ -106,7 +103,7 @@ export async function startPeer(t: TestContext, setup: PeerSetup): Promise<PeerA
   return { host: setup.host, port: setup.port };
 }
 
-/** True as soon as somebody listens; false when the process has ended before. */
+/** True as soon as a process listens; false if the peer ended before. */
 async function untilListening(at: PeerAddress, isRunning: () => boolean): Promise<boolean> {
   for (;;) {
     const socket = connect(at);

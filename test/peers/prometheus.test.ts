@@ -10,28 +10,27 @@ import { findFreePort } from "../helpers/port.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { areAtHand, OWN_ADDRESS, startPeer } from "./peer-process.ts";
 
-/** Prometheus judges what we tell it, and the alerts that we give it. */
-
 const DEPLOY = join(dirname(dirname(import.meta.dirname)), "deploy");
 const RULES = join(DEPLOY, "prometheus", "postbackd.rules.yml");
 const DASHBOARD = join(DEPLOY, "grafana", "postbackd.json");
 const PROMTOOL = { program: "promtool", debianPackage: "prometheus" };
+const TOKEN = "0123456789abcdef".repeat(2);
 const PROMETHEUS = { program: "prometheus", debianPackage: "prometheus" };
 
-/** What promtool says; empty when it finds nothing. */
+/** The findings of promtool; empty if it succeeds. */
 function promtool(args: readonly string[], input = ""): string {
   const cwd = dirname(RULES);
   const { status, stdout, stderr } = spawnSync("promtool", args, { cwd, input, encoding: "utf8" });
   return status === 0 ? "" : `${stdout}${stderr}`;
 }
 
-/** A daemon that has something to tell in nearly every series. */
+/** A daemon with a value in nearly every series. */
 async function startBusy(t: TestContext): Promise<TestDaemon> {
   const receiver = await startReceiver(t);
   receiver.answerNext({ kind: "status", status: 500 });
   const types = '[types.copy]\nrunner = "echo"\n[types.print]\nrunner = "worker"\n';
   const daemon = await startTestDaemon(t, {
-    toml: `[metrics]\nlisten = "127.0.0.1:0"\n${types}`,
+    toml: `[metrics]\nlisten = "127.0.0.1:0"\ntoken = "${TOKEN}"\n${types}`,
   });
   const webhook = { postback_url: receiver.url("/"), pingback_url: receiver.url("/") };
   const { tasks } = await daemon.post([
@@ -43,57 +42,48 @@ async function startBusy(t: TestContext): Promise<TestDaemon> {
   return daemon;
 }
 
-test("promtool finds nothing wrong with the metrics", async (t) => {
-  if (!areAtHand(t, [PROMTOOL])) return;
-  const { daemon } = await startBusy(t);
+test("promtool accepts the metrics, and a Prometheus server scrapes them at both addresses", async (t) => {
+  if (!areAtHand(t, [PROMTOOL, PROMETHEUS])) return;
+  const { daemon, url } = await startBusy(t);
+  const metricsUrl = daemon.metricsUrl ?? assert.fail();
 
-  const text = await (await fetch(daemon.metricsUrl ?? "")).text();
-
+  const text = await (await fetch(metricsUrl)).text();
   assert.equal(promtool(["check", "metrics"], text), "");
   assert.notEqual(promtool(["check", "metrics"], text.replaceAll("_total", "")), "");
-});
+  const targets = await scrape(t, {
+    own: { static_configs: [{ targets: [new URL(metricsUrl).host] }] },
+    api: {
+      static_configs: [{ targets: [new URL(url).host] }],
+      authorization: { type: "Bearer", credentials: TOKEN },
+    },
+    refused: { static_configs: [{ targets: [new URL(url).host] }] },
+  });
 
-test("a Prometheus server takes the metrics in, in the format that it likes best", async (t) => {
-  if (!areAtHand(t, [PROMETHEUS])) return;
-  const { daemon } = await startBusy(t);
-
-  const target = await scrapedBy(t, { url: daemon.metricsUrl ?? "" });
-
-  assert.deepEqual([target.health, target.lastError], ["up", ""]);
-});
-
-test("a Prometheus server takes them in at the API's address with the token, and not without it", async (t) => {
-  if (!areAtHand(t, [PROMETHEUS])) return;
-  const token = "0123456789abcdef".repeat(2);
-  const { url } = await startTestDaemon(t, { toml: `metrics.token = "${token}"` });
-  const authorization = { type: "Bearer", credentials_file: "token" };
-
-  const target = await scrapedBy(t, { url, more: { authorization }, files: { token } });
-  const refused = await scrapedBy(t, { url });
-
-  assert.deepEqual([target.health, target.lastError], ["up", ""]);
-  assert.equal(refused.health, "down");
+  const { own, api, refused } = targets;
+  assert.deepEqual([own?.health, own?.lastError], ["up", ""]);
+  assert.deepEqual([api?.health, api?.lastError], ["up", ""]);
+  assert.equal(refused?.health, "down");
   assert.match(refused.lastError, /401/);
 });
 
-interface Scraping {
-  /** Of the daemon. */
-  readonly url: string;
-  /** Beside the target in its `scrape_config`. */
-  readonly more?: Readonly<Record<string, unknown>>;
-  readonly files?: Readonly<Record<string, string>>;
+interface Target {
+  readonly health: string;
+  readonly lastError: string;
+  readonly labels: { readonly job: string };
 }
 
-/** The daemon as a Prometheus server sees it, once it has scraped it. */
-async function scrapedBy(t: TestContext, { url, more, files }: Scraping): Promise<Target> {
-  const { host } = new URL(url);
+/** Runs a Prometheus server with these jobs until it has scraped each; returns their targets by job. */
+async function scrape(
+  t: TestContext,
+  jobs: Readonly<Record<string, object>>,
+): Promise<Readonly<Record<string, Target>>> {
   const at = { host: OWN_ADDRESS, port: await findFreePort(OWN_ADDRESS) };
-  const scrape = { job_name: "postbackd", static_configs: [{ targets: [host] }], ...more };
-  const config = { global: { scrape_interval: "1s" }, scrape_configs: [scrape] };
+  const configs = Object.entries(jobs).map(([job_name, job]) => ({ job_name, ...job }));
+  const config = { global: { scrape_interval: "1s" }, scrape_configs: configs };
   await startPeer(t, {
     ...at,
     // JSON is YAML.
-    files: { ...files, "prometheus.yml": JSON.stringify(config) },
+    files: { "prometheus.yml": JSON.stringify(config) },
     command: [
       "prometheus",
       "--config.file=prometheus.yml",
@@ -101,32 +91,24 @@ async function scrapedBy(t: TestContext, { url, more, files }: Scraping): Promis
       `--web.listen-address=${at.host}:${at.port}`,
     ],
   });
-
-  return firstScrape(`http://${at.host}:${at.port}`);
-}
-
-interface Target {
-  readonly health: string;
-  readonly lastError: string;
-}
-
-/** The target, once it was scraped. */
-async function firstScrape(url: string): Promise<Target> {
   for (;;) {
-    const response = await fetch(`${url}/api/v1/targets`);
-    if (response.ok) {
-      const { data } = (await response.json()) as {
-        readonly data: { readonly activeTargets: readonly Target[] };
-      };
-      const [target] = data.activeTargets;
-      if (target !== undefined && target.health !== "unknown") return target;
-    } else {
+    const response = await fetch(`http://${at.host}:${at.port}/api/v1/targets`);
+    if (!response.ok) {
       await response.body?.cancel();
+      continue;
+    }
+    // Prometheus documents this shape.
+    const { data } = (await response.json()) as {
+      readonly data: { readonly activeTargets: readonly Target[] };
+    };
+    const scraped = data.activeTargets.filter(({ health }) => health !== "unknown");
+    if (scraped.length === configs.length) {
+      return Object.fromEntries(scraped.map((target) => [target.labels.job, target]));
     }
   }
 }
 
-test("the alerts come when they should, and not otherwise", (t) => {
+test("the alerts pass their own tests", (t) => {
   if (!areAtHand(t, [PROMTOOL])) return;
 
   assert.equal(promtool(["check", "rules", "postbackd.rules.yml"]), "");
@@ -149,7 +131,7 @@ function assertKnown(names: readonly string[]): void {
   );
 }
 
-test("the alerts and their tests name series that there are", () => {
+test("the alerts and their tests name existing series", () => {
   const rules = readFileSync(RULES, "utf8");
   const tests = readFileSync(join(dirname(RULES), "postbackd.rules.test.yml"), "utf8");
   const names = [rules, tests].map((text) => namesIn(text.replaceAll(/^#.*/gm, "")));
@@ -160,7 +142,7 @@ test("the alerts and their tests name series that there are", () => {
   for (const name of alerts) assert.ok(tests.includes(name), `${name} has no test`);
 });
 
-test("the dashboard is one that Grafana can read, of series that there are", () => {
+test("the Grafana dashboard names existing series, each with its job", () => {
   const { title, panels } = JSON.parse(readFileSync(DASHBOARD, "utf8")) as {
     readonly title: string;
     readonly panels: readonly {
@@ -177,7 +159,7 @@ test("the dashboard is one that Grafana can read, of series that there are", () 
   assert.ok(expressions.every((expr) => expr.includes('job="$job"')));
 });
 
-test("every expression of the dashboard is one that Prometheus can read", (t) => {
+test("Prometheus parses every expression of the dashboard", (t) => {
   if (!areAtHand(t, [PROMTOOL])) return;
   const text = readFileSync(DASHBOARD, "utf8").replaceAll("$__rate_interval", "1m");
   const expressions = [...text.matchAll(/"expr": ("(?:[^"\\]|\\.)*")/g)].map(

@@ -20,7 +20,7 @@ export const SITE_NAME = "postbackd.example.com";
 
 export const SITE_CERTIFICATE = makeCertificate({ commonName: SITE_NAME, names: [SITE_NAME] });
 
-/** A file of deploy/, with a test's places in the stead of the ones in it. */
+/** A file of deploy/ with the addresses and paths of a test. */
 export function siteFile(name: string, places: Readonly<Record<string, string>>): string {
   return Object.entries(places).reduce(
     (all, [from, to]) => {
@@ -31,12 +31,12 @@ export function siteFile(name: string, places: Readonly<Record<string, string>>)
   );
 }
 
-/** A server that a file of deploy/ makes a proxy in front of a daemon. */
+/** A proxy in front of a daemon, configured by a file of deploy/. */
 export interface SiteServer {
   /** The file, below deploy/. */
   readonly file: string;
   readonly program: PeerProgram;
-  /** Starts it in front of what listens at `upstream`, for the site's name at OWN_ADDRESS. */
+  /** Starts it in front of `upstream`, for the site's name at OWN_ADDRESS. */
   start(t: TestContext, upstream: string, ports: SitePorts): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ async function startSite(t: TestContext, server: SiteServer, upstream: string) {
   };
   const call = async (asked: Asked) => {
     const answer = await ask(asked);
-    // What it has is for each test to say.
+    // The contract has this shape.
     const fields = JSON.parse(await text(answer)) as {
       readonly status_code: number;
       readonly tasks?: readonly { readonly id: string; readonly state: string }[];
@@ -78,16 +78,16 @@ async function startSite(t: TestContext, server: SiteServer, upstream: string) {
   return { ask, call, plain: `http://${OWN_ADDRESS}:${ports.plain}` };
 }
 
-/** Two, at OWN_ADDRESS. */
+/** Two ports at OWN_ADDRESS. */
 export async function freePorts(): Promise<SitePorts> {
   return { tls: await findFreePort(OWN_ADDRESS), plain: await findFreePort(OWN_ADDRESS) };
 }
 
-/** What every such server has to let through, and to say itself. */
+/** The tests of every such server. */
 export function exerciseSite(server: SiteServer): void {
   const { file, program } = server;
 
-  test(`through ${program.program} with deploy/${file} come a post, a wait and the stream of changes`, async (t) => {
+  test(`${program.program} with deploy/${file} passes a post, a wait and the stream of changes`, async (t) => {
     if (!areAtHand(t, [program])) return;
     const daemon = await startTestDaemon(t, { toml: 'trusted_proxies = ["127.0.0.0/8"]\n' });
     const { ask, call, plain } = await startSite(t, server, new URL(daemon.url).host);
@@ -115,7 +115,7 @@ export function exerciseSite(server: SiteServer): void {
     assert.equal((await exchange(plain, inTheClear)).status, 403);
   });
 
-  test(`while no daemon is there, deploy/${file} answers as the daemon would`, async (t) => {
+  test(`deploy/${file} responds 503 with code 50300 while no daemon listens`, async (t) => {
     if (!areAtHand(t, [program])) return;
     const upstream = `${OWN_ADDRESS}:${await findFreePort(OWN_ADDRESS)}`;
     const { call } = await startSite(t, server, upstream);

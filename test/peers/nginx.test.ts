@@ -1,4 +1,0 @@
-import { NGINX } from "./nginx.ts";
-import { exerciseServer } from "./server-peer.ts";
-
-exerciseServer(NGINX);
