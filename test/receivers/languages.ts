@@ -34,7 +34,7 @@ export const PHP: Language = {
   command: () => ["php", "-S", "127.0.0.1:0", pathOf(PHP)],
 };
 
-/** Builds a program of one file in an empty folder, and answers the executable. */
+/** Builds a program of one file in an empty folder and returns the path of the executable. */
 export function buildGo(file: string, folder: string): string {
   const executable = join(folder, "program");
   const { status, stderr } = spawnSync("go", ["build", "-o", executable, file], {
@@ -46,7 +46,7 @@ export function buildGo(file: string, folder: string): string {
   return executable;
 }
 
-/** Nothing is fetched or left elsewhere: the standard library and the compiler at hand are all that is needed. */
+/** Go builds with the standard library only, downloads nothing and writes to `folder` only. */
 export function goEnvironment(folder: string): Readonly<Record<string, string>> {
   return {
     GOCACHE: join(folder, "cache"),

@@ -13,27 +13,27 @@ const ROOT = dirname(dirname(import.meta.dirname));
 /** A receiver of `examples/receivers` in one language. */
 export interface Language {
   readonly name: string;
-  /** Where it is, relative to the project. */
+  /** Its path in the project. */
   readonly file: string;
-  /** Asks whether what runs it is at hand. */
+  /** Succeeds if the language is installed. */
   readonly probe: readonly [string, ...string[]];
-  /** What runs it; `folder` is an empty one that may be built in. */
+  /** The command that runs it. It may build in `folder`, which is empty. */
   command(folder: string): readonly [string, ...string[]];
 }
 
 export interface ReceiverProcess {
-  /** What it says its address is. */
+  /** The address that it logs. */
   readonly url: string;
-  /** What it has taken in: the contents by the names. */
+  /** The contents of its inbox by file name. */
   inbox(): ReadonlyMap<string, Buffer>;
-  /** Settles when it has said this line so often, in the past or in the future. */
+  /** Resolves once it has logged this line so many times. */
   says(line: string, times?: number): Promise<void>;
 }
 
 export interface ReceiverSetup {
   readonly command: readonly [string, ...string[]];
   readonly secrets: readonly string[];
-  /** What it takes for its public base URL; none unless given. */
+  /** Its public base URL; none by default. */
   readonly publicUrl?: string;
 }
 
@@ -42,10 +42,7 @@ export function pathOf({ file }: Language): string {
   return join(ROOT, file);
 }
 
-/**
- * Why the receiver cannot run here, or false. Throws where the environment promises it with
- * POSTBACKD_TEST_PEERS=required.
- */
+/** The reason why the receiver cannot run here, or false. Throws with POSTBACKD_TEST_PEERS=required. */
 export function reasonToSkip({ name, probe }: Language): string | false {
   const [program, ...args] = probe;
   if (spawnSync(program, args).status === 0) return false;
@@ -62,7 +59,7 @@ export async function startReceiverProcess(
   const inbox = temporaryFolder(t);
   const [program, ...args] = command;
   const child = spawn(program, args, {
-    // Where tsconfig.json says what the package's name stands for.
+    // The tsconfig.json here maps the package's name.
     cwd: ROOT,
     env: {
       ...process.env,
@@ -100,7 +97,7 @@ function readInbox(folder: string): ReadonlyMap<string, Buffer> {
 }
 
 interface Lines {
-  /** What `find` makes of the first line, from the first one on, of which it makes something. */
+  /** The first result of `find` that is not undefined, over all lines from the first. */
   next(find: (line: string) => string | undefined): Promise<string>;
 }
 

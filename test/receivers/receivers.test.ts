@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
+import { exerciseReceiver } from "./exercise.ts";
 import { GO, PHP, PYTHON, TYPESCRIPT } from "./languages.ts";
 import { pathOf } from "./receiver-process.ts";
 
@@ -14,7 +15,9 @@ const DOCUMENT = join(
 );
 const LANGUAGES = [TYPESCRIPT, PYTHON, GO, PHP];
 
-test("docs/guides/receive-webhooks.md shows each receiver, character for character, and no other code but commands", () => {
+for (const language of LANGUAGES) exerciseReceiver(language);
+
+test("docs/guides/receive-webhooks.md shows and links the exact code of each receiver", () => {
   const text = readFileSync(DOCUMENT, "utf8");
   const blocks = [...text.matchAll(/^```(?!sh$)\w+\n(.*?)^```$/gms)].map(([, code]) => code);
 
@@ -22,10 +25,5 @@ test("docs/guides/receive-webhooks.md shows each receiver, character for charact
     blocks,
     LANGUAGES.map((language) => readFileSync(pathOf(language), "utf8")),
   );
-});
-
-test("docs/guides/receive-webhooks.md links each receiver", () => {
-  const text = readFileSync(DOCUMENT, "utf8");
-
   for (const { file } of LANGUAGES) assert(text.includes(`[${file}](../../${file})`), file);
 });

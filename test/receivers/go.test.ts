@@ -1,4 +1,0 @@
-import { exerciseReceiver } from "./exercise.ts";
-import { GO } from "./languages.ts";
-
-exerciseReceiver(GO);

@@ -1,4 +1,0 @@
-import { exerciseReceiver } from "./exercise.ts";
-import { PHP } from "./languages.ts";
-
-exerciseReceiver(PHP);

@@ -1,4 +1,0 @@
-import { exerciseReceiver } from "./exercise.ts";
-import { PYTHON } from "./languages.ts";
-
-exerciseReceiver(PYTHON);

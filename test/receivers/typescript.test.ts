@@ -1,4 +1,0 @@
-import { exerciseReceiver } from "./exercise.ts";
-import { TYPESCRIPT } from "./languages.ts";
-
-exerciseReceiver(TYPESCRIPT);
