@@ -5,8 +5,9 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
-import { createTestAccount, type ShownTask, type TestAccount } from "../helpers/daemon.ts";
-import { startProgram, temporaryFolder, type Program } from "../helpers/program.ts";
+import { createTestAccount, type ShownTask } from "../helpers/daemon.ts";
+import { startProgram, temporaryFolder } from "../helpers/program.ts";
+import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import {
   claim,
   createTestWorker,
@@ -16,59 +17,43 @@ import {
   type WorkerOperation,
 } from "../http/worker-requests.ts";
 
-/** The daemon as a process that is killed at each step of a worker's task, and what the worker is told after it. */
+/** The daemon is killed at each step of a worker's task. */
 
-interface Place {
-  readonly cwd: string;
-  readonly account: TestAccount;
-  readonly token: string;
-}
-
-interface Served extends Place {
-  readonly program: Program;
+interface Served {
+  readonly client: TaskClient;
   readonly url: string;
   readonly port: number;
+  readonly token: string;
+  kill(): Promise<void>;
 }
 
-async function makePlace(t: TestContext, lease: string): Promise<Place> {
+/** Makes a database with a worker. `serve` starts the daemon on it. */
+async function setUp(t: TestContext, lease: string) {
   const cwd = temporaryFolder(t);
   const toml = `[types.print]\nrunner = "worker"\nlease = "${lease}"\nretries = 3\n`;
   writeFileSync(join(cwd, "postbackd.toml"), toml);
   const file = join(cwd, "postbackd.db");
-  return {
-    cwd,
-    account: await createTestAccount(file),
-    token: await createTestWorker(file, ["print"]),
+  const { key } = await createTestAccount(file);
+  const token = await createTestWorker(file, ["print"]);
+  return async function serve(): Promise<Served> {
+    const program = startProgram(t, ["start", "--port", "0"], { cwd });
+    const { url, port } = await program.ready;
+    const kill = async () => {
+      program.kill("SIGKILL");
+      assert.deepEqual(await program.exit, { code: null, signal: "SIGKILL" });
+    };
+    return { client: taskClient({ url, key }), url, port, token, kill };
   };
 }
 
-async function serve(t: TestContext, place: Place): Promise<Served> {
-  const { cwd, account, token } = place;
-  const program = startProgram(t, ["start", "--port", "0"], { cwd });
-  const { url, port } = await program.ready;
-  return { cwd, account, token, program, url, port };
+type Shown = ShownTask & { readonly progress: unknown };
+
+async function show({ client }: Served, id: string): Promise<Shown> {
+  // The contract has this shape.
+  return (await client.get(id)) as Shown;
 }
 
-async function kill({ program }: Served): Promise<void> {
-  program.kill("SIGKILL");
-  assert.deepEqual(await program.exit, { code: null, signal: "SIGKILL" });
-}
-
-async function call({ url, account }: Served, path: string, init: RequestInit = {}) {
-  const headers = { authorization: `Bearer ${account.key}`, "content-type": "application/json" };
-  const response = await fetch(`${url}/v1/tasks/${path}`, { ...init, headers });
-  const { tasks } = (await response.json()) as { readonly tasks: readonly ShownTask[] };
-  return tasks[0] ?? assert.fail();
-}
-
-function show(served: Served, id: string): Promise<ShownTask & { readonly progress: unknown }> {
-  // What a test reads of it is the contract's.
-  return call(served, `task_get/${id}?collect=false`) as Promise<
-    ShownTask & { readonly progress: unknown }
-  >;
-}
-
-/** Sends a request as a worker whose answer nobody will read; settles when the system has taken its last byte. */
+/** Sends a request without reading its response. Resolves when the system has taken the last byte. */
 async function send(
   t: TestContext,
   served: Served,
@@ -102,11 +87,9 @@ async function claimOne(served: Served): Promise<ClaimedTask> {
 
 interface Step {
   readonly body: (lease: object) => object;
-  /** What is seen of it once it is on disk. */
-  readonly isDone: (task: ShownTask & { readonly progress: unknown }) => boolean;
-  /** State, code and runs in the end. */
-  readonly end: readonly [state: string, code: number, runs: number];
-  readonly result: unknown;
+  /** Whether the step is on disk. */
+  readonly isDone: (task: Shown) => boolean;
+  readonly end: readonly [state: string, code: number, runs: number, result: unknown];
 }
 
 const listed = (more: object) => (lease: object) => ({ tasks: [{ ...lease, ...more }] });
@@ -115,108 +98,113 @@ const STEPS: Readonly<Record<Exclude<WorkerOperation, "claim">, Step>> = {
   heartbeat: {
     body: (lease) => ({ leases: [lease], progress: { progress: 0.5 } }),
     isDone: ({ progress }) => progress !== null,
-    ...{ end: ["running", 40601, 1], result: null },
+    end: ["running", 40601, 1, null],
   },
   complete: {
     body: listed({ result: { pages: 3 } }),
     isDone: ({ state }) => state === "completed",
-    ...{ end: ["completed", 20000, 1], result: { pages: 3 } },
+    end: ["completed", 20000, 1, { pages: 3 }],
   },
   fail: {
     body: listed({ message: "out of paper", retry: false }),
     isDone: ({ state }) => state === "failed",
-    ...{ end: ["failed", 50010, 1], result: null },
+    end: ["failed", 50010, 1, null],
   },
   release: {
     body: listed({}),
     isDone: ({ state }) => state === "queued",
-    ...{ end: ["queued", 40602, 0], result: null },
+    end: ["queued", 40602, 0, null],
   },
 };
+const OPERATIONS = ["heartbeat", "complete", "fail", "release"] as const;
 
-const MOMENTS = ["is sent", "is on disk and its answer is lost"] as const;
+for (const moment of ["the requests are sent", "the requests are on disk"]) {
+  test(`a worker repeats each request after kill -9 when ${moment}, and each counts once`, async (t) => {
+    const serve = await setUp(t, "1h");
+    const first = await serve();
+    const leases = [];
+    for (const operation of OPERATIONS) {
+      await first.client.post({});
+      const { id, lease_id } = await claimOne(first);
+      leases.push({ operation, lease: { id, lease_id } });
+    }
+    for (const { operation, lease } of leases) {
+      const { body, isDone } = STEPS[operation];
+      await send(t, first, { operation, body: body(lease) });
+      while (moment.endsWith("disk") && !isDone(await show(first, lease.id)));
+    }
+    await first.kill();
 
-for (const moment of MOMENTS) {
-  for (const operation of ["heartbeat", "complete", "fail", "release"] as const) {
-    const { body, isDone, end, result } = STEPS[operation];
+    const second = await serve();
 
-    test(`kill -9 when a ${operation} ${moment}: the same again after the restart is ok, and counts once`, async (t) => {
-      const place = await makePlace(t, "1h");
-      const first = await serve(t, place);
-      const { id } = await call(first, "task_post", { method: "POST", body: "[{}]" });
-      const { lease_id } = await claimOne(first);
-      await send(t, first, { operation, body: body({ id, lease_id }) });
-      while (moment !== "is sent" && !isDone(await show(first, id)));
-      await kill(first);
+    for (const { operation, lease } of leases) {
+      const { body, end } = STEPS[operation];
+      for (let times = 0; times < 2; times++) {
+        const outcomes = await outcomesOf(second, operation, body(lease));
+        assert.deepEqual(outcomes, [{ id: lease.id, outcome: "ok" }], operation);
+      }
+      const { state, status_code, runs, result } = await show(second, lease.id);
+      assert.deepEqual([state, status_code, runs, result], end, operation);
+    }
+  });
 
-      const second = await serve(t, place);
-      const again = await outcomesOf(second, operation, body({ id, lease_id }));
-      const oncemore = await outcomesOf(second, operation, body({ id, lease_id }));
-
-      assert.deepEqual([again, oncemore], [[{ id, outcome: "ok" }], [{ id, outcome: "ok" }]]);
-      const task = await show(second, id);
-      assert.deepEqual([task.state, task.status_code, task.runs], end);
-      assert.deepEqual(task.result, result);
-    });
-  }
-
-  test(`kill -9 when a claim ${moment}: the task comes again, at the latest when its lease has run out`, async (t) => {
-    const place = await makePlace(t, "1s");
-    const first = await serve(t, place);
-    const { id } = await call(first, "task_post", { method: "POST", body: "[{}]" });
+  test(`a claim's task is claimed again after kill -9 when ${moment}, at the latest after its lease`, async (t) => {
+    const serve = await setUp(t, "1s");
+    const first = await serve();
+    const id = await first.client.post({});
     await send(t, first, { operation: "claim", body: CLAIM });
-    while (moment !== "is sent" && (await show(first, id)).state !== "running");
-    await kill(first);
+    while (moment.endsWith("disk") && (await show(first, id)).state !== "running");
+    await first.kill();
 
-    const second = await serve(t, place);
+    const second = await serve();
     const task = await claimOne(second);
     const lease = { id, lease_id: task.lease_id };
-    const told = await outcomesOf(second, "complete", { tasks: [{ ...lease, result: 7 }] });
+    const ended = await outcomesOf(second, "complete", { tasks: [{ ...lease, result: 7 }] });
 
     assert.equal(task.id, id);
-    if (moment === "is sent") assert.ok(task.run === 1 || task.run === 2, String(task.run));
-    else assert.equal(task.run, 2, "a run that nobody was told of counts");
-    assert.deepEqual(told, [{ id, outcome: "ok" }]);
-    const shown = await show(second, id);
-    assert.deepEqual([shown.state, shown.result, shown.runs], ["completed", 7, task.run]);
+    if (moment.endsWith("disk")) assert.equal(task.run, 2, "the lost claim counts as a run");
+    else assert.ok(task.run === 1 || task.run === 2, String(task.run));
+    assert.deepEqual(ended, [{ id, outcome: "ok" }]);
+    const { state, result, runs } = await show(second, id);
+    assert.deepEqual([state, result, runs], ["completed", 7, task.run]);
   });
 }
 
-test("kill -9 between claim and heartbeat: the lease goes on, and nobody else gets the task", async (t) => {
-  const place = await makePlace(t, "1h");
-  const first = await serve(t, place);
-  const { id } = await call(first, "task_post", { method: "POST", body: "[{}]" });
+test("a lease survives kill -9, and no other worker gets its task", async (t) => {
+  const serve = await setUp(t, "1h");
+  const first = await serve();
+  const id = await first.client.post({});
   const { lease_id } = await claimOne(first);
-  await kill(first);
+  await first.kill();
 
-  const second = await serve(t, place);
+  const second = await serve();
   assert.deepEqual(await claim(second, { types: ["print"] }), []);
-  const beat = await outcomesOf(second, "heartbeat", { leases: [{ id, lease_id }] });
-  await kill(second);
-  const third = await serve(t, place);
-  const told = await outcomesOf(third, "complete", { tasks: [{ id, lease_id, result: 7 }] });
+  const ok = [{ id, outcome: "ok" }];
+  assert.deepEqual(await outcomesOf(second, "heartbeat", { leases: [{ id, lease_id }] }), ok);
+  await second.kill();
+  const third = await serve();
+  const body = { tasks: [{ id, lease_id, result: 7 }] };
+  assert.deepEqual(await outcomesOf(third, "complete", body), ok);
 
-  assert.deepEqual([beat, told], [[{ id, outcome: "ok" }], [{ id, outcome: "ok" }]]);
-  const task = await show(third, id);
-  assert.deepEqual([task.state, task.result, task.runs], ["completed", 7, 1]);
+  const { state, result, runs } = await show(third, id);
+  assert.deepEqual([state, result, runs], ["completed", 7, 1]);
 });
 
-test("kill -9 after a lease ran out: its worker is told that it is lost once another has the task", async (t) => {
-  const place = await makePlace(t, "1s");
-  const first = await serve(t, place);
-  const { id } = await call(first, "task_post", { method: "POST", body: "[{}]" });
+test("an expired lease stays lost after kill -9 if another worker has the task", async (t) => {
+  const serve = await setUp(t, "1s");
+  const first = await serve();
+  const id = await first.client.post({});
   const old = await claimOne(first);
   const newest = await claimOne(first);
   assert.deepEqual([old.run, newest.run], [1, 2]);
-  await kill(first);
+  await first.kill();
 
-  const second = await serve(t, place);
-  const end = (lease: ClaimedTask, result: number) =>
-    outcomesOf(second, "complete", { tasks: [{ id, lease_id: lease.lease_id, result }] });
+  const second = await serve();
+  const end = async ({ lease_id }: ClaimedTask, result: number) =>
+    (await outcomesOf(second, "complete", { tasks: [{ id, lease_id, result }] }))[0]?.outcome;
 
-  const [late] = await end(old, 1);
-  assert.deepEqual([late?.id, late?.outcome], [id, "lost"]);
-  assert.deepEqual(await end(newest, 2), [{ id, outcome: "ok" }]);
-  const task = await show(second, id);
-  assert.deepEqual([task.state, task.result, task.runs], ["completed", 2, 2]);
+  assert.equal(await end(old, 1), "lost");
+  assert.equal(await end(newest, 2), "ok");
+  const { state, result, runs } = await show(second, id);
+  assert.deepEqual([state, result, runs], ["completed", 2, 2]);
 });
