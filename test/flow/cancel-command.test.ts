@@ -9,9 +9,7 @@ import { taskClient } from "../helpers/task-client.ts";
 import { node } from "../run/command-run.ts";
 import { openHeldProcesses } from "../run/held-process.ts";
 
-/** What the real program does with a run of its own whose task the command line cancels. */
-
-test("a command is stopped whose task 'admin task cancel' cancels, who waits for it is answered, and the next has its place", async (t) => {
+test("'admin task cancel' stops a running command, ends a wait for its task, and frees its slot", async (t) => {
   const held = await openHeldProcesses(t);
   const cwd = temporaryFolder(t);
   const command = JSON.stringify(node("hold.mjs", held.socketPath));

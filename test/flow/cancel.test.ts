@@ -8,10 +8,8 @@ import { startReceiver } from "../helpers/receiver.ts";
 import { taskClient } from "../helpers/task-client.ts";
 import { KINDS } from "./run-kinds.ts";
 
-/** What cancelling does to tasks of every kind of runner, wherever they are on their way. */
-
 for (const [name, makeKind] of Object.entries(KINDS)) {
-  test(`a cancelled ${name} task stops where it runs, never runs where it waits, and sends nothing`, async (t) => {
+  test(`a cancelled ${name} task stops if it runs, never starts if it waits, and sends no webhook`, async (t) => {
     const kind = await makeKind(t);
     const receiver = await startReceiver(t);
     const config = { webhooks: { allow: ["127.0.0.1"] } };

@@ -1,63 +1,73 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
 
-import { createTestAccount, type TestAccount, type TestDaemon } from "../helpers/daemon.ts";
-import { NOW, startOrdered, type OrderSetup } from "./run-order.ts";
+import { createTestAccount, startTestDaemon, tempFolder } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
+import { taskClient } from "../helpers/task-client.ts";
 
-// So that all that was posted is in the queue before the first of it starts.
-const START_AT = new Date(NOW + 1000).toISOString();
+const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
-async function postAs(daemon: TestDaemon, { key }: TestAccount, tasks: object[]): Promise<void> {
-  const body = JSON.stringify(tasks.map((task) => ({ ...task, start_at: START_AT })));
-  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const response = await daemon.call("/v1/tasks/task_post", { method: "POST", headers, body });
-  assert.equal(response.status, 200);
+function at(seconds: number): string {
+  return new Date(NOW + seconds * 1000).toISOString();
 }
 
-async function runAll({ clock, daemon, order }: OrderSetup): Promise<string> {
-  clock.advance(1000);
-  await daemon.daemon.idle();
-  return order();
+/** A daemon that runs one task at a time. `order` returns the tags of all runs up to a time. */
+async function start(t: TestContext) {
+  const file = join(tempFolder(t), "order");
+  writeFileSync(file, "");
+  const script = `read -r line; tag=\${line#*'"tag":"'}; printf %s "\${tag%%'"'*}" >>"$0"; echo 1`;
+  const command = JSON.stringify(["/bin/sh", "-c", script, file]);
+  const clock = createFakeClock({ now: NOW });
+  const toml = `[types.one]\ncommand = ${command}\nconcurrency = 1\n`;
+  const daemon = await startTestDaemon(t, { clock, toml });
+  const order = async (seconds: number): Promise<string> => {
+    clock.jump(seconds * 1000);
+    await daemon.daemon.idle();
+    return readFileSync(file, "utf8");
+  };
+  return { daemon, order };
 }
 
-test("accounts take turns, whatever the one has queued and whatever its priorities", async (t) => {
-  const setup = await startOrdered(t);
-  const { daemon } = setup;
-  const other = await createTestAccount(daemon.file, "other");
-  const many = Array.from({ length: 30 }, () => ({ tag: "a", priority: 9 }));
-  await postAs(daemon, daemon.account, many);
-  await postAs(daemon, other, [{ tag: "b" }, { tag: "b" }, { tag: "b" }]);
-  assert.equal(await runAll(setup), `ababab${"a".repeat(27)}`);
+test("accounts take turns, independent of queue lengths and priorities", async (t) => {
+  const { daemon, order } = await start(t);
+  const { key } = await createTestAccount(daemon.file, "other");
+  const other = taskClient({ url: daemon.url, key });
+  // All are queued before the first starts.
+  const start_at = at(1);
+  await daemon.post(Array.from({ length: 30 }, () => ({ tag: "a", priority: 9, start_at })));
+  for (const tag of "bbb") await other.post({ tag, start_at });
+
+  assert.equal(await order(1), `ababab${"a".repeat(27)}`);
 });
 
-test("within an account the higher priority comes first, then the older task, and nobody else is asked", async (t) => {
-  const setup = await startOrdered(t);
-  const { daemon } = setup;
-  const other = await createTestAccount(daemon.file, "other");
-  await postAs(daemon, daemon.account, [
-    { tag: "d" },
-    { tag: "b", priority: 5 },
-    { tag: "a", priority: 9 },
-    { tag: "c", priority: 5 },
+test("due tasks of an account start by priority, then in the order posted", async (t) => {
+  const { daemon, order } = await start(t);
+  await daemon.post([
+    { tag: "a", start_at: at(9) },
+    { tag: "b", start_at: at(3) },
+    { tag: "c", start_at: at(10), priority: 5 },
+    { tag: "d", start_at: at(10) },
+    { tag: "e", start_at: at(1), priority: 9 },
+    { tag: "f", start_at: at(11), priority: 9 },
   ]);
-  await postAs(daemon, other, [{ tag: "y" }, { tag: "z" }, { tag: "x", priority: 1 }]);
-  assert.equal(await runAll(setup), "axbyczd");
+  await daemon.post({ tag: "g", start_at: at(2), priority: 5 });
+
+  assert.equal(await order(0), "");
+  assert.equal(await order(10), "ecgabd");
+  assert.equal(await order(1), "ecgabdf");
 });
 
-test("three accounts are served alike, and those that have no more leave their turns to the others", async (t) => {
-  const setup = await startOrdered(t);
-  const { daemon } = setup;
-  const accounts = [daemon.account];
-  for (const login of ["second", "third"]) {
-    accounts.push(await createTestAccount(daemon.file, login));
-  }
-  for (const [index, account] of accounts.entries()) {
-    const tag = "abc"[index] ?? "";
-    await postAs(
-      daemon,
-      account,
-      Array.from({ length: 4 - index }, () => ({ tag })),
-    );
-  }
-  assert.equal(await runAll(setup), "abcabcaba");
+test("a task starts at its start_at, or immediately if the time has passed", async (t) => {
+  const { daemon, order } = await start(t);
+  await daemon.post([
+    { tag: "c", start_at: at(2), priority: 9 },
+    { tag: "b", start_at: at(1) },
+    { tag: "a", start_at: at(-1) },
+  ]);
+
+  assert.equal(await order(0), "a");
+  assert.equal(await order(1), "ab");
+  assert.equal(await order(1), "abc");
 });

@@ -6,12 +6,9 @@ import { createDaemon, createVirtualClock } from "postbackd";
 import type { EmbeddedDaemon, TypeSettings, VirtualClock } from "postbackd";
 
 import { tempFolder } from "../helpers/daemon.ts";
-import { createGate, type Gate } from "../helpers/receiver.ts";
 import { taskClient, type TaskClient } from "../helpers/task-client.ts";
 import { atStore } from "../http/session-requests.ts";
 import { KINDS, functionKind, type Kind } from "./run-kinds.ts";
-
-/** What disabling an account, by another process, does to its tasks. */
 
 interface World {
   readonly clock: VirtualClock;
@@ -19,24 +16,18 @@ interface World {
   readonly daemon: EmbeddedDaemon;
   readonly ada: TaskClient;
   readonly bob: TaskClient;
-  /** As another process does it. */
+  /** Disables ada as another process does. */
   disable(): Promise<void>;
   enable(): Promise<void>;
-  /** What stands in the file of each of ada's tasks: she is not let in while she is disabled. */
+  /** The tasks of ada, read from the file: the API rejects her key while she is disabled. */
   rows(ids: readonly string[]): Promise<readonly (readonly [state: string, runs: number])[]>;
-  /** Ends the daemon and starts another one on its file. */
-  restart(): Promise<EmbeddedDaemon>;
 }
 
 async function start(t: TestContext, type: TypeSettings): Promise<World> {
   const clock = createVirtualClock();
   const file = join(tempFolder(t), "test.db");
-  const serve = async (): Promise<EmbeddedDaemon> => {
-    const daemon = await createDaemon({ types: { x: type }, clock, database: file });
-    t.after(() => daemon.stop({ graceMs: 0 }));
-    return daemon;
-  };
-  const daemon = await serve();
+  const daemon = await createDaemon({ types: { x: type }, clock, database: file });
+  t.after(() => daemon.stop({ graceMs: 0 }));
   const set = (disabledAt: number | null) => async (): Promise<void> => {
     await atStore(file, (store) => store.setAccountDisabled({ login: "ada", disabledAt }));
   };
@@ -52,17 +43,7 @@ async function start(t: TestContext, type: TypeSettings): Promise<World> {
         const found = await Promise.all(ids.map((id) => store.findTask({ accountId, id })));
         return found.map((each) => [each?.task.state ?? "", each?.task.runs ?? -1] as const);
       }),
-    async restart() {
-      await daemon.stop({ graceMs: 0 });
-      return serve();
-    },
   };
-}
-
-/** Lets a second pass, in which the daemon looks who was disabled or enabled. */
-async function nextSecond({ clock }: World, daemon: EmbeddedDaemon): Promise<void> {
-  clock.advance(1000);
-  await daemon.idle();
 }
 
 async function finishNext(kind: Kind, daemon: EmbeddedDaemon, times = 1): Promise<void> {
@@ -70,7 +51,7 @@ async function finishNext(kind: Kind, daemon: EmbeddedDaemon, times = 1): Promis
 }
 
 for (const [name, makeKind] of Object.entries(KINDS)) {
-  test(`the ${name} task of a disabled account is told to stop, what it has queued or delayed waits, and each runs once when it is enabled`, async (t) => {
+  test(`a disabled account's ${name} task stops, its queued and delayed tasks wait, and each runs once after it is enabled`, async (t) => {
     const kind = await makeKind(t);
     const world = await start(t, kind.type);
     const { clock, daemon, ada, bob, rows } = world;
@@ -87,7 +68,7 @@ for (const [name, makeKind] of Object.entries(KINDS)) {
     await world.disable();
     clock.advance(1000);
     await run.told("disabled");
-    // The place is bob's at once, though ada's tasks are older.
+    // Bob's task gets the slot, though ada's tasks are older.
     await finishNext(kind, daemon);
     const done = await bob.ended(other);
     clock.advance(120_000);
@@ -111,7 +92,7 @@ for (const [name, makeKind] of Object.entries(KINDS)) {
   });
 }
 
-test("an account that is disabled and enabled within a second misses nothing: what ran goes on, what a claim has passed over runs", async (t) => {
+test("an account that is enabled within a second of being disabled keeps its run and loses no queued task", async (t) => {
   const kind = await functionKind();
   const world = await start(t, kind.type);
   const { daemon, ada } = world;
@@ -120,7 +101,7 @@ test("an account that is disabled and enabled within a second misses nothing: wh
   const queued = await ada.post({ type: "x" });
 
   await world.disable();
-  // The claim that follows the end of the run passes over the other task, and nobody wakes it.
+  // The claim after the end of the run skips the other task.
   run.finish();
   await daemon.idle();
   assert.deepEqual(await world.rows([running, queued]), [
@@ -132,59 +113,4 @@ test("an account that is disabled and enabled within a second misses nothing: wh
   await finishNext(kind, daemon);
 
   assert.equal((await ada.ended(queued)).state, "completed");
-});
-
-test("an account that is disabled while the daemon is down, or was before, stays held over the start", async (t) => {
-  const kind = await functionKind();
-  const world = await start(t, kind.type);
-  const ids = [await world.ada.post({ type: "x" }), await world.ada.post({ type: "x" })];
-  const run = await kind.next(world.daemon);
-  await world.disable();
-  world.clock.advance(1000);
-  await run.told("disabled");
-  await world.daemon.idle();
-
-  const daemon = await world.restart();
-  await nextSecond(world, daemon);
-  await nextSecond(world, daemon);
-  assert.deepEqual(await world.rows(ids), [
-    ["queued", 0],
-    ["queued", 0],
-  ]);
-  await world.enable();
-  world.clock.advance(1000);
-  await finishNext(kind, daemon, 2);
-  await daemon.idle();
-
-  assert.deepEqual(await world.rows(ids), [
-    ["completed", 1],
-    ["completed", 1],
-  ]);
-});
-
-test("the retry of a disabled account waits, and its failed run stays counted", async (t) => {
-  const failed: Gate = createGate();
-  let runs = 0;
-  const world = await start(t, {
-    run: () => {
-      runs++;
-      if (runs > 1) return "done";
-      failed.open();
-      throw new Error("not yet");
-    },
-    retries: 1,
-  });
-  const id = await world.ada.post({ type: "x" });
-  await failed.opened;
-  await world.daemon.idle();
-
-  await world.disable();
-  world.clock.advance(60_000);
-  await world.daemon.idle();
-  assert.deepEqual(await world.rows([id]), [["queued", 1]]);
-  await world.enable();
-  world.clock.advance(1000);
-
-  const ended = await world.ada.ended(id);
-  assert.deepEqual([ended.state, ended.runs, runs], ["completed", 2, 2]);
 });

@@ -22,7 +22,7 @@ import {
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
-/** What the operator does on the live file, by a store of its own as the command line has. */
+/** Acts on the live file as the command line does. */
 async function asOperator<Value>(file: string, act: (store: Store) => Promise<Value>) {
   const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
   try {
@@ -32,7 +32,7 @@ async function asOperator<Value>(file: string, act: (store: Store) => Promise<Va
   }
 }
 
-/** Gives an order for all that has ended by now. */
+/** Places a bulk redelivery of all ended deliveries. */
 async function order(
   { file }: { readonly file: string },
   overrides: Partial<NewRedeliveryOrder>,
@@ -60,7 +60,7 @@ async function startDelivered(t: TestContext) {
   return { clock, receiver, daemon };
 }
 
-/** How often each webhook has come. */
+/** The number of requests of each webhook. */
 function counts({ requests }: Receiver): readonly number[] {
   const byId = new Map<string, number>();
   for (const { headers } of requests) {
@@ -70,7 +70,7 @@ function counts({ requests }: Receiver): readonly number[] {
   return [...byId.values()];
 }
 
-test("an order is delivered at its rate as fresh series, and the log holds no URL of it", async (t) => {
+test("a bulk redelivery sends at its rate as new series, and the log holds no URL", async (t) => {
   const { clock, receiver, daemon } = await startDelivered(t);
   await order(daemon, { perSecond: 10, createdAt: clock.now() });
 
@@ -93,28 +93,6 @@ test("an order is delivered at its rate as fresh series, and the log holds no UR
   const lines = daemon.logLines.filter((line) => line.includes("redelivery order"));
   assert.equal(lines.length, 2);
   assert(!daemon.logLines.join().includes("secret=1"));
-});
-
-test("an order goes on after a restart where it stood, and a cancelled one sends no more", async (t) => {
-  const { clock, receiver, daemon } = await startDelivered(t);
-  const given = await order(daemon, { perSecond: 10, createdAt: clock.now() });
-  await second(clock, daemon);
-  await daemon.daemon.stop();
-  assert.equal(receiver.requests.length, 35);
-
-  clock.advance(60_000);
-  const { folder, account } = daemon;
-  const next = await startTestDaemon(t, { clock, folder, account });
-  await next.daemon.idle();
-  assert.equal(receiver.requests.length, 45);
-  await asOperator(next.file, (store) =>
-    store.cancelRedeliveryOrder({ id: given.id, login: null, now: clock.now() }),
-  );
-  for (let i = 0; i < 3; i++) await second(clock, next);
-
-  assert.equal(receiver.requests.length, 45);
-  const timesSent = counts(receiver).toSorted((a, b) => a - b);
-  assert.deepEqual(timesSent, [...Array(5).fill(1), ...Array(20).fill(2)]);
 });
 
 const SEEDED = 60;
@@ -141,7 +119,7 @@ async function seedGivenUp(file: string, receiver: Receiver): Promise<readonly N
   });
 }
 
-test("a program that is killed in the middle of an order begins one fresh series for each", async (t) => {
+test("a bulk redelivery that kill -9 interrupts begins one new series for each delivery", async (t) => {
   const receiver = await startReceiver(t);
   const cwd = temporaryFolder(t);
   const file = join(cwd, "postbackd.db");
@@ -167,7 +145,7 @@ test("a program that is killed in the middle of an order begins one fresh series
     const found = await asOperator(file, (store) => store.findTaskDeliveries(id));
     const [delivery] = found?.deliveries ?? [];
     assert.equal(delivery?.state, "delivered");
-    // What was in flight at the kill is sent again within its series.
+    // An interrupted attempt is sent again within its series.
     const series = delivery.attempts.filter(({ number }) => number === 1);
     assert.equal(series.length, 2);
     const cut = delivery.attempts.filter(({ outcome }) => outcome === "interrupted");

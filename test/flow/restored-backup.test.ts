@@ -11,7 +11,7 @@ import { startTestDaemon, tempFolder } from "../helpers/daemon.ts";
 const TASKS_PER_ROUND = 60;
 const TASK = { type: "echo", input: { text: "x".repeat(2000) } };
 
-/** The ids of all tasks in a database that nobody serves. */
+/** The ids of all tasks in a stopped database. */
 function idsIn(file: string): ReadonlySet<string> {
   const database = new Database(file, { readonly: true });
   const ids = database.prepare<[], string>("SELECT id FROM tasks").pluck().all();
@@ -19,7 +19,7 @@ function idsIn(file: string): ReadonlySet<string> {
   return new Set(ids);
 }
 
-test("a copy that is made under load and restored elsewhere has all that was answered before, and serves it", async (t) => {
+test("a backup made under load and restored elsewhere has every task acknowledged before it", async (t) => {
   const daemon = await startTestDaemon(t);
   const answered: string[] = [];
   let isPosting = true;

@@ -9,11 +9,9 @@ import { claim, outcomesOf } from "../http/worker-requests.ts";
 import { node } from "../run/command-run.ts";
 import { openHeldProcesses } from "../run/held-process.ts";
 
-/** Every kind of runner, with runs that last until the test ends them. */
-
 /** A run that lasts until the test ends it. */
 export interface HeldRun {
-  /** Settles when the runner has been told to stop: its task was cancelled, or its account disabled. */
+  /** Resolves when the runner has to stop: its task was cancelled, or its account disabled. */
   told(why: "cancelled" | "disabled"): Promise<unknown>;
   /** Completes the task. */
   finish(): unknown;
@@ -27,7 +25,7 @@ export interface Kind {
 
 const LIMITS = { concurrency: 1 };
 
-/** Hands on what comes, in its order, to whoever asks, however early. */
+/** A queue of values whose readers may come first. */
 function createQueue<Value>() {
   const come: Value[] = [];
   const wanted: ((value: Value) => void)[] = [];
@@ -91,7 +89,6 @@ async function workerKind(): Promise<Kind> {
           const outcome = why === "cancelled" ? "cancelled" : "lost";
           const told = [{ id: task.id, outcome }];
           assert.deepEqual(await ask("heartbeat", { leases: [lease] }), told);
-          // A result that comes late all the same is kept while nobody else has the task.
           if (why === "cancelled") assert.deepEqual(await complete(), told);
         },
         finish: complete,

@@ -5,7 +5,7 @@ import { startTestDaemon } from "../helpers/daemon.ts";
 
 const TYPES = '[types.a]\nrunner = "echo"\n[types.b]\nrunner = "echo"\n';
 
-test("a daemon accepts tasks of a type that it does not run, and leaves them to another", async (t) => {
+test("a daemon accepts tasks of a type that it does not run, and another daemon runs them", async (t) => {
   const first = await startTestDaemon(t, { toml: `run_types = ["b"]\n${TYPES}` });
   const posted = await first.post([
     { type: "a", input: 1 },

@@ -23,7 +23,7 @@ export async function shownDelivery(
 ): Promise<ShownDelivery> {
   const response = await call(`/v1/tasks/deliveries/${id}`);
   assert.equal(response.status, 200);
-  // The shape is the contract's; what is not there fails in the test that reads it.
+  // The contract has this shape.
   const { deliveries } = (await response.json()) as { deliveries: readonly WireDelivery[] };
   const [delivery, ...others] = deliveries;
   assert.ok(delivery !== undefined && others.length === 0, "not exactly one delivery");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { verifyPostback } from "../../src/verify.ts";
 import type { ReceivedRequest } from "../helpers/receiver.ts";
 
-/** An event as the operator's receiver gets it. */
+/** An event in the request to the operator's receiver. */
 export interface ShownEvent {
   readonly id: string;
   readonly type: string;

@@ -22,7 +22,7 @@ function boom(): never {
   throw new Error("boom");
 }
 
-/** The machine's clock, and those of its timers that are neither cancelled nor over. */
+/** The machine's clock, with its pending timers. */
 function watchedClock() {
   const pending = new Set<Timer>();
   const clock: Clock = {
@@ -48,13 +48,13 @@ function watchedClock() {
   return { clock, pending };
 }
 
-/** Threads, servers and processes that would keep this process alive. */
+/** Threads, servers and processes that keep this process alive. */
 function keptAlive(): readonly string[] {
   const kinds = /^(MessagePort|TCPServer|Process)/;
   return process.getActiveResourcesInfo().filter((kind) => kinds.test(kind));
 }
 
-/** Starts a daemon in the folder and stops it: what that rejects with, and the file. Nothing else may be left of it. */
+/** Starts and stops a daemon in the folder. Returns the error of the stop, the file, and the remaining resources. */
 async function startAndStop(
   folder: string,
   { sabotage = () => {} }: { readonly sabotage?: (daemon: Daemon) => void } = {},
@@ -69,13 +69,13 @@ async function startAndStop(
     (reason: unknown) => reason,
   );
   const left = [keptAlive().length, pending.size];
-  await assert.rejects(fetch(daemon.url), "it still answers");
+  await assert.rejects(fetch(daemon.url), "it still listens");
   return { error, file: config.database, left };
 }
 
 const parts: Readonly<Record<string, (t: TestContext) => void>> = {
   "the streams of events": (t) => void t.mock.method(LiveFeed.prototype, "close", boom),
-  "what is under way": (t) => void t.mock.method(Engine.prototype, "drain", boom),
+  "the drain of the engine": (t) => void t.mock.method(Engine.prototype, "drain", boom),
   "a part of the engine": (t) =>
     void t.mock.method(DeliveryDispatcher.prototype, "drain", boom, { times: 1 }),
   "the wait for the engine": (t) =>
@@ -85,7 +85,7 @@ const parts: Readonly<Record<string, (t: TestContext) => void>> = {
   "the last use of keys": (t) => void t.mock.method(UsageNotes.prototype, "write", boom),
 };
 for (const [part, sabotage] of Object.entries(parts)) {
-  test(`a stop in which ${part} throws lets go of everything else, and rejects with the error`, async (t) => {
+  test(`a stop in which ${part} throws releases everything else, and rejects with the error`, async (t) => {
     const folder = tempFolder(t);
     sabotage(t);
 
@@ -94,17 +94,17 @@ for (const [part, sabotage] of Object.entries(parts)) {
 
     assert.match(String(error), /boom/);
     assert.deepEqual(left, [0, 0]);
-    // The last connection that closes takes it along.
+    // The last connection removes it.
     assert.equal(existsSync(`${file}-wal`), false);
     assert.equal((await startAndStop(folder)).error, null);
   });
 }
 
-test("a stop in which the store cannot be closed lets go of the lock, and rejects with the error", async (t) => {
+test("a stop whose store fails to close releases the lock, and rejects with the error", async (t) => {
   const folder = tempFolder(t);
   let close = (): Promise<void> => Promise.resolve();
   const sabotage = ({ store }: Daemon): void => {
-    // It is the whole store, of which a daemon shows a part.
+    // The object has more methods than the type of a daemon's store.
     const whole = store as typeof store & { close: () => Promise<void> };
     close = whole.close.bind(whole);
     whole.close = async () => boom();
@@ -117,7 +117,7 @@ test("a stop in which the store cannot be closed lets go of the lock, and reject
   await close();
 });
 
-test("a stop in which two parts throw tells of both", async (t) => {
+test("a stop in which two parts throw rejects with both errors", async (t) => {
   const folder = tempFolder(t);
   t.mock.method(Engine.prototype, "drain", boom);
   t.mock.method(Engine.prototype, "close", () => {
@@ -132,7 +132,7 @@ test("a stop in which two parts throw tells of both", async (t) => {
   assert.equal((await startAndStop(folder)).error, null);
 });
 
-test("a start that finds its port taken says why, before it makes anything", async (t) => {
+test("a start on a port in use rejects with ListenError, before it creates the database", async (t) => {
   const folder = tempFolder(t);
   const other = createServer().listen(0, "127.0.0.1");
   t.after(() => other.close());
@@ -148,16 +148,17 @@ test("a start that finds its port taken says why, before it makes anything", asy
 });
 
 const halfWay: Readonly<Record<string, (t: TestContext) => void>> = {
-  "takes up the time": (t) => void t.mock.method(ClockWatch.prototype, "resumeSteady", boom),
-  "looks for room": (t) =>
+  "resumes the service clock": (t) =>
+    void t.mock.method(ClockWatch.prototype, "resumeSteady", boom),
+  "checks the disk space": (t) =>
     void t.mock.method(StorageWatch.prototype, "shortage", async () => boom()),
   "announces its address": (t) => void t.mock.method(InstanceLock.prototype, "announce", boom),
-  "takes up what was in flight": (t) =>
+  "recovers deliveries": (t) =>
     void t.mock.method(DeliveryDispatcher.prototype, "recover", async () => boom()),
-  "has begun to work": (t) => void t.mock.method(FileWatch.prototype, "start", boom),
+  "starts to watch its file": (t) => void t.mock.method(FileWatch.prototype, "start", boom),
 };
 for (const [step, sabotage] of Object.entries(halfWay)) {
-  test(`a start that throws when it ${step} lets go of everything, and rejects with the error`, async (t) => {
+  test(`a start that throws when it ${step} releases everything, and rejects with the error`, async (t) => {
     const folder = tempFolder(t);
     const config = testConfig(folder);
     const { clock, pending } = watchedClock();

@@ -10,7 +10,7 @@ import { createTestWorker } from "../http/worker-requests.ts";
 import { node } from "../run/command-run.ts";
 import { openHeldProcesses } from "../run/held-process.ts";
 
-/** A daemon in a folder with a type whose command tells its pid and stays; `toml` has more types. */
+/** A folder with a type whose command prints its pid and stays; `toml` has more types. */
 async function setUp(t: TestContext, toml = "") {
   const cwd = temporaryFolder(t);
   const held = await openHeldProcesses(t);
@@ -32,13 +32,13 @@ async function setUp(t: TestContext, toml = "") {
   };
 }
 
-test("a command that gets its supervisor's SIGTERM as the daemon does runs again after the restart", async (t) => {
+test("a command that a supervisor ends together with the daemon runs again after the restart", async (t) => {
   const { start, held } = await setUp(t);
   const { program, client } = await start();
   const id = await client.post({ type: "hold" });
   const pid = Number(await (await held.next()).line());
 
-  // As systemd does with KillMode=control-group: the main process first, then every other one.
+  // As systemd does with KillMode=control-group: first the main process, then the others.
   program.kill("SIGTERM");
   process.kill(pid, "SIGTERM");
   assert.deepEqual(await program.exit, { code: 0, signal: null });
@@ -49,20 +49,7 @@ test("a command that gets its supervisor's SIGTERM as the daemon does runs again
   assert.equal((await again.client.get(id)).state, "running");
 });
 
-test("a command that somebody else ends while the daemon serves has failed", async (t) => {
-  const { start, held } = await setUp(t);
-  const { client } = await start();
-  const id = await client.post({ type: "hold" });
-  const pid = Number(await (await held.next()).line());
-
-  process.kill(pid, "SIGTERM");
-
-  const { state, status_code: code, error } = await client.ended(id);
-  assert.deepEqual([state, code], ["failed", 50010]);
-  assert.match(JSON.stringify(error), /ended by SIGTERM/);
-});
-
-test("a worker whose command gets the SIGTERM as well gives the task back", async (t) => {
+test("a worker that a supervisor ends together with its command releases the task", async (t) => {
   const toml = '[types.x]\nrunner = "worker"\nlease = "30s"\n';
   const { start, held, file, cwd, command } = await setUp(t, toml);
   const { client, url } = await start();

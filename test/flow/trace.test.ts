@@ -10,7 +10,6 @@ const TRACE = {
   tracestate: "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
 };
 const PRINT = '[types.print]\nrunner = "worker"\n';
-// What it prints is JSON: an object of the two variables.
 const SHOW = `[types.show]\ncommand = ["node", "-e", "const { TRACEPARENT, TRACESTATE } = process.env; process.stdout.write(JSON.stringify({ TRACEPARENT, TRACESTATE }))"]\n`;
 
 async function postTraced(
@@ -31,7 +30,7 @@ function traceOf(headers: Readonly<Record<string, unknown>>) {
   return { traceparent: headers["traceparent"], tracestate: headers["tracestate"] };
 }
 
-test("the trace of a post goes with its webhooks, at each attempt, and with nobody else's", async (t) => {
+test("each webhook of a task has the trace of its post, and a task without a valid trace has none", async (t) => {
   const receiver = await startReceiver(t);
   const daemon = await startTestDaemon(t);
   const webhooks = { postback_url: receiver.url("/a"), pingback_url: receiver.url("/b") };
@@ -53,7 +52,7 @@ test("the trace of a post goes with its webhooks, at each attempt, and with nobo
   for (const { headers } of others) assert.deepEqual(traceOf(headers), none);
 });
 
-test("a command finds the trace in its environment, and a service in its request", async (t) => {
+test("a command has the trace in its environment, and a service in its request", async (t) => {
   const service = await startReceiver(t, { reply: { kind: "status", status: 200, body: "1" } });
   const toml = `[types.call]\nurl = "${service.url("/")}"\n${SHOW}`;
   const daemon = await startTestDaemon(t, { toml });
@@ -69,7 +68,7 @@ test("a command finds the trace in its environment, and a service in its request
   assert.deepEqual(traceOf(request?.headers ?? {}), TRACE);
 });
 
-test("a worker gets the trace with the task that it claims", async (t) => {
+test("a claimed task has the trace of its post", async (t) => {
   const { daemon, worker } = await startWithWorker(t, { toml: PRINT });
   await postTraced(daemon, { type: "print" });
   await postTraced(daemon, { type: "print" }, {});

@@ -9,12 +9,12 @@ import {
   type WorkerOperation,
 } from "../http/worker-requests.ts";
 
-/** A worker of a daemon, and what tests ask as it. */
+/** The requests of one worker. */
 export interface WorkerClient {
   readonly token: string;
   /** Claims without waiting. */
   claim(body?: object): Promise<readonly ClaimedTask[]>;
-  /** Claims what must be exactly one task. */
+  /** Claims exactly one task. */
   claimOne(body?: object): Promise<ClaimedTask>;
   heartbeat(task: ClaimedTask, more?: object): Promise<string>;
   complete(task: ClaimedTask, result?: unknown): Promise<string>;
@@ -22,7 +22,7 @@ export interface WorkerClient {
   release(task: ClaimedTask): Promise<string>;
 }
 
-/** Starts a daemon and makes a worker for tasks of type `print`, or goes on with one that was made before. */
+/** Starts a daemon with a worker for tasks of type `print`, or with the worker of an earlier daemon. */
 export async function startWithWorker(
   t: TestContext,
   options: TestDaemonOptions & { readonly worker?: WorkerClient } = {},
@@ -32,7 +32,7 @@ export async function startWithWorker(
   return { daemon, worker: workerClient({ url: daemon.url, token }) };
 }
 
-/** What tests ask as the worker of a token. */
+/** The requests of the worker of a token. */
 export function workerClient(called: {
   readonly url: string;
   readonly token: string;

@@ -52,7 +52,7 @@ function startWorker(
   });
 }
 
-test("a worker claims a task, runs its command, completes it, and the postback arrives", async (t) => {
+test("a worker claims a task, runs its command and completes it, and the postback arrives", async (t) => {
   const setup = await setUp(t, { lease: "30s" });
   const receiver = await startReceiver(t);
   const worker = startWorker(t, setup);
@@ -81,7 +81,7 @@ test("a worker claims a task, runs its command, completes it, and the postback a
   assert.ok(!worker.stderr.includes(setup.token));
 });
 
-test("the task of a worker that is killed is run again by another, which ends what it left running", async (t) => {
+test("another worker ends the command of a killed worker and runs its task again", async (t) => {
   const setup = await setUp(t, { lease: "5s" });
   const killed = startWorker(t, setup);
   const id = await setup.client.post('{"type":"x"}');
@@ -99,7 +99,7 @@ test("the task of a worker that is killed is run again by another, which ends wh
   await heir.says("ended processes that a killed worker had left running");
 });
 
-test("a daemon that was killed takes the completion of a worker that ran on meanwhile", async (t) => {
+test("a worker completes its task after kill -9 and a restart of the daemon", async (t) => {
   const setup = await setUp(t, { lease: "30s" });
   const worker = startWorker(t, setup);
   const id = await setup.client.post('{"type":"x"}');
@@ -116,39 +116,12 @@ test("a daemon that was killed takes the completion of a worker that ran on mean
 
   assert.deepEqual([task.state, task.result, task.runs], ["completed", "done", 1]);
   const lines = worker.stderr.split("\n").filter((line) => line.includes("trying again"));
-  // Once for each thing that kept it waiting: nobody, then a daemon that was not ready yet.
+  // One line for each reason: no connection, then a daemon that is not ready.
   const reasons = lines.map((line) => /"reason":"[^"]*"/.exec(line)?.[0]);
   assert.equal(new Set(reasons).size, lines.length, worker.stderr);
 });
 
-test("a worker that is started before the daemon waits for it", async (t) => {
-  const setup = await setUp(t, { lease: "30s" });
-  await setup.daemon.stop();
-
-  const worker = startWorker(t, setup);
-  await worker.says("trying again");
-  const daemon = startProgram(t, ["start", "--port", String(setup.port)], { cwd: setup.cwd });
-  await daemon.ready;
-
-  await worker.ready;
-});
-
-test("a cancelled task's command is stopped, and the worker takes the next task", async (t) => {
-  const setup = await setUp(t, { lease: "5s" });
-  startWorker(t, setup);
-  const id = await setup.client.post('{"type":"x"}');
-  const command = await setup.commands.next();
-
-  await setup.client.cancel(id);
-  await command.ended;
-  const next = await setup.client.post('{"type":"x"}');
-  (await setup.commands.next()).socket.write("7");
-
-  assert.equal((await setup.client.ended(id)).state, "cancelled");
-  assert.equal((await setup.client.ended(next)).result, 7);
-});
-
-test("a revoked token stops what runs and ends the worker with 1", async (t) => {
+test("a revoked token stops the worker's commands and ends it with exit code 1", async (t) => {
   const setup = await setUp(t, { lease: "5s" });
   const worker = startWorker(t, setup);
   await setup.client.post('{"type":"x"}');
@@ -159,10 +132,10 @@ test("a revoked token stops what runs and ends the worker with 1", async (t) => 
 
   assert.equal(revoked.code, 0);
   assert.deepEqual(await worker.exit, { code: 1, signal: null });
-  assert.match(worker.stderr, /^postbackd: the daemon refuses this worker: 40101 .+admin worker/m);
+  assert.match(worker.stderr, /40101 .+admin worker/);
 });
 
-test("a worker that is asked to stop lets its runs end, and claims no more", async (t) => {
+test("a worker completes its runs and claims nothing more after SIGTERM", async (t) => {
   const setup = await setUp(t, { lease: "30s" });
   const worker = startWorker(t, setup, ["--concurrency", "2"]);
   const id = await setup.client.post('{"type":"x"}');
@@ -178,7 +151,7 @@ test("a worker that is asked to stop lets its runs end, and claims no more", asy
   assert.equal((await setup.client.get(left)).state, "queued");
 });
 
-test("a second signal ends a worker at once, with the commands that it runs", async (t) => {
+test("a second signal ends a worker and its commands immediately", async (t) => {
   const setup = await setUp(t, { lease: "30s" });
   const worker = startWorker(t, setup);
   await setup.client.post('{"type":"x"}');
