@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
-import type { DnsAnswer, DnsServer } from "../helpers/dns-server.ts";
+import type { DnsAnswer, DnsScript, DnsServer } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { createGate, startReceiver } from "../helpers/receiver.ts";
 import type { Receiver } from "../helpers/receiver.ts";
@@ -14,20 +12,20 @@ import { startAmongTraps, startTrap } from "../helpers/trap.ts";
 import type { Trap } from "../helpers/trap.ts";
 import { startBlackHole } from "./black-hole.ts";
 import { requestTo, startSender, toTarget } from "./sender-setup.ts";
+import { startByteServer } from "./service-post.ts";
 
 // Some containers have no IPv6 at all, not even its loopback address.
 const HAS_IPV6 = Object.values(networkInterfaces()).some((list) =>
   list?.some(({ address }) => address === "::1"),
 );
 const LINUX_ONLY = {
-  skip: process.platform === "linux" ? false : "how a full backlog behaves is the kernel's own",
+  skip: process.platform === "linux" ? false : "kernels differ in the behaviour of a full backlog",
 };
 const IPV6_ONLY = { skip: HAS_IPV6 ? false : "this machine has no IPv6" };
 
 /**
- * A receiver on 127.0.0.1, which is allowed and stands for the public Internet here, and traps on the
- * same port of addresses that are not allowed. Every address in this file is loopback, so that nothing
- * leaves the machine even when the code under test is wrong; other ranges are the judge's own tests.
+ * A receiver on 127.0.0.1, the only allowed address, and traps on the same port of other addresses. All of them are
+ * loopback: no packet leaves the machine, even if the code under test is wrong.
  */
 async function startNetwork(t: TestContext): Promise<{
   readonly dns: DnsServer;
@@ -41,59 +39,57 @@ async function startNetwork(t: TestContext): Promise<{
   return { dns, receiver, traps, url: `http://hooks.example.com:${receiver.port}/hook` };
 }
 
-const REFUSED: readonly (readonly [string, DnsAnswer, DnsAnswer, string])[] = [
-  ["a refused address", addresses("127.0.0.2"), addresses(), "127.0.0.2"],
-  [
-    "an allowed and a refused address",
-    addresses("127.0.0.1", "127.0.0.2"),
-    addresses(),
+/** Answers of a name server that have an attempt refused, with the address that the refusal names. */
+const REFUSED: Readonly<Record<string, readonly [DnsScript, refused: string]>> = {
+  "a refused address": [{ A: addresses("127.0.0.2") }, "127.0.0.2"],
+  "an allowed and a refused one": [{ A: addresses("127.0.0.1", "127.0.0.2") }, "127.0.0.2"],
+  "a refused and an allowed one": [{ A: addresses("127.0.0.2", "127.0.0.1") }, "127.0.0.2"],
+  "a refused one of the other family": [
+    { A: addresses("127.0.0.1"), AAAA: addresses("::1") },
+    "::1",
+  ],
+  "a refused IPv6 address alone": [{ AAAA: addresses("::1") }, "::1"],
+  "a refused address next to a failed family": [
+    { A: addresses("127.0.0.2"), AAAA: { kind: "servfail" } },
     "127.0.0.2",
   ],
-  [
-    "a refused and an allowed address",
-    addresses("127.0.0.2", "127.0.0.1"),
-    addresses(),
-    "127.0.0.2",
-  ],
-  ["a refused address of the other family", addresses("127.0.0.1"), addresses("::1"), "::1"],
-  ["a refused IPv6 address alone", addresses(), addresses("::1"), "::1"],
-  ["an IPv4-mapped address", addresses(), addresses("::ffff:7f00:2"), "127.0.0.2"],
-  ["the unspecified address", addresses("0.0.0.0"), addresses("::"), "0.0.0.0"],
-  [
-    "a CNAME to localhost",
-    {
-      kind: "records",
-      records: [
-        { type: "CNAME", value: "localhost" },
-        { type: "A", name: "localhost", value: "127.0.0.2" },
-      ],
-    },
-    addresses(),
-    "127.0.0.2",
-  ],
-];
+  "an IPv4-mapped address": [{ AAAA: addresses("::ffff:7f00:2") }, "127.0.0.2"],
+  "the unspecified address": [{ A: addresses("0.0.0.0"), AAAA: addresses("::") }, "0.0.0.0"],
+  "a CNAME to localhost": [{ A: cnameTo("localhost") }, "127.0.0.2"],
+  "a CNAME to a private name": [{ A: cnameTo("printer.lan") }, "127.0.0.2"],
+};
 
-for (const [what, ipv4, ipv6, refused] of REFUSED) {
-  test(`a name that resolves to ${what} is refused, and nothing is dialled`, async (t) => {
-    const { dns, receiver, traps, url } = await startNetwork(t);
-    dns.script("hooks.example.com", { A: ipv4, AAAA: ipv6 });
-
-    const result = await startSender(t, dns).send(requestTo(url));
-
-    assert.equal(result.outcome, "refused");
-    assert.equal(result.address, null);
-    assert.equal(result.httpStatus, null);
-    assert.equal(result.phases.connectMs, null);
-    assert.equal(result.refusal?.host, "hooks.example.com");
-    assert(result.refusal.rule.length > 0);
-    assert.match(result.error ?? "", /webhooks\.allow/);
-    assert(result.error?.includes(refused), `${refused} is not named`);
-    for (const trap of traps) assert.equal(trap.connections, 0);
-    assert.equal(receiver.connectionsSeen, 0);
-  });
+function cnameTo(name: string): DnsAnswer {
+  return {
+    kind: "records",
+    records: [
+      { type: "CNAME", value: name },
+      { type: "A", name, value: "127.0.0.2" },
+    ],
+  };
 }
 
-test("a refusal states every address that the name resolved to", async (t) => {
+test("a name that resolves to a refused address is refused without a connection", async (t) => {
+  const { dns, receiver, traps, url } = await startNetwork(t);
+  const sender = startSender(t, dns);
+  for (const [answers, [script, refused]] of Object.entries(REFUSED)) {
+    dns.script("hooks.example.com", { A: addresses(), AAAA: addresses(), ...script });
+
+    const { outcome, address, httpStatus, phases, refusal, error } = await sender.send(
+      requestTo(url),
+    );
+
+    assert.deepEqual([outcome, address, httpStatus], ["refused", null, null], answers);
+    assert.equal(phases.connectMs, null);
+    assert.equal(refusal?.host, "hooks.example.com");
+    assert(refusal.rule.length > 0);
+    assert(error?.includes("webhooks.allow") && error.includes(refused), `${answers}: ${error}`);
+  }
+  for (const trap of traps) assert.equal(trap.connections, 0);
+  assert.equal(receiver.connectionsSeen, 0);
+});
+
+test("a refusal has every address of the name", async (t) => {
   const { dns, url } = await startNetwork(t);
   dns.script("hooks.example.com", {
     A: addresses("127.0.0.1", "127.0.0.2"),
@@ -105,7 +101,7 @@ test("a refusal states every address that the name resolved to", async (t) => {
   assert.deepEqual(result.refusal?.addresses, ["127.0.0.1", "::1", "127.0.0.2"]);
 });
 
-test("a refusal of a long answer states 16 addresses, the refused one among them", async (t) => {
+test("a refusal has at most 16 addresses, the refused address first", async (t) => {
   const { dns, url } = await startNetwork(t);
   const many = Array.from({ length: 90 }, (_, index) => `127.0.1.${index}`);
   dns.script("hooks.example.com", { A: addresses(...many, "127.0.2.1") });
@@ -118,7 +114,7 @@ test("a refusal of a long answer states 16 addresses, the refused one among them
   assert.equal(result.refusal.addresses[0], "127.0.2.1");
 });
 
-test("a name that turns from allowed to refused between attempts is refused, its connection unused", async (t) => {
+test("a name that changes to a refused address between attempts is refused, and its connection stays unused", async (t) => {
   const { dns, receiver, traps, url } = await startNetwork(t);
   dns.script("hooks.example.com", {
     A: [addresses("127.0.0.1"), addresses("127.0.0.2"), addresses("127.0.0.1")],
@@ -135,7 +131,7 @@ test("a name that turns from allowed to refused between attempts is refused, its
   assert.equal(traps[0]?.connections, 0);
 });
 
-test("a kept connection is used only when this attempt's own answer holds its address", async (t) => {
+test("a kept connection is used only if its address is in the attempt's own look-up", async (t) => {
   const dns = await startDnsServer(t);
   const first = await startReceiver(t, { host: "127.0.0.1" });
   const second = await startReceiver(t, { host: "127.0.0.3", port: first.port });
@@ -155,22 +151,23 @@ test("a kept connection is used only when this attempt's own answer holds its ad
   assert.equal(second.connectionsSeen, 1);
 });
 
-for (const address of ["127.0.0.2", "[::1]", "[::ffff:127.0.0.2]"]) {
-  test(`a literal address is judged too: ${address}`, async (t) => {
-    const { dns, traps, receiver } = await startNetwork(t);
+test("a literal address is judged without a look-up", async (t) => {
+  const { dns, traps, receiver } = await startNetwork(t);
+  const sender = startSender(t, dns);
+  for (const address of ["127.0.0.2", "[::1]", "[::ffff:127.0.0.2]"]) {
     const target = toTarget(`http://${address}:${receiver.port}/`);
 
-    const result = await startSender(t, dns).send(requestTo(receiver.url(), { target }));
+    const { outcome, refusal, phases } = await sender.send(requestTo(receiver.url(), { target }));
 
-    assert.equal(result.outcome, "refused");
-    assert.deepEqual(result.refusal?.addresses, [target.host]);
-    assert.equal(result.phases.dnsMs, null);
-    assert.deepEqual(dns.questions, []);
-    for (const trap of traps) assert.equal(trap.connections, 0);
-  });
-}
+    assert.equal(outcome, "refused");
+    assert.deepEqual(refusal?.addresses, [target.host]);
+    assert.equal(phases.dnsMs, null);
+  }
+  assert.deepEqual(dns.questions, []);
+  for (const trap of traps) assert.equal(trap.connections, 0);
+});
 
-test("a target that claims to be an address and is none is refused, not looked up", async (t) => {
+test("a target with a name in place of an address is refused without a look-up", async (t) => {
   const { receiver } = await startNetwork(t);
   const target = { ...toTarget(receiver.url()), host: "localhost", isAddress: true };
 
@@ -204,31 +201,6 @@ test("an IPv6 receiver is reached", IPV6_ONLY, async (t) => {
   assert.equal(receiver.requests[0]?.headers["host"], `[::1]:${receiver.port}`);
 });
 
-for (const [what, answer, error] of [
-  ["does not exist", { kind: "nxdomain" }, "name not found"],
-  ["has no addresses", addresses(), "no addresses"],
-  [
-    "is a CNAME to nothing",
-    { kind: "records", records: [{ type: "CNAME", value: "gone.example.com" }] },
-    "no addresses",
-  ],
-  ["cannot be looked up", { kind: "servfail" }, "name server failed"],
-  ["is not answered for", { kind: "refused" }, "name server refused to answer"],
-  ["is answered with garbage", { kind: "garbage" }, "name server gave a broken answer"],
-] as const) {
-  test(`a name that ${what} is a failure, which is retried, not a refusal`, async (t) => {
-    const { dns, url } = await startNetwork(t);
-    dns.script("hooks.example.com", { A: answer, AAAA: answer });
-
-    const result = await startSender(t, dns).send(requestTo(url));
-
-    assert.equal(result.outcome, "failed");
-    assert.equal(result.error, error);
-    assert.equal(result.address, null);
-    assert.notEqual(result.phases.dnsMs, null);
-  });
-}
-
 test("the deadline covers a name server that is silent", async (t) => {
   const { dns, url, receiver } = await startNetwork(t);
   dns.script("hooks.example.com", { A: { kind: "silence" }, AAAA: { kind: "silence" } });
@@ -240,16 +212,16 @@ test("the deadline covers a name server that is silent", async (t) => {
 
   const result = await sent;
   assert.equal(result.outcome, "timed_out");
-  assert.equal(result.error, "timed out while resolving the name");
+  assert.match(result.error ?? "", /resolving/);
   assert.equal(result.phases.dnsMs, 10_000);
   assert.equal(receiver.connectionsSeen, 0);
 });
 
-for (const [stage, scheme, error] of [
-  ["answer", "http", "timed out waiting for the answer"],
-  ["TLS handshake", "https", "timed out during the TLS handshake"],
+for (const [stage, scheme] of [
+  ["response", "http"],
+  ["TLS handshake", "https"],
 ] as const) {
-  test(`name and ${stage} share one deadline: what one took, the other has not`, async (t) => {
+  test(`look-up and ${stage} share one deadline`, async (t) => {
     const dns = await startDnsServer(t);
     const gate = createGate();
     const answer = addresses("127.0.0.1");
@@ -269,13 +241,12 @@ for (const [stage, scheme, error] of [
 
     const result = await sent;
     assert.equal(result.outcome, "timed_out");
-    assert.equal(result.error, error);
     assert.equal(result.phases.dnsMs, 6000);
     await silent.released;
   });
 }
 
-test("aborting ends an attempt that is still resolving", async (t) => {
+test("an abort ends an attempt during its look-up", async (t) => {
   const { dns, url } = await startNetwork(t);
   dns.script("hooks.example.com", { A: { kind: "silence" }, AAAA: { kind: "silence" } });
   const sender = startSender(t, dns);
@@ -287,23 +258,7 @@ test("aborting ends an attempt that is still resolving", async (t) => {
   assert.equal((await sent).outcome, "interrupted");
 });
 
-test(
-  "the next address is tried when one cannot be connected, IPv4 before IPv6",
-  IPV6_ONLY,
-  async (t) => {
-    const dns = await startDnsServer(t);
-    const receiver = await startReceiver(t, { host: "::1" });
-    dns.script("hooks.example.com", { A: addresses("127.0.0.4"), AAAA: addresses("::1") });
-    const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8", "::1"] });
-
-    const result = await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
-
-    assert.equal(result.outcome, "delivered");
-    assert.equal(result.address, "::1");
-  },
-);
-
-test("an address that swallows packets leaves time for the next one", LINUX_ONLY, async (t) => {
+test("an address that drops packets leaves time for the next address", LINUX_ONLY, async (t) => {
   const receiver = await startReceiver(t);
   await startBlackHole(t, { host: "127.0.0.8", port: receiver.port });
   const hosts = ["127.0.0.8", "127.0.0.1"].map((address) => `${address} hooks.example.com`);
@@ -321,7 +276,7 @@ test("an address that swallows packets leaves time for the next one", LINUX_ONLY
   assert.equal(result.phases.connectMs, 5000);
 });
 
-test("the deadline covers a connection that does not come about", LINUX_ONLY, async (t) => {
+test("the deadline covers a connection attempt that hangs", LINUX_ONLY, async (t) => {
   const receiver = await startReceiver(t, { host: "127.0.0.1" });
   await startBlackHole(t, { host: "127.0.0.8", port: receiver.port });
   const clock = createFakeClock({ now: 0 });
@@ -333,15 +288,15 @@ test("the deadline covers a connection that does not come about", LINUX_ONLY, as
 
   const result = await sent;
   assert.equal(result.outcome, "timed_out");
-  assert.equal(result.error, "timed out while connecting");
+  assert.match(result.error ?? "", /connecting/);
   assert.equal(result.address, "127.0.0.8");
 });
 
 test(
-  "a connection that leads to another address than the vetted one is not written to",
+  "nothing is written to a connection that reached another address than the allowed one",
   LINUX_ONLY,
   async (t) => {
-    // To Linux the unspecified address is the loopback address, which nobody allowed here.
+    // Linux connects the unspecified address to the loopback address, which is not allowed here.
     const receiver = await startReceiver(t, { host: "127.0.0.1" });
     const sender = startSender(t, { allow: ["0.0.0.0"] });
     const target = { ...toTarget(receiver.url()), host: "0.0.0.0" };
@@ -349,58 +304,70 @@ test(
     const result = await sender.send(requestTo(receiver.url(), { target }));
 
     assert.equal(result.outcome, "failed");
-    assert.equal(result.error, "connection reached another address");
+    assert.match(result.error ?? "", /another address/);
     assert.equal(result.address, "0.0.0.0");
     await receiver.whenDisconnected();
     assert.equal(receiver.requests.length, 0);
   },
 );
 
-test("a receiver that resets what it accepts is a failure, whenever the reset comes", async (t) => {
-  const server = createServer((socket) => socket.resetAndDestroy());
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(() => server.close());
-  const bound = server.address();
-  assert(typeof bound === "object" && bound !== null);
+test("a receiver that resets each new connection fails the attempt", async (t) => {
+  const { port } = await startByteServer(t, (socket) => socket.resetAndDestroy());
   const sender = startSender(t);
 
+  // The reset comes during or after the connect.
   for (let attempt = 0; attempt < 50; attempt++) {
-    const result = await sender.send(requestTo(`http://127.0.0.1:${bound.port}/`));
+    const result = await sender.send(requestTo(`http://127.0.0.1:${port}/`));
     assert.equal(result.outcome, "failed");
-    assert.match(
-      result.error ?? "",
-      /^connection was closed (while connecting|without an answer)$/,
-    );
+    assert.match(result.error ?? "", /closed/);
   }
 });
 
 const DEAD_IPV4 = ["127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.8"] as const;
 
-test("IPv6 is tried second, however many IPv4 addresses refuse", IPV6_ONLY, async (t) => {
-  const dns = await startDnsServer(t);
-  const receiver = await startReceiver(t, { host: "::1" });
-  dns.script("hooks.example.com", { A: addresses(...DEAD_IPV4), AAAA: addresses("::1") });
-  const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8", "::1"] });
+/** The addresses of a name, the only one that listens, and the address of the attempt's result. */
+const ORDERS: readonly (readonly [
+  order: string,
+  answers: { readonly ipv4: readonly string[]; readonly ipv6: readonly string[] },
+  listens: string,
+  result: readonly [outcome: string, address: string],
+])[] = [
+  ["second, after IPv4", { ipv4: DEAD_IPV4, ipv6: ["::1"] }, "::1", ["delivered", "::1"]],
+  [
+    "third, an IPv4 address after a dead IPv6 address",
+    { ipv4: DEAD_IPV4, ipv6: ["::1"] },
+    "127.0.0.5",
+    ["delivered", "127.0.0.5"],
+  ],
+  [
+    "fourth, which is not tried",
+    { ipv4: DEAD_IPV4, ipv6: [] },
+    "127.0.0.8",
+    ["failed", "127.0.0.6"],
+  ],
+];
 
-  const result = await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
+for (const [order, { ipv4, ipv6 }, listens, result] of ORDERS) {
+  test(
+    `an address that refuses connections is followed by the next: the live one is ${order}`,
+    IPV6_ONLY,
+    async (t) => {
+      const dns = await startDnsServer(t);
+      const receiver = await startReceiver(t, { host: listens });
+      dns.script("hooks.example.com", { A: addresses(...ipv4), AAAA: addresses(...ipv6) });
+      const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8", "::1"] });
 
-  assert.deepEqual([result.outcome, result.address], ["delivered", "::1"]);
-});
+      const { outcome, address } = await sender.send(
+        requestTo(`http://hooks.example.com:${receiver.port}/`),
+      );
 
-test("a second IPv4 address is tried after an IPv6 address that is dead", IPV6_ONLY, async (t) => {
-  const dns = await startDnsServer(t);
-  const receiver = await startReceiver(t, { host: "127.0.0.5" });
-  dns.script("hooks.example.com", { A: addresses(...DEAD_IPV4), AAAA: addresses("::1") });
-  const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8", "::1"] });
-
-  const result = await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
-
-  assert.deepEqual([result.outcome, result.address], ["delivered", "127.0.0.5"]);
-});
+      assert.deepEqual([outcome, address], result);
+    },
+  );
+}
 
 test(
-  "IPv6 gets two thirds of the time, however many IPv4 addresses swallow packets",
+  "IPv6 gets two thirds of the time if all IPv4 addresses drop packets",
   { skip: LINUX_ONLY.skip || IPV6_ONLY.skip },
   async (t) => {
     const receiver = await startReceiver(t, { host: "::1" });
@@ -424,30 +391,3 @@ test(
     assert.equal(result.phases.connectMs, 3000);
   },
 );
-
-test("at most three addresses are tried", async (t) => {
-  const dns = await startDnsServer(t);
-  const receiver = await startReceiver(t, { host: "127.0.0.7" });
-  dns.script("hooks.example.com", {
-    A: addresses("127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7"),
-  });
-  const sender = startSender(t, { servers: dns.servers, allow: ["127.0.0.0/8"] });
-
-  const result = await sender.send(requestTo(`http://hooks.example.com:${receiver.port}/`));
-
-  assert.equal(result.outcome, "failed");
-  assert.equal(result.error, "connection was refused");
-  assert.equal(result.address, "127.0.0.6");
-  assert.equal(receiver.connectionsSeen, 0);
-});
-
-test("an answer of thousands of addresses is a failure, not a day's work", async (t) => {
-  const { dns, url } = await startNetwork(t);
-  const many = Array.from({ length: 1000 }, (_, index) => `127.1.${index >> 8}.${index & 255}`);
-  dns.script("hooks.example.com", { A: addresses(...many) });
-
-  const result = await startSender(t, dns).send(requestTo(url));
-
-  assert.equal(result.outcome, "failed");
-  assert.equal(result.error, "too many addresses");
-});

@@ -5,115 +5,14 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import type { Reply } from "../helpers/receiver.ts";
 import { requestTo, startSender } from "./sender-setup.ts";
+import { startByteServer } from "./service-post.ts";
 
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-// What each of these does is over by itself, in real time, well before the deadline.
-const FAILURES: readonly (readonly [string, Reply, string])[] = [
-  ["closes without an answer", { kind: "close" }, "connection was closed without an answer"],
-  ["resets the connection", { kind: "reset" }, "connection was closed without an answer"],
-  [
-    "answers garbage",
-    { kind: "raw", bytes: "\x16\x03\x01\x02\x00garbage\r\n\r\n" },
-    "answer is not valid HTTP",
-  ],
-  ["answers as HTTP/0.9 did", { kind: "raw", bytes: "<p>hello" }, "answer is not valid HTTP"],
-  [
-    "answers in another protocol",
-    { kind: "raw", bytes: "220 mail.example.com ESMTP\r\n" },
-    "answer is not valid HTTP",
-  ],
-  [
-    "answers with a status of two digits",
-    { kind: "raw", bytes: "HTTP/1.1 99 Low\r\n\r\n" },
-    "answer is not valid HTTP",
-  ],
-  [
-    "answers with a status of four digits",
-    { kind: "raw", bytes: "HTTP/1.1 2000 High\r\n\r\n" },
-    "answer is not valid HTTP",
-  ],
-  [
-    "sends 100 Continue without end",
-    { kind: "flood", bytes: "HTTP/1.1 100 Continue\r\n\r\n" },
-    "too many informational answers",
-  ],
-  [
-    "sends 103 Early Hints without end",
-    { kind: "flood", bytes: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" },
-    "too many informational answers",
-  ],
-  [
-    "resets in the middle of the status line",
-    { kind: "raw", bytes: "HTTP/1.1 20", end: "reset" },
-    "connection was closed without an answer",
-  ],
-  [
-    "closes after an informational answer",
-    { kind: "raw", bytes: "HTTP/1.1 103 Early Hints\r\n\r\n", end: true },
-    "connection was closed without an answer",
-  ],
-];
-
-for (const [does, reply, error] of FAILURES) {
-  test(`a receiver that ${does} makes the attempt fail and holds nothing`, async (t) => {
-    const receiver = await startReceiver(t, { reply });
-
-    const result = await startSender(t).send(requestTo(receiver.url()));
-
-    assert.deepEqual(
-      { ...result, phases: result.phases.firstByteMs },
-      {
-        outcome: "failed",
-        httpStatus: null,
-        error,
-        address: "127.0.0.1",
-        phases: null,
-        responseExcerpt: null,
-        refusal: null,
-        retryAfter: null,
-      },
-    );
-    assert.equal(receiver.requests.length, 1);
-    await receiver.whenDisconnected();
-  });
-}
-
 const STATUS_LINE = "HTTP/1.1 200 OK\r\n";
 
-// Contract §5: a 2xx status line is a delivery. A fault behind it only closes the connection.
+// Contract §5: a 2xx status line is a delivery. A later fault only closes the connection.
 const DELIVERIES: readonly (readonly [string, Reply])[] = [
-  [
-    "ends its lines with LF alone",
-    { kind: "raw", bytes: "HTTP/1.1 200 OK\nContent-Length: 0\n\n" },
-  ],
-  [
-    "ends one line with LF alone",
-    { kind: "raw", bytes: `${STATUS_LINE}A: b\nContent-Length: 0\r\n\r\n` },
-  ],
-  [
-    "sends the same length twice",
-    { kind: "raw", bytes: `${STATUS_LINE}Content-Length: 0\r\nContent-Length: 0\r\n\r\n` },
-  ],
-  [
-    "sends two lengths",
-    { kind: "raw", bytes: `${STATUS_LINE}Content-Length: 5\r\nContent-Length: 6\r\n\r\n` },
-  ],
-  [
-    "sends a length and chunks",
-    {
-      kind: "raw",
-      bytes: `${STATUS_LINE}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
-    },
-  ],
-  [
-    "folds a header",
-    { kind: "raw", bytes: `${STATUS_LINE}A: b\r\n c\r\nContent-Length: 0\r\n\r\n` },
-  ],
-  [
-    "sends a header of 17 KiB",
-    { kind: "raw", bytes: `${STATUS_LINE}X-More: ${"m".repeat(17 * 1024)}\r\n\r\n` },
-  ],
   [
     "sends headers without end",
     { kind: "flood", head: STATUS_LINE, bytes: "X-More: more and more and more\r\n" },
@@ -121,6 +20,14 @@ const DELIVERIES: readonly (readonly [string, Reply])[] = [
   [
     "sends one header without end",
     { kind: "flood", head: `${STATUS_LINE}X-More: `, bytes: "more and more and more " },
+  ],
+  [
+    "sends a chunk extension without end",
+    {
+      kind: "flood",
+      head: `${STATUS_LINE}Transfer-Encoding: chunked\r\n\r\n1;a=`,
+      bytes: "extension",
+    },
   ],
   [
     "resets in the middle of the headers",
@@ -131,7 +38,7 @@ const DELIVERIES: readonly (readonly [string, Reply])[] = [
 ];
 
 for (const [does, reply] of DELIVERIES) {
-  test(`a receiver that ${does} after a 2xx status is delivered to, and its connection closes`, async (t) => {
+  test(`an attempt is delivered if the receiver ${does} after a 2xx status, and its connection closes`, async (t) => {
     const receiver = await startReceiver(t, { reply });
     const sender = startSender(t);
 
@@ -145,7 +52,7 @@ for (const [does, reply] of DELIVERIES) {
   });
 }
 
-test("a status line other than 2xx decides an attempt, even if a fault follows it", async (t) => {
+test("a status line other than 2xx fails an attempt, also before a fault", async (t) => {
   const bytes = "HTTP/1.1 503 Busy\nRetry-After: 9\n\nbusy";
   const receiver = await startReceiver(t, { reply: { kind: "raw", bytes, end: true } });
 
@@ -157,24 +64,20 @@ test("a status line other than 2xx decides an attempt, even if a fault follows i
   );
 });
 
-for (const [how, head] of [
-  ["asked for an upgrade", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n"],
-  ["says nothing of one", "HTTP/1.1 101 Switching Protocols\r\n"],
-] as const) {
-  test(`an answer of 101 that ${how} is a failure`, async (t) => {
-    const bytes = `${head}Connection: Upgrade\r\n\r\n\x00\x00binary`;
+for (const upgrade of ["Upgrade: h2c\r\n", ""]) {
+  test(`a response of 101 ${upgrade === "" ? "without" : "with"} Upgrade fails the attempt`, async (t) => {
+    const bytes = `HTTP/1.1 101 Switching Protocols\r\n${upgrade}Connection: Upgrade\r\n\r\n\x00binary`;
     const receiver = await startReceiver(t, { reply: { kind: "raw", bytes } });
 
     const result = await startSender(t).send(requestTo(receiver.url()));
 
-    assert.equal(result.outcome, "failed");
-    assert.equal(result.httpStatus, 101);
-    assert.equal(result.error, "receiver switched protocols");
+    assert.deepEqual([result.outcome, result.httpStatus], ["failed", 101]);
+    assert.match(result.error ?? "", /protocols/);
     await receiver.whenDisconnected();
   });
 }
 
-test("up to ten informational answers before the real one are no failure", async (t) => {
+test("ten informational responses may precede the final one", async (t) => {
   const informational =
     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n";
   const receiver = await startReceiver(t, {
@@ -191,13 +94,13 @@ test("up to ten informational answers before the real one are no failure", async
   assert.equal(receiver.connectionsSeen, 1);
 });
 
-test("a body without end is cut and its connection closed", async (t) => {
+test("a body without end is cut, and its connection closes", async (t) => {
   for (const head of [
     "HTTP/1.1 200 OK\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
   ]) {
     const receiver = await startReceiver(t, { reply: { kind: "flood", head, bytes: "more " } });
-    // A clock that stands still: it is the size that ends the attempt.
+    // The clock stands still: the size ends the attempt.
     const sender = startSender(t, { clock: createFakeClock({ now: 0 }) });
 
     const result = await sender.send(requestTo(receiver.url()));
@@ -208,27 +111,16 @@ test("a body without end is cut and its connection closed", async (t) => {
   }
 });
 
-test("chunks whose extensions have no end are cut", async (t) => {
-  const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a=";
-  const receiver = await startReceiver(t, { reply: { kind: "flood", head, bytes: "extension" } });
-
-  const result = await startSender(t).send(requestTo(receiver.url()));
-
-  assert.equal(result.outcome, "delivered");
-  assert.equal(result.responseExcerpt, "");
-  await receiver.whenDisconnected();
-});
-
-// What each of these does goes on for ever: only the deadline ends it.
+// Only the deadline ends these attempts.
 const ENDLESS: readonly (readonly [string, Reply])[] = [
   ["hangs", { kind: "hang" }],
   ["drips its status line", { kind: "drip", bytes: "HTTP/1.1 200 OK".repeat(1000), everyMs: 5 }],
-  ["says 100 Continue and no more", { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
+  ["sends only 100 Continue", { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
   ["drips empty lines", { kind: "drip", bytes: "\r\n", everyMs: 5 }],
 ];
 
 for (const [does, reply] of ENDLESS) {
-  test(`a receiver that ${does} is left at the deadline`, async (t) => {
+  test(`an attempt times out if the receiver ${does}`, async (t) => {
     const receiver = await startReceiver(t, { reply });
     const clock = createFakeClock({ now: 0 });
 
@@ -241,35 +133,32 @@ for (const [does, reply] of ENDLESS) {
     const result = await sent;
     assert.equal(result.outcome, "timed_out");
     assert.equal(result.httpStatus, null);
-    assert.equal(result.error, "timed out waiting for the answer");
+    assert.match(result.error ?? "", /^timed out/);
     assert.equal(result.address, "127.0.0.1");
     assert.deepEqual(clock.pending(), []);
     await receiver.whenDisconnected();
   });
 }
 
-test("a receiver that never reads a large body is left at the deadline", async (t) => {
-  const { createServer } = await import("node:net");
-  const server = createServer({ pauseOnConnect: true });
-  const accepted = new Promise<void>((resolve) => server.once("connection", () => resolve()));
-  server.listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  t.after(() => server.close());
-  const address = server.address();
-  assert(typeof address === "object" && address !== null);
+test("an attempt times out if the receiver never reads its large body", async (t) => {
+  const accepted = Promise.withResolvers<void>();
+  const url = await startByteServer(t, (socket) => {
+    socket.pause();
+    accepted.resolve();
+  });
   const clock = createFakeClock({ now: 0 });
 
   const sent = startSender(t, { clock }).send(
-    requestTo(`http://127.0.0.1:${address.port}/`, { body: "a".repeat(16_000_000) }),
+    requestTo(url.href, { body: "a".repeat(16_000_000) }),
   );
-  await accepted;
+  await accepted.promise;
   clock.advance(10_000);
 
   const result = await sent;
   assert.equal(result.outcome, "timed_out");
 });
 
-test("the clock's own deadline ends an attempt in real time", async (t) => {
+test("the deadline ends an attempt in real time", async (t) => {
   const receiver = await startReceiver(t, {
     reply: { kind: "drip", bytes: "\r\n", everyMs: 5 },
   });
