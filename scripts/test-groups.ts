@@ -159,7 +159,6 @@ const PURE = [
   "deliver/prefetch",
   "deliver/prefetch-interleavings",
   "deliver/redeliverer",
-  "deliver/store-fault",
   "domain",
   "helpers/fake-clock",
   "http/account-turns",
@@ -193,6 +192,7 @@ const PURE = [
   "soak/lease-ledger",
   "soak/ledger",
   "store/loop",
+  "store/retry",
 ];
 
 /**

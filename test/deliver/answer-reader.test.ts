@@ -7,7 +7,7 @@ import fc from "fast-check";
 
 import { AnswerReader } from "../../src/deliver/answer-reader.ts";
 
-/** How an answer was understood; null for what is none, or never became one. */
+/** A parsed response, or null if the bytes are not a response. */
 type Understood = { readonly status: number; readonly body: string } | null;
 
 function readAll(pieces: readonly Buffer[]): AnswerReader {
@@ -32,12 +32,12 @@ function ours(text: string): Understood {
   return reader.head === null ? null : { status: reader.head.status, body: reader.excerpt() };
 }
 
-/** As Node's own client understands it, when the connection ends behind it. */
+/** The response as Node's client parses it. The connection ends after the bytes. */
 async function nodes(text: string): Promise<Understood> {
   const { promise, resolve } = Promise.withResolvers<Understood>();
   const socket = new Duplex({
     read: () => {},
-    // Once the request is there: what comes before it would belong to none.
+    // After the request: earlier bytes would belong to no request.
     write: (_chunk, _encoding, callback) => {
       callback();
       socket.push(Buffer.from(text, "latin1"));
@@ -54,7 +54,7 @@ async function nodes(text: string): Promise<Understood> {
     response.on("close", () => resolve({ status, body: Buffer.concat(chunks).toString("utf8") }));
   });
   asked.on("upgrade", () => resolve(null));
-  // What is wrong behind the head does not change the status.
+  // An error after the head does not change the status.
   asked.on("error", () => hasAnswer || resolve(null));
   asked.end();
   const understood = await promise;
@@ -75,7 +75,7 @@ const ANSWERS: readonly string[] = [
 ];
 
 for (const text of ANSWERS) {
-  test(`${JSON.stringify(text)} is read as Node reads it, whole and byte by byte`, async () => {
+  test(`${JSON.stringify(text)} is parsed as Node parses it, in one piece and byte by byte`, async () => {
     const understood = await nodes(text);
     assert.ok(understood !== null);
 
@@ -87,7 +87,7 @@ for (const text of ANSWERS) {
   });
 }
 
-test("a changed response that Node refuses closes the connection, and one that Node takes means the same", async () => {
+test("a mutated response closes the connection if Node rejects it, and is parsed the same if Node accepts it", async () => {
   const noise = fc.constantFrom(
     ..."\r\n\t :;,0159aZ\0\x7f\xa0\xff".split(""),
     "\r\n",
@@ -99,7 +99,7 @@ test("a changed response that Node refuses closes the connection, and one that N
     "Connection: close\r\n",
   );
   const change = fc.record({
-    // Not a double: most of those are all but 0.
+    // Not a double, because most doubles are close to 0.
     at: fc.nat({ max: 9999 }),
     cut: fc.integer({ min: 0, max: 4 }),
     put: fc.oneof(noise, fc.constant("")),
@@ -136,7 +136,7 @@ test("a changed response that Node refuses closes the connection, and one that N
 });
 
 for (const line of ["3", "3;a", "3;a=b;c", '3;a="b";c=d']) {
-  test(`the line ${line} of a chunk means the same as to Node, whichever byte comes into it`, async () => {
+  test(`the chunk line ${line} is parsed as Node parses it with any byte inserted`, async () => {
     for (let place = 1; place <= line.length; place++) {
       for (let byte = 0; byte < 256; byte++) {
         const changed = line.slice(0, place) + String.fromCharCode(byte) + line.slice(place);
@@ -153,13 +153,13 @@ for (const [what, fields] of [
   ["a folded line", "A: b\r\n c\r\n\r\n"],
   ["a NUL in a value", "A: b\0c\r\n\r\n"],
   ["a field without a name", ": b\r\n\r\n"],
-  ["a length that is no number", "Content-Length: -1\r\n\r\n"],
+  ["a negative length", "Content-Length: -1\r\n\r\n"],
   ["an empty length", "Content-Length:\r\n\r\n"],
   ["a length in hexadecimal", "Content-Length: 0x1\r\n\r\n"],
   ["two lengths", "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"],
-  ["a length beside chunks", "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n"],
+  ["a length and chunks", "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n"],
 ] as const) {
-  test(`a response with ${what} has the status of its status line, and its connection closes`, () => {
+  test(`a response with ${what} keeps its status, and its connection closes`, () => {
     for (const status of ["204 No Content", "200 OK", "500 Oh no"]) {
       const reader = readText(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\n${fields}`);
 
@@ -181,15 +181,15 @@ for (const [what, text] of [
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n",
   ],
   [
-    "an early hint before it that ends with LF alone",
+    "an early hint that ends with LF alone",
     "HTTP/1.1 103 Early Hints\n\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
   ],
   [
-    "an early hint that closes before it",
+    "an early hint with Connection: close",
     "HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
   ],
 ] as const) {
-  test(`a response with ${what} is read to its end, whole and byte by byte, and its connection closes`, () => {
+  test(`a response with ${what} is read to its end, and its connection closes`, () => {
     for (const size of [text.length, 1]) {
       const reader = readAll(inPieces(text, size));
 
@@ -205,7 +205,7 @@ for (const [what, text] of [
   ["one field of 17 KiB", `X-More: ${"m".repeat(17 * 1024)}\r\n\r\nok`],
   ["fields of 17 KiB", `${"X-More: more\r\n".repeat(1300)}\r\nok`],
 ] as const) {
-  test(`a response with ${what} has the status of its status line, and its body is not read`, () => {
+  test(`a response with ${what} keeps its status, and its body is not read`, () => {
     for (const size of [text.length, 1000]) {
       const reader = readAll(inPieces(`HTTP/1.1 200 OK\r\nRetry-After: 7\r\n${text}`, size));
 
@@ -222,7 +222,7 @@ for (const [what, text] of [
   ["a status line without end", `HTTP/1.1 200 ${"O".repeat(17 * 1024)}`],
   ["early hints of 17 KiB", `HTTP/1.1 103 Hints\r\nX-More: ${"m".repeat(17 * 1024)}`],
 ] as const) {
-  test(`${what} is no response`, () => {
+  test(`${what} makes a response oversized`, () => {
     assert.equal(readText(text).fault, "oversized");
     assert.equal(readAll(inPieces(text, 1000)).fault, "oversized");
   });
@@ -234,6 +234,8 @@ for (const beginning of [
   "HTTP/2",
   "HTTP/1.1 2x",
   "HTTP/1.1 99 Low\r\nA: b",
+  "HTTP/1.1 2000 High\r\n\r\n",
+  "220 mail.example.com ESMTP\r\n",
   "HTTP/2.0 200 OK\r\n\r\n",
   "HTTP/1.1 200OK\r\n\r\n",
   "HTTP/1.1\t200 OK\r\n\r\n",
@@ -241,7 +243,7 @@ for (const beginning of [
   "HTTP/1.1 200 OK\rA: b\r\n\r\n",
   "ICY 200 OK\r\n\r\n",
 ]) {
-  test(`${JSON.stringify(beginning)} is malformed before a whole head has come`, () => {
+  test(`${JSON.stringify(beginning)} is malformed before the end of its head`, () => {
     assert.equal(
       readText(`${beginning}${beginning.includes("2x") ? "\r\n" : ""}`).fault,
       "malformed",
@@ -249,7 +251,7 @@ for (const beginning of [
   });
 }
 
-test("an answer leaves its connection open only when it ended by itself and nothing followed", () => {
+test("a connection stays open only after a response with a known end and no bytes after it", () => {
   const head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
 
   assert.equal(readText(`${head}\r\nok`).isComplete, true);
@@ -265,14 +267,14 @@ test("an answer leaves its connection open only when it ended by itself and noth
 });
 
 for (const [what, body] of [
-  ["a size that is none", "x\r\n"],
+  ["an invalid size", "x\r\n"],
   ["a size of nine digits", "100000000\r\n"],
   ["data longer than its size", "1\r\nab\r\n0\r\n\r\n"],
   ["an extension of 5 KB", `1;${"a".repeat(5000)}\r\na\r\n0\r\n\r\n`],
   ["a trailer of 200 lines", `0\r\n${"A: b\r\n".repeat(200)}\r\n`],
   ["a size line that ends with LF alone", "1\na\r\n0\r\n\r\n"],
 ] as const) {
-  test(`a body in chunks with ${what} is cut`, () => {
+  test(`a chunked body with ${what} is cut`, () => {
     const reader = readText(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body}`);
 
     assert.equal(reader.head?.status, 200);
@@ -281,7 +283,7 @@ for (const [what, body] of [
   });
 }
 
-test("chunks of one byte are read up to the length of an excerpt, and no further", () => {
+test("chunks of one byte are read up to the length of an excerpt", () => {
   const reader = readText("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
   const chunks = Buffer.from("1\r\na\r\n".repeat(500));
 

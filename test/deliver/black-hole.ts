@@ -6,12 +6,12 @@ import type { TestContext } from "node:test";
 const LISTEN = `require("node:net").createServer()
   .listen({ host: process.argv[1], port: Number(process.argv[2]), backlog: 1 }, () => console.log("listening"))`;
 
-// The kernel takes one connection more than the backlog asks for, and then drops every SYN.
+// The kernel accepts one connection more than the backlog, then drops every SYN.
 const BACKLOG_ROOM = 2;
 
 /**
- * Makes a port on a loopback address that swallows packets: its listener is a stopped process whose
- * queue is full, so that connections to it are neither accepted nor refused. Gone after the test.
+ * Makes a port on a loopback address that drops packets. Its listener is a stopped process with a full queue, so that
+ * connections are neither accepted nor refused. It ends after the test.
  */
 export async function startBlackHole(
   t: TestContext,

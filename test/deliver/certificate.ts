@@ -3,7 +3,7 @@ import type { KeyObject } from "node:crypto";
 
 import { DAY_MS } from "../../src/domain/clock/duration.ts";
 
-/** A certificate with its key, as PEM texts for a server and as what signs others. */
+/** A certificate with its key, as PEM texts for a server and as an issuer. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -13,21 +13,21 @@ export interface Certificate {
 
 export interface CertificateRequest {
   readonly commonName: string;
-  /** DNS names it serves for. */
+  /** The DNS names that it is valid for. */
   readonly names?: readonly string[];
-  /** IPv4 addresses it serves for. */
+  /** The IPv4 addresses that it is valid for. */
   readonly addresses?: readonly string[];
-  /** Who signs it; itself unless told. */
+  /** Signs the certificate; self-signed by default. */
   readonly issuer?: Certificate;
-  /** Of its key; P-256 unless told. An RSA key is signed by an issuer. */
+  /** The type of its key, P-256 by default. A certificate with an RSA key needs an issuer. */
   readonly keyType?: "rsa";
-  /** Whether it may sign others. */
+  /** Whether it may sign other certificates. */
   readonly isAuthority?: boolean;
-  /** When it ends; tomorrow unless told. */
+  /** Its end; tomorrow by default. */
   readonly notAfter?: Date;
 }
 
-/** Makes a certificate (RFC 5280), so that TLS is tested without a program to make one. */
+/** Creates a certificate (RFC 5280) without another program. */
 export function makeCertificate(request: CertificateRequest): Certificate {
   const { commonName, issuer } = request;
   const { privateKey, publicKey } =
@@ -81,7 +81,7 @@ function nameOf(commonName: string): Buffer {
   return sequence(tagged(0x31, sequence(objectId("550403"), value)));
 }
 
-// GeneralizedTime would be wrong before 2050: RFC 5280 §4.1.2.5.1 wants UTCTime, with a year of two digits.
+// RFC 5280 §4.1.2.5.1 requires UTCTime before 2050, with a year of two digits.
 function time(date: Date): Buffer {
   const digits = date.toISOString().replace(/[-:T]/g, "").slice(2, 14);
   return tagged(0x17, Buffer.from(`${digits}Z`));

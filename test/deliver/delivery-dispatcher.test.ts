@@ -19,7 +19,7 @@ const SECOND = 1000;
 const HOUR = 60 * MINUTE;
 
 for (const byMs of [HOUR, -HOUR]) {
-  test(`what a claim says is left is moved when the clock was set by ${byMs / MINUTE} min before it answered`, async () => {
+  test(`a claim's due times move with a clock that is set by ${byMs / MINUTE} min during the claim`, async () => {
     const { clock, watch, dispatcher, claims, shifts } = setUp();
     dispatcher.wake([LANE]);
     const claim = await claims.next();
@@ -39,7 +39,7 @@ for (const byMs of [HOUR, -HOUR]) {
     await dispatcher.quiet();
   });
 
-  test(`an attempt that could not be recorded before the clock was set by ${byMs / MINUTE} min is tried again a minute after its end`, async () => {
+  test(`an attempt recorded after the clock was set by ${byMs / MINUTE} min is retried a minute after its end`, async () => {
     const { clock, dispatcher, claims, records, shifts, sends } = setUp();
     dispatcher.wake([LANE]);
     (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], suspended: [] });
@@ -71,10 +71,10 @@ for (const byMs of [HOUR, -HOUR]) {
 
 for (const [byMs, after] of [
   [HOUR, NOW],
-  // What was due before the clock was set back is due after it too.
+  // An attempt that was due before a clock set back stays due.
   [-HOUR, NOW - HOUR],
 ] as const) {
-  test(`nothing is claimed between the setting of the clock by ${byMs / MINUTE} min and its being on disk`, async () => {
+  test(`no claim starts after a clock set by ${byMs / MINUTE} min until the shift is on disk`, async () => {
     const { clock, dispatcher, claims, shifts } = setUp();
     clock.step(byMs);
     dispatcher.wake([LANE]);
@@ -90,7 +90,7 @@ for (const [byMs, after] of [
   });
 }
 
-test("what was written before the setting of the clock could be waits no longer than a retry does", async () => {
+test("attempts that were stored before a delayed shift wait no longer than a retry", async () => {
   const { clock, dispatcher, claims, shifts, hastened } = setUp();
   clock.step(HOUR);
   dispatcher.wake([LANE]);
@@ -106,7 +106,19 @@ test("what was written before the setting of the clock could be waits no longer 
   await dispatcher.quiet();
 });
 
-test("an attempt whose request cannot be made has failed, and stops nothing else", async () => {
+test("a failed claim of the store leaves no attempt in flight", async () => {
+  const { dispatcher, claims, faults } = setUp();
+  dispatcher.wake([LANE, { accountId: 2, host: HOST }]);
+  const claim = await claims.next();
+  dispatcher.drain();
+  claim.reject(new StoreError("failed", "I/O error"));
+  await dispatcher.quiet();
+
+  assert.equal(faults.length, 1);
+  assert.equal(dispatcher.isIdle(), true);
+});
+
+test("an attempt whose request cannot be built fails, and the next one is sent", async () => {
   const { dispatcher, claims, records, sends, faults } = await setUpHealthy();
   dispatcher.wake([LANE]);
   const { task } = attempt();
@@ -116,7 +128,7 @@ test("an attempt whose request cannot be made has failed, and stops nothing else
 
   const record = await records.next();
   assert.equal(record.argument.attempt.seq, 1);
-  assert.equal(record.argument.result.error, "internal error");
+  assert.equal(record.argument.result.outcome, "failed");
   assert.equal(record.argument.decision.state, "scheduled");
   record.resolve();
   const send = await sends.next();
@@ -127,7 +139,7 @@ test("an attempt whose request cannot be made has failed, and stops nothing else
   assert.deepEqual(faults, []);
 });
 
-test("nothing of a suspended account is claimed, until it is enabled and its lanes are read again", async () => {
+test("no attempt of a suspended account is claimed until it is enabled", async () => {
   const { clock, dispatcher, claims, records, sends, reads } = setUp();
   dispatcher.wake([LANE]);
   (await claims.next()).resolve({ attempts: [attempt()], lanes: [lane()], suspended: [] });
@@ -136,7 +148,7 @@ test("nothing of a suspended account is claimed, until it is enabled and its lan
   dispatcher.wake([LANE]);
   assert.equal(dispatcher.gauge.heldAccounts, 1);
 
-  // What is in flight goes to its end, and what follows from it waits as well.
+  // The attempt in flight ends, and its retry waits.
   send.resolve(newAttemptResult());
   (await records.next()).resolve();
   await dispatcher.quiet();
@@ -154,14 +166,14 @@ test("nothing of a suspended account is claimed, until it is enabled and its lan
   await dispatcher.quiet();
 });
 
-test("nothing is claimed in paused lanes, and all of it once they are resumed", async () => {
+test("no attempt of a paused lane is claimed until the lane is resumed", async () => {
   const { clock, dispatcher, claims, records, sends, reads } = setUp();
   const other = { accountId: 2, host: "b.example" };
   await dispatcher.pauseOnly([{ accountId: null, host: HOST }]);
   assert.equal(dispatcher.gauge.pauses, 1);
   dispatcher.wake([LANE, other]);
 
-  // Another host is not held, until everything is.
+  // The other host is paused later, with everything.
   const claim = await claims.next();
   claim.resolve({ attempts: [attempt(other)], lanes: [lane(other)], suspended: [] });
   const send = await sends.next();
@@ -193,7 +205,7 @@ test("nothing is claimed in paused lanes, and all of it once they are resumed", 
   assert.equal(dispatcher.gauge.pauses, 0);
 });
 
-test("an account that the store calls disabled at a claim is suspended, and the others go on", async () => {
+test("an account that a claim reports as disabled is suspended, and others go on", async () => {
   const { dispatcher, claims } = setUp();
   dispatcher.wake([LANE, { accountId: 2, host: HOST }]);
   const left = [lane(), lane({ accountId: 2, freshDueAt: NOW })];
@@ -207,7 +219,7 @@ test("an account that the store calls disabled at a claim is suspended, and the 
   assert.equal(claims.waiting, 0);
 });
 
-test("a claim that called an account disabled does not suspend it when it was enabled meanwhile", async () => {
+test("a claim does not suspend an account that was enabled during the claim", async () => {
   const { dispatcher, claims, reads } = setUp();
   dispatcher.wake([LANE]);
   const claim = await claims.next();
@@ -221,7 +233,7 @@ test("a claim that called an account disabled does not suspend it when it was en
   assert.equal(dispatcher.gauge.heldAccounts, 0);
 });
 
-test("lanes that were read while the clock was set are read again", async () => {
+test("lanes are read again if the clock is set during the read", async () => {
   const { clock, watch, dispatcher, claims, reads, shifts } = setUp();
   dispatcher.suspend([1]);
   const resumed = dispatcher.resume([1]);
@@ -237,7 +249,7 @@ test("lanes that were read while the clock was set are read again", async () => 
   await dispatcher.quiet();
 });
 
-test("a lane that delivered before a start is healthy after it", async () => {
+test("a lane that delivered before a restart is healthy", async () => {
   const { dispatcher, claims, reads, shares } = setUp([LANE]);
   const recovered = dispatcher.recover();
   (await reads.next()).resolve([
@@ -257,7 +269,7 @@ test("a lane that delivered before a start is healthy after it", async () => {
   assert.deepEqual(
     shares.map(({ accountId, fresh }) => [accountId, fresh]),
     [
-      // With as many as the host has places ahead of the seven that one account gets.
+      // Prefetched attempts, as many as the host has slots, and the seven slots of one account.
       [1, 15],
       [2, 1],
     ],

@@ -16,8 +16,6 @@ import type {
 } from "../../src/store/store.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 
-/** A dispatcher whose store and sender answer when a test says so, and attempts for it. */
-
 export const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 export const MINUTE = 60_000;
 export const HOST = "127.0.0.1";
@@ -25,12 +23,12 @@ export const LANE = { accountId: 1, host: HOST };
 export const EMPTY: ClaimedAttempts = { attempts: [], lanes: [lane()], suspended: [] };
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A lane with nothing scheduled unless told. */
+/** A lane; by default nothing is scheduled. */
 export function lane(overrides: Partial<Lane> = {}): Lane {
   return { accountId: 1, host: HOST, freshDueAt: null, retryDueAt: null, ...overrides };
 }
 
-/** A first attempt of a pingback unless told. */
+/** An attempt; by default the first of a pingback. */
 export function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt {
   return {
     ...{
@@ -58,7 +56,7 @@ export function attempt(overrides: Partial<ClaimedAttempt> = {}): ClaimedAttempt
   };
 }
 
-/** A dispatcher whose store and sender answer when the test says so. */
+/** A dispatcher whose store and sender wait for the test to settle each call. */
 export function setUp(healthy: readonly LaneRef[] = []) {
   const clock = createFakeClock({ now: NOW });
   const watch = new ClockWatch(clock);
@@ -115,7 +113,7 @@ export function setUp(healthy: readonly LaneRef[] = []) {
   };
 }
 
-/** The same, with a host that has answered account 1 before. */
+/** As {@link setUp}, with a healthy lane of account 1. */
 export async function setUpHealthy(): Promise<ReturnType<typeof setUp>> {
   const parts = setUp([LANE]);
   const recovered = parts.dispatcher.recover();
@@ -130,7 +128,7 @@ interface Call<Argument, Value> {
   reject(error: Error): void;
 }
 
-/** Calls that wait for the test to answer them. */
+/** Calls that wait for the test to settle them. */
 function calls<Argument, Value>() {
   const made: Call<Argument, Value>[] = [];
   const wanted: ((call: Call<Argument, Value>) => void)[] = [];
@@ -146,7 +144,7 @@ function calls<Argument, Value>() {
       else want(call);
       return promise;
     },
-    /** Settles when so many wait. */
+    /** Resolves once so many calls wait. */
     async waitFor(count: number): Promise<void> {
       while (made.length < count) await new Promise((resolve) => setImmediate(resolve));
     },

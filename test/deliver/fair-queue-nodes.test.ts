@@ -5,13 +5,13 @@ import { FairQueue } from "../../src/deliver/fair-queue.ts";
 import type { SlotLimits } from "../../src/deliver/slots.ts";
 import { Bench, NOW, ref, sum } from "./queue-bench.ts";
 
-/** What each of these nodes has under way once all of them have filled their places at one host that answers. */
+/** The attempts in flight of each node once all nodes have filled their slots at a healthy host. */
 function fillNodes(limits: SlotLimits, members: readonly string[]): readonly number[] {
   return members.map((self) => {
     const bench = new Bench(limits);
     bench.respond("a");
     bench.queue.divide({ self, members });
-    // Accounts enough to take everything: one leaves an eighth to others.
+    // 40 accounts use all slots: one account leaves an eighth to others.
     for (let account = 1; account <= 40; account++) bench.due(`${account}/a`, { fresh: 9 });
     return sum(bench.fill());
   });
@@ -21,7 +21,7 @@ const byNumber = (a: number, b: number) => a - b;
 
 const TRIO = ["x", "y", "z"];
 
-test("nodes divide a host's slots, so that they never have more under way than one may", () => {
+test("nodes divide the slots of a host", () => {
   const filled = fillNodes({ inFlightMax: 600, inFlightPerHostMax: 32 }, TRIO);
   assert.equal(
     filled.reduce((total, count) => total + count, 0),
@@ -33,12 +33,12 @@ test("nodes divide a host's slots, so that they never have more under way than o
   );
 });
 
-test("a host that takes one attempt at a time is sent to by one node, and the others leave it alone", () => {
+test("one node sends to a host with a single slot", () => {
   const filled = fillNodes({ inFlightMax: 600, inFlightPerHostMax: 1 }, TRIO);
   assert.deepEqual(filled.toSorted(byNumber), [0, 0, 1]);
 });
 
-test("what is due at a host of another node is not remembered, and so never keeps this node busy", () => {
+test("a node keeps no lane of a host that another node sends to", () => {
   const limits = { inFlightMax: 64, inFlightPerHostMax: 1 };
   const owners = TRIO.map((self) => {
     const queue = new FairQueue(limits);
@@ -51,20 +51,7 @@ test("what is due at a host of another node is not remembered, and so never keep
   assert.deepEqual(owners.toSorted(byNumber), [0, 0, 1]);
 });
 
-test("a node that is alone again has all slots of a host, and what waits there gets them", () => {
-  const bench = new Bench({ inFlightMax: 64, inFlightPerHostMax: 8 });
-  bench.respond("a");
-  bench.queue.divide({ self: "x", members: ["x", "y"] });
-  bench.due("a", { fresh: 20 });
-  assert.equal(sum(bench.fill()), 4);
-
-  bench.queue.divide({ self: "x", members: ["x"] });
-
-  assert.equal(sum(bench.fill()), 3);
-  assert.equal(bench.queue.inFlight, 7);
-});
-
-test("attempts beyond a share that became smaller go on, and nothing follows until they are within it", () => {
+test("attempts beyond a reduced share end first, before the next attempt starts", () => {
   const bench = new Bench({ inFlightMax: 64, inFlightPerHostMax: 8 });
   bench.respond("a");
   bench.due("a", { fresh: 20 });

@@ -7,7 +7,6 @@ import type { TestContext } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-import type { Sender } from "../../src/deliver/send.ts";
 import { listen, startReceiver } from "../helpers/receiver.ts";
 import { makeCertificate } from "./certificate.ts";
 import { requestTo, startSender } from "./sender-setup.ts";
@@ -19,7 +18,7 @@ const LINUX_ONLY = {
   skip: process.platform === "linux" ? false : "open descriptors are counted in /proc",
 };
 
-// What a receiver does with a request for this path.
+// The receiver's action by path.
 const BAD: Readonly<Record<string, (socket: Socket) => void>> = {
   "/close": (socket) => socket.end(),
   "/reset": (socket) => socket.resetAndDestroy(),
@@ -44,68 +43,41 @@ const BAD: Readonly<Record<string, (socket: Socket) => void>> = {
 const PATHS = Object.keys(BAD);
 const ROUND = PATHS.flatMap((path) => [path, path, path, path]);
 
-test(
-  "a thousand bad exchanges leave neither descriptors nor memory behind",
-  LINUX_ONLY,
-  async (t) => {
-    const { port, whenQuiet } = await startBadServer(t);
-    // Short, for those that only the deadline ends.
-    const sender = startSender(t, { timeoutMs: 100 });
-    const round = async (): Promise<void> => {
-      const sent = ROUND.map((path) =>
-        sender.send(requestTo(`http://127.0.0.1:${port}${path}`, { body: "a".repeat(1000) })),
-      );
-      await Promise.all(sent);
-      await whenQuiet();
-    };
+test("a thousand bad exchanges leak no descriptors and no memory", LINUX_ONLY, async (t) => {
+  const { port, whenQuiet } = await startBadServer(t);
+  // Short, because only the deadline ends some exchanges.
+  const sender = startSender(t, { timeoutMs: 100 });
+  const round = async (): Promise<void> => {
+    const sent = ROUND.map((path) =>
+      sender.send(requestTo(`http://127.0.0.1:${port}${path}`, { body: "a".repeat(1000) })),
+    );
+    await Promise.all(sent);
+    await whenQuiet();
+  };
 
-    await repeat(5, round);
-    const before = holdings();
-    await repeat(Math.ceil(1000 / ROUND.length), round);
+  await repeat(5, round);
+  const before = holdings();
+  await repeat(Math.ceil(1000 / ROUND.length), round);
 
-    assertHeldLike(before);
-  },
-);
+  assertHeldLike(before);
+});
 
-test(
-  "a thousand bad certificates leave neither descriptors nor memory behind",
-  LINUX_ONLY,
-  async (t) => {
-    const tls = makeCertificate({ commonName: "nobody", addresses: ["127.0.0.1"] });
-    const receiver = await startReceiver(t, { tls });
-    const sender = startSender(t);
-    const round = async (): Promise<void> => {
-      const sent = Array.from({ length: 20 }, () => sender.send(requestTo(receiver.url())));
-      for (const { error } of await Promise.all(sent)) {
-        assert.equal(error, "certificate is not trusted");
-      }
-      await receiver.whenDisconnected();
-    };
-
-    await repeat(10, round);
-    const before = holdings();
-    await repeat(50, round);
-
-    assertHeldLike(before);
-    assert.equal(receiver.requests.length, 0);
-  },
-);
-
-test("an attempt spends little on informational answers without end", async (t) => {
-  const { port } = await startBadServer(t);
+test("a thousand bad certificates leak no descriptors and no memory", LINUX_ONLY, async (t) => {
+  const tls = makeCertificate({ commonName: "nobody", addresses: ["127.0.0.1"] });
+  const receiver = await startReceiver(t, { tls });
   const sender = startSender(t);
-  await sendTo(sender, `http://127.0.0.1:${port}/continue`);
-  const before = process.cpuUsage();
+  const round = async (): Promise<void> => {
+    const sent = Array.from({ length: 20 }, () => sender.send(requestTo(receiver.url())));
+    for (const { error } of await Promise.all(sent)) assert.match(error ?? "", /certificate/);
+    await receiver.whenDisconnected();
+  };
 
-  for (let attempt = 0; attempt < 20; attempt++) {
-    await sendTo(sender, `http://127.0.0.1:${port}/continue`);
-  }
+  await repeat(10, round);
+  const before = holdings();
+  await repeat(50, round);
 
-  const { user, system } = process.cpuUsage(before);
-  const eachMs = (user + system) / 1000 / 20;
-  // The flood itself is made in this process and is most of it. To read on until the deadline would
-  // take seconds each.
-  assert(eachMs < 50, `${eachMs} ms for each attempt`);
+  assertHeldLike(before);
+  assert.equal(receiver.requests.length, 0);
 });
 
 interface BadServer {
@@ -114,7 +86,7 @@ interface BadServer {
   whenQuiet(): Promise<void>;
 }
 
-/** Does with each request what its path says. It keeps nothing, unlike a receiver. */
+/** Acts on each request by its path. Unlike a receiver it keeps nothing. */
 async function startBadServer(t: TestContext): Promise<BadServer> {
   const sockets = new Set<Socket>();
   let wake = (): void => {};
@@ -153,11 +125,6 @@ function pour(socket: Socket, bytes: string, head = ""): void {
   more();
 }
 
-async function sendTo(sender: Sender, url: string): Promise<void> {
-  const { error } = await sender.send(requestTo(url));
-  assert.equal(error, "too many informational answers");
-}
-
 async function repeat(times: number, round: () => Promise<void>): Promise<void> {
   for (let done = 0; done < times; done++) await round();
 }
@@ -178,11 +145,11 @@ function holdings(): Holdings {
 
 function assertHeldLike(before: Holdings): void {
   const after = holdings();
-  // A connection that its attempt had given up before it was accepted may still be on its way out.
+  // A connection whose attempt ended before it was accepted may still be closing.
   const descriptors = after.descriptors - before.descriptors;
   assert(descriptors < 20, `${descriptors} more descriptors are open`);
-  // 400 KB is what the heap breathes; a kilobyte kept of each is a leak, and so is a store of trusted
-  // certificates (1 MB) for each TLS connection.
+  // The heap varies by 400 KB. A leak is a kilobyte of each exchange, or a store of certificates (1 MB) of each
+  // TLS connection.
   const heap = after.heapBytes - before.heapBytes;
   assert(heap < 1_200_000, `the heap has grown by ${heap} bytes`);
   const native = after.nativeBytes - before.nativeBytes;

@@ -5,7 +5,7 @@ import { LookUpTurns } from "../../src/deliver/resolver.ts";
 
 const never = new AbortController().signal;
 
-/** Turns with the number of look-ups that each account has been let begin, and what ends them. */
+/** Turns, with the look-ups that began, by account, and the function that ends each. */
 function setUp() {
   const turns = new LookUpTurns();
   const begun: { readonly accountId: number; readonly end: () => void }[] = [];
@@ -23,12 +23,12 @@ function setUp() {
   return { begun, given, ask, begunOf };
 }
 
-// What was begun tells so in microtasks.
+// Look-ups begin in microtasks.
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-test("an account that asks for a thousand names has 96 under way, and another's name is asked for at once", async () => {
+test("an account with a thousand look-ups has 96 in progress, and another account begins immediately", async () => {
   const { ask, begunOf } = setUp();
   ask(1, 1000);
   await turn();
@@ -40,7 +40,7 @@ test("an account that asks for a thousand names has 96 under way, and another's 
   assert.equal(begunOf(2), 1);
 });
 
-test("all together have 128 under way, and who has fewest is next when one ends", async () => {
+test("128 look-ups are in progress, and the account with the fewest begins the next", async () => {
   const { ask, begun, begunOf } = setUp();
   for (let accountId = 1; accountId <= 200; accountId++) ask(accountId, 100);
   await turn();
@@ -55,7 +55,7 @@ test("all together have 128 under way, and who has fewest is next when one ends"
   assert.equal(begunOf(begun[128].accountId), 1);
 });
 
-test("an account's share comes back as its look-ups end, each once", async () => {
+test("each look-up of an account that ends lets one begin", async () => {
   const { ask, begun, begunOf } = setUp();
   ask(1, 200);
   await turn();
@@ -69,7 +69,7 @@ test("an account's share comes back as its look-ups end, each once", async () =>
   assert.equal(begunOf(1), 200);
 });
 
-test("one that gives up while it waits leaves its turn to the next", async () => {
+test("an aborted look-up leaves its turn to the next", async () => {
   const { ask, begun, given, begunOf } = setUp();
   ask(1, 96);
   const stop = new AbortController();

@@ -8,7 +8,7 @@ import type { AddressList } from "../../src/deliver/own-addresses.ts";
 import { canonicalAddress } from "../../src/domain/address/address.ts";
 import type { LogFacts } from "../../src/domain/log.ts";
 
-// A table as Linux 6 prints it where there is no rule of one's own; the same follows as "Local:".
+// A table of Linux 6 without custom rules. "Local:" has the same lines.
 const FIB_TRIE = `Main:
   +-- 0.0.0.0/0 3 0 5
      |-- 0.0.0.0
@@ -36,7 +36,7 @@ fe8000000000000000fc00fffe000001 04 40 20 80     eth0
 00000000000000000000000000000001 01 80 10 80       lo
 `;
 
-/** The list, and what the log was told of it. */
+/** The list, and its lines of the log. */
 function setUp(reads: (() => readonly string[])[]) {
   const lists = reads.map((read, i): AddressList => ({
     name: `list ${i}`,
@@ -52,11 +52,11 @@ function failWith(error: object): never {
   throw Object.assign(new Error("failed"), error);
 }
 
-test("what Linux delivers to this machine is read from its routing table", () => {
+test("the routing table of Linux yields the addresses of this machine", () => {
   assert.deepEqual(parseFibTrie(FIB_TRIE), ["93.184.217.34", "127.0.0.1"]);
 });
 
-test("addresses are read from Linux's list of IPv6 interfaces", () => {
+test("the list of IPv6 interfaces yields their addresses", () => {
   assert.deepEqual(parseIfInet6(IF_INET6), [
     "2606:2800:0221:0001:0000:0000:0000:0034",
     "fe80:0000:0000:0000:00fc:00ff:fe00:0001",
@@ -65,12 +65,12 @@ test("addresses are read from Linux's list of IPv6 interfaces", () => {
 });
 
 for (const text of ["", "Main:\nLocal:\n", "|-- \n   /32 host LOCAL", "\0\n".repeat(1000)]) {
-  test(`nothing is read from ${JSON.stringify(text.slice(0, 30))}`, () => {
+  test(`${JSON.stringify(text.slice(0, 30))} yields no address`, () => {
     assert.deepEqual([...parseFibTrie(text), ...parseIfInet6(text)], []);
   });
 }
 
-test("all lists count, the public addresses of each in canonical text, once", () => {
+test("the public addresses of all lists are returned once, in canonical text", () => {
   const { own, told } = setUp([
     () => ["93.184.216.34", "127.0.0.1", "10.0.0.1", "fe80::1"],
     () => parseFibTrie(FIB_TRIE),
@@ -81,7 +81,7 @@ test("all lists count, the public addresses of each in canonical text, once", ()
   assert.deepEqual(told, []);
 });
 
-test("a list that fails leaves the others, and the log names error and remedy once", () => {
+test("a failed list does not affect the others, and logs its error and remedy once", () => {
   const { own, told } = setUp([() => failWith({ errno: 97 }), () => ["93.184.216.34"]]);
 
   assert.deepEqual([own.read(), own.read()], [["93.184.216.34"], ["93.184.216.34"]]);
@@ -91,7 +91,7 @@ test("a list that fails leaves the others, and the log names error and remedy on
   assert.match(told[0]?.[1] ?? "", /; mend it$/);
 });
 
-test("a list that fails later counts as it was", () => {
+test("a list that fails later keeps its last addresses", () => {
   const answers = [["93.184.216.34"], null, ["93.184.216.35"]];
   const { own, told } = setUp([() => answers.shift() ?? failWith({ code: "EMFILE", errno: -24 })]);
 
@@ -102,7 +102,7 @@ test("a list that fails later counts as it was", () => {
 });
 
 test(
-  "this machine's tables hold every address that Node lists",
+  "the tables of this machine hold every address that Node lists",
   { skip: existsSync("/proc/net/fib_trie") ? false : "this system has no /proc/net/fib_trie" },
   () => {
     const read = (path: string): string => (existsSync(path) ? readFileSync(path, "utf8") : "");

@@ -21,7 +21,7 @@ const LANES: readonly LaneRef[] = [
 const ALL = { accountId: null, host: null };
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A step of a life: tasks that end with webhooks in a lane, or everything held for a while. */
+/** A step: tasks with webhooks in a lane end, or a pause of everything begins or ends. */
 type Step = { readonly post: number; readonly lane: number } | { readonly hold: "all" | "none" };
 
 const steps = fc.array(
@@ -32,7 +32,7 @@ const steps = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-/** Attempts in memory; each of its steps happens, and is answered, when the scheduler says so. */
+/** Attempts in memory. The scheduler decides when each call happens and settles. */
 class ModelStore {
   readonly #scheduler: Scheduler;
   due: ClaimedAttempt[] = [];
@@ -90,7 +90,7 @@ class ModelStore {
   }
 }
 
-/** A dispatcher on that store, which counts what is sent at once. */
+/** A dispatcher on that store that counts simultaneous attempts. */
 async function setUp(scheduler: Scheduler) {
   const clock = createFakeClock({ now: NOW });
   const store = new ModelStore(scheduler);
@@ -158,6 +158,6 @@ async function live(life: readonly Step[], scheduler: Scheduler): Promise<void> 
   assert.equal(dispatcher.isIdle(), true);
 }
 
-test("whatever the order of claims, wakes, holds and answers, every attempt is sent once and none beyond its host's slots", async () => {
+test("any order of claims, wakes, pauses and responses sends every attempt once, within the slots of its host", async () => {
   await fc.assert(fc.asyncProperty(steps, fc.scheduler(), live), { numRuns: 150 });
 });

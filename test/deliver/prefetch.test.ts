@@ -1,21 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { StoreError, type ClaimedAttempt } from "../../src/store/store.ts";
+import { type ClaimedAttempt } from "../../src/store/store.ts";
 import { newAttemptResult } from "../helpers/store.ts";
 import { attempt, EMPTY, LANE, lane, NOW, setUp, setUpHealthy } from "./dispatcher-setup.ts";
 
-// Of 8 places at a host one account gets 7.
+// One account gets 7 of 8 slots at a host.
 const SLOTS = 7;
 const DELIVERED = newAttemptResult({ outcome: "delivered" });
-const TAKEN_BACK = "taken back before it was sent";
 const MORE = lane({ freshDueAt: NOW });
 
 function attempts(from: number, count: number): readonly ClaimedAttempt[] {
   return Array.from({ length: count }, (_, i) => attempt({ seq: from + i, number: from + i }));
 }
 
-/** A proven lane whose places are full, with four attempts that are ready. */
+/** A healthy lane with full slots and four prefetched attempts. */
 async function setUpFull({ left = lane() } = {}) {
   const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
@@ -27,7 +26,7 @@ async function setUpFull({ left = lane() } = {}) {
 
 type Parts = Awaited<ReturnType<typeof setUpFull>>;
 
-/** Answers the attempt that was sent first. */
+/** Ends the attempt that was sent first, and returns its number. */
 async function answer({ sends, records }: Parts, result = DELIVERED): Promise<string> {
   const send = await sends.next();
   send.resolve(result);
@@ -35,12 +34,12 @@ async function answer({ sends, records }: Parts, result = DELIVERED): Promise<st
   return send.argument;
 }
 
-/** Finds nothing more from now on, however often it is asked. */
+/** Lets every further claim find nothing. */
 async function findNothing({ claims }: Parts): Promise<void> {
   for (;;) (await claims.next()).resolve(EMPTY);
 }
 
-/** Answers the attempts under way, one by one; those of them that were sent, in their order. */
+/** Ends so many attempts one by one, and returns their numbers. */
 async function answerAll(parts: Parts, count: number): Promise<readonly string[]> {
   const sent = [];
   for (let i = 0; i < count; i++) sent.push(await answer(parts));
@@ -62,7 +61,7 @@ test("a free slot is filled without another claim, in the order of the attempts"
   assert.equal(parts.dispatcher.isIdle(), true);
 });
 
-test("prefetched attempts use no slots: no more are sent at once than the host has for the account", async () => {
+test("prefetched attempts use no slots: a host gets only as many simultaneous attempts as the account has slots", async () => {
   const parts = await setUpFull();
   assert.deepEqual([parts.sends.waiting, parts.dispatcher.gauge.underWay], [SLOTS, SLOTS]);
   await answer(parts);
@@ -73,10 +72,10 @@ test("prefetched attempts use no slots: no more are sent at once than the host h
   await parts.dispatcher.quiet();
 });
 
-test("a lane that runs out is filled by a claim while its last ones are sent", async () => {
+test("a lane is prefetched again while its last attempts are sent", async () => {
   const parts = await setUpFull({ left: MORE });
   await answer(parts);
-  // Three are ready, of eight that may be: five more are asked for, and no place waits for them.
+  // Three of eight prefetched attempts are left: five more are claimed, and no slot waits for them.
   const claim = await parts.claims.next();
   assert.deepEqual(parts.shares.at(-1), { ...LANE, fresh: 5, retries: 0 });
   await parts.sends.waitFor(SLOTS);
@@ -88,7 +87,7 @@ test("a lane that runs out is filled by a claim while its last ones are sent", a
   assert.equal(parts.dispatcher.isIdle(), true);
 });
 
-test("what became due while attempts were prefetched is claimed when the last of them is sent", async () => {
+test("attempts that became due meanwhile are claimed when the last prefetched attempt is sent", async () => {
   const parts = await setUpFull();
   parts.dispatcher.wake([LANE]);
   assert.deepEqual(await answerAll(parts, 3), ["1", "2", "3"]);
@@ -123,7 +122,7 @@ for (const [why, hold] of [
     await hold(parts);
     for (let seq = SLOTS + 1; seq <= SLOTS + 4; seq++) {
       const { argument, resolve } = await parts.records.next();
-      assert.deepEqual([argument.attempt.seq, argument.result.error], [seq, TAKEN_BACK]);
+      assert.deepEqual([argument.attempt.seq, argument.result.outcome], [seq, "interrupted"]);
       assert.deepEqual(argument.decision, { state: "scheduled", dueAt: NOW, retry: 0 });
       resolve();
     }
@@ -133,21 +132,21 @@ for (const [why, hold] of [
   });
 }
 
-test("what a claim brings beyond the slots of a lane that was paused meanwhile is scheduled again", async () => {
+test("attempts beyond the slots of a lane that was paused during the claim are scheduled again", async () => {
   const parts = await setUpHealthy();
   parts.dispatcher.wake([LANE]);
   const claim = await parts.claims.next();
   await parts.dispatcher.pauseOnly([{ accountId: null, host: LANE.host }]);
   claim.resolve({ attempts: attempts(1, SLOTS + 1), lanes: [lane()], suspended: [] });
   const { argument, resolve } = await parts.records.next();
-  assert.deepEqual([argument.attempt.seq, argument.result.error], [SLOTS + 1, TAKEN_BACK]);
+  assert.deepEqual([argument.attempt.seq, argument.result.outcome], [SLOTS + 1, "interrupted"]);
   resolve();
   await answerAll(parts, SLOTS);
   await parts.dispatcher.quiet();
   assert.deepEqual([parts.sends.waiting, parts.claims.waiting], [0, 0]);
 });
 
-test("a host that turns slow is sent what was prefetched within half of its slots, and nothing more is prefetched", async () => {
+test("a host that becomes slow gets its prefetched attempts within half of its slots, and no more are prefetched", async () => {
   const parts = await setUpFull({ left: MORE });
   void findNothing(parts);
   const timedOut = newAttemptResult({ outcome: "timed_out" });
@@ -167,7 +166,7 @@ test("a host that turns slow is sent what was prefetched within half of its slot
   for (const { fresh } of parts.shares.slice(asked)) assert.ok(fresh <= 4, `${fresh} asked for`);
 });
 
-test("a drain sends what was prefetched, and claims nothing more", async () => {
+test("a drain sends prefetched attempts and claims no more", async () => {
   const parts = await setUpFull({ left: MORE });
   parts.dispatcher.drain();
   const sent = await answerAll(parts, SLOTS + 4);
@@ -189,7 +188,7 @@ test("an abort records prefetched attempts as interrupted", async () => {
   assert.equal(parts.sends.waiting, 0);
 });
 
-test("an account that comes while another's attempts are prefetched gets the next slot of the host", async () => {
+test("a second account gets the next slot of the host before prefetched attempts of the first", async () => {
   const parts = await setUpFull();
   const other = { accountId: 2, host: LANE.host };
   parts.dispatcher.wake([other]);
@@ -203,17 +202,4 @@ test("an account that comes while another's attempts are prefetched gets the nex
   const sent = await answerAll(parts, SLOTS + 1 + 4);
   await parts.dispatcher.quiet();
   assert.equal(sent[SLOTS], "99");
-});
-
-test("a repeated claim prefetches as the first one would", async () => {
-  const parts = await setUpHealthy();
-  parts.dispatcher.wake([LANE]);
-  (await parts.claims.next()).reject(new StoreError("full", "no space"));
-  await parts.clock.whenPending(1);
-  parts.clock.advance(1000);
-  const claimed = attempts(1, SLOTS + 1);
-  (await parts.claims.next()).resolve({ attempts: claimed, lanes: [lane()], suspended: [] });
-  void findNothing(parts);
-  assert.equal((await answerAll(parts, SLOTS + 1)).length, SLOTS + 1);
-  await parts.dispatcher.quiet();
 });

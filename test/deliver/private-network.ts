@@ -1,12 +1,10 @@
-// Tests that need private addresses to answer: run by private-ranges.test.ts, in a network namespace of
-// their own whose loopback interface, and two without a carrier, have these addresses. Anywhere else they refuse to
-// begin.
+// Tests with private addresses that accept connections. private-ranges.test.ts runs them in a network namespace with
+// these addresses. Outside a namespace they refuse to begin.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 
@@ -16,18 +14,21 @@ import {
   ipv4Wrappings,
   ipv6Spellings,
 } from "../domain/special-addresses.ts";
-import { createTestAccount, startTestDaemon } from "../helpers/daemon.ts";
+import { startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsServer } from "../helpers/dns-server.ts";
-import { startProgram, temporaryFolder } from "../helpers/program.ts";
 
 const interfaces = networkInterfaces();
-assert.deepEqual(Object.keys(interfaces), ["lo"], "this is no namespace: packets could get out");
+assert.deepEqual(
+  Object.keys(interfaces),
+  ["lo"],
+  "outside a namespace packets could leave the machine",
+);
 const OWN = (interfaces["lo"] ?? []).map(({ address }) => address);
 const PRIVATE = OWN.filter((address) => !/^127\.|^::1$|^93\.|^2606:/.test(address));
 const HAS_IPV6 = OWN.includes("::1");
-// Of interfaces without a carrier, which Node does not list.
+// Addresses of interfaces without a carrier, which Node does not list.
 const UNLISTED = (process.env["UNLISTED"] ?? "")
   .split(" ")
   .filter((address) => address !== "" && (HAS_IPV6 || !address.includes(":")));
@@ -61,10 +62,10 @@ interface Shown {
   }[];
 }
 
-/** Accepts on every address of this network and keeps those that were connected to. */
+/** Accepts connections on every address of this network and records them. */
 async function startTraps(t: TestContext): Promise<readonly string[]> {
   const reached: string[] = [];
-  // The ports that a URL means without naming one, and the one that the spellings name.
+  // The default ports, and the port of the spellings.
   for (const port of [80, 443, 8080]) {
     const server = createServer((socket) => {
       reached.push(`${socket.localAddress}:${port}`);
@@ -79,7 +80,7 @@ async function startTraps(t: TestContext): Promise<readonly string[]> {
   return reached;
 }
 
-// A trap that nothing could reach would prove nothing.
+// An unreachable trap would prove nothing.
 async function assertTrapped(reached: string[]): Promise<void> {
   const probe = connect({ host: "169.254.169.254", port: 80 });
   probe.on("data", () => {});
@@ -94,12 +95,12 @@ function settings(dns: DnsServer, allow: readonly string[]): string {
 
 async function deliveryOf(daemon: TestDaemon, id: string): Promise<Shown> {
   const answer = await daemon.call(`/v1/tasks/deliveries/${id}`);
-  // The shape is the contract's; a test that reads a field that is not there fails by itself.
+  // The contract has this shape.
   const { deliveries } = (await answer.json()) as { readonly deliveries: readonly Shown[] };
   return deliveries[0] ?? assert.fail("no delivery");
 }
 
-test("no spelling of a private address is accepted, and none is connected to", async (t) => {
+test("no spelling of a private address is accepted, and no connection is made", async (t) => {
   const reached = await startTraps(t);
   const daemon = await startTestDaemon(t, { toml: settings(await startDnsServer(t), []) });
   const spellings = PRIVATE.flatMap((address) => {
@@ -107,7 +108,7 @@ test("no spelling of a private address is accepted, and none is connected to", a
     if (address.includes(":")) return ipv6Spellings(value);
     return [...ipv4Spellings(value), ...ipv4Wrappings(value)];
   });
-  // All of them are the judge's own test; here the way from a post to a connection is.
+  // The domain tests judge all spellings; here a fifth takes the way from a post to a connection.
   const hosts = spellings.filter((_host, index) => index % 5 === 0);
   const own = PUBLIC.map((address) => (address.includes(":") ? `[${address}]` : address));
   const tasks = [...hosts, ...own].flatMap((host) => [
@@ -128,7 +129,7 @@ test("no spelling of a private address is accepted, and none is connected to", a
   assert.deepEqual(reached, []);
 });
 
-test("a name that resolves to a private address is refused at delivery, and none is connected to", async (t) => {
+test("a name that resolves to a private address is refused at delivery, and no connection is made", async (t) => {
   const reached = await startTraps(t);
   const dns = await startDnsServer(t);
   const daemon = await startTestDaemon(t, { toml: settings(dns, []) });
@@ -153,7 +154,7 @@ test("a name that resolves to a private address is refused at delivery, and none
   assert.deepEqual(reached, []);
 });
 
-test("a block of the allow list opens what lies in it, on the port it names, and nothing else", async (t) => {
+test("a block of the allow list allows its addresses on its port, and nothing else", async (t) => {
   const reached = await startTraps(t);
   const hosts: string[] = [];
   const receiver = createHttpServer((request, response) => {
@@ -169,7 +170,7 @@ test("a block of the allow list opens what lies in it, on the port it names, and
   const toml = settings(dns, ["10.99.0.0/16:9000"]);
   const daemon = await startTestDaemon(t, { toml });
   const urls = [
-    // By the hosts file, which the name server is not asked about.
+    // In the hosts file: the name server gets no question.
     ...["http://listed.example.com:9000/", "http://listed-elsewhere.example.com:9000/"],
     ...["http://10.99.0.1:9000/", `http://${addressNumber("10.99.0.1")}:9000/`],
     ...[
@@ -202,46 +203,6 @@ test("a block of the allow list opens what lies in it, on the port it names, and
   ]);
   assert.deepEqual(reached, []);
   assert(dns.questions.every(({ name }) => !name.startsWith("listed")));
-});
-
-test("the program as a process of its own is no other: its flags decide, and its log says what it allows", async (t) => {
-  const reached = await startTraps(t);
-  const dns = await startDnsServer(t);
-  dns.script("inside.example.com", { A: addresses("169.254.169.254") });
-  const arrived = Promise.withResolvers<string>();
-  const receiver = createHttpServer((request, response) => {
-    arrived.resolve(request.url ?? "");
-    response.writeHead(204).end();
-  });
-  receiver.listen(9000, "10.99.0.1");
-  await once(receiver, "listening");
-  t.after(() => receiver.close());
-  const cwd = temporaryFolder(t);
-  const account = await createTestAccount(join(cwd, "postbackd.db"));
-  const flags = ["--allow-target", "10.99.0.0/16", "--dns-server", dns.servers.join()];
-  const program = startProgram(t, ["start", "--port", "0", ...flags], { cwd });
-  const { url } = await program.ready;
-
-  const answer = await fetch(`${url}/v1/tasks/task_post`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${account.key}`, "content-type": "application/json" },
-    body: JSON.stringify([
-      { postback_url: "http://inside.example.com/latest/meta-data" },
-      { postback_url: "http://169.254.169.254/latest/meta-data" },
-      { postback_url: "http://10.99.0.1:9000/arrives" },
-    ]),
-  });
-  const { tasks } = (await answer.json()) as { tasks: readonly { status_code: number }[] };
-
-  assert.deepEqual(
-    tasks.map(({ status_code: code }) => code),
-    [20100, 40501, 20100],
-  );
-  assert.equal(await arrived.promise, "/arrives");
-  await program.says('"outcome":"refused"');
-  await program.says('"target":"10.99.0.0/16"');
-  assert.equal((await program.stop()).code, 0);
-  assert.deepEqual(reached, []);
 });
 
 function toTask(host: string): { readonly postback_url: string } {

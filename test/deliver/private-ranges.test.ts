@@ -7,7 +7,7 @@ import { writeHosts } from "./sender-setup.ts";
 
 const INSIDE = fileURLToPath(new URL("private-network.ts", import.meta.url));
 
-// Each is an address of this new machine's own loopback interface: what is sent there stays in it.
+// Addresses of the loopback interface of the namespace: packets to them stay in it.
 const ADDRESSES = [
   ...["10.99.0.1/32", "172.31.99.1/32", "192.168.77.1/32", "100.100.100.200/32"],
   ...["169.254.169.254/32", "168.63.129.16/32", "192.0.0.192/32", "198.18.0.1/32"],
@@ -16,8 +16,7 @@ const ADDRESSES = [
 ];
 const MAKE_NETWORK = [
   "ip link set lo up",
-  // A machine without IPv6 has the rest all the same.
-  // Its own hosts file too, seen by nobody else.
+  // A hosts file of the namespace. A machine without IPv6 skips the IPv6 addresses.
   'mount --bind "$HOSTS" /etc/hosts',
   ...ADDRESSES.map((each) => `ip addr add ${each} dev lo${each.includes(":") ? " || true" : ""}`),
 ].join(" && ");
@@ -26,7 +25,7 @@ const HOSTS = [
   "10.99.0.1 listed.example.com",
   "192.168.77.1 listed-elsewhere.example.com",
 ];
-// Own addresses too, but of interfaces without a carrier: one that is up, and one that is down.
+// Addresses of two interfaces without a carrier: one is up, one is down.
 const UNLISTED = [
   ["93.184.217.34/24", "cut"],
   ["93.184.218.34/24", "off"],
@@ -51,7 +50,7 @@ const NAMESPACE_ONLY = {
 };
 
 test(
-  "in a network where private addresses answer, none of them is connected to, but for allowed ones",
+  "in a network with private addresses only allowed addresses get connections",
   NAMESPACE_ONLY,
   async (t) => {
     const { code, output } = await runInside(writeHosts(t, HOSTS));

@@ -10,7 +10,7 @@ interface Given {
   readonly retries?: number;
 }
 
-/** A lane by its name: `2/b` is that of the second account at b; without a number it is the first account's. */
+/** A lane by its name: `2/b` belongs to account 2 at host b, `b` to account 1. */
 export function ref(name: string): LaneRef {
   const [, accountId = "1", host = name] = /^(\d+)\/(.*)$/.exec(name) ?? [];
   return { accountId: Number(accountId), host };
@@ -20,7 +20,7 @@ function nameOf({ accountId, host }: LaneRef): string {
   return accountId === 1 ? host : `${accountId}/${host}`;
 }
 
-/** Lanes with a store behind them that has as many due attempts of each class as it is told. */
+/** A queue of lanes over a store with a given number of due attempts. */
 export class Bench {
   readonly queue: FairQueue;
   readonly #due = new Map<string, Record<AttemptClass, number>>();
@@ -37,7 +37,7 @@ export class Bench {
     this.queue.note(this.#left(host));
   }
 
-  /** One claim: what was started, by host. */
+  /** Makes one claim and returns the started attempts by lane. */
   claim(bytesEach = 0): Map<string, Record<AttemptClass, number>> {
     const started = new Map<string, Record<AttemptClass, number>>();
     for (const share of this.queue.take(NOW)) {
@@ -49,7 +49,7 @@ export class Bench {
     return started;
   }
 
-  /** Claims until nothing more may start: what is in flight after it, by host, of one class. */
+  /** Claims until no attempt may start, and returns the started attempts of a class by lane. */
   fill(of: AttemptClass = "fresh", bytesEach = 0): ReadonlyMap<string, number> {
     const total = new Map<string, number>();
     for (let claims = 0; claims < 10_000; claims++) {
@@ -57,7 +57,7 @@ export class Bench {
       if (started.length === 0) return total;
       for (const [host, count] of started) total.set(host, (total.get(host) ?? 0) + count[of]);
     }
-    throw new Error("it claims for ever");
+    throw new Error("the claims have no end");
   }
 
   end(host: string, end: { pace?: Pace; class?: AttemptClass; bytes?: number } = {}): void {
@@ -65,7 +65,7 @@ export class Bench {
     this.queue.ended(ref(host), { fresh: 0, retries: 0, [of]: 1, bytes }, pace);
   }
 
-  /** Lets a host answer once. */
+  /** Makes a lane healthy. */
   respond(host: string): void {
     this.due(host, { fresh: 1 });
     this.claim();

@@ -16,15 +16,15 @@ import type { UrlPolicy, WebhookTarget } from "../../src/domain/webhook/webhook-
 export interface SenderSetup {
   readonly clock?: Clock;
   readonly timeoutMs?: number;
-  /** Entries of webhooks.allow; 127.0.0.1 unless told. */
+  /** Entries of webhooks.allow; 127.0.0.1 by default. */
   readonly allow?: readonly string[];
-  /** Lines of the hosts file; empty unless told. */
+  /** Lines of the hosts file; none by default. */
   readonly hosts?: readonly string[];
-  /** Name servers; one that refuses connections unless told, so that nothing leaves the machine. */
+  /** Name servers; by default one that refuses connections, so that no packet leaves the machine. */
   readonly servers?: readonly string[];
 }
 
-/** A sender whose idle connections are closed after the test. */
+/** A sender that is closed after the test. */
 export function startSender(t: TestContext, setup: SenderSetup = {}): Sender {
   const clock = setup.clock ?? systemClock;
   const resolver = new Resolver({
@@ -47,19 +47,19 @@ export function startSender(t: TestContext, setup: SenderSetup = {}): Sender {
   return sender;
 }
 
-/** A request for `url`, which must pass the URL rules with everything allowed that tests use. */
+/** A request for `url`, which must pass the URL rules with the loopback addresses allowed. */
 export function requestTo(url: string, overrides: Partial<SendRequest> = {}): SendRequest {
   return { target: toTarget(url), method: "POST", headers: {}, body: "{}", ...overrides };
 }
 
-/** Takes a URL apart as the production code does. Names and loopback addresses are let through. */
+/** Parses a URL as the product does, with loopback addresses allowed. */
 export function toTarget(url: string): WebhookTarget {
   const verdict = judgeWebhookUrl(url, toPolicy(["127.0.0.0/8", "::1", "localhost"]));
   assert(verdict.kind === "allowed", `${url} is refused`);
   return verdict.target;
 }
 
-/** The policy that an allow list makes, on a machine without a name or address of its own. */
+/** The policy of an allow list, on a machine without own names and addresses. */
 export function toPolicy(allow: readonly string[]): UrlPolicy {
   const verdict = parseAllowList(allow);
   assert(verdict.kind === "allow-list");

@@ -18,19 +18,19 @@ export function startClient(t: TestContext, options: { socketsMax?: number } = {
   return client;
 }
 
-/** A post of `{}` whose answer may hold 1,000 bytes. */
+/** A post of `{}` whose response may have 1,000 bytes. */
 export function postOf(overrides: Partial<ServicePost> = {}): ServicePost {
   const { signal } = new AbortController();
   return { headers: {}, body: "{}", bytesMax: 1000, signal, ...overrides };
 }
 
-/** The answer, which must be a whole one. */
+/** The response, which must be complete. */
 export function answered(answer: ServiceAnswer): Extract<ServiceAnswer, { kind: "answered" }> {
   assert(answer.kind === "answered", `it was ${JSON.stringify(answer)}`);
   return answer;
 }
 
-/** A server of bytes on 127.0.0.1 that does with each connection what a test says; gives its URL. */
+/** Starts a TCP server on 127.0.0.1 that calls `serve` with each connection. Returns its URL. */
 export async function startByteServer(
   t: TestContext,
   serve: (socket: Socket, index: number) => void,

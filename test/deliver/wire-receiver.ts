@@ -5,13 +5,13 @@ import type { TestContext } from "node:test";
 
 import { closeServer, listen, toLoopback } from "../helpers/receiver.ts";
 
-/** The head of one request, byte for byte as Latin-1: no parser but the line breaks has touched it. */
+/** The head of one request as Latin-1, split into lines but not parsed. */
 export interface WireRequest {
   readonly method: string;
   readonly requestTarget: string;
   /** The values of all lines of this name (lower case), as they stood. */
   readonly values: (name: string) => readonly string[];
-  /** What a receiver that verifies a pingback puts together: scheme, Host and request target. */
+  /** The URL that a receiver of a pingback verifies: scheme, Host and request target. */
   readonly url: string;
 }
 
@@ -25,8 +25,8 @@ export interface WireReceiver {
 const WAIT_MS_MAX = 30_000;
 
 /**
- * Listens on a loopback address for requests without a body and answers each with 204, keeping the
- * connection. What stands on the wire is kept as bytes, so that no second parser hides a difference.
+ * Listens on a loopback address and responds 204 to each request without a body, over one connection. It keeps the
+ * bytes of the request, so that no second parser hides a difference.
  */
 export async function startWireReceiver(
   t: TestContext,

@@ -12,7 +12,7 @@ import type { WireRequest } from "./wire-receiver.ts";
 
 const NAMES = ["hooks.example.com", "xn--bcher-kva.example", "-a_b-.example"];
 const HOSTS_LINE = `127.0.0.1 ${NAMES.join(" ")}`;
-// Spellings of these names and of 127.0.0.1, as somebody may post them.
+// Spellings of these names and of 127.0.0.1.
 const HOSTS = [
   ...["hooks.example.com", "HOOKS.Example.COM", "hooks。example．com", "%68ooks.example.com"],
   ...["bücher.example", "BÜCHER.example", "b%C3%BCcher.example", "xn--bcher-kva.example"],
@@ -41,7 +41,7 @@ const PIECES = [
   ...["e\u0301", "http://", "h.example", "\u2028", "\u0300", "\ue000", "\u{10ffff}"],
 ];
 
-/** What may follow a host: hostile, yet without what the judge refuses. */
+/** Hostile text after a host, that the judge of URLs accepts. */
 function tail(): fc.Arbitrary<string> {
   const piece = fc.oneof(
     { arbitrary: fc.constantFrom(...PIECES), weight: 4 },
@@ -54,7 +54,7 @@ function tail(): fc.Arbitrary<string> {
     .filter((text) => text.trim() === text);
 }
 
-test("of 10,000 URLs, each arrives on the wire character for character as it was signed", async (t) => {
+test("each of 10,000 unusual URLs arrives as it was signed, character for character", async (t) => {
   const receiver = await startWireReceiver(t);
   const sender = startSender(t, { hosts: [HOSTS_LINE] });
   const url = fc
@@ -86,7 +86,7 @@ test("of 10,000 URLs, each arrives on the wire character for character as it was
   assert(sent >= 10_000, `${sent}`);
 });
 
-test("what a receiver puts together from Host and request line is what the daemon signed", async (t) => {
+test("Host and request line of 300 unusual pingbacks form the URL that the daemon signed", async (t) => {
   const receiver = await startWireReceiver(t);
   const daemon = await startTestDaemon(t);
   const base = `http://127.0.0.1:${receiver.port}`;
@@ -97,7 +97,6 @@ test("what a receiver puts together from Host and request line is what the daemo
       fc.oneof(fc.constantFrom(...PIECES, "..", "."), fc.string({ unit: "grapheme" })),
     ),
   });
-  // Half a surrogate pair and control characters are refused as a tag: not what this is about.
   const tasks = fc.sample(task, 300);
 
   const ids: string[] = [];
@@ -112,34 +111,8 @@ test("what a receiver puts together from Host and request line is what the daemo
 
   assert.equal(receiver.requests.length, tasks.length);
   for (const request of receiver.requests) assertSigned(request, daemon);
-  for (const request of receiver.requests.slice(0, 50)) {
-    assert.equal(
-      request.url,
-      await shownUrl(daemon, request),
-      "the URL shown is the one requested",
-    );
-  }
   const seen = receiver.requests.map((request) => taskOf(request));
   assert.deepEqual(seen.toSorted(), ids.toSorted());
-});
-
-test("a URL on the default port is requested without it, as it is signed", async (t) => {
-  const host = "127.80.80.1";
-  const receiver = await startWireReceiver(t, { host, port: 80 }).catch(() => null);
-  if (receiver === null) return t.skip("port 80 of an odd loopback address cannot be had");
-  const toml = `[webhooks]\nallow = ["${host}"]\n`;
-  const daemon = await startTestDaemon(t, { toml });
-
-  await daemon.post([
-    { pingback_url: `http://${host}:80` },
-    { pingback_url: `http://${host}:00080?` },
-    { pingback_url: `HTTP://${host}/#f` },
-  ]);
-  await daemon.daemon.idle();
-
-  const urls = receiver.requests.map(({ url }) => url);
-  assert.deepEqual(urls.toSorted(), [`http://${host}/`, `http://${host}/`, `http://${host}/?`]);
-  for (const request of receiver.requests) assertSigned(request, daemon);
 });
 
 function assertSigned(request: WireRequest, { account }: TestDaemon): void {
@@ -150,11 +123,4 @@ function assertSigned(request: WireRequest, { account }: TestDaemon): void {
 
 function taskOf(request: WireRequest): string {
   return (request.values("webhook-id")[0] ?? "").replace(/-pingback$/, "");
-}
-
-async function shownUrl(daemon: TestDaemon, request: WireRequest): Promise<unknown> {
-  const answer = await daemon.call(`/v1/tasks/deliveries/${taskOf(request)}`);
-  // The shape is the contract's; a test that reads a field that is not there fails by itself.
-  const { deliveries } = (await answer.json()) as { deliveries: readonly { url: string }[] };
-  return deliveries[0]?.url;
 }

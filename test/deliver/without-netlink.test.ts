@@ -17,7 +17,7 @@ const canFilter = spawnSync("python3", [FILTER, "probe"]).status === 0;
 const skip = canFilter ? false : "this machine filters no system calls (python3, seccomp)";
 
 test(
-  "a daemon that may not list its own addresses works, and says so once",
+  "a daemon that may not list its own addresses delivers, and logs one warning",
   { skip },
   async (t) => {
     const cwd = temporaryFolder(t);
