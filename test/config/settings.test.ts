@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { SETTING_LIST } from "../src/config/config.ts";
-import { DEFAULT_FILE, load, loaded, problemOf } from "./helpers/config.ts";
-import type { Setup } from "./helpers/config.ts";
+import { SETTING_LIST } from "../../src/config/config.ts";
+import { DEFAULT_FILE, load, loaded, problemOf } from "../helpers/config.ts";
+import type { Setup } from "../helpers/config.ts";
 
 test("serves one echo type on loopback where nothing is configured", () => {
   const config = loaded({});

@@ -3,7 +3,7 @@ import { EventEmitter, once } from "node:events";
 import { createServer, request, type IncomingMessage } from "node:http";
 import { test, type TestContext } from "node:test";
 
-import { checkInternals, dropRest, sendingOf } from "../src/node-internals.ts";
+import { checkInternals, dropRest, sendingOf } from "../../src/node-internals.ts";
 
 async function listening(t: TestContext) {
   const server = createServer();

@@ -4,10 +4,10 @@ import { createServer, request as httpRequest, type IncomingMessage } from "node
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 
-import { newWebhookSecret } from "../src/domain/account/key.ts";
-import { signWebhook } from "../src/domain/webhook/signature.ts";
-import { verifyExpress, verifyNode, verifyRequest, type ReceiverOptions } from "../src/verify.ts";
-import { startClient } from "./client/start.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
+import { signWebhook } from "../../src/domain/webhook/signature.ts";
+import { verifyExpress, verifyNode, verifyRequest, type ReceiverOptions } from "../../src/verify.ts";
+import { startClient } from "./start.ts";
 
 const SECRET = newWebhookSecret();
 const BODY = '{"tasks":[{"result":"ü😀"}]}';

@@ -5,10 +5,10 @@ import { createContext, runInContext } from "node:vm";
 
 import fc from "fast-check";
 
-import { newWebhookSecret } from "../src/domain/account/key.ts";
-import { signWebhook } from "../src/domain/webhook/signature.ts";
-import * as library from "../src/index.ts";
-import { verifyPingback, verifyPostback } from "../src/verify.ts";
+import { newWebhookSecret } from "../../src/domain/account/key.ts";
+import { signWebhook } from "../../src/domain/webhook/signature.ts";
+import * as library from "../../src/index.ts";
+import { verifyPingback, verifyPostback } from "../../src/verify.ts";
 
 const SECRET = newWebhookSecret();
 const BODY = '{"status_code":20000,"tasks":[{"result":"ü😀"}]}';

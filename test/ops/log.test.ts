@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { createLogger, RECENT_LINES_MAX } from "../src/log.ts";
+import { createLogger, RECENT_LINES_MAX } from "../../src/log.ts";
 
 function start(options: Partial<Parameters<typeof createLogger>[0]> = {}) {
   const written: string[] = [];
