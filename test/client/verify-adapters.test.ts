@@ -6,7 +6,12 @@ import { test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { signWebhook } from "../../src/domain/webhook/signature.ts";
-import { verifyExpress, verifyNode, verifyRequest, type ReceiverOptions } from "../../src/verify.ts";
+import {
+  verifyExpress,
+  verifyNode,
+  verifyRequest,
+  type ReceiverOptions,
+} from "../../src/verify.ts";
 import { startClient } from "./start.ts";
 
 const SECRET = newWebhookSecret();
@@ -28,17 +33,14 @@ test("a Request is verified, and its body stays to be read", async () => {
   assert.equal(await request.text(), BODY);
   assert.equal(await verifyRequest(post(`${BODY} `, SIGNED), SECRET), false);
   assert.equal(await verifyRequest(post(BODY, {}), SECRET), false);
-  assert.equal(await verifyRequest(post(BODY, SIGNED), newWebhookSecret()), false);
-});
-
-test("while a secret is being replaced, a receiver with the new one alone passes webhooks", async () => {
   const next = newWebhookSecret();
-  const headers = { ...SIGNED, "x-signature-next": signWebhook(BODY, next) };
-
-  assert.equal(await verifyRequest(post(BODY, headers), next), true);
+  assert.equal(await verifyRequest(post(BODY, SIGNED), next), false);
+  // During a rotation a receiver with the next secret alone accepts webhooks.
+  const both = { ...SIGNED, "x-signature-next": signWebhook(BODY, next) };
+  assert.equal(await verifyRequest(post(BODY, both), next), true);
 });
 
-test("a Request's pingback is verified by its URL, behind a proxy by the public one", async () => {
+test("the pingback of a Request is verified by its URL, behind a proxy by the public URL", async () => {
   const direct = new Request(BASE + TARGET, { headers: PINGED });
   const proxied = new Request(`http://10.0.0.1:3000${TARGET}`, { headers: PINGED });
 
@@ -47,7 +49,7 @@ test("a Request's pingback is verified by its URL, behind a proxy by the public 
   assert.equal(await verifyRequest(proxied, SECRET, { baseUrl: `${BASE}/` }), true);
 });
 
-test("a Request whose body is longer than may be, or that is no webhook, is not genuine", async () => {
+test("a Request with a longer body than allowed, or with another method, is not genuine", async () => {
   const signed = { "x-signature": signWebhook("x".repeat(1000), SECRET) };
   const long = post("x".repeat(1000), signed);
   const put = new Request(BASE, { method: "PUT", body: BODY, headers: SIGNED });
@@ -57,16 +59,16 @@ test("a Request whose body is longer than may be, or that is no webhook, is not 
   assert.equal(await verifyRequest(put, SECRET), false);
 });
 
-test("a Request that was read before is told, and so is a missing secret", async () => {
+test("a Request that was read before, or without a secret, is a TypeError", async () => {
   const request = post(BODY, SIGNED);
   await request.text();
 
   await assert.rejects(verifyRequest(request, SECRET), {
     name: "TypeError",
-    message: /was read before: verify it first/,
+    message: /was read before/,
   });
   for (const one of [post(BODY, SIGNED), new Request(BASE, { method: "PUT" })]) {
-    await assert.rejects(verifyRequest(one, []), /no secret to verify with/);
+    await assert.rejects(verifyRequest(one, []), /no secret/);
   }
 });
 
@@ -75,7 +77,7 @@ interface Verdict {
   readonly body: string;
 }
 
-/** A server that answers what `verifyNode` says, and a way to ask it. */
+/** A server that responds with the verdict of `verifyNode`, and a client of it. */
 async function startNode(
   t: TestContext,
   options?: ReceiverOptions,
@@ -115,7 +117,7 @@ test("a request of node:http is read and verified", async (t) => {
   assert.deepEqual(await ask("/", { method: "PUT", body: BODY }), { genuine: false, body: "" });
 });
 
-test("a body of node:http that is too long is not kept, and its sender is answered", async (t) => {
+test("a body of node:http that is too long is not kept, and its sender gets a response", async (t) => {
   const { ask } = await startNode(t, { bodyBytesMax: 1000 });
   const body = "x".repeat(5_000_000);
   const headers = { "x-signature": signWebhook(body, SECRET) };
@@ -123,7 +125,7 @@ test("a body of node:http that is too long is not kept, and its sender is answer
   assert.deepEqual(await ask("/", { method: "POST", body, headers }), { genuine: false, body: "" });
 });
 
-test("a sender of node:http that hangs up is not genuine", async (t) => {
+test("a request of node:http that breaks off is not genuine", async (t) => {
   const seen = Promise.withResolvers<boolean>();
   const server = createServer((request) => {
     void verifyNode(request, SECRET).then(({ genuine }) => seen.resolve(genuine));
@@ -150,12 +152,12 @@ test("a pingback to node:http is verified by Host, or by the public URL", async 
   assert.equal((await proxied.ask(TARGET, { headers: PINGED })).genuine, true);
 });
 
-test("a request of node:http that was read before is told", async (t) => {
+test("a request of node:http that was read before is a TypeError", async (t) => {
   const { url } = await startNode(t, {}, (request) => Array.fromAsync(request));
 
   const response = await fetch(url, { method: "POST", body: BODY, headers: SIGNED });
 
-  assert.match(await response.text(), /TypeError: .* was read before: call verifyNode before/);
+  assert.match(await response.text(), /TypeError: .* was read before/);
 });
 
 const SOCKET = {};
@@ -173,10 +175,10 @@ test("a request of Express is verified by the bytes of express.raw()", async () 
   assert.equal(await verifyExpress(express(undefined, "GET"), SECRET), false);
 });
 
-test("a body that express.json() has parsed is told, with the way to mend it", async () => {
+test("a body that express.json() has parsed is a TypeError with the remedy", async () => {
   await assert.rejects(verifyExpress(express(JSON.parse(BODY)), SECRET), {
     name: "TypeError",
-    message: /raw bytes of the request and is Object: .*express\.raw/,
+    message: /Object: .*express\.raw/,
   });
 });
 

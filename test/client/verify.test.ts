@@ -7,7 +7,6 @@ import fc from "fast-check";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
 import { signWebhook } from "../../src/domain/webhook/signature.ts";
-import * as library from "../../src/index.ts";
 import { verifyPingback, verifyPostback } from "../../src/verify.ts";
 
 const SECRET = newWebhookSecret();
@@ -23,15 +22,8 @@ function toArrayBuffer(bytes: Uint8Array): ArrayBuffer {
   return copy;
 }
 
-test("the package gives both functions, beside what embeds the daemon", () => {
-  const { createDaemon, createVirtualClock, ...others } = library;
-
-  assert.deepEqual({ ...others }, { verifyPingback, verifyPostback });
-  assert.deepEqual([typeof createDaemon, typeof createVirtualClock], ["function", "function"]);
-});
-
-test("agrees with the published vectors whose keys are text", async () => {
-  const text = readFileSync(new URL("fixtures/hmac/hmac-sha256.vec", import.meta.url), "utf8");
+test("the published vectors with text keys verify", async () => {
+  const text = readFileSync(new URL("../fixtures/hmac/hmac-sha256.vec", import.meta.url), "utf8");
   const vectors = [...text.matchAll(/^Key = (\w*)\nIn = (\w*)\nOut = (\w+)$/gm)].map((match) =>
     match.slice(1).map((hex) => Buffer.from(hex, "hex")),
   );
@@ -47,7 +39,7 @@ test("agrees with the published vectors whose keys are text", async () => {
   assert(count >= 5, `${count} vectors`);
 });
 
-test("verifies what GitHub's documentation of the same header shows", async () => {
+test("the example of GitHub's documentation of the same header verifies", async () => {
   const header = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
   assert.equal(await verifyPostback("Hello, World!", header, "It's a Secret to Everybody"), true);
@@ -56,7 +48,7 @@ test("verifies what GitHub's documentation of the same header shows", async () =
 const text = fc.string({ unit: "binary" });
 const secretText = text.filter((each) => each !== "");
 
-test("takes what the daemon signs, as text and as bytes, and nothing one character off", async () => {
+test("a daemon's signature verifies text and bytes, and no other text", async () => {
   const property = fc.asyncProperty(text, secretText, text, async (message, secret, other) => {
     const header = signWebhook(message, secret);
     const bytes = Buffer.from(message);
@@ -72,7 +64,7 @@ test("takes what the daemon signs, as text and as bytes, and nothing one charact
   await fc.assert(property);
 });
 
-test("answers true or false to every header and body", async () => {
+test("every other header and body is false", async () => {
   const header = fc.oneof(
     text,
     fc.stringMatching(/^sha256=[0-9a-fA-F]{60,68}$/),
@@ -88,7 +80,7 @@ test("answers true or false to every header and body", async () => {
   );
 });
 
-test("takes one form of the header only", async () => {
+test("only one form of the header verifies", async () => {
   const wrong = [
     ...["", "sha256=", HEX, `sha256=${HEX.toUpperCase()}`, `SHA256=${HEX}`, `sha1=${HEX}`],
     ...[
@@ -109,7 +101,7 @@ test("takes one form of the header only", async () => {
   assert.equal(await verifyPostback(BODY, SIGNATURE, SECRET), true);
 });
 
-test("is false for what is no header of one value", async () => {
+test("a header without exactly one value is false", async () => {
   const values: readonly unknown[] = [
     null,
     undefined,
@@ -128,14 +120,14 @@ test("is false for what is no header of one value", async () => {
   }
 });
 
-test("is false for half of a surrogate pair, which has no UTF-8", async () => {
+test("half of a surrogate pair is false: it has no UTF-8", async () => {
   const replaced = signWebhook("http://a/\ufffd", SECRET);
   assert.equal(await verifyPostback("http://a/\ud83d", replaced, SECRET), false);
   assert.equal(await verifyPingback("http://a/\ud83d", replaced, SECRET), false);
   assert.equal(await verifyPingback("http://a/\ufffd", replaced, SECRET), true);
 });
 
-test("verifies with any of several secrets, wherever it stands", async () => {
+test("any of several secrets verifies, in any order", async () => {
   const others = [newWebhookSecret(), newWebhookSecret()];
 
   for (const secrets of [SECRET, [SECRET], [SECRET, ...others], [...others, SECRET]]) {
@@ -146,18 +138,7 @@ test("verifies with any of several secrets, wherever it stands", async () => {
   assert.equal(await verifyPingback(URL_SENT, URL_SIGNATURE, others), false);
 });
 
-test("verifies in a rotation with the old secret, the new one or both", async () => {
-  const next = newWebhookSecret();
-  const signatureNext = signWebhook(BODY, next);
-
-  assert.equal(await verifyPostback(BODY, SIGNATURE, SECRET), true);
-  assert.equal(await verifyPostback(BODY, SIGNATURE, [SECRET, next]), true);
-  assert.equal(await verifyPostback(BODY, signatureNext, [SECRET, next]), true);
-  assert.equal(await verifyPostback(BODY, signatureNext, next), true);
-  assert.equal(await verifyPostback(BODY, SIGNATURE, next), false);
-});
-
-test("takes a view of bytes for the bytes that it shows", async () => {
+test("a view of bytes stands for its own bytes alone", async () => {
   const around = Buffer.from(`<${BODY}>`);
   const shown = around.subarray(1, -1);
 
@@ -165,7 +146,7 @@ test("takes a view of bytes for the bytes that it shows", async () => {
   assert.equal(await verifyPostback(around, SIGNATURE, SECRET), false);
 });
 
-test("takes bytes that were made in another realm", async () => {
+test("bytes of another realm verify", async () => {
   const context = createContext({ list: [...Buffer.from(BODY)] });
   const bytes: Uint8Array = runInContext("new Uint8Array(list)", context);
   assert.equal(bytes instanceof Uint8Array, false);
@@ -175,7 +156,7 @@ test("takes bytes that were made in another realm", async () => {
   assert.equal(await verifyPostback(buffer, SIGNATURE, SECRET), true);
 });
 
-test("verifies the bytes as they were when it was called", async () => {
+test("a change of the bytes after the call has no effect", async () => {
   const body = Buffer.from(BODY);
   const verdict = verifyPostback(body, SIGNATURE, SECRET);
   body.fill(0);
@@ -183,53 +164,52 @@ test("verifies the bytes as they were when it was called", async () => {
   assert.equal(await verdict, true);
 });
 
-test("is false for a request without a body, whatever a framework makes of it", async () => {
+test("a request without a body is false, in the form of any framework", async () => {
   for (const nothing of [null, undefined, {}, "", Buffer.of()]) {
     // A sender decides whether there is a body: it may not make a receiver throw.
     assert.equal(await verifyPostback(nothing as string, SIGNATURE, SECRET), false);
   }
 });
 
-test("refuses a body that was parsed, and says what to pass", async () => {
+test("a parsed body is a TypeError", async () => {
   const parsed: readonly unknown[] = [
     ...[JSON.parse(BODY), [1], 1, true, Promise.resolve(BODY), new Request("http://a.example")],
     new Blob([BODY]),
   ];
   for (const body of parsed) {
-    const isTold = { name: "TypeError", message: /raw bytes of the request .*before any parser/ };
+    const isTold = { name: "TypeError", message: /raw bytes/ };
     await assert.rejects(verifyPostback(body as string, SIGNATURE, SECRET), isTold);
     // Also when the header is wrong: a mistake of the program shows before the first webhook.
     await assert.rejects(verifyPostback(body as string, null, SECRET), isTold);
   }
 });
 
-test("refuses a URL that is none, and says what to pass", async () => {
+test("an invalid URL is a TypeError", async () => {
   const others: readonly unknown[] = [undefined, null, new URL(URL_SENT), 1];
   for (const url of others) {
     await assert.rejects(verifyPingback(url as string, URL_SIGNATURE, SECRET), {
       name: "TypeError",
-      message: /as it was requested, not parsed/,
+      message: /not parsed/,
     });
   }
   await assert.rejects(verifyPingback("/p?id=0198", URL_SIGNATURE, SECRET), {
     name: "TypeError",
-    message: /put scheme and host before it/,
+    message: /scheme and host/,
   });
 });
 
-test("refuses to verify without a secret, and says so", async () => {
+test("a missing or malformed secret is a TypeError", async () => {
   const cases: readonly (readonly [unknown, RegExp])[] = [
-    [[], /no secret .* at least one/],
-    [undefined, /is its environment variable set/],
-    [null, /is its environment variable set/],
-    [[SECRET, undefined], /is its environment variable set/],
-    [Buffer.from(SECRET), /has to be a text and is Uint8Array/],
-    ["", /empty: leave it out/],
-    [[SECRET, ""], /empty: leave it out/],
-    [`${SECRET}\n`, /white space around it: trim it/],
-    [`${SECRET}\r\n`, /white space around it: trim it/],
-    [[SECRET, ` ${SECRET}`], /white space around it: trim it/],
-    ["whsec_\ud83d", /no valid Unicode/],
+    [[], /at least one/],
+    ...[undefined, null, [SECRET, undefined]].map(
+      (each) => [each, /environment variable/] as const,
+    ),
+    [Buffer.from(SECRET), /Uint8Array/],
+    ...["", [SECRET, ""]].map((each) => [each, /empty/] as const),
+    ...[`${SECRET}\n`, `${SECRET}\r\n`, [SECRET, ` ${SECRET}`]].map(
+      (each) => [each, /white space/] as const,
+    ),
+    ["whsec_\ud83d", /Unicode/],
   ];
   for (const [secrets, message] of cases) {
     const isTold = { name: "TypeError", message };
@@ -238,7 +218,7 @@ test("refuses to verify without a secret, and says so", async () => {
   }
 });
 
-test("no error repeats a secret", async () => {
+test("an error contains no secret", async () => {
   for (const secrets of [`${SECRET} `, [SECRET, ""], `${SECRET}\ud83d`]) {
     const error: unknown = await verifyPostback(BODY, SIGNATURE, secrets).catch((each) => each);
     assert(error instanceof TypeError);

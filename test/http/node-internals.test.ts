@@ -30,14 +30,14 @@ test("this version of Node has all internals that a server uses", async (t) => {
   assert.deepEqual(sendingOf(message.socket), { taken: 0, unsent: 0 });
 });
 
-test("a server without the internals is refused with their names", () => {
+test("the check of a server without the internals throws their names", () => {
   assert.throws(
     () => checkInternals(createServer()),
     /no _handle\.listen, _handle\.writeQueueSize/,
   );
 });
 
-test("a parser that drops the rest of a body is as it was when its connection is closed", () => {
+test("a parser that drops the rest of a body is restored at the close of its connection", () => {
   const parserOnBody = (): void => {};
   const parser: Record<number, unknown> = { 3: parserOnBody };
   const socket = Object.assign(new EventEmitter(), { parser });
@@ -49,7 +49,7 @@ test("a parser that drops the rest of a body is as it was when its connection is
   assert.equal(parser[3], parserOnBody);
 });
 
-test("a parser that Node has built in another way is left alone", () => {
+test("a parser with another structure stays unchanged", () => {
   const other = (): void => {};
   for (const parser of [null, {}, { 3: other }, { 3: "parserOnBody" }]) {
     const before = { ...parser };

@@ -9,7 +9,7 @@ function start(options: Partial<Parameters<typeof createLogger>[0]> = {}) {
   return { written, log: createLogger({ level: "debug", format: "json", write, ...options }) };
 }
 
-test("the last lines from info up are remembered, oldest first, in both forms alike", () => {
+test("the log keeps the last lines from info up, oldest first, in both formats", () => {
   for (const format of ["json", "text"] as const) {
     const { written, log } = start({ format });
     log.debug({ n: 0 }, "unseen");
@@ -29,7 +29,7 @@ test("the last lines from info up are remembered, oldest first, in both forms al
   }
 });
 
-test("an error is remembered with its stack, on lines of its own", () => {
+test("the log keeps an error with its stack, on separate lines", () => {
   const { log } = start();
   log.error({ err: new TypeError("no\u001b way"), id: 7 }, "failed");
   const [line] = log.recent();
@@ -39,7 +39,7 @@ test("an error is remembered with its stack, on lines of its own", () => {
   assert.match(stack[1] ?? "", /^ +at /);
 });
 
-test("what is remembered is bounded, however much is logged and however long it is", () => {
+test("the log keeps a limited number of lines of limited length", () => {
   const { log } = start();
   for (let n = 0; n < 5 * RECENT_LINES_MAX; n++) {
     log.info({ n, faces: "😀".repeat(20_000) }, `line ${n} ${"x".repeat(20_000)}`);
@@ -54,7 +54,7 @@ test("what is remembered is bounded, however much is logged and however long it 
   }
 });
 
-test("what is below the level is neither written nor remembered, and what was answered stays as it was", () => {
+test("lines below the level are neither written nor kept, and a returned list does not change", () => {
   const { log, written } = start({ level: "warn" });
   log.info({}, "unseen");
   log.warn({}, "seen");
@@ -70,7 +70,7 @@ test("what is below the level is neither written nor remembered, and what was an
   assert.deepEqual(silent.log.recent(), []);
 });
 
-test("each line for journald begins with its priority, also each line of a stack", () => {
+test("each line for journald begins with its priority, including the lines of a stack", () => {
   for (const format of ["json", "text"] as const) {
     const { log, written } = start({ format, isJournal: true });
     log.debug({}, "one");
