@@ -164,7 +164,6 @@ const PURE = [
   "http/account-turns",
   "http/byte-budget",
   "http/connection-places",
-  "http/place-shortage",
   "http/posted-task-schema",
   "http/rate-limiter",
   "http/task-shape",

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { LogFacts, Logger } from "../../src/domain/log.ts";
 import {
   type ConnectionActivity,
   ConnectionPlaces,
   type Occupant,
+  PlaceShortage,
   type ShortageOutcome,
 } from "../../src/http/admission/connections.ts";
 import { RESERVE_PLACES } from "../../src/http/admission/limits.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 
 const NOW = 100_000;
 
@@ -18,10 +21,10 @@ interface Guest extends Occupant {
 }
 
 function startPlaces(connections: number) {
-  const told: ShortageOutcome[] = [];
-  const onShortage = (what: ShortageOutcome): void => void told.push(what);
+  const outcomes: ShortageOutcome[] = [];
+  const onShortage = (outcome: ShortageOutcome): void => void outcomes.push(outcome);
   const places = new ConnectionPlaces<Guest>({ connections, now: () => NOW, onShortage });
-  /** One that comes and does this, for so many seconds by now. */
+  /** A connection that enters, and has done this for so many seconds. */
   const come = (address: string, activity: ConnectionActivity, seconds = 10) => {
     const guest: Guest = {
       ...{ address, activity, since: NOW - seconds * 1000, isClosed: false },
@@ -29,98 +32,123 @@ function startPlaces(connections: number) {
     };
     return { guest, got: places.enter(guest) };
   };
-  return { places, come, told };
+  return { places, come, outcomes };
 }
 
-test("the longest idle one of the address that has most is closed for a new one", () => {
-  const { places, come } = startPlaces(5);
-  const few = come("few", "idle", 60);
-  const [first, second] = [come("many", "idle", 30), come("many", "idle", 20)];
-  const busy = come("many", "serving", 90);
-  come("few", "serving");
-  assert.equal(come("new", "receiving").got, "place");
-  assert.deepEqual(
-    [few, first, second, busy].map(({ guest }) => guest.isClosed),
-    [false, true, false, false],
-  );
-  assert.equal(places.size, 5);
-});
+type Coming = readonly [address: string, activity: ConnectionActivity, seconds?: number];
 
-test("idle ones go before any other, of however small an address", () => {
-  const { come } = startPlaces(3);
-  const slow = [come("many", "sending"), come("many", "receiving")];
-  const idle = come("few", "idle");
-  assert.equal(come("new", "receiving").got, "place");
-  assert.ok(idle.guest.isClosed);
-  assert.ok(slow.every(({ guest }) => !guest.isClosed));
-});
+interface Row {
+  readonly name: string;
+  /** The connections that take all places. */
+  readonly guests: readonly Coming[];
+  readonly newcomer: Coming;
+  /** The index of the connection that is closed for the newcomer; null if it gets a place of the reserve. */
+  readonly closed: number | null;
+}
 
-test("where none is idle, the slowest of the address that has most gives way", () => {
-  const { come } = startPlaces(4);
-  const [first, second] = [come("many", "receiving", 20), come("many", "sending", 15)];
-  const few = come("few", "receiving", 30);
-  const waiting = come("many", "waiting", 90);
-  assert.equal(come("new", "receiving", 0).got, "place");
-  assert.deepEqual(
-    [few, first, second, waiting].map(({ guest }) => guest.isClosed),
-    [false, true, false, false],
-  );
-});
+const ROWS: readonly Row[] = [
+  {
+    name: "the longest idle connection of the address with most connections is closed for a new one",
+    guests: [
+      ["few", "idle", 60],
+      ["many", "idle", 30],
+      ["many", "idle", 20],
+      ["many", "serving", 90],
+      ["few", "serving"],
+    ],
+    newcomer: ["new", "receiving"],
+    closed: 1,
+  },
+  {
+    name: "idle connections are closed before others, of an address with few connections too",
+    guests: [
+      ["many", "sending"],
+      ["many", "receiving"],
+      ["few", "idle"],
+    ],
+    newcomer: ["new", "receiving"],
+    closed: 2,
+  },
+  {
+    name: "without idle connections the slowest of the address with most connections is closed",
+    guests: [
+      ["many", "receiving", 20],
+      ["many", "sending", 15],
+      ["few", "receiving", 30],
+      ["many", "waiting", 90],
+    ],
+    newcomer: ["new", "receiving", 0],
+    closed: 0,
+  },
+  {
+    name: "a new connection of an address with most connections closes the slowest of its own",
+    guests: [
+      ["a", "receiving", 9],
+      ["a", "receiving", 0],
+    ],
+    newcomer: ["a", "receiving", 0],
+    closed: 0,
+  },
+  {
+    name: "a new connection closes none of an address that has no more than its own address",
+    guests: [
+      ["a", "receiving"],
+      ["b", "waiting"],
+    ],
+    newcomer: ["b", "receiving", 0],
+    closed: null,
+  },
+  {
+    name: "connections that wait, are served or were slow for less than a second are not closed",
+    guests: [
+      ["many", "waiting", 50],
+      ["many", "serving", 40],
+      ["many", "receiving", 0.9],
+      ["many", "sending", 0.5],
+    ],
+    newcomer: ["new", "receiving", 0],
+    closed: null,
+  },
+];
 
-test("a newcomer takes no place from an address that has no more than its own", () => {
-  const { come } = startPlaces(2);
-  come("a", "receiving");
-  come("b", "waiting");
-  const again = come("b", "receiving", 0);
-  assert.equal(again.got, "reserve");
-});
+for (const { name, guests, newcomer, closed } of ROWS) {
+  test(name, () => {
+    const { places, come } = startPlaces(guests.length);
+    const all = guests.map((guest) => come(...guest).guest);
 
-test("of an address that has most itself the slowest makes room for its own newcomer", () => {
-  const { come } = startPlaces(2);
-  const [slow] = [come("a", "receiving", 9), come("a", "receiving", 0)];
-  assert.equal(come("a", "receiving", 0).got, "place");
-  assert.ok(slow.guest.isClosed);
-});
+    assert.equal(come(...newcomer).got, closed === null ? "reserve" : "place");
 
-test("what has only begun to arrive, is served or waits is not closed for anybody", () => {
-  const { come } = startPlaces(4);
-  const activity: readonly (readonly [ConnectionActivity, number])[] = [
-    ["waiting", 50],
-    ["serving", 40],
-    ["receiving", 0.9],
-    ["sending", 0.5],
-  ];
-  const guests = activity.map(([what, seconds]) => come("many", what, seconds).guest);
-  assert.equal(come("new", "receiving", 0).got, "reserve");
-  assert.ok(guests.every(({ isClosed }) => !isClosed));
-});
+    assert.equal(
+      all.findIndex(({ isClosed }) => isClosed),
+      closed ?? -1,
+    );
+    assert.equal(all.filter(({ isClosed }) => isClosed).length, closed === null ? 0 : 1);
+    assert.equal(places.size, guests.length + (closed === null ? 1 : 0));
+  });
+}
 
-test("an address has a quarter of the places and no more, and the others are not closed for it", () => {
+test("an address has at most a quarter of many places, and closes its own idle connections beyond that", () => {
   const { places, come } = startPlaces(4096);
   assert.equal(places.ofAddressMax, 1024);
   const idle = come("other", "idle", 90);
-  for (let i = 0; i < 1024; i++) assert.equal(come("one", "waiting").got, "place");
+  const [first] = Array.from({ length: 1024 }, () => come("one", "waiting"));
   assert.equal(come("one", "receiving").got, "reserve");
   assert.equal(come("two", "receiving").got, "place");
-  assert.ok(!idle.guest.isClosed);
-});
+  assert.ok(first?.got === "place" && !idle.guest.isClosed);
 
-test("an address that has its share gives up its own idle one for its next", () => {
-  const { places, come } = startPlaces(1024);
-  assert.equal(places.ofAddressMax, 256);
-  const [first] = Array.from({ length: 256 }, () => come("one", "idle"));
+  first.guest.activity = "idle";
+  places.changed(first.guest);
   assert.equal(come("one", "receiving").got, "place");
-  assert.ok(first?.guest.isClosed);
-  assert.equal(places.size, 256);
+  assert.ok(first.guest.isClosed);
 });
 
-test("one client may have all places where there are few", () => {
+test("an address may have all of 100 places", () => {
   const { come } = startPlaces(100);
   for (let i = 0; i < 100; i++) assert.equal(come("one", "waiting").got, "place");
   assert.equal(come("one", "waiting").got, "reserve");
 });
 
-test("the reserve is for those who ask at once: the others make room in it, and then there is none", () => {
+test("a served connection gets a place of the reserve for a silent one, and none if all are served", () => {
   const { places, come } = startPlaces(1);
   come("a", "serving");
   const silent = come("b", "receiving", 0);
@@ -131,30 +159,28 @@ test("the reserve is for those who ask at once: the others make room in it, and 
   assert.equal(places.size, 1 + RESERVE_PLACES);
 });
 
-test("what becomes of those for whom there is no place is told, and of nobody else", () => {
-  const { come, told } = startPlaces(2);
+test("every connection without a free place is reported with its outcome", () => {
+  const { come, outcomes } = startPlaces(2);
   come("one", "idle");
   come("one", "serving");
-  assert.deepEqual(told, []);
+  assert.deepEqual(outcomes, []);
   come("two", "serving");
-  assert.deepEqual(told, ["closed_others"]);
   for (let i = 0; i < RESERVE_PLACES; i++) come("three", "serving");
   assert.equal(come("three", "serving").got, "none");
   const reserve = Array.from({ length: RESERVE_PLACES }, () => "over_reserve");
-  assert.deepEqual(told, ["closed_others", ...reserve, "refused"]);
+  assert.deepEqual(outcomes, ["closed_others", ...reserve, "refused"]);
 });
 
-test("whoever leaves makes room, and in the end nothing is left", () => {
+test("a connection that ended leaves its place once", () => {
   const { places, come } = startPlaces(2);
   const guests = [come("a", "serving"), come("b", "serving"), come("b", "serving")];
-  for (const { guest } of guests) places.leave(guest);
-  for (const { guest } of guests) places.leave(guest);
+  for (const { guest } of [...guests, ...guests]) places.leave(guest);
   assert.equal(places.size, 0);
   assert.deepEqual([...places.all()], []);
   assert.equal(come("c", "serving").got, "place");
 });
 
-test("who has asked something again is no longer the longest idle one", () => {
+test("a connection that sent another request is not the longest idle one", () => {
   const { places, come } = startPlaces(2);
   const [first, second] = [come("a", "idle"), come("a", "idle")];
   first.guest.since = NOW;
@@ -163,29 +189,47 @@ test("who has asked something again is no longer the longest idle one", () => {
   assert.deepEqual([first.guest.isClosed, second.guest.isClosed], [false, true]);
 });
 
-test("where none is idle nobody is looked at for each newcomer, and who becomes idle is found", () => {
+test("a new connection reads the activity of few others, and finds one that became idle", () => {
   const { places, come } = startPlaces(1000);
-  let looks = 0;
+  let reads = 0;
   const crowd = Array.from(
     { length: places.ofAddressMax },
     () => come("crowd", "receiving", 0).guest,
   );
-  const last = crowd.at(-1);
-  assert.ok(last);
+  const last = crowd.at(-1) ?? assert.fail();
   for (const guest of crowd) {
     let activity: ConnectionActivity = "receiving";
     Object.defineProperty(guest, "activity", {
-      get: () => (looks++, activity),
+      get: () => (reads++, activity),
       set(now: ConnectionActivity) {
         activity = now;
       },
     });
   }
   for (let i = 0; i < 10; i++) assert.equal(come("crowd", "receiving", 0).got, "reserve");
-  assert.ok(looks <= 10, `${looks} looks`);
+  assert.ok(reads <= 10, `${reads} reads`);
 
   last.activity = "idle";
   places.changed(last);
   assert.equal(come("crowd", "receiving", 0).got, "place");
   assert.ok(last.isClosed);
+});
+
+test("a shortage of places is logged at once, then once a minute with its counts", () => {
+  const lines: LogFacts[] = [];
+  const warn = (facts: LogFacts): void => void lines.push(facts);
+  const log: Logger = { debug() {}, info() {}, warn, error() {} };
+  const clock = createFakeClock({ now: 0 });
+  const shortage = new PlaceShortage({ clock, log });
+  for (let second = 0; second < 61; second++) {
+    shortage.note("closed_others");
+    if (second % 2 === 0) shortage.note("refused");
+    if (second === 30) shortage.note("over_reserve");
+    clock.advance(1000);
+  }
+
+  assert.deepEqual(lines, [
+    { closed_others: 1, over_reserve: 0, refused: 0 },
+    { closed_others: 60, over_reserve: 1, refused: 30 },
+  ]);
 });
