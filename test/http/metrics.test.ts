@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { channel } from "node:diagnostics_channel";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
-import { dirname, join } from "node:path";
 import { test } from "node:test";
 
 import { guardNetwork, toBrowserPolicy } from "../../src/http/guard/browser.ts";
@@ -20,7 +18,6 @@ import {
   HISTOGRAM_TYPES_MAX,
   SERIES,
   TYPES_MAX,
-  type SeriesKind,
   type SeriesName,
 } from "../../src/http/metrics/series.ts";
 import { Meter } from "../../src/ops/meter.ts";
@@ -32,7 +29,6 @@ import { startReceiver } from "../helpers/receiver.ts";
 import { bearer } from "./answer.ts";
 import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 
-const ROOT = dirname(dirname(import.meta.dirname));
 const OWN = '[metrics]\nlisten = "127.0.0.1:0"\n';
 const PRINT = '[types.print]\nrunner = "worker"\n';
 
@@ -384,26 +380,6 @@ test("hosts to which was sent are numbers in the metrics, and never names", asyn
   const isNew = (name: string): boolean => !before.includes(name);
   const labels = after.filter(isNew).map((name) => name.replace(/_(bucket|sum|count)/, ""));
   assert.ok(new Set(labels.map((name) => name.replace(/,?le="[^"]*"/, ""))).size < 20);
-});
-
-test("docs/reference/metrics.md has every series with its kind and its labels, and no other", () => {
-  const text = readFileSync(join(ROOT, "docs", "reference", "metrics.md"), "utf8");
-  const rows = text
-    .split("\n")
-    .filter((line) => /^\| `(postbackd|process)_/.test(line))
-    .map((line) => line.split("|").map((cell) => cell.trim()));
-  const told = rows.map(([, name, kind, labels]) => [name, kind, labels]);
-
-  const table: Readonly<Record<string, SeriesKind>> = SERIES;
-  assert.deepEqual(
-    told,
-    Object.entries(table).map(([name, { kind, labels }]) => [
-      `\`${name}\``,
-      kind,
-      labels.map((label) => `\`${label}\``).join(", "),
-    ]),
-  );
-  assert.ok(rows.every((cells) => cells.length === 6 && cells[4] !== ""));
 });
 
 test("names and units follow Prometheus' rules", () => {

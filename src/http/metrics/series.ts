@@ -21,7 +21,7 @@ export const SERIES = {
   postbackd_build_info: gauge("1, with what the daemon is made of as labels.", [
     ...["version", "node", "sqlite", "database"],
   ]),
-  postbackd_ready: gauge("1 while tasks can be posted, as /readyz tells."),
+  postbackd_ready: gauge("1 while the daemon accepts tasks, as in /readyz."),
 
   postbackd_http_requests_total: counter("Requests that were answered.", ["operation", "status"]),
   postbackd_http_request_duration_seconds: histogram(
@@ -33,7 +33,7 @@ export const SERIES = {
   postbackd_tasks_posted_total: counter("Tasks that were accepted.", ["type"]),
   postbackd_tasks_refused_total: counter("Tasks that came back as failed from task_post."),
   postbackd_tasks_started_total: counter("Runs that were started, by workers too.", ["type"]),
-  postbackd_tasks_ended_total: counter("Tasks that completed or failed for good.", [
+  postbackd_tasks_ended_total: counter("Tasks that completed or finally failed.", [
     ...["type", "state"],
   ]),
   postbackd_tasks_cancelled_total: counter("Tasks that were cancelled over this daemon's API."),
@@ -59,7 +59,7 @@ export const SERIES = {
     "type",
   ]),
   postbackd_queue_without_worker: gauge(
-    "1 where tasks wait and no worker for them was heard for a minute.",
+    "1 if tasks wait and no worker for them has connected for a minute.",
     ["type"],
   ),
 
@@ -107,9 +107,9 @@ export const SERIES = {
   postbackd_node_role: gauge("1 where this daemon has the role.", ["role"]),
 
   postbackd_event_loop_delay_p99_seconds: gauge(
-    "The event loop was no later than this in 99 of 100 moments of the last minute.",
+    "Delay of the event loop in the last minute, 99th percentile.",
   ),
-  postbackd_event_loop_delay_max_seconds: gauge("How late it was at worst in the last minute."),
+  postbackd_event_loop_delay_max_seconds: gauge("Longest delay of the event loop in the last minute."),
   postbackd_sample_age_seconds: gauge("How old the numbers that were read from the database are."),
   process_cpu_seconds_total: counter("CPU time of the process."),
   process_resident_memory_bytes: gauge("Memory of the process."),
