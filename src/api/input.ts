@@ -57,7 +57,7 @@ export interface OperationInputs {
   readonly json?: (tasksMax: number) => Schema<unknown>;
 }
 
-/** The inputs of the operations with these answers; one that is left out takes nothing. */
+/** The inputs of the operations with the given responses; an operation that is left out takes nothing. */
 export type InputsFor<Answers> = { readonly [Key in keyof Answers]?: OperationInputs };
 
 /** A required value. `schema` adds to the schema of the rule, here as below. */
@@ -115,11 +115,11 @@ export function pointInTime(description: string, { example = "2030-01-31T09:00:0
   return optional(rule, text, { examples: [example] });
 }
 
-/** The place where a page begins, as the page before has named it. What it stands for the operation reads. */
+/** The place where a page begins, as the page before has named it. The operation reads its meaning. */
 export const CURSOR_RULE = textRule({
   takes: "the next_cursor of an earlier page of this list",
   hint: "CURSOR",
-  // Without an example: a cursor is good for whom it was given to, and for nobody else.
+  // Without an example: a cursor is valid only for the caller that received it.
   schema: { type: "string", pattern: "^[A-Za-z0-9_-]+$" },
   read: (text) => text,
 });

@@ -124,7 +124,7 @@ export type LeaseFailureItem = s.Static<typeof LeaseFailureItem>;
 
 const TYPES_MAX = 100;
 
-/** Which of them there are only the operation can tell. */
+/** Only the operation has the list of them. */
 const TYPES: Rule<readonly string[], readonly string[]> = rule({
   takes: `a list of 1 to ${TYPES_MAX} names of types, each once`,
   hint: "TYPE",

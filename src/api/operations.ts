@@ -52,7 +52,7 @@ export type AnswerOf<Key extends OperationKey> = Static<(typeof ANSWERS)[Key]>;
 export type FieldsOf<Key extends OperationKey> = OwnFields<(typeof ANSWERS)[Key]>;
 
 /**
- * The inputs of each operation beside the parts of its path, by its method and path; one that is not here takes
+ * The inputs of each operation next to the parts of its path, by method and path; an operation that is not listed takes
  * nothing.
  */
 export const INPUTS = {

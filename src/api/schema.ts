@@ -22,7 +22,7 @@ export type Fields = Readonly<Record<string, Schema<unknown>>>;
 
 export type ValuesOf<Of extends Fields> = { readonly [Name in keyof Of]: Static<Of[Name]> };
 
-/** Further keywords of a schema; where it is text, its description. */
+/** Further keywords of a schema; a text is its description. */
 export type More = JsonSchema | string;
 
 function keywords(more: More): JsonSchema {

@@ -26,7 +26,7 @@ import {
 import * as s from "./schema.ts";
 import { Progress } from "./task.ts";
 
-/** Where a search or a count continues, beside what it has found. */
+/** The cursor with which a search or a count continues, next to its results. */
 export const ExaminedUntil = s.nullable(
   Time,
   "How far back it has looked; null where nothing was looked at.",
@@ -114,7 +114,7 @@ export type RedeliveryOrder = s.Static<typeof RedeliveryOrder>;
 
 const OneOrder = envelope({ redelivery: RedeliveryOrder });
 
-// Deliveries are chosen by these; one that is left out is any.
+// The filters of deliveries; a filter that is left out matches all.
 const FILTER_FIELDS = {
   since: required(INSTANT, "Only what ended at this time or later. RFC 3339."),
   until: optional(INSTANT, "Only what ended before this time. RFC 3339."),

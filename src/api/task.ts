@@ -134,7 +134,7 @@ const Task = s.named(
 /** The body of task_get and of a postback. */
 export const TaskEnvelope = s.named("TaskEnvelope", {
   ...tasksEnvelope(Task, {}),
-  description: "The body of task_get, and byte for byte that of a postback.",
+  description: "The body of task_get, and byte for byte the body of a postback.",
 });
 
 const TaskPage = tasksEnvelope(TaskSummary, { next_cursor: NextCursor });

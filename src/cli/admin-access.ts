@@ -130,7 +130,7 @@ export const linkCommand = defineAdminCommand({
   description: "Make a link that signs the operator in at the dashboard, once",
   example: "postbackd admin link",
   notes:
-    "Whoever opens it first is the operator there for up to 12 hours. It leads to public_url where that is set, else\n" +
+    "The first person who opens it is the operator there for up to 12 hours. It leads to public_url where that is set, else\n" +
     "to the running daemon.",
   args: {},
   settings: ["public-url"],

@@ -35,7 +35,7 @@ type AdminCommand<Args extends ArgumentTable> = Omit<Definition<Args>, "args" | 
   readonly args: Args;
   /** Flags of settings that it takes beside `--db` and `--config`. */
   readonly settings?: readonly string[];
-  /** Makes the database file if there is none; all other commands refuse then. */
+  /** Creates the database file if it does not exist; all other commands refuse then. */
   readonly mayCreate?: true;
 } & (
     | { readonly run: (given: Given<Args>, parts: AdminParts) => Promise<Answer> }
@@ -141,7 +141,7 @@ export const KIND_ARG = { kind: flag(oneOf(DELIVERY_KINDS), "Only this one") };
 export const FILTER_ARGS = {
   ...KIND_ARG,
   host: flag(HOST, "Host of the webhook's URL"),
-  state: flags(oneOf(DELIVERY_STATES), "Where it stands; may be repeated"),
+  state: flags(oneOf(DELIVERY_STATES), "Its state; may be repeated"),
   outcome: flag(oneOf(ATTEMPT_OUTCOMES), "How its last attempt ended"),
   since: flag(TIME, "Ended since: RFC 3339, or how long ago (2h, 1d)"),
   until: flag(TIME, "Ended before: in the same forms"),

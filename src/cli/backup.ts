@@ -152,7 +152,7 @@ function orFail<Value>(step: (tell: TellProgress) => Promise<Value>): Promise<Va
   });
 }
 
-/** Where no database is, none is replaced, and nobody is asked. */
+/** Without a database nothing is replaced, and no question is asked. */
 async function confirmReplacement(
   given: Given<typeof YES_ARG>,
   { copy, database }: { readonly copy: SoundCopy; readonly database: string },

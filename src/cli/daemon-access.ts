@@ -33,7 +33,7 @@ export interface Credential {
   readonly name: "token" | "key";
   readonly what: string;
   readonly isWellFormed: (text: string) => boolean;
-  /** The end of the sentence about one that is not well formed. */
+  /** The end of the sentence about a malformed one. */
   readonly form: string;
 }
 

@@ -16,7 +16,7 @@ import { EXIT, fail } from "./failure.ts";
 import { endOnFault, startFor, printReady } from "./serve.ts";
 import { byCommand } from "./user.ts";
 
-// Who runs tasks under hold would wait for them for ever, and a database that is kept goes on with the rest.
+// Runs of held tasks would wait for ever, and a database that is kept continues with the other tasks.
 const DRAIN = { ms: 1000, clock: systemClock };
 
 /** Serves until a signal, or the end of stdin, stops it. Then ends the process with 0. */

@@ -13,7 +13,7 @@ export function fail(message: string, cause?: unknown): never {
   throw new CommandFailure(message, cause === undefined ? {} : { cause });
 }
 
-/** The program does not know this command line. The message tells what would be right. */
+/** The program does not know this command line. The message says what would be correct. */
 export class UsageError extends Error {
   override readonly name = "UsageError" as const;
 }

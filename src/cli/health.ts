@@ -27,7 +27,7 @@ export const healthCommand = defineCommand({
   async run(given) {
     const { timeout, wait: isPatient } = given;
     const question = { url: urlOf(given.url), timeoutMs: timeout ?? TIMEOUT_MS, isPatient };
-    // Whoever names the daemon needs no right to read how the service is configured.
+    // A caller that names the daemon does not need to read the service's configuration.
     const config =
       given.url === null
         ? loadOfflineConfig(given)

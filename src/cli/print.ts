@@ -140,7 +140,7 @@ function widthOf(cell: string | undefined): number {
 // White space between the values of JSON: characters that a string has only as escapes.
 const WHITE_SPACE = /[\t\r\n]/g;
 
-/** A line of JSON Lines with this value, of which no character changes for whoever parses it. */
+/** A line of JSON Lines with this value, unchanged for parsers. */
 export function jsonLine(json: string): string {
   return `${escapedJson(json.replace(WHITE_SPACE, " "))}\n`;
 }

@@ -97,7 +97,7 @@ export async function startFor(
   const loopDelay = (): LoopDelay => watch.delay();
   try {
     const daemon = await startDaemon({ ...options, config, log, recentLog, loopDelay });
-    // The time of the start is nobody's delay.
+    // The time of the start delays no task.
     watch.start();
     return daemon;
   } catch (error) {
@@ -165,7 +165,7 @@ async function greetOperator(
   }
 }
 
-/** After an error that nobody handled, only the file's state is certain, and a restart continues from it. */
+/** After an unhandled error only the file's state is certain, and a restart continues from it. */
 export function endOnFault(log: RecentLogger): void {
   process.removeAllListeners("uncaughtException");
   process.on("uncaughtException", (error: unknown) => {

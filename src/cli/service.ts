@@ -71,7 +71,7 @@ async function doAll(
   steps: () => readonly ServiceStep[],
   { "dry-run": isDry }: Given<typeof DRY_RUN>,
 ): Promise<void> {
-  // Units and folders of the system are for everybody to read; the steps say what is not.
+  // All users may read units and folders of the system; the steps name the exceptions.
   process.umask(0o022);
   const { doStep } = await import("../ops/service.ts");
   for (const step of steps()) {

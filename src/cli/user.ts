@@ -36,7 +36,7 @@ export function byCommand(
 
 /**
  * Makes a command of root act as the user to whom the database belongs, and says so: nothing that it leaves is root's,
- * and no link that this user has made leads root anywhere. Answers the user's name; null where it stays what it was.
+ * and no link that this user has made leads root anywhere. Returns the user's name; null if the user stays the same.
  */
 export function actAsOwner(
   database: Pick<Database, "becomeOwner">,

@@ -43,7 +43,7 @@ export const workerCommand = defineCommand({
   },
 });
 
-/** The plan from the command line and the environment, checked. It reads no file but that of the token. */
+/** The plan from the command line and the environment, checked. It reads no file except the token's. */
 function readPlan(given: Given<typeof args>, env: NodeJS.ProcessEnv): WorkerPlan {
   const [program, ...words] = given.command;
   if (program === undefined || program === "") throw new UsageError("COMMAND is missing");

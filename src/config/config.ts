@@ -30,11 +30,11 @@ export interface Config extends Omit<
   SettingValues,
   "database" | "tls" | "runTypes" | "webhooks" | "log"
 > {
-  /** Where the data is kept, for people: the absolute path of the file, or the server's URL without its password. */
+  /** The database, for people: the absolute path of the file, or the URL of PostgreSQL without its password. */
   readonly database: string;
   /** The server that keeps the data; null when it is a file. */
   readonly server: ServerUrl | null;
-  /** Absolute path of the configuration file; null when there is none. */
+  /** Absolute path of the configuration file; null without a file. */
   readonly file: string | null;
   /** Absolute paths of the certificate chain and its key; null when the daemon serves no HTTPS itself. */
   readonly tls: TlsFiles | null;
@@ -42,7 +42,7 @@ export interface Config extends Omit<
   readonly retentionMs: number;
   /** By name. Never empty. */
   readonly types: ReadonlyMap<string, TypeConfig>;
-  /** The names of those types whose tasks this daemon runs itself, unless they are run by workers. */
+  /** The names of the types whose tasks this daemon runs itself, unless workers run them. */
   readonly runTypes: ReadonlySet<string>;
   readonly marketplaces: readonly Marketplace[];
   readonly log: Omit<SettingValues["log"], "format"> & { readonly format: "json" | "text" };
@@ -64,7 +64,7 @@ export interface ConfigInput {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Absolute. Relative paths of flags and variables are relative to it. */
   readonly cwd: string;
-  /** The text of a file, null when there is none; throws when it cannot be read. */
+  /** The text of a file, null if it does not exist; throws if it cannot be read. */
   readonly readFile: (path: string) => string | null;
   /**
    * The settings of a program that embeds the daemon, in the form of the file. No file is read then, and a type, or its
@@ -240,7 +240,7 @@ function checkPlainHttp(config: Config, findings: Findings): void {
   if (isLoopbackHost(config.host) || config.insecureHttp) return;
   if (config.trustedProxies.length > 0 || config.tls !== null) return;
   const { host, insecureHttp, trustedProxies, tls } = SETTINGS;
-  // When one of these is faulty, its default stands in for it, and nobody knows what the operator meant.
+  // A faulty setting has its default, and the operator's intention is unknown.
   const decisive = [CONFIG_FILE, insecureHttp, trustedProxies, tls.cert, tls.key];
   const keys: readonly string[] = decisive.map(({ key }) => key);
   if (findings.problems.some(({ key }) => keys.includes(key))) return;

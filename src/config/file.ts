@@ -9,7 +9,7 @@ import { type Findings, type Given, type Layer, unknownNameMessage } from "./lay
 import { SETTING_LIST, SETTING_SECTIONS } from "./setting.ts";
 
 export interface ConfigFile {
-  /** Absolute path; null when there is no file. */
+  /** Absolute path; null without a file. */
   readonly path: string | null;
   /** The settings, and unchecked under their names the tables of {@link OPEN_TABLES}. */
   readonly layer: Layer;
@@ -103,7 +103,7 @@ export function readConfigTable(
   return { ...sorted, lineOf: () => undefined };
 }
 
-/** The text of a file; null when there is none. Throws when it cannot be read or is not UTF-8. */
+/** The text of a file; null if it does not exist. Throws when it cannot be read or is not UTF-8. */
 export function readFileText(path: string): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));

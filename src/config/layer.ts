@@ -6,7 +6,7 @@ import { nearestName } from "../domain/text.ts";
 import { type Setting, type SettingRule, envName } from "./setting-rule.ts";
 import { SETTING_LIST } from "./setting.ts";
 
-/** One thing that is wrong; `message` is a sentence that tells how to fix it. */
+/** One fault; `message` is a sentence that says how to fix it. */
 export interface ConfigProblem {
   /** The key that the problem is about, as in the file; the name as given when no such key exists. */
   readonly key: string;
@@ -57,13 +57,13 @@ export function flagLayer(
   return layer;
 }
 
-/** Tells why a flag of the command line cannot have this value; null when it can. `cwd` is absolute. */
+/** Returns why a flag of the command line cannot have this value; null if it can. `cwd` is absolute. */
 export function flagFault(setting: Setting, text: string, cwd: string): string | null {
   const parsed = setting.rule.parse(flagRaw(setting, text), cwd);
   return parsed.kind === "fault" ? parsed.reason : null;
 }
 
-// The variables that `postbackd worker` reads, and those of a command, which may call postbackd itself.
+// The variables that `postbackd worker` reads, and the variables of a command, which may call postbackd itself.
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
   ...["POSTBACKD_TOKEN", "POSTBACKD_TOKEN_FILE", "POSTBACKD_RUN_OF", "POSTBACKD_TASK_ID"],
   "POSTBACKD_ADDON_FOLDER",
@@ -121,7 +121,7 @@ function textInFile(
     findings.problems.push({ key: setting.key, source: `environment ${name}`, message });
     return null;
   };
-  // Nobody can say which of the two was meant.
+  // It is unclear which of the two was meant.
   if ((env[setting.env] ?? "") !== "") {
     return unusable(`${setting.env} is set too: take one of the two away`);
   }

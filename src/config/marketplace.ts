@@ -22,7 +22,7 @@ export interface Marketplace {
 /** Deeper details are a mistake, and the conversion is recursive. */
 const DETAILS_DEPTH_MAX = 16;
 
-/** The `[[marketplaces]]` in the order of the file; empty when there are none. */
+/** The `[[marketplaces]]` in the order of the file; may be empty. */
 export function parseMarketplaces(
   given: Given | undefined,
   findings: Findings,

@@ -35,7 +35,7 @@ export const PATH: SettingRule<string> = {
   },
 };
 
-/** Where the data is kept: in a file, or by a server. */
+/** The database: a file, or PostgreSQL. */
 export interface DatabasePlace {
   /** For people: the absolute path of the file, or the URL without its password. */
   readonly shown: string;
@@ -74,7 +74,7 @@ export interface Setting<T = unknown> {
   readonly env: string;
   /** True where the same variable with `_FILE` behind it may name a file that holds the value: it may be a secret. */
   readonly mayBeInFile: boolean;
-  /** False for the setting that tells where the file is. */
+  /** False for the setting with the path of the file. */
   readonly inFile: boolean;
   readonly rule: SettingRule<T>;
   /** As in the file; null for no default. */
@@ -226,5 +226,5 @@ export const EVENTS_URL: SettingRule<string> = {
 /** The secret of the operator's own webhooks, in the form of an account's. */
 export const EVENTS_SECRET: SettingRule<string> = { ...WEBHOOK_SECRET, shown: () => "…" };
 
-/** The token of metrics, which nobody is shown. */
+/** The token of metrics, which is never shown. */
 export const SHOWN_METRICS_TOKEN: SettingRule<string> = { ...METRICS_TOKEN, shown: () => "…" };

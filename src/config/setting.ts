@@ -24,7 +24,7 @@ import {
   setting,
 } from "./setting-rule.ts";
 
-/** Where the packages and `postbackd service install` put the configuration of this machine's service. */
+/** The path at which the packages and `postbackd service install` put the configuration of this machine's service. */
 export const SERVICE_CONFIG_FILE = "/etc/postbackd/postbackd.toml";
 
 export const CONFIG_FILE: Setting<string | null> = setting("config", PATH, {

@@ -7,14 +7,14 @@ import type { TypeConfig } from "./type.ts";
 /** An effective value; `source` is `flag --port`, `environment POSTBACKD_PORT`, `file …` or `default`. */
 export interface ShownSetting {
   readonly key: string;
-  /** As it was written, without secrets; null when there is none. */
+  /** As it was written, without secrets; null without a value. */
   readonly value: unknown;
   readonly source: string;
 }
 
 type ShownConfig = Pick<Config, "file" | "values" | "sources" | "types" | "marketplaces">;
 
-/** Every value: those of the settings, then of each type, then the codes of the marketplaces. */
+/** Every value: of the settings, then of each type, then the codes of the marketplaces. */
 export function shownRows(config: ShownConfig): readonly ShownSetting[] {
   const settings = SETTING_LIST.map(({ key }) => {
     const row = shownSetting(config, key);
@@ -86,7 +86,7 @@ export function tomlText(value: unknown): string {
   return JSON.stringify(value);
 }
 
-/** Where {@link sampleFile} ends the settings. */
+/** The line at which {@link sampleFile} ends the settings. */
 export const EXAMPLES_TITLE = "# Task types";
 
 const HEAD = `\

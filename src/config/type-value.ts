@@ -129,7 +129,7 @@ export const TASK_FUNCTION: Rule<TaskFunction> = rule({
   read: (raw) => (isFunction(raw) ? raw : null),
 });
 
-// Nobody can tell from outside what a function takes and returns: its runner accepts whatever comes.
+// The parameters and results of a function are unknown from outside: its runner accepts any value.
 function isFunction(value: unknown): value is TaskFunction {
   return typeof value === "function";
 }

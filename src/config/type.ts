@@ -31,9 +31,9 @@ function limits(concurrency: number) {
   return {
     /** From the start of a run to its end. */
     timeoutMs: typeKey("timeout", DURATION, "10m"),
-    /** The most runs at once. */
+    /** The most concurrent runs. */
     concurrency: typeKey("concurrency", integerBetween(1, 10_000), concurrency),
-    /** Further runs after a failed one; 0 is none. */
+    /** Further runs after a failed one; 0 means none. */
     retries: typeKey("retries", integerBetween(0, 100), 0),
   };
 }
@@ -42,7 +42,10 @@ function limits(concurrency: number) {
 const KINDS = {
   /** `runner = "echo"`: the result is the input. It takes no time, so the limit only decides how many are claimed. */
   echo: limits(256),
-  /** `command = […]`: one process for each task. More at once than a small machine has cores slow down all of them. */
+  /**
+   * `command = […]`: one process for each task. More concurrent runs than a small machine has cores slow all of them
+   * down.
+   */
   command: {
     ...limits(4),
     /** Program and arguments, without a shell. */
@@ -150,7 +153,7 @@ function parseType(given: TypeEntry): TypeConfig | null {
   }
   const kind = parseKind(entry);
   reportMisplacedKeys(given, kind);
-  // Of a type without a kind the limits are checked all the same, which are all that an echo has.
+  // The limits of a type without a kind are still checked; an echo has only these.
   const values = Object.entries<TypeKey<unknown>>(KINDS[kind ?? "echo"]).map(([name, key]) => [
     name,
     takeField(entry, key),
@@ -236,7 +239,7 @@ function textsInFiles(entry: TypeEntry): FileTable {
   return Object.fromEntries(tables) as FileTable;
 }
 
-/** Reports a fault; `reason` completes "KEY …". Answers null, so that a caller can return it. */
+/** Reports a fault; `reason` completes "KEY …". Returns null, so that a caller can return it. */
 function report(
   at: { readonly key: string; readonly source: string; readonly findings: Findings },
   reason: string,

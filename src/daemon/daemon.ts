@@ -33,13 +33,13 @@ export { NOT_RELOADED } from "./reload.ts";
 export interface Daemon {
   readonly url: string;
   readonly port: number;
-  /** Where metrics are served at an address of their own; null where they are not. */
+  /** The address of the metrics' own listener; null without one. */
   readonly metricsUrl: string | null;
-  /** False when the file held no account at the start: then nobody can use the daemon yet. */
+  /** False if the file had no account at the start: then no client can use the daemon yet. */
   readonly hadAccounts: boolean;
   /** Settles at a moment when no task runs or can be started, and no delivery is in flight or due. */
   idle(): Promise<void>;
-  /** Settles when whatever writes has come to it, be it to fail. Then nothing of the daemon hangs. */
+  /** Settles when all writers have reached it or failed. Then nothing of the daemon hangs. */
   hasTurned(): Promise<void>;
   /** How much there is now. Rejects with a StoreError when that cannot be read. */
   gauges(): Promise<Gauges>;
@@ -91,7 +91,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const config = fitConnections(options.config, options);
     return await openDaemon(forDevelopment({ ...options, config }), { tls, authorities, closings });
   } catch (error) {
-    // That error must be reported, whatever else fails.
+    // That error must be reported, also if something else fails.
     await everyStep(closings).catch(() => {});
     throw databaseOf(options.config).explain(error);
   }
@@ -241,7 +241,7 @@ function toDaemon(parts: Parts): Daemon {
   };
 }
 
-// A writer that waits for a server is no thread of this process: a restart would not help it.
+// A writer that waits for PostgreSQL is not a thread of this process: a restart would not help it.
 async function hasTurned(store: Store): Promise<void> {
   if (!store.cluster.isShared) await store.tryWrite().catch(() => {});
 }
@@ -267,7 +267,7 @@ function stop(parts: Parts, limit: DrainLimit): Promise<void> {
   ]);
 }
 
-/** Begins nothing more by itself. Where there are others it serves on, until whoever asks has learned of it. */
+/** Begins nothing more by itself. In a cluster it continues to serve until the load balancer has noticed. */
 async function leave({ store, engine, api }: Parts, { clock, ms }: DrainLimit): Promise<void> {
   api.leave();
   engine.drain();

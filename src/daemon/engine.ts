@@ -46,7 +46,7 @@ export interface MadeEngine {
   readonly engine: Engine;
   /** Sends its webhooks, and others by the same rules, until the engine is closed. */
   readonly sender: Pick<Sender, "send" | "abort">;
-  /** Takes over what has changed in types that the daemon runs itself. Answers their names. */
+  /** Takes over what has changed in types that the daemon runs itself. Returns their names. */
   reloadTypes(config: Pick<Config, "types">): readonly string[];
 }
 
@@ -156,7 +156,7 @@ function hostReports(log: Logger): Pick<CommandHostOptions, "lost" | "notStarted
   };
 }
 
-// Nobody claims them, and nothing else would ever report that.
+// No worker claims them, and nothing else would ever report that.
 async function warnOfOrphans({ config, store, log }: EngineParts): Promise<void> {
   for (const type of await store.listQueuedTypes()) {
     if (config.types.has(type)) continue;

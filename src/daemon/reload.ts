@@ -12,14 +12,14 @@ import type { Database } from "../ops/database.ts";
 export type SetLevel = (level: Config["log"]["level"]) => void;
 
 export interface ReloadParts {
-  /** Changed by the reload: whoever asks it goes by the next configuration from then on. */
+  /** Changed by the reload: its callers use the next configuration from then on. */
   readonly inForce: ConfigInForce;
   readonly database: Pick<Database, "reload">;
   readonly server: Pick<HttpServer, "reloadTls">;
   readonly reloadTypes: (next: Config) => readonly string[];
   /** The certificate that is served; null without one. */
   readonly certificate: { served: TlsMaterial | null };
-  /** Where the operator is told from now on. */
+  /** The target of the operator's events from now on. */
   readonly aimEvents: (target: Config["events"]) => void;
   readonly setLevel: SetLevel;
   readonly clock: Clock;

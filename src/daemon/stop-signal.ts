@@ -29,8 +29,8 @@ const SAME_SIGNAL_MS = 500;
 
 /**
  * Watches for signals. The first SIGTERM or SIGINT asks for a stop, which has 24.5 s or the given time: after that the
- * process ends with 1. A second one ends it at once with 128 + the signal's number; nothing acknowledged is lost either
- * way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
+ * process ends with 1. A second signal ends it immediately with 128 + the signal's number; nothing acknowledged is lost
+ * either way. SIGHUP reloads, or is logged and does nothing: it must not end a daemon whose terminal was closed.
  */
 export function watchSignals(parts: SignalParts): StopSignal {
   const { log, reload, stopMsMax = STOP_MS_MAX, source = process, clock = systemClock } = parts;

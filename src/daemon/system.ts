@@ -33,7 +33,7 @@ export interface SystemParts {
   readonly loopDelay: () => LoopDelay | null;
 }
 
-/** Gathers what the operator is shown; asks the machine anew each time. */
+/** Collects the facts for the operator; reads the machine again each time. */
 export function systemSource(parts: SystemParts): () => Promise<SystemFacts> {
   const { inForce, clock, database, store } = parts;
   const fixed = {

@@ -7,7 +7,7 @@ const folders = new Set<string>();
 
 /** Makes a folder of mode 0700. It is removed at the exit of the process at the latest, except after a signal. */
 export function makeThrowawayFolder(): string {
-  // mkdtemp gives it mode 0700, whatever the umask.
+  // mkdtemp gives it mode 0700 with any umask.
   const folder = mkdtempSync(join(tmpdir(), "postbackd-"));
   if (folders.size === 0) process.on("exit", removeAll);
   folders.add(folder);

@@ -100,7 +100,7 @@ function wordRule<T>(takes: string, read: (text: string) => T | null): Rule<T> {
   return textRule({ takes, hint: "TEXT", schema: { type: "string" }, read });
 }
 
-/** The result of {@link parseTaskSearch}; `problem` is a sentence that tells how to fix the text. */
+/** The result of {@link parseTaskSearch}; `problem` is a sentence that says how to fix the text. */
 export type ParsedTaskSearch = { readonly search: TaskSearch } | { readonly problem: string };
 
 /**

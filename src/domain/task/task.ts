@@ -62,7 +62,7 @@ export interface NewTask {
   readonly tag: string | null;
   readonly marketplace: string | null;
   readonly priority: number;
-  /** Not to run before this time; null for at once. */
+  /** Not to run before this time; null for immediately. */
   readonly startAt: number | null;
   readonly postback: TaskWebhook | null;
   readonly pingback: TaskWebhook | null;
@@ -90,7 +90,7 @@ export interface Task {
   readonly id: string;
   readonly state: TaskState;
   readonly statusCode: StatusCode;
-  /** Null when the message is that of the table. */
+  /** Null if the message is the table's. */
   readonly statusMessage: string | null;
   readonly type: string | null;
   readonly createdAt: number;
@@ -122,7 +122,7 @@ export const TASK_ID: Rule<string> = textRule({
 /**
  * Some of the rules are guards and sums in a store's statements, because they would cost the hot path a read. The end
  * of a run counts only while its task is running. A claim counts the run, a retry counts the failure, and a run that
- * was released or stopped no longer counts. A task's webhooks are due at once when it has ended, one attempt each.
+ * was released or stopped no longer counts. A task's webhooks are due immediately when it has ended, one attempt each.
  */
 
 /** The status codes of tasks that no run has ended; the end of a run brings its own. */

@@ -5,7 +5,7 @@ export interface Trace {
   readonly tracestate: string | null;
 }
 
-/** The length that the recommendation asks everybody to pass on; anything longer is not kept. */
+/** The length that the recommendation requires to be passed on; anything longer is not stored. */
 const TRACE_LENGTH_MAX = 512;
 
 const MEMBERS_MAX = 32;
@@ -48,7 +48,7 @@ export function traceText(trace: Trace | null): string | null {
   return trace === null ? null : JSON.stringify(trace);
 }
 
-/** The headers of a stored trace, by their names in lower case; none where there is none, or it cannot be read. */
+/** The headers of a stored trace, by their names in lower case; empty without a readable trace. */
 export function traceHeaders(text: string | null): Readonly<Record<string, string>> {
   const trace = readTrace(text);
   if (trace === null) return {};

@@ -1,7 +1,7 @@
-/** The meaning of an attempt's error for somebody who waits for the callback. */
+/** The meaning of an attempt's error for the person who waits for the callback. */
 export interface ErrorExplanation {
   readonly clause: string;
-  /** The remedy, as a clause; null when there is none. */
+  /** The remedy, as a clause; null without a remedy. */
   readonly hint: string | null;
 }
 

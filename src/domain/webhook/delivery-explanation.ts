@@ -61,7 +61,7 @@ export function explainDelivery(
     case "scheduled":
     case "in_flight": {
       const before = delivery.attempts.at(-2);
-      // A number that starts again is a series that somebody asked for.
+      // A number that starts again belongs to a requested redelivery.
       if (before === undefined || last.number <= before.number) return lastExplanation;
       return `${lastExplanation}; attempt ${before.number} ${explainAttempt(before, circumstances)}`;
     }
@@ -86,7 +86,7 @@ export function explainAttempt(attempt: Attempt, circumstances: Circumstances): 
   }
 }
 
-/** Explains why there is nothing to tell, for a task without deliveries, or without any of one kind. */
+/** Explains why nothing was sent, for a task without deliveries, or without deliveries of one kind. */
 export function explainNoDelivery(
   task: Task,
   { kind, reader }: { readonly kind: DeliveryKind | null; readonly reader: ExplanationReader },
@@ -158,7 +158,7 @@ function explainDelivered(attempt: EndedAttempt, circumstances: Circumstances): 
 function explainBroken(attempt: EndedAttempt, circumstances: Circumstances): string {
   const { clause, hint } = explained(attempt, circumstances);
   const at = `at ${circumstances.reader.writeTime(attempt.endedAt)}`;
-  // Nobody knows how long an attempt went on after the daemon had ended.
+  // It is unknown how long an attempt continued after the daemon had ended.
   const spent = attempt.outcome === "interrupted" ? "" : spentText(attempt);
   return `${clause}, ${at}${spent}${hint === null ? "" : `; ${hint}`}`;
 }
@@ -229,10 +229,10 @@ function explainRefused(attempt: EndedAttempt, circumstances: Circumstances): st
   return `refused: ${host} resolved to ${culprits.join(", ")}${beside} ${at}, ${rule}${remedy}`;
 }
 
-/** The addresses that the rules refuse; all of them when that can no longer be told. */
+/** The addresses that the rules refuse; all addresses if that is not known any more. */
 function refusedOf({ addresses }: Refusal): readonly string[] {
   const refused = addresses.filter((each) => classifyAddress(each).kind === "refused");
-  // An address of the machine itself is a public address for everybody else.
+  // An address of the machine itself is a public address for all others.
   return refused.length === 0 ? addresses : refused;
 }
 

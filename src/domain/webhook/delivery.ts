@@ -55,7 +55,7 @@ export const ATTEMPT_OUTCOMES = [
 ] as const;
 
 /**
- * Selects deliveries; null is any. `outcome` is that of the last ended attempt. `since` (inclusive) and `until`
+ * Selects deliveries; null is any. `outcome` belongs to the last ended attempt. `since` (inclusive) and `until`
  * (exclusive) bound the time when it ended, or the time when a delivery that was never tried is due.
  */
 export interface DeliveryFilter {
@@ -161,7 +161,7 @@ export type DeliveryDecision =
 
 /**
  * Decides what follows an attempt that ended at `endedAt` after `retriesUsed` retries (contract §5). The waits count
- * from the failure. An interrupted attempt is sent again at once and uses up no retry.
+ * from the failure. An interrupted attempt is sent again immediately and uses up no retry.
  */
 export function decideDelivery(
   outcome: AttemptOutcome,

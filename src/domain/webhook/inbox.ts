@@ -3,7 +3,7 @@ import { DAY_MS } from "../clock/duration.ts";
 import { isJsonObject } from "../json/json.ts";
 import { type Rule, listOf, rule } from "../rule.ts";
 
-/** How a receiver for tests answers a message. */
+/** How a receiver for tests responds to a message. */
 export type ScriptedAnswer =
   | {
       readonly kind: "answer";

@@ -21,7 +21,7 @@ export function signWebhook(message: SignedMessage, secret: string): string {
   return `sha256=${createHmac("sha256", keysOf(secret).shown).update(message).digest("hex")}`;
 }
 
-/** The SHA-256 of a message in lower-case hex, without a key: it tells whether two messages are the same. */
+/** The SHA-256 of a message in lower-case hex, without a key: it is equal for equal messages. */
 export function messageHash(message: SignedMessage): string {
   return createHash("sha256").update(message).digest("hex");
 }
@@ -56,7 +56,8 @@ interface SigningKeys {
 }
 
 // Two signatures with keys that are there take 5 µs of 700 bytes, with keys made for each 20 (measured in one run,
-// 2026-11-26). So many accounts may send at once without making theirs anew; the one made first goes.
+// 2026-11-26). The number of accounts that may send at the same time without another key derivation; the oldest entry
+// is dropped.
 const KEPT_MAX = 1000;
 const kept = new Map<string, SigningKeys>();
 
@@ -81,7 +82,7 @@ export interface SignatureQuestion {
   readonly message: ReceivedMessage;
 }
 
-/** `reasons` are sentences, the most telling first; none of them repeats the secret or the message. */
+/** `reasons` are sentences, the most specific first; none of them repeats the secret or the message. */
 export type SignatureVerdict =
   | { readonly kind: "valid" }
   | { readonly kind: "invalid"; readonly reasons: readonly string[] };
@@ -169,7 +170,7 @@ function readDigest(value: string): Uint8Array | null {
   return bytes.length === DIGEST_BYTES ? bytes : null;
 }
 
-/** A key or a message that might have been used, with the sentence that tells so; null for the right one. */
+/** A key or a message that might have been used, with its sentence; null for the right one. */
 interface Variant<T> {
   readonly value: T;
   readonly says: string | null;
@@ -223,7 +224,7 @@ function messageVariants(message: ReceivedMessage): readonly Variant<Bytes>[] {
 }
 
 function bodyVariants(bytes: Uint8Array): readonly Variant<Bytes>[] {
-  // One character per byte, whatever the bytes are, so that only the change makes a difference.
+  // One character per byte of any value, so that only the change makes a difference.
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
   const variant = (text: string, says: string): Variant<Bytes> => ({
     value: Buffer.from(text, "latin1"),

@@ -50,7 +50,7 @@ export function signedRequest<Body extends SignedMessage>(
   return namedRequest(webhookId(facts.task.id, facts.kind), facts, message);
 }
 
-/** As {@link signedRequest}, for whatever is named by that id to its receiver. */
+/** As {@link signedRequest}, for any message that its receiver identifies by that id. */
 export function namedRequest<Body extends SignedMessage>(
   id: string,
   facts: Omit<WebhookFacts, "task" | "url">,
@@ -96,7 +96,7 @@ export function parseWebhookId(
   return null;
 }
 
-/** The facts of what an attempt tried to send, besides those of the attempt. */
+/** The facts of the request that an attempt tried to send, next to the attempt's facts. */
 export type SentFacts = Omit<WebhookFacts, "number" | "startedAt">;
 
 /** Signed with the present secrets, because earlier ones are not kept. Null if nothing was sent. */
@@ -114,10 +114,10 @@ export function hasGoneOut({ startedAt, outcome, error, address }: Attempt): boo
   return !isUnsent || error === null;
 }
 
-/** Something that the operator is told of by a webhook of his own. */
+/** A webhook to the operator. */
 export interface OperatorEvent {
   readonly type: ConditionName | "delivery.given_up" | "daemon.started";
-  /** Of a condition, whether it began or ended; whatever does not last happened. */
+  /** Whether a condition began or ended; an event without a duration happened. */
   readonly status: "began" | "ended" | "happened";
   readonly time: number;
   /** When the condition began; null for what does not last. */
@@ -126,7 +126,7 @@ export interface OperatorEvent {
   readonly subject: string | null;
   /** One sentence without a full stop. */
   readonly what: string;
-  /** How to mend it, without a full stop; null where there is nothing to mend. */
+  /** How to fix it, without a full stop; null if nothing has to be fixed. */
   readonly remedy: string | null;
   /** How many webhooks were given up, by host; null for other types. */
   readonly hosts: readonly HostCount[] | null;
@@ -137,7 +137,7 @@ export interface HostCount {
   readonly count: number;
 }
 
-/** Where an event comes from; its id is the same at every attempt to tell it. */
+/** The source of an event; its id is the same at every attempt. */
 export interface EventSource {
   readonly id: string;
   readonly node: string;
@@ -151,7 +151,7 @@ export function eventBody(event: OperatorEvent, { id, node }: EventSource): stri
   return JSON.stringify(hosts === null ? common : { ...common, hosts });
 }
 
-/** The request of one attempt to tell an event, signed as a task's postback is. */
+/** The request of one attempt to send an event, signed as a task's postback. */
 export function eventRequest(
   body: string,
   attempt: Readonly<Record<"id" | "secret", string> & Record<"number" | "startedAt", number>>,

@@ -47,9 +47,9 @@ export interface WebhookTarget {
 }
 
 /**
- * `reason` is one sentence for the one who posted the URL. It tells how to fix it, names the setting `webhooks.allow`
- * if that would lift the rule, and repeats neither credentials nor path nor query. `rule` is short, for logs and for
- * the attempt's record.
+ * `reason` is one sentence for the one who posted the URL. It says how to fix it, names the setting `webhooks.allow` if
+ * that would lift the rule, and repeats neither credentials nor path nor query. `rule` is short, for logs and for the
+ * attempt's record.
  */
 export interface UrlRefusal {
   readonly kind: "refused";
@@ -111,9 +111,9 @@ export function judgePingbackUrl(
 
 /**
  * Judges the addresses of a target's host (contract §4, point 6), just before dialling. One refused address refuses
- * all, because an answer that mixes is an attack or a mistake. A host on the allow list lifts the rules, but an answer
- * that is no address is refused even then: dialled, it would be resolved again. An empty answer is allowed as it is:
- * the caller takes it for a failure to resolve.
+ * all, because an answer that mixes is an attack or a mistake. A host on the allow list lifts the rules, but a look-up
+ * result that is not an address is refused even then: dialled, it would be resolved again. An empty answer is allowed
+ * as it is: the caller takes it for a failure to resolve.
  */
 export function judgeAddresses(
   target: WebhookTarget,
@@ -218,17 +218,16 @@ function isOwnAddress({ bytes }: Address, policy: UrlPolicy): boolean {
   return policy.ownAddresses.some((own) => canonicalAddress(own) === meant);
 }
 
-/** A URL on its way from the posted text to the request. `step` tells what was done to get here. */
+/** A URL on its way from the posted text to the request. `step` describes the step. */
 export interface UrlStep {
   readonly step: string;
   readonly url: string;
 }
 
 /**
- * How a posted URL, or a pingback's template with its values, becomes the one that is requested: the posted one first,
- * then each step that changed something. The last is the normal form, which a pingback's signature signs; a URL that
- * has none ends with its placeholders substituted. Each step after the substitution has the same normal form. Never
- * throws.
+ * How a posted URL, or a pingback's template with its values, becomes the requested URL: the posted URL first, then
+ * each step that changed it. The last is the normal form, which a pingback's signature signs; a URL that has none ends
+ * with its placeholders substituted. Each step after the substitution has the same normal form. Never throws.
  */
 export function urlSteps(raw: string, values: PlaceholderValues | null): readonly UrlStep[] {
   const substituted = values === null ? raw : substitutePlaceholders(raw, values);
