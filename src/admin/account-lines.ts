@@ -121,8 +121,8 @@ interface About {
 }
 
 /**
- * The entries about an account, or about what is its own, and those of what it did itself; newest first. None is of an
- * earlier account with the same login: entries are in the order in which they were made, whatever the clock showed.
+ * The entries about an account and its items, and about its own actions; newest first. None belongs to an earlier
+ * account with the same login: entries are in the order in which they were made, independent of the clock.
  */
 async function* entriesOf(
   account: AccountState,

@@ -34,7 +34,7 @@ export function postAll(
   tasks: Iterable<object> | AsyncIterable<object>,
   { idempotencyKey = newKey(), signal }: PostOptions,
 ): Promise<readonly PostedTask[]> {
-  // An error names the key of the whole call, not that of its page.
+  // An error names the key of the whole call, not the key of its page.
   return underKey(idempotencyKey, async () => {
     const posted: PostedTask[] = [];
     const { limits } = await transport.call("GET /v1/appendix/user_data", {

@@ -1,6 +1,6 @@
 import type { Answers, Code } from "./api.ts";
 
-/** Where the daemon is, and who asks. */
+/** The address of the daemon, and the credentials. */
 export interface ClientSettings {
   /** Base URL of the daemon, without `/v1`: `https://tasks.example.com`. */
   readonly url: string | URL;
@@ -74,7 +74,7 @@ function readKey(key: unknown): string {
   if (typeof key !== "string" || key === "") {
     throw new TypeError("There is no key: is its environment variable set?");
   }
-  // It comes from the end of a file, or is no key at all; as a header it would fail, or be another one.
+  // It is the end of a file or not a key; as a header it would fail, or be another header.
   if (/[^!-~]/.test(key)) {
     throw new TypeError("The key has white space or other characters that no key has: trim it.");
   }
@@ -101,18 +101,18 @@ export interface ErrorFacts {
   readonly cause?: unknown;
 }
 
-/** A task as the API shows it, whatever its type. */
+/** A task of any type as the API shows it. */
 export type FailedTask = Answers["GET /v1/tasks/task_get/:id"]["tasks"][number];
 
 /**
- * A request that was refused or not answered, or a task of `post` or `run` that was refused or did not complete. What
- * an AbortSignal breaks off rejects with the signal's reason instead.
+ * A request that was refused or not answered, or a task of `post` or `run` that was refused or did not complete. A call
+ * that an AbortSignal aborts rejects with the signal's reason instead.
  */
 export class PostbackdError extends Error {
   override readonly name = "PostbackdError" as const;
-  /** `status_code` of the answer or of the task; null where there is none: the daemon was not reached. */
+  /** `status_code` of the response or of the task; null if the daemon was not reached. */
   readonly code: ErrorCode | null;
-  /** HTTP status of the answer; null where there is none. */
+  /** HTTP status of the response; null without a response. */
   readonly status: number | null;
   /** `X-Request-Id` of the answer, which the daemon's log has too. */
   readonly requestId: string | null;

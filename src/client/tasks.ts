@@ -28,7 +28,7 @@ import type {
 type ApiTask = Answers["GET /v1/tasks/task_get/:id"]["tasks"][number];
 
 export function tasksOf<Types extends TaskTypes<Types>>(transport: Transport): Tasks<Types> {
-  // The caller says what its types take and give: nobody else can.
+  // Only the caller can declare the inputs and results of its types.
   const typed = <Shown>(task: ApiTask): Shown => task as Shown;
   const shape = PAGE_OF_TASKS;
   return {

@@ -3,7 +3,7 @@ import { type Access, type FieldError, PostbackdError } from "./settings.ts";
 
 /** The options of every method, beside its own. */
 export interface CallOptions {
-  /** Breaks the call off, and whatever it waits for. */
+  /** Aborts the call and its wait. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -112,7 +112,7 @@ async function repeated<Result>(
 
 function isWorthAnotherTry({ status, retryAfterSeconds }: PostbackdError, isSafe: boolean) {
   if ((retryAfterSeconds ?? 0) > RETRY_AFTER_SECONDS_MAX) return false;
-  // Of what came too soon nothing was done; of the others that is not known.
+  // A request above the limit did nothing; the effect of the other requests is unknown.
   if (status === 429) return true;
   return isSafe && (status === null || status === 502 || status === 503 || status === 504);
 }
@@ -240,7 +240,7 @@ export function otherShape(response: Response): PostbackdError {
   return new PostbackdError(message, factsOf(response));
 }
 
-/** The body; one that breaks off is no answer. */
+/** The body; an incomplete one is not a response. */
 async function textOf(base: string, response: Response): Promise<string> {
   try {
     return await response.text();

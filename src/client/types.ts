@@ -2,7 +2,7 @@ import type { AnyTypes, TaskTypes, TypeName } from "../domain/task/function.ts";
 import type { Answers, Bodies, Queries } from "./api.ts";
 import type { CallOptions, OwnFields } from "./transport.ts";
 
-/** What the methods of a client take and return: every export is one of the package. */
+/** The parameters and results of a client's methods: every export is part of the package. */
 export type { AnyTypes, TaskType, TaskTypes, TypeName } from "../domain/task/function.ts";
 export type { CallOptions } from "./transport.ts";
 
@@ -22,7 +22,7 @@ export type NewTask<
 > = Omit<ApiNewTask, "type" | "input"> & Work<Types, Name>;
 
 type Work<Types extends TaskTypes<Types>, Name extends TypeName<Types>> =
-  // Where no types were named, the daemon may have one alone, and a task no input.
+  // Without declared types, the daemon may have a single type, and a task may have no input.
   string extends keyof Types
     ? { readonly type?: Name | null | undefined; readonly input?: unknown }
     : { readonly type: Name; readonly input: Types[Name]["input"] };
@@ -89,8 +89,8 @@ export type Task<
 
 export interface PostOptions extends CallOptions {
   /**
-   * Names this call: the same call with the same key within 24 hours makes no second task, also after the program was
-   * started anew. One of its own unless given. 1 to 255 printable ASCII characters, of `postMany` 1 to 240.
+   * Identifies this call: the same call with the same key within 24 hours creates no second task, also after a restart
+   * of the program. One of its own unless given. 1 to 255 printable ASCII characters, of `postMany` 1 to 240.
    */
   readonly idempotencyKey?: string | undefined;
 }
@@ -131,9 +131,9 @@ export interface Tasks<Types extends TaskTypes<Types>> {
     options?: PostOptions,
   ): Promise<OpenTask<Types, Name>>;
   /**
-   * Posts any number of tasks and answers what became of each, in their order: one that was refused is `failed` and
-   * says why in `error`. It goes on where it was when a daemon is started anew; for a program that may end in between,
-   * give an `idempotencyKey` and the same tasks again.
+   * Posts any number of tasks and returns the outcome of each, in their order: a refused task is `failed`, with the
+   * reason in `error`. It continues after a restart of the daemon. For a program that may end in between, pass an
+   * `idempotencyKey` and the same tasks again.
    */
   postMany(
     tasks: Iterable<AnyNewTask<Types>> | AsyncIterable<AnyNewTask<Types>>,
@@ -159,7 +159,7 @@ export interface Tasks<Types extends TaskTypes<Types>> {
   ready(options?: ReadyOptions): AsyncIterableIterator<TaskSummary>;
   /** Tasks by words such as `state:failed type:resize after:2h`; newest first. */
   search(words: string, options?: CallOptions): AsyncIterableIterator<FoundTask>;
-  /** Cancels a task that has not ended; one that is cancelled already stays so. */
+  /** Cancels a task that has not ended; a cancelled task stays cancelled. */
   cancel<Name extends TypeName<Types> = TypeName<Types>>(
     id: string,
     options?: CallOptions,
@@ -230,7 +230,7 @@ export type ServiceStatus = OwnFields<Answers["GET /v1/appendix/status"]>;
 export type StatusCodeRow = Answers["GET /v1/appendix/status_codes"]["status_codes"][number];
 export type AccessRequest = Bodies["POST /v1/access_requests"] & CallOptions;
 
-/** The daemon's answers to everybody. */
+/** The responses that need no key. */
 export interface Reference {
   /** The codes that a task's `marketplace` may have. */
   marketplaces(options?: CallOptions): Promise<readonly Marketplace[]>;
@@ -244,7 +244,7 @@ export interface Reference {
   live(options?: CallOptions): Promise<Answers["GET /livez"]>;
   /** Resolves where it takes requests. */
   ready(options?: CallOptions): Promise<Answers["GET /readyz"]>;
-  /** Asks the operator for an account, and answers the request's id; never repeated by itself. */
+  /** Requests an account from the operator, and returns the request's id; never repeated by itself. */
   requestAccess(request: AccessRequest): Promise<string>;
 }
 

@@ -78,7 +78,7 @@ async function secretsOf(login: string, { store }: Deps) {
   return secretsDocument(login, data);
 }
 
-/** Makes a link as the command line does, for whoever reaches the daemon: it is theirs anyway. */
+/** Makes a link as the command line does, for any client: clients control this daemon anyway. */
 export function devSignInLink(
   parts: Omit<Parameters<typeof createSignInLink>[0], "audit">,
 ): Operation {

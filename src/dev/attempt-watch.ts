@@ -23,7 +23,7 @@ export interface AttemptWatchParts {
   readonly isRepeatable: boolean;
 }
 
-// A receiver that has not answered by then has the request, so that the next one comes after it.
+// A receiver without a response by then has the request, so the next one arrives after it.
 const LONG_ATTEMPT_MS = 250;
 
 /** Knows which attempts are under way. The clock waits for each, unless its receiver waits for the clock. */
@@ -36,12 +36,15 @@ export class AttemptWatch {
     this.#parts = parts;
   }
 
-  /** Begins none of those that wait for their turn. */
+  /** Starts no waiting attempt. */
   abort(): void {
     this.#aborts++;
   }
 
-  /** Makes an attempt. The clock waits for it, for no longer than `timeoutMs`. Answers `unsent` for one that was not begun. */
+  /**
+   * Makes an attempt. The clock waits for it, for no longer than `timeoutMs`. Returns `unsent` for an attempt that was
+   * not started.
+   */
   async follow<T>(
     { headers, target }: SendRequest,
     { timeoutMs, send, unsent }: Following<T>,

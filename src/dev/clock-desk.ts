@@ -43,7 +43,7 @@ export class ClockDesk {
   /** The events since the last advance that returned events, in their order. */
   #events: DevEvent[] = [];
   #last: Promise<unknown> = Promise.resolve();
-  /** The mode after the advance that is under way; null while there is none. */
+  /** The mode after the advance in progress; null without one. */
   #modeAfter: ClockMode | null = null;
 
   constructor(parts: ClockDeskParts) {
@@ -115,7 +115,7 @@ export class ClockDesk {
 
   #hasArrived(destination: Destination, end: number): boolean {
     if (this.now() >= end) return true;
-    // Results are kept for weeks: that is no work.
+    // Retention of results for weeks does not count as work.
     return destination === "idle" && this.#parts.clock.untilNext() === Infinity && this.#isIdle();
   }
 
@@ -130,7 +130,7 @@ export class ClockDesk {
     return Math.min(untilDue, this.#parts.clock.untilNext(), stride);
   }
 
-  /** Settles when nothing goes on; answers what does when it takes too long. */
+  /** Resolves when no work is in progress; after a time-out returns the work in progress. */
   async #settle(signal: AbortSignal): Promise<readonly string[]> {
     const { work } = this.#parts;
     const tooLong = new AbortController();

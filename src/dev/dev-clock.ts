@@ -64,7 +64,7 @@ export class DevClock implements Clock {
     return { cancel: () => this.#remove(timer) };
   }
 
-  /** How long it is until the next timer that is no tick; Infinity when none waits. */
+  /** The time until the next timer that is not a tick; Infinity without one. */
   untilNext(): number {
     const next = this.#timers.find(({ kind }) => kind === "once");
     return next === undefined ? Infinity : Math.max(0, next.dueAt - this.monotonic());

@@ -34,7 +34,7 @@ export interface DevParts {
   readonly due: DueList;
   readonly sender: AttemptSender;
   readonly urlPolicy: () => UrlPolicy;
-  /** Tells the engine and everybody who waits that the task was cancelled. */
+  /** Notifies the engine and all waiting requests that the task was cancelled. */
   readonly cancelled: (id: string) => void;
 }
 
@@ -55,7 +55,7 @@ export class DevMode {
   readonly #faults: OrderedFaults;
   #tell: (event: DevEvent) => void = () => {};
 
-  /** Where runs of it are to repeat, it makes attempts one after the other. */
+  /** For repeatable runs it makes attempts one after the other. */
   constructor(clock: DevClock, isRepeatable: boolean) {
     this.clock = clock;
     const notes = new DueNotes(clock);
@@ -137,11 +137,11 @@ const SEEDED_START = Date.UTC(2026, 0, 1);
 
 export interface SeededMode {
   readonly dev: DevMode;
-  /** Ends its clock; from then on nobody can guess any more what this process draws at random. */
+  /** Ends its clock; from then on the random values of this process are unpredictable. */
   readonly close: () => void;
 }
 
-/** Makes it. With a seed, whatever this process draws at random repeats, until it is closed. */
+/** Makes it. With a seed, the random values of this process repeat, until it is closed. */
 export function seededMode(given: {
   readonly clock: ClockMode;
   /** Null for a run like no other. */

@@ -47,7 +47,7 @@ function typeToName(types: GreetedConfig["types"]): { readonly type?: string } {
 // Its stdin closes when this process ends, also when nothing of this process can do anything about that.
 const WATCHER = 'read -r _; rm -rf -- "$1"';
 
-/** Removes a folder when this process has ended, by whatever signal. The machine must have a shell. */
+/** Removes a folder when this process has ended, by any signal. The machine must have a shell. */
 export function removeAfterwards(folder: string): void {
   const watcher = spawn("/bin/sh", ["-c", WATCHER, "sh", folder], {
     stdio: ["pipe", "ignore", "ignore"],

@@ -37,7 +37,7 @@ interface Box {
   last: ScriptedAnswer;
 }
 
-/** Keeps the last messages of each box. Where there are too many, or they take too much, the oldest go. */
+/** Keeps the last messages of each box. The oldest messages are dropped if they are too many or too large. */
 export class InboxBoxes {
   readonly #boxes = new Map<string, Box>();
   /** Of all boxes, the oldest first: so each of them is the first of its box when its turn to go has come. */
@@ -66,7 +66,7 @@ export class InboxBoxes {
     Object.assign(this.#open(name), { answers: [...answers], last });
   }
 
-  /** Keeps a message, and answers how its sender is to be answered. Throws 42900 where there are too many boxes. */
+  /** Stores a message, and returns the response to its sender. Throws 42900 where there are too many boxes. */
   add(message: InboxMessage): ScriptedAnswer {
     const box = this.#open(message.box);
     box.messages.push(message);

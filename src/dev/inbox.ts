@@ -18,7 +18,7 @@ export interface InboxParts extends JudgeParts {
 
 const WAITING = { how: "waiting", status: null, after_ms: null } as const;
 
-/** A receiver for tests: it records whatever it is sent, and answers as it was told. */
+/** A receiver for tests: it records all requests, and responds as configured. */
 export class Inbox {
   readonly #parts: InboxParts;
   readonly boxes = new InboxBoxes();
@@ -58,7 +58,7 @@ export class Inbox {
       };
       const answer = this.boxes.add(message);
       const isReady = answer.kind === "reset" || (answer.kind === "answer" && answer.afterMs === 0);
-      // Before the message counts as recorded: the clock must not wait for whoever waits for the clock.
+      // Before the message counts as recorded: the clock must not wait for a caller that waits for the clock.
       const due = isReady || this.#clockReaches(message, { answer, gone });
       this.#arrivals.emit(eventOf(request.box));
       recorded.end();
@@ -70,7 +70,7 @@ export class Inbox {
     }
   }
 
-  /** Settles when it is time to answer; with false when nobody waits for the answer any more. */
+  /** Resolves at the time of the response; with false if the client has disconnected. */
   #clockReaches(
     message: InboxMessage,
     { answer, gone }: { readonly answer: ScriptedAnswer; readonly gone: AbortSignal },

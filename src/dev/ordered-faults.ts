@@ -44,7 +44,7 @@ export class OrderedFaults {
   readonly #clock: Clock;
   readonly #notes: DueNotes;
   readonly #heldBack: HeldBackAttempts;
-  // Which attempts have a fault follows from it and from their names, in whatever order they are made.
+  // It and the attempts' names determine which attempts have a fault, in any order.
   readonly #salt = randomBytes(16).toString("hex");
   /** The deliveries whose last attempt was interrupted: the next one is not, or it would never end. */
   readonly #interrupted = new Set<string>();
@@ -77,7 +77,7 @@ export class OrderedFaults {
         stopped = new AbortController();
         sender.abort();
       },
-      // Samples, and what the operator is told, are no deliveries.
+      // Samples and the operator's events are not deliveries.
       send: (request) =>
         request.accountId === undefined
           ? sender.send(request)

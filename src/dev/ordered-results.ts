@@ -34,7 +34,7 @@ export interface ResultParts {
 
 const SOON_MS = 1000;
 
-/** Gives runs the ends that were ordered for them, instead of those of their runners. */
+/** Ends runs with the ordered results, instead of their runners' results. */
 export class OrderedResults {
   readonly #parts: ResultParts;
   readonly #types = new Set<string>();
@@ -130,7 +130,7 @@ function toOutcome(end: OrderedEnd): RunOutcome {
     : { kind: "failed", message: end.message, detail: {} };
 }
 
-/** Tells requests that wait for it when something has happened to a task. */
+/** Notifies waiting requests of a change of a task. */
 export class TaskNews {
   readonly #waiting = new Map<string, Set<() => void>>();
 
@@ -150,7 +150,7 @@ export class TaskNews {
     });
   }
 
-  /** Tells that something has happened to a task, and is on disk. */
+  /** Notifies of a change of a task that is on disk. */
   tell(taskId: string): void {
     for (const end of [...(this.#waiting.get(taskId) ?? [])]) end();
   }

@@ -16,7 +16,7 @@ export interface ResetParts {
   readonly clock: SteadyClock;
   readonly work: WorkWatch;
   readonly sender: Pick<AttemptSender, "abort">;
-  /** Tells the engine and everybody who waits that the task was cancelled. */
+  /** Notifies the engine and all waiting requests that the task was cancelled. */
   readonly cancelled: (id: string) => void;
   readonly clears: readonly Clearable[];
 }
@@ -24,7 +24,7 @@ export interface ResetParts {
 const PAGE_MAX = 100;
 const ORDERS_MAX = 1000;
 
-// Nobody waits longer for what has been broken off; whatever it still does changes nothing.
+// Aborted work is not waited for any longer; it changes nothing.
 const BROKEN_OFF_MS_MAX = 2000;
 
 /**
@@ -81,7 +81,7 @@ async function erasePage({ store }: ResetParts): Promise<number> {
   return tasks.length;
 }
 
-/** Otherwise a request that is repeated would be answered with tasks that are gone. */
+/** Otherwise the response to a repeated request would have erased tasks. */
 async function eraseAnswers({ store }: ResetParts): Promise<void> {
   const never = {
     decidedBefore: 0,

@@ -45,7 +45,7 @@ function subjectOf(request: InboxRequest): Subject {
   return parseWebhookId(webhookId) ?? subjectOfBody(request.body);
 }
 
-// Somebody sends a body again that was kept without its headers.
+// A client sends a stored body again without its headers.
 function subjectOfBody(body: Uint8Array): Subject {
   const isLikely = body[0] === "{".charCodeAt(0) && body.length <= EXPLAINED_BYTES_MAX;
   const parsed = isLikely ? parseJsonBytes(body, { depthMax: BODY_DEPTH_MAX }) : null;

@@ -59,7 +59,7 @@ export interface StoreWatchParts {
   readonly tell: (event: DevEvent) => void;
 }
 
-/** The same store, of which every step counts as work under way, and what it writes is told. */
+/** The same store; every step counts as work in progress, and its writes are reported. */
 export function watchedStore(store: Store, { clock, work, tell }: StoreWatchParts): Store {
   return new Proxy(store, {
     get(target, name) {

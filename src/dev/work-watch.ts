@@ -2,9 +2,9 @@ import { setImmediate } from "../domain/clock/timers.ts";
 
 /** Work that goes on outside of the clock's time, such as a run or an attempt. */
 export interface Work {
-  /** For whoever waits for it: `the run of task …`. */
+  /** For the waiting caller: `the run of task …`. */
   readonly what: string;
-  /** Tells that it may take long: whoever waits for a lull waits for it no more. */
+  /** Reports that it may take long: a wait for a lull ignores it from then on. */
   takesLong(): void;
   /** Safe to call twice. */
   end(): void;
@@ -18,7 +18,7 @@ export class WorkWatch {
   /** The calls for a lull, the oldest first; those in the second list after all in the first. */
   readonly #atLull = [new Set<() => void>(), new Set<() => void>()] as const;
   #isLookingForLull = false;
-  /** Told whenever work ends or takes long, or nobody waits for a lull any more. */
+  /** Called when work ends or takes long, or when no caller waits for a lull any more. */
   #changed: (() => void)[] = [];
 
   begin(what: string): Work {

@@ -63,10 +63,10 @@ export async function startEmbeddedDaemon(
 }
 
 /**
- * Tells whether commands get a process beside the program's. That process ends them when the program ends, by whatever
- * signal; no handler of a library could do so without keeping the signal from the program. It does not exist with a
- * clock of the program's own, which it cannot have. And it needs Node as the program's executable: anything else that
- * carries Node in it would start the program again.
+ * Returns true if commands get a process next to the program's. That process ends them when the program ends, by any
+ * signal; a handler in a library could do so only by taking the signal from the program. It does not exist with a clock
+ * of the program's own, which it cannot have. And it needs Node as the program's executable: anything else that carries
+ * Node in it would start the program again.
  */
 function hasHost(clock: Clock): boolean {
   return clock === systemClock && basename(process.execPath).startsWith("node");
@@ -132,7 +132,7 @@ export async function startDevDaemon(settings: Given): Promise<DevDaemon> {
 
 const CALLER = "startDaemon";
 
-// Who has results under hold would wait for them for ever.
+// A program with held results would wait for them for ever.
 const DEV_DRAIN = { ms: 0, clock: systemClock };
 
 const DEV_SETTINGS = ["types", "config", "seed", "clock"];

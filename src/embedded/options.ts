@@ -50,7 +50,7 @@ export type TypeSettings<Input = unknown, Result = unknown> =
 export interface TypeLimitSettings {
   /** From the start of a run to its end: `"10s"`, `"5m"`. Ten minutes unless given. */
   readonly timeout?: string | undefined;
-  /** The most runs at once. */
+  /** The most concurrent runs. */
   readonly concurrency?: number | undefined;
   /** Further runs after one that failed or timed out; none unless given. */
   readonly retries?: number | undefined;
@@ -79,7 +79,7 @@ export interface EmbeddedDaemon<Types extends TaskTypes<Types> = AnyTypes> {
   idle(): Promise<void>;
   /**
    * Begins nothing new, lets work under way end for `graceMs` of the machine's time (18,000 unless given), then breaks
-   * it off. Settles when the file is closed, and removed if nobody named one. Safe to call twice.
+   * it off. Resolves when the file is closed, and removed unless it was named. Safe to call twice.
    */
   stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
 }

@@ -9,7 +9,7 @@ export class DaemonUnreachable extends Error {
   override readonly name = "DaemonUnreachable" as const;
 }
 
-/** No try will succeed: the key or the address is wrong. The message is a sentence that tells how to fix it. */
+/** No try will succeed: the key or the address is wrong. The message is a sentence that says how to fix it. */
 export class DaemonRefusal extends Error {
   override readonly name = "DaemonRefusal" as const;
 }
@@ -22,7 +22,7 @@ export interface AccountApiOptions {
   readonly url: URL;
   readonly key: string;
   readonly clock: Clock;
-  /** Ends every request at once. */
+  /** Ends every request immediately. */
   readonly stop: AbortSignal;
 }
 

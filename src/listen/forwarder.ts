@@ -70,7 +70,9 @@ export function forwardUrl(
   return base + (search === "" ? "?" : "&") + request.target.slice(at + 1);
 }
 
-/** Allows the one host that the developer has named, wherever that is; a host that is none is refused as it is sent to. */
+/**
+ * Allows the one host that the developer has named, at any address; an invalid host is refused at the first attempt.
+ */
 function policyFor(to: URL): UrlPolicy {
   const parsed = parseAllowList([to.host]);
   const allow = parsed.kind === "allow-list" ? parsed.list : EMPTY_ALLOW_LIST;
@@ -90,8 +92,8 @@ export interface StartedAttempt extends ListedAttempt {
 export type SignedBytes = string | Uint8Array;
 
 /**
- * The request of an attempt, made as the daemon makes it, from the same facts. The API shows those of attempts that went
- * out, but not of those that found no receiver, and of old ones with large bodies no signature.
+ * The request of an attempt, made as the daemon makes it, from the same facts. The API shows the signatures of sent
+ * attempts, but not of attempts without a connection, nor of old attempts with large bodies.
  */
 export function attemptRequest(
   attempt: StartedAttempt,

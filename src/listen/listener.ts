@@ -17,7 +17,7 @@ import {
   isSignedAlike,
 } from "./forwarder.ts";
 
-/** Hears what happens, in its order. */
+/** Called with each event, in order. */
 export interface ListenReport {
   /** At the begin, and whenever the account's secrets are others. */
   readonly secrets: (data: UserData) => void;
@@ -79,15 +79,15 @@ interface Scheduled {
 }
 
 const LOOK_MS = 1000;
-// An attempt becomes due sooner than it said when somebody asks for a redelivery.
+// A requested redelivery makes an attempt due earlier than shown.
 const SCHEDULED_LOOK_MS = 2000;
 const SCHEDULED_LOOKS_MAX = 50;
 const RETRY_MS_MAX = 5000;
 
 /**
- * Forwards every attempt that starts from now on, once, in the order in which attempts were scheduled: those of a
- * delivery in their own. It keeps its place in the daemon's list of attempts, so that it misses none while the daemon
- * cannot be reached, and repeats none.
+ * Forwards every attempt that starts from now on, once, in the order in which attempts were scheduled; attempts of a
+ * delivery in their own order. It keeps its place in the daemon's list of attempts, so that it misses none while the
+ * daemon cannot be reached, and repeats none.
  */
 export class Listener {
   readonly #deps: ListenerDeps;
@@ -159,7 +159,7 @@ export class Listener {
     for (const { attempt } of due.slice(0, SCHEDULED_LOOKS_MAX)) await this.#dealWithKept(attempt);
   }
 
-  /** Deals with what is listed. What throws is still there for the next time. */
+  /** Deals with what is listed. An attempt whose forwarding throws stays for the next time. */
   async #drain(): Promise<void> {
     for (let [next] = this.#listed; next !== undefined; [next] = this.#listed) {
       if (this.#deps.stop.aborted) return;

@@ -53,7 +53,7 @@ class ParserThread {
     this.#idle?.cancel();
     this.#worker ??= this.#start();
     try {
-      // Throws where the order cannot cross the threads: then nobody waits for its outcome.
+      // Throws if the order cannot be sent to the thread: then no caller waits for its outcome.
       this.#worker.postMessage(order);
       const waiting = Promise.withResolvers<unknown>();
       this.#waiting = waiting;
@@ -178,7 +178,7 @@ export class ParseTurns {
   }
 }
 
-// The first piece of an owner is accepted in any case: nobody is refused for what others send.
+// The first piece of an owner is accepted in any case: no owner is refused because of the others.
 function refuseOver(
   bytes: number,
   { line, all }: { readonly line: Line; readonly all: number },

@@ -16,11 +16,11 @@ export interface TestAccount<Types extends TaskTypes<Types> = AnyTypes> {
   /** For `verifyPostback` and `verifyPingback` of `postbackd/verify`. */
   readonly webhookSecret: string;
   readonly client: Client<Types>;
-  /** A receiver of the daemon's own. Inboxes of one name are the same, whoever asks; the account's login unless given. */
+  /** A receiver of the daemon's own. All accounts share the inboxes of a name; the account's login unless given. */
   inbox(name?: string): Inbox;
-  /** Sends one signed webhook without a task, now, and answers what became of it. */
+  /** Sends one signed webhook without a task now, and returns its outcome. */
   webhook(sample: Sample): Promise<SentSample>;
-  /** Begins to replace the webhook secret, and answers the next one: from now on both sign. */
+  /** Starts to replace the webhook secret, and returns the next secret: from now on both sign. */
   rotateSecret(): Promise<string>;
   /** Ends that: the next secret signs alone. */
   finishRotation(): Promise<void>;
@@ -35,7 +35,7 @@ export interface AccountPlace {
   readonly login?: string | undefined;
 }
 
-/** Makes an account, or another key of one that is there. */
+/** Creates an account, or another key of an existing account. */
 export async function makeAccount<Types extends TaskTypes<Types>>(
   transport: Transport,
   { login: wanted, ...place }: AccountPlace,

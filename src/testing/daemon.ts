@@ -43,7 +43,7 @@ export interface TestDaemon<Types extends TaskTypes<Types> = AnyTypes> extends T
   advance(time: string | Advance): Promise<readonly DevEvent[]>;
   /**
    * Waits until a task has `ended`, every webhook of it is `delivered`, or it is `settled`: no webhook is still to be
-   * sent. Answers all that happened to it; rejects with how far it came.
+   * sent. Returns its timeline; rejects with the timeline so far.
    */
   waitFor(taskId: string, stage?: Stage, options?: WaitOptions): Promise<Timeline>;
   /** Runs end as the first rule says that fits; those that none fits are run. Replaces the rules there are. */
@@ -52,7 +52,7 @@ export interface TestDaemon<Types extends TaskTypes<Types> = AnyTypes> extends T
   finish(taskId: string, end: RunEnd): Promise<void>;
   /** Delivers with faults from now on: each is the share of attempts that have it, 0 to 1. Without any, they end. */
   faults(faults: Faults): Promise<void>;
-  /** Makes an account, for one test beside others; or another key of one that is there. */
+  /** Creates an account for one of several tests, or another key of an existing account. */
   account(login?: string): Promise<TestAccount<Types>>;
   /** Erases tasks, inboxes, rules and faults; accounts stay. */
   reset(): Promise<void>;

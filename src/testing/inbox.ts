@@ -30,13 +30,11 @@ export interface MessagesOptions extends MessageFilter {
 export interface Inbox {
   /** For `postback_url` and `pingback_url`; paths and queries may follow. */
   readonly url: string;
-  /**
-   * The messages, oldest first. With a `count` it waits until there are as many, and rejects when they do not come.
-   */
+  /** The messages, oldest first. With a `count` it waits for that many messages, and rejects if they do not arrive. */
   messages(options?: MessagesOptions): Promise<readonly Message[]>;
   /** The next message that this object has not given yet; waits for it as `messages` does. */
   next(options?: Omit<MessagesOptions, "count">): Promise<Message>;
-  /** Answers the next requests with these, one by one, and all that follow with `then`: 200 unless given. */
+  /** Responds to the next requests with these, one by one, and to all later requests with `then`: 200 unless given. */
   answer(answers: readonly InboxAnswer[], then?: InboxAnswer): Promise<void>;
   /** Forgets all messages, and the answers that were ordered. */
   clear(): Promise<void>;

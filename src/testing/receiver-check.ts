@@ -7,8 +7,8 @@ export interface StartedReceiver {
   /** For `postback_url`; this program must reach it too. */
   readonly url: string;
   /**
-   * All that webhooks have led to, as JSON data, maps and sets: a task must change it once, however often it is told of and in
-   * whatever order. A map and a set are the same in any order.
+   * All effects of webhooks, as JSON data, maps and sets: a task must change it once, for any number and order of its
+   * webhooks. A map and a set are the same in any order.
    */
   effects(): unknown;
   /** Ends it. */
@@ -49,8 +49,8 @@ const TROUBLES: readonly {
 ];
 
 /**
- * Drives a receiver through everything that happens to webhooks, and answers what it does wrong, in words: nothing where it
- * copes. It is started anew for each trouble, and its effects must be those of a time without any.
+ * Drives a receiver through everything that happens to webhooks, and returns its faults as sentences; empty without a
+ * fault. It is started again for each trouble, and its effects must be the same as without trouble.
  *
  * The daemon's clock becomes a manual one, and moves; tests that share the daemon must not run meanwhile.
  */
@@ -68,7 +68,7 @@ export async function checkReceiver<Types extends TaskTypes<Types>>(
   for (const trouble of TROUBLES) {
     await withReceiver(run, async (receiver) => {
       await daemon.faults(trouble.faults);
-      // Webhooks that are sent at once may come in any order, and that is another trouble.
+      // Webhooks that are sent concurrently may arrive in any order, which is another trouble.
       const postAll = trouble.differs === ORDER ? postAtOnce : postInOrder;
       const ids = await postAll(run, receiver);
       await daemon.advance({ until: "idle" });
@@ -135,7 +135,7 @@ async function sendForged(
   const [, status] = statuses;
   const isTaken = statuses.some(isSuccess) || (await effectsOf(receiver)) !== before;
   if (isTaken) broken.add(UNVERIFIED);
-  // The first is no JSON: whoever has not looked into it cannot know.
+  // The first is not JSON, which only a receiver that parses it can detect.
   else if (statuses[0] !== status) broken.add(PARSES_FIRST);
   const spaced = await resigned(genuine, {
     body: `${genuine.body}\n`,
@@ -244,7 +244,7 @@ export async function resigned(
   return { headers: { ...withoutSignatures(genuine), ...signatures }, body };
 }
 
-/** Sends it on a connection of its own, and answers the HTTP status. */
+/** Sends it on its own connection, and returns the HTTP status. */
 export async function send(url: string, { headers, body }: Forgery): Promise<number> {
   const response = await fetch(url, {
     method: "POST",

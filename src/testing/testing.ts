@@ -63,7 +63,7 @@ export async function startDaemon<Types extends TaskTypes<Types> = AnyTypes>(
   }
 }
 
-/** The same for a `postbackd dev` that somebody else started, such as a container; waits half a minute until it is there. */
+/** The same for a `postbackd dev` that another program started, such as a container; waits half a minute for it. */
 export function connectDaemon<Types extends TaskTypes<Types> = AnyTypes>(
   settings: ConnectSettings,
 ): Promise<TestDaemon<Types>> {

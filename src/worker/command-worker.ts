@@ -33,7 +33,7 @@ export async function workWithCommand(
   const problem = await commandProblem(command, place);
   if (problem !== null) return { kind: "refused", reason: problem };
   // Two workers that share a token have the same owner: neither ends the other's commands while the other lives. Pids
-  // in another container are counted separately, so nobody could tell whether a worker there lives.
+  // in another container are counted separately, so it is unknown whether a worker there lives.
   const owner = `worker-${hashKey(token).slice(0, 16)}-${pidNamespace()}`;
   const { ended } = await endOrphans({ owner });
   if (ended > 0)

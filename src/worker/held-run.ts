@@ -15,9 +15,9 @@ type AbortReason = "cancelled" | "lost" | "stopping" | "refused";
 export class HeldRun implements LeaseRef {
   readonly id: string;
   readonly leaseId: string;
-  /** Where its place is. */
+  /** The pool of its place. */
   readonly pool: Pool;
-  /** How long the lease lasts after a heartbeat, as far as a worker can tell. */
+  /** How long the lease lasts after a heartbeat, as a worker estimates it. */
   readonly leaseMs: number;
   /** True when nothing of it runs any more and only the report is left to send. */
   hasEnded = false;
@@ -49,7 +49,7 @@ export class HeldRun implements LeaseRef {
     return this.abortReason === "cancelled" || this.abortReason === "lost";
   }
 
-  /** Breaks the run off. What the daemon says of the lease outranks the worker's own reasons. */
+  /** Breaks the run off. The daemon's state of the lease outranks the worker's own reasons. */
   abort(reason: AbortReason): void {
     const isDaemons = reason === "cancelled" || reason === "lost";
     if (this.abortReason === null || isDaemons) this.abortReason = reason;
@@ -79,7 +79,7 @@ export function heartbeatEveryMs(leaseMs: number): number {
  */
 export function estimateLeaseMs(facts: {
   readonly expiresAt: number;
-  /** The time in the answer's Date header; null where there is none. */
+  /** The time in the response's Date header; null without one. */
   readonly answeredAt: number | null;
   readonly now: number;
 }): number {

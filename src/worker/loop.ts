@@ -127,7 +127,7 @@ export class Claimer extends Loop<ClaimerParts> {
       reply.kind !== "answered" || (reply.read.length === 0 && waitSeconds > 0 && !wasLong);
     this.#vain = isVain ? this.#vain + 1 : 0;
     if (!isVain) return;
-    // The tasks in an unreadable response are leased all the same. Tasks are this large, so claim fewer.
+    // The tasks in an unreadable response are nevertheless leased. Tasks are this large, so claim fewer.
     if (reply.kind === "passing" && reply.isTooLong) this.#max = Math.ceil(max / 2);
     this.#restFor(waitMsAfter(this.#vain, reply.kind === "passing" ? reply : {}));
   }

@@ -29,7 +29,7 @@ export type Ending =
 /** The daemon's word about a lease. */
 export interface LeaseNews {
   readonly outcome: LeaseOutcome;
-  /** The fault in what it was sent; null where there was none. */
+  /** The fault in the request; null without one. */
   readonly detail: string | null;
 }
 
@@ -61,7 +61,7 @@ export function endingText(ending: Ending): string {
   }
 }
 
-/** Reads the answer to a claim; null where the value is no such answer. */
+/** Reads the response to a claim; null for any other value. */
 export function parseClaim(value: JsonObject): readonly ClaimedRun[] | null {
   const tasks = listIn(value).map(parseClaimed);
   return Array.isArray(value["tasks"]) && tasks.every((task) => task !== null) ? tasks : null;

@@ -11,8 +11,9 @@ export type WorkerTask<Input = unknown> = FunctionTask<Input>;
  * Computes a task's result: any value that `JSON.stringify` can write, or a promise of one; `undefined` becomes null. An
  * error that it throws fails the run with its message; a `TaskFailure` says also whether the task is run again.
  *
- * `signal` is aborted when nobody wants the result any more: the task was cancelled, its lease was lost, its timeout has
- * passed, or the worker stops. The handler should then end by itself: nobody waits for it, and nothing can end it.
+ * `signal` is aborted when the result is not needed any more: the task was cancelled, its lease was lost, its timeout
+ * has passed, or the worker stops. The handler should then end by itself: the worker does not wait for it, and cannot
+ * end it.
  */
 export type TaskHandler<Input = unknown> = (
   task: WorkerTask<Input>,
@@ -28,7 +29,7 @@ export interface WorkerSettings<Inputs> {
   /** Handlers by the names of the types that are claimed; at least one. */
   readonly types: { readonly [Type in keyof Inputs]: TaskHandler<Inputs[Type]> };
   /**
-   * The most tasks at once: of all types together, or of each type by its name. 1 unless given, and 1,000 at most
+   * The most concurrent tasks: of all types together, or of each type by its name. 1 unless given, and 1,000 at most
    * altogether. A type that is left out has a place of its own.
    */
   readonly concurrency?: number | { readonly [Type in keyof NoInfer<Inputs>]?: number } | undefined;
@@ -38,7 +39,7 @@ export interface WorkerSettings<Inputs> {
   readonly insecureHttp?: boolean | undefined;
   /** Called once, when the daemon has accepted token and types. */
   readonly onReady?: (() => void) | undefined;
-  /** Called with whatever a handler throws, stack and all. The client sees no more than the message. */
+  /** Called with every value that a handler throws, with its stack. The client sees no more than the message. */
   readonly onError?: ((thrown: unknown, task: FailedTask) => void) | undefined;
   /** The logger for what an operator should know, such as pino's or the console. Silent unless given. */
   readonly log?: Logger | undefined;
@@ -51,7 +52,7 @@ export type FailedTask = Pick<WorkerTask, "id" | "type" | "tag" | "marketplace">
 export interface TaskWorker {
   /**
    * Claims and runs tasks until {@link stop}, and waits for a daemon that is away. Rejects when the daemon refuses the
-   * worker for good: its token was revoked, a type is not the token's or not a worker's. To be called once.
+   * worker permanently: its token was revoked, or a type is not the token's or not a worker's. To be called once.
    */
   run(): Promise<void>;
   /**

@@ -16,7 +16,7 @@ export interface WorkerParts extends LoopParts {
   readonly onReady: () => void;
 }
 
-/** Why a worker has ended: it was stopped, or the daemon refuses it for good. */
+/** Why a worker has ended: it was stopped, or the daemon refuses it permanently. */
 export type WorkerEnd =
   | { readonly kind: "stopped" }
   | { readonly kind: "refused"; readonly reason: string };
@@ -130,7 +130,7 @@ export class Worker {
     this.#drop(run);
   }
 
-  /** Gives back a task that nobody asked for, or that came too late to be run. */
+  /** Gives back a task that was not claimed, or that arrived too late to run. */
   async #giveBack(run: HeldRun): Promise<void> {
     run.hasEnded = true;
     await this.#reporter.report({ kind: "release", id: run.id, leaseId: run.leaseId });

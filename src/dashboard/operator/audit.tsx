@@ -13,7 +13,7 @@ import { route, setQuery } from "../shell/route.ts";
 const RANGES = { ranges: [DAY, WEEK, MONTH, ALL_TIME], standard: ALL_TIME };
 const TIMING = { everyMs: 0, pollMs: 15_000 };
 
-/** Who did what of consequence, for the operator, newest first. */
+/** Important actions with their actors, for the operator, newest first. */
 export function AuditScreen() {
   const { query } = route.value;
   const parsed = AUDIT_ACTION.parse(query.get("action"));
@@ -80,7 +80,7 @@ interface Row extends AuditEntry {
   readonly id: string;
 }
 
-// Several may have the same time, but those of one page stay in their places.
+// Several entries may have the same time, but the entries of a page keep their order.
 function toRow(entry: AuditEntry, index: number): Row {
   return { ...entry, id: `${entry.at} ${index}` };
 }

@@ -220,7 +220,7 @@ function Standbys({ standbys }: Pick<DatabaseOverview, "standbys">) {
 type Standby = DatabaseOverview["standbys"][number];
 
 function standbyText({ state, sync_state: sync, lag_bytes: bytes, lag_ms: ms }: Standby): string {
-  // A user who is no monitor is told the name alone.
+  // A user who is not a monitor sees only the name.
   if (state === null && bytes === null) return "more may not be seen";
   const lag = bytes === null ? [] : [`${bytesText(bytes)} behind`];
   const took = ms === null ? [] : [`replays within ${durationText(ms)}`];

@@ -167,7 +167,7 @@ function throughput({ series, readAt, when }: SeriesShown): Drawn {
   };
 }
 
-// For a step that is not over, only the part that has passed counts; its first seconds would show any rate.
+// Of a step that is not over, only the elapsed part counts; its first seconds would show any rate.
 function minutesOf(
   { at, is_whole: isWhole }: SeriesBucket,
   series: Series,

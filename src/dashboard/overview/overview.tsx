@@ -78,7 +78,7 @@ interface NumberShown {
   readonly tone?: "bad" | "warn" | null;
 }
 
-/** The present numbers and those of the last 24 hours; each links to its tasks. */
+/** The numbers of now and of the last 24 hours; each links to its tasks. */
 function OverviewNumbers({ overview }: { readonly overview: Overview }) {
   return (
     <ul class="numbers">

@@ -9,10 +9,7 @@ import {
   type timeScale,
 } from "./plot-scale.ts";
 
-/**
- * Handles the pointers and the keys of a chart: they point at a step in all charts at once, and choose a span to zoom
- * to.
- */
+/** Handles the pointers and the keys of a chart: they mark a step in all charts, and choose a span to zoom to. */
 
 export interface PlotInputParts {
   readonly steps: ChartSpec["steps"];
@@ -151,7 +148,7 @@ function pointTo(wanted: number, { steps, say }: PlotInputParts, selection: Chos
   say(index);
 }
 
-// Begins a span at a step, or ends it there; the span includes both steps as a whole.
+// Starts a span at a step, or ends it there; the span includes both steps entirely.
 function choose(index: number, { steps, zoom }: PlotInputParts, selection: Chosen): void {
   const step = steps[index];
   if (step === undefined) return;

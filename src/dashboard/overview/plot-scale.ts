@@ -4,7 +4,7 @@ import { DAY_MS, MINUTE_MS } from "../../domain/clock/duration.ts";
 
 export type Scale = (value: number) => number;
 
-/** A point of the drawing; null where there is none, which interrupts a line. */
+/** A point of the drawing; null interrupts a line. */
 export type Point = readonly [x: number, y: number] | null;
 
 type Span = readonly [from: number, to: number];
@@ -45,7 +45,7 @@ export function clamp(value: number, min: number, max: number): number {
   return Math.min(max, Math.max(min, value));
 }
 
-/** The step that a moment belongs to; -1 where there is none. The end of the last step belongs to it. */
+/** The step of a moment; -1 without one. The end of the last step belongs to it. */
 export function stepAt(steps: readonly ChartStep[], at: number): number {
   if (at === steps.at(-1)?.to) return steps.length - 1;
   return steps.findIndex(({ from, to }) => from <= at && at < to);
@@ -120,7 +120,7 @@ export function areDays(marks: readonly number[]): boolean {
   return first !== undefined && second !== undefined && second - first > DAY_MS * 0.9;
 }
 
-/** The points of the steps that are over, and those of the others, which are drawn separately. */
+/** The points of the ended steps, and the points of the other steps, which are drawn separately. */
 export function splitPoints(steps: ChartSpec["steps"], points: readonly Point[]) {
   const isOpen = (i: number) => steps[i]?.isWhole === false;
   return {
@@ -130,7 +130,7 @@ export function splitPoints(steps: ChartSpec["steps"], points: readonly Point[])
   };
 }
 
-/** A line through the points, interrupted where there is none. */
+/** A line through the points, interrupted at null. */
 export function linePath(points: readonly Point[]): string {
   let isOn = false;
   let path = "";
@@ -184,7 +184,7 @@ function rectangle({ left, right, top, bottom }: Bar): string {
   return `M${x} ${Math.round(bottom)}v-${height}h${width}v${height}z`;
 }
 
-// In tenths: nobody sees more digits, and the browser would have to read them.
+// In tenths: more digits are invisible, and the browser would have to parse them.
 function place(point: NonNullable<Point>): string {
   return point.map((pixels) => Math.round(pixels * 10) / 10).join(" ");
 }
@@ -221,7 +221,7 @@ export interface ChartLine {
   readonly shape: "line" | "bar";
   readonly colour: ChartColour;
   readonly axis: "left" | "right";
-  /** One value for each step; null where there is none. */
+  /** One value for each step, or null. */
   readonly values: readonly (number | null)[];
   readonly text: (value: number) => string;
 }

@@ -46,7 +46,7 @@ export function shownState({ state, is_paused: isPaused }: Scheduled, hasFailed:
   return state === "scheduled" && hasFailed ? "retrying" : state;
 }
 
-/** The mark of a finished task that nobody has collected. */
+/** The mark of a finished task that is not collected. */
 export function Ready() {
   return (
     <span class="ready" title="Finished and not collected yet">
@@ -131,7 +131,7 @@ interface QuotaProps {
 // From here on an account should learn of it, before its posts are refused.
 const FULL_SHARE = 0.9;
 
-/** How much of a limit is used: `1.2 MiB of 10.0 GiB`, and quieter where there is no limit. */
+/** How much of a limit is used: `1.2 MiB of 10.0 GiB`, and less prominent without a limit. */
 export function Quota({ used, limit, textOf }: QuotaProps) {
   if (limit === 0) {
     return (

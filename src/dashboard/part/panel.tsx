@@ -72,7 +72,7 @@ export function ScreenHead({
   );
 }
 
-/** Text on one line, cut where there is no room; the whole of it on hover. */
+/** Text on one line, shortened to the width; the whole text on hover. */
 export function Clipped({ text }: { readonly text: string }) {
   return (
     <bdi class="clipped" title={text}>
@@ -81,7 +81,7 @@ export function Clipped({ text }: { readonly text: string }) {
   );
 }
 
-/** The placeholder where there is no value. */
+/** The placeholder of a missing value. */
 export function None({ text = "–" }: { readonly text?: string }) {
   return <span class="none">{text}</span>;
 }

@@ -1,6 +1,6 @@
 /** Finds the first mistake in JSON: engines name it in words of their own, and some do not say where it is. */
 
-/** Where JSON goes wrong, from 1 on, and what would be right there. */
+/** The position of the first fault in JSON, from 1 on, and what would be correct there. */
 export interface JsonFault {
   readonly line: number;
   /** In characters. */

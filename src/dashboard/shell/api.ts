@@ -10,7 +10,7 @@ export class ApiError extends Error {
   override readonly name = "ApiError" as const;
   /** The HTTP status; 0: the daemon did not answer. */
   readonly status: number;
-  /** `status_code` of the answer; 0 where there is none. */
+  /** `status_code` of the response; 0 without one. */
   readonly code: number;
   /** Which field is wrong, and why. */
   readonly details: readonly string[];
@@ -27,9 +27,9 @@ export class ApiError extends Error {
 
 interface CommonOptions {
   readonly signal?: AbortSignal;
-  /** The page asks without the reader: such a request keeps nobody signed in. */
+  /** The page sends the request without an action of the reader, so it does not extend the session. */
   readonly isAutomatic?: boolean;
-  /** The account that the operator acts for; the one in the URL unless given. Null is none. */
+  /** The account that the operator acts for; the one in the URL unless given. Null means none. */
   readonly account?: string | null;
   /** Names a post, so that repeating it does nothing twice. */
   readonly idempotencyKey?: string;
@@ -83,7 +83,7 @@ export function headersFor(options: AnyOptions = {}): Headers {
 }
 
 // A header takes neither control characters nor characters beyond Latin-1, and loses white space at its ends. A login
-// has none of these. A value that has them came from the URL, and its escaped form is no account's name either.
+// has none of these. A value that has them came from the URL, and its escaped form is not an account's name either.
 function accountHeader(login: string): string {
   return /^[!-~]+$/.test(login) ? login : encodeURIComponent(login);
 }
@@ -193,7 +193,7 @@ export function errorText(error: unknown): string {
   return isDetailed ? error.details.join(" ") : messageOf(error);
 }
 
-/** True for an error that an abort throws: nobody waits for the answer any more. */
+/** True for the error of an abort: the response is not needed any more. */
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

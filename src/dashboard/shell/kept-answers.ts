@@ -1,6 +1,6 @@
 // A screen reads three or four things again and again, and its reader goes back and forth between a few.
 const KEPT_MAX = 16;
-// Nobody asks for a long text again and again.
+// A long text is not requested repeatedly.
 const KEPT_LENGTH_MAX = 512 * 1024;
 
 /** The last answers to what the page reads, by what was asked, so that one that has not changed is not sent again. */
@@ -12,7 +12,7 @@ export class KeptAnswers {
     return this.#answers.get(asked)?.tag ?? null;
   }
 
-  /** The text of the answer: the one that is kept where the daemon says that it is the same still. */
+  /** The text of the response: the stored text if the daemon responds that it has not changed. */
   async textOf(asked: string, response: Response): Promise<string> {
     const kept = this.#answers.get(asked);
     if (response.status === 304 && kept !== undefined) return kept.text;
@@ -24,7 +24,7 @@ export class KeptAnswers {
     return text;
   }
 
-  /** Forgets all: somebody else may be signed in. */
+  /** Forgets all: another account may be signed in. */
   forget(): void {
     this.#answers.clear();
   }

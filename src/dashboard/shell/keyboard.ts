@@ -24,7 +24,7 @@ export function boundKeys(): readonly KeyBinding[] {
 
 /** Binds keys while the component is shown. They do nothing while the reader writes into a field. */
 export function useKeys(bindings: readonly KeyBinding[]): void {
-  // Bound with the drawing, and not after it: the next key may follow at once.
+  // Bound with the drawing, and not after it: the next key may follow immediately.
   useLayoutEffect(() => {
     bound.push(bindings);
     return () => {

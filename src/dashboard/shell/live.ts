@@ -6,10 +6,7 @@ import { setTime } from "./clock.ts";
 import { actsFor } from "./route.ts";
 import { session } from "./session.ts";
 
-/**
- * Keeps one stream of changes for this tab while it is visible. Where no stream is to be had, the page asks every ten
- * seconds instead.
- */
+/** Keeps one stream of changes for this tab while it is visible. Without a stream, the page polls every ten seconds. */
 
 /** How the page learns of changes. */
 export type LiveState = "connecting" | "live" | "polling" | "paused";
@@ -35,7 +32,7 @@ const scope = computed(() =>
   session.value === null ? null : `${session.value.role} ${actsFor.value ?? ""}`,
 );
 
-/** Follows the changes of whatever the reader looks at; returns a function that stops it. */
+/** Follows the changes of the shown data; returns a function that stops it. */
 export function startLive(): () => void {
   let lastId: string | null = null;
   let lastScope: string | null = null;
@@ -122,7 +119,7 @@ async function listen(
       for (const block of blocks) take(toMessage(block));
     }
   } catch {
-    // Whatever ended it, the page now polls, and asks for another stream.
+    // After any end of the stream the page polls, and opens another stream.
   } finally {
     clearTimeout(timer);
   }

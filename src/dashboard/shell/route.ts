@@ -52,8 +52,7 @@ export function lastMove(): Move {
 }
 
 /**
- * The URL of a place in the dashboard. The selected account stays, unless the place names one itself (`?account=` is
- * none).
+ * The URL of a place in the dashboard. The selected account stays, unless the place names one (`?account=` means none).
  */
 export function hrefOf(path: string): string {
   const url = new URL(`${BASE}${path}`, globalThis.location.origin);

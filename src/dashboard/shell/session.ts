@@ -6,15 +6,15 @@ import { announce } from "../part/announcer.tsx";
 import { ApiError, type CallOptions, call, errorText, isDev, signedOut } from "./api.ts";
 import { actsFor } from "./route.ts";
 
-/** The session that is signed in; null: nobody is. */
+/** The current session; null without one. */
 export const session = signal<Session | null>(null);
 
-/** Why nobody is signed in, for the sign-in page; null: nothing to say. */
+/** Why the session ended, for the sign-in page; null without a reason. */
 export const sessionNote = signal<string | null>(null);
 
 export const isOperator = computed(() => session.value?.role === "operator");
 
-/** The account whose data is shown: the reader's own, or the one that the operator looks at; null is all. */
+/** The account whose data is shown: the reader's own, or the operator's selection; null means all. */
 export const shownAccount = computed(() =>
   isOperator.value ? actsFor.value : (session.value?.login ?? null),
 );
@@ -41,7 +41,7 @@ export async function restoreSession(): Promise<void> {
 
 let isRenewing = false;
 
-/** Opens the operator's session anew where the daemon is for development; ends every other. */
+/** Opens the operator's session again if the daemon is for development; ends every other session. */
 async function renewSession(): Promise<void> {
   if (!isDev.peek() || session.peek()?.role !== "operator") {
     endSession("Your session has ended. Please sign in again.");
@@ -51,7 +51,7 @@ async function renewSession(): Promise<void> {
   }
 }
 
-/** Uses the session after the clock was advanced; where that was beyond its end, opens it anew. */
+/** Uses the session after the clock was advanced; opens it again if that was beyond its end. */
 export async function keepSession(): Promise<void> {
   const envelope = await call("GET /v1/session", { account: null });
   if (envelope.session === null) await renewSession();

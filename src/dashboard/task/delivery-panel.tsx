@@ -69,7 +69,7 @@ export function DeliveryPanel(props: DeliveryPanelProps) {
 }
 
 interface AttemptRowProps extends AttemptProps {
-  /** True where somebody asked for a redelivery: a new series begins. */
+  /** True after a requested redelivery: its attempts start again at 1. */
   readonly isNewSeries: boolean;
   readonly isCurrent: boolean;
   readonly isOpen: boolean;

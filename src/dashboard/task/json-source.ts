@@ -37,7 +37,7 @@ function toSource(_name: string, value: unknown, context?: { readonly source?: s
   return new JsonNumber(context?.source ?? String(value));
 }
 
-/** A member of an object; undefined where the value is no object or has no such member. */
+/** A member of an object; undefined if the value is not an object or does not have the member. */
 export function memberOf(value: JsonSource | undefined, name: string): JsonSource | undefined {
   if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
   return value[name];

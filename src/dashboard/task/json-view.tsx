@@ -11,7 +11,7 @@ interface JsonViewProps {
   readonly depth: number;
 }
 
-// More at once would make the page slow.
+// More items would make the page slow.
 const ITEMS_MAX = 100;
 // Longer lists within others are closed at first.
 const OPEN_MAX = 30;
@@ -117,7 +117,7 @@ interface CodeBlockProps {
   readonly children?: ComponentChildren;
 }
 
-// Browsers cannot lay out more at once.
+// Browsers cannot lay out more items.
 const SHOWN_LENGTH_MAX = 262_144;
 
 /** Text as it is, character for character, to be read and copied. */

@@ -246,7 +246,7 @@ export interface SentRequest extends BodySource {
   readonly method: string;
   readonly url: string;
   readonly headers: readonly HeaderLine[];
-  /** Null: there is none, or it is too long to be at hand; `hasBody` says which. */
+  /** Null if it does not exist or is too long; `hasBody` distinguishes them. */
   readonly body: string | null;
   readonly hasBody: boolean;
 }

@@ -20,8 +20,8 @@ interface TaskRequest {
 }
 
 /**
- * The actions that are possible on a task now. `redelivery` is the one that the button offers: of everything that has
- * not arrived, or else of everything; null if nothing can be sent. `start` asks first if an action cannot be undone,
+ * The actions that are possible on a task now. `redelivery` is the redelivery that the button offers: of all webhooks
+ * that have not arrived, or else of all; null if nothing can be sent. `start` asks first if an action cannot be undone,
  * or was done before.
  */
 export function useTaskActions({ task, deliveries }: Timeline, reload: () => void) {

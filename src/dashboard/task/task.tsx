@@ -62,7 +62,7 @@ export function TaskScreen({ id }: { readonly id: string }) {
   );
 }
 
-/** The task with everything that happened to it; a sentence where there is no such task. */
+/** The task with its whole history; a sentence if the task does not exist. */
 async function readTimeline(id: string, load: Load): Promise<Timeline | string> {
   try {
     return await timelineInZone({ ...load, params: { id } });

@@ -153,7 +153,7 @@ const LABEL_PERCENT = 5;
 interface MarkLabelProps {
   readonly mark: Mark;
   readonly view: TimeView;
-  /** Where the next one begins; null: there is none. */
+  /** The start of the next row; null without one. */
   readonly until: number | null;
 }
 

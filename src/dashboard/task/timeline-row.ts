@@ -177,7 +177,7 @@ interface Tick {
 // A shorter span would be a line.
 const SPAN_MS_MIN = 10;
 
-// Beyond it there is no room for the text.
+// The text does not fit beyond it.
 const TICK_LEFT_MAX = 93;
 
 /** The view of a span, with room at its end for the last label. */

@@ -26,8 +26,8 @@ interface TaskPageQuery {
 }
 
 /**
- * Reads one page of tasks. Where nothing is found yet it looks further back by itself, ten pages at most. An
- * automatic read looks at one page, so that nothing keeps the daemon busy while nobody looks.
+ * Reads one page of tasks. While nothing is found it reads further back by itself, ten pages at most. An automatic read
+ * reads one page, so that an unattended screen does not keep the daemon busy.
  */
 export async function readTaskPage(
   { q, cursor, waiting }: TaskPageQuery,
@@ -55,8 +55,8 @@ interface KeptPage {
 }
 
 /**
- * The shown page, while newer states of it are read: tasks stay in place. Another place begins anew; the first one
- * begins with `found`, where that was kept. Also returns a function that shows the tasks that have come since.
+ * The shown page, while newer states of it are read: tasks stay in place. Another place starts again; the first place
+ * starts with `found`, if that was stored. Also returns a function that shows the tasks that have come since.
  */
 export function useShownPage(
   place: string,
@@ -97,7 +97,7 @@ session.subscribe(() => {
 
 /**
  * Returns the list as it was left, for a reader who comes back to this place of it: from a task, or by the browser's
- * buttons. For a reader who opens the list anew it returns null, and forgets what was kept.
+ * buttons. For a reader who opens the list again it returns null, and forgets the stored state.
  */
 export function returnToList(place: string): LeftList | null {
   const { from, isByHistory } = lastMove();

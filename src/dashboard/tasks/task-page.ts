@@ -6,7 +6,7 @@ export const PAGE_SIZE = 50;
 
 export interface TaskPage {
   readonly rows: readonly FoundTask[];
-  /** Where older tasks begin; null: there are none. */
+  /** The cursor of older tasks; null without older tasks. */
   readonly next: string | null;
   readonly examinedUntil: string | null;
 }
@@ -80,9 +80,8 @@ function valuesOf(word: string, name: string): readonly string[] | null {
 const DAY_WORD = /^(after|before):("?)(\d{4})-(\d{2})-(\d{2})\2$/i;
 
 /**
- * The search with its days as exact times. To the API a day is a day in UTC, and readers of the screen mean their
- * own: `after:2030-01-31` is sent as `after:2030-01-30T23:00:00.000Z` from Berlin. Words without a day stay as they
- * are.
+ * The search with its days as exact times. A day of the API is a day in UTC, but readers mean a day of their time zone:
+ * `after:2030-01-31` is sent as `after:2030-01-30T23:00:00.000Z` from Berlin. Words without a day stay as they are.
  */
 export function withExactDays(q: string): string {
   const words = searchWords(q);

@@ -99,7 +99,7 @@ interface FoundTasksProps {
   readonly q: string;
   readonly cursor: string | null;
   readonly page: ShownPage;
-  /** The list as it was left; null for a list that is opened anew. */
+  /** The list as it was left; null for a newly opened list. */
   readonly found: LeftList | null;
   readonly showArrived: () => void;
   readonly reload: () => void;
