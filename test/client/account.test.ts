@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { createClient } from "../../src/client/client.ts";
 import { all, startClient } from "./start.ts";
 
-test("keys are made, listed and revoked, and a revoked one is told by its code", async (t) => {
+test("keys are created, listed and revoked, and a revoked key is 40101", async (t) => {
   const { client, daemon } = await startClient(t);
 
   const made = await client.keys.create({ label: "ci" });
@@ -39,7 +39,7 @@ test("the account shows its numbers", async (t) => {
   assert.deepEqual(types, ["echo"]);
 });
 
-test("changes tells of each change, until the loop is left", async (t) => {
+test("changes returns each change until the loop ends", async (t) => {
   const { client } = await startClient(t);
   const seen: number[] = [];
   let posted: Promise<unknown> = Promise.resolve();
@@ -85,7 +85,7 @@ test("redeliveries are counted, ordered, listed and cancelled", async (t) => {
   assert.equal(cancelled.id, order.id);
 });
 
-test("the reference answers everybody", async (t) => {
+test("the reference needs no account", async (t) => {
   const { client } = await startClient(t);
 
   const codes = await client.reference.statusCodes();

@@ -10,7 +10,7 @@ import { runProgram, temporaryFolder } from "../helpers/program.ts";
 
 const DOCUMENTS = ["docs/guides/js-client.md", "README.md"].map((name) => join(ROOT, name));
 
-/** As much of Express as the document shows. */
+/** The part of Express that the document uses. */
 const EXPRESS = `
 declare module "express" {
   import type { IncomingMessage } from "node:http";
@@ -29,7 +29,7 @@ express.raw = () => ({});
 export default express;
 `;
 
-/** The programs of the documents, which belong together, as one: its imports first. */
+/** The programs of the documents as one program, its imports first. */
 function program(): string {
   const blocks = DOCUMENTS.flatMap((document) =>
     [...readFileSync(document, "utf8").matchAll(/^```ts\n(.*?)^```$/gms)].map(
@@ -41,12 +41,12 @@ function program(): string {
   const isImport = (line: string): boolean => line.startsWith("import ");
   const imports = new Set(lines.flat().filter(isImport));
   const parts = lines.map((block) => block.filter((line) => !isImport(line)).join("\n"));
-  // A README's program is one of its own, with names of its own.
+  // The README has a separate program.
   const scoped = parts.map((part, index) => (index < parts.length - 1 ? part : `{\n${part}}\n`));
   return [...imports, ...scoped].join("\n");
 }
 
-/** A folder where the package's modules are the sources, and Express is what the document shows of it. */
+/** A folder where the modules of the package are the sources, and Express is a stub. */
 function folderWithProgram(t: TestContext): string {
   const folder = temporaryFolder(t);
   const modules = join(folder, "node_modules");

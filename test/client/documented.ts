@@ -1,4 +1,4 @@
-/** The operations that the client does not have: they are for sessions, the operator, workers. */
+/** Operations that the client does not have: for sessions, the operator and workers. */
 const OTHERS = /^\w+ \/(?:v1\/(?:operator|worker|session)|metrics$)/;
 
 export interface Document {
@@ -20,7 +20,7 @@ interface DocumentAnswer {
   >;
 }
 
-/** An error that an operation may answer, as the document has it. */
+/** An error response of an operation in the document. */
 export interface DocumentedError {
   readonly status: number;
   readonly code: number;
@@ -42,9 +42,9 @@ export function documentedErrors(
   });
 }
 
-/** The operations of a daemon's document that the client is to have. */
+/** The operations of a daemon's document that the client must have. */
 export async function documentOf(url: string) {
-  // What it holds is what the tests look at.
+  // The tests check its fields.
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as Document;
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {

@@ -34,7 +34,7 @@ export async function startClient<Types extends TaskTypes<Types> = AnyTypes>(
   return { daemon, client, sent };
 }
 
-/** All that an iterator gives. */
+/** All items of an iterator. */
 export async function all<Item>(items: AsyncIterable<Item>): Promise<readonly Item[]> {
   return Array.fromAsync(items);
 }

@@ -20,7 +20,7 @@ interface Work {
 
 const TOML = '[types.echo]\nrunner = "echo"\n[types.fails]\ncommand = ["false"]\n';
 
-test("run posts a task, waits for its end and answers its result", async (t) => {
+test("run posts a task, waits for its end and returns its result", async (t) => {
   const { client } = await startClient<Work>(t, { toml: TOML });
 
   const task = await client.tasks.run({ type: "echo", input: { n: 7 }, tag: "a" });
@@ -37,16 +37,15 @@ test("run rejects with the code and the task when it fails", async (t) => {
 
   assert(error instanceof PostbackdError);
   assert.deepEqual([error.code, error.status, error.task?.state], [50010, null, "failed"]);
-  assert.match(error.message, /^Task [-0-9a-f]{36}: Task Execution Failed\. ./);
+  assert.ok(error.message.includes(error.task?.id ?? "?"), error.message);
 });
 
-test("post rejects for a task that is refused, and says which field is wrong", async (t) => {
+test("post rejects a refused task with the pointer of its field", async (t) => {
   const { client } = await startClient(t);
 
   await assert.rejects(client.tasks.post({ input: 1, priority: 10 }), (error) => {
     assert(error instanceof PostbackdError);
     assert.equal(error.code, 40501);
-    assert.match(error.message, /Invalid Field: 'priority'/);
     assert.deepEqual(
       error.errors.map(({ pointer }) => pointer),
       ["/priority"],
@@ -55,7 +54,7 @@ test("post rejects for a task that is refused, and says which field is wrong", a
   });
 });
 
-test("a post with the same idempotency key makes no second task", async (t) => {
+test("a post with the same idempotency key creates no second task", async (t) => {
   const { client } = await startClient(t);
   const options = { idempotencyKey: "order-17" };
 
@@ -66,7 +65,7 @@ test("a post with the same idempotency key makes no second task", async (t) => {
   await assert.rejects(client.tasks.post({ input: 2 }, options), { code: 42200, status: 422 });
 });
 
-test("get, wait and cancel answer the task; collect: false leaves it ready", async (t) => {
+test("get, wait and cancel return the task; with collect: false it stays ready", async (t) => {
   const { client } = await startClient(t);
   const { id } = await client.tasks.post({ input: "x" });
   const later = await client.tasks.post({ input: "y", start_at: farStart() });
@@ -87,7 +86,7 @@ test("get, wait and cancel answer the task; collect: false leaves it ready", asy
   await assert.rejects(client.tasks.cancel(id), { code: 40902, status: 409 });
 });
 
-test("list, ready and search go over all pages, and stop where the loop is left", async (t) => {
+test("list, ready and search read all pages, and stop with the loop", async (t) => {
   const { client, sent } = await startClient(t);
   const tasks = Array.from({ length: 250 }, (_, n) => ({ input: n, tag: `n${n % 2}` }));
   const posted = await client.tasks.postMany(tasks);
@@ -115,7 +114,7 @@ test("list, ready and search go over all pages, and stop where the loop is left"
   assert.equal(sent.length - before - requests, 1);
 });
 
-test("cancelMany counts with dry_run, and cancels what passes", async (t) => {
+test("cancelMany counts with dry_run, and cancels the matching tasks", async (t) => {
   const { client } = await startClient(t);
   const start_at = farStart();
   const tasks = ["a", "a", "b"].map((tag) => ({ input: null, tag, start_at }));
@@ -145,7 +144,7 @@ test("deliveries, timeline and redeliver show webhooks and send them again", asy
   assert.equal("status_code" in timeline, false);
 });
 
-test("postMany answers in order what became of each task, and of an empty list nothing", async (t) => {
+test("postMany returns each task in order, and nothing for an empty list", async (t) => {
   const { client, sent } = await startClient(t);
   async function* tasks() {
     for (let n = 0; n < 101; n++) yield n === 50 ? { input: n, priority: 99 } : { input: n };
@@ -164,7 +163,7 @@ test("postMany answers in order what became of each task, and of an empty list n
   assert.equal(posts.length, 2);
 });
 
-test("postMany makes pages of as many bytes as the daemon takes", async (t) => {
+test("postMany keeps its pages within the daemon's limit of bytes", async (t) => {
   const { client, sent } = await startClient(t, { toml: '[limits]\nbody = "64KiB"\n' });
   const input = "ü".repeat(10_000);
 
@@ -179,7 +178,7 @@ for (const [raised, small, large] of [
   ["tasks", "tasks_per_post = 10", ""],
   ["bytes", 'body = "16KiB"', 'body = "256KiB"'],
 ] as const) {
-  test(`postMany doubles nothing when it is repeated after the limit of ${raised} was raised`, async (t) => {
+  test(`postMany creates no task twice when it is repeated after a raise of the limit of ${raised}`, async (t) => {
     const folder = temporaryFolder(t);
     const { key } = await createTestAccount(join(folder, "postbackd.db"));
     const inputs = Array.from({ length: 120 }, (_, n) => `${n} ${"x".repeat(n * 10)}`);
@@ -223,7 +222,7 @@ test("postMany with another task under its key rejects with 42200 and posts noth
   assert.equal((await all(client.tasks.list())).length, 2);
 });
 
-test("postMany that ended in between goes on with its key, and doubles nothing", async (t) => {
+test("postMany that failed continues with its key, and creates no task twice", async (t) => {
   const { client } = await startClient(t, { toml: '[limits]\nbody = "64KiB"\n' });
   const small = Array.from({ length: 100 }, (_, n) => ({ input: String(n) }));
   const failed = await client.tasks
