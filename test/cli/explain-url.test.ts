@@ -9,14 +9,14 @@ import { loaded } from "../helpers/config.ts";
 import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import type { DnsScript } from "../helpers/dns-server.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { runProgram } from "../helpers/program.ts";
 import type { Finished } from "../helpers/program.ts";
+import { runHere } from "./in-process.ts";
 
 const ID = "01980f2a-4c7e-7b3f-9d20-a1b2c3d4e5f6";
 const NO_HOSTS = "/no-such-hosts-file";
 
 interface Named {
-  /** What the name server says of receiver.example. */
+  /** The records of receiver.example. */
   readonly answers?: DnsScript;
   readonly allow?: readonly string[];
 }
@@ -38,7 +38,7 @@ async function explain(t: TestContext, url: string, named: Named = {}): Promise<
   );
 }
 
-test("allows a name whose addresses are all public, and shows each", async (t) => {
+test("a name whose addresses are all public is allowed", async (t) => {
   const answers = { A: addresses("8.8.8.8"), AAAA: addresses("2606:4700::1111") };
   const explained = await explain(t, "https://Receiver.example#x", { answers });
 
@@ -51,7 +51,7 @@ test("allows a name whose addresses are all public, and shows each", async (t) =
   ]);
 });
 
-test("refuses all for one address that is not public, and says which", async (t) => {
+test("a name with one private address is refused", async (t) => {
   const answers = { A: addresses("8.8.8.8", "10.0.0.7") };
   const explained = await explain(t, "https://receiver.example/", { answers });
 
@@ -66,7 +66,7 @@ test("refuses all for one address that is not public, and says which", async (t)
   );
 });
 
-test("names the rule that the allow list lifts", async (t) => {
+test("the result names the rule that the allow list lifts", async (t) => {
   const answers = { A: addresses("8.8.8.8", "10.0.0.7") };
   const byAddress = await explain(t, "http://receiver.example/", { answers, allow: ["10.0.0.7"] });
   const byName = await explain(t, "http://10.1.2.3:81/", { allow: ["10.1.0.0/16:81"] });
@@ -77,7 +77,7 @@ test("names the rule that the allow list lifts", async (t) => {
   assert.deepEqual(byName.outcome, lifted);
 });
 
-test("says of a name that cannot be resolved why", async (t) => {
+test("the result has the error of a name that cannot be resolved", async (t) => {
   const none = await explain(t, "https://receiver.example/");
   const unknown = await explain(t, "https://other.example/");
 
@@ -86,7 +86,7 @@ test("says of a name that cannot be resolved why", async (t) => {
   assert.deepEqual(none.addresses, []);
 });
 
-test("waits for a name server no longer than an attempt would", async (t) => {
+test("the name lookup ends after webhooks.timeout", async (t) => {
   const dns = await startDnsServer(t);
   dns.script("receiver.example", { A: { kind: "silence" }, AAAA: { kind: "silence" } });
   const clock = createFakeClock({ now: 0 });
@@ -102,9 +102,8 @@ test("waits for a name server no longer than an attempt would", async (t) => {
   assert.deepEqual(outcome, { kind: "unresolved", error: "name resolution was cut short" });
 });
 
-test("judges a URL with a placeholder as the pingback that it would become", async (t) => {
+test("a URL with a placeholder is judged with the values in it", async (t) => {
   const explained = await explain(t, "http://8.8.8.8/$id?t=$tag");
-  // As it stands it would be no address; with the id in it it is none either.
   const host = await explain(t, "http://10.0.0.$id/");
 
   assert.equal(explained.use, "pingback");
@@ -114,47 +113,40 @@ test("judges a URL with a placeholder as the pingback that it would become", asy
   assert.notEqual(host.outcome.kind, "allowed");
 });
 
-/** The program's own output; the names here are literal addresses or this machine's. */
 function run(t: TestContext, words: readonly string[]): Promise<Finished> {
-  return runProgram(t, ["explain-url", ...words]);
+  return runHere(t, ["explain-url", ...words]);
 }
 
-test("exits with 0 and shows the normal form and every address", async (t) => {
+test("the command exits with 0 for an allowed URL, and shows its steps and addresses", async (t) => {
   const url = "http://127.0.0.1:80/a b?i=$id&t=$tag";
   const finished = await run(t, [url, "--tag", "ä", "--allow-target", "127.0.0.1"]);
 
   assert.deepEqual([finished.code, finished.stderr], [0, ""]);
   for (const line of [
     new RegExp(`^normal_form +http://127\\.0\\.0\\.1/a%20b\\?i=${ID}&t=%C3%A4$`, "m"),
-    /^lifted_rule +loopback \(RFC 1122\)$/m,
-    new RegExp(`^\\$id and \\$tag substituted +http://127\\.0\\.0\\.1:80/a b\\?i=${ID}`, "m"),
-    /^port in decimal, default port dropped +http/m,
-    /^path and query encoded, dot segments resolved +http/m,
-    /^127\.0\.0\.1 +allowed +loopback \(RFC 1122\)$/m,
+    /^lifted_rule +loopback/m,
+    new RegExp(`^\\$id .* +http://127\\.0\\.0\\.1:80/a b\\?i=${ID}`, "m"),
+    /^127\.0\.0\.1 +allowed +loopback/m,
   ]) {
     assert.match(finished.stdout, line);
   }
 });
 
-test("exits with 1 and gives the reason that task_post would give", async (t) => {
-  const cases: readonly [url: string, stdout: RegExp][] = [
-    ["http://localhost:9/", /^normal_form +http:\/\/localhost:9\/\n(?:.*\n)+\nThe host localhost /],
-    ["ftp://example.com/", /^normal_form +-\n(?:.*\n)+\n.*begin with http/],
-    [
-      "http://0x7f.1/",
-      /^normal_form +http:\/\/127\.0\.0\.1\/\n(?:.*\n)+\nThe address 127\.0\.0\.1 /,
-    ],
-    ["", /^normal_form +-\n/],
-  ];
-
-  for (const [url, stdout] of cases) {
-    const finished = await run(t, [url]);
-    assert.deepEqual([finished.code, finished.stderr], [1, ""], url);
-    assert.match(finished.stdout, stdout);
+test("the command exits with 1 for a URL that task_post refuses", async (t) => {
+  for (const [url, normalForm] of [
+    ["http://localhost:9/", "http://localhost:9/"],
+    ["ftp://example.com/", null],
+    ["http://0x7f.1/", "http://127.0.0.1/"],
+    ["", null],
+  ] as const) {
+    const { code, stdout } = await run(t, [url, "--json"]);
+    const { normal_form, verdict, reason } = JSON.parse(stdout);
+    assert.deepEqual([code, normal_form, verdict], [1, normalForm, "refused"], url);
+    assert.ok(reason.length > 0);
   }
 });
 
-test("resolves localhost without a name server where it is listed by name", async (t) => {
+test("the command resolves localhost without a name server if it is allowed by name", async (t) => {
   const words = ["http://localhost:9/", "--allow-target", "localhost:9", "--json"];
   const { code, stdout } = await run(t, words);
 
@@ -163,22 +155,15 @@ test("resolves localhost without a name server where it is listed by name", asyn
     readonly addresses: readonly { readonly address: string; readonly verdict: string }[];
   };
   assert.deepEqual(document, {
-    use: "webhook",
-    placeholders: null,
-    normal_form: "http://localhost:9/",
+    ...{ use: "webhook", placeholders: null, normal_form: "http://localhost:9/" },
     steps: [{ step: "as posted", url: "http://localhost:9/" }],
-    host: "localhost",
-    port: 9,
-    verdict: "allowed",
-    rule: null,
-    reason: null,
+    ...{ host: "localhost", port: 9, verdict: "allowed", rule: null, reason: null },
     lifted_rule: "local name (localhost, RFC 6761)",
   });
-  assert.equal(shown[0]?.address, "127.0.0.1");
-  assert.equal(shown[0]?.verdict, "allowed");
+  assert.deepEqual([shown[0]?.address, shown[0]?.verdict], ["127.0.0.1", "allowed"]);
 });
 
-test("keeps a terminal from acting on what a URL or a tag holds", async (t) => {
+test("the command escapes the control characters of a URL and of a tag", async (t) => {
   const tag = ["--tag", "\u202e"];
   for (const words of [
     ["http://127.0.0.1/\u001b[2J"],
@@ -190,11 +175,4 @@ test("keeps a terminal from acting on what a URL or a tag holds", async (t) => {
     assert.equal(code, 1);
     assert.doesNotMatch(stdout, /[\u202e\u001b]/);
   }
-});
-
-test("exits with 2 for a tag that no task can have", async (t) => {
-  const { code, stderr } = await run(t, ["http://127.0.0.1/$tag", "--tag", "a\nb"]);
-
-  assert.equal(code, 2);
-  assert.match(stderr, /^postbackd: --tag must be a string of at most 255 characters/);
 });

@@ -22,9 +22,9 @@ function assertOneLine({ code, stderr }: Finished, expected: RegExp): void {
   assert.equal(stderr.split("\n").length, 2, stderr);
 }
 
-test("a command in a working directory that was removed says to change the directory", async (t) => {
+test("a command in a removed working directory fails with one line that names cd", async (t) => {
   const command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", ...SOURCES] as const;
-  for (const words of [["start", "--port", "0"], ["dev"], ["doctor"], ["admin", "link"]]) {
+  for (const words of [["start", "--port", "0"], ["dev"], ["doctor"]]) {
     assertOneLine(await runProgram(t, words, { command }), /uv_cwd.*cd/);
   }
 });
@@ -47,7 +47,7 @@ test("a daemon whose working directory was removed runs commands", async (t) => 
 test("a command whose TMPDIR does not exist names the folder and TMPDIR", async (t) => {
   const folder = temporaryFolder(t);
   await makeDatabase(join(folder, "postbackd.db"));
-  // Not made by 'backup create': it is in WAL mode.
+  // In WAL mode, unlike a copy of 'backup create'.
   cpSync(join(folder, "postbackd.db"), join(folder, "copy.db"));
   const env = { TMPDIR: join(folder, "missing") };
 
@@ -86,9 +86,7 @@ test("a command whose result cannot be written exits with 1", async (t) => {
   const command = ["sh", "-c", 'exec "$@" > /dev/full', "sh", ...SOURCES] as const;
 
   for (const words of [
-    ["config", "check"],
     ["doctor", "--json"],
-    ["explain-url", "http://93.184.216.34/", "--json"],
     ["admin", "account", "list"],
   ]) {
     const { code } = await runProgram(t, words, { command, cwd: folder });
