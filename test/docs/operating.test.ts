@@ -7,7 +7,7 @@ import { BINARY } from "../dist/binary.ts";
 import { Machine, machineProblem, newDisk, until, type MachineDisk } from "../systemd/machine.ts";
 import { CONFIG_FILE, DATA_FOLDER, endsOf, logOf, type Service } from "../systemd/service.ts";
 
-const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "guides", "operating.md");
+const GUIDES = join(dirname(dirname(import.meta.dirname)), "docs", "guides");
 const CONFIG_TEXT = `database = "${DATA_FOLDER}/postbackd.db"
 webhooks.allow = ["127.0.0.1"]
 `;
@@ -31,20 +31,30 @@ const isRequired = process.env["POSTBACKD_TEST_PEERS"] === "required";
 const skip = problem === null ? false : problem.reason;
 assert.ok(!(isRequired && problem?.isMissing === true), problem?.reason);
 
-/** The blocks of commands in a section, without those of its subsections, each as its lines. */
-function blocksOf(heading: string): readonly (readonly string[])[] {
-  const text = readFileSync(DOCUMENT, "utf8");
-  const start = text.indexOf(`\n${heading}\n`);
-  assert.ok(start !== -1, `docs/guides/operating.md has no '${heading}'`);
-  const [section = ""] = text.slice(start + heading.length + 2).split(/^#{2,} /m);
+/** The blocks of commands in a section of a guide, each as its lines. */
+function blocksOf(guide: string, heading: string): readonly (readonly string[])[] {
+  const text = readFileSync(join(GUIDES, `${guide}.md`), "utf8");
+  const start = text.indexOf(`\n## ${heading}\n`);
+  assert.ok(start !== -1, `docs/guides/${guide}.md has no '${heading}'`);
+  const [section = ""] = text.slice(start + heading.length + 5).split(/^#{2,} /m);
   return [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) =>
     block.split("\n").filter((line) => line !== ""),
   );
 }
 
+/** The only block of a section; a second one would not be walked. */
+function blockOf(guide: string, heading: string): readonly string[] {
+  const [only, ...more] = blocksOf(guide, heading);
+  assert.ok(only !== undefined && more.length === 0, heading);
+  return only;
+}
+
 /** The two blocks of a section; a third one would not be walked. */
-function twoBlocksOf(heading: string): readonly [readonly string[], readonly string[]] {
-  const [first, second, ...more] = blocksOf(heading);
+function twoBlocksOf(
+  guide: string,
+  heading: string,
+): readonly [readonly string[], readonly string[]] {
+  const [first, second, ...more] = blocksOf(guide, heading);
   assert.ok(first !== undefined && second !== undefined && more.length === 0, heading);
   return [first, second];
 }
@@ -85,24 +95,20 @@ async function codeOf({ machine, key }: Service, id: string): Promise<number | u
   return answer?.status_code;
 }
 
-test(
-  "docs/guides/operating.md: the runbook of the service works as it is written",
-  { skip },
-  async (t) => {
-    const { machine, disk } = await boot(t);
-    const service = await isInstalled(t, machine, disk);
-    const id = await isRestored(t, service);
-    await isUpgraded(t, service, id);
-    await isBackedUpElsewhere(t, service, disk);
-    const moved = await isMoved(t, { service, disk, id });
-    await isUninstalled(t, moved);
-  },
-);
+test("docs/guides: the commands of the service work as they are written", { skip }, async (t) => {
+  const { machine, disk } = await boot(t);
+  const service = await isInstalled(t, machine, disk);
+  const id = await isRestored(t, service);
+  await isUpgraded(t, service, id);
+  await isBackedUpElsewhere(t, service, disk);
+  const moved = await isMoved(t, { service, disk, id });
+  await isUninstalled(t, moved);
+});
 
 async function isInstalled(t: TestContext, machine: Machine, disk: MachineDisk): Promise<Service> {
   let key = "";
-  await t.test("Run it under systemd", async () => {
-    const [install] = twoBlocksOf("## Run it under systemd");
+  await t.test("Install the service", async () => {
+    const [install] = twoBlocksOf("run-under-systemd", "Install the service");
     const said = await walk(machine, install);
     key = /pbd_live_\w+/.exec(said.join("\n"))?.[0] ?? assert.fail("no key is shown");
     writeFileSync(join(disk.state, CONFIG_FILE), CONFIG_TEXT);
@@ -121,13 +127,12 @@ async function isRestored(t: TestContext, service: Service): Promise<string> {
   const { machine } = service;
   const id = await postWithWebhook(service);
   await t.test(
-    "Back up, and Restore a backup: held, as it was, and nothing of root's",
+    "Make a backup, and Restore: paused, unchanged, and without files of root",
     async () => {
       assert.deepEqual(await endsOf(service, [id]), { completed: 1 });
-      const [copy] = twoBlocksOf("## Back up");
-      await walk(machine, copy);
+      await walk(machine, blockOf("backup-and-restore", "Make a backup"));
       const later = await postWithWebhook(service);
-      const [restore = []] = blocksOf("## Restore a backup");
+      const restore = blockOf("backup-and-restore", "Restore");
       const release = restore.findIndex((line) => line.includes("delivery resume"));
       const said = await walk(machine, restore.slice(0, release));
 
@@ -158,12 +163,11 @@ async function isUpgraded(t: TestContext, service: Service, id: string): Promise
   await t.test("Upgrade, and the way back", async () => {
     const { machine } = service;
     const pid = await machine.show("MainPID");
-    const [forth, back] = twoBlocksOf("### Upgrade");
-    await walk(machine, forth);
+    await walk(machine, blockOf("upgrade", "Upgrade"));
     assert.notEqual(await machine.show("MainPID"), pid);
     assert.equal(await codeOf(service, id), 20000);
 
-    await walk(machine, back);
+    await walk(machine, blockOf("upgrade", "Go back"));
     assert.equal(await machine.show("ActiveState"), "active");
     assert.equal(await codeOf(service, id), 20000);
   });
@@ -180,7 +184,7 @@ async function isBackedUpElsewhere(
     const refused = await logOfStart(machine, () =>
       machine.does("systemctl", "restart", "postbackd"),
     );
-    const [, elsewhere] = twoBlocksOf("## Back up");
+    const elsewhere = blockOf("backup-and-restore", "Schedule backups");
     const opened = await logOfStart(machine, () => walk(machine, elsewhere));
 
     const fault = "/backups cannot be written to: make it, give it to the daemon's user";
@@ -211,7 +215,7 @@ interface Move {
 async function isMoved(t: TestContext, { service, disk, id }: Move): Promise<Machine> {
   const next = await boot(t);
   await t.test("Move to another machine", async () => {
-    const [here, there] = twoBlocksOf("## Move to another machine");
+    const [here, there] = twoBlocksOf("move-host", "Move");
     await walk(service.machine, here);
     await service.machine.end();
     await next.machine.does("/usr/local/bin/postbackd", "service", "install");
@@ -232,7 +236,7 @@ async function isMoved(t: TestContext, { service, disk, id }: Move): Promise<Mac
 
 async function isUninstalled(t: TestContext, machine: Machine): Promise<void> {
   await t.test("service uninstall takes the service away, and leaves the data", async () => {
-    const [, uninstall] = twoBlocksOf("## Run it under systemd");
+    const [, uninstall] = twoBlocksOf("run-under-systemd", "Install the service");
     await walk(machine, uninstall);
 
     const { stdout } = await machine.run("systemctl", "is-active", "postbackd");
