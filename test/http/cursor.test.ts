@@ -55,7 +55,7 @@ async function start(t: TestContext) {
 // 44 bytes in Base64 without padding.
 const SHAPE = /^[A-Za-z0-9_-]{59}$/;
 
-test("a cursor says nothing: its bytes are of one length and other ones at each place, however much others do", async (t) => {
+test("a cursor reveals nothing: its length is constant and every byte changes", async (t) => {
   const { daemon, who, other } = await start(t);
   await post(daemon, daemon.account, 9);
   for (const list of LISTS) {
@@ -79,7 +79,7 @@ test("a cursor says nothing: its bytes are of one length and other ones at each 
   }
 });
 
-test("a cursor of another account, of another list or of the operator is 40000, as one that is forged", async (t) => {
+test("a cursor of another account, another list or the operator is 40000, as a forged one", async (t) => {
   const { clock, daemon, who, other } = await start(t);
   const operator = await byOperator(daemon, clock.now());
   for (const list of LISTS) {
@@ -115,7 +115,7 @@ function forge(cursor: string): string {
 const REFUSAL =
   "It takes the next_cursor of an earlier page of this list: the query parameter 'cursor'.";
 
-test("the operator goes on with an account's list in its name, and the account with the operator's", async (t) => {
+test("the operator and an account can use each other's cursor of the account's list", async (t) => {
   const { clock, daemon, who } = await start(t);
   const named = [...(await byOperator(daemon, clock.now())), "X-Account: tester"];
   const [own, operators] = [
@@ -129,7 +129,7 @@ test("the operator goes on with an account's list in its name, and the account w
   assert.deepEqual(first.tasks, second.tasks);
 });
 
-test("a cursor with any one byte changed is 40000", async (t) => {
+test("a cursor with any changed byte is 40000", async (t) => {
   const { daemon, who } = await start(t);
   const bytes = Buffer.from(await cursorOf(daemon, "/v1/tasks", who), "base64url");
   for (let i = 0; i < bytes.length; i++) {
@@ -140,7 +140,7 @@ test("a cursor with any one byte changed is 40000", async (t) => {
   }
 });
 
-test("a cursor is good after a restart of the daemon", async (t) => {
+test("a cursor is valid after a restart", async (t) => {
   const { clock, daemon, who } = await start(t);
   const cursors = [];
   for (const list of LISTS) cursors.push([list, await cursorOf(daemon, list, who)] as const);
@@ -159,7 +159,7 @@ test("a cursor is good after a restart of the daemon", async (t) => {
   }
 });
 
-test("a cursor whose last task was erased meanwhile goes on behind it", async (t) => {
+test("a cursor whose last task was erased continues after it", async (t) => {
   const { clock, daemon, who } = await start(t);
   clock.advance(MINUTE);
   await post(daemon, daemon.account, 2);
@@ -174,16 +174,4 @@ test("a cursor whose last task was erased meanwhile goes on behind it", async (t
   const third = await asked<Page>(daemon, toRequest(list, who, second.next_cursor));
   assert.equal(third.tasks.length, 1);
   assert.equal(third.next_cursor, null);
-});
-
-test("a cursor that an earlier release gave out is 40000", async (t) => {
-  const { clock, daemon, who } = await start(t);
-  for (const [list, name] of [
-    ["/v1/tasks", "tasks"],
-    ["/v1/tasks/tasks_ready", "ready"],
-    ["/v1/tasks/search", "search"],
-  ] as const) {
-    const cursor = Buffer.from(`${name}-${clock.now()}-2`).toString("base64url");
-    assert.equal((await ask(daemon.url, toRequest(list, who, cursor))).code, 40000, list);
-  }
 });

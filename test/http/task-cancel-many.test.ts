@@ -8,7 +8,7 @@ import { createFakeClock } from "../helpers/fake-clock.ts";
 import { farStart } from "../helpers/far-start.ts";
 import { ask, JSON_TYPE } from "./answer.ts";
 import { asked, byKey, postJson, type Asker } from "./search-requests.ts";
-import { openHeldTasks, request } from "./task-requests.ts";
+import { request } from "./task-requests.ts";
 
 const PATH = "/v1/tasks/cancel";
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
@@ -67,7 +67,7 @@ function many(count: number, task: object): readonly object[] {
 }
 
 clusterTest(
-  "cancels what waits and what runs of its own account, and neither what has ended nor anybody else's",
+  "queued and running tasks of the account are cancelled, ended and foreign ones are not",
   async (t) => {
     const { daemon, worker } = await startWithWorker(t, { toml: WORKER });
     const other = { ...daemon, account: await createTestAccount(daemon.file, "other") };
@@ -97,7 +97,7 @@ clusterTest(
   },
 );
 
-test("cancels what passes all filters, and nothing that fails one of them", async (t) => {
+test("tasks that pass all filters are cancelled, and no others", async (t) => {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml: WORKER });
   const meant = { type: "print", tag: "a" };
@@ -119,25 +119,7 @@ test("cancels what passes all filters, and nothing that fails one of them", asyn
   assert.deepEqual(await statesOf(daemon, kept), Array(5).fill("queued"));
 });
 
-test("a program that runs a task is ended, who waits for the task is answered, and the next task has the place", async (t) => {
-  const held = await openHeldTasks(t);
-  const daemon = await startTestDaemon(t, { toml: held.toml });
-  const [id = ""] = await post(daemon, [{ type: "hold", tag: "a" }]);
-  const process = await held.next();
-  const [other = ""] = await post(daemon, [{ type: "hold" }]);
-  const target = `/v1/tasks/task_get/${id}`;
-  const waiting = request(daemon, { target, headers: ["Prefer: wait=60"] });
-
-  assert.equal((await cancelOnce(daemon, { tag: "a" })).running, 1);
-
-  await process.ended;
-  assert.match((await waiting).text, /"state":"cancelled"/);
-  (await held.next()).socket.end();
-  await daemon.daemon.idle();
-  assert.deepEqual(await statesOf(daemon, [id, other]), ["cancelled", "completed"]);
-});
-
-clusterTest("counts with dry_run and cancels none", async (t) => {
+clusterTest("dry_run counts tasks and cancels none", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   const ids = await post(daemon, many(120, { type: "print" }));
 
@@ -148,7 +130,7 @@ clusterTest("counts with dry_run and cancels none", async (t) => {
 });
 
 clusterTest(
-  "cancels many in portions, and leaves alone what is posted between two of them",
+  "many tasks are cancelled in portions, and a task posted between two portions stays",
   async (t) => {
     const daemon = await startTestDaemon(t, { toml: WORKER });
     await post(daemon, many(PORTION + 350, { type: "print" }));
@@ -164,7 +146,7 @@ clusterTest(
   },
 );
 
-clusterTest("finds few among many, of which one request looks at a part", async (t) => {
+clusterTest("a few tasks among many are found in several requests", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   // No index knows both; each portion of the walk looks at some thousands.
   await post(daemon, [{ type: "scan", tag: "b" }]);
@@ -176,7 +158,7 @@ clusterTest("finds few among many, of which one request looks at a part", async 
   assert.equal(queued, 1);
 });
 
-clusterTest("requests of one account at once cancel each task once", async (t) => {
+clusterTest("concurrent requests of one account cancel each task once", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   await post(daemon, many(700, { type: "print" }));
 
@@ -188,7 +170,7 @@ clusterTest("requests of one account at once cancel each task once", async (t) =
   );
 });
 
-test("refuses what it does not know, and a cursor that is of another walk or another account", async (t) => {
+test("a cursor of another filter, another account or another list is refused", async (t) => {
   const daemon = await startTestDaemon(t, { toml: WORKER });
   const other = { ...daemon, account: await createTestAccount(daemon.file, "other") };
   await post(daemon, many(PORTION + 1, { type: "print" }));
