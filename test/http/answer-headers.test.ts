@@ -4,43 +4,13 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 
 import { startTestDaemon, tempFolder, type TestDaemon } from "../helpers/daemon.ts";
-import { exchange, headerLines, headerOf } from "../helpers/raw-http.ts";
-import { ask, bearer, taskGet, TASKS_READY } from "./answer.ts";
-import { startTested } from "./operation-cases.ts";
+import { exchange, headerLines } from "../helpers/raw-http.ts";
+import { bearer, TASKS_READY } from "./answer.ts";
 import { loopbackCertificate, openTls, readToEnd } from "./tls-client.ts";
 
 /** What every answer says of who may keep it, and of HTTPS. */
 
 const HSTS = "strict-transport-security";
-
-test("no cache keeps an answer to credentials: accepted, refused or in error", async (t) => {
-  const tested = await startTested(t);
-  for (const { name, sound, operation } of tested.cases) {
-    if (operation.access === "public" && operation.isSignIn !== true) continue;
-    const refused = { ...sound, credentials: ["Authorization: Bearer nonsense"] };
-    for (const parts of [sound, refused, { ...sound, query: "?nonsense=1" }]) {
-      const { response } = await tested.send(parts);
-      const lines = headerLines(response, "cache-control");
-      assert.deepEqual(lines, ["no-store"], `${name}: ${response.status}`);
-    }
-  }
-});
-
-test("a finished task is kept by no cache, and who has kept it is still told that it is the same", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const id = (await daemon.post({ input: 1 })).tasks[0]?.id ?? "";
-  await daemon.daemon.idle();
-  const headers = [bearer(daemon)];
-  const first = await ask(daemon.url, { target: taskGet(id), headers });
-  const tag = headerOf(first.response, "etag") ?? "";
-  const again = [...headers, `If-None-Match: ${tag}`];
-  const second = await ask(daemon.url, { target: taskGet(id), headers: again });
-
-  assert.deepEqual([first.response.status, second.response.status], [200, 304]);
-  for (const { response } of [first, second]) {
-    assert.deepEqual(headerLines(response, "cache-control"), ["no-store"]);
-  }
-});
 
 /** What each kind of answer says of HTTPS: of the API, of pages, of paths that are none. */
 async function hstsOf({ url, account }: TestDaemon, lines: readonly string[]) {
@@ -53,7 +23,7 @@ async function hstsOf({ url, account }: TestDaemon, lines: readonly string[]) {
   return new Set(all.map((each) => each.join()));
 }
 
-test("a daemon that serves HTTPS itself says so too, but not of localhost, whose ports are everybody's", async (t) => {
+test("a daemon that serves HTTPS sends Strict-Transport-Security, except for localhost", async (t) => {
   const folder = tempFolder(t);
   const { cert, key } = loopbackCertificate("own");
   writeFileSync(join(folder, "cert.pem"), cert);
@@ -84,7 +54,7 @@ async function startBehind(t: TestContext) {
 
 const YEAR = "max-age=31536000";
 
-test("an answer that goes out over HTTPS tells browsers to come by HTTPS alone", async (t) => {
+test("a response that a trusted proxy sends over HTTPS has Strict-Transport-Security for a year", async (t) => {
   const daemon = await startBehind(t);
 
   const https = await hstsOf(daemon, ["X-Forwarded-Proto: https"]);
@@ -92,7 +62,7 @@ test("an answer that goes out over HTTPS tells browsers to come by HTTPS alone",
   assert.deepEqual([...https], [YEAR]);
 });
 
-test("an answer says nothing of HTTPS where nobody trusted says that it goes that way", async (t) => {
+test("a response has no Strict-Transport-Security unless a trusted proxy says https", async (t) => {
   const behind = await startBehind(t);
   const alone = await startTestDaemon(t);
 

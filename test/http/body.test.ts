@@ -36,31 +36,7 @@ async function codeOf(daemon: TestDaemon, body: string | Uint8Array): Promise<nu
   return (await ask(daemon.url, posting(daemon, body))).code;
 }
 
-test("takes a body of exactly the limit and refuses one byte more, with its length declared", async (t) => {
-  const daemon = await startLimited(t);
-  assert.equal(await codeOf(daemon, taskOf(LIMIT)), 20000);
-  const { response, code, body } = await ask(daemon.url, posting(daemon, taskOf(LIMIT + 1)));
-
-  assert.equal(code, 41300);
-  assert.equal(headerOf(response, "connection"), "close");
-  const detail = "The body may have at most 4096 bytes.";
-  assert.deepEqual(body.errors, [{ pointer: "", detail }]);
-});
-
-test("takes a chunked body of exactly the limit and refuses one byte more, in pieces of any size", async (t) => {
-  const daemon = await startLimited(t);
-  const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
-  for (const size of [1, 1000, LIMIT, LIMIT + 1]) {
-    for (const bytes of [LIMIT, LIMIT + 1]) {
-      const body = toChunks(taskOf(bytes), size);
-      const post = { method: "POST", target: TASK_POST, headers, body };
-      const { code } = await ask(daemon.url, post);
-      assert.equal(code, bytes === LIMIT ? 20000 : 41300, `${bytes} bytes in pieces of ${size}`);
-    }
-  }
-});
-
-test("answers a declared length over the limit before a byte of the body has come", async (t) => {
+test("a declared length over the limit is refused before the first byte of the body", async (t) => {
   const daemon = await startLimited(t);
   for (const length of [LIMIT + 1, 10_000_000_000, Number.MAX_SAFE_INTEGER]) {
     const headers = [bearer(daemon), JSON_TYPE, `Content-Length: ${length}`];
@@ -69,7 +45,7 @@ test("answers a declared length over the limit before a byte of the body has com
   }
 });
 
-test("answers a chunked body without end as soon as it is over the limit, and closes", async (t) => {
+test("a chunked body without an end is refused when it is over the limit, and its connection closed", async (t) => {
   const daemon = await startLimited(t);
   const connection = await openRaw(t, daemon.url);
   const headers = [bearer(daemon), JSON_TYPE, CHUNKED];
@@ -81,7 +57,7 @@ test("answers a chunked body without end as soon as it is over the limit, and cl
   assert.equal((await ask(daemon.url, { target: "/livez" })).response.status, 200);
 });
 
-test("a client that sends far more than it may still gets to read why it was refused", async (t) => {
+test("a client that sends 20 MB by fetch can read the refusal", async (t) => {
   const daemon = await startTestDaemon(t);
   const body = "x".repeat(20_000_000);
   const stream = () => new Blob([body]).stream();
@@ -145,7 +121,7 @@ for (const { what, code, ...sent } of UNREAD) {
   });
 }
 
-test("a client that goes on and on after a refusal is disconnected", async (t) => {
+test("a client that keeps sending after a refusal is disconnected", async (t) => {
   const daemon = await startTestDaemon(t);
   const client = await openWriter(t, daemon);
   const headers = [bearer(daemon), JSON_TYPE, `Content-Length: ${Number.MAX_SAFE_INTEGER}`];
@@ -192,7 +168,7 @@ test("a client that sends nothing more after a refusal is disconnected", async (
   await once(socket, "close");
 });
 
-test("refused clients that stay connected take no places, and the oldest of 65 is disconnected", async (t) => {
+test("refused clients occupy no places, and the oldest of 65 is disconnected", async (t) => {
   const { daemon, sockets, refused } = await startRefusing(t, "limits.connections = 1");
 
   for (let i = 0; i < 65; i++) await refused();
@@ -230,7 +206,7 @@ test("a malformed chunk in a body without an end is refused before limits.reques
   }
 });
 
-test("serves the next request on the connection of every refusal that leaves the body readable", async (t) => {
+test("a refusal that leaves the body readable keeps its connection usable", async (t) => {
   const daemon = await startLimited(t);
   const connection = await openRaw(t, daemon.url);
   const key = bearer(daemon);
@@ -252,7 +228,7 @@ test("serves the next request on the connection of every refusal that leaves the
   }
 });
 
-test("takes JSON alone, in UTF-8 alone, named once", async (t) => {
+test("only one media type is taken: JSON in UTF-8 without a coding", async (t) => {
   const daemon = await startTestDaemon(t);
   const cases: readonly (readonly [number, ...string[]])[] = [
     [20000, "Content-Type: application/json"],
@@ -298,15 +274,7 @@ test("takes JSON alone, in UTF-8 alone, named once", async (t) => {
   }
 });
 
-test("a coding that Node would hand on undecoded is 41500 too", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const headers = [bearer(daemon), JSON_TYPE, "Transfer-Encoding: gzip, chunked"];
-  const post = { method: "POST", target: TASK_POST, headers, body: toChunks("{}") };
-
-  assert.equal((await ask(daemon.url, post)).code, 41500);
-});
-
-test("a media type costs time in proportion to its length, however it is drawn out", async (t) => {
+test("a media type costs time in proportion to its length", async (t) => {
   const daemon = await startTestDaemon(t);
   const spaces = " ".repeat(15_000);
   const drawnOut = [`application/json${spaces}x`, `application/json${" ;".repeat(7500)}x`];
@@ -328,71 +296,7 @@ test("a media type costs time in proportion to its length, however it is drawn o
   }
 });
 
-test("takes nothing but UTF-8, with or without a byte order mark", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const quoted = (...bytes: number[]) =>
-    Buffer.from([...Buffer.from('{"input":"'), ...bytes, ...Buffer.from('"}')]);
-  const text = '{"input":"é"}';
-  const mark = Buffer.from([0xef, 0xbb, 0xbf]);
-  const cases: readonly (readonly [number, Uint8Array])[] = [
-    [20000, Buffer.from(text)],
-    [20000, quoted(0xf0, 0x9f, 0x98, 0x80)],
-    [20000, quoted(0xef, 0xbf, 0xbf)],
-    [20000, Buffer.concat([mark, Buffer.from(text)])],
-    [40503, Buffer.concat([mark, mark, Buffer.from(text)])],
-    [40503, mark],
-    [40503, Buffer.from(text, "latin1")],
-    [40503, Buffer.from(text, "utf16le")],
-    [40503, Buffer.from(`\ufeff${text}`, "utf16le")],
-    [40503, Buffer.from(`\ufeff${text}`, "utf16le").swap16()],
-    [40503, Buffer.from([...text].flatMap((char) => [0, 0, 0, char.codePointAt(0) ?? 0]))],
-    // Never in UTF-8, too long for what it says, a surrogate, beyond Unicode, cut off.
-    [40503, quoted(0xff)],
-    [40503, quoted(0xc0, 0xaf)],
-    [40503, quoted(0xe0, 0x80, 0xaf)],
-    [40503, quoted(0xed, 0xa0, 0x80)],
-    [40503, quoted(0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80)],
-    [40503, quoted(0xf4, 0x90, 0x80, 0x80)],
-    [40503, quoted(0xe2, 0x82)],
-    [40503, quoted(0x80)],
-    // In a value that a later one of the same name replaces.
-    [40503, Buffer.from('{"input":"\u00ff","input":1}', "latin1")],
-    [40503, Buffer.from('[{"input":{"a":["\u00ff"],"a":1}},{}]', "latin1")],
-    [20000, Buffer.from('{"input":"\u00ff","input":1}')],
-  ];
-  for (const [code, bytes] of cases) {
-    const got = await ask(daemon.url, posting(daemon, bytes));
-    assert.equal(got.code, code, bytes.toString());
-  }
-});
-
-test("an empty body is 40502, and white space is no JSON", async (t) => {
-  const daemon = await startTestDaemon(t);
-  assert.equal(await codeOf(daemon, ""), 40502);
-  assert.equal(await codeOf(daemon, "[]"), 40502);
-  assert.equal(await codeOf(daemon, " [ ] "), 40502);
-  for (const body of [" ", "\n\r\t ", "\u00a0", "\u0000"]) {
-    assert.equal(await codeOf(daemon, body), 40503);
-  }
-  const headers = [bearer(daemon), JSON_TYPE];
-  const bodiless = await ask(daemon.url, { method: "POST", target: TASK_POST, headers });
-  assert.equal(bodiless.code, 40502);
-});
-
-test("every body that was cut off is 40503 and leaves nothing behind", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const whole = '[{"input":{"a":[1.50,true,null,"\\u00e9"]},"tag":"t"}]';
-  const connection = await openRaw(t, daemon.url);
-  for (let length = 1; length < whole.length; length++) {
-    const { code, body } = await askOn(connection, posting(daemon, whole.slice(0, length)));
-    assert.equal(code, 40503, whole.slice(0, length));
-    assert.equal(body.errors?.[0]?.pointer, "");
-  }
-  await daemon.daemon.idle();
-  assert.equal((await daemon.ready()).tasks_count, 0);
-});
-
-test("an input nests 64 levels deep and no deeper, at any size and with brackets in strings not counted", async (t) => {
+test("an input has 64 levels at most, at any size, and brackets in strings do not count", async (t) => {
   const daemon = await startTestDaemon(t);
   const nested = (levels: number, open = "[", close = "]") =>
     `[{"input":${open.repeat(levels)}1${close.repeat(levels)}}]`;
@@ -407,14 +311,4 @@ test("an input nests 64 levels deep and no deeper, at any size and with brackets
   for (const body of ["[".repeat(1_000_000), '{"a":'.repeat(200_000), "[{".repeat(100_000)]) {
     assert.equal(await codeOf(daemon, body), 40503);
   }
-});
-
-test("what is wrong with a body is told without repeating any of it", async (t) => {
-  const daemon = await startTestDaemon(t);
-  for (const body of ['{"input":SECRET}', '{"SECRET"}', "SECRET", '["SECRET",]', '"SECRET"']) {
-    const { response, code } = await ask(daemon.url, posting(daemon, body));
-    assert.equal(code, 40503);
-    assert.doesNotMatch(response.body.toString(), /SECRET/);
-  }
-  assert.doesNotMatch(daemon.logLines.join(""), /SECRET/);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 
 import { newSignInToken } from "../../src/domain/account/credentials.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store/store.ts";
@@ -9,7 +9,7 @@ import { startTestDaemon } from "../helpers/daemon.ts";
 import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import type { RawRequest, RawResponse } from "../helpers/raw-http.ts";
 import { ask, bearer, complaints, JSON_TYPE, posting, TASK_POST, taskGet } from "./answer.ts";
-import { TASKS_READY, toAnswer } from "./answer.ts";
+import { TASKS_READY, toAnswer, type Answer } from "./answer.ts";
 import { OPERATOR, operatorPost } from "./operator-requests.ts";
 import { FINISHED, SOUND, startRing, type Ring, type UsedStore } from "./ring.ts";
 import { FROM_PAGE, pagePost, SESSION } from "./session-requests.ts";
@@ -19,10 +19,9 @@ const KEYS = "/v1/appendix/keys";
 const ACCESS = "/v1/access_requests";
 
 const REDELIVERIES = "/v1/redeliveries";
-
-/** A request for each method of the store, that cannot be served without it. */
 const CANCEL_MANY = "/v1/tasks/cancel";
 
+/** A request for each method of the store that needs it. */
 function requestsOf(ring: Ring): readonly (readonly [keyof UsedStore, RawRequest])[] {
   const headers = [bearer(ring)];
   const json = [...headers, JSON_TYPE];
@@ -127,8 +126,38 @@ function claiming({ token }: Pick<Ring, "token">): RawRequest {
   return workerPost({ token }, { operation: "claim", body: { types: ["print"] } });
 }
 
+const METHODS = Object.keys(SOUND) as (keyof UsedStore)[];
+
+/** A response does not need these writes. */
+const UNNEEDED: ReadonlySet<keyof UsedStore> = new Set(["collectTask", "noteAudit"]);
+const NEEDED = METHODS.filter((method) => !UNNEEDED.has(method));
+
 function failing(method: keyof UsedStore, error: unknown): Partial<UsedStore> {
   return { [method]: () => Promise.reject(error) };
+}
+
+/** One HTTP ring on a store of which the test replaces methods. */
+async function startBroken(t: TestContext) {
+  let broken: Partial<UsedStore> = {};
+  const methods = METHODS.map((method) => {
+    const call = (...values: readonly unknown[]): unknown => {
+      const given = (broken[method] ?? SOUND[method]) as (...all: readonly unknown[]) => unknown;
+      return given(...values);
+    };
+    return [method, call];
+  });
+  const ring = await startRing(t, { store: Object.fromEntries(methods) as UsedStore });
+  const requests = requestsOf(ring);
+  return {
+    ...{ url: ring.url, ring, logged: ring.logged, woken: ring.woken },
+    /** Replaces methods and sends a request that needs `method`. */
+    async ask(method: keyof UsedStore, replaced: Partial<UsedStore>): Promise<Answer> {
+      broken = replaced;
+      ring.logged.length = 0;
+      const request = requests.find(([each]) => each === method)?.[1] ?? assert.fail(method);
+      return ask(ring.url, request);
+    },
+  };
 }
 
 const CANNOT: readonly (readonly [StoreErrorKind, number, string | null])[] = [
@@ -140,133 +169,111 @@ const CANNOT: readonly (readonly [StoreErrorKind, number, string | null])[] = [
   ["full", 50700, null],
 ];
 
-/** Writes beside an answer, which it does not wait for or goes without. */
-const UNHEARD: ReadonlySet<keyof UsedStore> = new Set(["collectTask", "noteAudit"]);
-
-for (const [kind, code, retryAfter] of CANNOT) {
-  test(`a store that is ${kind} is answered ${code} by every operation, and says nothing of why`, async (t) => {
-    const methods = Object.keys(SOUND) as (keyof UsedStore)[];
-    // What collecting cannot write is no reason to keep a result back: see the next test.
-    for (const method of methods.filter((each) => !UNHEARD.has(each))) {
+test("a store error is 50300 or 50700 for every operation, without its reason", async (t) => {
+  const broken = await startBroken(t);
+  for (const [kind, code, retryAfter] of CANNOT) {
+    for (const method of NEEDED) {
       const error = new StoreError(kind, "SECRET: /var/lib/postbackd.db");
-      const ring = await startRing(t, { store: failing(method, error) });
-      const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
-      const got = await ask(ring.url, request);
-      assert.equal(got.code, code, method);
+      const got = await broken.ask(method, failing(method, error));
+      assert.equal(got.code, code, `${kind} ${method}`);
       assert.equal(headerOf(got.response, "retry-after"), retryAfter);
       assert.deepEqual(Object.keys(got.body), ["status_code", "status_message"]);
-      assert.deepEqual(ring.woken, []);
-      assert.equal((await ask(ring.url, {})).response.status, 200);
+      assert.deepEqual(broken.woken, []);
     }
-  });
-}
+  }
+  assert.equal((await ask(broken.url, {})).response.status, 200);
+});
 
-test("what may have happened although the store broke off is never told as undone", async (t) => {
-  const methods = Object.keys(SOUND) as (keyof UsedStore)[];
-  for (const method of methods.filter((each) => !UNHEARD.has(each))) {
+test("a write with an unknown outcome is 50300 with advice to use an Idempotency-Key", async (t) => {
+  const broken = await startBroken(t);
+  for (const method of NEEDED) {
     const error = new StoreError("unknown", "SECRET: /var/lib/postbackd.db");
-    const ring = await startRing(t, { store: failing(method, error) });
-    const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
-    const got = await ask(ring.url, request);
+    const got = await broken.ask(method, failing(method, error));
     assert.equal(got.code, 50300, method);
     assert.equal(headerOf(got.response, "retry-after"), "1");
     const [finding, ...others] = got.body.errors ?? [];
-    assert.match(finding?.detail ?? "", /not known whether.*Idempotency-Key/);
-    assert.equal(finding?.pointer, "");
-    assert.deepEqual(others, []);
+    assert.match(finding?.detail ?? "", /Idempotency-Key/);
+    assert.deepEqual([finding?.pointer, others], ["", []]);
     assert.doesNotMatch(got.response.body.toString(), /SECRET/);
   }
 });
 
-test("a result is given out although the store cannot take its task out of the ready ones", async (t) => {
+test("a result is returned although the store cannot mark its task as collected", async (t) => {
+  const broken = await startBroken(t);
   for (const [kind] of CANNOT) {
-    const store = failing("collectTask", new StoreError(kind, "SECRET"));
-    const ring = await startRing(t, { store });
-    const got = await ask(ring.url, { target: taskGet(FINISHED.id), headers: [bearer(ring)] });
-    assert.equal(got.code, 20000);
-    assert.equal(got.body.tasks?.[0]?.id, FINISHED.id);
+    const error = new StoreError(kind, "SECRET");
+    const got = await broken.ask("collectTask", failing("collectTask", error));
+    assert.deepEqual([got.code, got.body.tasks?.[0]?.id], [20000, FINISHED.id], kind);
   }
 });
 
-clusterTest(
-  "a task that ends at the moment when its waiting client hangs up is not collected",
-  async (t) => {
-    const looks: string[] = [];
-    const looked = Promise.withResolvers<void>();
-    const ring = await startRing(t, {
-      store: {
-        async findTask() {
-          looks.push("look");
-          looked.resolve();
-          // The second look would find it ended.
-          const task = looks.length > 1 ? FINISHED : { ...FINISHED, state: "running" as const };
-          return { task, isReady: looks.length > 1 };
-        },
-        async collectTask() {
-          looks.push("collect");
-        },
+clusterTest("a task that ends when its waiting client disconnects is not collected", async (t) => {
+  const looks: string[] = [];
+  const looked = Promise.withResolvers<void>();
+  const ring = await startRing(t, {
+    store: {
+      async findTask() {
+        looks.push("look");
+        looked.resolve();
+        // The second read finds an ended task.
+        const task = looks.length > 1 ? FINISHED : { ...FINISHED, state: "running" as const };
+        return { task, isReady: looks.length > 1 };
       },
-    });
-    const connection = await openRaw(t, ring.url);
-    const headers = [bearer(ring), "Prefer: wait=60"];
-    connection.send(toBytes({ target: taskGet(FINISHED.id), headers }));
-    await looked.promise;
-    connection.reset();
-    // By the third answer the server has seen it.
-    for (let i = 0; i < 3; i++) await exchange(ring.url, { target: "/livez" });
+      async collectTask() {
+        looks.push("collect");
+      },
+    },
+  });
+  const connection = await openRaw(t, ring.url);
+  const headers = [bearer(ring), "Prefer: wait=60"];
+  connection.send(toBytes({ target: taskGet(FINISHED.id), headers }));
+  await looked.promise;
+  connection.reset();
+  // At the third response the server has noticed the reset.
+  for (let i = 0; i < 3; i++) await exchange(ring.url, { target: "/livez" });
 
-    assert.ok(!looks.includes("collect"));
-    assert.deepEqual(ring.logged, []);
-  },
-);
+  assert.ok(!looks.includes("collect"));
+  assert.deepEqual(ring.logged, []);
+});
 
-test("an unexpected error is 50000, leaks nothing, and is logged once with the request's id", async (t) => {
+test("an unexpected error is 50000, leaks nothing, and is logged once with the request id", async (t) => {
   const errors: readonly unknown[] = [
-    new Error("SECRET"),
     new TypeError("SECRET"),
     Object.assign(new Error("SECRET"), { status: 404, statusCode: 404, code: 40401 }),
     Object.assign(new Error("SECRET"), { statusText: "SECRET", headers: { "x-secret": "SECRET" } }),
-    "SECRET",
-    { message: "SECRET", status: 200 },
-    null,
-    undefined,
-    404,
-    Symbol("SECRET"),
+    ...["SECRET", { message: "SECRET", status: 200 }, null, undefined, 404, Symbol("SECRET")],
   ];
+  const broken = await startBroken(t);
   for (const error of errors) {
-    const ring = await startRing(t, { store: failing("listReady", error) });
-    const target = `${TASKS_READY}?tag=PRIVATE`;
-    const got = await ask(ring.url, { target, headers: [bearer(ring)] });
+    const got = await broken.ask("listReady", failing("listReady", error));
     assert.equal(got.response.status, 500);
     assert.deepEqual(got.body, { status_code: 50000, status_message: "Internal Error." });
     assert.doesNotMatch(JSON.stringify(got.response.headers), /secret/i);
 
-    const [entry, ...others] = ring.logged;
-    assert.deepEqual(others, []);
-    assert.equal(entry?.level, "error");
-    const { err, ...facts } = entry.facts;
+    const [entry, ...others] = broken.logged;
+    assert.deepEqual([entry?.level, others], ["error", []]);
+    const { err, ...facts } = entry?.facts ?? {};
     assert.equal(err, error);
     assert.deepEqual(facts, { requestId: got.requestId, method: "GET", path: TASKS_READY });
   }
 });
 
-test("an unexpected error in any method of the store is 50000, also where it is thrown at once", async (t) => {
-  for (const method of Object.keys(SOUND) as (keyof UsedStore)[]) {
-    const broken = () => {
-      throw new Error("SECRET");
-    };
-    const ring = await startRing(t, { store: { [method]: broken } });
-    const request = requestsOf(ring).find(([each]) => each === method)?.[1] ?? assert.fail();
-    const { code, response } = await ask(ring.url, request);
+test("an error thrown by any method of the store is 50000", async (t) => {
+  const broken = await startBroken(t);
+  const thrown = (): never => {
+    throw new Error("SECRET");
+  };
+  for (const method of METHODS) {
+    const { code, response } = await broken.ask(method, { [method]: thrown });
     assert.equal(code, 50000, method);
     assert.doesNotMatch(response.body.toString(), /SECRET|PRIVATE/);
-    assert.equal(ring.logged.length, 1);
-    assert.doesNotMatch(JSON.stringify(ring.logged), /PRIVATE|whsec/);
-    assert.equal((await ask(ring.url, {})).response.status, 200);
+    assert.equal(broken.logged.length, 1);
+    assert.doesNotMatch(JSON.stringify(broken.logged), /PRIVATE|whsec/);
   }
+  assert.equal((await ask(broken.url, {})).response.status, 200);
 });
 
-test("an error in what /readyz asks is 50000 too, and takes nothing else with it", async (t) => {
+test("an error of a readiness check is 50000 and affects no other request", async (t) => {
   const broken = () => {
     throw new Error("SECRET");
   };
@@ -278,7 +285,7 @@ test("an error in what /readyz asks is 50000 too, and takes nothing else with it
   assert.equal(ring.logged.length, 2);
 });
 
-test("tasks that were not stored are not run, and tasks that were stored are", async (t) => {
+test("stored tasks wake their type, tasks that were not stored wake nothing", async (t) => {
   const full = await startRing(t, {
     store: failing("insertTasks", new StoreError("full", "full")),
   });
@@ -291,7 +298,7 @@ test("tasks that were not stored are not run, and tasks that were stored are", a
   assert.deepEqual(sound.woken, ["echo"]);
 });
 
-test("/readyz says why not, and /livez does not care", async (t) => {
+test("/readyz returns the reason, and /livez stays ok", async (t) => {
   const reasons = ["the database cannot be written", "starting or stopping"];
   for (const reason of reasons) {
     const ring = await startRing(t, { notReadyReason: () => reason });
@@ -306,7 +313,7 @@ test("/readyz says why not, and /livez does not care", async (t) => {
   assert.equal((await ask(ring.url, { target: "/readyz" })).response.status, 200);
 });
 
-test("/readyz stays ok with what the operator should mend, and says nothing of it where there is nothing", async (t) => {
+test("/readyz stays ok with warnings of the database", async (t) => {
   const bodyOf = async (databaseWarnings: readonly string[]) => {
     const { response } = await ask((await startRing(t, { databaseWarnings })).url, {
       target: "/readyz",
@@ -322,7 +329,7 @@ test("/readyz stays ok with what the operator should mend, and says nothing of i
 });
 
 clusterTest(
-  "while it stops, nothing is taken in: 50300 with Retry-After, and reading goes on",
+  "a daemon that stops refuses posts with 50300 and Retry-After, and reads go on",
   async (t) => {
     const ring = await startRing(t, { isAccepting: false });
     const posted = await ask(ring.url, posting(ring, "[{}]"));
@@ -336,7 +343,7 @@ clusterTest(
   },
 );
 
-test("without room nothing is taken in: 50700, and reading and cancelling go on", async (t) => {
+test("a daemon without disk space refuses posts with 50700, and reads and cancels go on", async (t) => {
   const ring = await startRing(t, { hasRoom: false });
   const posted = await ask(ring.url, posting(ring, "[{}]"));
   assert.equal(posted.code, 50700);
@@ -350,7 +357,7 @@ test("without room nothing is taken in: 50700, and reading and cancelling go on"
   assert.equal((await ask(ring.url, { method: "POST", target, headers })).code, 20000);
 });
 
-test("an answer that is kept for an Idempotency-Key is repeated, whatever keeps new tasks out", async (t) => {
+test("a stored response is replayed while posts are refused", async (t) => {
   const body = '[{"input":1}]';
   const kept = { bodyHash: hash("sha256", body), answerText: '{"status_code":20000,"tasks":[]}' };
   const overloaded = new StoreError("overloaded", "the backlog is full");
@@ -372,12 +379,12 @@ test("an answer that is kept for an Idempotency-Key is repeated, whatever keeps 
   }
 });
 
-test("a stop lets a request that is under way have its answer, and takes no task from it", async (t) => {
+test("a stop completes a request in progress and takes no task from it", async (t) => {
   const daemon = await startTestDaemon(t);
   const connection = await openRaw(t, daemon.url);
   const headers = [bearer(daemon), JSON_TYPE, "Content-Length: 4"];
   connection.send(toBytes({ method: "POST", target: TASK_POST, headers, body: "[{" }));
-  // The daemon has the head of it once it has answered the next one on another connection.
+  // After a response on another connection the daemon has read the head.
   await ask(daemon.url, {});
   const stopped = daemon.daemon.stop();
   connection.send("}]");
