@@ -4,37 +4,23 @@ import { test } from "node:test";
 import { toListenError } from "../../src/http/server/listen.ts";
 
 const FAULTS = [
-  [
-    "EADDRINUSE",
-    8787,
-    "another program listens there (EADDRINUSE); stop it, or choose another port",
-  ],
-  [
-    "EACCES",
-    443,
-    "this user may not use the port (EACCES); choose one from 1024 on with --port, or",
-  ],
-  ["EACCES", 8787, "this user may not use the port (EACCES); choose another with --port"],
-  [
-    "EADDRNOTAVAIL",
-    80,
-    "that is no address of this machine (EADDRNOTAVAIL); choose one of its own",
-  ],
-  ["ENOTFOUND", 80, "the name has no address (ENOTFOUND); write an address with --host"],
-  ["EAI_AGAIN", 80, "the name has no address (EAI_AGAIN); write an address with --host"],
+  ["EADDRINUSE", 8787, /another port/],
+  ["EACCES", 443, /from 1024 on with --port/],
+  ["EACCES", 8787, /another with --port/],
+  ["EADDRNOTAVAIL", 80, /no address of this machine/],
+  ["ENOTFOUND", 80, /--host/],
+  ["EAI_AGAIN", 80, /--host/],
+  ["EODD", 80, /--host and --port/],
 ] as const;
 
-for (const [code, port, words] of FAULTS) {
-  test(`tells of ${code} at port ${port} what it means and how to mend it`, () => {
-    const error = toListenError(Object.assign(new Error("x"), { code }), { host: "h", port });
+test("a listen error has the host, the port, the code and advice", () => {
+  for (const [code, port, advice] of FAULTS) {
+    const cause = Object.assign(new Error(`listen ${code}`), { code });
+    const { name, message } = toListenError(cause, { host: "h", port });
 
-    assert.equal(error.name, "ListenError");
-    assert.ok(error.message.startsWith(`cannot listen on h port ${port}: ${words}`), error.message);
-  });
-}
-
-test("repeats an error that it does not know", () => {
-  const { message } = toListenError(new Error("odd"), { host: "h", port: 1 });
-
-  assert.equal(message, "cannot listen on h port 1: odd; choose another with --host and --port");
+    assert.equal(name, "ListenError");
+    assert.ok(message.startsWith(`cannot listen on h port ${port}: `), message);
+    assert.ok(message.includes(code), message);
+    assert.match(message, advice);
+  }
 });

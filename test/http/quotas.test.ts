@@ -18,7 +18,7 @@ import { signInOperator } from "./operator-requests.ts";
 import { cookieLine, FROM_PAGE, pagePost, SESSION, signedIn } from "./session-requests.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
-/** Posts of it stay open. */
+/** Tasks that stay open. */
 const LATER = { start_at: "2030-02-01T09:00:00.000Z" };
 
 async function startAt9(t: TestContext, toml = "") {
@@ -34,7 +34,7 @@ function post(
   return ask(url, { ...request, headers: [...(request.headers ?? []), ...headers] });
 }
 
-/** Changes the limits of an account as another process does. */
+/** Another process changes the limits of the account. */
 async function limit(t: TestContext, { file }: TestDaemon, limits: Partial<OwnLimits>) {
   const beside = await openTestStore(t, { file });
   assert.notEqual(await beside.changeLimits({ login: "tester", limits }), null);
@@ -45,7 +45,7 @@ function detailOf({ body }: Answer): string {
   return body.errors?.[0]?.detail ?? "";
 }
 
-test("an account with as many open tasks as it may have is 42900 for what is one more, and others are not", async (t) => {
+test("an account at its limit of open tasks is 42900 for one more, and others are not", async (t) => {
   const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 3\n");
   const { account } = daemon;
   const other = await createTestAccount(daemon.file, "other");
@@ -54,25 +54,20 @@ test("an account with as many open tasks as it may have is 42900 for what is one
   const refused = await post(daemon, { account, tasks: [LATER, LATER] });
   assert.equal(refused.code, 42900);
   assert.equal(headerOf(refused.response, "retry-after"), "10");
-  assert.equal(
-    detailOf(refused),
-    "This account may have 3 open tasks, which wait or run (limits.account.open_tasks); it has 2, and this post " +
-      "has 2. Post again when some have finished; the operator can raise the limit: postbackd admin account limit " +
-      "tester --open-tasks N.",
-  );
-  assert.equal((await userDataOf(daemon)).usage.open_tasks, 2, "nothing of it is stored");
+  assert.match(detailOf(refused), /may have 3 open.* has 2, and this post has 2\..* --open-tasks/);
+  assert.equal((await userDataOf(daemon)).usage.open_tasks, 2);
   assert.equal((await post(daemon, { account, tasks: LATER })).code, 20000);
   assert.equal((await post(daemon, { account, tasks: LATER })).code, 42900);
   assert.equal((await post(daemon, { account: other, tasks: LATER })).code, 20000);
   assert.equal((await userDataOf(daemon)).usage.open_tasks, 3);
 });
 
-test("an account with as many bytes as it may have is 50700, results are kept, and retention makes room", async (t) => {
+test("an account at its limit of bytes is 50700, its results are kept, and retention makes room", async (t) => {
   const { daemon, clock } = await startAt9(t, '[limits.account]\nbytes = "64KiB"\n');
   const { account } = daemon;
   const other = await createTestAccount(daemon.file, "other");
   const large = { input: "x".repeat(40_000) };
-  // Its result is its input: both together are more than it may have.
+  // Input and result together exceed the limit.
   const { tasks } = (await post(daemon, { account, tasks: large })).body;
   await daemon.daemon.idle();
 
@@ -83,14 +78,8 @@ test("an account with as many bytes as it may have is 50700, results are kept, a
   const refused = await post(daemon, { account, tasks: {} });
   assert.equal(refused.code, 50700);
   assert.equal(headerOf(refused.response, "retry-after"), "3600");
-  assert.match(
-    detailOf(refused),
-    new RegExp(
-      `65536 bytes of tasks in the store \\(limits\\.account\\.bytes\\); it has ${usage.bytes}, and this post adds ` +
-        "\\d+\\. To collect tasks frees nothing: they are kept for 30 days after they have finished; the operator " +
-        "can raise the limit: postbackd admin account limit tester --bytes SIZE\\.",
-    ),
-  );
+  const figures = new RegExp(`65536 bytes.* has ${usage.bytes}, .* 30 days .* --bytes SIZE`);
+  assert.match(detailOf(refused), figures);
   assert.equal((await post(daemon, { account: other, tasks: {} })).code, 20000);
   await daemon.daemon.idle();
 
@@ -100,7 +89,7 @@ test("an account with as many bytes as it may have is 50700, results are kept, a
   assert.equal((await post(daemon, { account, tasks: {} })).code, 20000);
 });
 
-test("a hundred posts at once bring an account to its limit and no further, over a restart too", async (t) => {
+test("a hundred concurrent posts fill an account to its limit and no further, also after a restart", async (t) => {
   const toml = "[limits.account]\nopen_tasks = 30\n";
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml });
@@ -117,7 +106,7 @@ test("a hundred posts at once bring an account to its limit and no further, over
   assert.equal((await userDataOf(next)).usage.open_tasks, 30);
 });
 
-test("a limit of an account's own counts from the next request on, and so does taking it back", async (t) => {
+test("an account's own limit applies from the next request on, and so does its removal", async (t) => {
   const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 1\n");
   const { account } = daemon;
   const codeOfOne = async () => (await post(daemon, { account, tasks: LATER })).code;
@@ -141,19 +130,7 @@ test("a limit of an account's own counts from the next request on, and so does t
   assert.match(detailOf(await post(daemon, { account, tasks: LATER })), /1 open tasks/);
 });
 
-test("an answer that was kept for an Idempotency-Key is repeated whatever the account has", async (t) => {
-  const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 1\ntasks_per_minute = 1\n");
-  const { account } = daemon;
-  const headers = ["Idempotency-Key: once"];
-  const first = await post(daemon, { account, tasks: LATER, headers });
-  assert.equal(first.code, 20000);
-
-  const again = await post(daemon, { account, tasks: LATER, headers });
-  assert.deepEqual(again.response.body, first.response.body);
-  assert.equal((await post(daemon, { account, tasks: LATER })).code, 42900);
-});
-
-test("posted tasks are counted by the minute, a whole post or nothing of it", async (t) => {
+test("tasks of posts are limited per minute, and a post counts entirely or not at all", async (t) => {
   const { daemon, clock } = await startAt9(t, "[limits.account]\ntasks_per_minute = 5\n");
   const { account } = daemon;
   const other = await createTestAccount(daemon.file, "other");
@@ -168,8 +145,7 @@ test("posted tasks are counted by the minute, a whole post or nothing of it", as
   assert.equal(refused.code, 42900);
   assert.equal(headerOf(refused.response, "retry-after"), "40");
   assert.deepEqual(limitsOf(refused), [['"tasks";q=5;w=60'], ['"tasks";r=2;t=40']]);
-  const detail = "This account may post 5 tasks a minute; 2 are left of them, and this post has 3.";
-  assert.equal(detailOf(refused), detail);
+  assert.match(detailOf(refused), /5 tasks a minute; 2 .* 3\.$/);
   assert.equal((await post(daemon, { account, tasks: [{}, {}] })).code, 20000);
   assert.equal((await post(daemon, { account, tasks: {} })).code, 42900);
   assert.equal((await post(daemon, { account: other, tasks: [{}, {}, {}, {}, {}] })).code, 20000);
@@ -185,14 +161,14 @@ test("posted tasks are counted by the minute, a whole post or nothing of it", as
   assert.deepEqual(limitsOf(free), [[], []]);
 });
 
-test("an account may take half of the room for data while there is another, and all of it while there is none", async (t) => {
+test("an account may use half of the room for data if another exists, and all of it if it is alone", async (t) => {
   const { daemon, clock } = await startAt9(t, '[limits]\ndatabase_size = "2MiB"\n');
   const { account } = daemon;
   const large = { ...LATER, input: "x".repeat(600_000) };
   const { code, body } = await post(daemon, { account, tasks: large });
   assert.equal(code, 20000);
   clock.advance(1000);
-  assert.equal((await post(daemon, { account, tasks: large })).code, 20000, "it is alone");
+  assert.equal((await post(daemon, { account, tasks: large })).code, 20000);
 
   const other = await createTestAccount(daemon.file, "other");
   clock.advance(1000);
@@ -201,13 +177,13 @@ test("an account may take half of the room for data while there is another, and 
   const refused = await post(daemon, { account, tasks: LATER });
   for (const answer of [again, refused]) {
     assert.equal(answer.code, 50700);
-    assert.match(detailOf(answer), /half of the room that there is for data, 1048576 bytes now/);
+    assert.match(detailOf(answer), /half .* 1048576 bytes/);
   }
   assert.equal((await post(daemon, { account: other, tasks: large })).code, 20000);
   assert.equal((await ask(daemon.url, { target: "/readyz" })).response.status, 200);
 });
 
-test("the operator's list and the account itself show the same limits and use, the account's own before all others'", async (t) => {
+test("the operator's list and user_data show the same limits and use", async (t) => {
   const { daemon } = await startAt9(t, "[limits.account]\nopen_tasks = 5\n");
   await createTestAccount(daemon.file, "other");
   await daemon.post([LATER, LATER]);
@@ -226,7 +202,7 @@ test("the operator's list and the account itself show the same limits and use, t
   assert.equal(usage.open_tasks, 2);
 });
 
-test("a limit of an account's own counts for its sessions, and the operator posts for it within its quota", async (t) => {
+test("an account's own limit applies to its sessions, and to posts of the operator in its name", async (t) => {
   const { daemon } = await startAt9(t);
   const { url, account } = daemon;
   const { login, key } = account;

@@ -55,7 +55,7 @@ async function postOne(daemon: TestDaemon, task: object): Promise<string> {
   return tasks[0]?.id ?? assert.fail();
 }
 
-/** Every header that is shown is one that was received, as it was written, and none is missing. */
+/** The shown headers are the received headers. */
 function assertReceived(request: ReceivedRequest, shown: readonly Header[]): void {
   const { rawHeaders } = request;
   const received = rawHeaders.flatMap((name, i) =>
@@ -71,7 +71,7 @@ async function startPair(t: TestContext, toml = "") {
 }
 
 clusterTest(
-  "what is shown of a request is what its receiver got, byte for byte, at each attempt",
+  "the request of each attempt is shown as its receiver got it, byte for byte",
   async (t) => {
     const { receiver, daemon } = await startPair(t);
     const url = receiver.url("/hook?x=%C3%A9");
@@ -108,66 +108,30 @@ clusterTest(
   },
 );
 
-test("a timeline has an explanation at the task, its deliveries and their attempts, and no story", async (t) => {
-  const { receiver, daemon } = await startPair(t);
+test("a failed attempt shows its Retry-After and the headers of its request", async (t) => {
+  const { receiver, daemon } = await startPair(t, "webhooks.retry_after = []\n");
+  receiver.answer({ kind: "status", status: 503, headers: { "retry-after": "7" } });
   const id = await postOne(daemon, { postback_url: receiver.url("/") });
   await daemon.daemon.idle();
 
-  const timeline = await timelineOf(daemon, id);
-  const [delivery] = timeline.deliveries;
-  assert(delivery !== undefined);
-  for (const each of [timeline, delivery, delivery.attempts[0] ?? {}]) {
-    assert.deepEqual(["explanation" in each, "story" in each], [true, false]);
-  }
+  const [delivery] = (await timelineOf(daemon, id)).deliveries;
+  assert.equal(delivery?.state, "given_up");
+  const [attempt] = delivery.attempts;
+  assert.match(attempt?.explanation ?? "", /503/);
+  assert.equal(attempt?.retry_after, "7");
+  const [received] = receiver.requests;
+  assert(received !== undefined);
+  assertReceived(received, [...delivery.request.headers, ...(attempt?.request_headers ?? [])]);
 });
 
-const FAILURES = [
-  ["status", { kind: "status", status: 503, headers: { "retry-after": "7" } }, /^failed: .*503/],
-  ["redirect", { kind: "status", status: 302 }, /redirects are not followed/],
-  ["close", { kind: "close" }, /closed the connection without an answer/],
-  ["nonsense", { kind: "raw", bytes: "SSH-2.0-x\r\n\r\n", end: true }, /not valid HTTP/],
-  ["silence", { kind: "hang" }, /^timed out: the time was up before/],
-] as const;
-
-for (const [name, reply, explanation] of FAILURES) {
-  test(`a failure by ${name} is explained, and so is where its delivery stands`, async (t) => {
-    // Real time: what fails in another way has to do so before it is up, on a busy machine too.
-    const timeout = name === "silence" ? "1s" : "30s";
-    const { receiver, daemon } = await startPair(
-      t,
-      `webhooks.retry_after = []\nwebhooks.timeout = "${timeout}"\n`,
-    );
-    receiver.answer(reply);
-    const id = await postOne(daemon, { postback_url: receiver.url("/") });
-    await daemon.daemon.idle();
-
-    const [delivery] = (await timelineOf(daemon, id)).deliveries;
-    assert.equal(delivery?.state, "given_up");
-    assert.match(
-      delivery.explanation,
-      /^given up after 1 attempt, with no retry left; the last one /,
-    );
-    const [attempt] = delivery.attempts;
-    assert.match(attempt?.explanation ?? "", explanation);
-    assert.equal(attempt?.retry_after, name === "status" ? "7" : null);
-    const [received] = receiver.requests;
-    assert(received !== undefined);
-    assertReceived(received, [...delivery.request.headers, ...(attempt?.request_headers ?? [])]);
-  });
-}
-
-test("where nothing went out there is a signature to compare with, and no header of an attempt", async (t) => {
-  // No name server answers there.
-  const nobody = 'webhooks.retry_after = []\nwebhooks.dns_servers = ["127.0.0.1:9"]\n';
-  const { daemon } = await startPair(t, nobody);
+test("an attempt that was not sent has a signature and no headers of its own", async (t) => {
+  const noServer = 'webhooks.retry_after = []\nwebhooks.dns_servers = ["127.0.0.1:9"]\n';
+  const { daemon } = await startPair(t, noServer);
   const id = await postOne(daemon, { postback_url: "https://hooks.example.com/" });
   await daemon.daemon.idle();
 
   const [delivery] = (await timelineOf(daemon, id)).deliveries;
-  assert.match(
-    delivery?.explanation ?? "",
-    /no name server could be reached|no name server answered/,
-  );
+  assert.match(delivery?.explanation ?? "", /name server/);
   assert.deepEqual(delivery?.attempts[0]?.request_headers, []);
   assert.match(delivery?.request.signature ?? "", /^sha256=[0-9a-f]{64}$/);
 });
@@ -191,10 +155,10 @@ clusterTest("a timeline shows a task in each state with its explanation and its 
   await daemon.daemon.idle();
   const explanation = async (id: string) => (await timelineOf(daemon, id)).explanation ?? "";
 
-  assert.match(await explanation(queued), /^not sent yet: the task, posted at .*, is queued/);
-  assert.match(await explanation(cancelled), /^nothing is sent: the task was cancelled/);
-  assert.match(await explanation(refused), /^nothing is sent: task_post refused the task/);
-  assert.match(await explanation(done), /posted without postback_url and pingback_url/);
+  assert.match(await explanation(queued), /queued/);
+  assert.match(await explanation(cancelled), /cancelled/);
+  assert.match(await explanation(refused), /refused/);
+  assert.match(await explanation(done), /postback_url and pingback_url/);
   const { task, run } = await timelineOf(daemon, refused);
   assert.equal((task["error"] as { readonly message: string }).message, task["status_message"]);
   assert.deepEqual(run.by, { kind: null, name: null });
@@ -202,7 +166,7 @@ clusterTest("a timeline shows a task in each state with its explanation and its 
   assert.deepEqual((await timelineOf(daemon, waiting)).run.by, { kind: "worker", name: null });
 });
 
-test("a command is named by its program and a service by its origin, and nothing more of them", async (t) => {
+test("a timeline names a command by its program and a service by its origin, and nothing more", async (t) => {
   const program = process.execPath;
   const { daemon } = await startPair(
     t,
@@ -222,7 +186,7 @@ test("a command is named by its program and a service by its origin, and nothing
   assert.deepEqual(await shown("ask"), { kind: "http", name: "http://127.0.0.1:9" });
 });
 
-test("a large body is measured and not shown, and its attempts are signed as they were", async (t) => {
+test("a large body is not shown, and its attempts are signed as they were sent", async (t) => {
   const { receiver, daemon } = await startPair(t);
   const id = await postOne(daemon, { input: "x".repeat(70_000), postback_url: receiver.url("/") });
   await daemon.daemon.idle();
@@ -236,7 +200,7 @@ test("a large body is measured and not shown, and its attempts are signed as the
 });
 
 clusterTest(
-  "a timeline collects nothing, and is its account's and the operator's alone",
+  "a timeline collects nothing, and is visible to its account and the operator only",
   async (t) => {
     const { daemon } = await startPair(t);
     const id = await postOne(daemon, { input: 1 });
@@ -258,7 +222,7 @@ clusterTest(
   },
 );
 
-test("times in sentences are those of the zone that is named, and of UTC where none is", async (t) => {
+test("times in explanations are in the zone of the query, or in UTC", async (t) => {
   const { receiver, daemon } = await startPair(t);
   const id = await postOne(daemon, { input: 1, postback_url: receiver.url() });
   await receiver.waitFor(1);
@@ -270,15 +234,15 @@ test("times in sentences are those of the zone that is named, and of UTC where n
     return delivery?.explanation ?? "";
   };
 
-  assert.match(await explanationIn(""), / answered 204 at [\d-]+ [\d:]+ UTC \(/);
+  assert.match(await explanationIn(""), /204 .* UTC \(/);
   const zoned = await explanationIn("?time_zone=Asia/Kathmandu");
-  assert.match(zoned, / answered 204 at [\d-]+ [\d:]+ UTC\+5:45 \(/);
+  assert.match(zoned, /204 .* UTC\+5:45 \(/);
   assert.doesNotMatch(zoned, /UTC \(/);
   const refused = await daemon.call(`/v1/tasks/timeline/${id}?time_zone=Europe/Atlantis`);
-  assert.match(await refused.text(), /"status_code":40000.*IANA.*'time_zone'/);
+  assert.match(await refused.text(), /"status_code":40000.*'time_zone'/);
 });
 
-test("an account is told what to ask the operator for, who is told what to do", async (t) => {
+test("an explanation advises the account to ask the operator, and the operator to act", async (t) => {
   const receiver = await startReceiver(t, { reply: { kind: "status", status: 429 } });
   const daemon = await startTestDaemon(t);
   const id = await postOne(daemon, { input: 1, postback_url: receiver.url() });

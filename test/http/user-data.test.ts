@@ -2,15 +2,14 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { newWebhookSecret } from "../../src/domain/account/key.ts";
-import { DAY_MS, MINUTE_MS } from "../../src/domain/clock/duration.ts";
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
 import { createTestAccount, openBeside, startTestDaemon } from "../helpers/daemon.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { headerOf, openRaw } from "../helpers/raw-http.ts";
-import { newKeyToStore } from "../helpers/store.ts";
+import { headerOf } from "../helpers/raw-http.ts";
 import { fieldsOf, keyDelete, makeKey, USER_DATA, userDataOf } from "./account.ts";
 import type { ShownKey, UserData } from "./account.ts";
-import { ask, askOn, bearer, JSON_TYPE, TASKS_READY } from "./answer.ts";
+import { ask, bearer, TASKS_READY } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
@@ -44,7 +43,7 @@ async function lastUseInFile(t: TestContext, { file, account }: TestDaemon) {
   return first?.lastUsedAt;
 }
 
-test("shows the account with everything that the contract names, and nothing else", async (t) => {
+test("user_data shows every field of the contract, and nothing else", async (t) => {
   const { daemon } = await startAt9(t, LIMITS);
   const answer = await ask(daemon.url, { target: USER_DATA, headers: [bearer(daemon)] });
   const shown = fieldsOf<UserData>(answer);
@@ -86,7 +85,7 @@ test("shows the account with everything that the contract names, and nothing els
   assert.match(key?.created_at ?? "", TIME);
 });
 
-test("shows the contract's defaults where nothing is configured", async (t) => {
+test("user_data shows the default limits", async (t) => {
   const { daemon } = await startAt9(t);
   const { limits, retention_days } = await userDataOf(daemon);
 
@@ -100,7 +99,7 @@ test("shows the contract's defaults where nothing is configured", async (t) => {
   assert.equal(limits["tasks_per_minute"], 0);
 });
 
-test("shows an account only what is its own", async (t) => {
+test("user_data shows an account its own keys, secret and tasks only", async (t) => {
   const { daemon } = await startAt9(t);
   const other = { url: daemon.url, account: await createTestAccount(daemon.file, "other") };
   await makeKey(other, "theirs");
@@ -116,48 +115,7 @@ test("shows an account only what is its own", async (t) => {
   assert.notEqual(mine.webhook_secret, theirs.webhook_secret);
 });
 
-test("HEAD says the same without a body, and a query parameter is refused", async (t) => {
-  const { daemon } = await startAt9(t);
-  const headers = [bearer(daemon)];
-  const head = await ask(daemon.url, { method: "HEAD", target: USER_DATA, headers });
-  assert.equal(head.response.status, 200);
-  assert.equal(headerOf(head.response, "cache-control"), "no-store");
-
-  const query = await ask(daemon.url, { target: `${USER_DATA}?keys=all`, headers });
-  assert.equal(query.code, 40000);
-  assert.match(query.body.errors?.[0]?.detail ?? "", /'keys'/);
-});
-
-test("lists every active key, and of the revoked ones the hundred that were revoked last, oldest first", async (t) => {
-  const { daemon } = await startAt9(t);
-  const beside = await openBeside(t, daemon);
-  const { login } = daemon.account;
-  const ids = [];
-  for (let i = 0; i < 120; i++) {
-    const key = newKeyToStore({ label: `${i}` });
-    await beside.createKey({ ...key, login, createdAt: NOW + i, activeMax: 1000 });
-    ids.push(key.keyId);
-  }
-  // The younger a key, the earlier it is revoked: 0 to 9 stay, and of the others those from 10 to 109 go last.
-  for (const [i, keyId] of ids.entries()) {
-    if (i >= 10) await beside.revokeKey({ keyId, accountId: null, revokedAt: NOW + 1000 - i });
-  }
-
-  const { keys } = await userDataOf(daemon);
-
-  const labels = keys.slice(1).map(({ label }) => Number(label));
-  assert.deepEqual(
-    labels,
-    Array.from({ length: 110 }, (_, i) => i),
-  );
-  assert.equal(keys[0]?.label, null);
-  assert.deepEqual(
-    keys.filter((key) => key.revoked_at === null).map(({ label }) => label),
-    [null, ..."0123456789"],
-  );
-});
-
-test("a rotation by another process is shown with its next secret, until it is finished", async (t) => {
+test("a rotation by another process is shown with its next secret until it ends", async (t) => {
   const { daemon } = await startAt9(t);
   const beside = await openBeside(t, daemon);
   const { login, secret } = daemon.account;
@@ -174,7 +132,7 @@ test("a rotation by another process is shown with its next secret, until it is f
   assert.deepEqual(await secrets(), [next, null]);
 });
 
-test("the use of a key is shown at once and is in the file a minute later, however often it is used", async (t) => {
+test("the use of a key is shown immediately and is stored a minute later", async (t) => {
   const { daemon, clock } = await startAt9(t);
   for (let i = 0; i < 50; i++) {
     clock.advance(100);
@@ -194,7 +152,7 @@ test("the use of a key is shown at once and is in the file a minute later, howev
   assert.equal(await lastUseInFile(t, daemon), lastUse);
 });
 
-test("uses are written at a stop, and shown by the next daemon", async (t) => {
+test("the use of a key is stored by a stop and shown by the next daemon", async (t) => {
   const { daemon, clock } = await startAt9(t);
   clock.advance(1234);
   await ask(daemon.url, { target: TASKS_READY, headers: [bearer(daemon)] });
@@ -207,7 +165,7 @@ test("uses are written at a stop, and shown by the next daemon", async (t) => {
   assert.equal(keys[0]?.last_used_at, new Date(NOW + 1234).toISOString(), "its clock is behind");
 });
 
-test("only requests that a key opened count as its use", async (t) => {
+test("only admitted requests count as the use of a key", async (t) => {
   const { daemon, clock } = await startAt9(t);
   const { key, key_id } = await makeKey(daemon);
   const useOf = async () => {
@@ -229,7 +187,7 @@ test("only requests that a key opened count as its use", async (t) => {
   assert.equal(await useOf(), "2030-01-31T09:00:01.000Z");
 });
 
-test("a use that is not in the file yet is shown by a revocation too", async (t) => {
+test("a revocation shows a use that is not stored yet", async (t) => {
   const { daemon, clock } = await startAt9(t);
   const { key, key_id } = await makeKey(daemon);
   clock.advance(5000);
@@ -241,70 +199,3 @@ test("a use that is not in the file yet is shown by a revocation too", async (t)
   assert.equal(revoked.last_used_at, "2030-01-31T09:00:05.000Z");
   assert.equal(revoked.revoked_at, "2030-01-31T09:00:10.000Z");
 });
-
-test("the last use does not go back when the clock is set back", async (t) => {
-  const { daemon, clock } = await startAt9(t);
-  await userDataOf(daemon);
-  clock.step(-DAY_MS);
-
-  assert.equal((await userDataOf(daemon)).keys[0]?.last_used_at, "2030-01-31T09:00:00.000Z");
-  await daemon.daemon.stop();
-  assert.equal(await lastUseInFile(t, daemon), NOW);
-});
-
-test("tasks are counted by state through all their life, refused, delayed, cancelled and erased ones too", async (t) => {
-  const command = JSON.stringify([process.execPath, "-e", "setInterval(() => {}, 1000)"]);
-  const toml = `[types.echo]\nrunner = "echo"\n[types.hold]\ncommand = ${command}\nconcurrency = 1\n`;
-  const { daemon, clock } = await startAt9(t, toml);
-  const counts = async (): Promise<string> => {
-    const { tasks } = await userDataOf(daemon);
-    return Object.entries(tasks)
-      .filter(([, count]) => count > 0)
-      .map(([state, count]) => `${state} ${count}`)
-      .join(", ");
-  };
-  const cancel = (id = "") =>
-    ask(daemon.url, {
-      method: "POST",
-      target: `/v1/tasks/task_cancel/${id}`,
-      headers: [bearer(daemon)],
-    });
-
-  const start_at = new Date(NOW + 10_000).toISOString();
-  const { tasks } = await daemon.post([
-    { type: "echo", start_at },
-    { type: "nothing" },
-    { typo: 1 },
-  ]);
-  assert.equal(await counts(), "queued 1, failed 2");
-
-  clock.jump(10_000);
-  await daemon.daemon.idle();
-  assert.equal(await counts(), "completed 1, failed 2");
-  await daemon.call(`/v1/tasks/task_get/${tasks[0]?.id}`);
-  assert.equal(await counts(), "completed 1, failed 2", "collected tasks are still there");
-
-  const held = await daemon.post([{ type: "hold" }, { type: "hold" }]);
-  await whenRunning(t, daemon, held.tasks[0]?.id ?? "");
-  assert.equal(await counts(), "queued 1, running 1, completed 1, failed 2");
-  assert.equal((await cancel(held.tasks[1]?.id)).code, 20000);
-  assert.equal(await counts(), "running 1, completed 1, failed 2, cancelled 1");
-  assert.equal((await cancel(held.tasks[0]?.id)).code, 20000);
-  assert.equal(await counts(), "completed 1, failed 2, cancelled 2");
-
-  await daemon.daemon.idle();
-  clock.jump(31 * DAY_MS);
-  await daemon.daemon.idle();
-  assert.equal(await counts(), "");
-});
-
-// A connection of its own: while the answer is not the awaited one, asking again is the only event there is.
-async function whenRunning(t: TestContext, daemon: TestDaemon, id: string): Promise<void> {
-  const connection = await openRaw(t, daemon.url);
-  const target = `/v1/tasks/task_get/${id}?collect=false`;
-  for (let i = 0; i < 5000; i++) {
-    const { body } = await askOn(connection, { target, headers: [bearer(daemon), JSON_TYPE] });
-    if (body.tasks?.[0]?.state === "running") return;
-  }
-  assert.fail("the task is not started");
-}
