@@ -1,68 +1,95 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { MINUTE_MS } from "../../src/domain/clock/duration.ts";
+import { ProxyWatch, toProxyPolicy } from "../../src/http/guard/client.ts";
 import { startTestDaemon } from "../helpers/daemon.ts";
+import { createFakeClock } from "../helpers/fake-clock.ts";
 import { headerOf } from "../helpers/raw-http.ts";
-import { ask, bearer, TASKS_READY } from "./answer.ts";
+import { ask, bearer, codeOf, TASKS_READY } from "./answer.ts";
 
-// The tests themselves come from this machine: trusted, they are the proxy.
+// The tests come from this machine: they are the proxy.
 const TRUSTING = 'trusted_proxies = ["127.0.0.1"]\n';
 const PLAIN = "X-Forwarded-Proto: http";
 
-test("answers 40300 to a client of whom a trusted proxy says that it used plain HTTP", async (t) => {
+test("a request that a trusted proxy forwards from plain HTTP is 40300, except health checks", async (t) => {
   const daemon = await startTestDaemon(t, { toml: TRUSTING });
-  const call = (...lines: string[]) =>
-    ask(daemon.url, { target: TASKS_READY, headers: [bearer(daemon), ...lines] });
-
-  assert.equal((await call(PLAIN)).code, 40300);
-  assert.equal((await call("X-Forwarded-Proto: https", PLAIN)).code, 40300);
-  assert.equal((await call("X-Forwarded-Proto: HTTPS")).code, 20000);
-  assert.equal((await call()).code, 20000);
-});
-
-test("believes nobody else's X-Forwarded-Proto", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: 'trusted_proxies = ["192.0.2.1"]\n' });
-
-  const answer = await ask(daemon.url, { target: TASKS_READY, headers: [bearer(daemon), PLAIN] });
-
-  assert.equal(answer.code, 20000);
-});
-
-test("answers health checks over plain HTTP", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: TRUSTING });
-
+  for (const [code, ...lines] of [
+    [40300, PLAIN],
+    [40300, "X-Forwarded-Proto: https", PLAIN],
+    [20000, "X-Forwarded-Proto: HTTPS"],
+    [20000],
+  ] as const) {
+    const headers = [bearer(daemon), ...lines];
+    assert.equal(await codeOf(daemon.url, { target: TASKS_READY, headers }), code, lines.join());
+  }
   assert.equal((await ask(daemon.url, { headers: [PLAIN] })).response.status, 200);
 });
 
-test("counts refused credentials by the address that a trusted proxy names", async (t) => {
+test("refused credentials count for the address that a trusted proxy forwards, of IPv6 for its /64", async (t) => {
   const toml = `${TRUSTING}[limits]\nfailed_authentications_per_minute = 2\n`;
   const daemon = await startTestDaemon(t, { toml });
-  const guess = (client: string) =>
-    ask(daemon.url, {
-      target: TASKS_READY,
-      headers: ["Authorization: Bearer wrong", `X-Forwarded-For: 198.51.100.9, ${client}`],
-    });
-
-  const codes = [];
-  for (let i = 0; i < 3; i++) codes.push((await guess("2001:db8::1")).code);
-
-  assert.deepEqual(codes, [40100, 40100, 42900]);
-  const refused = await guess("[2001:db8::ffff]:1234");
-  assert.equal(refused.code, 42900);
-  assert.match(headerOf(refused.response, "retry-after") ?? "", /^([1-9]|[1-5]\d|60)$/);
-  assert.equal((await guess("2001:db8:0:1::1")).code, 40100);
-  assert.equal((await guess("203.0.113.7")).code, 40100);
+  for (const [client, code] of [
+    ["2001:db8::1", 40100],
+    ["2001:db8::1", 40100],
+    ["2001:db8::1", 42900],
+    ["[2001:db8::ffff]:1234", 42900],
+    ["2001:db8:0:1::1", 40100],
+    ["203.0.113.7", 40100],
+  ] as const) {
+    const forwarded = `X-Forwarded-For: 198.51.100.9, ${client}`;
+    const headers = ["Authorization: Bearer wrong", forwarded];
+    const answer = await ask(daemon.url, { target: TASKS_READY, headers });
+    assert.equal(answer.code, code, client);
+    if (code !== 42900) continue;
+    assert.match(headerOf(answer.response, "retry-after") ?? "", /^([1-9]|[1-5]\d|60)$/);
+  }
 });
 
-test("does not let a client choose the address that it is counted by", async (t) => {
-  const toml = `trusted_proxies = ["192.0.2.1"]\n[limits]\nfailed_authentications_per_minute = 2\n`;
-  const daemon = await startTestDaemon(t, { toml });
+function startWatch() {
+  const clock = createFakeClock();
+  const watch = new ProxyWatch(clock);
+  const given = { trustedProxies: ["10.0.0.1"], servesTls: false, insecureHttp: true };
+  const policy = toProxyPolicy(given);
+  const forwardedFrom = (remoteAddress: string, thenMs: number): void => {
+    const rawHeaders = ["X-Forwarded-For", "203.0.113.7"];
+    watch.look({ rawHeaders, socket: { remoteAddress } }, policy);
+    clock.advance(thenMs);
+  };
+  return { clock, watch, forwardedFrom };
+}
 
-  const codes = [];
-  for (let i = 0; i < 3; i++) {
-    const headers = ["Authorization: Bearer wrong", `X-Forwarded-For: 203.0.113.${i}`];
-    codes.push((await ask(daemon.url, { target: TASKS_READY, headers })).code);
+test("a peer that forwards for a minute is an untrusted proxy until an hour after its last request", () => {
+  const { clock, watch, forwardedFrom } = startWatch();
+  for (let i = 0; i <= 12; i++) {
+    assert.equal(watch.address(), null);
+    forwardedFrom("192.0.2.1", 5000);
   }
 
-  assert.deepEqual(codes, [40100, 40100, 42900]);
+  assert.equal(watch.address(), "192.0.2.1");
+  clock.advance(60 * MINUTE_MS - 5000);
+  assert.equal(watch.address(), "192.0.2.1");
+  clock.advance(1);
+  assert.equal(watch.address(), null);
+});
+
+test("peers that forward once, or again after half an hour, are not proxies", () => {
+  const { watch, forwardedFrom } = startWatch();
+  forwardedFrom("192.0.2.1", MINUTE_MS);
+  forwardedFrom("192.0.2.2", 29 * MINUTE_MS);
+  forwardedFrom("192.0.2.1", 1000);
+  for (let i = 1; i <= 200; i++) forwardedFrom(`198.51.100.${i}`, 1000);
+
+  assert.equal(watch.address(), null);
+});
+
+test("one of two alternating proxies is found among other peers", () => {
+  const { watch, forwardedFrom } = startWatch();
+  for (let i = 0; i < 40; i++) {
+    for (const address of ["192.0.2.1", `198.51.100.${i}`, "192.0.2.2", "10.0.0.1"]) {
+      forwardedFrom(address, 1000);
+    }
+  }
+
+  assert.match(watch.address() ?? "", /^192\.0\.2\.[12]$/);
 });
