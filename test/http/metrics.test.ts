@@ -24,7 +24,7 @@ import { Meter } from "../../src/ops/meter.ts";
 import { NODE_ROLES } from "../../src/store/cluster.ts";
 import { startTestDaemon, testConfig, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
-import { exchange, openRaw, toBytes } from "../helpers/raw-http.ts";
+import { exchange, headerOf, openRaw, toBytes } from "../helpers/raw-http.ts";
 import { startReceiver } from "../helpers/receiver.ts";
 import { bearer } from "./answer.ts";
 import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
@@ -49,7 +49,7 @@ async function values(daemon: TestDaemon, accept?: string): Promise<ReadonlyMap<
   );
 }
 
-test("metrics are in Prometheus' text unless OpenMetrics is asked for and liked best", () => {
+test("metrics are Prometheus text unless Accept prefers a known version of OpenMetrics", () => {
   const asked: readonly (readonly [string, string])[] = [
     ["", "prometheus"],
     ["*/*", "prometheus"],
@@ -67,7 +67,7 @@ test("metrics are in Prometheus' text unless OpenMetrics is asked for and liked 
   for (const [accept, format] of asked) assert.equal(formatOf([accept]), format, accept);
 });
 
-test("a counter, a gauge and a histogram are written as both formats have them", () => {
+test("both formats write counters, gauges and histograms", () => {
   const counter = new Counter("postbackd_tasks_posted_total");
   counter.add(['a"b\\c\nd'], 2);
   counter.add(['a"b\\c\nd']);
@@ -82,21 +82,19 @@ test("a counter, a gauge and a histogram are written as both formats have them",
   const sample = 'postbackd_tasks_posted_total{type="a\\"b\\\\c\\nd"} 3';
   assert.equal(plain[1], "# TYPE postbackd_tasks_posted_total counter");
   assert.equal(open[1], "# TYPE postbackd_tasks_posted counter");
-  for (const lines of [plain, open]) {
-    assert.ok(lines.includes(sample));
-    assert.ok(lines.includes("postbackd_ready 1"));
-    assert.ok(lines.includes('postbackd_delivery_lag_seconds_bucket{le="0.05"} 0'));
-    assert.ok(lines.includes('postbackd_delivery_lag_seconds_bucket{le="0.25"} 1'));
-    assert.ok(lines.includes('postbackd_delivery_lag_seconds_bucket{le="+Inf"} 2'));
-    assert.ok(lines.includes("postbackd_delivery_lag_seconds_sum 1000000000.25"));
-    assert.ok(lines.includes("postbackd_delivery_lag_seconds_count 2"));
+  const lag = "postbackd_delivery_lag_seconds";
+  for (const line of [
+    ...[sample, "postbackd_ready 1", `${lag}_bucket{le="0.05"} 0`, `${lag}_bucket{le="0.25"} 1`],
+    ...[`${lag}_bucket{le="+Inf"} 2`, `${lag}_sum 1000000000.25`, `${lag}_count 2`],
+  ]) {
+    assert.ok(plain.includes(line) && open.includes(line), line);
   }
-  assert.ok(plain.includes('postbackd_delivery_lag_seconds_bucket{le="60"} 1'));
-  assert.ok(open.includes('postbackd_delivery_lag_seconds_bucket{le="60.0"} 1'));
+  assert.ok(plain.includes(`${lag}_bucket{le="60"} 1`));
+  assert.ok(open.includes(`${lag}_bucket{le="60.0"} 1`));
   assert.deepEqual(open.slice(-2), ["# EOF", ""]);
 });
 
-test("metrics.listen serves /metrics alone, to everybody, in the format that is asked for", async (t) => {
+test("metrics.listen serves /metrics alone, without credentials, in the format of Accept", async (t) => {
   const daemon = await startTestDaemon(t, { toml: OWN });
   const url = daemon.daemon.metricsUrl ?? assert.fail();
 
@@ -113,7 +111,7 @@ test("metrics.listen serves /metrics alone, to everybody, in the format that is 
   assert.equal((await fetch(new URL("/v1/user_data", url))).status, 404);
 });
 
-test("metrics.listen holds one response for a client that sends requests ahead and reads nothing", async (t) => {
+test("metrics.listen renders one response at a time for a client that pipelines and does not read", async (t) => {
   const daemon = await startTestDaemon(t, { toml: OWN });
   const { hostname: host, port } = new URL(daemon.daemon.metricsUrl ?? assert.fail());
   const client = connect({ host, port: Number(port) });
@@ -141,30 +139,25 @@ test("metrics.listen holds one response for a client that sends requests ahead a
   }
 });
 
-test("metrics.listen serves a scrape however many connections send nothing", async (t) => {
+test("metrics.listen refuses web pages and foreign names, and serves beside 64 silent connections", async (t) => {
   const daemon = await startTestDaemon(t, { toml: OWN });
   const url = daemon.daemon.metricsUrl ?? assert.fail();
   for (let i = 0; i < 64; i++) await openRaw(t, url);
-
-  assert.equal((await scrape(daemon)).status, 200);
+  for (const [status, ...headers] of [
+    [200, "Host: localhost:9464"],
+    [200, "Host: [::1]:9464"],
+    [403, "Host: foreign.example"],
+    [400],
+    [400, "Host: localhost", "Host: localhost"],
+    [403, "Host: localhost", "Origin: http://foreign.example"],
+    [403, "Host: localhost", "Sec-Fetch-Site: cross-site"],
+  ] as const) {
+    const response = await exchange(url, { target: "/metrics", host: false, headers });
+    assert.equal(response.status, status, headers.join());
+  }
 });
 
-test("metrics.listen refuses web pages, and on loopback every name that is not its own", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: OWN });
-  const url = daemon.daemon.metricsUrl ?? assert.fail();
-  const get = async (...headers: readonly string[]): Promise<number> =>
-    (await exchange(url, { target: "/metrics", host: false, headers })).status;
-
-  assert.equal(await get("Host: localhost:9464"), 200);
-  assert.equal(await get("Host: [::1]:9464"), 200);
-  assert.equal(await get("Host: foreign.example"), 403);
-  assert.equal(await get(), 400);
-  assert.equal(await get("Host: localhost", "Host: localhost"), 400);
-  assert.equal(await get("Host: localhost", "Origin: http://foreign.example"), 403);
-  assert.equal(await get("Host: localhost", "Sec-Fetch-Site: cross-site"), 403);
-});
-
-test("a metrics.listen that other machines reach takes any name from a scraper, and none from a web page", () => {
+test("metrics.listen on a network address takes any name, and no request of a web page", () => {
   const policy = toBrowserPolicy({ host: "0.0.0.0", publicUrl: null });
   const guard = (...rawHeaders: string[]) =>
     guardNetwork(
@@ -177,7 +170,7 @@ test("a metrics.listen that other machines reach takes any name from a scraper, 
   assert.throws(() => guard("Sec-Fetch-Site", "same-site"), { code: 40301 });
 });
 
-test("scrapes within a second share one rendering, and the next one is new", async (t) => {
+test("scrapes within a second share one rendering", async (t) => {
   const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
   const daemon = await startTestDaemon(t, { clock, toml: OWN });
   const posted = 'postbackd_tasks_posted_total{type="echo"}';
@@ -190,91 +183,75 @@ test("scrapes within a second share one rendering, and the next one is new", asy
   assert.equal((await values(daemon)).get(posted), 1);
 });
 
-test("without metrics.listen there is no second address", async (t) => {
-  assert.equal((await startTestDaemon(t)).daemon.metricsUrl, null);
-});
-
-test("on the API's address the operator alone sees metrics", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const url = `${daemon.url}/metrics`;
-  const cookie = cookieLine(daemon.url, await createOperatorSession(daemon.file));
-  const lines = [cookie, ...FROM_PAGE].map((line) => line.split(/: (.*)/));
-  const headers = Object.fromEntries(lines.map(([name = "", value = ""]) => [name, value]));
-
-  const seen = await fetch(url, { headers });
-  const [, key = ""] = bearer(daemon).split(": ");
-
-  assert.equal(seen.status, 200);
-  assert.equal(seen.headers.get("content-type"), CONTENT_TYPES.prometheus);
-  assert.match(await seen.text(), /^postbackd_build_info\{version="/m);
-  assert.equal((await fetch(url)).status, 401);
-  assert.equal((await fetch(url, { headers: { authorization: key } })).status, 403);
-});
-
 const TOKEN = "0123456789abcdef".repeat(2);
 
-test("metrics.token reads metrics at the API's address, and nothing else does by a header", async (t) => {
-  const toml = `dashboard = false\n[metrics]\ntoken = "${TOKEN}"\n[log]\nrequests = true\n`;
-  const daemon = await startTestDaemon(t, { toml });
-  const get = async (target: string, headers: readonly string[]) =>
-    (await exchange(daemon.url, { target, headers })).status;
-  const token = `Authorization: Bearer ${TOKEN}`;
-  const basic = Buffer.from(`metrics:${TOKEN}`).toString("base64");
+/** The status of /metrics, or another path, at the API's address. */
+async function statusOf({ url }: TestDaemon, headers: readonly string[], target = "/metrics") {
+  return (await exchange(url, { target, headers })).status;
+}
 
-  assert.equal(await get("/metrics", [token]), 200);
-  assert.equal(await get("/metrics", [`authorization: BEARER ${TOKEN}`]), 200);
+const withToken = (token: string) => [`Authorization: Bearer ${token}`];
+
+test("at the API's address the operator and metrics.token read metrics, and the token nothing else", async (t) => {
+  const toml = `[metrics]\ntoken = "${TOKEN}"\n[log]\nrequests = true\n`;
+  const daemon = await startTestDaemon(t, { toml });
+  assert.equal(daemon.daemon.metricsUrl, null);
+  const cookie = cookieLine(daemon.url, await createOperatorSession(daemon.file));
+  const seen = await exchange(daemon.url, { target: "/metrics", headers: [cookie, ...FROM_PAGE] });
+  assert.equal(headerOf(seen, "content-type"), CONTENT_TYPES.prometheus);
+  assert.match(seen.body.toString(), /^postbackd_build_info\{version="/m);
+
+  const [token = ""] = withToken(TOKEN);
+  const basic = Buffer.from(`metrics:${TOKEN}`).toString("base64");
+  for (const line of [token, `authorization: BEARER ${TOKEN}`]) {
+    assert.equal(await statusOf(daemon, [line]), 200, line);
+  }
   const refused = [
     [[], [token, token], [token, bearer(daemon)], [`Authorization: ${TOKEN}`]],
-    [[`Authorization: Bearer ${TOKEN}0`], [`Authorization: Bearer ${TOKEN.slice(1)}`]],
-    [[`Authorization: Bearer ${TOKEN.toUpperCase()}`], [`Authorization: Bearer  ${TOKEN}`]],
-    [[`Authorization: Basic ${basic}`], [`X-Api-Key: ${TOKEN}`], [`Cookie: token=${TOKEN}`]],
+    [withToken(`${TOKEN}0`), withToken(TOKEN.slice(1)), withToken(TOKEN.toUpperCase())],
+    [withToken(` ${TOKEN}`), [`Authorization: Basic ${basic}`]],
+    [[`X-Api-Key: ${TOKEN}`], [`Cookie: token=${TOKEN}`]],
   ];
   for (const headers of refused.flat()) {
-    assert.equal(await get("/metrics", headers), 401, headers.join());
+    assert.equal(await statusOf(daemon, headers), 401, headers.join());
   }
-  assert.equal(await get(`/metrics?token=${TOKEN}`, []), 401);
-  assert.equal(await get("/metrics", [bearer(daemon)]), 403);
+  assert.equal(await statusOf(daemon, [], `/metrics?token=${TOKEN}`), 401);
+  assert.equal(await statusOf(daemon, [bearer(daemon)]), 403);
   for (const path of ["/v1/tasks", "/v1/appendix/user_data", "/v1/stats/overview"]) {
-    assert.equal(await get(path, [token]), 401, path);
+    assert.equal(await statusOf(daemon, [token], path), 401, path);
   }
   assert.match(daemon.logLines.join(""), /"path":"\/metrics",.*"caller":"metrics\.token"/);
   assert.ok(!daemon.logLines.join("").includes(TOKEN));
 });
 
-test("without metrics.token no token reads metrics, and a reload changes it", async (t) => {
+test("a reload sets, changes and removes metrics.token", async (t) => {
   const daemon = await startTestDaemon(t);
-  const get = async (token: string) => {
-    const headers = { authorization: `Bearer ${token}` };
-    return (await fetch(`${daemon.url}/metrics`, { headers })).status;
-  };
-  const reload = (toml: string): void => {
+  const other = TOKEN.toUpperCase();
+  for (const [toml, ...expected] of [
+    ["", 401, 401, 401],
+    [`metrics.token = "${TOKEN}"`, 401, 200, 401],
+    [`metrics.token = "${other}"`, 401, 401, 200],
+    [`log.level = "info"`, 401, 401, 401],
+  ] as const) {
     daemon.daemon.reload(testConfig(daemon.folder, { toml }));
-  };
-  assert.equal(await get(TOKEN), 401);
-  assert.equal(await get("null"), 401);
-  reload(`metrics.token = "${TOKEN}"`);
-  assert.equal(await get(TOKEN), 200);
-  reload(`metrics.token = "${TOKEN.toUpperCase()}"`);
-  assert.equal(await get(TOKEN), 401);
-  assert.equal(await get(TOKEN.toUpperCase()), 200);
-  reload(`log.level = "info"`);
-  assert.equal(await get(TOKEN.toUpperCase()), 401);
+    const statuses = [];
+    for (const token of ["null", TOKEN, other]) {
+      statuses.push(await statusOf(daemon, withToken(token)));
+    }
+    assert.deepEqual(statuses, expected, toml);
+  }
 });
 
-test("wrong tokens for metrics count as refused credentials of their address, and never hold up the right one", async (t) => {
+test("wrong tokens for metrics count as refused credentials, and never refuse the right token", async (t) => {
   const toml = `[limits]\nfailed_authentications_per_minute = 3\n[metrics]\ntoken = "${TOKEN}"\n`;
   const daemon = await startTestDaemon(t, { toml });
-  const get = async (token: string) => {
-    const headers = { authorization: `Bearer ${token}` };
-    return (await fetch(`${daemon.url}/metrics`, { headers })).status;
-  };
-  const seen: number[] = [];
-  for (let i = 0; i < 5; i++) seen.push(await get(`${TOKEN}${i}`));
-  assert.deepEqual(seen, [401, 401, 401, 429, 429]);
-  assert.equal(await get(TOKEN), 200);
+  for (const [i, status] of [401, 401, 401, 429, 429].entries()) {
+    assert.equal(await statusOf(daemon, withToken(`${TOKEN}${i}`)), status);
+  }
+  assert.equal(await statusOf(daemon, withToken(TOKEN)), 200);
 });
 
-test("what happens is counted: requests, tasks, runs, deliveries, commits", async (t) => {
+test("requests, tasks, runs, deliveries, commits and roles are counted", async (t) => {
   const clock = createFakeClock({ now: Date.parse("2030-01-31T09:00:00.000Z") });
   const receiver = await startReceiver(t);
   receiver.answerNext({ kind: "status", status: 500 });
@@ -305,6 +282,7 @@ test("what happens is counted: requests, tasks, runs, deliveries, commits", asyn
     'postbackd_queue_without_worker{type="print"}': 1,
     'postbackd_workers_waiting{type="print"}': 0,
     postbackd_nodes: 1,
+    ...Object.fromEntries(NODE_ROLES.map((role) => [`postbackd_node_role{role="${role}"}`, 1])),
   };
   for (const [name, value] of Object.entries(expected)) assert.equal(seen.get(name), value, name);
   assert.equal(seen.get('postbackd_queue_without_worker{type="copy"}'), undefined);
@@ -313,21 +291,7 @@ test("what happens is counted: requests, tasks, runs, deliveries, commits", asyn
   assert.ok((seen.get("postbackd_database_size_bytes") ?? 0) > 0);
 });
 
-test("a node's roles are a metric with the label role, and duty is in no name or label", async (t) => {
-  const daemon = await startTestDaemon(t, { toml: OWN });
-  const names = [...(await values(daemon)).keys()];
-
-  assert.deepEqual(
-    names.filter((name) => name.startsWith("postbackd_node_role")),
-    NODE_ROLES.map((role) => `postbackd_node_role{role="${role}"}`),
-  );
-  assert.deepEqual(
-    names.filter((name) => name.includes("dut")),
-    [],
-  );
-});
-
-test("10,000 hosts add no series to those of 1,000 types, and 4,000 more types one to each", () => {
+test("10,000 hosts add no series, and 4,000 types beyond the limit one series to each counter", () => {
   const meter = new Meter();
   const happen = (type: string): void => {
     meter.post({ accepted: new Map([[type, 1]]), refused: 1 });
@@ -360,7 +324,7 @@ test("10,000 hosts add no series to those of 1,000 types, and 4,000 more types o
   assert.equal(HISTOGRAM_TYPES_MAX, 100);
 });
 
-test("hosts to which was sent are numbers in the metrics, and never names", async (t) => {
+test("no series has the name of a receiver's host", async (t) => {
   const daemon = await startTestDaemon(t, { toml: OWN });
   const before = [...(await values(daemon)).keys()];
   // Refused at once: nothing is sent, and each has a lane of its own.
@@ -382,7 +346,7 @@ test("hosts to which was sent are numbers in the metrics, and never names", asyn
   assert.ok(new Set(labels.map((name) => name.replace(/,?le="[^"]*"/, ""))).size < 20);
 });
 
-test("names and units follow Prometheus' rules", () => {
+test("names and units of series follow the rules of Prometheus", () => {
   for (const name of Object.keys(SERIES) as SeriesName[]) {
     const { kind, bounds, help } = SERIES[name];
     assert.equal(name.endsWith("_total"), kind === "counter", name);
