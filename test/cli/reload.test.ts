@@ -15,7 +15,7 @@ interface Settings {
   readonly more?: string;
 }
 
-/** The text of a configuration with one type, whose command says `answer`. */
+/** A configuration with one type, whose command prints `answer`. */
 function toml({ level = "warn", allow = [], answer = "first", more = "" }: Settings): string {
   const command = JSON.stringify(["echo", answer]);
   return `[log]\nlevel = "${level}"\n[webhooks]\nallow = ${JSON.stringify(allow)}\n[types.say]\ncommand = ${command}\n${more}`;
@@ -32,9 +32,9 @@ async function setUp(t: TestContext, env: Readonly<Record<string, string>> = {})
   return {
     program,
     client,
-    /** What the type's command says. */
+    /** The result of a task of the type. */
     answer: async () => (await client.ended(await client.post({ type: "say" }))).result,
-    /** Reads this configuration, until the log says so. */
+    /** Reloads this configuration, and waits for a line of the log. */
     async reload(text: string, says: string) {
       write(text);
       program.kill("SIGHUP");
@@ -43,7 +43,7 @@ async function setUp(t: TestContext, env: Readonly<Record<string, string>> = {})
   };
 }
 
-test("SIGHUP takes over log level, webhook targets and types", async (t) => {
+test("SIGHUP applies log level, webhook targets and types", async (t) => {
   const { program, client, answer, reload } = await setUp(t);
   const receiver = await startReceiver(t);
   const body = JSON.stringify([{ postback_url: receiver.url("/a") }]);
@@ -62,7 +62,7 @@ test("SIGHUP takes over log level, webhook targets and types", async (t) => {
   assert.doesNotMatch(program.stderr, /take a restart/);
 });
 
-test("SIGHUP names what takes a restart, and leaves it as it was", async (t) => {
+test("SIGHUP logs the settings that need a restart, and keeps them", async (t) => {
   const { program, client, reload } = await setUp(t);
   const more = '[types.other]\nrunner = "echo"\n[limits]\nbody = "2MiB"\n';
 
@@ -74,7 +74,7 @@ test("SIGHUP names what takes a restart, and leaves it as it was", async (t) => 
   assert.doesNotMatch(await posted.text(), /20100/);
 });
 
-test("SIGHUP with a configuration that is wrong changes nothing and says why", async (t) => {
+test("SIGHUP with a wrong configuration changes nothing and logs the fault", async (t) => {
   const { program, answer, reload } = await setUp(t);
 
   const wrong = toml({ answer: "second", more: "concurency = 3\n" });
@@ -84,7 +84,7 @@ test("SIGHUP with a configuration that is wrong changes nothing and says why", a
   assert.equal(await answer(), "first");
 });
 
-test("SIGHUP refuses a file that has lost all of its settings", async (t) => {
+test("SIGHUP refuses a file that lost all of its settings", async (t) => {
   const { client, reload } = await setUp(t);
   const receiver = await startReceiver(t);
   await reload(toml({ allow: ["127.0.0.1"], level: "info" }), "configuration reloaded");
@@ -106,7 +106,7 @@ const CWD_FAULT = `
     };
   });`;
 
-test("SIGHUP whose reload throws is logged, and the daemon goes on", async (t) => {
+test("a reload that throws is logged, and the daemon goes on", async (t) => {
   const fault = `--import=data:text/javascript,${encodeURIComponent(CWD_FAULT)}`;
   const { program, answer, reload } = await setUp(t, { NODE_OPTIONS: fault });
 

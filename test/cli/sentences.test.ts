@@ -151,6 +151,7 @@ const REFUSED: Readonly<Record<number, readonly Line[]>> = {
     "start --db postgres://app@127.0.0.1/jobs?sslmod=require",
     "start --hold-deliveries",
     "start --limits-requests-per-minute 5",
+    "start --webhooks-timeout 3s",
     "start --no-dashboard=maybe",
     "start --port x",
     "start --prot 1",
