@@ -30,7 +30,7 @@ const TYPESCRIPT: Language = {
   command: () => [process.execPath, "--import", OWN_PACKAGE, pathOf(TYPESCRIPT)],
 };
 
-const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "reference", "runners.md");
+const DOCUMENT = join(dirname(dirname(import.meta.dirname)), "docs", "guides", "workers.md");
 const TOML = '[types.sleep]\nrunner = "worker"\nlease = "5s"\n';
 
 function startExample(
@@ -130,11 +130,8 @@ for (const language of [PYTHON, TYPESCRIPT]) {
   });
 }
 
-test("docs/reference/runners.md shows both workers, character for character", () => {
+test("docs/guides/workers.md links both workers", () => {
   const text = readFileSync(DOCUMENT, "utf8");
-  const blocks = [...text.matchAll(/^```(?:python|ts)\n(.*?)^```$/gms)].map(([, code]) => code);
 
-  for (const each of [PYTHON, TYPESCRIPT])
-    assert.ok(blocks.includes(readFileSync(pathOf(each), "utf8")), each.name);
   for (const { file } of [PYTHON, TYPESCRIPT]) assert.ok(text.includes(`(../../${file})`), file);
 });
