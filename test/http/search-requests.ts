@@ -1,42 +1,15 @@
 import assert from "node:assert/strict";
 
+import type { FieldsOf } from "../../src/api/operations.ts";
 import type { TestDaemon } from "../helpers/daemon.ts";
 import type { RawRequest } from "../helpers/raw-http.ts";
-import { ask, bearer, JSON_TYPE, type Answer } from "./answer.ts";
+import { ask, bearer, JSON_TYPE } from "./answer.ts";
 import { cookieLine, createOperatorSession, FROM_PAGE } from "./session-requests.ts";
 
-/** Who asks: the header lines that say so. */
+/** The header lines of a caller's credentials. */
 export type Asker = readonly string[];
 
-/** A task as a search shows it; only what tests look at. */
-export interface FoundTask {
-  readonly id: string;
-  readonly login: string;
-  readonly state: string;
-  readonly tag: string | null;
-  readonly ready: boolean;
-  readonly deliveries: readonly {
-    readonly host: string;
-    readonly state: string;
-    readonly attempts: number;
-    readonly last: { readonly outcome: string; readonly http_status: number | null } | null;
-  }[];
-}
-
-export interface SearchPage {
-  readonly tasks: readonly FoundTask[];
-  readonly next_cursor: string | null;
-  readonly examined_until: string | null;
-}
-
-export interface Order {
-  readonly id: string;
-  readonly filter: Readonly<Record<string, unknown>>;
-  readonly per_second: number;
-  readonly redelivered: number;
-  readonly ended_at: string | null;
-  readonly is_cancelled: boolean;
-}
+type SearchPage = FieldsOf<"GET /v1/tasks/search">;
 
 /** The account of a daemon, by its key. */
 export function byKey(daemon: Pick<TestDaemon, "account">): Asker {
@@ -48,7 +21,7 @@ export async function byOperator({ url, file }: TestDaemon, now?: number): Promi
   return [cookieLine(url, await createOperatorSession(file, now)), ...FROM_PAGE];
 }
 
-/** A request and its answer's body, which is the operation's own; the test holds it to the shape. */
+/** The body of a response that must be 20000. */
 export async function asked<Body>(
   { url }: Pick<TestDaemon, "url">,
   request: RawRequest,
@@ -71,9 +44,4 @@ export function search(
 /** A POST of JSON. */
 export function postJson(target: string, who: Asker, body: unknown): RawRequest {
   return { method: "POST", target, headers: [...who, JSON_TYPE], body: JSON.stringify(body) };
-}
-
-/** What a refused request is told. */
-export function detailOf({ body }: Answer): string {
-  return body.errors?.[0]?.detail ?? "";
 }
