@@ -8,19 +8,18 @@ import { startTestDaemon, type TestDaemon } from "../helpers/daemon.ts";
 import { createFakeClock } from "../helpers/fake-clock.ts";
 import { limitFileSize } from "../helpers/file-size-limit.ts";
 import { startReceiver } from "../helpers/receiver.ts";
-import { keyPost, userDataOf } from "./account.ts";
-import { ask, bearer, JSON_TYPE, posting } from "./answer.ts";
+import { fieldsOf, keyPost, userDataOf } from "./account.ts";
+import { ask, bearer, codeOf, JSON_TYPE, posting } from "./answer.ts";
 
 const NOW = Date.parse("2030-01-31T09:00:00.000Z");
 
 const SMALL = '[limits]\ndatabase_size = "1MiB"\n';
-const NO_DISK = `[limits]\ndisk_free = ${2 ** 50}\n`;
 const LARGE = JSON.stringify({ input: "x".repeat(200_000) });
 
 async function startAt9(t: TestContext, toml: string) {
   const clock = createFakeClock({ now: NOW });
   const daemon = await startTestDaemon(t, { clock, toml });
-  /** Posts until there is no more room; answers how many were taken in. */
+  /** Posts until the database is full; returns the number of accepted tasks. */
   const fill = async (): Promise<number> => {
     for (let taken = 0; taken < 20; taken++) {
       const { code } = await ask(daemon.url, posting(daemon, LARGE));
@@ -39,46 +38,39 @@ async function totalOf(daemon: TestDaemon): Promise<number> {
   return Object.values(tasks).reduce((sum, count) => sum + count, 0);
 }
 
-/** The lines of the log that speak of room. */
+/** The log lines about free space. */
 function roomLines({ logLines }: TestDaemon): readonly string[] {
   // The condition about the disk is a line of its own.
   return logLines.filter((line) => /50700|room again/.test(line) && !line.includes('"condition"'));
 }
 
-test("a full database takes in nothing new, and says so to clients, probes and the operator", async (t) => {
+test("a full database takes no tasks and access requests, and keys, cancels, lists and probes work", async (t) => {
   const { daemon, fill } = await startAt9(t, SMALL);
-  const taken = await fill();
-  assert(taken >= 2, `${taken}`);
+  const { tasks } = await daemon.post({ start_at: "2031-01-01T00:00:00.000Z" });
+  const taken = 1 + (await fill());
+  assert(taken >= 3, `${taken}`);
 
   const refused = await ask(daemon.url, posting(daemon, '[{"input":1},{"input":2}]'));
-  assert.equal(refused.code, 50700);
-  assert.equal(refused.response.status, 507);
   assert.deepEqual(refused.body, { status_code: 50700, status_message: "Insufficient Storage." });
-  assert.equal((await ask(daemon.url, posting(daemon, '{"typo":1}'))).code, 50700);
+  const access = { method: "POST", target: "/v1/access_requests", headers: [JSON_TYPE] };
+  assert.equal(await codeOf(daemon.url, { ...access, body: '{"email":"a@b.c"}' }), 50700);
   assert.equal(await totalOf(daemon), taken);
-  const list = await ask(daemon.url, { target: "/v1/tasks", headers: [bearer(daemon)] });
+  const headers = [bearer(daemon)];
+  const list = await ask(daemon.url, { target: "/v1/tasks", headers });
   assert.equal(list.body.tasks_count, taken);
+  assert.equal(await codeOf(daemon.url, keyPost(daemon)), 20000);
+  const target = `/v1/tasks/task_cancel/${tasks[0]?.id}`;
+  assert.equal(await codeOf(daemon.url, { method: "POST", target, headers }), 20000);
 
   const ready = await ask(daemon.url, { target: "/readyz" });
   assert.equal(ready.response.status, 503);
-  const reason = "the database holds as much as limits.database_size";
-  assert.deepEqual(ready.body, { status: "unavailable", reason });
+  assert.match(ready.response.body.toString(), /limits\.database_size/);
   assert.equal((await ask(daemon.url, { target: "/livez" })).response.status, 200);
   const status = await ask(daemon.url, { target: "/v1/appendix/status" });
-  assert.match(
-    status.response.body.toString(),
-    /"status":"degraded","components":\{"api":"degraded"/,
-  );
+  assert.match(status.response.body.toString(), /"api":"degraded"/);
 });
 
-test("what is wrong with a post is told before that there is no room", async (t) => {
-  const { daemon } = await startAt9(t, NO_DISK);
-  assert.equal((await ask(daemon.url, posting(daemon, "{"))).code, 40503);
-  assert.equal((await ask(daemon.url, posting(daemon, "[]"))).code, 40502);
-  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
-});
-
-test("what was taken in before runs, is delivered and can be read while there is no room", async (t) => {
+test("accepted tasks run and are delivered while the database is full", async (t) => {
   const { daemon, clock, fill } = await startAt9(t, SMALL);
   const receiver = await startReceiver(t, { reply: { kind: "status", status: 500 } });
   const start_at = new Date(NOW + 10 * MINUTE_MS).toISOString();
@@ -100,42 +92,16 @@ test("what was taken in before runs, is delivered and can be read while there is
 
   for (const { id } of tasks) assert.equal((await daemon.get(id)).state, "completed");
   assert.equal((await daemon.ready("?limit=1000")).tasks_count, await totalOf(daemon));
-  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
+  assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 50700);
 });
 
-test("keys can be made and tasks cancelled while there is no room; access cannot be asked for", async (t) => {
-  const { daemon, fill } = await startAt9(t, SMALL);
-  const { tasks } = await daemon.post({ start_at: "2031-01-01T00:00:00.000Z" });
-  await fill();
-
-  assert.equal((await ask(daemon.url, keyPost(daemon))).code, 20000);
-  const target = `/v1/tasks/task_cancel/${tasks[0]?.id}`;
-  const headers = [bearer(daemon)];
-  assert.equal((await ask(daemon.url, { method: "POST", target, headers })).code, 20000);
-  const access = { method: "POST", target: "/v1/access_requests", headers: [JSON_TYPE] };
-  assert.equal((await ask(daemon.url, { ...access, body: '{"email":"a@b.c"}' })).code, 50700);
-});
-
-test("an answer that was kept for an Idempotency-Key is repeated while there is no room", async (t) => {
-  const { daemon, fill } = await startAt9(t, SMALL);
-  const post = posting(daemon, '{"input":1}');
-  const request = { ...post, headers: [...(post.headers ?? []), "Idempotency-Key: once"] };
-  const first = await ask(daemon.url, request);
-  await daemon.daemon.idle();
-  await fill();
-
-  const again = await ask(daemon.url, request);
-  assert.equal(again.code, 20000);
-  assert.deepEqual(again.response.body, first.response.body);
-});
-
-test("when retention has made room the very first post is taken in again", async (t) => {
+test("the first post after retention freed space is accepted", async (t) => {
   const { daemon, clock, fill } = await startAt9(t, SMALL);
   const taken = await fill();
   clock.jump(31 * DAY_MS);
   await daemon.daemon.idle();
 
-  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 20000);
+  assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 20000);
   assert.equal((await ask(daemon.url, { target: "/readyz" })).response.status, 200);
   await daemon.daemon.idle();
   assert.equal(await totalOf(daemon), 1);
@@ -143,26 +109,31 @@ test("when retention has made room the very first post is taken in again", async
   assert.match(roomLines(daemon).join(), /50700.*limits\.database_size.*,.*there is room again/s);
 });
 
-test("the first post after the database has filled up is refused, however long nobody asked", async (t) => {
+test("the first post after the database has filled up is 50700", async (t) => {
   const { daemon, clock } = await startAt9(t, SMALL);
-  // All within the second in which nobody looks.
+  // All within the second after the last measurement.
   for (let i = 0; i < 8; i++) {
-    assert.equal((await ask(daemon.url, posting(daemon, LARGE))).code, 20000);
+    assert.equal(await codeOf(daemon.url, posting(daemon, LARGE)), 20000);
   }
   await daemon.daemon.idle();
   clock.advance(1000);
-  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
+  assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 50700);
 });
 
-test("a disk with too little room is said once, not for every request", async (t) => {
-  const { daemon, clock } = await startAt9(t, NO_DISK);
+test("below limits.disk_free posts are 50700, with one warning in the log", async (t) => {
+  const { bavail, bsize } = statfsSync(tmpdir());
+  // Other processes fill and empty the disk meanwhile.
+  const free = bavail * bsize;
+  const { daemon: fine } = await startAt9(t, `[limits]\ndisk_free = ${Math.floor(free / 2)}\n`);
+  assert.equal(await codeOf(fine.url, posting(fine, "{}")), 20000);
+
+  const { daemon, clock } = await startAt9(t, `[limits]\ndisk_free = ${free * 2}\n`);
   for (let i = 0; i < 30; i++) {
-    assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
+    assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 50700);
     clock.advance(100);
   }
-  const ready = await ask(daemon.url, { target: "/readyz" });
-  const reason = "the disk has less free space than limits.disk_free";
-  assert.deepEqual(ready.body, { status: "unavailable", reason });
+  const { response } = await ask(daemon.url, { target: "/readyz" });
+  assert.match(response.body.toString(), /"unavailable".*limits\.disk_free/);
   assert.equal(await totalOf(daemon), 0);
 
   const [line, ...others] = roomLines(daemon);
@@ -170,53 +141,28 @@ test("a disk with too little room is said once, not for every request", async (t
   assert.deepEqual(others, []);
 });
 
-test("while more of the disk is free than limits.disk_free tasks are taken in, and while less is none", async (t) => {
-  const { bavail, bsize } = statfsSync(tmpdir());
-  // Others fill and empty the same disk meanwhile.
-  const free = bavail * bsize;
-  for (const [floor, code] of [
-    [Math.floor(free / 2), 20000],
-    [free * 2, 50700],
-  ] as const) {
-    const { daemon } = await startAt9(t, `[limits]\ndisk_free = ${floor}\n`);
-    assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, code, `${floor} of ${free}`);
-  }
-});
-
-test("without quota and floor nothing is too large", async (t) => {
-  const { daemon, clock } = await startAt9(t, "[limits]\ndatabase_size = 0\ndisk_free = 0\n");
-  for (let i = 0; i < 10; i++) {
-    assert.equal((await ask(daemon.url, posting(daemon, LARGE))).code, 20000);
-    clock.advance(1000);
-  }
-  assert.deepEqual(roomLines(daemon), []);
-});
-
 const UNLIMITED = "[limits]\ndatabase_size = 0\ndisk_free = 0\n";
-const NO_ROOM = /^the last write found no room: the disk, a quota or a file-size limit is full/;
 
-/** Lets no file grow any more; why that cannot be had here, or null. */
+/** Lets no file grow; returns why that is impossible here, or null. */
 function fillUp(t: TestContext, { file }: TestDaemon): string | null {
   return limitFileSize(t, statSync(`${file}-wal`).size);
 }
 
-// By a limit for this process's files, which ends a write as a disk quota does.
-test("while the last write found no room /readyz says no, whatever the floor is, and then all goes on", async (t) => {
+// A limit for the files of this process ends a write as a disk quota does.
+test("after a write without space /readyz is 503 until a write succeeds", async (t) => {
   const { daemon, clock } = await startAt9(t, UNLIMITED);
-  const ready = async () => (await ask(daemon.url, { target: "/readyz" })).body;
+  const ready = async () =>
+    fieldsOf<{ status: string }>(await ask(daemon.url, { target: "/readyz" }));
   await daemon.post({});
   await daemon.daemon.idle();
   const skip = fillUp(t, daemon);
   if (skip !== null) return t.skip(skip);
 
   assert.deepEqual(await ready(), { status: "ok" });
-  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
+  assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 50700);
   for (let i = 0; i < 5; i++) {
-    const { status, reason } = (await ready()) as { status?: string; reason?: string };
-    assert.equal(status, "unavailable");
-    assert.match(reason ?? "", NO_ROOM);
-    assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 50700);
-    // Each second it is found out anew.
+    assert.equal((await ready()).status, "unavailable");
+    assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 50700);
     clock.advance(1000);
   }
   assert.equal(await totalOf(daemon), 1);
@@ -224,7 +170,7 @@ test("while the last write found no room /readyz says no, whatever the floor is,
   limitFileSize(t, "unlimited");
   clock.advance(1000);
   assert.deepEqual(await ready(), { status: "ok" });
-  assert.equal((await ask(daemon.url, posting(daemon, "{}"))).code, 20000);
+  assert.equal(await codeOf(daemon.url, posting(daemon, "{}")), 20000);
   await daemon.daemon.idle();
   const [begun, over, ...others] = roomLines(daemon);
   assert.match(begun ?? "", /50700.*the last write found no room/);
@@ -232,7 +178,7 @@ test("while the last write found no room /readyz says no, whatever the floor is,
   assert.deepEqual(others, []);
 });
 
-test("what is in flight while there is no room waits, is told by few lines, and is recorded afterwards", async (t) => {
+test("attempts that end while nothing can be written are recorded afterwards, with few log lines", async (t) => {
   // Long enough for the second attempts to outlast whatever the clock is moved by while they are under way.
   const webhooks = '[webhooks]\ntimeout = "30s"\nretry_after = ["1s"]\nallow = ["127.0.0.1"]\n';
   const { daemon, clock } = await startAt9(t, UNLIMITED + webhooks);
