@@ -23,6 +23,7 @@ import { addresses, startDnsServer } from "../helpers/dns-server.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../helpers/postgres.ts";
 import { runProgram, SOURCES, startProgram, temporaryFolder } from "../helpers/program.ts";
 import { makeDatabase } from "../helpers/store.ts";
+import { runHere } from "./in-process.ts";
 
 const EXAMINED = z.object({
   ok: z.boolean(),
@@ -36,7 +37,7 @@ const EXAMINED = z.object({
   ),
 });
 
-/** Runs the doctor in a folder, and answers `CHECK VERDICT` of all findings. Names are looked up in the test alone. */
+/** Runs the doctor in a folder with a name server of the test. Returns `CHECK VERDICT` of each finding. */
 async function examine(
   t: TestContext,
   cwd: string,
@@ -48,7 +49,9 @@ async function examine(
   const dns = await startDnsServer(t);
   for (const [name, address] of Object.entries(names)) dns.script(name, { A: addresses(address) });
   const words = ["doctor", "--json", ...dns.servers.flatMap((each) => ["--dns-server", each])];
-  const { code, stdout, stderr } = await runProgram(t, words, { cwd, env });
+  // Node reads its own variables when it starts.
+  const run = "NODE_OPTIONS" in env ? runProgram : runHere;
+  const { code, stdout, stderr } = await run(t, words, { cwd, env });
   assert.equal(stderr, "");
   const { ok, findings } = EXAMINED.parse(JSON.parse(stdout));
   assert.equal(code, ok ? 0 : 1);
@@ -59,11 +62,18 @@ async function examine(
   return { ok, findings, verdicts };
 }
 
+function assertVerdicts(
+  { verdicts }: Awaited<ReturnType<typeof examine>>,
+  expected: readonly string[],
+): void {
+  for (const each of expected) assert.ok(verdicts.includes(each), verdicts.join());
+}
+
 function detailOf({ findings }: Awaited<ReturnType<typeof examine>>, check: string): string {
   return findings.find((finding) => finding.check === check)?.detail ?? "";
 }
 
-test("finds nothing to mend where a daemon serves", async (t) => {
+test("doctor finds no fault while a daemon serves", async (t) => {
   const cwd = temporaryFolder(t);
   const daemon = startProgram(t, ["start", "--port", "0"], { cwd });
   const { url, pid } = await daemon.ready;
@@ -71,21 +81,16 @@ test("finds nothing to mend where a daemon serves", async (t) => {
   const examined = await examine(t, cwd);
 
   assert.equal(examined.ok, true);
-  assert.equal(detailOf(examined, "daemon"), `it accepts tasks at ${url}`);
-  assert.ok(detailOf(examined, "open files").startsWith(`the daemon (process ${pid}) may open `));
-  for (const expected of [
-    "configuration ok",
-    "addon ok",
-    "owner ok",
-    "content ok",
-    "disk ok",
-    "resolver ok",
-  ]) {
-    assert.ok(examined.verdicts.includes(expected), examined.verdicts.join());
-  }
+  assert.ok(detailOf(examined, "daemon").includes(url));
+  assert.ok(detailOf(examined, "open files").includes(`process ${pid}`));
+  const checks = ["configuration", "addon", "owner", "content", "disk", "resolver"];
+  assertVerdicts(
+    examined,
+    checks.map((check) => `${check} ok`),
+  );
 });
 
-test("warns of a database in memory, which a reboot takes", async (t) => {
+test("doctor warns of a database in memory", async (t) => {
   const folder = "/dev/shm";
   if (!existsSync(folder)) return t.skip(`there is no ${folder}`);
   const cwd = mkdtempSync(join(folder, "postbackd-test-"));
@@ -94,12 +99,12 @@ test("warns of a database in memory, which a reboot takes", async (t) => {
 
   const examined = await examine(t, cwd);
 
-  assert.ok(examined.verdicts.includes("file system warning"), examined.verdicts.join());
-  assert.match(detailOf(examined, "file system"), /lies in memory \(tmpfs\): a reboot takes it/);
-  assert.match(detailOf(examined, "addon"), /^SQLite 3\.\d+\.\d+ is loaded$/);
+  assertVerdicts(examined, ["file system warning"]);
+  assert.match(detailOf(examined, "file system"), /tmpfs/);
+  assert.match(detailOf(examined, "addon"), /SQLite 3\.\d+\.\d+/);
 });
 
-test("takes a missing database for a warning, and makes none", async (t) => {
+test("doctor warns of a missing database, and makes none", async (t) => {
   const cwd = temporaryFolder(t);
 
   const first = await examine(t, cwd, { names: {} });
@@ -107,14 +112,12 @@ test("takes a missing database for a warning, and makes none", async (t) => {
 
   assert.equal(first.ok, true);
   assert.deepEqual(first.verdicts, second.verdicts);
-  for (const expected of ["database warning", "daemon warning", "resolver warning"]) {
-    assert.ok(first.verdicts.includes(expected), first.verdicts.join());
-  }
+  assertVerdicts(first, ["database warning", "daemon warning", "resolver warning"]);
 });
 
-test("names everything that is wrong at once: configuration, mode, program, certificate, target", async (t) => {
+test("doctor reports every fault: configuration, mode, command, certificate, target", async (t) => {
   const cwd = temporaryFolder(t);
-  await runProgram(t, ["admin", "account", "create", "acme"], { cwd });
+  await makeDatabase(join(cwd, "postbackd.db"));
   chmodSync(join(cwd, "postbackd.db"), 0o644);
   const old = makeCertificate({ commonName: "a.example.com", notAfter: new Date("2020-01-02") });
   writeFileSync(join(cwd, "old.pem"), old.cert);
@@ -133,19 +136,12 @@ test("names everything that is wrong at once: configuration, mode, program, cert
   const examined = await examine(t, cwd);
 
   assert.equal(examined.ok, false);
-  for (const expected of [
-    "configuration failed",
-    "owner warning",
-    "certificate failed",
-    "commands failed",
-    "targets warning",
-  ]) {
-    assert.ok(examined.verdicts.includes(expected), examined.verdicts.join());
-  }
+  const faults = ["configuration failed", "certificate failed", "commands failed"];
+  assertVerdicts(examined, [...faults, "owner warning", "targets warning"]);
   assert.match(detailOf(examined, "configuration"), /databse.*database/);
 });
 
-test("judges the address to which the host of events.url resolves, and sends nothing there", async (t) => {
+test("doctor judges the addresses of events.url, and sends nothing there", async (t) => {
   const cwd = temporaryFolder(t);
   const secret = newWebhookSecret();
   const toml = `[events]\nurl = "https://ops.example.com/5ecret"\nsecret = "${secret}"\n`;
@@ -157,18 +153,12 @@ test("judges the address to which the host of events.url resolves, and sends not
     return found.map(({ verdict, detail }) => `${verdict}: ${detail}`).join();
   };
 
-  assert.equal(
-    await verdictFor({ "ops.example.com": "93.184.216.34" }),
-    "ok: they go to https://ops.example.com",
-  );
-  assert.match(
-    await verdictFor({ "ops.example.com": "169.254.169.254" }),
-    /^failed: .* is refused/,
-  );
-  assert.match(await verdictFor({}), /^warning: .* does not resolve .* nobody is told/);
+  assert.match(await verdictFor({ "ops.example.com": "93.184.216.34" }), /^ok: /);
+  assert.match(await verdictFor({ "ops.example.com": "169.254.169.254" }), /^failed: /);
+  assert.match(await verdictFor({}), /^warning: /);
 });
 
-test("warns of a schedule that has made no backup, and of one whose newest is old", async (t) => {
+test("doctor warns of a schedule without a recent backup", async (t) => {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "postbackd.toml"), '[backup]\nschedule = "0 3 * * *"\n');
   const daemon = startProgram(t, ["start", "--port", "0"], { cwd });
@@ -192,9 +182,9 @@ test("warns of a schedule that has made no backup, and of one whose newest is ol
   assert.equal(await verdictOf(), "backups warning");
 });
 
-test("finds a page that is damaged, and says to restore a copy", async (t) => {
+test("doctor finds a damaged page, and names the restore", async (t) => {
   const cwd = temporaryFolder(t);
-  await runProgram(t, ["admin", "account", "create", "acme"], { cwd });
+  await makeDatabase(join(cwd, "postbackd.db"));
   const descriptor = openSync(join(cwd, "postbackd.db"), "r+");
   // Far from the header, and in every page behind it.
   for (let page = 3; page < 40; page++)
@@ -209,7 +199,7 @@ test("finds a page that is damaged, and says to restore a copy", async (t) => {
   assert.match(JSON.stringify(found), /backup restore/u);
 });
 
-test("does not check what needs SQLite's addon if that cannot be loaded, and advises no restore", async (t) => {
+test("doctor without SQLite's addon skips checks, and advises no restore", async (t) => {
   const cwd = temporaryFolder(t);
   await makeDatabase(join(cwd, "postbackd.db"));
   writeFileSync(join(cwd, "postbackd.toml"), '[backup]\nschedule = "0 3 * * *"\n');
@@ -237,7 +227,7 @@ test("does not check what needs SQLite's addon if that cannot be loaded, and adv
   assert.doesNotMatch(JSON.stringify(examined.findings), /backup restore/);
 });
 
-test("says that a file could not be read, and not that it is damaged, after an error of the system", async (t) => {
+test("doctor does not report an unreadable file as damaged", async (t) => {
   const cwd = temporaryFolder(t);
   const file = join(cwd, "postbackd.db");
   await makeDatabase(file);
@@ -245,12 +235,12 @@ test("says that a file could not be read, and not that it is damaged, after an e
 
   const examined = await examine(t, cwd);
 
-  assert.ok(examined.verdicts.includes("content failed"), examined.verdicts.join());
+  assertVerdicts(examined, ["content failed"]);
   const found = examined.findings.find(({ check }) => check === "content");
   assert.doesNotMatch(found?.remedy ?? "", /backup restore/);
 });
 
-test("checks nothing by the defaults if the configuration cannot be read", async (t) => {
+test("doctor skips all other checks if the configuration cannot be read", async (t) => {
   const cwd = temporaryFolder(t);
   await makeDatabase(join(cwd, "other.db"));
   writeFileSync(join(cwd, "postbackd.toml"), 'database = "other.db\n');
@@ -261,7 +251,7 @@ test("checks nothing by the defaults if the configuration cannot be read", async
   assert.deepEqual([...new Set(others.map((each) => each.split(" ").at(-1)))], ["skipped"]);
 });
 
-test("warns of a limit of open files that is lower than the connections it may take", async (t) => {
+test("doctor warns of fewer open files than limits.connections", async (t) => {
   const cwd = temporaryFolder(t);
   const { code, stdout } = await runProgram(
     t,
@@ -277,38 +267,37 @@ test("warns of a limit of open files that is lower than the connections it may t
   const { findings } = EXAMINED.parse(JSON.parse(stdout));
   const found = findings.find(({ check }) => check === "open files");
   assert.equal(found?.verdict, "warning");
-  assert.match(found.detail, /may open 5000 files/);
-  assert.match(found.remedy ?? "", /LimitNOFILE=/);
+  assert.match(found.detail, /5000/);
 });
 
 test(
-  "examines a server instead of a file, and says why it cannot be reached",
+  "doctor examines PostgreSQL, and reports why it is unreachable",
   { skip: reasonToSkipPostgres() },
   async (t) => {
     const url = await newDatabaseUrl(t);
     const cwd = temporaryFolder(t);
     const env = { POSTBACKD_DB: url };
-    assert.equal((await runProgram(t, ["database", "migrate"], { cwd, env })).code, 0);
+    assert.equal((await runHere(t, ["database", "migrate"], { cwd, env })).code, 0);
     const words = ["doctor", "--json", "--dns-server", "127.0.0.1:9"];
 
-    const there = await runProgram(t, words, { cwd, env });
-    const gone = await runProgram(t, words, { cwd, env: { POSTBACKD_DB: `${url}_gone` } });
+    const there = await runHere(t, words, { cwd, env });
+    const gone = await runHere(t, words, { cwd, env: { POSTBACKD_DB: `${url}_gone` } });
 
     const findingOf = (stdout: string) =>
       EXAMINED.parse(JSON.parse(stdout)).findings.find(({ check }) => check === "database");
     assert.equal(there.code, 0, there.stdout);
-    assert.match(findingOf(there.stdout)?.detail ?? "", /^PostgreSQL \d+.*connections used$/u);
+    assert.match(findingOf(there.stdout)?.detail ?? "", /^PostgreSQL \d+/u);
     assert.equal(gone.code, 1);
     assert.equal(findingOf(gone.stdout)?.verdict, "failed");
   },
 );
 
-test("prints a line for each finding, with what to do, for a person", async (t) => {
+test("doctor prints a line for each finding, and one for its remedy", async (t) => {
   const cwd = temporaryFolder(t);
-  const { stdout } = await runProgram(t, ["doctor", "--dns-server", "127.0.0.1:9"], { cwd });
+  const { stdout } = await runHere(t, ["doctor", "--dns-server", "127.0.0.1:9"], { cwd });
 
-  assert.match(stdout, /^ok {7}configuration  no file; all defaults$/mu);
-  assert.match(stdout, /^WARNING {2}database {7}there is no /mu);
-  assert.match(stdout, /^ {24}→ start the daemon, or make the first account/mu);
+  assert.match(stdout, /^ok {7}configuration  \S/mu);
+  assert.match(stdout, /^WARNING {2}database {7}\S/mu);
+  assert.match(stdout, /^ {24}→ \S/mu);
   assert.match(stdout, /\n\n0 failed, 3 warnings\.\n$/u);
 });
