@@ -121,6 +121,43 @@ export async function seedAccount(store: Store, login = "ada"): Promise<number> 
   return holder.accountId;
 }
 
+/** A store that is being opened, with an account; its name is ada. */
+export async function withAccount<Opened extends { readonly store: Store }>(
+  opening: Promise<Opened>,
+): Promise<Opened & { readonly accountId: number }> {
+  const opened = await opening;
+  return { ...opened, accountId: await seedAccount(opened.store) };
+}
+
+/** A store that is being opened, with the accounts ada and bob. */
+export async function withAccounts<Opened extends { readonly store: Store }>(
+  opening: Promise<Opened>,
+): Promise<Opened & { readonly ada: number; readonly bob: number }> {
+  const opened = await opening;
+  const ada = await seedAccount(opened.store);
+  return { ...opened, ada, bob: await seedAccount(opened.store, "bob") };
+}
+
+/** A field of each item, or several fields of each item in the given order. */
+export function pluck<Item, Key extends keyof Item>(
+  items: Iterable<Item> | null | undefined,
+  key: Key,
+): Item[Key][];
+export function pluck<Item, const Keys extends readonly (keyof Item)[]>(
+  items: Iterable<Item> | null | undefined,
+  ...keys: Keys
+): { -readonly [Place in keyof Keys]: Item[Keys[Place]] }[];
+export function pluck<Item>(
+  items: Iterable<Item> | null | undefined,
+  ...keys: readonly (keyof Item)[]
+): unknown[] {
+  const [first] = keys;
+  assert(items !== null && items !== undefined && first !== undefined);
+  return Array.from(items, (item) =>
+    keys.length === 1 ? item[first] : keys.map((key) => item[key]),
+  );
+}
+
 /** A request for access that nobody else has made; nine others may wait beside it. */
 export function newAccessRequest(overrides: Partial<NewAccessRequest> = {}): NewAccessRequest {
   const fields = { email: "eve@example.org", name: "Eve", company: null, message: "Please." };
@@ -188,6 +225,17 @@ export function newPost(
     traceText: null,
     ...overrides,
   };
+}
+
+/** Posts a task of {@link newTask}. */
+export async function postTask(
+  store: Store,
+  accountId: number,
+  overrides: Partial<NewTask> = {},
+): Promise<NewTask> {
+  const task = newTask(overrides);
+  await store.insertTasks(newPost(accountId, [task]));
+  return task;
 }
 
 /** What the clocks of a machine showed at {@link T0}, an hour after its boot. */

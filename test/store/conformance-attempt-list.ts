@@ -3,7 +3,14 @@ import { test } from "node:test";
 
 import type { AttemptPage, Store } from "../../src/store/store.ts";
 import { endDue, seedDue, seedEnded } from "../helpers/delivery.ts";
-import { claimAttempt, newAttemptRecord, seedAccount, T0 } from "../helpers/store.ts";
+import {
+  claimAttempt,
+  newAttemptRecord,
+  T0,
+  pluck,
+  withAccount,
+  withAccounts,
+} from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 /** The place before everything that a test makes. */
@@ -21,8 +28,7 @@ function list(
 
 export function exerciseAttemptList(open: OpenStore): void {
   test("lists each attempt of an account once, in the order in which they were scheduled", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     const begin = await beginOf(store, ada);
     await seedEnded(store, bob, { hosts: ["b.example"] });
     const [first] = await seedDue(store, ada, ["a.example"]);
@@ -38,20 +44,16 @@ export function exerciseAttemptList(open: OpenStore): void {
       [after, isMore] = [page.next, page.hasMore];
     }
 
-    assert.deepEqual(
-      attempts.map(({ taskId, kind, number, startedAt }) => [taskId, kind, number, startedAt]),
-      [
-        [first?.id, "postback", 1, T0 + 1000],
-        [first?.id, "postback", 2, null],
-        [second?.id, "postback", 1, T0 + 1000],
-      ],
-    );
+    assert.deepEqual(pluck(attempts, "taskId", "kind", "number", "startedAt"), [
+      [first?.id, "postback", 1, T0 + 1000],
+      [first?.id, "postback", 2, null],
+      [second?.id, "postback", 1, T0 + 1000],
+    ]);
     assert.deepEqual(pages, attempts);
   });
 
   test("lists what is scheduled where no place is given, soonest due first, and nothing of others", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     await seedDue(store, bob, ["b.example"]);
     const [retried] = await seedDue(store, ada, ["a.example"]);
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store)));
@@ -61,21 +63,17 @@ export function exerciseAttemptList(open: OpenStore): void {
     const page = await list(store, { accountId: ada, after: null });
     const soonest = await list(store, { accountId: ada, after: null, limit: 1 });
 
-    assert.deepEqual(
-      page.attempts.map(({ taskId, number }) => [taskId, number]),
-      [
-        [fresh?.id, 1],
-        [retried?.id, 2],
-      ],
-    );
+    assert.deepEqual(pluck(page.attempts, "taskId", "number"), [
+      [fresh?.id, 1],
+      [retried?.id, 2],
+    ]);
     assert.deepEqual(soonest.attempts, page.attempts.slice(0, 1));
     const rest = await list(store, { accountId: ada, after: page.next });
     assert.deepEqual([rest.attempts, rest.hasMore], [[], false]);
   });
 
   test("finds an attempt again from the place before it, when it has started and when it has ended", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedDue(store, accountId, ["a.example", "b.example"]);
     const scheduled = await list(store, { accountId, after: null });
     const [first] = scheduled.attempts;

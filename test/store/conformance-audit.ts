@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { AuditEntry, Store } from "../../src/store/store.ts";
-import { newKeyToStore, newStale, seedAccount, T0 } from "../helpers/store.ts";
+import { newKeyToStore, newStale, seedAccount, T0, pluck } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
@@ -68,7 +68,7 @@ export function exerciseAudit(open: OpenStore): void {
     }
     const since = async (at: number, action: AuditEntry["action"] | null = null) => {
       const found = await store.listAudit({ since: T0 + at, action, limit: 99, before: null });
-      return found.map(({ subject }) => subject).join("");
+      return pluck(found, "subject").join("");
     };
 
     assert.equal(await since(2), "325");
@@ -86,7 +86,7 @@ export function exerciseAudit(open: OpenStore): void {
     }
     const every = { since: null, action: null, limit: 99, before: null };
     const subjects = async (query: Partial<Parameters<Store["listAudit"]>[0]>) =>
-      (await store.listAudit({ ...every, ...query })).map(({ subject }) => subject).join("");
+      pluck(await store.listAudit({ ...every, ...query }), "subject").join("");
 
     assert.equal(await subjects({}), "543210");
     assert.equal(await subjects({ action: "key.revoked" }), "531");
@@ -106,9 +106,6 @@ export function exerciseAudit(open: OpenStore): void {
     assert.equal(await erase(T0 + 3, 1), 1);
     assert.equal(await erase(T0 + 3, 9), 1);
     assert.equal(await erase(T0 + 3, 9), 0);
-    assert.deepEqual(
-      (await entriesOf(store)).map(({ subject }) => subject),
-      ["3", "2"],
-    );
+    assert.deepEqual(pluck(await entriesOf(store), "subject"), ["3", "2"]);
   });
 }

@@ -14,10 +14,10 @@ import {
   newTask,
   newTaskId,
   RETENTION_MS,
-  seedAccount,
   seedDelivery,
   seedFinished,
   T0,
+  withAccount,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -49,8 +49,7 @@ export function exerciseClock(open: OpenStore): void {
   });
 
   test("a start moves what was scheduled after the last reading by what the clock was set meanwhile", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { dueAt: T0 + 1000 });
     const start = {
       reading: newReading({ steadyAt: 7 }),
@@ -68,8 +67,7 @@ export function exerciseClock(open: OpenStore): void {
   });
 
   test("what was overdue before a clock was set back is so again, and when that is set right", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { dueAt: T0 + 1000 });
     await store.insertTasks(newPost(accountId, [newTask()]));
     const { seq } = await claimOne(store);
@@ -114,8 +112,7 @@ export function exerciseClock(open: OpenStore): void {
   });
 
   test("erases no task before the steady clock says so, whatever clients were told", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const task = newTask();
     await seedFinished(store, accountId, { tasks: [task] });
     const key = { accountId, id: task.id };
@@ -130,8 +127,7 @@ export function exerciseClock(open: OpenStore): void {
 
   for (const how of ["scheduled", "in flight"] as const) {
     test(`keeps a task whose webhook is ${how}, and looks at it again after an hour`, async (t) => {
-      const { store } = await open(t);
-      const accountId = await seedAccount(store);
+      const { store, accountId } = await withAccount(open(t));
       const kept = await seedDelivery(store, accountId);
       const others = [newTask(), newTask(), newTask()];
       await seedFinished(store, accountId, { tasks: others });
@@ -156,8 +152,7 @@ export function exerciseClock(open: OpenStore): void {
   }
 
   test("never reads past the tasks that it keeps, however many they are", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (let i = 0; i < 30; i++) await seedDelivery(store, accountId, { host: `h${i}.example` });
     const late = T0 + 2 * RETENTION_MS;
     const looked = [];
@@ -169,8 +164,7 @@ export function exerciseClock(open: OpenStore): void {
   });
 
   test("erases records that a clock far ahead has left in the future, and none of the present", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const ahead = T0 + 9 * RETENTION_MS;
     for (const endedAt of [T0, ahead]) {
       await seedDelivery(store, accountId, { dueAt: endedAt });

@@ -6,17 +6,17 @@ import type { ReportedProgress } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimOne,
-  newAttemptResult,
   newFinish,
   newLeaseClaim,
   newLeaseType,
   newPost,
   newTask,
   newTaskId,
-  seedAccount,
   seedDelivery,
   seedWorker,
   T0,
+  pluck,
+  withAccount,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -80,11 +80,10 @@ export function exerciseCluster(open: OpenStore): void {
   });
 
   test("keeps the newest progress of what runs where nodes share the store, and none where one is alone", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, again, accountId } = await withAccount(open(t));
     const tasks = [newTask(), newTask(), newTask()];
     await store.insertTasks(newPost(accountId, tasks));
-    const ids = tasks.map(({ id }) => id);
+    const ids = pluck(tasks, "id");
     const [running, ended] = await store.claimTasks({ type: "echo", max: 2, now: T0 });
     assert(running !== undefined && ended !== undefined);
     const note = (progress: number) =>
@@ -104,8 +103,7 @@ export function exerciseCluster(open: OpenStore): void {
   });
 
   test("keeps no progress that is told of an earlier run or of a lease that is over", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [run, leased] = [newTask(), newTask({ type: "print" })];
     await store.insertTasks(newPost(accountId, [run, leased]));
     const workerId = await seedWorker(store);
@@ -135,32 +133,8 @@ export function exerciseCluster(open: OpenStore): void {
     assert.deepEqual(shown, store.cluster.isShared ? [0.2, 0.3] : none);
   });
 
-  test("records what was left in flight once, whoever records it again", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
-    const { id } = await seedDelivery(store, accountId);
-    await claimAttempt(store);
-    await store.close();
-    const reopened = await again();
-    const [left] = await reopened.listInFlight({ of: "earlier life" });
-    assert(left !== undefined);
-    const result = newAttemptResult({ outcome: "interrupted" });
-    const decision = { state: "scheduled", dueAt: T0 + 2000, retry: 0 } as const;
-    const record = { attempt: left, result, endedAt: T0 + 2000, decision };
-    await reopened.recordAttempt(record);
-    const before = await reopened.listDeliveries({ accountId, id });
-    const lanes = await reopened.listLanes({ accountId: "all" });
-
-    await reopened.recordAttempt(record);
-    await reopened.recordAttempt({ ...record, decision: { state: "given_up" } });
-
-    assert.deepEqual(await reopened.listDeliveries({ accountId, id }), before);
-    assert.deepEqual(await reopened.listLanes({ accountId: "all" }), lanes);
-  });
-
   test("a node that is alone has left what its earlier life left, and nobody else has left anything", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, again, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId);
     const { seq } = await claimAttempt(store);
     await store.insertTasks(newPost(accountId, [newTask()]));

@@ -9,17 +9,7 @@ import {
   TASK_OVERHEAD_BYTES,
 } from "../../src/store/common/large-task.ts";
 import type { Attempt, FoundTask, WorkCounts } from "../../src/store/store.ts";
-import {
-  NEW_TASK_BYTES,
-  giveUpAll,
-  retainedUntil,
-  newPost,
-  newTask,
-  taskQuery,
-  RETENTION_MS,
-  seedAccount,
-  T0,
-} from "../helpers/store.ts";
+import { giveUpAll, taskQuery, RETENTION_MS, T0, withAccount } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 import {
   ALL_REASONS,
@@ -48,8 +38,7 @@ const NOTHING: WorkCounts = {
 /** The part of the conformance suite that is about how much there is of everything. */
 export function exerciseCounts(open: OpenStore): void {
   test("counts nothing for an account without tasks", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
 
     assert.deepEqual(await store.countWork(accountId), NOTHING);
     assert.deepEqual(await store.countWork(null), NOTHING);
@@ -93,43 +82,6 @@ export function exerciseCounts(open: OpenStore): void {
     const after = { ...world, store: reopened };
     const left = sumOf(await Promise.all(accounts.map((id) => recount(after, id))));
     assert.equal(bytes, left.bytes);
-  });
-
-  test("counts a task that is to start later apart from those that wait, until its time has come", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
-    const later = { startAt: T0 + 5000 };
-    const cancelled = newTask(later);
-    await store.insertTasks(newPost(ada, [newTask(), newTask(later), cancelled]));
-    await store.insertTasks(newPost(bob, [newTask(later)]));
-    await store.cancelTask({
-      accountId: ada,
-      id: cancelled.id,
-      cancelledAt: T0,
-      ...retainedUntil(T0 + RETENTION_MS),
-    });
-    assert.deepEqual(await store.countWork(ada), {
-      ...NOTHING,
-      queued: 1,
-      delayed: 1,
-      cancelled: 1,
-      bytes: 3 * NEW_TASK_BYTES,
-    });
-    const ofBob = { ...NOTHING, bytes: NEW_TASK_BYTES };
-    assert.deepEqual(await store.countWork(bob), { ...ofBob, delayed: 1 });
-    const data = await store.findAccountData({ accountId: bob, revokedMax: 0 });
-    assert.equal(data?.taskCounts.queued, 1);
-
-    assert.equal(await store.releaseDelayed({ now: T0 + 5000, max: 9 }), 2);
-    const ofAda = { ...NOTHING, bytes: 3 * NEW_TASK_BYTES };
-    assert.deepEqual(await store.countWork(ada), { ...ofAda, queued: 2, cancelled: 1 });
-    assert.deepEqual(await store.countWork(bob), { ...ofBob, queued: 1 });
-
-    const [claimed] = await store.claimTasks({ type: "echo", max: 1, now: T0 + 5000 });
-    assert(claimed !== undefined);
-    await store.retryTask({ seq: claimed.seq, startAt: T0 + 9000 });
-    const { queued, delayed, running } = await store.countWork(null);
-    assert.deepEqual([queued, delayed, running], [2, 1, 0]);
   });
 }
 

@@ -20,6 +20,10 @@ import {
   seedFinished,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  withAccounts,
+  postTask,
 } from "../helpers/store.ts";
 import { exerciseLanes, lane } from "./conformance-lanes.ts";
 import type { OpenStore } from "./conformance.ts";
@@ -50,34 +54,8 @@ export function exerciseDeliveries(open: OpenStore): void {
 }
 
 function exerciseClaims(open: OpenStore): void {
-  test("starts at least one attempt, and no more than a message can carry; the rest stays due", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const tasks = Array.from({ length: 10 }, () => newTask({ postback: webhook("a.example") }));
-    await store.insertTasks(newPost(accountId, tasks));
-    const resultText = JSON.stringify("x".repeat(8_000_000));
-    for (const task of await store.claimTasks({ type: "echo", max: 10, now: T0 })) {
-      await store.finishTask(newFinish(task, { resultText, endedAt: DUE }));
-    }
-
-    const claim = { lanes: [share("a.example", { fresh: 10 })], now: DUE };
-    const sizes: number[] = [];
-    for (;;) {
-      const { attempts, lanes } = await store.claimAttempts(claim);
-      sizes.push(attempts.length);
-      if (lanes[0]?.freshDueAt !== DUE) break;
-    }
-
-    assert.equal(
-      sizes.reduce((sum, size) => sum + size, 0),
-      10,
-    );
-    assert.ok(sizes.every((size) => size >= 1 && size < 10));
-  });
-
   test("hands over everything that sending an attempt needs", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const task = newTask({
       ...{ postback: webhook("a.example", "/p?q=1"), inputText: "[1]", tag: "t" },
       dataText: `{"type":"echo","tag":"t"}`,
@@ -112,8 +90,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("starts in each lane what is due, up to the lane's own limit, and never twice", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (const host of ["a.example", "b.example", "c.example"]) {
       for (let i = 0; i < 3; i++) await seedDelivery(store, accountId, { host });
     }
@@ -132,8 +109,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("says of each lane asked for what is left in it", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (const dueAt of [DUE, DUE, DUE + 700]) await seedDelivery(store, accountId, { dueAt });
     const claim = (fresh: number) => {
       const lanes = ["a.example", "none.example"].map((host) => share(host, { fresh }));
@@ -146,38 +122,8 @@ function exerciseClaims(open: OpenStore): void {
     assert.deepEqual((await store.claimAttempts({ lanes: [], now: DUE })).attempts, []);
   });
 
-  test("starts nothing before it is due", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    await seedDelivery(store, accountId, { dueAt: DUE });
-
-    assert.deepEqual(await claimLanes(store, ["a.example"], { now: DUE - 1 }), []);
-    assert.equal((await claimLanes(store, ["a.example"], { now: DUE })).length, 1);
-  });
-
-  test("starts fresh attempts before retries, whichever is due first", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const older = await seedDelivery(store, accountId, { dueAt: DUE });
-    const attempt = await claimAttempt(store);
-    const decision = { state: "scheduled", dueAt: DUE + 1, retry: 1 } as const;
-    await store.recordAttempt(newAttemptRecord(attempt, { decision, endedAt: DUE + 1 }));
-    const fresh = await seedDelivery(store, accountId, { dueAt: DUE + 500 });
-
-    const claimed = await claimLanes(store, ["a.example"], { now: DUE + 1000 });
-
-    assert.deepEqual(
-      claimed.map(({ task, retry }) => [task.id, retry]),
-      [
-        [fresh.id, 0],
-        [older.id, 1],
-      ],
-    );
-  });
-
   test("starts as many of each class as its share says, and of retries those first that waited longest", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (let i = 0; i < 4; i++) await seedDelivery(store, accountId);
     const waits = [
       ...[
@@ -213,9 +159,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("leaves what is large to a later claim, so that one account does not take all the room of a claim", async (t) => {
-    const { store } = await open(t);
-    const ada = await seedAccount(store);
-    const bob = await seedAccount(store, "bob");
+    const { store, ada, bob } = await withAccounts(open(t));
     const large = ["large.example", "large.example", "also.example"].map(
       (host) => [ada, host] as const,
     );
@@ -233,17 +177,13 @@ function exerciseClaims(open: OpenStore): void {
 
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
-    const started = claimed.attempts.map(({ host }) => host);
+    const started = pluck(claimed.attempts, "host");
     assert.deepEqual(started, ["large.example", "small.example"]);
-    assert.deepEqual(
-      claimed.lanes.map(({ freshDueAt }) => freshDueAt),
-      [DUE, DUE, null],
-    );
+    assert.deepEqual(pluck(claimed.lanes, "freshDueAt"), [DUE, DUE, null]);
   });
 
   test("starts a large postback without its texts, and makes its request as any other's is made", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await store.rotateSecret({ login: "ada", next: "whsec_BBBB" });
     const resultText = JSON.stringify("\u{1f600}\u00e9".repeat(40_000));
     const tasks = [newTask({ postback: webhook("large.example"), pingback: webhook("p.example") })];
@@ -269,9 +209,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("keeps the lanes of two accounts at one host apart", async (t) => {
-    const { store } = await open(t);
-    const ada = await seedAccount(store);
-    const bob = await seedAccount(store, "bob");
+    const { store, ada, bob } = await withAccounts(open(t));
     await seedDelivery(store, ada, { dueAt: DUE + 700 });
     await seedDelivery(store, bob);
     const both = [lane({ freshDueAt: DUE + 700 }), lane({ accountId: bob, freshDueAt: DUE })];
@@ -281,10 +219,7 @@ function exerciseClaims(open: OpenStore): void {
     const lanes = [ada, bob].map((accountId) => share("a.example", { accountId, fresh: 9 }));
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
-    assert.deepEqual(
-      claimed.attempts.map(({ accountId }) => accountId),
-      [bob],
-    );
+    assert.deepEqual(pluck(claimed.attempts, "accountId"), [bob]);
     assert.deepEqual(claimed.lanes, [both[0], lane({ accountId: bob })]);
     const [attempt] = claimed.attempts;
     await store.recordAttempt(newAttemptRecord(attempt ?? assert.fail()));
@@ -295,9 +230,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("starts nothing of a disabled account and lists none of its lanes, until it is enabled", async (t) => {
-    const { store, again } = await open(t);
-    const ada = await seedAccount(store);
-    const bob = await seedAccount(store, "bob");
+    const { store, again, ada, bob } = await withAccounts(open(t));
     for (const accountId of [ada, bob]) await seedDelivery(store, accountId);
     const other = await again();
     const disable = (isDisabled: boolean) =>
@@ -307,10 +240,7 @@ function exerciseClaims(open: OpenStore): void {
 
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
-    assert.deepEqual(
-      claimed.attempts.map(({ accountId }) => accountId),
-      [bob],
-    );
+    assert.deepEqual(pluck(claimed.attempts, "accountId"), [bob]);
     assert.deepEqual(claimed.lanes, [lane(), lane({ accountId: bob })]);
     assert.deepEqual(claimed.suspended, [ada]);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
@@ -322,9 +252,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("lists as proven where an account delivered lately and was answered since", async (t) => {
-    const { store } = await open(t);
-    const ada = await seedAccount(store);
-    const bob = await seedAccount(store, "bob");
+    const { store, ada, bob } = await withAccounts(open(t));
     const hour = 3_600_000;
     const end = async (accountId: number, host: string, ends: Partial<AttemptResult>[]) => {
       for (const [index, result] of ends.entries()) {
@@ -364,8 +292,7 @@ function exerciseClaims(open: OpenStore): void {
   });
 
   test("takes those due first when not all of a lane's attempts may start", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
 
     const claim = async (max: number) =>
@@ -376,25 +303,11 @@ function exerciseClaims(open: OpenStore): void {
     assert.deepEqual(await claim(2), [0, 1]);
     assert.deepEqual(await claim(9), [2, 3, 4]);
   });
-
-  test("answers a lane's attempts by due time", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
-
-    const claimed = await claimLanes(store, ["a.example"], { now: DUE + 9 });
-
-    assert.deepEqual(
-      claimed.map(({ dueAt }) => dueAt - DUE),
-      [0, 1, 2, 3, 4],
-    );
-  });
 }
 
 function exerciseRecords(open: OpenStore): void {
   test("lists what is in flight, oldest first, until its end is recorded", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { host: "b.example" });
     await seedDelivery(store, accountId, { host: "a.example" });
     await seedDelivery(store, accountId, { host: "c.example" });
@@ -407,10 +320,10 @@ function exerciseRecords(open: OpenStore): void {
       ...{ accountId, host: "a.example", dueAt: DUE, startedAt: a.startedAt },
     };
 
-    assert.deepEqual(
-      (await store.listInFlight({ of: "earlier life" })).map(({ host }) => host),
-      ["b.example", "a.example"],
-    );
+    assert.deepEqual(pluck(await store.listInFlight({ of: "earlier life" }), "host"), [
+      "b.example",
+      "a.example",
+    ]);
     await store.recordAttempt(newAttemptRecord(b));
     assert.deepEqual(await store.listInFlight({ of: "earlier life" }), [ref]);
     await store.recordAttempt(newAttemptRecord(a, { decision: { state: "given_up" } }));
@@ -418,8 +331,7 @@ function exerciseRecords(open: OpenStore): void {
   });
 
   test("records everything that an attempt's result says", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     const excerpt = "a\u0000b \u{1F600}\r\n\ufffd";
     const result = newAttemptResult({
@@ -449,8 +361,7 @@ function exerciseRecords(open: OpenStore): void {
     ["refused", "refused"],
   ] as const;
   test("ends a delivery as it was decided, with no further attempt", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
 
     for (const [outcome, state] of ends) {
       const { id } = await seedDelivery(store, accountId);
@@ -469,8 +380,7 @@ function exerciseRecords(open: OpenStore): void {
   });
 
   test("schedules the next attempt in the step that records the last one", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     const steps = [
       ["failed", DUE + 60_000, 1],
@@ -488,15 +398,12 @@ function exerciseRecords(open: OpenStore): void {
 
     const delivery = await theDelivery(store, accountId, id);
     assert.equal(delivery.state, "scheduled");
-    assert.deepEqual(
-      delivery.attempts.map(({ number, outcome, dueAt }) => [number, outcome, dueAt]),
-      [
-        [1, "failed", DUE],
-        [2, "interrupted", DUE + 60_000],
-        [3, "timed_out", DUE + 60_000],
-        [4, null, DUE + 360_000],
-      ],
-    );
+    assert.deepEqual(pluck(delivery.attempts, "number", "outcome", "dueAt"), [
+      [1, "failed", DUE],
+      [2, "interrupted", DUE + 60_000],
+      [3, "timed_out", DUE + 60_000],
+      [4, null, DUE + 360_000],
+    ]);
     const last = await claimAttempt(store, "a.example", DUE + 400_000);
     assert.equal(last.number, 4);
     assert.equal(last.retry, 2);
@@ -509,8 +416,7 @@ function exerciseRecords(open: OpenStore): void {
     { state: "refused" },
   ];
   test("changes nothing when the end of an attempt is recorded again", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
 
     for (const [i, decision] of decisions.entries()) {
       const host = `host-${i}.example`;
@@ -529,10 +435,11 @@ function exerciseRecords(open: OpenStore): void {
   });
 
   test("keeps the deliveries of a task apart, each with its own attempts", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const task = newTask({ postback: webhook("a.example"), pingback: webhook("a.example", "/g") });
-    await store.insertTasks(newPost(accountId, [task]));
+    const { store, accountId } = await withAccount(open(t));
+    const task = await postTask(store, accountId, {
+      postback: webhook("a.example"),
+      pingback: webhook("a.example", "/g"),
+    });
     await store.finishTask(newFinish(await claimOne(store)));
     const attempts = await claimLanes(store, ["a.example"]);
     const postback = attempts.find(({ kind }) => kind === "postback");
@@ -552,24 +459,8 @@ function exerciseRecords(open: OpenStore): void {
     );
   });
 
-  test("records nothing once more of an attempt whose task has been erased meanwhile", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const { id } = await seedDelivery(store, accountId);
-    const attempt = await claimAttempt(store);
-    await giveUpAll(store);
-    await store.eraseExpired({ now: Number.MAX_SAFE_INTEGER, max: 10 });
-
-    await store.recordAttempt(newAttemptRecord(attempt));
-
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), []);
-    assert.equal(await store.findTask({ accountId, id }), null);
-  });
-
   test("ends no attempt of another task that has the seq of an erased one", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { host: "erased.example" });
     const late = await claimAttempt(store, "erased.example");
     await giveUpAll(store);
@@ -579,10 +470,9 @@ function exerciseRecords(open: OpenStore): void {
 
     await store.recordAttempt(newAttemptRecord(late, { decision: { state: "delivered" } }));
 
-    assert.deepEqual(
-      (await store.listInFlight({ of: "earlier life" })).map(({ host }) => host),
-      ["new.example"],
-    );
+    assert.deepEqual(pluck(await store.listInFlight({ of: "earlier life" }), "host"), [
+      "new.example",
+    ]);
     await store.recordAttempt(newAttemptRecord(own));
     assert.equal((await theDelivery(store, accountId, id)).state, "scheduled");
   });
@@ -592,8 +482,7 @@ function exerciseRecords(open: OpenStore): void {
 export function exerciseRedelivery(open: OpenStore): void {
   for (const state of ["delivered", "given_up", "refused"] as const) {
     test(`begins a fresh series for what was ${state}, due at once`, async (t) => {
-      const { store } = await open(t);
-      const accountId = await seedAccount(store);
+      const { store, accountId } = await withAccount(open(t));
       const { id } = await seedDelivery(store, accountId);
       const first = await claimAttempt(store);
       await store.recordAttempt(newAttemptRecord(first, { decision: { state } }));
@@ -612,21 +501,17 @@ export function exerciseRedelivery(open: OpenStore): void {
       ]);
       const delivery = await theDelivery(store, accountId, id);
       assert.equal(delivery.state, "scheduled");
-      assert.deepEqual(
-        delivery.attempts.map(({ number, dueAt }) => [number, dueAt]),
-        [
-          [1, first.dueAt],
-          [1, T0 + 5000],
-        ],
-      );
+      assert.deepEqual(pluck(delivery.attempts, "number", "dueAt"), [
+        [1, first.dueAt],
+        [1, T0 + 5000],
+      ]);
       const again = await claimAttempt(store, "a.example", T0 + 5000);
       assert.deepEqual([again.number, again.retry], [1, 0]);
     });
   }
 
   test("makes a retry due at once, and keeps its place in its series", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     const decision = { state: "scheduled", dueAt: T0 + 60_000, retry: 1 } as const;
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
@@ -647,8 +532,7 @@ export function exerciseRedelivery(open: OpenStore): void {
   });
 
   test("sends again only what was asked for, and only of the account's own tasks", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const stranger = await seedAccount(store, "bob");
     const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
     const { id } = task;
@@ -669,8 +553,7 @@ export function exerciseRedelivery(open: OpenStore): void {
   });
 
   test("sends again only what has ended as asked, and leaves what is scheduled as it is", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
     const { id } = task;
     await store.insertTasks(newPost(accountId, [task]));
@@ -697,8 +580,7 @@ export function exerciseRedelivery(open: OpenStore): void {
   });
 
   test("begins exactly one series after 20 orders at once", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     const decision = { state: "given_up" } as const;
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
@@ -710,8 +592,7 @@ export function exerciseRedelivery(open: OpenStore): void {
   });
 
   test("lists the last 100 attempts of a delivery, in the order they were made", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     for (let i = 0; i < 120; i++) {
       const attempt = await claimAttempt(store, "a.example", T0 + 1000 + i);
@@ -722,9 +603,6 @@ export function exerciseRedelivery(open: OpenStore): void {
     const { attempts } = await theDelivery(store, accountId, id);
 
     const expected = Array.from({ length: 100 }, (_, i) => T0 + 1000 + 21 + i);
-    assert.deepEqual(
-      attempts.map(({ dueAt }) => dueAt),
-      expected,
-    );
+    assert.deepEqual(pluck(attempts, "dueAt"), expected);
   });
 }

@@ -17,6 +17,9 @@ import {
   seedAccount,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  postTask,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -106,10 +109,9 @@ export function exerciseDeliveryLog(open: OpenStore): void {
     const { store } = await open(t);
     await seedAccount(store);
     const accountId = await seedAccount(store, "bob");
-    const task = newTask({
+    const task = await postTask(store, accountId, {
       ...{ postback: webhook("a.example"), pingback: webhook("b.example"), inputText: "[1]" },
     });
-    await store.insertTasks(newPost(accountId, [task]));
     const waiting = await store.findTaskDeliveries(task.id);
     await store.finishTask(newFinish(await claimOne(store)));
     await claimAttempt(store, "b.example");
@@ -125,13 +127,10 @@ export function exerciseDeliveryLog(open: OpenStore): void {
       task: (await store.findTask(key))?.task,
       deliveries: await store.listDeliveries(key),
     });
-    assert.deepEqual(
-      found?.deliveries.map(({ kind, state }) => [kind, state]),
-      [
-        ["pingback", "in_flight"],
-        ["postback", "scheduled"],
-      ],
-    );
+    assert.deepEqual(pluck(found?.deliveries, "kind", "state"), [
+      ["pingback", "in_flight"],
+      ["postback", "scheduled"],
+    ]);
     for (const id of [newTaskId(), "", "%", task.id.toUpperCase()]) {
       assert.equal(await store.findTaskDeliveries(id), null);
     }
@@ -169,7 +168,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
         ["delivered", "bob", "delivered", null, { ...delivered, endedAt: DUE + 10 }],
       ],
     );
-    assert.deepEqual(new Set(shown.map(({ kind }) => kind)), new Set(["postback"]));
+    assert.deepEqual(new Set(pluck(shown, "kind")), new Set(["postback"]));
   });
 
   test("lists by each filter what passes it, the newest attempts first", async (t) => {
@@ -194,8 +193,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
   });
 
   test("counts for each host, the most numerous first, and lists no more than 100 hosts", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const singles = Array.from({ length: 105 }, (_, i) => `h${String(i).padStart(3, "0")}.example`);
     const hosts = [...singles, "z.example", "z.example", "z.example", "y.example", "y.example"];
     await seedEnded(store, accountId, { hosts });
@@ -212,8 +210,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
   });
 
   test("shows a delivery once however often it was tried, at its newest attempt", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const hosts = ["a.example", "b.example"];
     const [old] = await seedEnded(store, accountId, { hosts });
     assert(old !== undefined);
@@ -238,8 +235,7 @@ export function exerciseDeliveryLog(open: OpenStore): void {
   });
 
   test("pages through a list without a gap or a repetition, also of one task", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const both = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
     await store.insertTasks(newPost(accountId, [both]));
     await store.finishTask(newFinish(await claimOne(store)));

@@ -3,7 +3,14 @@ import { test } from "node:test";
 
 import { PAUSES_MAX } from "../../src/domain/webhook/delivery-pause.ts";
 import type { PauseScope, NewDeliveryPause } from "../../src/store/store.ts";
-import { seedAccount, seedDelivery, T0 } from "../helpers/store.ts";
+import {
+  seedAccount,
+  seedDelivery,
+  T0,
+  pluck,
+  withAccount,
+  withAccounts,
+} from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 const EVERYTHING: PauseScope = { accountId: null, host: null };
@@ -34,8 +41,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
   });
 
   test("the same is paused once, since the first time", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const scopes = [
       EVERYTHING,
       { accountId, host: null },
@@ -52,7 +58,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
 
     const pauses = await store.listDeliveryPauses();
     assert.deepEqual(
-      pauses.map(({ since, reason }) => [since, reason]),
+      pluck(pauses, "since", "reason"),
       scopes.map(() => [T0, null]),
     );
   });
@@ -70,8 +76,7 @@ export function exerciseDeliveryPauses(open: OpenStore): void {
   });
 
   test("counts the scheduled attempts of all lanes, of a host, of an account and of one lane", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     await seedDelivery(store, ada, { host: "a.example" });
     await seedDelivery(store, ada, { host: "b.example" });
     await seedDelivery(store, bob, { host: "a.example" });

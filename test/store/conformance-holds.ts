@@ -20,8 +20,11 @@ import {
   seedWorker,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  withAccounts,
+  postTask,
 } from "../helpers/store.ts";
-import { takeTurns } from "./conformance-fairness.ts";
 import type { OpenStore } from "./conformance.ts";
 
 /** The part of the conformance suite that is about what disabled accounts have to do. */
@@ -45,10 +48,7 @@ function exerciseHeldClaims(open: OpenStore): void {
     const claimed = await store.claimTasks({ type: "echo", max: 9, now: T0 });
     const leased = await store.claimLeases(newLeaseClaim(workerId));
 
-    assert.deepEqual(
-      claimed.map(({ id }) => id),
-      [free.id],
-    );
+    assert.deepEqual(pluck(claimed, "id"), [free.id]);
     assert.deepEqual(leased, []);
     assert.equal(await store.findOldestQueued(["echo", "scan"]), null);
     assert.equal(await store.findOldestWaiting(null), null);
@@ -72,7 +72,7 @@ function exerciseHeldClaims(open: OpenStore): void {
       for (const [place, accountId] of accounts.entries()) {
         const tasks = Array.from({ length: lengths[place] ?? 0 }, () => newTask());
         if (tasks.length > 0) await store.insertTasks(newPost(accountId, tasks));
-        const ids = tasks.map(({ id }) => id);
+        const ids = pluck(tasks, "id");
         queues.set(accountId, ids);
         const login = logins[place] ?? "";
         await (isHeld[place] === true ? disable(store, login) : enable(store, login));
@@ -80,10 +80,7 @@ function exerciseHeldClaims(open: OpenStore): void {
       const free = new Map([...queues].filter((_, place) => isHeld[place] !== true));
       const claimAs = async (of: Map<number, string[]>, max: number): Promise<void> => {
         const claimed = await store.claimTasks({ type: "echo", max, now: T0 });
-        assert.deepEqual(
-          claimed.map(({ id }) => id),
-          takeTurns(of, max, after),
-        );
+        assert.deepEqual(pluck(claimed, "id"), takeTurns(of, max, after));
         after = claimed.at(-1)?.accountId ?? after;
       };
       for (const max of [...orders, 100]) await claimAs(free, max);
@@ -94,10 +91,8 @@ function exerciseHeldClaims(open: OpenStore): void {
   });
 
   test("a task that is released is queued as if it had not been started; one that is not running stays as it is", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const task = newTask();
-    await store.insertTasks(newPost(accountId, [task]));
+    const { store, accountId } = await withAccount(open(t));
+    const task = await postTask(store, accountId);
     const { seq } = await claimOne(store);
 
     await store.releaseTask({ seq });
@@ -121,7 +116,7 @@ function exerciseHeldClaims(open: OpenStore): void {
     await placeOrder(store, own);
     await placeOrder(store, all);
     const openIds = async (): Promise<readonly string[]> =>
-      (await store.listOpenRedeliveryOrders({ limit: 9 })).map(({ id }) => id);
+      pluck(await store.listOpenRedeliveryOrders({ limit: 9 }), "id");
 
     await disable(store, "ada");
     assert.deepEqual(await openIds(), [all.id]);
@@ -133,8 +128,7 @@ function exerciseHeldClaims(open: OpenStore): void {
 function exerciseHeldLeases(open: OpenStore): void {
   async function leased(store: Store) {
     const [accountId, workerId] = [await seedAccount(store), await seedWorker(store)];
-    const task = newTask({ postback: webhook("a.example") });
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId, { postback: webhook("a.example") });
     const lease = await leaseOne(store, workerId);
     const found = async () => (await store.findTask({ accountId, id: task.id }))?.task;
     const beat = async (now = T0 + 1000) =>
@@ -240,8 +234,7 @@ function exerciseHoldChanges(open: OpenStore): void {
   });
 
   test("counts what an account has to do: what waits, what may not start yet, what runs, and its webhooks", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     await seedDelivery(store, ada);
     await seedDelivery(store, bob);
     const later = newTask({ startAt: T0 + 1000 });
@@ -260,4 +253,17 @@ async function disable(store: Store, login: string): Promise<void> {
 
 async function enable(store: Store, login: string): Promise<void> {
   await store.setAccountDisabled({ login, disabledAt: null });
+}
+
+/** The ids that a claim takes from the queues, one of each account in turn. */
+function takeTurns(queues: Map<number, string[]>, max: number, after: number): readonly string[] {
+  const taken: string[] = [];
+  const ids = [...queues.keys()].sort((a, b) => a - b);
+  const order = [...ids.filter((id) => id > after), ...ids.filter((id) => id <= after)];
+  for (let idle = 0, turn = 0; taken.length < max && idle < order.length; turn++) {
+    const next = queues.get(order[turn % order.length] ?? 0)?.shift();
+    idle = next === undefined ? idle + 1 : 0;
+    if (next !== undefined) taken.push(next);
+  }
+  return taken;
 }

@@ -13,6 +13,8 @@ import {
   seedAccount,
   seedDelivery,
   T0,
+  withAccount,
+  withAccounts,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -43,8 +45,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
   });
 
   test("counts what is given up or refused now: not what was sent again, not what was erased", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     const lost = { host: "a.example", outcome: "failed" } as const;
     const id = await send(store, ada, lost);
     await send(store, ada, { ...lost, outcome: "refused" });
@@ -87,20 +88,6 @@ export function exerciseHostTraffic(open: OpenStore): void {
     assert.deepEqual(await undelivered(bob), [["a.example", 2, 0, 0]]);
     while ((await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 })).looked > 0) continue;
     assert.deepEqual(await undelivered(null, T0 + HOUR_MS), []);
-  });
-
-  test("counts what is tried again of the account that asks, and of all", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
-    const failed = { host: "a.example", outcome: "failed", isRetried: true } as const;
-    for (const accountId of [ada, ada, bob]) await send(store, accountId, failed);
-
-    const retrying = async (scope: Scope) =>
-      (await list(store, scope)).map((each) => each.retrying);
-
-    assert.deepEqual(await retrying(ada), [2]);
-    assert.deepEqual(await retrying(bob), [1]);
-    assert.deepEqual(await retrying(null), [3]);
   });
 
   test("an erased account leaves no name of a host that it alone used, and its share in none", async (t) => {
@@ -151,8 +138,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
   });
 
   test("shows the last failure within the time, and its task while there is one", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const lost = { host: "a.example", outcome: "failed" } as const;
     await send(store, accountId, lost);
     const id = await send(store, accountId, { ...lost, at: T0 + 2000 });
@@ -175,8 +161,7 @@ export function exerciseHostTraffic(open: OpenStore): void {
   });
 
   test("shows the failure that came last, also after one that a wrong clock put into the future", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const lost = { host: "a.example", outcome: "failed" } as const;
     await send(store, accountId, { ...lost, at: T0 + 1000 * HOUR_MS });
     const id = await send(store, accountId, { ...lost, at: T0 + 2000 });
@@ -185,29 +170,8 @@ export function exerciseHostTraffic(open: OpenStore): void {
     assert.deepEqual([host?.lastFailure?.endedAt, host?.lastFailure?.taskId], [T0 + 2050, id]);
   });
 
-  test("adds up how long attempts took, whichever process writes them", async (t) => {
-    const { store, again } = await open(t);
-    const other = await again();
-    const accountId = await seedAccount(store);
-    const sent = { host: "a.example", outcome: "delivered" } as const;
-    for (const each of [store, store, other, store, other, other, store]) {
-      await send(each, accountId, sent);
-    }
-
-    for (const scope of [accountId, null]) {
-      const [host] = await list(store, scope);
-      assert.deepEqual(host?.durations, new Map([[12, 7]]));
-      const { durations } = await store.findTraffic({ scope, from: T0, to: T0 + HOUR_MS });
-      assert.deepEqual(
-        durations.map(({ bucket, count }) => [bucket, count]),
-        [[12, 7]],
-      );
-    }
-  });
-
   test("counts by the hour, and tells when there is more than was asked for", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (const [hour, host] of ["a.example", "b.example", "c.example", "a.example"].entries()) {
       await send(store, accountId, { host, outcome: "delivered", at: T0 + hour * HOUR_MS });
     }

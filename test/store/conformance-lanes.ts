@@ -2,7 +2,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Lane } from "../../src/store/store.ts";
-import { claimAttempt, newAttemptRecord, seedAccount, seedDelivery, T0 } from "../helpers/store.ts";
+import {
+  claimAttempt,
+  newAttemptRecord,
+  seedAccount,
+  seedDelivery,
+  T0,
+  withAccount,
+  withAccounts,
+} from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 const DUE = T0 + 1000;
@@ -17,8 +25,7 @@ export function lane(overrides: Partial<Lane> = {}): Lane {
 /** The part of the conformance suite that is about which lanes there are, and when something of them is due. */
 export function exerciseLanes(open: OpenStore): void {
   test("lists the lanes of which something became due in an interval, a first attempt or a retry", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const bob = await seedAccount(store, "bob");
     await seedDelivery(store, accountId, { host: "retry.example" });
     const attempt = await claimAttempt(store, "retry.example");
@@ -43,47 +50,8 @@ export function exerciseLanes(open: OpenStore): void {
     assert.deepEqual(await store.listDueLanes({ since: DUE, until: DUE + 100 }), []);
   });
 
-  test("lists every lane with a scheduled attempt and when its earliest is due", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-    for (const dueAt of [DUE + 500, DUE, DUE + 900]) {
-      await seedDelivery(store, accountId, { host: "b.example", dueAt });
-    }
-    await seedDelivery(store, accountId, { host: "a.example", dueAt: DUE + 2000 });
-    await seedDelivery(store, accountId, { host: "busy.example", dueAt: DUE });
-    await claimAttempt(store, "busy.example");
-
-    assert.deepEqual(
-      [...(await store.listLanes({ accountId: "all" }))].sort((x, y) =>
-        x.host.localeCompare(y.host),
-      ),
-      [lane({ freshDueAt: DUE + 2000 }), lane({ host: "b.example", freshDueAt: DUE })],
-    );
-  });
-
-  test("says when a lane's first retry is due, whichever retry it is, apart from its first attempts", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    await seedDelivery(store, accountId);
-    const attempt = await claimAttempt(store);
-    await store.recordAttempt(
-      newAttemptRecord(attempt, { decision: { state: "scheduled", dueAt: DUE + 5, retry: 1 } }),
-    );
-    await seedDelivery(store, accountId);
-    const decision = { state: "scheduled", dueAt: DUE + 3, retry: 2 } as const;
-    await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), [lane({ retryDueAt: DUE + 3 })]);
-    await seedDelivery(store, accountId, { dueAt: DUE + 9 });
-
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), [
-      lane({ freshDueAt: DUE + 9, retryDueAt: DUE + 3 }),
-    ]);
-  });
-
   test("lists lanes of several accounts and hosts apart, each with its first attempts and its retries", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     for (const [accountId, host] of [
       [ada, "a.example"],
       [ada, "b.example"],

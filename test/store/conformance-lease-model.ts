@@ -9,9 +9,7 @@ import {
   LEASE_MS,
   newLeaseClaim,
   newLeaseType,
-  newPost,
   newRunEnd,
-  newTask,
   newTaskId,
   retainedUntil,
   RETENTION_MS,
@@ -21,6 +19,8 @@ import {
   taskQuery,
   TIMEOUT_MS,
   webhook,
+  pluck,
+  postTask,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -89,8 +89,7 @@ interface World {
 /** Everything that happens to a task with leases; `pick` chooses what it is done to. */
 const STEPS = {
   async post({ store, accountId, type, tasks }) {
-    const task = newTask({ type, postback: webhook("a.example") });
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId, { type, postback: webhook("a.example") });
     const counters = { runs: 0, failures: 0, losses: 0, claims: 0, uncounted: 0 };
     const times = { startedAt: null, startAt: 0 };
     tasks.push({ id: task.id, state: "queued", ...counters, ...times, lease: null });
@@ -143,7 +142,7 @@ const STEPS = {
     const expected = tasks.filter(
       ({ state, lease }) => state === "running" && lease?.ending === null && lease.expiresAt <= now,
     );
-    assert.deepEqual(ofRun.map(({ id }) => id).sort(), expected.map(({ id }) => id).sort());
+    assert.deepEqual(pluck(ofRun, "id").sort(), pluck(expected, "id").sort());
     for (const lease of ofRun) await end(world, decideDue(world, lease));
   },
   async cancel({ store, accountId, tasks, now }, pick) {
@@ -212,10 +211,7 @@ async function end(world: World, order: LeaseEnd): Promise<void> {
   const { outcome, isNew } = expected;
   const hosts = isNew && order.sequel.kind === "finish" ? ["a.example"] : [];
   assert.deepEqual([result?.outcome, result?.isNew], [outcome, isNew]);
-  assert.deepEqual(
-    result?.lanes.map(({ host }) => host),
-    hosts,
-  );
+  assert.deepEqual(pluck(result?.lanes, "host"), hosts);
 }
 
 function find(world: World, ref: LeaseRef) {

@@ -14,6 +14,9 @@ import {
   seedAccount,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  postTask,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -95,8 +98,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
   });
 
   test("keeps what came into the queue after the mark, and looks past it", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     const delayed = Array.from({ length: 9 }, () => newTask({ startAt: T0 + HOUR }));
     const [again, last] = [newTask(), newTask()];
@@ -118,11 +120,12 @@ export function exerciseQueueExpiry(open: OpenStore): void {
   });
 
   test("an expired task is as any that failed: kept, ready, counted, and its webhooks are due", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
-    const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId, {
+      postback: webhook("a.example"),
+      pingback: webhook("b.example"),
+    });
     const mark = (await serve(store, 25)) ?? assert.fail();
     const endedAt = T0 + 25 * HOUR;
     const errorText = '{"message":"m","detail":null}';
@@ -134,7 +137,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     );
 
     assert.deepEqual(page.tasks, [{ id: task.id, type: "echo" }]);
-    assert.deepEqual(page.lanes.map(({ host }) => host).toSorted(), ["a.example", "b.example"]);
+    assert.deepEqual(pluck(page.lanes, "host").toSorted(), ["a.example", "b.example"]);
     const found = await store.findTask({ accountId, id: task.id });
     assert(found !== null);
     const { state, statusCode, completedAt, startedAt, runs } = found.task;
@@ -145,7 +148,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     assert.deepEqual([found.isReady, found.task.errorText], [true, errorText]);
     const { queued, failed, ready } = await store.countWork(accountId);
     assert.deepEqual([queued, failed, ready], [0, 1, 1]);
-    assert.deepEqual((await store.listLanes({ accountId: "all" })).map(({ host }) => host).sort(), [
+    assert.deepEqual(pluck(await store.listLanes({ accountId: "all" }), "host").sort(), [
       "a.example",
       "b.example",
     ]);
@@ -153,8 +156,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
   });
 
   test("leaves alone what runs, was cancelled, or waits for its start_at", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     const [runs, cancelled, delayed] = [newTask(), newTask(), newTask({ startAt: T0 + 99 * HOUR })];
     await store.insertTasks(newPost(accountId, [runs]));
@@ -170,8 +172,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
   });
 
   test("a task that has the seq of an erased one is neither as old as that, nor ended by its run", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await firstMark(store);
     await store.insertTasks(newPost(accountId, [newTask()]));
     const erased = await claimOne(store);
@@ -238,8 +239,7 @@ export function exerciseQueueExpiry(open: OpenStore): void {
     const { store } = await open(t);
     const accountId = await seedAccount(store, "ada");
     await firstMark(store);
-    const task = newTask();
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId);
     await serve(store, 1);
     const mark = (await serve(store, 24)) ?? assert.fail();
     const disable = (disabledAt: number | null) =>

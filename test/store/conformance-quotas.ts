@@ -4,12 +4,9 @@ import { test } from "node:test";
 import type { PostQuota } from "../../src/domain/account/quota.ts";
 import type { Store, TaskPost } from "../../src/store/store.ts";
 import {
-  claimAttempt,
   claimOne,
   NEW_TASK_BYTES,
   newAccount,
-  newAttemptRecord,
-  newAttemptResult,
   newFinish,
   newKeyToStore,
   newPost,
@@ -23,14 +20,15 @@ import {
   seedAccount,
   T0,
   taskQuery,
+  withAccount,
+  withAccounts,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
 /** The part of the conformance suite that is about how much an account may have. */
 export function exerciseQuotas(open: OpenStore): void {
   test("takes in what brings an account to its bytes exactly, and nothing of what is one byte more", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const bytes = 2 * NEW_TASK_BYTES + '"ä"'.length + 1;
     const insert = (quota: Partial<PostQuota>) =>
       insertTwo(store, accountId, { quota: { ...NO_QUOTA, ...quota } });
@@ -54,8 +52,7 @@ export function exerciseQuotas(open: OpenStore): void {
   });
 
   test("takes in as many open tasks as an account may have and not one more: delayed and running ones are open", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const quota = { ...NO_QUOTA, openTasks: 3 };
     const post = (...tasks: Parameters<typeof newPost>[1]) =>
       store.insertTasks(newPost(accountId, tasks, { quota }));
@@ -87,8 +84,7 @@ export function exerciseQuotas(open: OpenStore): void {
   });
 
   test("takes in what fits and no more of a hundred posts at once, each account by itself, and the same after a restart", async (t) => {
-    const { store, again } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, again, ada, bob } = await withAccounts(open(t));
     const posts = (to: Store, accountId: number, quota: PostQuota) =>
       Array.from({ length: 100 }, () => to.insertTasks(newPost(accountId, [newTask()], { quota })));
     const byBytes = { ...NO_QUOTA, bytes: 7 * NEW_TASK_BYTES };
@@ -105,22 +101,8 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal(await countTasks(reopened, bob), 9);
   });
 
-  test("counts what another process has taken in meanwhile", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
-    const beside = await again();
-    const quota = { ...NO_QUOTA, openTasks: 2 };
-    const post = (to: Store) => to.insertTasks(newPost(accountId, [newTask()], { quota }));
-
-    assert.equal((await post(store)).kind, "inserted");
-    assert.equal((await post(beside)).kind, "inserted");
-    assert.equal((await post(store)).kind, "over quota");
-    assert.equal((await post(beside)).kind, "over quota");
-  });
-
   test("keeps a result that brings its account over its bytes, and refuses until what expired is erased", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const resultText = JSON.stringify("x".repeat(1000));
     const bytes = NEW_TASK_BYTES + 500;
     const post = () =>
@@ -141,35 +123,8 @@ export function exerciseQuotas(open: OpenStore): void {
     assert.equal((await post()).kind, "inserted");
   });
 
-  test("counts what is recorded of attempts as bytes of their account, until the task is erased", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const bytes = async () => (await store.countWork(accountId)).bytes;
-    const postback = { url: "https://a.example/", host: "a.example" };
-    await store.insertTasks(newPost(accountId, [newTask({ postback })]));
-    await store.finishTask(newFinish(await claimOne(store), { resultText: null }));
-    const before = await bytes();
-
-    const attempt = await claimAttempt(store);
-    assert.equal(await bytes(), before, "nothing is recorded of it yet");
-    const result = newAttemptResult({ error: "bad", responseExcerpt: "ä".repeat(2000) });
-    const record = newAttemptRecord(attempt, { result, decision: { state: "given_up" } });
-    await store.recordAttempt(record);
-    const recorded = (await bytes()) - before;
-    assert(recorded > 4003 && recorded < 4003 + 300, `${recorded}`);
-    await store.recordAttempt(record);
-    assert.equal((await bytes()) - before, recorded, "it is recorded once");
-
-    const quota = { ...NO_QUOTA, bytes: before + recorded };
-    const refused = await store.insertTasks(newPost(accountId, [newTask()], { quota }));
-    assert.equal(refused.kind, "over quota");
-    assert.equal((await store.eraseExpired({ now: T0 + 1000 + RETENTION_MS, max: 9 })).looked, 1);
-    assert.equal(await bytes(), 0);
-  });
-
   test("counts a kept answer as bytes of its account, until it is replaced or erased", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const bytes = async () => (await store.countWork(accountId)).bytes;
     const keep = (answerText: string, at: number, quota = NO_QUOTA) => {
       const times = { steadyAt: at, eraseAt: at + 10 };
@@ -191,8 +146,7 @@ export function exerciseQuotas(open: OpenStore): void {
   });
 
   test("repeats a kept answer whatever the account has, and keeps none for a post that it refuses", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const idempotency = { key: "k", bodyHash: "h", answerText: "{}", steadyAt: T0, eraseAt: T0 };
     const post = (openTasks: number) =>
       insertTwo(store, accountId, { idempotency, quota: { ...NO_QUOTA, openTasks } });

@@ -25,9 +25,11 @@ import {
   newTask,
   newTaskId,
   RETENTION_MS,
-  seedAccount,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  withAccounts,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -59,7 +61,7 @@ async function dues(
 ): Promise<readonly (readonly number[])[]> {
   const found = await Promise.all(tasks.map(({ id }) => store.findTaskDeliveries(id)));
   return found.map((task) =>
-    (task?.deliveries ?? []).flatMap(({ attempts }) => attempts.map(({ dueAt }) => dueAt)),
+    (task?.deliveries ?? []).flatMap(({ attempts }) => pluck(attempts, "dueAt")),
   );
 }
 
@@ -128,8 +130,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("begins a fresh series, due at once, for whatever has ended, and for nothing else", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const ended = [];
     for (const state of ["delivered", "given_up", "refused"] as const) {
       ended.push(...(await seedEnded(store, accountId, { hosts: ["a.example"], state })));
@@ -150,10 +151,7 @@ export function exerciseOrders(open: OpenStore): void {
 
     const step = await store.stepRedeliveryOrder({ id: order.id, max: 100, now: NOW });
 
-    assert.deepEqual([...new Set(step.lanes.map(({ host }) => host))].sort(), [
-      "a.example",
-      "b.example",
-    ]);
+    assert.deepEqual([...new Set(pluck(step.lanes, "host"))].sort(), ["a.example", "b.example"]);
     assert.deepEqual([step.redelivered, step.isDone], [4, true]);
     assert.deepEqual(
       await dues(store, ended),
@@ -165,14 +163,13 @@ export function exerciseOrders(open: OpenStore): void {
     assert.equal(await firstOpen(store), null);
     const again = await claimLanes(store, ["a.example", "b.example"], { now: NOW });
     assert.deepEqual(
-      again.map(({ number, retry }) => [number, retry]),
+      pluck(again, "number", "retry"),
       ended.map(() => [1, 0]),
     );
   });
 
   test("goes on where the last step stopped, no more at a time than asked for", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, again, accountId } = await withAccount(open(t));
     const hosts = Array.from({ length: 7 }, (_, i) => `${i}.example`);
     const tasks = await seedEnded(store, accountId, { hosts });
     const order = newOrder();
@@ -200,8 +197,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("looks at a long log in several steps, also when little of it passes", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const hosts = Array.from({ length: 2500 }, () => "many.example");
     await seedEnded(store, accountId, { hosts });
     const [rare] = await seedEnded(store, accountId, { hosts: ["rare.example"] });
@@ -224,8 +220,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("leaves out what ended, was made or was sent again after the order was given", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [last] = await seedEnded(store, accountId, { hosts: ["a.example"], endedAt: ORDERED_AT });
     const [flying] = await seedDue(store, accountId, ["flying.example"]);
     const [again] = await seedEnded(store, accountId, { hosts: ["again.example"] });
@@ -250,8 +245,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("sends again what a count by the same filter has counted", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     for (const [overrides, deliveries] of COUNTED) {
       const both = await seedThreeKinds(store, { ada, bob });
       const taskId = overrides.taskId === "both" ? both : (overrides.taskId ?? null);
@@ -272,8 +266,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("an order for one task makes its scheduled attempt due, unless it names states", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [task] = await seedDue(store, accountId, ["retry.example"]);
     assert(task !== undefined);
     await store.recordAttempt(newAttemptRecord(await claimAttempt(store, "retry.example")));
@@ -297,8 +290,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("begins nothing more of an order that was cancelled, and tells when it was", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const tasks = await seedEnded(store, accountId, { hosts: ABC });
     const [order, next] = [newOrder(), newOrder({ filter: deliveryFilter({ host: "none" }) })];
     await placeOrder(store, order);
@@ -331,8 +323,7 @@ export function exerciseOrders(open: OpenStore): void {
   });
 
   test("begins one series for each delivery after 20 steps at once", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const hosts = Array.from({ length: 30 }, (_, i) => `${i % 4}.example`);
     const tasks = await seedEnded(store, accountId, { hosts });
     const order = newOrder();
@@ -350,23 +341,8 @@ export function exerciseOrders(open: OpenStore): void {
     );
   });
 
-  test("gives what two orders mean one series, and the later of them comes to its end", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const tasks = await seedEnded(store, accountId, { hosts: ABC });
-    const orders = [newOrder(), newOrder()];
-    for (const order of orders) await placeOrder(store, order);
-
-    const counts = [];
-    for (const { id } of orders) counts.push(sum(await workOff(store, id)));
-
-    assert.deepEqual(counts, [3, 0]);
-    assert.equal((await dues(store, tasks)).flat().length, 6);
-  });
-
   test("begins nothing and passes over nothing when a step may begin nothing", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedEnded(store, accountId, { hosts: ABC });
     const order = newOrder();
     await placeOrder(store, order);
@@ -381,8 +357,7 @@ export function exerciseOrders(open: OpenStore): void {
 
   // Places in the log are given out again when its newest attempts are erased.
   test("takes nothing that came later for its own when what was ordered has been erased", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     await seedEnded(store, accountId, { hosts: ABC });
     const order = newOrder();
     await placeOrder(store, order);
@@ -418,11 +393,11 @@ export function exerciseOrders(open: OpenStore): void {
     const orders = logins.map((login) => newOrder({ filter: deliveryFilter({ login }) }));
     for (const order of orders) await placeOrder(store, order);
     const listed = async (login: string | null) =>
-      (await store.listRedeliveryOrders({ login, limit: 9 })).map(({ id }) => id);
+      pluck(await store.listRedeliveryOrders({ login, limit: 9 }), "id");
 
     assert.deepEqual(await listed("alice"), [orders[3]?.id, orders[0]?.id]);
     assert.deepEqual(await listed("nobody"), []);
-    assert.deepEqual(await listed(null), orders.map(({ id }) => id).toReversed());
+    assert.deepEqual(await listed(null), pluck(orders, "id").toReversed());
     for (const { id, filter } of orders) {
       const login = filter.login === "bob" ? "alice" : "bob";
       assert.equal(await store.cancelRedeliveryOrder({ id, login, now: NOW }), null);
@@ -447,10 +422,7 @@ export function exerciseOrders(open: OpenStore): void {
     assert.equal(await erase(NOW), 0);
     assert.equal(await erase(NOW + 2), 1);
     const left = await store.listRedeliveryOrders({ login: null, limit: 9 });
-    assert.deepEqual(
-      left.map(({ id }) => id),
-      [orders[2]?.id, late.id],
-    );
+    assert.deepEqual(pluck(left, "id"), [orders[2]?.id, late.id]);
     assert.equal(await erase(Number.MAX_SAFE_INTEGER), 1);
     assert.equal(await erase(Number.MAX_SAFE_INTEGER), 0);
     assert.equal((await firstOpen(store))?.id, orders[2]?.id);
@@ -460,8 +432,7 @@ export function exerciseOrders(open: OpenStore): void {
 /** The part of the conformance suite that is about a clock that was set. */
 export function exerciseShift(open: OpenStore): void {
   test("moves what is scheduled for later by as much, and nothing else", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [flying] = await seedDue(store, accountId, ["flying.example"]);
     await claimAttempt(store, "flying.example");
     const ended = await seedEnded(store, accountId, { hosts: ["ended.example"] });
@@ -493,8 +464,7 @@ export function exerciseShift(open: OpenStore): void {
   });
 
   test("hastens what is due later than a first attempt or a retry may be, and nothing else", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [fresh] = await seedDue(store, accountId, ["fresh.example"]);
     const [retried] = await seedDue(store, accountId, ["retried.example"]);
     assert(fresh !== undefined && retried !== undefined);

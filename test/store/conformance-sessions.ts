@@ -122,23 +122,25 @@ export function exerciseSessions(open: OpenStore): void {
     assert.notEqual(await store.findSession(other.hash), null);
   });
 
-  test("of a key, and of the operator, the oldest sessions beyond the most end", async (t) => {
-    const { store } = await open(t);
+  test("sign-ins at two processes end the oldest sessions beyond the limit of their key or of the operator", async (t) => {
+    const { store, again } = await open(t);
+    const stores = [store, await again()];
     const keyId = await seedKey(store);
     const otherKey = await seedKey(store, "bob");
     for (const owner of [keyId, null]) {
       const bystander = newSession({ keyId: otherKey, sessionsMax: 3 });
       await store.createSession(bystander);
-      const sessions = Array.from({ length: 5 }, () =>
+      const sessions = Array.from({ length: 15 }, () =>
         newSession({ keyId: owner, sessionsMax: 3 }),
       );
-      for (const each of sessions) assert.equal(await store.createSession(each), "created");
+      const create = (from: number, to?: number) =>
+        Promise.all(sessions.slice(from, to).map((each, i) => stores[i % 2]?.createSession(each)));
+      await create(0, 10);
+      for (let i = 10; i < 15; i++) assert.deepEqual(await create(i, i + 1), ["created"]);
 
       const found = await Promise.all(sessions.map(({ hash }) => store.findSession(hash)));
-      assert.deepEqual(
-        found.map((each) => each !== null),
-        [false, false, true, true, true],
-      );
+      const open = found.map((each) => each !== null);
+      assert.deepEqual(open, [...Array<boolean>(12).fill(false), true, true, true]);
       assert.notEqual(await store.findSession(bystander.hash), null);
     }
   });

@@ -19,6 +19,10 @@ import {
   seedFinished,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  withAccounts,
+  postTask,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -30,8 +34,7 @@ function envelopeOf({ task, envelope }: FoundTask): string {
 /** The part of the conformance suite that is about taking tasks in and reading them. */
 export function exercisePosting(open: OpenStore): void {
   test("takes in accepted and refused tasks of one post", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const accepted = newTask({ inputText: `{"n":1}`, dataText: `{"type":"echo","tag":"a"}` });
     const refused = newRefusedTask({ inputText: `"x"`, tag: "b" });
     const expiry = { refusedUntil: retainedUntil(T0 + 77) };
@@ -74,8 +77,7 @@ export function exercisePosting(open: OpenStore): void {
   });
 
   test("never runs a refused task, and never shows it as ready", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const refused = newRefusedTask({ tag: "a" });
     await store.insertTasks(newPost(accountId, [], { refused: [refused] }));
 
@@ -86,34 +88,9 @@ export function exercisePosting(open: OpenStore): void {
     assert.deepEqual(await store.listDeliveries({ accountId, id: refused.id }), []);
   });
 
-  test("keeps a refused task's type and input apart from their absence", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const refused = newRefusedTask({ type: null });
-    await store.insertTasks(newPost(accountId, [], { refused: [refused] }));
-
-    const found = await store.findTask({ accountId, id: refused.id });
-
-    assert.equal(found?.task.type, null);
-    assert.equal(found?.task.inputText, null);
-  });
-
-  test("stores nothing of a post that cannot be stored whole", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const [task, twin] = [newTask(), newTask()];
-
-    await assert.rejects(store.insertTasks(newPost(accountId, [task, twin, twin])));
-
-    assert.equal(await store.findTask({ accountId, id: task.id }), null);
-    assert.deepEqual(await store.claimTasks({ type: "echo", max: 10, now: T0 }), []);
-  });
-
   test("answers null for another account's task as for an unknown one", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
-    const task = newTask();
-    await store.insertTasks(newPost(ada, [task]));
+    const { store, ada, bob } = await withAccounts(open(t));
+    const task = await postTask(store, ada);
 
     assert.equal(await store.findTask({ accountId: bob, id: task.id }), null);
     assert.equal(await store.findTask({ accountId: ada, id: newTaskId() }), null);
@@ -130,12 +107,10 @@ export function exercisePosting(open: OpenStore): void {
     ["JSON null, which is no absence", "null"],
   ] as const;
   test("keeps inputs, results and data as they came, whatever they hold", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
 
     for (const [what, text] of texts) {
-      const task = newTask({ inputText: text, dataText: `{"x":${text}}` });
-      await store.insertTasks(newPost(accountId, [task]));
+      const task = await postTask(store, accountId, { inputText: text, dataText: `{"x":${text}}` });
       const claimed = await claimOne(store);
       await store.finishTask(newFinish(claimed, { resultText: text, errorText: text }));
 
@@ -150,8 +125,7 @@ export function exercisePosting(open: OpenStore): void {
   });
 
   test("gives a task of more than 64 KiB as the bytes of its envelope, the same as of a smaller one", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [inputText, dataText, errorText] = ["1", `{"tag":"\u00e4"}`, "2"];
     const start = '"\u00e4\u4e2d\u{1f600}';
     const others = Buffer.byteLength(`${inputText}${dataText}${errorText}${start}"`);
@@ -160,8 +134,7 @@ export function exercisePosting(open: OpenStore): void {
       [64 * 1024 + 1, true],
     ] as const) {
       const resultText = `${start}${"x".repeat(bytes - others)}"`;
-      const task = newTask({ inputText, dataText });
-      await store.insertTasks(newPost(accountId, [task]));
+      const task = await postTask(store, accountId, { inputText, dataText });
       const claimed = await claimOne(store);
       await store.finishTask(newFinish(claimed, { resultText, errorText }));
 
@@ -177,11 +150,9 @@ export function exercisePosting(open: OpenStore): void {
   });
 
   test("shows in a large task that runs how far it has come", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const inputText = JSON.stringify("x".repeat(70_000));
-    const task = newTask({ inputText });
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId, { inputText });
     await claimOne(store);
     const progress = { progress: 0.5, note: "halfway" };
 
@@ -193,19 +164,8 @@ export function exercisePosting(open: OpenStore): void {
     assert.match(whole, /"note":"halfway"/);
   });
 
-  test("finds no large task of another account", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store), await seedAccount(store, "bob")];
-    const task = newTask({ inputText: JSON.stringify("x".repeat(70_000)) });
-    await store.insertTasks(newPost(ada, [task]));
-
-    assert.equal(await store.findTask({ accountId: bob, id: task.id }), null);
-    assert.notEqual(await store.findTask({ accountId: ada, id: task.id }), null);
-  });
-
   test("refuses posts while the backlog is full, and takes the engine's work all the same", async (t) => {
-    const { store } = await open(t, { backlogMax: 2 });
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t, { backlogMax: 2 }));
     const [first, second, late] = [newTask(), newTask(), newTask()];
 
     const accepted = store.insertTasks(newPost(accountId, [first, second]));
@@ -225,8 +185,7 @@ export function exercisePosting(open: OpenStore): void {
 /** The part of the conformance suite that is about the list of ready tasks. */
 export function exerciseReady(open: OpenStore): void {
   test("lists finished tasks, oldest completion first, completed and failed ones alike", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const tasks = [newTask(), newTask(), newTask()];
     await store.insertTasks(newPost(accountId, tasks));
     const claimed = await store.claimTasks({ type: "echo", max: 3, now: T0 });
@@ -239,10 +198,7 @@ export function exerciseReady(open: OpenStore): void {
     await store.finishTask(newFinish(b, { ...failure, endedAt: T0 + 2000 }));
 
     const { tasks: ready, next } = await store.listReady(taskQuery(accountId));
-    assert.deepEqual(
-      ready.map(({ id }) => id),
-      [c.id, b.id, a.id],
-    );
+    assert.deepEqual(pluck(ready, "id"), [c.id, b.id, a.id]);
     assert.equal(next, null);
     assert.deepEqual(ready[1], {
       id: b.id,
@@ -260,8 +216,7 @@ export function exerciseReady(open: OpenStore): void {
   });
 
   test("takes a collected task off the list for good, and only its own account does that", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     const [task, kept] = [newTask(), newTask()];
     await seedFinished(store, ada, { tasks: [task, kept] });
     const readyIds = async (accountId: number): Promise<readonly string[]> =>
@@ -279,10 +234,8 @@ export function exerciseReady(open: OpenStore): void {
   });
 
   test("collects nothing before a task has finished", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const task = newTask();
-    await store.insertTasks(newPost(accountId, [task]));
+    const { store, accountId } = await withAccount(open(t));
+    const task = await postTask(store, accountId);
     await store.collectTask({ accountId, id: task.id });
     const claimed = await claimOne(store);
     await store.collectTask({ accountId, id: task.id });
@@ -295,8 +248,7 @@ export function exerciseReady(open: OpenStore): void {
   // Three completions at one time, an order that is not the order of posting, and a full last page: the
   // places where paging goes wrong.
   test("pages through every task once, whatever completed at the same time", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const waits = [4000, 2000, 3000, 2000, 1000, 2000];
     await store.insertTasks(
       newPost(
@@ -317,8 +269,7 @@ export function exerciseReady(open: OpenStore): void {
   });
 
   test("goes on after its cursor when tasks finish and are collected between pages", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const [a, b, c, d] = [newTask(), newTask(), newTask(), newTask()];
     await seedFinished(store, accountId, { tasks: [a, b, c] });
     const first = await store.listReady(taskQuery(accountId, { limit: 2 }));
@@ -327,16 +278,12 @@ export function exerciseReady(open: OpenStore): void {
     await seedFinished(store, accountId, { tasks: [d], endedAt: T0 + 5000 });
 
     const second = await store.listReady(taskQuery(accountId, { limit: 2, after: first.next }));
-    assert.deepEqual(
-      second.tasks.map(({ id }) => id),
-      [c.id, d.id],
-    );
+    assert.deepEqual(pluck(second.tasks, "id"), [c.id, d.id]);
     assert.equal(second.next, null);
   });
 
   test("filters by tag, by type and by both, page by page", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const other = await seedAccount(store, "bob");
     const kinds = [
       ["echo", "x"],
@@ -382,25 +329,8 @@ async function readAll(
 
 /** The part of the conformance suite that is about starting tasks and ending their runs. */
 export function exerciseRunning(open: OpenStore): void {
-  test("starts queued tasks by priority, then age, up to the number asked for", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const tasks = [0, 5, 9, 5, 0].map((priority) => newTask({ priority }));
-    await store.insertTasks(newPost(accountId, tasks));
-    const claim = async (max: number) => {
-      const claimed = await store.claimTasks({ type: "echo", max, now: T0 });
-      return claimed.map(({ id }) => tasks.findIndex((task) => task.id === id));
-    };
-
-    assert.deepEqual(await claim(2), [2, 1]);
-    assert.deepEqual(await claim(0), []);
-    assert.deepEqual(await claim(10), [3, 0, 4]);
-    assert.deepEqual(await claim(10), []);
-  });
-
   test("hands over what a runner needs, counts the run and shows the task as running", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const task = newTask({ type: "hash", tag: "t", marketplace: "us", inputText: "[1]" });
     await store.insertTasks(newPost(accountId, [task, newTask({ type: "echo" })]));
 
@@ -428,11 +358,9 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("starts a delayed task no sooner than it was let into the queue", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const startAt = T0 + 60_000;
-    const task = newTask({ startAt });
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId, { startAt });
     const claim = async () =>
       (await store.claimTasks({ type: "echo", max: 5, now: startAt + 1 })).length;
 
@@ -445,19 +373,8 @@ export function exerciseRunning(open: OpenStore): void {
     assert.equal(await claim(), 1);
   });
 
-  test("starts a task at once whose start time is not after its posting", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const tasks = [newTask({ startAt: T0 }), newTask({ startAt: T0 - 1000 })];
-
-    await store.insertTasks(newPost(accountId, tasks));
-
-    assert.equal((await store.claimTasks({ type: "echo", max: 5, now: T0 })).length, 2);
-  });
-
   test("lets no more delayed tasks into the queue than asked for, the earliest first", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const tasks = [3, 1, 2].map((seconds) => newTask({ startAt: T0 + seconds * 1000 }));
     await store.insertTasks(newPost(accountId, tasks));
 
@@ -470,8 +387,7 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("records how a run ended", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const ends = [
       { state: "completed", code: 20000, resultText: `{"a":1}`, errorText: null },
       { state: "failed", code: 50010, resultText: null, errorText: `{"message":"m"}` },
@@ -479,8 +395,7 @@ export function exerciseRunning(open: OpenStore): void {
     ] as const;
 
     for (const end of ends) {
-      const task = newTask();
-      await store.insertTasks(newPost(accountId, [task]));
+      const task = await postTask(store, accountId);
       const times = { endedAt: T0 + 9, expiresAt: T0 + 99 };
       await store.finishTask(newFinish(await claimOne(store), { ...end, ...times }));
 
@@ -496,10 +411,8 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("changes nothing when a task that is not running is finished, retried or requeued", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const task = newTask({ postback: webhook("a.example") });
-    await store.insertTasks(newPost(accountId, [task]));
+    const { store, accountId } = await withAccount(open(t));
+    const task = await postTask(store, accountId, { postback: webhook("a.example") });
     const read = () => store.findTask({ accountId, id: task.id });
     const { seq } = await claimOne(store);
     await store.requeueTasks({ seq });
@@ -528,11 +441,9 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("makes the first attempt of each webhook due at the end of the run, and not before", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const webhooks = { postback: webhook("b.example", "/p"), pingback: webhook("a.example", "/g") };
-    const task = newTask(webhooks);
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId, webhooks);
     const claimed = await claimOne(store);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
     assert.deepEqual(await store.listDeliveries({ accountId, id: task.id }), []);
@@ -554,22 +465,20 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("names a lane once that both webhooks of a task go to", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const task = newTask({ postback: webhook("a.example"), pingback: webhook("a.example") });
-    await store.insertTasks(newPost(accountId, [task]));
+    const { store, accountId } = await withAccount(open(t));
+    const hook = webhook("a.example");
+    await postTask(store, accountId, { postback: hook, pingback: hook });
 
     const lanes = await store.finishTask(newFinish(await claimOne(store)));
 
-    assert.deepEqual([...new Set(lanes?.map(({ host }) => host))], ["a.example"]);
+    assert.deepEqual([...new Set(pluck(lanes, "host"))], ["a.example"]);
     assert.deepEqual(await store.listLanes({ accountId: "all" }), [
       { accountId, host: "a.example", freshDueAt: T0 + 1000, retryDueAt: null },
     ]);
   });
 
   test("the trace of a post stays with its tasks, for their runs and their webhooks", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const traceText = '{"traceparent":"00-x","tracestate":null}';
     const postback = webhook("a.example");
     const task = newTask({ postback });
@@ -586,8 +495,7 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("a claim tells when each task could start: when it was posted, or at the time that it waited for", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const tasks = [newTask(), newTask({ startAt: T0 + 500 }), newTask({ startAt: T0 - 500 })];
     await store.insertTasks(newPost(accountId, tasks));
     await store.releaseDelayed({ now: T0 + 500, max: 10 });
@@ -604,10 +512,8 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("puts a failed run back into the queue for its time, and counts the failure", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
-    const task = newTask({ inputText: "7" });
-    await store.insertTasks(newPost(accountId, [task]));
+    const { store, accountId } = await withAccount(open(t));
+    const task = await postTask(store, accountId, { inputText: "7" });
     const { seq } = await claimOne(store);
 
     await store.retryTask({ seq, startAt: T0 + 1000 });
@@ -626,8 +532,7 @@ export function exerciseRunning(open: OpenStore): void {
   });
 
   test("an end of a claim counts no more once its task was put back and claimed again", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const { id } = newTask();
     await store.insertTasks(newPost(accountId, [newTask({ id })]));
     const { seq, runs: run } = await claimOne(store);
@@ -665,7 +570,7 @@ export function exerciseRunning(open: OpenStore): void {
     assert.equal(shown.startedAt, null);
     const again = await store.claimTasks({ type: "echo", max: 5, now: T0 + 1 });
     assert.deepEqual(
-      again.map(({ id, failures }) => [id, failures]),
+      pluck(again, "id", "failures"),
       [tasks[1], tasks[0], tasks[2]].map((task) => [task?.id, 0]),
     );
     assert.equal((await store.findTask({ accountId, id: second.id }))?.task.runs, 2);

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { deliveryFilter, endDue, seedEnded } from "../helpers/delivery.ts";
 import {
   claimOne,
   leaseOne,
@@ -15,6 +14,9 @@ import {
   seedWorker,
   T0,
   webhook,
+  pluck,
+  withAccount,
+  postTask,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -30,10 +32,7 @@ export function exerciseTimeline(open: OpenStore): void {
     assert.equal(shown.login, "ada");
     assert.equal(shown.isReady, true);
     assert.equal(shown.lease, null);
-    assert.deepEqual(
-      shown.deliveries.map(({ kind, state }) => [kind, state]),
-      [["postback", "scheduled"]],
-    );
+    assert.deepEqual(pluck(shown.deliveries, "kind", "state"), [["postback", "scheduled"]]);
     assert.deepEqual(await store.findTimeline({ scope: null, id }), shown);
     assert.equal(await store.findTimeline({ scope: eve, id }), null);
     assert.equal(await store.findTimeline({ scope: null, id: newTaskId() }), null);
@@ -41,8 +40,7 @@ export function exerciseTimeline(open: OpenStore): void {
   });
 
   test("tells how long input and result are, and gives them where a postback has carried them", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const inputText = JSON.stringify("ü".repeat(100_000));
     const plain = newTask({ inputText });
     const sent = newTask({ inputText, postback: webhook("a.example") });
@@ -65,11 +63,9 @@ export function exerciseTimeline(open: OpenStore): void {
   });
 
   test("names the worker that has a task, and how its lease ended", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const workerId = await seedWorker(store, "press");
-    const task = newTask();
-    await store.insertTasks(newPost(accountId, [task]));
+    const task = await postTask(store, accountId);
     const { leaseExpiresAt } = await leaseOne(store, workerId);
 
     const held = await store.findTimeline({ scope: accountId, id: task.id });
@@ -79,64 +75,5 @@ export function exerciseTimeline(open: OpenStore): void {
     await store.cancelTask({ accountId, id: task.id, cancelledAt: T0, ...retainedUntil(T0) });
     const ended = await store.findTimeline({ scope: accountId, id: task.id });
     assert.equal(ended?.lease?.ending, "cancelled");
-  });
-
-  test("counts in steps what a count of the whole log counts", async (t) => {
-    const { store, again } = await open(t);
-    const [ada, eve] = [await seedAccount(store, "ada"), await seedAccount(store, "eve")];
-    const hosts = Array.from({ length: 23 }, (_, i) => `${i % 3}.example`);
-    const [first] = await seedEnded(store, ada, { hosts });
-    await seedEnded(store, eve, { hosts: hosts.slice(0, 5), state: "refused" });
-    assert(first !== undefined);
-    // A fresh series: its delivery is counted where its newest attempt stands.
-    await store.redeliver({
-      accountId: ada,
-      id: first.id,
-      kind: null,
-      states: null,
-      now: T0 + 1000,
-    });
-    await endDue(store, ["0.example"], { state: "delivered", endedAt: T0 + 9000 });
-    const filters = [
-      deliveryFilter(),
-      deliveryFilter({ login: "ada" }),
-      deliveryFilter({ login: "eve", states: ["given_up"] }),
-      deliveryFilter({ states: ["given_up", "refused"], host: "1.example" }),
-      deliveryFilter({ since: T0 + 5000 }),
-      deliveryFilter({ taskId: first.id }),
-      deliveryFilter({ host: "nowhere.example" }),
-    ];
-    const bounds = [1, 4, 7, 1000];
-    const bounded = await Promise.all(
-      bounds.map(async (examineMax) => ({ examineMax, from: await again({ examineMax }) })),
-    );
-    for (const filter of filters) {
-      const whole = await store.countEndedDeliveries(filter);
-      for (const { examineMax, from } of bounded) {
-        const counts = new Map<string, number>();
-        let [deliveries, steps] = [0, 0];
-        let before: number | null = null;
-        do {
-          const step = await from.countEndedDeliveriesStep({ filter, before });
-          deliveries += step.deliveries;
-          for (const { host, deliveries: count } of step.hosts) {
-            counts.set(host, (counts.get(host) ?? 0) + count);
-          }
-          before = step.next;
-          steps++;
-        } while (before !== null && steps < 100);
-        assert.equal(deliveries, whole.deliveries);
-        assert.deepEqual(counts, new Map(whole.hosts.map((each) => [each.host, each.deliveries])));
-        const attempts = 29;
-        if (filter.taskId === null) assert.equal(steps, Math.ceil(attempts / examineMax));
-      }
-    }
-  });
-
-  test("counts nothing where nothing was ever sent", async (t) => {
-    const { store } = await open(t);
-    const step = { filter: deliveryFilter(), before: null };
-    const nothing = { deliveries: 0, hosts: [], next: null, examinedUntil: null };
-    assert.deepEqual(await store.countEndedDeliveriesStep(step), nothing);
   });
 }

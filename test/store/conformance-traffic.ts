@@ -21,6 +21,9 @@ import {
   seedDelivery,
   T0,
   taskQuery,
+  pluck,
+  withAccount,
+  withAccounts,
 } from "../helpers/store.ts";
 import { retryOf } from "./conformance-counts.ts";
 import type { OpenStore } from "./conformance.ts";
@@ -70,8 +73,7 @@ export function exerciseTraffic(open: OpenStore): void {
   });
 
   test("counts what a batch did by the time at which it happened", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const times = [T0, T0 + MINUTE_MS - 1, T0 + MINUTE_MS, T0 + HOUR_MS];
 
     await Promise.all(
@@ -95,8 +97,7 @@ export function exerciseTraffic(open: OpenStore): void {
   });
 
   test("folds minutes into hours in bounded steps, and keeps what was seen at most", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const minutes = 20 * 60;
     for (let minute = 0; minute < minutes; minute++) {
       const at = T0 + minute * MINUTE_MS;
@@ -121,7 +122,7 @@ export function exerciseTraffic(open: OpenStore): void {
     assert.equal(others.at(9)?.posted, 30);
     assert.equal(await store.foldTraffic({ minutesBefore: half + HOUR_MS }), "done");
     const after = await store.findTraffic({ scope: null, ...EVER });
-    assert.equal(sumOf(after.steps.map(({ posted }) => posted)), minutes);
+    assert.equal(sumOf(pluck(after.steps, "posted")), minutes);
     assert.deepEqual(
       after.steps.filter(({ at }) => at === half - HOUR_MS / 2).map(({ posted }) => posted),
       [60],
@@ -129,8 +130,7 @@ export function exerciseTraffic(open: OpenStore): void {
   });
 
   test("erases what was over before a time, so much in a step, and nothing else", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     for (const at of [0, 1, 2, 3]) {
       await seedDelivery(store, accountId, { dueAt: T0 + at * HOUR_MS });
       const attempt = await claimAttempt(store, "a.example", T0 + at * HOUR_MS);
@@ -172,8 +172,7 @@ export function exerciseTraffic(open: OpenStore): void {
 /** The part of the conformance suite that is about what waits, and for how long. */
 export function exerciseWaiting(open: OpenStore): void {
   test("tells since when the task has waited that may run, not those that are to wait", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     const later = newTask({ startAt: T0 + 5000 });
     await store.insertTasks(newPost(ada, [later]));
     const oldest = () =>
@@ -211,8 +210,7 @@ export function exerciseWaiting(open: OpenStore): void {
   });
 
   test("keeps of each step the most that was seen waiting for a runner, of accounts and of all", async (t) => {
-    const { store } = await open(t);
-    const [ada, bob] = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
+    const { store, ada, bob } = await withAccounts(open(t));
     await store.sampleQueues({ now: T0 });
     assert.deepEqual((await store.findTraffic({ scope: ada, ...EVER })).steps, []);
     await store.insertTasks(newPost(ada, [newTask(), newTask({ startAt: T0 + 90_000 })]));
@@ -265,24 +263,18 @@ export function exerciseOverviews(open: OpenStore): void {
       // The first minute began a day ago.
       day: { posted: 2, delivered: 0, givenUp: 0, refused: 0 },
     });
-    assert.deepEqual(
-      page.accounts.map(({ login, disabledAt, held }) => [login, disabledAt, held]),
-      [
-        ["ada", null, null],
-        ["bob_%", null, null],
-        ["eve", T0 + 1, { queued: 0, running: 0, webhooks: 0 }],
-      ],
-    );
+    assert.deepEqual(pluck(page.accounts, "login", "disabledAt", "held"), [
+      ["ada", null, null],
+      ["bob_%", null, null],
+      ["eve", T0 + 1, { queued: 0, running: 0, webhooks: 0 }],
+    ]);
     assert.equal(page.next, "eve");
     assert.deepEqual(
       [rest.accounts.map(({ login, isRotating }) => [login, isRotating]), rest.next],
       [[["zoe", true]], null],
     );
     const found = await store.listAccountOverviews({ ...query, part: "b_%" });
-    assert.deepEqual(
-      found.accounts.map(({ login }) => login),
-      ["bob_%"],
-    );
+    assert.deepEqual(pluck(found.accounts, "login"), ["bob_%"]);
     assert.deepEqual(
       (await store.listAccountOverviews({ ...query, part: "%" })).accounts.length,
       1,

@@ -17,6 +17,7 @@ import {
   seedDelivery,
   T0,
   webhook,
+  postTask,
 } from "../helpers/store.ts";
 import type { OpenStore } from "./conformance.ts";
 
@@ -41,8 +42,7 @@ export function exerciseWatch(open: OpenStore): void {
     const ada = await seedAccount(store, "ada");
     await seedAccount(store, "bob");
     const { take } = watch(store);
-    const task = newTask({ postback: webhook("a.example") });
-    await store.insertTasks(newPost(ada, [task]));
+    const task = await postTask(store, ada, { postback: webhook("a.example") });
     assert.deepEqual(take(), [ada], "posted");
     const claimed = await claimOne(store);
     assert.deepEqual(take(), [ada], "started");
@@ -78,29 +78,6 @@ export function exerciseWatch(open: OpenStore): void {
     assert.deepEqual(lanes, [{ accountId: ada, host: "a.example" }]);
     const own = { accounts: [ada], types: [], lanes: [], ended: [] };
     assert.deepEqual(told, [own, own, own]);
-  });
-
-  test("tells of every attempt, also of one that fails as the one before did", async (t) => {
-    const { store } = await open(t);
-    const ada = await seedAccount(store, "ada");
-    await seedDelivery(store, ada);
-    const { take } = watch(store);
-    for (const retry of [1, 2, 3]) {
-      const now = T0 + retry * 1000;
-      const attempt = await claimAttempt(store, "a.example", now);
-      assert.deepEqual(take(), [ada]);
-      const decision = { state: "scheduled", dueAt: now + 1000, retry } as const;
-      await store.recordAttempt(newAttemptRecord(attempt, { decision }));
-      assert.deepEqual(take(), [ada]);
-    }
-  });
-
-  test("tells all the accounts of steps that were made at once, each in its turn or together", async (t) => {
-    const { store } = await open(t);
-    const accounts = [await seedAccount(store, "ada"), await seedAccount(store, "bob")];
-    const { take } = watch(store);
-    await Promise.all(accounts.map((each) => store.insertTasks(newPost(each, [newTask()]))));
-    assert.deepEqual(take(), accounts);
   });
 
   test("tells nobody of what changes no task and no delivery", async (t) => {

@@ -13,11 +13,12 @@ import {
   taskQuery,
   retainedUntil,
   RETENTION_MS,
-  seedAccount,
   seedDelivery,
   seedFinished,
   T0,
   webhook,
+  withAccount,
+  postTask,
 } from "../helpers/store.ts";
 import { exerciseAccess } from "./conformance-access.ts";
 import { exerciseAccountData, exerciseAccounts, exerciseSecrets } from "./conformance-accounts.ts";
@@ -34,7 +35,7 @@ import { exerciseHolds } from "./conformance-holds.ts";
 import { exerciseHostTraffic } from "./conformance-host-traffic.ts";
 import { exerciseIdempotency } from "./conformance-idempotency.ts";
 import { exerciseLeaseModel } from "./conformance-lease-model.ts";
-import { exerciseEndedLeases, exerciseHeldLeases, exerciseLeases } from "./conformance-leases.ts";
+import { exerciseLeases } from "./conformance-leases.ts";
 import { exerciseCancelling, exerciseListing, exerciseQueue } from "./conformance-listing.ts";
 import { exerciseQueueExpiry } from "./conformance-queue.ts";
 import { exerciseQuotas } from "./conformance-quotas.ts";
@@ -89,8 +90,6 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   "the machine's clock": exerciseClock,
   "disabled accounts": exerciseHolds,
   leases: exerciseLeases,
-  "leases that are held": exerciseHeldLeases,
-  "leases that ran out": exerciseEndedLeases,
   "leases as a machine of states": exerciseLeaseModel,
   deliveries: exerciseDeliveries,
   redelivery: exerciseRedelivery,
@@ -132,8 +131,7 @@ export function exerciseStore(
 
 function exerciseUpkeep(open: OpenStore): void {
   test("erases what has expired with its deliveries, and nothing else", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const expiresAt = T0 + 1000 + RETENTION_MS;
     const old = await seedDelivery(store, accountId);
     const [late, refused, waiting] = [newTask(), newRefusedTask(), newTask()];
@@ -166,8 +164,7 @@ function exerciseUpkeep(open: OpenStore): void {
   });
 
   test("erases no more than asked for, what expired first before the rest", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const refused = [5, 1, 4, 2, 3].map((order) => ({ order, task: newRefusedTask() }));
     for (const { order, task } of refused) {
       const post = newPost(accountId, [], {
@@ -193,8 +190,7 @@ function exerciseUpkeep(open: OpenStore): void {
 
   // What is erased is overwritten: a hundred large tasks at once kept everybody waiting for seconds.
   test("erases few large tasks and kept answers in one step, but one at least", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const megabytes = [1, 3, 1, 0.5, 0.1];
     for (const size of megabytes) {
       const text = JSON.stringify("é".repeat(size * 500_000));
@@ -221,8 +217,7 @@ function exerciseUpkeep(open: OpenStore): void {
   });
 
   test("tells how much of its space is data, without what erased tasks left", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const empty = await store.usedBytes();
     const tasks = [1, 2, 3].map(() =>
       newTask({ inputText: JSON.stringify("x".repeat(1_000_000)) }),
@@ -242,14 +237,12 @@ function exerciseUpkeep(open: OpenStore): void {
 
 function exerciseWhole(open: OpenStore): void {
   test("keeps its promises to 200 callers at once", async (t) => {
-    const { store } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, accountId } = await withAccount(open(t));
     const claimed: number[] = [];
     const sent: number[] = [];
 
     async function call(): Promise<void> {
-      const task = newTask({ postback: webhook("a.example") });
-      await store.insertTasks(newPost(accountId, [task]));
+      const task = await postTask(store, accountId, { postback: webhook("a.example") });
       assert.notEqual(await store.findTask({ accountId, id: task.id }), null);
       for (const run of await store.claimTasks({ type: "echo", max: 2, now: T0 })) {
         claimed.push(run.seq);
@@ -276,8 +269,7 @@ function exerciseWhole(open: OpenStore): void {
   });
 
   test("has everything again that it acknowledged when it is opened again", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, again, accountId } = await withAccount(open(t));
     const [queued, delayed] = [newTask(), newTask({ startAt: T0 + 99_000 })];
     const sent = await seedDelivery(store, accountId);
     await store.insertTasks(newPost(accountId, [queued, delayed]));
@@ -304,8 +296,7 @@ function exerciseWhole(open: OpenStore): void {
   });
 
   test("finishes what was asked for before it closes, and may be closed twice", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, again, accountId } = await withAccount(open(t));
     const tasks = Array.from({ length: 300 }, () => newTask());
     const posts = tasks.map((task) => store.insertTasks(newPost(accountId, [task])));
 
@@ -318,8 +309,7 @@ function exerciseWhole(open: OpenStore): void {
   });
 
   test("refuses a write as closed from the moment it is asked to close", async (t) => {
-    const { store, again } = await open(t);
-    const accountId = await seedAccount(store);
+    const { store, again, accountId } = await withAccount(open(t));
     const [early, late] = [newTask(), newTask()];
 
     const accepted = store.insertTasks(newPost(accountId, [early]));

@@ -142,15 +142,6 @@ describe("batches", () => {
     assert.deepEqual(transport.ids, [["a", "b"], ["c", "d"], ["e"]]);
   });
 
-  test("an operation heavier than a batch goes alone", async () => {
-    const { transport, submit } = setUp({ batchWeightMax: 10 });
-    const all = [submit("light"), submit("heavy", { weight: 11 }), submit("next")];
-
-    await answerAll(transport, { all });
-
-    assert.deepEqual(transport.ids, [["light"], ["heavy"], ["next"]]);
-  });
-
   test("the order of submission holds over a thousand operations and all their batches", async () => {
     const { transport, submit, settled } = setUp({ batchWeightMax: 7 });
     const ids = Array.from({ length: 1000 }, (_, i) => String(i));
@@ -328,18 +319,6 @@ describe("replies", () => {
     assert.equal(group.fault, null);
   });
 
-  test("nothing is tried again by itself", async () => {
-    const { transport, submit } = setUp();
-    const lost = submit("a");
-    await transport.whenSent(1);
-
-    transport.reply({ kind: "busy", message: "locked" });
-    await lost;
-    await turn();
-
-    assert.deepEqual(transport.ids, [["a"]]);
-  });
-
   test("a failed database rejects what is in flight, what waits and what comes, for good", async () => {
     const { transport, group, submit } = setUp({ batchWeightMax: 1 });
     const all = ["a", "b", "c"].map((id) => submit(id));
@@ -416,12 +395,6 @@ describe("backlog", () => {
 });
 
 describe("draining and closing", () => {
-  test("a drain settles at once while nothing is asked for", async () => {
-    const { group } = setUp();
-
-    await group.drain();
-  });
-
   test("a drain settles after everything that was submitted", async () => {
     const { transport, group, submit, settled } = setUp({ batchWeightMax: 1 });
     const all = ["a", "b", "c"].map((id) => submit(id));
@@ -434,16 +407,6 @@ describe("draining and closing", () => {
     await answerAll(transport, { all });
 
     assert.deepEqual(await drained, ["a: a", "b: b", "c: c"]);
-  });
-
-  test("a drain settles when the database has failed", async () => {
-    const { transport, group, submit } = setUp({ batchWeightMax: 1 });
-    const all = ["a", "b", "c"].map((id) => submit(id));
-    const drained = group.drain();
-
-    await answerAll(transport, { all, answer: { kind: "failed", message: "x" } });
-
-    await drained;
   });
 
   test("a close writes what waits, then closes the transport", async () => {
@@ -462,33 +425,6 @@ describe("draining and closing", () => {
     assert.equal(transport.isClosed, true);
     assert.equal(await submit("late"), "closed");
     assert.equal(group.fault?.kind, "closed");
-  });
-
-  test("an operation submitted while a close drains is refused as closed", async () => {
-    const { transport, group, submit } = setUp();
-    const early = submit("early");
-    const closed = group.close();
-
-    const late = submit("late");
-    await transport.whenSent(1);
-    transport.commit();
-
-    assert.equal(await early, "early");
-    await closed;
-    assert.equal(await late, "closed");
-    assert.deepEqual(transport.ids, [["early"]]);
-  });
-
-  test("an operation submitted beside a close with nothing to drain is refused as closed", async () => {
-    const { transport, group, submit } = setUp();
-    const closed = group.close();
-
-    const late = submit("late");
-    await closed;
-    await turn();
-
-    assert.deepEqual(transport.ids, []);
-    assert.equal(await late, "closed");
   });
 
   test("a database that failed before its close stays failed", async () => {

@@ -13,6 +13,7 @@ import {
   seedAccount,
   seedDelivery,
   T0,
+  pluck,
 } from "../helpers/store.ts";
 
 // More than may be read at once.
@@ -35,7 +36,7 @@ test("every failure of a host is counted, however many there are; that there are
   const { listHostTraffic } = longReads(seedMany(t));
   const read = (scope: number | null) => {
     const { hosts, hasMore } = listHostTraffic({ scope, since: 0, limit: 1 });
-    return { hosts: hosts.map(({ host, givenUp }) => [host, givenUp]), hasMore };
+    return { hosts: pluck(hosts, "host", "givenUp"), hasMore };
   };
 
   // Who has few hosts is not hidden by who has many.

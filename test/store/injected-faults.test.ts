@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 
-import { newDatabaseFile, openTestStore } from "../helpers/store.ts";
+import { newDatabaseFile, openTestStore, pluck } from "../helpers/store.ts";
 
 /** What the kernel is made to answer to a process that serves a store, by strace; skipped where that may not be. */
 
@@ -87,7 +87,7 @@ async function startTracedStore(t: TestContext) {
       child.kill("SIGKILL");
       await exited;
       const store = await openTestStore(t, { file });
-      const logins = (await store.listAccounts()).map(({ login }) => login);
+      const logins = pluck(await store.listAccounts(), "login");
       const { queued } = await store.countWork(null);
       return { logins, tasks: queued };
     },

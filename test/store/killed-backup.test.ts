@@ -11,7 +11,7 @@ import { refuseDamagedFile } from "../../src/store/sqlite/machine/file-check.ts"
 import { CopyPace, newStopFlag } from "../../src/store/sqlite/machine/snapshot-copy.ts";
 import { restoreCopy } from "../../src/store/sqlite/restore.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { newAccount, newDatabaseFile } from "../helpers/store.ts";
+import { newAccount, newDatabaseFile, pluck } from "../helpers/store.ts";
 
 const PROGRAM = new URL("./killed-backup.ts", import.meta.url).pathname;
 // Both do about twenty changes; a test that never ends would hide that something is wrong.
@@ -50,7 +50,7 @@ async function loginsIn(file: string): Promise<readonly string[]> {
   const store = await openSqliteStore({ file, writer: "inline", backlogMax: 100 });
   const accounts = await store.listAccounts();
   await store.close();
-  return accounts.map(({ login }) => login);
+  return pluck(accounts, "login");
 }
 
 /** A copy of a database with `ada`, and beside it the database, in which `bob` is too. */

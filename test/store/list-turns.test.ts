@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 
 import {
   LIST_TURN_MAX,
@@ -8,62 +8,8 @@ import {
   type ListTurn,
 } from "../../src/store/common/list.ts";
 import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
-import { TASKS_EXAMINED_MAX, type Store, type TaskPage } from "../../src/store/store.ts";
-import {
-  newFinish,
-  newPost,
-  newTask,
-  openTestStore,
-  seedAccount,
-  T0,
-  taskQuery,
-  webhook,
-} from "../helpers/store.ts";
-import type { StoreLimits } from "./conformance.ts";
-
-/** Finished tasks, the tags and types of which go by turns: every 5000th has the rare type, every one the usual tag. */
-async function openReady(t: TestContext, count: number): Promise<readonly [Store, number]> {
-  const store = await openTestStore(t);
-  const accountId = await seedAccount(store);
-  for (let first = 0; first < count; first += 500) {
-    const tasks = Array.from({ length: 500 }, (_, i) =>
-      newTask({ tag: "usual", type: (first + i) % 5000 === 4999 ? "rare" : "echo" }),
-    );
-    await store.insertTasks(newPost(accountId, tasks, { createdAt: T0 + first }));
-    for (const type of ["echo", "rare"]) {
-      const claimed = await store.claimTasks({ type, max: 500, now: T0 + first });
-      await Promise.all(
-        claimed.map((task) => store.finishTask(newFinish(task, { endedAt: T0 + first }))),
-      );
-    }
-  }
-  return [store, accountId];
-}
-
-test("lists with two filters find what passes both, by whichever comes to its end", async (t) => {
-  const [store, accountId] = await openReady(t, 2 * 5000 + 500);
-  for (const filter of [
-    { tag: "usual", type: "rare" },
-    { tag: "none", type: "echo" },
-    { tag: "usual", type: "none" },
-  ]) {
-    const found = filter.tag === "usual" && filter.type === "rare" ? 2 : 0;
-    const ready = await store.listReady(taskQuery(accountId, { ...filter, limit: 10 }));
-    assert.deepEqual([ready.tasks.length, ready.next], [found, null]);
-    const query = taskQuery(accountId, { ...filter, states: ["completed"], limit: 10 });
-    const listed = await store.listTasks(query);
-    assert.deepEqual([listed.tasks.length, listed.next], [found, null]);
-  }
-});
-
-test("a search with several words goes along whichever index comes to its end, as a list does", async (t) => {
-  const [store, accountId] = await openReady(t, 5500);
-  const among = { limit: 10, tag: "usual", type: "rare" };
-  const found = await store.searchTasks(taskQuery(accountId, { ...among, states: ["completed"] }));
-  assert.deepEqual([found.tasks.length, found.next], [1, null]);
-  // It was looked at alone, and not after those that are newer.
-  assert.equal(found.examinedUntil, found.tasks[0]?.createdAt);
-});
+import { TASKS_EXAMINED_MAX, type TaskPage } from "../../src/store/store.ts";
+import { taskQuery, pluck } from "../helpers/store.ts";
 
 /** A list of so many rows of which every `every`th passes, as its turns are taken. */
 function walked({ rows, every }: { readonly rows: number; readonly every: number }) {
@@ -104,55 +50,6 @@ test("a page is full over several turns, and is no longer than it was asked for"
   assert.equal(list.turns(), 4);
 });
 
-const RARE_EVERY = 100;
-
-/** A store with tasks, of which one in a hundred goes to a host of its own. */
-async function openSeeded(
-  t: TestContext,
-  { count = 4000, ...limits }: StoreLimits & { readonly count?: number } = {},
-): Promise<readonly [Store, number]> {
-  const store = await openTestStore(t, limits);
-  const accountId = await seedAccount(store);
-  for (let first = 0; first < count; first += RARE_EVERY) {
-    const tasks = Array.from({ length: RARE_EVERY }, (_, i) =>
-      newTask({ postback: webhook(i === 0 ? "rare.example" : "usual.example") }),
-    );
-    await store.insertTasks(newPost(accountId, tasks, { createdAt: T0 + first }));
-  }
-  return [store, accountId];
-}
-
-/** A machine on which every look at the clock finds it a second on. */
-function slowDown(t: TestContext): void {
-  let now = performance.now();
-  t.mock.method(performance, "now", () => (now += 1000));
-}
-
-test("a page is as long as was asked for, however slow the machine is", async (t) => {
-  const [store, accountId] = await openSeeded(t);
-  slowDown(t);
-
-  const query = taskQuery(accountId, { host: "rare.example", limit: 30 });
-  const page = await store.searchTasks(query);
-
-  assert.equal(page.tasks.length, 30);
-  assert.notEqual(page.next, null);
-});
-
-test("a page that finds too little ends after so many rows, however slow the machine is", async (t) => {
-  const [store, accountId] = await openSeeded(t, { examineMax: 2600 });
-  slowDown(t);
-  const query = taskQuery(accountId, { host: "rare.example", limit: 30 });
-
-  const page = await store.searchTasks(query);
-
-  assert.equal(page.tasks.length, 26);
-  assert.equal(page.examinedUntil, T0 + 4000 - 2600);
-  const rest = await store.searchTasks({ ...query, limit: 100, after: page.next });
-  assert.equal(rest.tasks.length, 14);
-  assert.equal(rest.next, null);
-});
-
 /** Finds nothing as far as it may look, and notes what it was asked. */
 function newEmptyTurns(turns: ListTurn[] = []) {
   let seq = 1_000_000;
@@ -172,10 +69,7 @@ test("a search looks at a bounded number of rows in a turn, and goes on where th
   const page = await listByTurns(taskQuery(1), take, examineMax);
 
   const [whole, end] = [LIST_TURN_MAX, 1_000_000 - examineMax];
-  assert.deepEqual(
-    turns.map(({ turnMax }) => turnMax),
-    [whole, whole, 7],
-  );
+  assert.deepEqual(pluck(turns, "turnMax"), [whole, whole, 7]);
   assert.deepEqual(
     turns.map(({ after }) => after?.seq ?? null),
     [null, 1_000_000 - whole, 1_000_000 - 2 * whole],

@@ -8,7 +8,7 @@ import type { Store } from "../../src/store/store.ts";
 import { afterwards } from "../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../helpers/postgres-nodes.ts";
 import { reasonToSkipPostgres, reasonToSkipStandby, startPostgres } from "../helpers/postgres.ts";
-import { newPost, newTask, newTaskCancels, seedAccount } from "../helpers/store.ts";
+import { newPost, newTask, newTaskCancels, seedAccount, pluck } from "../helpers/store.ts";
 
 /** A session of a program that has nothing to do with the nodes. */
 async function openSession(t: TestContext, url: string, name = "report"): Promise<pg.Client> {
@@ -96,7 +96,7 @@ describe("the health of a database", { skip: reasonToSkipPostgres() }, () => {
     const accountId = await seedAccount(store);
     const tasks = [newTask(), newTask()];
     await store.insertTasks(newPost(accountId, tasks));
-    await store.cancelTasks(newTaskCancels(accountId, { ids: tasks.map(({ id }) => id) }));
+    await store.cancelTasks(newTaskCancels(accountId, { ids: pluck(tasks, "id") }));
     const { deadRows } = await untilHealth(store, (health) => health.deadRows.queue >= 2);
     assert.equal(deadRows.outbox, 0);
   });

@@ -4,7 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 
 import { ANY_TASK } from "../../src/domain/task/task-search.ts";
 import { ReadTurns, type ReadOwner } from "../../src/store/common/read-turns.ts";
-import { newTaskId, openTestStore, seedAccount } from "../helpers/store.ts";
+import { openTestStore, seedAccount } from "../helpers/store.ts";
 
 /** Reads of the test's making, which it ends one by one; `begun` are whose they are. */
 function startTurns() {
@@ -100,18 +100,4 @@ test("an account that searches without end holds up nobody else's pages", async 
   await Promise.all(others);
   assert(left > 150, `${left} searches were left`);
   await Promise.all(searches);
-});
-
-// What is read at once is read in this turn of the event loop, however much of it there is.
-test("what happened to a task is read in its turn, as its texts may be long", async (t) => {
-  const store = await openTestStore(t, { writer: "thread" });
-  const accountId = await seedAccount(store);
-  let isRead = false;
-  const timeline = store.findTimeline({ scope: accountId, id: newTaskId() });
-  const read = timeline.then(() => (isRead = true));
-
-  for (let i = 0; i < 100; i++) await store.findTask({ accountId, id: newTaskId() });
-  assert.equal(isRead, false);
-
-  await read;
 });

@@ -11,6 +11,7 @@ import {
   openTestStore,
   seedAccount,
   taskQuery,
+  pluck,
 } from "../helpers/store.ts";
 
 /** The first turn of an account's list. */
@@ -36,10 +37,7 @@ test("a lost thread rejects all that it was asked, and the next read starts anot
   const [accountId, task] = [await seedAccount(store), newTask()];
   await store.insertTasks(newPost(accountId, [task]));
   const { tasks } = await reader.read("listTasks", turnOf(accountId));
-  assert.deepEqual(
-    tasks.map(({ id }) => id),
-    [task.id],
-  );
+  assert.deepEqual(pluck(tasks, "id"), [task.id]);
 });
 
 test("a read that is a bug rejects as itself, and the thread goes on", async (t) => {

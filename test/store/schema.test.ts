@@ -128,21 +128,3 @@ test("an entry of the audit is never changed, and the oldest is erased first", (
   const left = connection.prepare("SELECT seq FROM audit ORDER BY seq").pluck().all();
   assert.deepEqual(left, [3, 4, 5]);
 });
-
-test("the same lanes are paused once", (t) => {
-  const connection = openNew(t);
-  connection.exec(
-    "INSERT INTO accounts (login, webhook_secret, created_at) VALUES ('ada', 's', 1)",
-  );
-  const pause = connection.prepare(
-    "INSERT INTO delivery_holds (account_seq, host, since, held_by) VALUES (?, ?, 1, 'root')",
-  );
-  const scopes = [
-    [null, null],
-    [1, null],
-    [null, "a"],
-    [1, "a"],
-  ];
-  for (const scope of scopes) pause.run(...scope);
-  for (const scope of scopes) assert.throws(() => pause.run(...scope), /UNIQUE/);
-});

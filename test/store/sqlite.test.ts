@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync, readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
 
@@ -12,39 +12,20 @@ import {
   claimAttempt,
   claimOne,
   giveUpAll,
-  leaseOne,
   newAttemptRecord,
   newDatabaseFile,
   newFinish,
   newPost,
   newRefusedTask,
   newTask,
-  newTaskId,
   openTestStore,
   RETENTION_MS,
   seedAccount,
   seedFinished,
-  seedWorker,
   T0,
   taskQuery,
   webhook,
 } from "../helpers/store.ts";
-
-test("a NUL in a text stays there, though no rule lets one in", async (t) => {
-  const store = await openTestStore(t, { file: newDatabaseFile(t) });
-  const accountId = await seedAccount(store);
-  const text = `"a\u0000b"`;
-  const task = newTask({ inputText: text, dataText: `{"x":${text}}` });
-  await store.insertTasks(newPost(accountId, [task]));
-  const claimed = await claimOne(store);
-  await store.finishTask(newFinish(claimed, { resultText: text, errorText: text }));
-
-  const found = (await store.findTask({ accountId, id: task.id }))?.task;
-
-  const texts = [claimed.inputText, found?.inputText, found?.resultText, found?.errorText];
-  assert.deepEqual(texts, [text, text, text, text]);
-  assert.equal(found?.dataText, `{"x":${text}}`);
-});
 
 test("an erased task leaves no row behind in any table", async (t) => {
   const file = newDatabaseFile(t);
@@ -155,86 +136,6 @@ for (const state of ["absent", "empty"] as const) {
     assert(pages < 1100, `${pages} pages are left of 3,000`);
   });
 }
-
-// What this is good for is in the tests of leases, which name a task by its number and its id.
-test("the next task has the number of the newest one that was erased", async (t) => {
-  const store = await openTestStore(t);
-  const accountId = await seedAccount(store);
-  await store.insertTasks(newPost(accountId, [newTask()]));
-  const claimed = await claimOne(store);
-  await store.finishTask(newFinish(claimed));
-  await store.eraseExpired({ now: T0 + 2 * RETENTION_MS, max: 9 });
-
-  await store.insertTasks(newPost(accountId, [newTask()]));
-
-  assert.equal((await claimOne(store)).seq, claimed.seq);
-});
-
-test("no other node has held leases, run tasks or sent anything", async (t) => {
-  const file = newDatabaseFile(t);
-  const store = await openTestStore(t, { file });
-  const [accountId, workerId] = [await seedAccount(store), await seedWorker(store)];
-  await store.insertTasks(newPost(accountId, [newTask()]));
-  await leaseOne(store, workerId);
-  await store.insertTasks(newPost(accountId, [newTask()]));
-  await claimOne(store);
-  await store.close();
-  const reopened = await openTestStore(t, { file });
-  const left = { of: "ended nodes", now: T0 } as const;
-
-  assert.deepEqual(await reopened.resumeLeases(left), []);
-  assert.equal(await reopened.requeueTasks(left), 0);
-  assert.deepEqual(await reopened.listInFlight(left), []);
-  assert.equal((await reopened.resumeLeases({ of: "earlier life", now: T0 })).length, 1);
-});
-
-test("a read from a damaged file rejects with a StoreError", async (t) => {
-  const file = newDatabaseFile(t);
-  const store = await openTestStore(t, { file });
-  const accountId = await seedAccount(store);
-  await seedFinished(store, accountId, { tasks: Array.from({ length: 50 }, () => newTask()) });
-  await store.close();
-  const connection = new Database(file);
-  connection.pragma("wal_checkpoint(TRUNCATE)");
-  connection.close();
-  const reopened = await openTestStore(t, { file });
-  truncateSync(file, 4096);
-
-  const found = reopened.findTask({ accountId, id: newTaskId() });
-
-  await assert.rejects(found, (error) => {
-    assert(error instanceof StoreError, `it rejects with ${String(error)}`);
-    return true;
-  });
-});
-
-test("a list of tasks from a damaged file rejects with a StoreError, for either writer", async (t) => {
-  for (const writer of ["thread", "inline"] as const) {
-    const file = newDatabaseFile(t);
-    const store = await openTestStore(t, { file, writer });
-    const accountId = await seedAccount(store);
-    await seedFinished(store, accountId, { tasks: Array.from({ length: 50 }, () => newTask()) });
-    await store.close();
-    const reopened = await openTestStore(t, { file, writer });
-    truncateSync(file, 4096);
-
-    for (let i = 0; i < 2; i++) {
-      const listed = reopened.listTasks(taskQuery(accountId));
-      await assert.rejects(listed, { name: "StoreError", kind: "failed" });
-    }
-  }
-});
-
-test("a file that cannot be opened rejects the opening, for either writer", async (t) => {
-  const file = newDatabaseFile(t);
-  writeFileSync(file, "This is no database, and it is long enough for one.".repeat(100));
-
-  for (const writer of ["thread", "inline"] as const) {
-    await assert.rejects(openSqliteStore({ file, writer, backlogMax: 1 }), /not a database/);
-    const nowhere = `${file}.d/test.db`;
-    await assert.rejects(openSqliteStore({ file: nowhere, writer, backlogMax: 1 }), /cannot open/);
-  }
-});
 
 test("a store in a file goes by the clock that it is opened with", async (t) => {
   const clock = createFakeClock();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { turnLookUp } from "../../src/store/postgres/turn-reads.ts";
+import { pluck } from "../helpers/store.ts";
 
 test("look-ups of one turn share a statement, each key once, and each gets its own row or none", async () => {
   const asked: (readonly string[])[] = [];
@@ -49,9 +50,6 @@ test("a statement that fails rejects the look-ups of its turn, and none of the n
   const outcomes = await Promise.allSettled([lookUp("a"), lookUp("b")]);
   isLost = false;
 
-  assert.deepEqual(
-    outcomes.map(({ status }) => status),
-    ["rejected", "rejected"],
-  );
+  assert.deepEqual(pluck(outcomes, "status"), ["rejected", "rejected"]);
   assert.deepEqual(await lookUp("a"), { key: "a" });
 });

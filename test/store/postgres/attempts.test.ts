@@ -12,6 +12,7 @@ import {
   seedAccount,
   seedDelivery,
   T0,
+  pluck,
 } from "../../helpers/store.ts";
 
 const DUE = T0 + 1000;
@@ -65,10 +66,7 @@ describe("attempts of several nodes", { skip: reasonToSkipPostgres() }, () => {
     await store.close();
 
     const left = await first.listInFlight({ of: "ended nodes" });
-    assert.deepEqual(
-      left.map(({ seq }) => seq),
-      [attempt.seq],
-    );
+    assert.deepEqual(pluck(left, "seq"), [attempt.seq]);
     await first.recordAttempt(newAttemptRecord(attempt, { decision: { state: "delivered" } }));
     assert.deepEqual(await outcomes(first, accountId, id), ["in flight"]);
 

@@ -4,7 +4,7 @@ import { describe, test, type TestContext } from "node:test";
 import pg from "pg";
 
 import { SELECT_DUE } from "../../../src/store/postgres/attempts.ts";
-import { LIST_DUE_LANES, READ_LANES } from "../../../src/store/postgres/lanes.ts";
+import { READ_LANES } from "../../../src/store/postgres/lanes.ts";
 import { DELAYED_TYPES, FIND_WAITING_TYPES } from "../../../src/store/postgres/queue.ts";
 import { START_LEASES, START_RUNS } from "../../../src/store/postgres/task-claims.ts";
 import { RELEASE_DELAYED } from "../../../src/store/postgres/task-runs.ts";
@@ -24,6 +24,7 @@ import {
   seedAccount,
   seedWorker,
   T0,
+  pluck,
 } from "../../helpers/store.ts";
 
 /** Two nodes that share a database, with an account. */
@@ -154,27 +155,11 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
     await leaseOne(first, workerId);
     const expiry = async (store: Store, of: "earlier life" | "ended nodes") => {
       const leases = await store.resumeLeases({ of, now: T0 + 5000 });
-      return leases.map(({ expiresAt }) => expiresAt);
+      return pluck(leases, "expiresAt");
     };
 
     assert.deepEqual(await expiry(second, "earlier life"), [T0 + LEASE_MS]);
     assert.deepEqual(await expiry(second, "ended nodes"), [T0 + 5000 + LEASE_MS]);
-  });
-
-  test("read by indexes, though they were planned when the tables were empty", async (t) => {
-    const { url } = await openNodes(t);
-    const planner = await Planner.open(t, url);
-    const run = `'echo', 9, 0, 0, NULL, NULL, NULL, 0`;
-
-    for (const { first, more } of [START_RUNS, START_LEASES]) {
-      for (const text of [first, more]) {
-        const plan = await planner.text(
-          text,
-          first === START_RUNS.first ? `(${run})` : `(${run}, 0, 0, 0, NULL)`,
-        );
-        assert.doesNotMatch(plan, /Seq Scan on (queue|tasks)\b/);
-      }
-    }
   });
 
   // Where the server counted hardly a row alive, each index looks as short as any other, and is tried in turn.
@@ -191,17 +176,6 @@ describe("claims of nodes that share a database", { skip: reasonToSkipPostgres()
         [],
       );
     }
-  });
-
-  test("keep their index from the look for what becomes due, which has one too", async (t) => {
-    const { url } = await openNodes(t);
-    const planner = await Planner.open(t, url);
-    const plan = async () => indexesOf(await planner.tree(LIST_DUE_LANES));
-    assert.ok((await plan()).includes("outbox_by_time"));
-
-    await askDatabase(url, "DROP INDEX outbox_by_time");
-
-    assert.ok(!(await plan()).includes("outbox_due"));
   });
 
   test("read what is due in its order, however much is delayed that the server has not counted yet", async (t) => {

@@ -68,19 +68,6 @@ describe("a type's limit of leases", { skip: reasonToSkipPostgres() }, () => {
 
     assert.equal(early + (await slow).length + (await others), LIMIT);
   });
-
-  test("holds when two nodes claim at once until nothing is left", async (t) => {
-    const { first, second, claim } = await openNodes(t);
-
-    const claimed = await Promise.all(
-      [first, second, first, second].map((store) => claimAll(() => claim(store))),
-    );
-
-    assert.equal(
-      claimed.reduce((sum, leases) => sum + leases),
-      LIMIT,
-    );
-  });
 });
 
 // Each batch writes what it has changed as its last rows, of its writer's own stripe.

@@ -20,6 +20,7 @@ import {
   seedAccount,
   seedWorker,
   T0,
+  pluck,
 } from "../../helpers/store.ts";
 
 const ROUNDS = 4;
@@ -74,7 +75,7 @@ const CROSSING: Readonly<Record<string, (of: Cast) => Steps>> = {
     ({ accountId }) =>
     (store, { mine, yours }) =>
       [mine, yours].map((tasks) =>
-        store.cancelTasks(newTaskCancels(accountId, { ids: tasks.map(({ id }) => id) })),
+        store.cancelTasks(newTaskCancels(accountId, { ids: pluck(tasks, "id") })),
       ),
   "erasures of tasks":
     () =>

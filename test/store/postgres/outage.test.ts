@@ -13,7 +13,15 @@ import {
 } from "../../helpers/postgres-nodes.ts";
 import { PostgresProxy, type ProxyMessage } from "../../helpers/postgres-proxy.ts";
 import { newDatabaseUrl, reasonToSkipPostgres, startPostgres } from "../../helpers/postgres.ts";
-import { newFinish, newPost, newReading, newTask, seedAccount, T0 } from "../../helpers/store.ts";
+import {
+  newFinish,
+  newPost,
+  newReading,
+  newTask,
+  seedAccount,
+  T0,
+  pluck,
+} from "../../helpers/store.ts";
 
 /** How long a client waits. */
 const PATIENCE_MS = 2.5 * QUICK_BEAT_MS;
@@ -190,7 +198,7 @@ describe("a database that is out of reach", { skip: reasonToSkipPostgres() }, ()
     await Promise.all(loads);
 
     const rows = await askDatabase<{ id: string }>(server.url, "SELECT id FROM tasks");
-    const kept = new Set(rows.map(({ id }) => id));
+    const kept = new Set(pluck(rows, "id"));
 
     assert.deepEqual(
       [...acknowledged].filter((id) => !kept.has(id)),

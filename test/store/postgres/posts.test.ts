@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 
 import { openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
-import { newPost, newRefusedTask, newTask, seedAccount, T0 } from "../../helpers/store.ts";
+import { newPost, newRefusedTask, newTask, seedAccount } from "../../helpers/store.ts";
 
 describe("posts to a database on a server", { skip: reasonToSkipPostgres() }, () => {
   test("keep a refused task whose type and field hold a NUL, and its neighbours", async (t) => {
@@ -18,23 +18,5 @@ describe("posts to a database on a server", { skip: reasonToSkipPostgres() }, ()
     assert.equal(found?.task.statusMessage, "Unknown Field: '\x1A'.");
     assert.equal(found.task.type, "a\x1Ab");
     assert.notEqual(await store.findTask({ accountId, id: task.id }), null);
-  });
-
-  test("leave nothing of an account that was erased since its request was let in", async (t) => {
-    const store = await openNode(t, await newDatabaseUrl(t));
-    const accountId = await seedAccount(store);
-    await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
-    while ((await store.eraseAccountPart({ login: "ada" })).kind === "more") continue;
-    const bob = await seedAccount(store, "bob");
-    const [late, other] = [newTask(), newTask()];
-
-    const posts = [
-      store.insertTasks(newPost(accountId, [late])),
-      store.insertTasks(newPost(bob, [other])),
-    ];
-
-    await assert.rejects(posts[0] ?? Promise.resolve(), /no such account/);
-    assert.deepEqual(await posts[1], { kind: "inserted" });
-    assert.equal((await store.claimTasks({ type: "echo", max: 9, now: T0 })).length, 1);
   });
 });

@@ -16,6 +16,7 @@ import {
   RETENTION_MS,
   seedAccount,
   webhook,
+  pluck,
 } from "../../helpers/store.ts";
 
 const HOST = "a.example";
@@ -28,7 +29,7 @@ const ended = () => ({ endedAt: Date.now(), ...retainedUntil(Date.now() + RETENT
 const claim = (store: Store) => store.claimTasks({ type: "echo", max: 10, now: Date.now() });
 
 async function claimSeqs(store: Store): Promise<readonly number[]> {
-  return (await claim(store)).map(({ seq }) => seq);
+  return pluck(await claim(store), "seq");
 }
 
 async function claimAttempts(store: Store, accountId: number) {

@@ -15,7 +15,7 @@ import { parseServerAddress } from "../../../src/store/postgres/machine/server-a
 import { afterwards } from "../../helpers/afterwards.ts";
 import { askDatabase, eventually, openNode } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
-import { seedAccount } from "../../helpers/store.ts";
+import { seedAccount, pluck } from "../../helpers/store.ts";
 
 const PLACE = { shown: "db:5432", database: "jobs" };
 const NEXT = SCHEMA.version + 1;
@@ -76,7 +76,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     const { server } = await newServer(t);
     const made = await Promise.all([1, 2, 3, 4].map(() => migrateDatabase(server)));
 
-    assert.deepEqual(new Set(made.map(({ to }) => to)), new Set([SCHEMA.version]));
+    assert.deepEqual(new Set(pluck(made, "to")), new Set([SCHEMA.version]));
     assert.deepEqual(await migrateDatabase(server), { from: SCHEMA.version, to: SCHEMA.version });
     assert.equal(await makeSchema(server), SCHEMA.version);
   });
@@ -101,16 +101,13 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
     assert.deepEqual(done, { from: SCHEMA.version, to: NEXT });
     await seedAccount(node, "after");
     const other = await openNode(t, url);
-    const logins = (await other.listAccounts()).map(({ login }) => login).toSorted();
+    const logins = pluck(await other.listAccounts(), "login").toSorted();
     assert.deepEqual(logins, ["after", "before", "beside"]);
     const rows = await askDatabase<{ colour: string | null }>(
       url,
       "SELECT colour FROM accounts ORDER BY seq",
     );
-    assert.deepEqual(
-      rows.map(({ colour }) => colour),
-      ["red", "red", null],
-    );
+    assert.deepEqual(pluck(rows, "colour"), ["red", "red", null]);
     assert.deepEqual(await migrateDatabase(server), { from: NEXT, to: NEXT });
   });
 
@@ -171,7 +168,7 @@ describe("the tables on a server", { skip: reasonToSkipPostgres() }, () => {
 
     const done = await Promise.all([1, 2, 3].map(() => migrateDatabase(server, plan)));
 
-    assert.deepEqual(new Set(done.map(({ to }) => to)), new Set([NEXT]));
+    assert.deepEqual(new Set(pluck(done, "to")), new Set([NEXT]));
     assert.equal(done.filter(({ from }) => from === SCHEMA.version).length, 1);
     assert.deepEqual(await askDatabase(url, "SELECT n FROM taken"), [{ n: 1 }]);
   });

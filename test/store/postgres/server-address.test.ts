@@ -12,6 +12,7 @@ import {
   shownAddress,
 } from "../../../src/store/postgres/machine/server-address.ts";
 import { temporaryFolder } from "../../helpers/program.ts";
+import { pluck } from "../../helpers/store.ts";
 
 /** The TLS options of the only host. */
 function tlsOf(url: string): ConnectionOptions {
@@ -43,10 +44,7 @@ test("gives pg one configuration for each host", () => {
   assert.deepEqual([first?.user, first?.database], ["app", "x"]);
   assert.equal(first?.connectionTimeoutMillis, 3000);
   assert.equal(first?.options, "-c search_path=jobs");
-  assert.deepEqual(
-    address.hosts.map(({ shown }) => shown),
-    ["a:6432", "[::1]:5432"],
-  );
+  assert.deepEqual(pluck(address.hosts, "shown"), ["a:6432", "[::1]:5432"]);
   assert.equal(addressOf("postgres://app@/x?host=/run").hosts[0]?.shown, "/run/.s.PGSQL.5432");
 });
 

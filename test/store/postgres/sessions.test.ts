@@ -14,6 +14,7 @@ import { parseServerAddress } from "../../../src/store/postgres/machine/server-a
 import { StoreError } from "../../../src/store/store-error.ts";
 import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import { pluck } from "../../helpers/store.ts";
 
 const WRITER: Session = { deadlineMs: 5000, statementMs: 0, lockMs: 4000, mayLose: false };
 
@@ -36,7 +37,7 @@ async function settingsOf(
     "SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name",
     [names],
   );
-  return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+  return Object.fromEntries(pluck(rows, "name", "value"));
 }
 
 describe("a connection of a node", { skip: reasonToSkipPostgres() }, () => {

@@ -8,6 +8,7 @@ import { fillDatabase, LARGE_TABLES } from "../../helpers/postgres-filling.ts";
 import { askDatabase } from "../../helpers/postgres-nodes.ts";
 import { Planner, type PlanStep } from "../../helpers/postgres-plans.ts";
 import { newDatabaseUrl, reasonToSkipPostgres } from "../../helpers/postgres.ts";
+import { pluck } from "../../helpers/store.ts";
 
 /** Notes every statement that connections of this process are asked for from now on. */
 export function recordStatements(): ReadonlySet<string> {
@@ -92,7 +93,7 @@ async function findFirstColumns(url: string): Promise<ReadonlyMap<string, string
     `SELECT c.relname AS index, pg_get_indexdef(c.oid, 1, false) AS column FROM pg_class AS c
      WHERE c.relkind = 'i' AND c.relnamespace = to_regnamespace(current_schema())`,
   );
-  return new Map(rows.map(({ index, column }) => [index, column]));
+  return new Map(pluck(rows, "index", "column"));
 }
 
 /** Finds what is wrong in plans of statements, in words. */
