@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import type { AttemptResult, DeliveryDecision } from "../../src/domain/webhook/delivery.ts";
 import { webhookRequest } from "../../src/domain/webhook/webhook-request.ts";
-import type { Delivery, LaneRef, LaneShare, Store } from "../../src/store/store.ts";
+import type { Delivery, Lane, LaneRef, LaneShare, Store } from "../../src/store/store.ts";
 import {
   claimAttempt,
   claimLanes,
@@ -12,30 +12,40 @@ import {
   newAttemptRecord,
   newAttemptResult,
   newFinish,
-  newPost,
   newTask,
   newTaskId,
-  seedAccount,
+  pluck,
+  postTask,
   seedDelivery,
   seedFinished,
   T0,
   webhook,
-  pluck,
   withAccount,
   withAccounts,
-  postTask,
 } from "../helpers/store.ts";
-import { exerciseLanes, lane } from "./conformance-lanes.ts";
 import type { OpenStore } from "./conformance.ts";
 
 const DUE = T0 + 1000;
-// The account that a test makes first.
+// The first account of a test.
 const FIRST = 1;
 
 async function theDelivery(store: Store, accountId: number, id: string): Promise<Delivery> {
   const [delivery, ...others] = (await store.listDeliveries({ accountId, id })) ?? [];
   assert(delivery !== undefined && others.length === 0);
   return delivery;
+}
+
+/** A lane of the first account without anything due. */
+function lane(overrides: Partial<Lane> = {}): Lane {
+  return { accountId: FIRST, host: "a.example", freshDueAt: null, retryDueAt: null, ...overrides };
+}
+
+function lanesOf(store: Store, accountId: number | "all" = "all"): Promise<readonly Lane[]> {
+  return store.listLanes({ accountId });
+}
+
+async function inFlight(store: Store): Promise<readonly string[]> {
+  return pluck(await store.listInFlight({ of: "earlier life" }), "host");
 }
 
 function ref(host: string): LaneRef {
@@ -46,15 +56,72 @@ function share(host: string, overrides: Partial<LaneShare> = {}): LaneShare {
   return { accountId: FIRST, host, fresh: 0, retries: 0, ...overrides };
 }
 
-/** The part of the conformance suite that is about lanes, attempts and what follows from them. */
-export function exerciseDeliveries(open: OpenStore): void {
-  exerciseLanes(open);
-  exerciseClaims(open);
-  exerciseRecords(open);
+/** Ends the due attempt of a host. */
+async function end(store: Store, decision: DeliveryDecision, host = "a.example"): Promise<void> {
+  await store.recordAttempt(newAttemptRecord(await claimAttempt(store, host), { decision }));
 }
 
-function exerciseClaims(open: OpenStore): void {
-  test("hands over everything that sending an attempt needs", async (t) => {
+export function exerciseLanes(open: OpenStore): void {
+  test("lanes with a first attempt or a retry due in an interval are listed", async (t) => {
+    const { store, ada, bob } = await withAccounts(open(t));
+    await seedDelivery(store, ada, { host: "retry.example" });
+    await end(store, { state: "scheduled", dueAt: DUE + 800, retry: 1 }, "retry.example");
+    for (const dueAt of [DUE + 900, DUE + 600, DUE + 5000]) {
+      await seedDelivery(store, ada, { host: "first.example", dueAt });
+    }
+    await seedDelivery(store, ada, { host: "later.example", dueAt: DUE + 1001 });
+    await seedDelivery(store, bob, { host: "suspended.example", dueAt: DUE + 700 });
+    await store.setAccountDisabled({ login: "bob", disabledAt: T0 });
+
+    const due = await store.listDueLanes({ since: DUE + 500, until: DUE + 1000 });
+
+    const byHost = due.toSorted((x, y) => x.host.localeCompare(y.host));
+    assert.deepEqual(byHost, [
+      lane({ host: "first.example", freshDueAt: DUE + 600 }),
+      lane({ host: "retry.example", retryDueAt: DUE + 800 }),
+    ]);
+    assert.deepEqual(await store.listDueLanes({ since: DUE, until: DUE + 100 }), []);
+  });
+
+  test("each lane is listed with its earliest first attempt and its earliest retry", async (t) => {
+    const { store, ada, bob } = await withAccounts(open(t));
+    assert.deepEqual(await lanesOf(store), []);
+    for (const [accountId, host] of [
+      [ada, "a.example"],
+      [ada, "b.example"],
+      [bob, "b.example"],
+    ] as const) {
+      for (const retry of [2, 1]) {
+        await seedDelivery(store, accountId, { host });
+        const dueAt = DUE + accountId + retry;
+        await end(store, { state: "scheduled", dueAt, retry }, host);
+      }
+    }
+    for (const dueAt of [DUE + 500, DUE + 9]) {
+      await seedDelivery(store, ada, { host: "b.example", dueAt });
+    }
+    await seedDelivery(store, bob, { host: "c.example", dueAt: DUE + 8 });
+    const [retryOfAda, retryOfBob] = [DUE + ada + 1, DUE + bob + 1];
+    const lanesOfBob = [
+      lane({ accountId: bob, host: "b.example", retryDueAt: retryOfBob }),
+      lane({ accountId: bob, host: "c.example", freshDueAt: DUE + 8 }),
+    ];
+    const sorted = async (of: number | "all") =>
+      (await lanesOf(store, of)).toSorted(
+        (x, y) => x.accountId - y.accountId || x.host.localeCompare(y.host),
+      );
+
+    assert.deepEqual(await sorted(bob), lanesOfBob);
+    assert.deepEqual(await sorted("all"), [
+      lane({ accountId: ada, retryDueAt: retryOfAda }),
+      lane({ accountId: ada, host: "b.example", freshDueAt: DUE + 9, retryDueAt: retryOfAda }),
+      ...lanesOfBob,
+    ]);
+  });
+}
+
+export function exerciseClaims(open: OpenStore): void {
+  test("a claimed attempt has all fields for its request, and its delivery is in flight", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const task = newTask({
       ...{ postback: webhook("a.example", "/p?q=1"), inputText: "[1]", tag: "t" },
@@ -65,31 +132,19 @@ function exerciseClaims(open: OpenStore): void {
     const attempt = await claimAttempt(store);
 
     assert.deepEqual(attempt, {
-      seq: attempt.seq,
-      taskSeq: attempt.taskSeq,
-      accountId,
-      taskId: task.id,
-      kind: "postback",
-      number: 1,
-      retry: 0,
-      host: "a.example",
-      dueAt: DUE,
-      startedAt: T0 + 1000,
-      url: "https://a.example/p?q=1",
-      webhookSecret: "whsec_test",
-      webhookSecretNext: null,
-      traceText: null,
+      ...{ seq: attempt.seq, taskSeq: attempt.taskSeq, accountId, taskId: task.id },
+      ...{ kind: "postback", number: 1, retry: 0, host: "a.example", dueAt: DUE },
+      ...{ startedAt: T0 + 1000, url: "https://a.example/p?q=1", largeBytes: null },
+      ...{ webhookSecret: "whsec_test", webhookSecretNext: null, traceText: null },
       task: (await store.findTask({ accountId, id: task.id }))?.task,
-      largeBytes: null,
     });
     assert.equal(attempt.task.resultText, "1");
-    const delivery = await theDelivery(store, accountId, task.id);
-    assert.equal(delivery.state, "in_flight");
-    assert.equal(delivery.attempts[0]?.startedAt, T0 + 1000);
-    assert.equal(delivery.attempts[0].endedAt, null);
+    const { state, attempts } = await theDelivery(store, accountId, task.id);
+    assert.equal(state, "in_flight");
+    assert.deepEqual(pluck(attempts, "startedAt", "endedAt"), [[T0 + 1000, null]]);
   });
 
-  test("starts in each lane what is due, up to the lane's own limit, and never twice", async (t) => {
+  test("a claim starts due attempts of each lane up to its share, and each attempt once", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (const host of ["a.example", "b.example", "c.example"]) {
       for (let i = 0; i < 3; i++) await seedDelivery(store, accountId, { host });
@@ -101,14 +156,14 @@ function exerciseClaims(open: OpenStore): void {
       share("c.example", { retries: 9 }),
     ];
     const hosts = async () =>
-      (await store.claimAttempts({ lanes, now: DUE })).attempts.map(({ host }) => host).sort();
+      pluck((await store.claimAttempts({ lanes, now: DUE })).attempts, "host").sort();
 
     assert.deepEqual(await hosts(), ["a.example", "a.example", ...Array(3).fill("b.example")]);
     assert.deepEqual(await hosts(), ["a.example"]);
     assert.deepEqual(await hosts(), []);
   });
 
-  test("says of each lane asked for what is left in it", async (t) => {
+  test("a claim returns the next due time of each of its lanes", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (const dueAt of [DUE, DUE, DUE + 700]) await seedDelivery(store, accountId, { dueAt });
     const claim = (fresh: number) => {
@@ -122,50 +177,44 @@ function exerciseClaims(open: OpenStore): void {
     assert.deepEqual((await store.claimAttempts({ lanes: [], now: DUE })).attempts, []);
   });
 
-  test("starts as many of each class as its share says, and of retries those first that waited longest", async (t) => {
+  test("a claim starts first attempts, then the retries that waited longest, each up to its share", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     for (let i = 0; i < 4; i++) await seedDelivery(store, accountId);
-    const waits = [
-      ...[
-        { dueAt: DUE + 40, retry: 1 },
-        { dueAt: DUE + 30, retry: 1 },
-      ],
-      ...[
-        { dueAt: DUE + 20, retry: 3 },
-        { dueAt: DUE + 10, retry: 2 },
-      ],
-    ];
+    const waits = ["40 1", "30 1", "20 3", "10 2"].map((wait) => wait.split(" ").map(Number));
     for (const [index, attempt] of (await claimLanes(store, ["a.example"])).entries()) {
-      const decision = { state: "scheduled", ...(waits[index] ?? assert.fail()) } as const;
+      const [ms = 0, retry = 0] = waits[index] ?? [];
+      const decision = { state: "scheduled", dueAt: DUE + ms, retry } as const;
       await store.recordAttempt(newAttemptRecord(attempt, { decision }));
     }
     for (let i = 0; i < 2; i++) await seedDelivery(store, accountId, { dueAt: DUE + 500 });
     const claim = async (given: Partial<LaneShare>) => {
       const lanes = [share("a.example", given)];
       const { attempts } = await store.claimAttempts({ lanes, now: DUE + 1000 });
-      return attempts.map(({ retry, dueAt }) => [retry, dueAt - DUE]);
+      return attempts.map(({ retry, dueAt }) => `${retry} ${dueAt - DUE}`);
     };
 
-    assert.deepEqual(await claim({ fresh: 1, retries: 1 }), [
-      [0, 500],
-      [2, 10],
-    ]);
-    assert.deepEqual(await claim({ retries: 2 }), [
-      [3, 20],
-      [1, 30],
-    ]);
-    assert.deepEqual(await claim({ fresh: 9 }), [[0, 500]]);
-    assert.deepEqual(await claim({ fresh: 9, retries: 9 }), [[1, 40]]);
+    assert.deepEqual(await claim({ fresh: 1, retries: 1 }), ["0 500", "2 10"]);
+    assert.deepEqual(await claim({ retries: 2 }), ["3 20", "1 30"]);
+    assert.deepEqual(await claim({ fresh: 9 }), ["0 500"]);
+    assert.deepEqual(await claim({ fresh: 9, retries: 9 }), ["1 40"]);
   });
 
-  test("leaves what is large to a later claim, so that one account does not take all the room of a claim", async (t) => {
+  test("attempts that are due first start first, in the order of their times", async (t) => {
+    const { store, accountId } = await withAccount(open(t));
+    for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
+    const claim = async (max: number) =>
+      pluck(await claimLanes(store, ["a.example"], { max, now: DUE + 9 }), "dueAt");
+
+    assert.deepEqual(await claim(2), [DUE, DUE + 1]);
+    assert.deepEqual(await claim(9), [DUE + 2, DUE + 3, DUE + 4]);
+  });
+
+  test("large attempts wait for a later claim, and other accounts get their share of a claim", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
-    const large = ["large.example", "large.example", "also.example"].map(
-      (host) => [ada, host] as const,
-    );
-    for (const [accountId, host] of [...large, [bob, "small.example"] as const]) {
-      await store.insertTasks(newPost(accountId, [newTask({ postback: webhook(host) })]));
+    for (const host of ["large.example", "large.example", "also.example"]) {
+      await postTask(store, ada, { postback: webhook(host) });
     }
+    await postTask(store, bob, { postback: webhook("small.example") });
     const resultText = JSON.stringify("x".repeat(5 * 1024 * 1024));
     for (const run of await store.claimTasks({ type: "echo", max: 4, now: T0 })) {
       await store.finishTask(newFinish(run, { resultText, endedAt: DUE }));
@@ -177,19 +226,17 @@ function exerciseClaims(open: OpenStore): void {
 
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
-    const started = pluck(claimed.attempts, "host");
-    assert.deepEqual(started, ["large.example", "small.example"]);
+    assert.deepEqual(pluck(claimed.attempts, "host"), ["large.example", "small.example"]);
     assert.deepEqual(pluck(claimed.lanes, "freshDueAt"), [DUE, DUE, null]);
   });
 
-  test("starts a large postback without its texts, and makes its request as any other's is made", async (t) => {
+  test("a large postback starts without its texts and has the same request as any other", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await store.rotateSecret({ login: "ada", next: "whsec_BBBB" });
     const resultText = JSON.stringify("\u{1f600}\u00e9".repeat(40_000));
-    const tasks = [newTask({ postback: webhook("large.example"), pingback: webhook("p.example") })];
-    await store.insertTasks(newPost(accountId, tasks));
-    const run = await claimOne(store);
-    await store.finishTask(newFinish(run, { resultText, endedAt: DUE }));
+    const hooks = { postback: webhook("large.example"), pingback: webhook("p.example") };
+    const { dataText } = await postTask(store, accountId, hooks);
+    await store.finishTask(newFinish(await claimOne(store), { resultText, endedAt: DUE }));
 
     const pingback = await claimAttempt(store, "p.example", DUE);
     const large = await claimAttempt(store, "large.example", DUE);
@@ -198,139 +245,113 @@ function exerciseClaims(open: OpenStore): void {
     assert(large.largeBytes !== null && large.largeBytes > Buffer.byteLength(resultText));
     assert.deepEqual([large.task.inputText, large.task.resultText], [null, null]);
     const request = await store.makeLargePostback(large);
-    const task = { ...large.task, dataText: tasks[0]?.dataText ?? "", resultText };
-    const wanted = webhookRequest({ ...large, task });
+    const wanted = webhookRequest({ ...large, task: { ...large.task, dataText, resultText } });
     assert.deepEqual(request?.headers, wanted.headers);
-    // Compared here, because a failure would print them.
+    // Compared here: a failed assertion would print them.
     assert(Buffer.from(request.body ?? "").equals(Buffer.from(wanted.body ?? "")));
 
     assert.equal(await store.eraseTask({ id: large.taskId, hasWebhooks: true }), "erased");
     assert.equal(await store.makeLargePostback(large), null);
   });
 
-  test("keeps the lanes of two accounts at one host apart", async (t) => {
+  test("two accounts have two lanes to one host", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     await seedDelivery(store, ada, { dueAt: DUE + 700 });
     await seedDelivery(store, bob);
     const both = [lane({ freshDueAt: DUE + 700 }), lane({ accountId: bob, freshDueAt: DUE })];
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), both);
-    assert.deepEqual(await store.listLanes({ accountId: bob }), both.slice(1));
+    assert.deepEqual(await lanesOf(store), both);
 
     const lanes = [ada, bob].map((accountId) => share("a.example", { accountId, fresh: 9 }));
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
     assert.deepEqual(pluck(claimed.attempts, "accountId"), [bob]);
     assert.deepEqual(claimed.lanes, [both[0], lane({ accountId: bob })]);
-    const [attempt] = claimed.attempts;
-    await store.recordAttempt(newAttemptRecord(attempt ?? assert.fail()));
-    const retry = { freshDueAt: null, retryDueAt: T0 + 62_000 };
-    assert.deepEqual(await store.listLanes({ accountId: bob }), [
-      lane({ accountId: bob, ...retry }),
-    ]);
+    const [attempt = assert.fail()] = claimed.attempts;
+    await store.recordAttempt(newAttemptRecord(attempt));
+    const retry = lane({ accountId: bob, retryDueAt: T0 + 62_000 });
+    assert.deepEqual(await lanesOf(store, bob), [retry]);
   });
 
-  test("starts nothing of a disabled account and lists none of its lanes, until it is enabled", async (t) => {
+  test("a disabled account has no lanes and no attempts until it is enabled", async (t) => {
     const { store, again, ada, bob } = await withAccounts(open(t));
     for (const accountId of [ada, bob]) await seedDelivery(store, accountId);
     const other = await again();
-    const disable = (isDisabled: boolean) =>
-      other.setAccountDisabled({ login: "ada", disabledAt: isDisabled ? T0 : null });
     const lanes = [ada, bob].map((accountId) => share("a.example", { accountId, fresh: 9 }));
-    await disable(true);
+    await other.setAccountDisabled({ login: "ada", disabledAt: T0 });
 
     const claimed = await store.claimAttempts({ lanes, now: DUE });
 
     assert.deepEqual(pluck(claimed.attempts, "accountId"), [bob]);
     assert.deepEqual(claimed.lanes, [lane(), lane({ accountId: bob })]);
     assert.deepEqual(claimed.suspended, [ada]);
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-    assert.deepEqual(await store.listLanes({ accountId: ada }), []);
-    await disable(false);
-    assert.deepEqual(await store.listLanes({ accountId: ada }), [lane({ freshDueAt: DUE })]);
+    assert.deepEqual([await lanesOf(store), await lanesOf(store, ada)], [[], []]);
+    await other.setAccountDisabled({ login: "ada", disabledAt: null });
+    assert.deepEqual(await lanesOf(store, ada), [lane({ freshDueAt: DUE })]);
     const later = await store.claimAttempts({ lanes, now: DUE });
     assert.deepEqual([later.attempts.length, later.suspended], [1, []]);
   });
 
-  test("lists as proven where an account delivered lately and was answered since", async (t) => {
+  test("a lane is healthy if its host responded after the last recent delivery", async (t) => {
     const { store, ada, bob } = await withAccounts(open(t));
     const hour = 3_600_000;
-    const end = async (accountId: number, host: string, ends: Partial<AttemptResult>[]) => {
-      for (const [index, result] of ends.entries()) {
+    const delivered = { outcome: "delivered", httpStatus: 200, error: null } as const;
+    const silent = { outcome: "timed_out", error: "timed out" } as const;
+    const failed = { outcome: "failed", httpStatus: 500 } as const;
+    const ends: readonly (readonly [number, string, readonly Partial<AttemptResult>[]])[] = [
+      [ada, "good.example", [delivered]],
+      [ada, "busy.example", [delivered, delivered, failed]],
+      [ada, "silent.example", [delivered, silent]],
+      [ada, "again.example", [silent, delivered]],
+      [ada, "never.example", [failed]],
+      [bob, "silent.example", [delivered]],
+    ];
+    for (const [accountId, host, results] of ends) {
+      for (const [index, result] of results.entries()) {
         await seedDelivery(store, accountId, { host });
         const attempt = await claimAttempt(store, host);
+        const state = result.outcome === "delivered" ? "delivered" : "given_up";
+        const record = { result: newAttemptResult(result), decision: { state } } as const;
         const endedAt = T0 + index * hour;
-        const decision = {
-          state: result.outcome === "delivered" ? "delivered" : "given_up",
-        } as const;
-        const record = { result: newAttemptResult(result), endedAt, decision };
-        await store.recordAttempt(newAttemptRecord(attempt, record));
+        await store.recordAttempt(newAttemptRecord(attempt, { ...record, endedAt }));
       }
-    };
-    const delivered = { outcome: "delivered", httpStatus: 200, error: null } as const;
-    const unanswered = { outcome: "timed_out", error: "timed out" } as const;
-    const answered = { outcome: "failed", httpStatus: 500 } as const;
-    await end(ada, "good.example", [delivered]);
-    await end(ada, "busy.example", [delivered, delivered, answered]);
-    await end(ada, "silent.example", [delivered, unanswered]);
-    await end(ada, "again.example", [unanswered, delivered]);
-    await end(ada, "never.example", [answered]);
-    await end(bob, "silent.example", [delivered]);
+    }
     const list = async (since: number, max: number) =>
       (await store.listProvenLanes({ since, max })).map(
         ({ accountId, host }) => `${accountId} ${host}`,
       );
 
     const ofAda = ["busy.example", "again.example", "good.example"].map((host) => `${ada} ${host}`);
-    assert.deepEqual(await list(T0, 100), [...ofAda, `${bob} silent.example`]);
-    assert.deepEqual(await list(T0, 4), [...ofAda.slice(0, 2), `${bob} silent.example`]);
-    assert.deepEqual(
-      await list(T0 + hour, 100),
-      ["again", "busy"].map((name) => `${ada} ${name}.example`),
-    );
+    const ofBob = `${bob} silent.example`;
+    assert.deepEqual(await list(T0, 100), [...ofAda, ofBob]);
+    assert.deepEqual(await list(T0, 4), [...ofAda.slice(0, 2), ofBob]);
+    assert.deepEqual(await list(T0 + hour, 100), [ofAda[1], ofAda[0]]);
     await store.setAccountDisabled({ login: "ada", disabledAt: T0 });
-    assert.deepEqual(await list(T0, 100), [`${bob} silent.example`]);
-  });
-
-  test("takes those due first when not all of a lane's attempts may start", async (t) => {
-    const { store, accountId } = await withAccount(open(t));
-    for (const wait of [4, 1, 3, 0, 2]) await seedDelivery(store, accountId, { dueAt: DUE + wait });
-
-    const claim = async (max: number) =>
-      (await claimLanes(store, ["a.example"], { max, now: DUE + 9 }))
-        .map(({ dueAt }) => dueAt - DUE)
-        .sort((x, y) => x - y);
-
-    assert.deepEqual(await claim(2), [0, 1]);
-    assert.deepEqual(await claim(9), [2, 3, 4]);
+    assert.deepEqual(await list(T0, 100), [ofBob]);
   });
 }
 
-function exerciseRecords(open: OpenStore): void {
-  test("lists what is in flight, oldest first, until its end is recorded", async (t) => {
+export function exerciseRecords(open: OpenStore): void {
+  test("attempts in flight are listed oldest first until their end is recorded", async (t) => {
     const { store, accountId } = await withAccount(open(t));
-    await seedDelivery(store, accountId, { host: "b.example" });
-    await seedDelivery(store, accountId, { host: "a.example" });
-    await seedDelivery(store, accountId, { host: "c.example" });
-    const [a] = await claimLanes(store, ["a.example"]);
-    const [b] = await claimLanes(store, ["b.example"]);
-    assert(a !== undefined && b !== undefined);
-    const ref = {
-      ...{ seq: a.seq, taskSeq: a.taskSeq, taskId: a.taskId, kind: "postback" },
-      ...{ number: 1, retry: 0 },
-      ...{ accountId, host: "a.example", dueAt: DUE, startedAt: a.startedAt },
-    };
+    for (const host of ["b.example", "a.example", "c.example"]) {
+      await seedDelivery(store, accountId, { host });
+    }
+    const a = await claimAttempt(store, "a.example");
+    const b = await claimAttempt(store, "b.example");
 
-    assert.deepEqual(pluck(await store.listInFlight({ of: "earlier life" }), "host"), [
-      "b.example",
-      "a.example",
-    ]);
+    assert.deepEqual(await inFlight(store), ["b.example", "a.example"]);
     await store.recordAttempt(newAttemptRecord(b));
-    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), [ref]);
+    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), [
+      {
+        ...{ seq: a.seq, taskSeq: a.taskSeq, taskId: a.taskId, kind: "postback", number: 1 },
+        ...{ retry: 0, accountId, host: "a.example", dueAt: DUE, startedAt: a.startedAt },
+      },
+    ]);
     await store.recordAttempt(newAttemptRecord(a, { decision: { state: "given_up" } }));
-    assert.deepEqual(await store.listInFlight({ of: "earlier life" }), []);
+    assert.deepEqual(await inFlight(store), []);
   });
 
-  test("records everything that an attempt's result says", async (t) => {
+  test("each field of an attempt's result is recorded", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     const excerpt = "a\u0000b \u{1F600}\r\n\ufffd";
@@ -347,119 +368,98 @@ function exerciseRecords(open: OpenStore): void {
 
     const [shown] = (await theDelivery(store, accountId, id)).attempts;
     // PostgreSQL has no NUL in texts.
-    const shownExcerpt = shown?.responseExcerpt ?? "";
-    assert([excerpt, excerpt.replaceAll("\u0000", "\u001a")].includes(shownExcerpt));
-    assert.deepEqual(shown, {
-      ...{ number: 1, dueAt: DUE, startedAt: DUE + 3, endedAt: DUE + 4 },
-      ...{ ...result, responseExcerpt: shownExcerpt },
-    });
+    const responseExcerpt = shown?.responseExcerpt ?? "";
+    assert([excerpt, excerpt.replaceAll("\u0000", "\u001a")].includes(responseExcerpt));
+    const times = { number: 1, dueAt: DUE, startedAt: DUE + 3, endedAt: DUE + 4 };
+    assert.deepEqual(shown, { ...times, ...result, responseExcerpt });
   });
 
-  const ends = [
+  for (const [outcome, state] of [
     ["delivered", "delivered"],
     ["failed", "given_up"],
     ["refused", "refused"],
-  ] as const;
-  test("ends a delivery as it was decided, with no further attempt", async (t) => {
-    const { store, accountId } = await withAccount(open(t));
-
-    for (const [outcome, state] of ends) {
+  ] as const) {
+    test(`a ${state} delivery has no further attempt, and its task stays ready`, async (t) => {
+      const { store, accountId } = await withAccount(open(t));
       const { id } = await seedDelivery(store, accountId);
-      const attempt = await claimAttempt(store);
       const result = newAttemptResult({ outcome });
+      const attempt = await claimAttempt(store);
       await store.recordAttempt(newAttemptRecord(attempt, { result, decision: { state } }));
 
       const delivery = await theDelivery(store, accountId, id);
-      assert.equal(delivery.state, state);
-      assert.equal(delivery.attempts.length, 1);
-      assert.equal(delivery.attempts[0]?.outcome, outcome);
-      assert.deepEqual(await store.listLanes({ accountId: "all" }), []);
-      assert.deepEqual(await store.listInFlight({ of: "earlier life" }), []);
+      assert.deepEqual([delivery.state, pluck(delivery.attempts, "outcome")], [state, [outcome]]);
+      assert.deepEqual([await lanesOf(store), await inFlight(store)], [[], []]);
       assert.equal((await store.findTask({ accountId, id }))?.isReady, true);
-    }
-  });
+    });
+  }
 
-  test("schedules the next attempt in the step that records the last one", async (t) => {
+  test("the next attempt is scheduled with the record of the last one", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
-    const steps = [
+    for (const [outcome, dueAt, retry] of [
       ["failed", DUE + 60_000, 1],
       ["interrupted", DUE + 60_000, 1],
       ["timed_out", DUE + 360_000, 2],
-    ] as const;
-
-    for (const [outcome, dueAt, retry] of steps) {
+    ] as const) {
       const attempt = await claimAttempt(store, "a.example", DUE + 400_000);
       const decision = { state: "scheduled", dueAt, retry } as const;
       const result = newAttemptResult({ outcome });
       await store.recordAttempt(newAttemptRecord(attempt, { result, decision }));
-      assert.deepEqual(await store.listLanes({ accountId: "all" }), [lane({ retryDueAt: dueAt })]);
+      assert.deepEqual(await lanesOf(store), [lane({ retryDueAt: dueAt })]);
     }
 
-    const delivery = await theDelivery(store, accountId, id);
-    assert.equal(delivery.state, "scheduled");
-    assert.deepEqual(pluck(delivery.attempts, "number", "outcome", "dueAt"), [
+    const { state, attempts } = await theDelivery(store, accountId, id);
+    assert.equal(state, "scheduled");
+    assert.deepEqual(pluck(attempts, "number", "outcome", "dueAt"), [
       [1, "failed", DUE],
       [2, "interrupted", DUE + 60_000],
       [3, "timed_out", DUE + 60_000],
       [4, null, DUE + 360_000],
     ]);
     const last = await claimAttempt(store, "a.example", DUE + 400_000);
-    assert.equal(last.number, 4);
-    assert.equal(last.retry, 2);
+    assert.deepEqual([last.number, last.retry], [4, 2]);
   });
 
-  const decisions: readonly DeliveryDecision[] = [
-    { state: "scheduled", dueAt: DUE + 60_000, retry: 1 },
-    { state: "delivered" },
-    { state: "given_up" },
-    { state: "refused" },
-  ];
-  test("changes nothing when the end of an attempt is recorded again", async (t) => {
+  test("a second record of the end of an attempt has no effect", async (t) => {
     const { store, accountId } = await withAccount(open(t));
-
+    const decisions: readonly DeliveryDecision[] = [
+      { state: "scheduled", dueAt: DUE + 60_000, retry: 1 },
+      ...[{ state: "delivered" } as const, { state: "given_up" } as const],
+      { state: "refused" },
+    ];
     for (const [i, decision] of decisions.entries()) {
       const host = `host-${i}.example`;
       const { id } = await seedDelivery(store, accountId, { host });
       const attempt = await claimAttempt(store, host);
       await store.recordAttempt(newAttemptRecord(attempt, { decision }));
       const once = await theDelivery(store, accountId, id);
-
       for (const other of [decision, ...decisions]) {
         const late = { decision: other, endedAt: T0 + 99_000 };
         await store.recordAttempt(newAttemptRecord(attempt, late));
       }
-
       assert.deepEqual(await theDelivery(store, accountId, id), once, decision.state);
     }
   });
 
-  test("keeps the deliveries of a task apart, each with its own attempts", async (t) => {
+  test("each delivery of a task has its own attempts", async (t) => {
     const { store, accountId } = await withAccount(open(t));
-    const task = await postTask(store, accountId, {
-      postback: webhook("a.example"),
-      pingback: webhook("a.example", "/g"),
-    });
+    const hooks = { postback: webhook("a.example"), pingback: webhook("a.example", "/g") };
+    const { id } = await postTask(store, accountId, hooks);
     await store.finishTask(newFinish(await claimOne(store)));
-    const attempts = await claimLanes(store, ["a.example"]);
-    const postback = attempts.find(({ kind }) => kind === "postback");
-    const pingback = attempts.find(({ kind }) => kind === "pingback");
-    assert(postback !== undefined && pingback !== undefined);
+    for (const attempt of await claimLanes(store, ["a.example"])) {
+      const decision =
+        attempt.kind === "postback" ? { decision: { state: "delivered" } as const } : {};
+      await store.recordAttempt(newAttemptRecord(attempt, decision));
+    }
 
-    await store.recordAttempt(newAttemptRecord(postback, { decision: { state: "delivered" } }));
-    await store.recordAttempt(newAttemptRecord(pingback));
-
-    const deliveries = await store.listDeliveries({ accountId, id: task.id });
+    const deliveries = await store.listDeliveries({ accountId, id });
     assert.deepEqual(
-      deliveries?.map(({ kind, state, attempts: { length } }) => [kind, state, length]),
-      [
-        ["pingback", "scheduled", 2],
-        ["postback", "delivered", 1],
-      ],
+      deliveries?.map(({ kind, state, attempts }) => `${kind} ${state} ${attempts.length}`),
+      ["pingback scheduled 2", "postback delivered 1"],
     );
   });
 
-  test("ends no attempt of another task that has the seq of an erased one", async (t) => {
+  test("the end of an attempt has no effect on a task with the seq of the erased task", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     await seedDelivery(store, accountId, { host: "erased.example" });
     const late = await claimAttempt(store, "erased.example");
@@ -470,120 +470,81 @@ function exerciseRecords(open: OpenStore): void {
 
     await store.recordAttempt(newAttemptRecord(late, { decision: { state: "delivered" } }));
 
-    assert.deepEqual(pluck(await store.listInFlight({ of: "earlier life" }), "host"), [
-      "new.example",
-    ]);
+    assert.deepEqual([await inFlight(store), await lanesOf(store)], [["new.example"], []]);
     await store.recordAttempt(newAttemptRecord(own));
     assert.equal((await theDelivery(store, accountId, id)).state, "scheduled");
   });
 }
 
-/** The part of the conformance suite that is about sending webhooks again. */
 export function exerciseRedelivery(open: OpenStore): void {
   for (const state of ["delivered", "given_up", "refused"] as const) {
-    test(`begins a fresh series for what was ${state}, due at once`, async (t) => {
+    test(`a redelivery of a ${state} webhook begins with a first attempt, due immediately`, async (t) => {
       const { store, accountId } = await withAccount(open(t));
       const { id } = await seedDelivery(store, accountId);
-      const first = await claimAttempt(store);
-      await store.recordAttempt(newAttemptRecord(first, { decision: { state } }));
+      await end(store, { state });
 
-      const due = await store.redeliver({
-        accountId,
-        id,
-        kind: null,
-        states: null,
-        now: T0 + 5000,
-      });
+      const again = { accountId, id, kind: null, states: null, now: T0 + 5000 };
+      assert.deepEqual(await store.redeliver(again), [ref("a.example")]);
 
-      assert.deepEqual(due, [ref("a.example")]);
-      assert.deepEqual(await store.listLanes({ accountId: "all" }), [
-        lane({ freshDueAt: T0 + 5000 }),
-      ]);
+      assert.deepEqual(await lanesOf(store), [lane({ freshDueAt: T0 + 5000 })]);
       const delivery = await theDelivery(store, accountId, id);
       assert.equal(delivery.state, "scheduled");
       assert.deepEqual(pluck(delivery.attempts, "number", "dueAt"), [
-        [1, first.dueAt],
+        [1, DUE],
         [1, T0 + 5000],
       ]);
-      const again = await claimAttempt(store, "a.example", T0 + 5000);
-      assert.deepEqual([again.number, again.retry], [1, 0]);
+      const { number, retry } = await claimAttempt(store, "a.example", T0 + 5000);
+      assert.deepEqual([number, retry], [1, 0]);
     });
   }
 
-  test("makes a retry due at once, and keeps its place in its series", async (t) => {
+  test("a redelivery makes a scheduled retry due, and has no effect in flight", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
-    const decision = { state: "scheduled", dueAt: T0 + 60_000, retry: 1 } as const;
-    await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
+    await end(store, { state: "scheduled", dueAt: T0 + 60_000, retry: 1 });
     const order = { accountId, id, kind: "postback", states: null } as const;
 
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 5000 }), [ref("a.example")]);
-    // What is due already is not put off.
+    // A due attempt is not postponed.
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), [ref("a.example")]);
 
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), [
-      lane({ retryDueAt: T0 + 5000 }),
-    ]);
-    const retry = await claimAttempt(store, "a.example", T0 + 5000);
-    assert.deepEqual([retry.number, retry.retry], [2, 1]);
-    // It is in flight now, and stays.
+    assert.deepEqual(await lanesOf(store), [lane({ retryDueAt: T0 + 5000 })]);
+    const { number, retry } = await claimAttempt(store, "a.example", T0 + 5000);
+    assert.deepEqual([number, retry], [2, 1]);
     assert.deepEqual(await store.redeliver({ ...order, now: T0 + 9000 }), []);
     assert.equal((await theDelivery(store, accountId, id)).attempts.length, 2);
   });
 
-  test("sends again only what was asked for, and only of the account's own tasks", async (t) => {
-    const { store, accountId } = await withAccount(open(t));
-    const stranger = await seedAccount(store, "bob");
-    const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
-    const { id } = task;
-    await store.insertTasks(newPost(accountId, [task]));
-    const order = { accountId, id, kind: null, states: null, now: T0 + 5000 } as const;
+  test("a redelivery is limited to its account, its kind and its states", async (t) => {
+    const { store, ada, bob } = await withAccounts(open(t));
+    const hooks = { postback: webhook("a.example"), pingback: webhook("b.example") };
+    const { id } = await postTask(store, ada, hooks);
+    const order = { accountId: ada, id, kind: null, states: null, now: T0 + 5000 } as const;
     assert.deepEqual(await store.redeliver(order), []);
     await store.finishTask(newFinish(await claimOne(store)));
-    for (const attempt of await claimLanes(store, ["a.example", "b.example"])) {
-      await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "delivered" } }));
-    }
-
-    assert.deepEqual(await store.redeliver({ ...order, accountId: stranger }), []);
-    assert.deepEqual(await store.redeliver({ ...order, id: newTaskId() }), []);
-    assert.deepEqual(await store.redeliver({ ...order, kind: "pingback" }), [ref("b.example")]);
-
-    const lanes = await store.listLanes({ accountId: "all" });
-    assert.deepEqual(lanes, [lane({ host: "b.example", freshDueAt: T0 + 5000 })]);
-  });
-
-  test("sends again only what has ended as asked, and leaves what is scheduled as it is", async (t) => {
-    const { store, accountId } = await withAccount(open(t));
-    const task = newTask({ postback: webhook("a.example"), pingback: webhook("b.example") });
-    const { id } = task;
-    await store.insertTasks(newPost(accountId, [task]));
-    await store.finishTask(newFinish(await claimOne(store)));
-    const end = async (host: string, decision: DeliveryDecision) =>
-      store.recordAttempt(newAttemptRecord(await claimAttempt(store, host), { decision }));
-    await end("a.example", { state: "given_up" });
-    await end("b.example", { state: "delivered" });
-    const order = { accountId, id, kind: null, now: T0 + 5000 } as const;
+    await end(store, { state: "given_up" });
+    await end(store, { state: "delivered" }, "b.example");
     const undelivered = { ...order, states: ["given_up", "refused"] } as const;
 
+    assert.deepEqual(await store.redeliver({ ...order, accountId: bob }), []);
+    assert.deepEqual(await store.redeliver({ ...order, id: newTaskId() }), []);
     assert.deepEqual(await store.redeliver({ ...order, states: ["refused"] }), []);
     assert.deepEqual(await store.redeliver({ ...undelivered, kind: "pingback" }), []);
     assert.deepEqual(await store.redeliver(undelivered), [ref("a.example")]);
-    // It is scheduled now, and has ended no more.
+    // It is scheduled by now.
     assert.deepEqual(await store.redeliver({ ...undelivered, now: T0 + 3000 }), []);
-    assert.deepEqual(await store.redeliver({ ...order, states: ["delivered"] }), [
-      ref("b.example"),
-    ]);
+    const delivered = { ...order, kind: "pingback", states: ["delivered"] } as const;
+    assert.deepEqual(await store.redeliver(delivered), [ref("b.example")]);
 
     const due = { freshDueAt: T0 + 5000 };
     const lanes = [lane({ host: "a.example", ...due }), lane({ host: "b.example", ...due })];
-    assert.deepEqual(await store.listLanes({ accountId: "all" }), lanes);
+    assert.deepEqual(await lanesOf(store), lanes);
   });
 
-  test("begins exactly one series after 20 orders at once", async (t) => {
+  test("20 concurrent redeliveries begin one first attempt", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
-    const decision = { state: "given_up" } as const;
-    await store.recordAttempt(newAttemptRecord(await claimAttempt(store), { decision }));
+    await end(store, { state: "given_up" });
     const order = { accountId, id, kind: null, states: null, now: T0 + 5000 } as const;
 
     await Promise.all(Array.from({ length: 20 }, () => store.redeliver(order)));
@@ -591,18 +552,18 @@ export function exerciseRedelivery(open: OpenStore): void {
     assert.equal((await theDelivery(store, accountId, id)).attempts.length, 2);
   });
 
-  test("lists the last 100 attempts of a delivery, in the order they were made", async (t) => {
+  test("the last 100 attempts of a delivery are listed, oldest first", async (t) => {
     const { store, accountId } = await withAccount(open(t));
     const { id } = await seedDelivery(store, accountId);
     for (let i = 0; i < 120; i++) {
-      const attempt = await claimAttempt(store, "a.example", T0 + 1000 + i);
+      const attempt = await claimAttempt(store, "a.example", DUE + i);
       await store.recordAttempt(newAttemptRecord(attempt, { decision: { state: "given_up" } }));
-      await store.redeliver({ accountId, id, kind: null, states: null, now: T0 + 1001 + i });
+      await store.redeliver({ accountId, id, kind: null, states: null, now: DUE + 1 + i });
     }
 
     const { attempts } = await theDelivery(store, accountId, id);
 
-    const expected = Array.from({ length: 100 }, (_, i) => T0 + 1000 + 21 + i);
+    const expected = Array.from({ length: 100 }, (_, i) => DUE + 21 + i);
     assert.deepEqual(pluck(attempts, "dueAt"), expected);
   });
 }

@@ -27,7 +27,12 @@ import { exerciseAudit } from "./conformance-audit.ts";
 import { exerciseClock } from "./conformance-clock.ts";
 import { exerciseCluster } from "./conformance-cluster.ts";
 import { exerciseCounts } from "./conformance-counts.ts";
-import { exerciseDeliveries, exerciseRedelivery } from "./conformance-deliveries.ts";
+import {
+  exerciseClaims,
+  exerciseLanes,
+  exerciseRecords,
+  exerciseRedelivery,
+} from "./conformance-deliveries.ts";
 import { exerciseDeliveryLog } from "./conformance-delivery-log.ts";
 import { exerciseDeliveryPauses } from "./conformance-delivery-pauses.ts";
 import { exerciseFairness } from "./conformance-fairness.ts";
@@ -91,7 +96,9 @@ const GROUPS: Readonly<Record<string, (open: OpenStore) => void>> = {
   "disabled accounts": exerciseHolds,
   leases: exerciseLeases,
   "leases as a machine of states": exerciseLeaseModel,
-  deliveries: exerciseDeliveries,
+  lanes: exerciseLanes,
+  "claims of attempts": exerciseClaims,
+  "records of attempts": exerciseRecords,
   redelivery: exerciseRedelivery,
   "deliveries that are held": exerciseDeliveryPauses,
   "what the operator sees of deliveries": exerciseDeliveryLog,
