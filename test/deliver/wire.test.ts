@@ -54,7 +54,7 @@ function tail(): fc.Arbitrary<string> {
     .filter((text) => text.trim() === text);
 }
 
-test("each of 10,000 unusual URLs arrives as it was signed, character for character", async (t) => {
+test("each of 3,000 unusual URLs arrives as it was signed, character for character", async (t) => {
   const receiver = await startWireReceiver(t);
   const sender = startSender(t, { hosts: [HOSTS_LINE] });
   const url = fc
@@ -80,10 +80,10 @@ test("each of 10,000 unusual URLs arrives as it was signed, character for charac
       }
       sent += urls.length;
     }),
-    { numRuns: 100 },
+    { numRuns: 30 },
   );
 
-  assert(sent >= 10_000, `${sent}`);
+  assert(sent >= 3000, `${sent}`);
 });
 
 test("Host and request line of 300 unusual pingbacks form the URL that the daemon signed", async (t) => {
