@@ -19,12 +19,12 @@ const RULES: TaskRules = {
   urlPolicy: { allow: EMPTY_ALLOW_LIST, ownNames: [], ownAddresses: [] },
 };
 
-// No schema says how far ahead start_at may lie; all of these times come before.
+// A schema cannot limit how far ahead start_at is; all of these times are before it.
 const NOW = Date.parse("9990-01-02T00:00:00Z");
 
 const ID = "018e2f1c-0a00-7abc-8def-0123456789ab";
 
-/** The name of the field that the parser refuses; null where it takes the task in. */
+/** The name of the field that the parser refuses; null if it accepts the task. */
 function refusedField(posted: JsonObject): string | null {
   const document = parseJsonBytes(Buffer.from(JSON.stringify(posted)));
   assert(document.kind === "json");
@@ -74,11 +74,11 @@ const fields = {
 
 const task = fc.record(fields, { requiredKeys: [] });
 
-test("a task that fits the schema is taken in, where its type, marketplace and URLs are fine", () => {
+test("the parser accepts every task of the schema with a known type, marketplace and public URLs", () => {
   fc.assert(
     fc.property(task, (posted) => {
       judge.assertFits(SCHEMA, posted);
-      // A pingback with a long tag filled in is over the limit for URLs, which no schema can say.
+      // A pingback with a long tag exceeds the limit of URLs, which a schema cannot have.
       fc.pre((posted.tag ?? "").length < 100);
       assert.equal(refusedField(posted), null);
     }),
@@ -116,7 +116,7 @@ const violations: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
 };
 
 for (const [name, broken] of Object.entries(violations)) {
-  test(`what the schema refuses of ${name} the parser refuses too, whatever else the task has`, () => {
+  test(`the parser refuses every ${name} that the schema refuses`, () => {
     fc.assert(
       fc.property(task, broken, (posted, value) => {
         const bad = { ...posted, tag: null, [name]: value };
@@ -127,7 +127,7 @@ for (const [name, broken] of Object.entries(violations)) {
   });
 }
 
-test("the schema refuses nothing in a field that the parser takes in", () => {
+test("the schema refuses no field that the parser accepts", () => {
   const names = fc.constantFrom(...Object.keys(fields));
   const value = fc.oneof(fc.jsonValue(), ...Object.values(fields), ...Object.values(violations));
   fc.assert(
@@ -139,7 +139,7 @@ test("the schema refuses nothing in a field that the parser takes in", () => {
   );
 });
 
-test("a field that the schema does not know is refused by the parser too", () => {
+test("the parser refuses every field that the schema does not have", () => {
   const unknown = fc.string({ maxLength: 64 }).filter((name) => !Object.hasOwn(fields, name));
   fc.assert(
     fc.property(task, unknown, fc.jsonValue(), (posted, name, value) => {

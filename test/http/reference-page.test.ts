@@ -17,7 +17,7 @@ async function fetchPage({ url }: Pick<TestDaemon, "url">): Promise<string> {
   return response.text();
 }
 
-/** What of a page's markup belongs to one operation. */
+/** The markup of one operation. */
 function articleOf(page: string, id: string): string {
   const [, rest] = page.split(`<article id="${id}">`);
   assert.ok(rest !== undefined, `no article for ${id}`);
@@ -31,7 +31,7 @@ function plain(markup: string): string {
     .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)));
 }
 
-test("the reference has every operation of the document with all that it takes and answers", async (t) => {
+test("the reference has every operation, example and field of the document, and working links", async (t) => {
   const daemon = await startTestDaemon(t);
   const { document } = await fetchDocument(daemon);
   const page = await fetchPage(daemon);
@@ -40,38 +40,45 @@ test("the reference has every operation of the document with all that it takes a
   assert.ok(operations.length >= 50);
   for (const { operationId, method, path, parameters = [], responses } of operations) {
     const article = articleOf(page, operationId);
-    const text = plain(article);
-    const missing = [
+    const parts = [
       `${method.toUpperCase()} ${path}`,
       ...parameters.map(({ name }) => name),
       ...Object.values(responses).flatMap(({ description }) => description.match(/\d{5}/g) ?? []),
-    ].filter((part) => !text.includes(part));
-    assert.deepEqual(missing, [], operationId);
-    const answers = [...article.matchAll(/<summary><b>(\d{3})<\/b>/g)].map(([, status]) => status);
-    assert.deepEqual(answers, Object.keys(responses), operationId);
+    ];
+    assertHas(plain(article), parts, operationId);
+    const statuses = [...article.matchAll(/<summary><b>(\d{3})<\/b>/g)].map(([, status]) => status);
+    assert.deepEqual(statuses, Object.keys(responses), operationId);
   }
-});
 
-test("the reference shows every example of the document, and every field of its schemas", async (t) => {
-  const daemon = await startTestDaemon(t);
-  const text = plain(await fetchPage(daemon));
-  // The shape is what openapi.test.ts reads.
-  const document = JSON.parse(
-    await (await fetch(`${daemon.url}/openapi.json`)).text(),
-  ) as ShownDocument;
-
-  const examples = exampleValues(document, "");
+  // The document as the page reads it.
+  const shown = document as unknown as ShownDocument;
+  const text = plain(page);
+  const examples = exampleValues(shown, "");
   assert.ok(examples.length > 40);
-  for (const value of examples) {
-    assert.ok(text.includes(shownText(value)), shownText(value));
+  assertHas(text, examples.map(shownText), "examples");
+  for (const [name, { properties = {} }] of Object.entries(shown.components.schemas)) {
+    assertHas(text, Object.keys(properties), name);
   }
-  for (const [name, { properties = {} }] of Object.entries(document.components.schemas)) {
-    const missing = Object.keys(properties).filter((field) => !text.includes(field));
-    assert.deepEqual(missing, [], name);
-  }
+
+  const places = [...page.matchAll(/\sid="([^"]*)"/g)].map(([, id]) => id);
+  assert.equal(new Set(places).size, places.length);
+  const links = [...page.matchAll(/\shref="([^"]*)"/g)].map(([, target = ""]) => target);
+  const inside = links.filter((link) => link.startsWith("#"));
+  assertHas(
+    places,
+    inside.map((link) => link.slice(1)),
+    "links",
+  );
+  const others = links.filter((link) => !link.startsWith("#"));
+  assert.match(others.join(" "), /^data:, \/docs\/style-[0-9a-f]{12}\.css \/openapi\.json$/);
 });
 
-/** The values of all named examples, wherever they are. */
+function assertHas(all: { includes(part: string): boolean }, parts: readonly string[], of: string) {
+  const missing = parts.filter((part) => !all.includes(part));
+  assert.deepEqual(missing, [], of);
+}
+
+/** The values of all named examples, at any depth. */
 function exampleValues(node: unknown, key: string): readonly unknown[] {
   if (typeof node !== "object" || node === null) return [];
   const inside = Object.entries(node).flatMap(([name, value]) => exampleValues(value, name));
@@ -89,50 +96,32 @@ function shownText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-test("every link of the reference leads somewhere, and no two places have one name", async (t) => {
-  const page = await fetchPage(await startTestDaemon(t));
-
-  const places = [...page.matchAll(/\sid="([^"]*)"/g)].map(([, id]) => id);
-  assert.deepEqual(
-    places.filter((id, at) => places.indexOf(id) !== at),
-    [],
-  );
-  const links = [...page.matchAll(/\shref="([^"]*)"/g)].map(([, target = ""]) => target);
-  const astray = links.filter((link) => link.startsWith("#") && !places.includes(link.slice(1)));
-  assert.deepEqual(astray, []);
-  const others = links.filter((link) => !link.startsWith("#"));
-  assert.match(others.join(" "), /^data:, \/docs\/style-[0-9a-f]{12}\.css \/openapi\.json$/);
-});
-
-test("the reference needs no script, and no style but its own file", async (t) => {
+test("the reference is read only, needs no script and has one style file, without the dashboard too", async (t) => {
   const daemon = await startTestDaemon(t, { toml: "dashboard = false\n" });
   const page = await fetchPage(daemon);
 
   assert.doesNotMatch(page, /<(script|style|iframe|img|object|form|base)\b|\s(on\w+|style)=/i);
   const [, stylePath = ""] = /<link rel="stylesheet" href="([^"]+)">/.exec(page) ?? [];
   const style = await exchange(daemon.url, { target: stylePath });
-  assert.equal(style.status, 200);
   assert.equal(headerOf(style, "content-type"), "text/css; charset=utf-8");
   assert.equal(headerOf(style, "cache-control"), "public, max-age=31536000, immutable");
   assert.doesNotMatch(style.body.toString(), /url\(|@import/);
-  for (const target of ["/docs", stylePath]) {
-    const response = await exchange(daemon.url, { target });
+  for (const [status, target, method = "GET"] of [
+    [200, "/docs"],
+    [200, stylePath],
+    [200, "/docs", "HEAD"],
+    [405, "/docs", "POST"],
+    [308, "/docs/"],
+    [404, "/docs/x"],
+    [404, "/docs/style.css"],
+    [404, "/docs/..%2fopenapi.json"],
+  ] as const) {
+    const response = await exchange(daemon.url, { target, method });
+    assert.equal(response.status, status, `${method} ${target}`);
+    if (status !== 200) continue;
     const policy = headerOf(response, "content-security-policy") ?? "";
     assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/);
     assert.equal(headerOf(response, "x-content-type-options"), "nosniff");
-  }
-});
-
-test("/docs is read only, and knows its own files alone", async (t) => {
-  const { url } = await startTestDaemon(t);
-  const statusOf = async (target: string, method = "GET") =>
-    (await exchange(url, { target, method })).status;
-
-  assert.equal(await statusOf("/docs", "HEAD"), 200);
-  assert.equal(await statusOf("/docs", "POST"), 405);
-  assert.equal(await statusOf("/docs/"), 308);
-  for (const target of ["/docs/x", "/docs/style.css", "/docs/..%2fopenapi.json"]) {
-    assert.equal(await statusOf(target), 404, target);
   }
 });
 
@@ -149,7 +138,7 @@ function poisoned(value: unknown, key = ""): unknown {
   return Object.fromEntries(entries);
 }
 
-test("whatever text is in the document, the reference shows it as text", async (t) => {
+test("the reference escapes every text of the document", async (t) => {
   const daemon = await startTestDaemon(t);
   const document: unknown = await (await fetch(`${daemon.url}/openapi.json`)).json();
   // Only texts differ from what the daemon serves.
@@ -164,14 +153,9 @@ test("whatever text is in the document, the reference shows it as text", async (
   }
 });
 
-test("each command of the reference is one that the daemon understands", async (t) => {
-  if (
-    !areAtHand(
-      t,
-      ["bash", "curl"].map((program) => ({ program, debianPackage: program })),
-    )
-  )
-    return;
+test("the daemon accepts every command of the reference", async (t) => {
+  const programs = ["bash", "curl"].map((program) => ({ program, debianPackage: program }));
+  if (!areAtHand(t, programs)) return;
   const metrics = "0123456789abcdef".repeat(2);
   const types = '[types.echo]\nrunner = "echo"\n[types.thumbnail]\nrunner = "worker"\n';
   const toml = `metrics.token = "${metrics}"\n${types}`;
@@ -200,7 +184,7 @@ test("each command of the reference is one that the daemon understands", async (
   const statuses = shell.stdout.trim().split("\n");
   assert.equal(statuses.length, asked.length);
   for (const [at, { operationId, security }] of asked.entries()) {
-    // What it names is not there, or no more; and nobody signs in with an example's key.
+    // What an example names does not exist, and its key is nobody's.
     const expected = security.length > 0 ? ["200", "404", "410"] : ["200", "401", "403"];
     assert.ok(expected.includes(statuses[at] ?? ""), `${operationId}: ${statuses[at]}`);
   }
